@@ -1,0 +1,61 @@
+# Two commands do it all: `make up` runs the service, `make test` proves it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(BIN)/uv
+DATA ?= data
+
+.PHONY: help install install-dev up test check fast format lock bench faults clean
+
+help:
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(UV):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: set PYTHON=" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' || { echo "a system package is missing: install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.lock
+
+$(VENV)/core.done: $(UV) requirements/core.lock pyproject.toml
+	$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/core.lock
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/dev.done: $(VENV)/core.done requirements/dev.lock
+	$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.lock
+	@touch $@
+
+install: $(VENV)/core.done ## install what running the service takes
+
+install-dev: $(VENV)/dev.done ## install what testing it takes as well
+
+up: install ## install and run the service on this machine
+	$(BIN)/cns up --data $(DATA) $(ARGS)
+
+fast: install-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/unit tests/protocol
+
+check: fast ## format, lint, types, layers, fast tests
+
+test: install-dev ## everything that CI runs
+	$(BIN)/python -m tests.run_stages
+
+bench: install-dev ## measure against the bare floor; writes docs/performance.md
+	$(BIN)/python -m tests.load.bench $(ARGS)
+
+faults: install-dev ## kill -9 and power loss, all rounds; writes docs/reliability.md
+	$(BIN)/python -m tests.faults.run $(ARGS)
+
+format: install-dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lock: $(UV) ## resolve versions anew
+	deploy/lock.sh $(UV)
+
+clean:
+	rm -rf $(VENV) build *.egg-info

@@ -1,0 +1,9 @@
+#!/bin/sh
+# Resolve all dependencies into hashed lock files that name no registry.
+set -eu
+uv="$1"
+compile() { "$uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header "$@"; }
+printf 'uv\nsetuptools\n' > requirements/bootstrap.in
+compile requirements/bootstrap.in -o requirements/bootstrap.lock
+compile pyproject.toml -o requirements/core.lock
+compile pyproject.toml --group dev -c requirements/core.lock -o requirements/dev.lock

@@ -1,0 +1,17 @@
+"""Waiting in tests for what another process does: until it is so, never for a fixed time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+LOOK_S = 0.02
+
+
+def wait_until(condition: Callable[[], object], seconds: float, complaint: Callable[[], str] = lambda: "") -> None:
+    """Look again and again until `condition` holds; fails with `complaint` when it does not in time."""
+    until = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > until:
+            raise AssertionError(f"not within {seconds} s: {complaint()}")
+        time.sleep(LOOK_S)
