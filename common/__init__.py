@@ -1,0 +1,1 @@
+"""What both services need and neither owns: settings, clock, errors, storage kernel, the AWS front door."""

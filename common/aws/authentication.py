@@ -1,0 +1,73 @@
+"""Who a request comes from: its signature checked against the key ring, or with `--auth=off` taken at its word."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from common.aws.accounts import KeyRing
+from common.aws.call import ANONYMOUS, Caller, root_caller
+from common.aws.protocol.names import ServiceName
+from common.aws.request import HttpRequest
+from common.aws.signature import parse
+from common.clock import Clock
+from common.errors import RequestError
+
+_SCOPE = re.compile(
+    rb"(?:Credential=|X-Amz-Credential=)([^/%&,\s]+)(?:/|%2F)[0-9]*(?:/|%2F)([a-z0-9-]+)(?:/|%2F)([a-z]+)"
+)
+_ACCOUNT = re.compile(r"[0-9]{12}\Z")
+
+
+class Scoped(NamedTuple):
+    """What a credential says, unchecked."""
+
+    key_id: str
+    region: str
+    service: str
+
+
+class Identity(NamedTuple):
+    caller: Caller
+    region: str
+
+
+class Authenticator:
+    """`enforced` is False under `--auth=off`: any credentials pass, and policies allow."""
+
+    def __init__(self, ring: KeyRing, clock: Clock, *, enforced: bool, region: str, account_id: str) -> None:
+        self._ring = ring
+        self._clock = clock
+        self._region = region
+        self._account_id = account_id
+        self.enforced = enforced
+
+    def identify(self, request: HttpRequest, body: bytes, service: ServiceName, *, anonymous: bool) -> Identity:
+        """The caller, or the RequestError that says why there is none."""
+        if not self.enforced:
+            return self._believe(request)
+        signed = parse(request.method, request.raw_path, request.query, request.headers)
+        if signed is None:
+            if anonymous:
+                return Identity(ANONYMOUS, self._region)
+            if service == "sqs":
+                raise RequestError("AccessDenied", f"Access to the resource {request.path} is denied.")
+            raise RequestError("MissingAuthenticationToken", "Request is missing Authentication Token")
+        signed.check(service, self._clock.wall_ms())
+        known = self._ring.find(signed.key_id)
+        if known is None:
+            raise RequestError("InvalidClientTokenId", "The security token included in the request is invalid.")
+        secret, caller = known
+        signed.verify(secret, body)
+        return Identity(caller, signed.region)
+
+    def scope_of(self, authorization: bytes, query: bytes) -> Scoped | None:
+        found = _SCOPE.search(authorization) or _SCOPE.search(query)
+        return Scoped(*(part.decode() for part in found.groups())) if found else None
+
+    def _believe(self, request: HttpRequest) -> Identity:
+        scoped = self.scope_of(request.fields.get(b"authorization", b""), request.query)
+        if scoped is None:
+            return Identity(root_caller(self._account_id), self._region)
+        account = scoped.key_id if _ACCOUNT.match(scoped.key_id) else self._account_id
+        return Identity(root_caller(account, scoped.key_id), scoped.region)

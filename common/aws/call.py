@@ -1,0 +1,57 @@
+"""One API call after the front door: who calls, where, and through which address."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Whom the signature named. `account` is twelve digits; an anonymous caller has none."""
+
+    account: str
+    arn: str
+    user_id: str
+    key_id: str = ""
+    service: str = ""  # 'sns.amazonaws.com' when this service itself calls on a topic's behalf
+
+    @property
+    def anonymous(self) -> bool:
+        return not self.account and not self.service
+
+    @property
+    def root(self) -> bool:
+        return self.arn.endswith(":root")
+
+
+ANONYMOUS = Caller(account="", arn="", user_id="")
+
+
+def root_caller(account: str, key_id: str = "") -> Caller:
+    """The account's own root identity, which every access key of this service belongs to."""
+    return Caller(account=account, arn=f"arn:aws:iam::{account}:root", user_id=account, key_id=key_id)
+
+
+@dataclass(slots=True, kw_only=True)
+class Call:
+    """What an operation may know of its request besides its parameters."""
+
+    caller: Caller
+    region: str
+    request_id: str
+    base_url: str  # 'http://localhost:6059', no slash at its end: what URLs handed out begin with
+    source_ip: str = ""
+    secure: bool = False
+    user_agent: str = ""
+    path: str = "/"  # '/<account>/<queue>' addresses a queue in the Query protocol
+    trace_header: str = ""
+    policies_enforced: bool = True  # False under --auth=off: policies are stored, and everything is allowed
+    facts: Mapping[str, str] = field(default_factory=dict)  # condition keys of a service call, such as aws:SourceArn
+    hang_up: Callable[[], Awaitable[Any]] | None = None  # returns once the caller has gone: a poll ends with it
+
+
+Params = dict[str, Any]
+Result = dict[str, Any]
+Operation = Callable[[Call, Params], Awaitable[Result]]

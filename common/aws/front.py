@@ -1,0 +1,248 @@
+"""The front door: one ASGI callable for every AWS call, from bytes to an operation and back.
+
+Protocol → authentication → the service's table → operation → protocol. What is no AWS call (health, metrics, pages) is
+not claimed and goes to the application's own routes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from urllib.parse import parse_qsl
+
+import structlog
+
+from common.aws.authentication import Authenticator
+from common.aws.call import Call, Operation
+from common.aws.protocol import errors
+from common.aws.protocol.errors import Answer
+from common.aws.protocol.models import OperationModel, ServiceModel
+from common.aws.protocol.names import ServiceName
+from common.aws.request import HttpRequest
+from common.errors import CnsError, OutcomeUnknown, RequestError, StoreUnavailable
+from common.ids import uuid_text
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+PARAMETERS_MAX = 2_000
+"""Pairs in one Query request: the largest legal batch has some 1,100."""
+_SERVICE_BY_VERSION: Mapping[str, ServiceName] = {"2012-11-05": "sqs", "2010-03-31": "sns", "2011-06-15": "sts"}
+_QUEUE_PATH = re.compile(r"/(?:queue/[a-z0-9-]+/)?[0-9]{12}/[^/]+/?\Z")
+_JSON_TYPE = (b"content-type", b"application/x-amz-json-1.0")
+_XML_TYPE = (b"content-type", b"text/xml")
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """A service as the front door sees it: how its operations read and write, and what they do."""
+
+    model: ServiceModel
+    operations: Mapping[str, Operation]
+    anonymous: frozenset[str] = frozenset()
+    """Operations that decide themselves what an unsigned caller may do."""
+
+
+class FrontDoor:
+    def __init__(
+        self,
+        services: Mapping[ServiceName, Service],
+        authenticator: Authenticator,
+        *,
+        public_url: str,
+        body_bytes_max: int,
+    ) -> None:
+        self._services = services
+        self._authenticator = authenticator
+        self._public_url = public_url.rstrip("/")
+        self.body_bytes_max = body_bytes_max
+        sqs = services["sqs"]
+        self._targets = {
+            f"AmazonSQS.{name}".encode(): (sqs.model.operations[name], sqs.operations[name]) for name in sqs.operations
+        }
+        self._stopping = False
+        self._polls: set[asyncio.Task[object]] = set()
+        self.calls: Counter[str] = Counter()
+        self.failures: Counter[tuple[str, str]] = Counter()
+
+    @staticmethod
+    def claims(path: str) -> bool:
+        """Whether a request is an AWS call, by its path alone."""
+        return path == "/" or path == "" or _QUEUE_PATH.match(path) is not None
+
+    def stop(self) -> None:
+        """Refuse new calls, in a way that makes SDKs try again elsewhere or later, and let long polls end empty."""
+        self._stopping = True
+        for poll in self._polls:
+            poll.cancel()
+
+    async def _until_gone(self, hang_up: Callable[[], Awaitable[object]]) -> None:
+        """Returns when the caller hangs up, or when we stop."""
+        poll = asyncio.current_task()
+        assert poll is not None
+        self._polls.add(poll)
+        try:
+            await hang_up()
+        except asyncio.CancelledError:
+            if not self._stopping:
+                raise
+        finally:
+            self._polls.discard(poll)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """As an ASGI app, for servers that know nothing else."""
+        headers: list[tuple[bytes, bytes]] = list(scope["headers"])
+        client = scope.get("client")
+        request = HttpRequest(
+            method=scope["method"],
+            path=scope["path"],
+            raw_path=scope.get("raw_path") or b"/",
+            query=scope["query_string"],
+            headers=headers,
+            scheme=scope["scheme"],
+            source_ip=client[0] if client else "",
+            body=await self._read(receive),
+            hang_up=receive,  # after the body, all it can still say is that the connection is gone
+        )
+        status, reply_headers, reply = await self.answer(request)
+        reply_headers.append((b"content-length", b"%d" % len(reply)))
+        await send({"type": "http.response.start", "status": status, "headers": reply_headers})
+        await send({"type": "http.response.body", "body": reply})
+
+    async def _read(self, receive: Receive) -> bytes | None:
+        """The body, or None when it is larger than any legal request."""
+        parts, size, more = [], 0, True
+        while more:
+            message = await receive()
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > self.body_bytes_max:
+                return None
+            more = message.get("more_body", False)
+        return b"".join(parts)
+
+    async def answer(self, request: HttpRequest) -> Answer:
+        """Never raises: whatever goes wrong is an answer in the protocol the caller speaks."""
+        target = request.fields.get(b"x-amz-target")
+        return await (self._query(request) if target is None else self._json(request, target))
+
+    # -- AWS JSON 1.0 -------------------------------------------------------------------------------------------------
+
+    async def _json(self, request: HttpRequest, target: bytes) -> Answer:
+        request_id = uuid_text()
+        name = "?"
+        try:
+            if request.body is None:
+                raise _too_large()
+            known = self._targets.get(target)
+            if known is None:
+                raise RequestError("InvalidAction", "")
+            model, operation = known
+            name = model.name
+            call = self._call(request, request.body, "sqs", name, request_id)
+            self.calls[name] += 1
+            result = await operation(call, model.parse_json(request.body))
+        except Exception as error:  # noqa: BLE001  # the last resort of every request: answered, logged, counted
+            return errors.render_error_json("sqs", self._count(name, error, request_id), request_id)
+        return Answer(200, [_JSON_TYPE, (b"x-amzn-requestid", request_id.encode())], model.render_json(result))
+
+    # -- AWS Query ----------------------------------------------------------------------------------------------------
+
+    async def _query(self, request: HttpRequest) -> Answer:
+        request_id = uuid_text()
+        as_json = b"application/json" in request.fields.get(b"accept", b"")
+        on_queue_path = request.path not in ("", "/")
+        service: ServiceName = "sqs" if on_queue_path else "sns"
+        name = "?"
+        try:
+            if request.body is None:
+                raise _too_large()
+            pairs = _pairs(request.query, request.body if request.method == "POST" else b"")
+            fields = dict(pairs)
+            action = fields.get("Action", "")
+            if not action and on_queue_path and request.method == "GET":
+                return Answer(404, [_XML_TYPE], b"<UnknownOperationException/>")
+            service = self._service(fields.get("Version", ""), request, service)
+            model, operation = self._find(service, action, on_queue_path=on_queue_path)
+            name = action
+            call = self._call(request, request.body, service, name, request_id)
+            self.calls[name] += 1
+            result = await operation(call, model.parse_query(pairs))
+        except Exception as error:  # noqa: BLE001  # as above
+            render = errors.render_error_query_json if as_json else errors.render_error_xml
+            return render(service, self._count(name, error, request_id), request_id)
+        request_header = (b"x-amzn-requestid", request_id.encode())
+        if as_json:
+            rendered = model.render_query_json(result, request_id)
+            return Answer(200, [(b"content-type", b"application/json"), request_header], rendered)
+        return Answer(200, [_XML_TYPE, request_header], model.render_xml(result, request_id))
+
+    def _service(self, version: str, request: HttpRequest, default: ServiceName) -> ServiceName:
+        by_version = _SERVICE_BY_VERSION.get(version)
+        if by_version is not None:
+            return by_version
+        scoped = self._authenticator.scope_of(request.fields.get(b"authorization", b""), request.query)
+        return scoped.service if scoped is not None and scoped.service in self._services else default  # type: ignore[return-value]  # a key of the table is a ServiceName
+
+    def _find(self, service: ServiceName, name: str, *, on_queue_path: bool) -> tuple[OperationModel, Operation]:
+        table = self._services[service]
+        operation = table.operations.get(name)
+        if operation is None or (on_queue_path and name in ("ListQueues", "CreateQueue")):
+            raise RequestError("InvalidAction", f"The action {name} is not valid for this endpoint.")
+        return table.model.operations[name], operation
+
+    # -- both ---------------------------------------------------------------------------------------------------------
+
+    def _call(self, request: HttpRequest, body: bytes, service: ServiceName, name: str, request_id: str) -> Call:
+        if self._stopping:
+            raise StoreUnavailable("stopping")
+        fields = request.fields
+        anonymous = name in self._services[service].anonymous
+        identity = self._authenticator.identify(request, body, service, anonymous=anonymous)
+        return Call(
+            caller=identity.caller,
+            region=identity.region,
+            request_id=request_id,
+            base_url=self._public_url or f"{request.scheme}://{fields.get(b'host', b'').decode('latin-1')}",
+            source_ip=request.source_ip,
+            secure=request.scheme == "https",
+            user_agent=fields.get(b"user-agent", b"").decode("latin-1"),
+            path=request.path,
+            trace_header=fields.get(b"x-amzn-trace-id", b"").decode("latin-1"),
+            policies_enforced=self._authenticator.enforced,
+            hang_up=partial(self._until_gone, request.hang_up),
+        )
+
+    def _count(self, name: str, error: Exception, request_id: str) -> Exception:
+        code = error.code if isinstance(error, RequestError) else type(error).__name__
+        self.failures[(name, code)] += 1
+        if isinstance(error, StoreUnavailable | OutcomeUnknown):
+            log.warning("call.failed", operation=name, request_id=request_id, error=str(error))
+        elif not isinstance(error, CnsError):
+            log.error("call.crashed", operation=name, request_id=request_id, exc_info=error)
+        return error
+
+
+def _too_large() -> RequestError:
+    return RequestError("RequestEntityTooLarge", "The request is larger than any operation takes.")
+
+
+def _pairs(query: bytes, form: bytes) -> list[tuple[str, str]]:
+    """Name-value pairs of the query string and of a form body."""
+    pairs: list[tuple[str, str]] = []
+    for raw in (query, form):
+        if raw:
+            try:
+                pairs += parse_qsl(raw.decode("utf-8", "replace"), True, max_num_fields=PARAMETERS_MAX)
+            except ValueError:
+                raise RequestError("MalformedInput", "Too many parameters.") from None
+    return pairs

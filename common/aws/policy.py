@@ -1,0 +1,263 @@
+"""Resource policies: a document read once into a `Policy`, then asked request by request what it says.
+
+`decide` adds what the caller's account has to say; each caller here is the root of its account, which its own account
+allows everything. So only a resource policy can refuse the owner, and only a resource policy can let others in.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import NoReturn
+
+from common.aws.call import Caller
+from common.aws.policy_conditions import AnyCondition, conditions
+from common.aws.policy_principals import Principals, principals
+from common.aws.policy_text import (
+    Facts,
+    PolicyError,
+    TextSet,
+    UnresolvedVariableError,
+    string_list,
+    template,
+    text_set,
+)
+
+__all__ = [
+    "Decision",
+    "Policy",
+    "PolicyError",
+    "PolicyRequest",
+    "Statement",
+    "Verdict",
+    "decide",
+    "read_policy",
+    "sns_refusal",
+    "sqs_refusal",
+]
+
+VERSIONS = ("2008-10-17", "2012-10-17")
+VERSION_WITH_VARIABLES = "2012-10-17"
+
+_ACTION = re.compile(r"\*|[A-Za-z0-9-]+:[A-Za-z0-9*?]+")
+_DOCUMENT_ELEMENTS = frozenset({"Version", "Id", "Statement"})
+_STATEMENT_ELEMENTS = frozenset(
+    {
+        "Sid",
+        "Effect",
+        "Principal",
+        "NotPrincipal",
+        "Action",
+        "NotAction",
+        "Resource",
+        "NotResource",
+        "Condition",
+    }
+)
+
+
+class Decision(Enum):
+    """What a policy says to a request; NONE is silence."""
+
+    ALLOW = auto()
+    DENY = auto()
+    NONE = auto()
+
+
+class Verdict(Enum):
+    """What becomes of a request, and why."""
+
+    ALLOWED = auto()
+    DENIED = auto()  # a statement says Deny
+    NOT_ALLOWED = auto()  # no statement says Allow, and somebody has to
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyRequest:
+    """Who wants to do what to what. `facts` are the condition keys, in any case; a list is a key of many values."""
+
+    principal: Caller
+    action: str  # 'sqs:SendMessage'
+    resource: str
+    facts: Mapping[str, str | list[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """One statement; `actions` and `resources` are as written, for the rules each service has about them."""
+
+    sid: str
+    allows: bool
+    principals: Principals
+    not_principal: bool
+    actions: tuple[str, ...]
+    action_set: TextSet
+    not_action: bool
+    resources: tuple[str, ...]
+    resource_set: TextSet
+    not_resource: bool
+    conditions: tuple[AnyCondition, ...]
+
+    def applies(self, request: PolicyRequest, facts: Facts) -> bool:
+        try:
+            return (
+                self._concerns(request.principal)
+                and self.action_set.matches(request.action.lower(), facts) != self.not_action
+                and self.resource_set.matches(request.resource, facts) != self.not_resource
+                and all(condition.holds(facts) for condition in self.conditions)
+            )
+        except UnresolvedVariableError:
+            return False
+
+    def _concerns(self, caller: Caller) -> bool:
+        if self.not_principal:
+            return not self.principals.spare(caller)
+        return self.principals.include(caller)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    statements: tuple[Statement, ...]
+
+    def evaluate(self, request: PolicyRequest) -> Decision:
+        """One statement that denies outweighs all that allow."""
+        facts = {key.lower(): value for key, value in request.facts.items()}
+        decision = Decision.NONE
+        for statement in self.statements:
+            if statement.applies(request, facts):
+                if not statement.allows:
+                    return Decision.DENY
+                decision = Decision.ALLOW
+        return decision
+
+
+def decide(policy: Policy | None, owner_account: str, request: PolicyRequest) -> Verdict:
+    """Whether `request` may act on a resource of `owner_account` that has this policy, or none."""
+    decision = policy.evaluate(request) if policy is not None else Decision.NONE
+    if decision is Decision.DENY:
+        return Verdict.DENIED
+    if decision is Decision.ALLOW or _belongs_to(request.principal, owner_account):
+        return Verdict.ALLOWED
+    return Verdict.NOT_ALLOWED
+
+
+def _belongs_to(caller: Caller, account: str) -> bool:
+    """A service that calls on a topic's behalf belongs to nobody, not even to the topic's owner."""
+    return not caller.service and not caller.anonymous and caller.account == account
+
+
+def sqs_refusal(verdict: Verdict, request: PolicyRequest, queue_url: str) -> str:
+    """The text of SQS's AccessDenied; AWS writes the action in lower case and names only callers that have an ARN."""
+    if not request.principal.arn:
+        return f"Access to the resource {queue_url} is denied."
+    return _refusal(verdict, request.principal.arn, request.action.lower(), request.resource)
+
+
+def sns_refusal(verdict: Verdict, request: PolicyRequest) -> str:
+    """The text of SNS's AuthorizationError."""
+    caller = request.principal
+    service, _, name = request.action.partition(":")
+    return _refusal(verdict, caller.arn or caller.service or "anonymous", f"{service.upper()}:{name}", request.resource)
+
+
+def _refusal(verdict: Verdict, who: str, action: str, resource: str) -> str:
+    if verdict is Verdict.DENIED:
+        why = "with an explicit deny in a resource-based policy"
+    else:
+        why = f"because no resource-based policy allows the {action} action"
+    return f"User: {who} is not authorized to perform: {action} on resource: {resource} {why}"
+
+
+def read_policy(text: str) -> Policy:
+    """The policy a document holds; raises PolicyError for anything else."""
+    document = _elements(_json(text), _DOCUMENT_ELEMENTS, "Policy")
+    version = document.get("Version", VERSIONS[0])
+    if version not in VERSIONS:
+        raise PolicyError(f"Version must be one of {', '.join(VERSIONS)}")
+    if not isinstance(document.get("Id", ""), str):
+        raise PolicyError("Id must be a string")
+    statements = document.get("Statement")
+    listed = statements if isinstance(statements, list) else [statements]
+    if not listed:
+        raise PolicyError("Statement is empty")
+    variables = version == VERSION_WITH_VARIABLES
+    return Policy(statements=tuple(_statement(each, variables) for each in listed))
+
+
+def _statement(element: object, variables: bool) -> Statement:
+    members = _elements(element, _STATEMENT_ELEMENTS, "Statement")
+    sid, effect = members.get("Sid", ""), members.get("Effect")
+    if not isinstance(sid, str):
+        raise PolicyError("Sid must be a string")
+    if effect not in ("Allow", "Deny"):
+        raise PolicyError("Effect must be Allow or Deny")
+    who, who_not = _either(members, "Principal")
+    what, what_not = _either(members, "Action")
+    where, where_not = _either(members, "Resource")
+    if who_not and effect == "Allow":
+        raise PolicyError("NotPrincipal is not supported with Allow")
+    actions = _actions(what)
+    resources = tuple(string_list(where, "Resource"))
+    return Statement(
+        sid=sid,
+        allows=effect == "Allow",
+        principals=principals(who, "Principal"),
+        not_principal=who_not,
+        actions=actions,
+        action_set=text_set(template(action.lower(), variables=False) for action in actions),
+        not_action=what_not,
+        resources=resources,
+        resource_set=text_set(template(resource, variables=variables) for resource in resources),
+        not_resource=where_not,
+        conditions=conditions(members.get("Condition", {}), variables=variables),
+    )
+
+
+def _either(members: Mapping[str, object], name: str) -> tuple[object, bool]:
+    """An element that has a negated twin, of which a statement must have exactly one."""
+    twin = f"Not{name}"
+    if (name in members) == (twin in members):
+        raise PolicyError(f"Statement must have either {name} or {twin}")
+    return (members[twin], True) if twin in members else (members[name], False)
+
+
+def _actions(element: object) -> tuple[str, ...]:
+    actions = tuple(string_list(element, "Action"))
+    for action in actions:
+        if not _ACTION.fullmatch(action):
+            raise PolicyError(f"Invalid action in policy: {action}")
+    return actions
+
+
+def _elements(element: object, known: frozenset[str], name: str) -> Mapping[str, object]:
+    if not isinstance(element, dict):
+        raise PolicyError(f"{name} must be an object")
+    unknown = sorted(element.keys() - known)
+    if unknown:
+        raise PolicyError(f"Unknown element in {name}: {unknown[0]}")
+    return element
+
+
+def _json(text: str) -> object:
+    """JSON without what the policy language refuses: a name given twice, of which a reader would see only one."""
+    try:
+        document: object = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except PolicyError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise PolicyError("Policy is not valid JSON") from error
+    return document
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise PolicyError("Policy has the same element twice")
+    return members
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise PolicyError(f"Policy is not valid JSON: {name}")

@@ -1,0 +1,110 @@
+"""What went wrong, as an HTTP answer: status, headers and body in AWS JSON or AWS Query.
+
+A code that no table knows, and any exception that is not the caller's fault, is an InternalError whose text says
+nothing of the inside; telling the operator is the business of whoever caught it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from common.aws.protocol.faults import INTERNAL_ERROR, UNAVAILABLE, Fault, find_fault
+from common.aws.protocol.names import XML_DECLARATIONS, XML_NAMESPACES, ServiceName
+from common.aws.protocol.xml import escape
+from common.errors import RequestError, StoreFull, StoreUnavailable
+
+RETRY_AFTER_MS = 500
+"""SDKs add `x-amz-retry-after` to their own delay, up to 5 s."""
+RETRY_AFTER_FULL_MS = 5000
+"""A full disk is not freed in a moment."""
+
+_INTERNAL_TEXT = "We encountered an internal error. Please try again."
+_UNAVAILABLE_TEXT = "The service is unavailable. Please try again."
+_FULL_TEXT = "The service has no space left to store messages. Please try again later."
+
+# AWS's Query answers keep a text of their own, whatever the operation says.
+_QUERY_TEXTS: Mapping[str, str] = {"QueueDoesNotExist": "The specified queue does not exist for this wsdl version."}
+
+
+class Answer(NamedTuple):
+    """Ready for ASGI: header names are lower case, and the length is left to the server."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+
+
+class _Failure(NamedTuple):
+    """An error as the caller may know it."""
+
+    code: str
+    fault: Fault
+    text: str
+    retry_after_ms: int = 0
+
+    @property
+    def side(self) -> str:
+        return "Sender" if self.fault.status < 500 else "Receiver"
+
+    @property
+    def query_text(self) -> str:
+        return _QUERY_TEXTS.get(self.code, self.text)
+
+
+def render_error_json(service: ServiceName, error: BaseException, request_id: str) -> Answer:
+    """AWS JSON 1.0. `x-amzn-query-error` goes to every client: some crash without it, others raise the wrong class."""
+    failure = _failure(service, error)
+    fields = {"__type": failure.fault.shape}
+    if failure.text:
+        fields["message"] = _encodable(failure.text)
+    answer = _answer(failure, b"application/x-amz-json-1.0", request_id, msgspec.json.encode(fields))
+    answer.headers.append((b"x-amzn-query-error", f"{failure.fault.wire};{failure.side}".encode()))
+    return answer
+
+
+def render_error_xml(service: ServiceName, error: BaseException, request_id: str) -> Answer:
+    """AWS Query. SQS alone has the empty Detail."""
+    failure = _failure(service, error)
+    detail = "<Detail/>" if service == "sqs" else ""
+    body = (
+        f'{XML_DECLARATIONS[service]}<ErrorResponse xmlns="{XML_NAMESPACES[service]}"><Error>'
+        f"<Type>{failure.side}</Type><Code>{failure.fault.wire}</Code>"
+        f"<Message>{escape(failure.query_text)}</Message>{detail}"
+        f"</Error><RequestId>{request_id}</RequestId></ErrorResponse>"
+    )
+    return _answer(failure, b"text/xml", request_id, body.encode())
+
+
+def render_error_query_json(service: ServiceName, error: BaseException, request_id: str) -> Answer:
+    """AWS Query for a client that accepts JSON."""
+    failure = _failure(service, error)
+    fields = {"Code": failure.fault.wire, "Message": _encodable(failure.query_text), "Type": failure.side}
+    body = msgspec.json.encode({"Error": fields, "RequestId": request_id})
+    return _answer(failure, b"application/json", request_id, body)
+
+
+def _failure(service: ServiceName, error: BaseException) -> _Failure:
+    match error:
+        case RequestError(code=code, message=text) if fault := find_fault(service, code):
+            return _Failure(code, fault, text)
+        case StoreFull():
+            return _Failure("ServiceUnavailable", UNAVAILABLE, _FULL_TEXT, RETRY_AFTER_FULL_MS)
+        case StoreUnavailable():
+            return _Failure("ServiceUnavailable", UNAVAILABLE, _UNAVAILABLE_TEXT, RETRY_AFTER_MS)
+        case _:  # OutcomeUnknown too: SDKs repeat a 500, and the caller must expect both outcomes
+            return _Failure("InternalError", INTERNAL_ERROR, _INTERNAL_TEXT)
+
+
+def _answer(failure: _Failure, content_type: bytes, request_id: str, body: bytes) -> Answer:
+    headers = [(b"content-type", content_type), (b"x-amzn-requestid", request_id.encode())]
+    if failure.retry_after_ms:
+        headers.append((b"x-amz-retry-after", str(failure.retry_after_ms).encode()))
+    return Answer(failure.fault.status, headers, body)
+
+
+def _encodable(text: str) -> str:
+    """Texts quote what was sent, which may hold lone surrogates."""
+    return text.encode(errors="replace").decode()

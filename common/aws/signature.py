@@ -1,0 +1,222 @@
+"""Proves who sent a request: verifies AWS Signature Version 4 in header and query form, and signs for our own clients.
+
+The questions come in the order in which AWS answers them: `parse`, then `Signed.check`, then the caller looks the key
+up (and raises `unknown_key` when nobody has it), then `Signed.verify`.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from hashlib import sha256
+
+import msgspec
+
+from common.aws.canonical_request import (
+    ALGORITHM,
+    TERMINATOR,
+    Pair,
+    canonical_path,
+    canonical_query,
+    canonical_request,
+    joined_headers,
+    reencoded,
+    request_template,
+    signature_of,
+    split_query,
+)
+from common.aws.signature_claim import (
+    DATE_FORMAT,
+    DATES_CACHED_MAX,
+    Claim,
+    claim_of_header,
+    claim_of_query,
+    fault_of_claim,
+    read_date,
+    signing_fields,
+)
+from common.errors import RequestError
+
+WINDOW_S = 15 * 60
+EXPIRES_DIGITS_MAX = 9
+
+
+class Signed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A request that claims to be signed; nothing of the claim is true before `check` and `verify` have returned."""
+
+    claim: Claim
+    signature: bytes
+    date: bytes
+    signed_at_s: int
+    valid_s: int
+    method: bytes
+    path: bytes
+    query: list[Pair]
+    headers: dict[bytes, bytes]
+
+    @property
+    def key_id(self) -> str:
+        return self.claim.key_id
+
+    @property
+    def region(self) -> str:
+        return self.claim.region
+
+    @property
+    def service(self) -> str:
+        """The service the credential is scoped to; empty when the credential has no such part."""
+        return self.claim.service
+
+    def check(self, service: str, now_ms: int) -> None:
+        """Raise what is wrong with date, signed headers, algorithm or scope; `service` is the one that was reached."""
+        now_s = now_ms // 1000
+        if not now_s - self.valid_s <= self.signed_at_s <= now_s + WINDOW_S:
+            raise self._clock_fault(now_s)
+        claim = self.claim
+        covered = claim.covered
+        if b"host" not in covered:
+            raise _uncovered("'Host' or ':authority'")
+        for name in self.headers:
+            # Above all X-Amz-Target: it chooses the operation.
+            if name not in covered and name.startswith(b"x-amz-"):
+                raise _uncovered(f"'{name.decode('latin-1')}'")
+        if not (claim.sound and claim.service == service and claim.day == self.date[:8]):
+            raise fault_of_claim(claim, service, self.date)
+
+    def verify(self, secret: str, body: bytes) -> None:
+        """Raise unless the owner of `secret` signed exactly this request with exactly this body."""
+        payload_hash = sha256(body).hexdigest().encode()
+        claimed_hash = self.headers.get(b"x-amz-content-sha256", payload_hash)
+        if claimed_hash.lower() == payload_hash:
+            # As sent is what botocore signs, re-encoded is what the others sign; both fix every name and value.
+            if self._matches(secret, self.query, claimed_hash):
+                return
+            if self.query and self._matches(secret, reencoded(self.query), claimed_hash):
+                return
+        raise RequestError(
+            "SignatureDoesNotMatch",
+            "The request signature we calculated does not match the signature you provided. Check your AWS Secret "
+            "Access Key and signing method. Consult the service documentation for details.",
+        )
+
+    def _matches(self, secret: str, query: Sequence[Pair], payload_hash: bytes) -> bool:
+        claim = self.claim
+        request = canonical_request(
+            claim.template,
+            claim.signed_names,
+            self.method,
+            self.path,
+            canonical_query(query) if query else b"",
+            self.headers,
+            payload_hash,
+        )
+        expected = signature_of(request, secret, self.date, claim.scope)
+        return hmac.compare_digest(expected, self.signature)
+
+    def _clock_fault(self, now_s: int) -> RequestError:
+        signed, now = self.date.decode(), _date(now_s)
+        if self.signed_at_s < now_s:
+            limit = _date(now_s - self.valid_s)
+            text = f"Signature expired: {signed} is now earlier than {limit} ({now} - {_span(self.valid_s)}.)"
+        else:
+            limit = _date(now_s + WINDOW_S)
+            text = f"Signature not yet current: {signed} is still later than {limit} ({now} + {_span(WINDOW_S)}.)"
+        return RequestError("SignatureDoesNotMatch", text)
+
+
+def parse(method: str, raw_path: bytes, query_string: bytes, headers: Sequence[Pair]) -> Signed | None:
+    """The signature of a request, or None when it has none; header names are lower-case, as ASGI gives them."""
+    found = joined_headers(headers)
+    authorization = found.get(b"authorization", b"").strip()
+    query = split_query(query_string) if query_string else []
+    fields = signing_fields(query) if query else {}
+    if not authorization and not fields:
+        return None
+    if authorization and fields:
+        raise RequestError(
+            "SignatureDoesNotMatch",
+            "Found both 'X-Amz-Algorithm' as a query-string param and 'Authorization' as HTTP header.",
+        )
+    if fields:
+        claim, signature = claim_of_query(fields)
+        query = [pair for pair in query if pair[0] != b"X-Amz-Signature"]
+        sent_date = fields[b"X-Amz-Date"]
+    else:
+        sent_date = (found.get(b"x-amz-date") or found.get(b"date", b"")).strip()
+        claim, signature = claim_of_header(authorization, dated=sent_date != b"")
+    date, signed_at_s = read_date(sent_date)
+    return Signed(
+        claim=claim,
+        signature=signature,
+        date=date,
+        signed_at_s=signed_at_s,
+        valid_s=_valid_s(fields.get(b"X-Amz-Expires", b"")),
+        method=method.encode(),
+        path=canonical_path(raw_path),
+        query=query,
+        headers=found,
+    )
+
+
+def unknown_key() -> RequestError:
+    """What to raise when no account has the key a request was signed with."""
+    return RequestError("InvalidClientTokenId", "The security token included in the request is invalid.")
+
+
+def sign(
+    *,
+    method: str,
+    path: str,
+    query: str = "",
+    headers: Mapping[str, str],
+    body: bytes,
+    key_id: str,
+    secret: str,
+    region: str,
+    service: str,
+    now_ms: int,
+) -> dict[str, str]:
+    """The two headers to add to a request. All of `headers`, the host among them, become part of the signature."""
+    date = _date(now_ms // 1000)
+    covered = joined_headers([(name.lower().encode(), value.encode()) for name, value in headers.items()])
+    covered[b"x-amz-date"] = date.encode()
+    names = sorted(covered)
+    names_text = b";".join(names)
+    scope = f"{date[:8]}/{region}/{service}/{TERMINATOR}"
+    request = canonical_request(
+        request_template(names, names_text),
+        names,
+        method.encode(),
+        canonical_path(path.encode()),
+        canonical_query(split_query(query.encode())),
+        covered,
+        sha256(body).hexdigest().encode(),
+    )
+    signature = signature_of(request, secret, date.encode(), scope.encode()).decode()
+    credential = f"{ALGORITHM} Credential={key_id}/{scope}"
+    return {
+        "x-amz-date": date,
+        "authorization": f"{credential}, SignedHeaders={names_text.decode()}, Signature={signature}",
+    }
+
+
+def _uncovered(name: str) -> RequestError:
+    return RequestError("SignatureDoesNotMatch", f"{name} must be a 'SignedHeader' in the AWS Authorization.")
+
+
+def _valid_s(expires: bytes) -> int:
+    """SQS keeps a presigned URL good for 15 minutes whatever X-Amz-Expires says; a shorter wish is honoured here."""
+    if not expires.isdigit() or len(expires) > EXPIRES_DIGITS_MAX:
+        return WINDOW_S
+    return min(int(expires), WINDOW_S)
+
+
+@lru_cache(maxsize=DATES_CACHED_MAX)
+def _date(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime(DATE_FORMAT)
+
+
+def _span(seconds: int) -> str:
+    return f"{seconds} sec" if seconds % 60 else f"{seconds // 60} min"

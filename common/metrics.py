@@ -1,0 +1,60 @@
+"""Counters and gauges of all processes on one page, in Prometheus's text format."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import msgspec
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+PREFIX = "cns_"
+
+
+class Sample(msgspec.Struct, frozen=True, array_like=True):
+    """One number. Labels are name-value pairs."""
+
+    name: str
+    value: float
+    labels: tuple[tuple[str, str], ...] = ()
+    gauge: bool = False
+
+
+class Counts:
+    """Counters of one process, kept as plain integers: an increment is a dictionary's."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
+
+    def add(self, name: str, n: int = 1, **labels: str) -> None:
+        if n:
+            self._counts[(name, tuple(labels.items()))] += n
+
+    def samples(self) -> list[Sample]:
+        return [Sample(name, value, labels) for (name, labels), value in self._counts.items()]
+
+
+class _Page(Collector):
+    def __init__(self, samples: Iterable[Sample]) -> None:
+        self._samples = samples
+
+    def collect(self) -> Iterator[Metric]:
+        families: dict[str, Metric] = {}
+        for sample in self._samples:
+            family = families.get(sample.name)
+            if family is None:
+                kind = GaugeMetricFamily if sample.gauge else CounterMetricFamily
+                family = families[sample.name] = kind(PREFIX + sample.name, sample.name.replace("_", " "))
+            suffix = "" if sample.gauge else "_total"
+            family.add_sample(PREFIX + sample.name + suffix, dict(sample.labels), sample.value)
+        yield from families.values()
+
+
+def page(samples: Iterable[Sample]) -> str:
+    """The metrics page."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Page(list(samples)))
+    return generate_latest(registry).decode()

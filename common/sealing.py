@@ -1,0 +1,74 @@
+"""Secrets at rest: sealed with AES-256-GCM under the master key, each bound to the name it is stored under."""
+
+from __future__ import annotations
+
+import base64
+import os
+import secrets
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from common.errors import StartError
+from common.sqlite import EXIT_DATA_UNUSABLE
+
+MASTER_KEY_BYTES = 32
+MASTER_KEY_FILE = "master.key"
+_NONCE_BYTES = 12
+
+
+class Seal:
+    def __init__(self, master_key: bytes) -> None:
+        self._cipher = AESGCM(master_key)
+
+    def close(self, name: str, secret: bytes) -> bytes:
+        nonce = os.urandom(_NONCE_BYTES)
+        return nonce + self._cipher.encrypt(nonce, secret, name.encode())
+
+    def open(self, name: str, sealed: bytes) -> bytes:
+        try:
+            return self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], name.encode())
+        except InvalidTag:
+            raise StartError("the master key does not open the stored secrets", EXIT_DATA_UNUSABLE) from None
+
+
+def load_master_key(directory: Path, given: str) -> bytes:
+    """The key that seals secrets: `given` (base64), or the file `master.key`, which is made when missing."""
+    if given:
+        key = _decode(given.encode())
+        if len(key) != MASTER_KEY_BYTES:
+            raise StartError("CNS_MASTER_KEY must be the base64 text of 32 bytes", EXIT_DATA_UNUSABLE)
+        return key
+    path = directory / MASTER_KEY_FILE
+    try:
+        key = _decode(path.read_bytes()) if path.exists() else _make(path)
+    except OSError as error:
+        raise StartError(f"cannot use the master key {path}: {error.strerror}", EXIT_DATA_UNUSABLE) from error
+    if len(key) != MASTER_KEY_BYTES:
+        raise StartError(f"the master key {path} is damaged", EXIT_DATA_UNUSABLE)
+    return key
+
+
+def _decode(text: bytes) -> bytes:
+    try:
+        return base64.b64decode(text.strip(), validate=True)
+    except ValueError:
+        return b""
+
+
+def _make(path: Path) -> bytes:
+    key = secrets.token_bytes(MASTER_KEY_BYTES)
+    scratch = path.with_suffix(".new")
+    fd = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.write(base64.b64encode(key) + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    scratch.rename(path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)  # secrets sealed from now on are lost without this file
+    finally:
+        os.close(directory)
+    return key

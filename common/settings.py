@@ -1,0 +1,73 @@
+"""Every setting, its default and its unit: the one reader of the environment (`CNS_*`)."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network, IPv6Network
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+LOOPBACK = ("127.0.0.0/8", "::1/128")
+
+
+class Settings(BaseSettings):
+    """Frozen once made. The `cns` command turns its options into the same variables."""
+
+    model_config = SettingsConfigDict(env_prefix="CNS_", frozen=True, extra="forbid")
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 6059
+    data: Path = Path("data")
+    auth: Literal["on", "off"] = "on"
+    account_id: Annotated[str, Field(pattern=r"^\d{12}$")] = "000000000000"
+    """Under `auth=off`, the account of callers whose access key names none."""
+    region: Annotated[str, Field(pattern=r"^[a-z0-9-]{1,32}$")] = "us-east-1"
+    """Where a request says no region: unsigned calls."""
+    public_url: str = ""
+    """What URLs handed out begin with; empty: the request's Host."""
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    test_clock: bool = False
+    master_key: str = ""
+    """Base64 of 32 bytes that seal stored secrets; empty: the file `master.key` in the data directory."""
+
+    engine: Literal["embedded"] = "embedded"
+    recreate_wait_s: int = 60
+    """How long a deleted queue's name stays taken (SQS: 60 s)."""
+
+    body_bytes_max: int = 8 * 1024 * 1024
+    header_bytes_max: int = 16 * 1024
+    connections_max: int = 15_000
+
+    allowed_networks: Annotated[tuple[IPv4Network | IPv6Network, ...] | None, NoDecode] = None
+    """Private networks that notifications may be sent to. Unset: loopback while we listen on loopback, else none."""
+    permanent_4xx: Literal["dead-letter", "aws"] = "dead-letter"
+    """What a 4xx answer does: to the dead-letter queue, or counted as delivered, as AWS was recorded to do."""
+    delivery_threads: Annotated[int, Field(ge=1, le=64)] = 1
+    redelivery_threads: Annotated[int, Field(ge=1, le=64)] = 1
+    delivery_timeout_s: float = 15.0
+    producers: Annotated[int, Field(ge=1, le=64)] = 2
+
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @field_validator("allowed_networks", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+    @property
+    def listens_on_loopback(self) -> bool:
+        return self.host in ("127.0.0.1", "localhost", "::1")
+
+    def networks(self) -> tuple[str, ...]:
+        """Private networks that may be delivered to."""
+        if self.allowed_networks is not None:
+            return tuple(str(network) for network in self.allowed_networks)
+        return LOOPBACK if self.listens_on_loopback else ()
+
+    @property
+    def socket_path(self) -> Path:
+        """Where the store host answers the other processes."""
+        return self.data / "store.socket"

@@ -1,0 +1,380 @@
+"""One SQLite file with group commit: all writes of a loop turn are one transaction, and one fsync answers them all.
+
+Statements run on the event loop's own thread, batched by stage; only the COMMIT, which waits for the disk, runs in a
+thread of its own. While it does, new work gathers for the next transaction. (ADR 0001 has the measurements: a thread
+that ran every statement lost half the throughput to hand-overs of the interpreter lock.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import queue
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import apsw
+
+from common.clock import Clock
+from common.errors import CnsError, OutcomeUnknown, StartError, StoreFull, StoreUnavailable
+
+PAGE_BYTES = 4096
+CHECKPOINT_PAGES = 4096
+"""Copy the write-ahead log back once it holds 16 MiB."""
+CACHE_KIB = 65_536
+HIGH_WATER_MS = 1_000
+"""How often the highest time seen is stored, so that a restarted clock is never behind it by more."""
+FORMAT = 1
+
+EXIT_DATA_IN_USE = 73
+EXIT_DATA_UNUSABLE = 74
+
+T = TypeVar("T")
+Item = TypeVar("Item")
+
+
+class Work(Generic[Item]):
+    """One caller's item in a batch, and the future its answer goes to."""
+
+    __slots__ = ("future", "item")
+
+    def __init__(self, item: Item, future: asyncio.Future[Any]) -> None:
+        self.item = item
+        self.future = future
+
+    def answer(self, result: object) -> None:
+        """Answer at once: for what need not be durable first."""
+        if not self.future.done():
+            self.future.set_result(result)
+
+    def fail(self, error: Exception) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+class Stage(Generic[Item]):
+    """A kind of work. `run` gets all of a turn's items and returns what to answer once they are committed."""
+
+    __slots__ = ("_database", "_run", "waiting")
+
+    def __init__(self, database: Database, run: Callable[[list[Work[Item]]], list[tuple[Work[Item], object]]]) -> None:
+        self._database = database
+        self._run = run
+        self.waiting: list[Work[Item]] = []
+
+    def submit(self, item: Item) -> asyncio.Future[Any]:
+        future = self._database.loop.create_future()
+        self.waiting.append(Work(item, future))
+        self._database.request_flush()
+        return future
+
+    def run(self) -> list[tuple[Work[Item], object]]:
+        batch, self.waiting = self.waiting, []
+        try:
+            return self._run(batch)
+        except BaseException:
+            self.waiting = batch  # the flush fails them together with everybody else's
+            raise
+
+
+class Database:
+    """The only opener of its directory. Use it from one event loop; `close` waits for the commit under way."""
+
+    def __init__(self, directory: Path, clock: Clock, vfs: str | None = None) -> None:
+        self._lock_fd = _lock(directory)
+        self._path = str(directory / "store.db")
+        self._vfs = vfs
+        self._clock = clock
+        self._stages: list[Stage[Any]] = []
+        self._resets: list[Callable[[], None]] = []
+        self._before: list[Callable[[], None]] = []
+        self._after: list[Callable[[], None]] = []
+        self._flush_requested = False
+        self._unanswered: list[tuple[Work[Any], object]] | None = None  # not None while a commit is under way
+        self._commits: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._checkpoints: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._checkpoint_wanted = False
+        self._finish_checkpoint = False
+        self._high_ms = 0
+        self._idle: asyncio.Event | None = None
+        self._failure: StoreUnavailable | None = None
+        self.on_fatal: Callable[[Exception], None] = _raise
+        self.loop: asyncio.AbstractEventLoop
+        self.wal_pages = 0
+        self.commits = 0
+        try:
+            self.connection = self._connect()
+            self.boot = self._begin_boot()
+            clock.not_before(self._high_ms)
+            self.reader = self._connect()
+            self.reader.execute("PRAGMA query_only=ON")
+        except apsw.Error as error:
+            os.close(self._lock_fd)
+            raise StartError(f"cannot use the data in {directory}: {error}", EXIT_DATA_UNUSABLE) from error
+        except StartError:
+            os.close(self._lock_fd)
+            raise
+        self._control = self.stage(self._run_control)
+
+    # -- opening ------------------------------------------------------------------------------------------------------
+
+    def _connect(self) -> apsw.Connection:
+        connection = apsw.Connection(self._path, vfs=self._vfs) if self._vfs else apsw.Connection(self._path)
+        connection.set_busy_timeout(5_000)
+        for pragma in (
+            f"page_size={PAGE_BYTES}",
+            "journal_mode=WAL",
+            "synchronous=FULL",
+            f"cache_size=-{CACHE_KIB}",
+            "temp_store=MEMORY",
+            "wal_autocheckpoint=0",
+        ):
+            connection.execute(f"PRAGMA {pragma}").fetchall()
+        return connection
+
+    def _begin_boot(self) -> int:
+        with self.connection:
+            self.connection.execute(
+                "CREATE TABLE IF NOT EXISTS meta(one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER NOT NULL,"
+                " boot INTEGER NOT NULL, high_ms INTEGER NOT NULL)"
+            )
+            self.connection.execute(f"INSERT OR IGNORE INTO meta VALUES (1, {FORMAT}, 0, 0)")
+            self.connection.execute("UPDATE meta SET boot = boot + 1")
+            stored_format, boot, high_ms = self.connection.execute("SELECT format, boot, high_ms FROM meta").get
+        if stored_format != FORMAT:
+            raise StartError(f"the data is of format {stored_format}, this program reads {FORMAT}", EXIT_DATA_UNUSABLE)
+        self._high_ms = high_ms
+        return int(boot)
+
+    @property
+    def failure(self) -> str:
+        """Why nothing can be written any more, or ''."""
+        return str(self._failure or "")
+
+    def create(self, schema: tuple[str, ...]) -> None:
+        """Make tables that are missing; only before `start`."""
+        with self.connection:
+            for statement in schema:
+                self.connection.execute(statement)
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self.connection.set_wal_hook(self._count_wal)
+        for target, name in ((self._commit_thread, "store-commit"), (self._checkpoint_thread, "store-checkpoint")):
+            thread = threading.Thread(target=target, name=name, daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    # -- what callers use ---------------------------------------------------------------------------------------------
+
+    def stage(self, run: Callable[[list[Work[Item]]], list[tuple[Work[Item], object]]]) -> Stage[Item]:
+        """Stages run in the order they were made."""
+        stage = Stage(self, run)
+        self._stages.append(stage)
+        return stage
+
+    def on_reset(self, callback: Callable[[], None]) -> None:
+        """`callback` is called after a rollback: forget what was derived from the lost transaction."""
+        self._resets.append(callback)
+
+    def before_commit(self, callback: Callable[[], None]) -> None:
+        """`callback` is called inside each transaction, after the stages."""
+        self._before.append(callback)
+
+    def on_commit(self, callback: Callable[[], None]) -> None:
+        """`callback` is called after each commit, once its callers have their answers."""
+        self._after.append(callback)
+
+    async def write(self, change: Callable[[apsw.Connection], T]) -> T:
+        """Run `change` inside the next transaction; durable when it returns. A RequestError undoes only this change."""
+        result: T = await self._control.submit(change)
+        return result
+
+    # -- the group commit ---------------------------------------------------------------------------------------------
+
+    def request_flush(self) -> None:
+        if not self._flush_requested:
+            self._flush_requested = True
+            self.loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        if self._unanswered is not None:
+            return  # the commit under way calls again when it is done
+        self._flush_requested = False
+        if not any(stage.waiting for stage in self._stages):
+            return
+        answers: list[tuple[Work[Any], object]] = []
+        try:
+            if self._failure is not None:
+                raise self._failure
+            self.connection.execute("BEGIN IMMEDIATE")
+            for stage in self._stages:
+                if stage.waiting:
+                    answers += stage.run()
+            for callback in self._before:
+                callback()
+            self._keep_high_water()
+        except (apsw.Error, StoreUnavailable) as error:
+            self._roll_back([work for work, _ in answers], error)
+            return
+        except BaseException as error:
+            self._roll_back([work for work, _ in answers], StoreUnavailable("the store is stopping"))
+            self._fatal(error)
+            raise
+        self._unanswered = answers
+        assert self._idle is not None
+        self._idle.clear()
+        self._commits.put(self._commit)
+
+    def _keep_high_water(self) -> None:
+        now_ms = self._clock.now_ms()
+        if now_ms - self._high_ms >= HIGH_WATER_MS:
+            self.connection.execute("UPDATE meta SET high_ms = ?", (now_ms,))
+            self._high_ms = now_ms
+
+    def _run_control(self, batch: list[Work[Any]]) -> list[tuple[Work[Any], object]]:
+        answers: list[tuple[Work[Any], object]] = []
+        for work in batch:
+            try:
+                with self.connection:  # a savepoint inside the transaction
+                    answers.append((work, work.item(self.connection)))
+            except CnsError as error:
+                work.fail(error)
+        return answers
+
+    def _commit(self) -> None:
+        error: Exception | None = None
+        try:
+            self.connection.execute("COMMIT")
+        except apsw.Error as caught:
+            error = caught
+        if self._finish_checkpoint:
+            # the background pass copied all but the newest frames: copying those lets the log start over
+            self._finish_checkpoint = False
+            with suppress(apsw.Error):  # what was committed stays so, and a later commit asks again
+                self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            self._checkpoint_wanted = False
+        with suppress(RuntimeError):  # the loop may be closed by now
+            self.loop.call_soon_threadsafe(self._committed, error)
+
+    def _committed(self, error: Exception | None) -> None:
+        answers, self._unanswered = self._unanswered or [], None
+        if error is None:
+            self.commits += 1
+            for work, result in answers:
+                if not work.future.done():
+                    work.future.set_result(result)
+            for callback in self._after:
+                callback()
+        else:
+            self._roll_back([work for work, _ in answers], error, committing=True)
+        if any(stage.waiting for stage in self._stages):
+            self._flush_requested = True
+            self._flush()
+        else:
+            self._flush_requested = False
+            assert self._idle is not None
+            self._idle.set()
+
+    def _roll_back(self, works: list[Work[Any]], error: Exception, *, committing: bool = False) -> None:
+        for stage in self._stages:
+            works += stage.waiting
+            stage.waiting = []
+        if self.connection.in_transaction:
+            self.connection.execute("ROLLBACK")
+        translated = _translate(error, committing)
+        for work in works:
+            work.fail(translated)
+        for callback in self._resets:
+            callback()
+        if isinstance(translated, OutcomeUnknown):
+            self._fatal(error)
+
+    def _fatal(self, error: BaseException) -> None:
+        """After a failed fsync the kernel may have dropped pages: only a new start can say what the disk holds."""
+        self._failure = StoreUnavailable(f"the store has failed: {error}")
+        self.on_fatal(error if isinstance(error, Exception) else RuntimeError(str(error)))
+
+    # -- threads ------------------------------------------------------------------------------------------------------
+
+    def _commit_thread(self) -> None:
+        while (job := self._commits.get()) is not None:
+            job()
+
+    def _count_wal(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
+        self.wal_pages = pages
+        if pages >= CHECKPOINT_PAGES and not self._checkpoint_wanted:
+            self._checkpoint_wanted = True
+            self._checkpoints.put(True)
+        return apsw.SQLITE_OK
+
+    def _checkpoint_thread(self) -> None:
+        connection = self._connect()
+        while self._checkpoints.get():
+            try:
+                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+                self._finish_checkpoint = True
+            except apsw.Error:  # the disk may be full: the log grows on, and the next commit asks again
+                self._checkpoint_wanted = False
+        connection.close()
+
+    # -- closing ------------------------------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        while self._flush_requested or self._unanswered is not None:
+            assert self._idle is not None
+            await self._idle.wait()
+            await asyncio.sleep(0)
+        self._commits.put(None)
+        self._checkpoints.put(False)
+        for thread in self._threads:
+            await asyncio.to_thread(thread.join)
+        self.reader.close()
+        self.connection.close()
+        os.close(self._lock_fd)
+
+
+def _lock(directory: Path) -> int:
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        fd = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StartError(
+            f"cannot write to the data directory {directory}: {error.strerror}", EXIT_DATA_UNUSABLE
+        ) from error
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        owner = os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
+        os.close(fd)
+        raise StartError(f"{directory} is in use by another cns (process {owner})", EXIT_DATA_IN_USE) from None
+    try:
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+    except OSError as error:
+        os.close(fd)
+        raise StartError(
+            f"cannot write to the data directory {directory}: {error.strerror}", EXIT_DATA_UNUSABLE
+        ) from error
+    return fd
+
+
+def _translate(error: Exception, committing: bool) -> CnsError:
+    if isinstance(error, CnsError):
+        return error
+    if isinstance(error, apsw.FullError):
+        return StoreFull("the disk is full")
+    if committing:
+        return OutcomeUnknown(f"the commit failed: {error}")
+    return StoreUnavailable(f"the store refused: {error}")
+
+
+def _raise(error: Exception) -> None:
+    raise error

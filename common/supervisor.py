@@ -1,0 +1,140 @@
+"""Keeps child processes running: starts them, restarts the dead with backoff, tells crash loops, stops in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+BACKOFF_FIRST_S = 0.1
+BACKOFF_MAX_S = 10.0
+LOOP_CRASHES = 5
+LOOP_WINDOW_S = 60.0
+"""So many deaths within this time are a crash loop."""
+STOP_GRACE_S = 30.0
+EXIT_CODES_FINAL = frozenset({2, *range(70, 80)})
+"""A child that ends with one of these has said on stderr what a person must mend: starting it again would not help."""
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(slots=True)
+class Child:
+    """One supervised process. Children stop in the order of `stop_rank`."""
+
+    name: str
+    command: Sequence[str]
+    stop_rank: int
+    restarts: int = 0
+    deaths: deque[float] = field(default_factory=lambda: deque(maxlen=LOOP_CRASHES))
+    process: asyncio.subprocess.Process | None = None
+
+    def looping(self, now_s: float) -> bool:
+        return len(self.deaths) == LOOP_CRASHES and now_s - self.deaths[0] < LOOP_WINDOW_S
+
+
+class ChildStatus(msgspec.Struct, frozen=True):
+    """What the health pages say of one child."""
+
+    name: str
+    pid: int
+    restarts: int
+    crash_loop: bool
+
+
+def read_status(path: Path) -> list[ChildStatus]:
+    """The supervisor's last word, or nothing when no supervisor runs."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=list[ChildStatus])
+    except (OSError, msgspec.DecodeError):
+        return []
+
+
+class Supervisor:
+    """`run` returns the exit code of the whole."""
+
+    def __init__(self, children: Sequence[Child], status_path: Path) -> None:
+        self._children = children
+        self._status_path = status_path
+        self._stop = asyncio.Event()
+        self._exit_code = 0
+
+    async def run(self) -> int:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        keepers = [asyncio.create_task(self._keep(child), name=child.name) for child in self._children]
+        await self._stop.wait()
+        for rank in sorted({child.stop_rank for child in self._children}):
+            await asyncio.gather(*(self._end(child) for child in self._children if child.stop_rank == rank))
+        for keeper in keepers:
+            keeper.cancel()
+        await asyncio.gather(*keepers, return_exceptions=True)
+        with contextlib.suppress(OSError):
+            self._status_path.unlink()
+        return self._exit_code
+
+    async def _keep(self, child: Child) -> None:
+        backoff_s = BACKOFF_FIRST_S
+        loop = asyncio.get_running_loop()
+        while not self._stop.is_set():
+            started_s = loop.time()
+            child.process = await asyncio.create_subprocess_exec(*child.command, preexec_fn=_die_with_parent)
+            self._write_status()
+            code = await child.process.wait()
+            if self._stop.is_set():
+                return
+            if code in EXIT_CODES_FINAL:
+                self._exit_code = code
+                self._stop.set()
+                return
+            child.restarts += 1
+            child.deaths.append(loop.time())
+            if loop.time() - started_s > BACKOFF_MAX_S:
+                backoff_s = BACKOFF_FIRST_S
+            print(f"cns: {child.name} ended with {code}; starting it again in {backoff_s:.1f} s", file=sys.stderr)  # noqa: T201  # the supervisor loads no logger
+            self._write_status()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stop.wait(), backoff_s)
+            backoff_s = min(backoff_s * 2, BACKOFF_MAX_S)
+
+    async def _end(self, child: Child) -> None:
+        process = child.process
+        if process is None or process.returncode is not None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), STOP_GRACE_S)
+        except TimeoutError:
+            print(f"cns: {child.name} did not stop within {STOP_GRACE_S:.0f} s and is killed", file=sys.stderr)  # noqa: T201
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+    def _write_status(self) -> None:
+        now_s = asyncio.get_running_loop().time()
+        statuses = [
+            ChildStatus(child.name, child.process.pid if child.process else 0, child.restarts, child.looping(now_s))
+            for child in self._children
+        ]
+        scratch = self._status_path.with_suffix(".new")
+        with contextlib.suppress(OSError):  # a full disk must not end the supervisor
+            scratch.write_bytes(msgspec.json.encode(statuses))
+            scratch.replace(self._status_path)
+
+
+def _die_with_parent() -> None:
+    """Linux: a child outlives no supervisor, however that ended, so the next start finds the data free."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() == 1:
+            os._exit(1)
