@@ -1,0 +1,1 @@
+"""CQS: a queue service that speaks the Amazon SQS API."""

@@ -1,0 +1,79 @@
+"""Where a queue is: from a request's QueueUrl or path to the queue's key, and back to the URL that is handed out.
+
+A QueueUrl's host is ignored (clients reach us under many), except that a host or path which names another region than
+the request was signed for is refused. A bare queue name is taken for one of the caller's own.
+"""
+
+from __future__ import annotations
+
+import re
+
+from common.arn import parse_arn
+from common.aws.call import Call
+from common.errors import RequestError
+from cqs.names import INTERNAL_ACCOUNT, INTERNAL_REGION, QueueKey
+
+_URL = re.compile(r"https?://([^/]*)(/.*)\Z", re.ASCII)
+_HOST_REGION = re.compile(r"(?:sqs\.([a-z]+-[a-z-]+-[0-9]+)|([a-z]+-[a-z-]+-[0-9]+)\.queue)\.", re.ASCII)
+_ACCOUNT_DIGITS = 12
+
+
+def no_such_queue() -> RequestError:
+    return RequestError("QueueDoesNotExist", "The specified queue does not exist.")
+
+
+def queue_url(call: Call, account: str, name: str) -> str:
+    return f"{call.base_url}/{account}/{name}"
+
+
+def addressed_queue(call: Call, url: str | None) -> QueueKey:
+    """The queue a request is about: that of its QueueUrl, else that of its path."""
+    if not url:
+        path = call.path
+    elif url.startswith(call.base_url):
+        path = url[len(call.base_url) :]
+    elif "/" not in url:
+        return queue_key(call, call.caller.account, url)
+    else:
+        path = _path_of(url, call.region)
+    parts = path.split("/")
+    if len(parts) == 3:
+        return queue_key(call, parts[1], parts[2])
+    if len(parts) == 5 and parts[1] == "queue":
+        _check_region(parts[2], call.region, url or path)
+        return queue_key(call, parts[3], parts[4])
+    raise no_such_queue()
+
+
+def queue_key(call: Call, account: str, name: str) -> QueueKey:
+    """A tenant's queue, or for the internal account itself an internal one."""
+    if not (name.isascii() and account.isascii()):
+        raise no_such_queue()
+    if len(account) == _ACCOUNT_DIGITS and account.isdigit():
+        return (account, call.region, name)
+    if account == INTERNAL_ACCOUNT == call.caller.account:
+        return (INTERNAL_ACCOUNT, INTERNAL_REGION, name)
+    raise no_such_queue()
+
+
+def key_of_arn(text: str) -> QueueKey | None:
+    """The queue an ARN names, or None when it names none."""
+    arn = parse_arn(text)
+    if arn is None or arn.service != "sqs":
+        return None
+    return (arn.account, arn.region, arn.resource)
+
+
+def _path_of(url: str, region: str) -> str:
+    match = _URL.match(url)
+    if match is None:
+        return url
+    host_region = _HOST_REGION.match(match[1])
+    if host_region is not None:
+        _check_region(host_region[1] or host_region[2], region, url)
+    return match[2]
+
+
+def _check_region(named: str, region: str, address: str) -> None:
+    if named != region:
+        raise RequestError("InvalidAddress", f"The address {address} is not valid for this endpoint.")

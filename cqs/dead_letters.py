@@ -1,0 +1,54 @@
+"""Moving spent messages to the dead-letter queue of the queue that delivered them too often."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from cqs.engines.contract import Entry, Message, Rejected, Settlement
+from cqs.model import decode_body, encode_body
+from cqs.queue_cache import QueueCache
+from cqs.queue_view import QueueView
+from cqs.sending import dedup_key
+
+
+class DeadLetters:
+    def __init__(self, cache: QueueCache) -> None:
+        self._cache = cache
+
+    async def target(self, source: QueueView) -> QueueView | None:
+        """The queue's dead-letter queue; None when it has none, or it is gone, and the queue keeps its messages."""
+        return None if source.dead_letter_key is None else await self._cache.find(source.dead_letter_key)
+
+    async def move(self, source: QueueView, target: QueueView, spent: Sequence[Message], now_ms: int) -> None:
+        """Move leased messages. Should the target vanish meanwhile, they are offered again once the lease is over."""
+        entries = [_dead_letter(source, target, message, now_ms) for message in spent]
+        if source.engine is target.engine:
+            deletes = tuple([(source.ref, message.handle) for message in spent])
+            sends = tuple([(target.ref, entry) for entry in entries])
+            await source.engine.settle(Settlement(deletes, sends), now_ms)
+            return
+        sent = await target.engine.send(target.ref, entries, now_ms)
+        arrived = [
+            message.handle for message, answer in zip(spent, sent, strict=True) if not isinstance(answer, Rejected)
+        ]
+        await source.engine.delete(source.ref, arrived, now_ms)
+
+
+def _dead_letter(source: QueueView, target: QueueView, message: Message, now_ms: int) -> Entry:
+    """The same message, its deliveries carried on. On a FIFO queue its retention starts anew, and its id is its
+    deduplication id; on a standard one retention still counts from when it was first sent."""
+    body = decode_body(message.body)
+    dedup = message.id if target.fifo else ""
+    moved = msgspec.structs.replace(body, source_arn=source.arn, dedup=dedup)
+    return Entry(
+        message.id,
+        encode_body(moved),
+        now_ms if target.fifo else message.born_at_ms,
+        now_ms,
+        message.group,
+        dedup_key(target, message.group, dedup) if dedup else "",
+        message.deliveries,
+        message.first_received_ms,
+    )

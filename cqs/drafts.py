@@ -1,0 +1,122 @@
+"""May this be sent to that queue? From the members of a SendMessage, or of a batch's entry, to a checked draft."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from common.errors import RequestError
+from cqs.message_attributes import NO_ATTRIBUTES, Attributes, digest, read_attributes, read_system_attributes
+from cqs.message_text import encoded_text
+from cqs.queue_view import QueueView
+
+_ID = re.compile(r"[!-~]{1,128}\Z", re.ASCII)
+_WRONG_TYPE = "The request include parameter that is not valid for this queue type."
+NO_DEDUPLICATION = (
+    "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly"
+)
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """A message that may be sent."""
+
+    text: str
+    md5: str = ""
+    delay_ms: int | None = None  # None: the queue's
+    group: str = ""
+    dedup: str = ""
+    attributes: Attributes = NO_ATTRIBUTES
+    trace: str = ""
+    system_md5: str = ""
+
+
+def read_draft(
+    view: QueueView, members: Mapping[str, Any], trace: str = "", *, judgement: str = "are invalid"
+) -> Draft:
+    """The draft in a request's `members`; `trace` is what the request's own header says."""
+    text = members.get("MessageBody")
+    if not text:
+        raise missing("MessageBody")
+    encoded = encoded_text(text)
+    size = len(encoded)
+    attributes = NO_ATTRIBUTES
+    if named := members.get("MessageAttributes"):
+        attributes = read_attributes(named)
+        size += attributes.size
+    if size > view.bytes_max:
+        raise RequestError(
+            "InvalidParameterValue",
+            f"One or more parameters {judgement}. Reason: Message must be shorter than {view.bytes_max} bytes.",
+        )
+    system_md5 = ""
+    if system := members.get("MessageSystemAttributes"):
+        system_attributes = read_system_attributes(system)
+        system_md5 = digest(system_attributes)
+        trace = system_attributes[0].text
+    delay_ms = _delay_ms(view, members.get("DelaySeconds"))
+    group, dedup = _ids(view, members, encoded)
+    md5 = hashlib.md5(encoded).hexdigest()
+    return Draft(text, md5, delay_ms, group, dedup, attributes, trace, system_md5)
+
+
+def size_of(members: Mapping[str, Any]) -> int:
+    """The bytes of an entry that count, whether or not it may be sent."""
+    size = len((members.get("MessageBody") or "").encode(errors="replace"))
+    for name, member in (members.get("MessageAttributes") or {}).items():
+        texts = (name, member.get("DataType") or "", member.get("StringValue") or "")
+        size += sum(len(text.encode(errors="replace")) for text in texts) + len(member.get("BinaryValue") or b"")
+    return size
+
+
+def missing(name: str) -> RequestError:
+    return RequestError("MissingParameter", f"The request must contain the parameter {name}.")
+
+
+def invalid(name: str, value: object, reason: str) -> RequestError:
+    return RequestError("InvalidParameterValue", f"Value {value} for parameter {name} is invalid. Reason: {reason}")
+
+
+def wrong_queue_type(name: str, value: object) -> RequestError:
+    return invalid(name, value, _WRONG_TYPE)
+
+
+def check_id(name: str, value: str) -> str:
+    """A message group, deduplication or receive attempt id."""
+    if not _ID.match(value):
+        raise invalid(
+            name, value, f"{name} can only include alphanumeric and punctuation characters. 1 to 128 in length."
+        )
+    return value
+
+
+def _delay_ms(view: QueueView, delay_s: int | None) -> int | None:
+    if delay_s is None:
+        return None
+    if not 0 <= delay_s <= view.delay_s_max:
+        raise invalid("DelaySeconds", delay_s, f"DelaySeconds must be >= 0 and <= {view.delay_s_max}.")
+    if not view.fifo:
+        return delay_s * 1000
+    if delay_s:
+        raise wrong_queue_type("DelaySeconds", delay_s)
+    return None
+
+
+def _ids(view: QueueView, members: Mapping[str, Any], encoded: bytes) -> tuple[str, str]:
+    group: str | None = members.get("MessageGroupId")
+    dedup: str | None = members.get("MessageDeduplicationId")
+    if not view.fifo:
+        if dedup is not None:
+            raise wrong_queue_type("MessageDeduplicationId", dedup)
+        return ("" if group is None else check_id("MessageGroupId", group)), ""
+    if group is None:
+        raise missing("MessageGroupId")
+    check_id("MessageGroupId", group)
+    if dedup is not None:
+        return group, check_id("MessageDeduplicationId", dedup)
+    if not view.dedup_by_content:
+        raise RequestError("InvalidParameterValue", NO_DEDUPLICATION)
+    return group, hashlib.sha256(encoded).hexdigest()

@@ -1,0 +1,162 @@
+"""The embedded engine: queues in one SQLite file, all features of the contract, one fsync for all who wait.
+
+Statements of one event-loop turn share a transaction (`common.sqlite`). Here are the stages of that transaction, in
+their order: look-ups and control, then sends, deletes and changes, then receives, so that what a turn sends it can
+also receive. `sending`, `settling` and `receiving` hold the statements' logic, `lines` what is kept in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import apsw
+
+from common.clock import Clock
+from common.sqlite import Database
+from cqs.engines.contract import (
+    Capabilities,
+    Change,
+    Counts,
+    Entry,
+    Outcome,
+    Page,
+    Peeked,
+    QueueRef,
+    Received,
+    Rejected,
+    Sent,
+    Settled,
+    Settlement,
+)
+from cqs.engines.embedded import schema
+from cqs.engines.embedded.lines import Waiter, Waiters
+from cqs.engines.embedded.receiving import Receiving, Want
+from cqs.engines.embedded.settling import Settling, Step
+from cqs.engines.embedded.state import State
+from cqs.engines.embedded.upkeep import STEP_ROWS_MAX, maintain
+
+__all__ = ["EmbeddedEngine"]
+
+
+class EmbeddedEngine:
+    """See `cqs.engines.contract.Engine`. Lives in the store host: one event loop, one `Database`."""
+
+    capabilities = Capabilities(
+        order="group",
+        dedup=True,
+        exact_counts=True,
+        fair=True,
+        update_body=True,
+        atomic_settle=True,
+        max_delay_ms=7 * 24 * 3_600_000,
+    )
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        database.create(schema.SCHEMA)
+        self._database = database
+        self._waiters = Waiters(clock)
+        self._state = State(database, self._waiters, clock)
+        self._settling = database.stage(Settling(self._state).run)
+        self._receiving = database.stage(Receiving(self._state).run)
+
+    async def send(self, q: QueueRef, entries: Sequence[Entry], now_ms: int) -> list[Sent | Rejected]:
+        settled = await self._submit(Step(now_ms, sends=[(q, entry) for entry in entries]))
+        return list(settled.sends)
+
+    async def receive(self, q: QueueRef, want: int, visible_at_ms: int, now_ms: int, attempt_id: str = "") -> Received:
+        received: Received = await self._receiving.submit(Want(q, want, visible_at_ms, now_ms, attempt_id))
+        return received
+
+    async def delete(self, q: QueueRef, handles: Sequence[bytes], now_ms: int) -> list[Outcome]:
+        settled = await self._submit(Step(now_ms, deletes=[(q, handle) for handle in handles]))
+        return list(settled.deletes)
+
+    async def change(self, q: QueueRef, changes: Sequence[Change], now_ms: int) -> list[Outcome]:
+        settled = await self._submit(Step(now_ms, changes=[(q, change) for change in changes]))
+        return list(settled.changes)
+
+    async def settle(self, settlement: Settlement, now_ms: int) -> Settled:
+        return await self._submit(Step(now_ms, settlement.sends, settlement.deletes, settlement.changes, whole=True))
+
+    async def _submit(self, step: Step) -> Settled:
+        settled: Settled = await self._settling.submit(step)
+        return settled
+
+    async def peek(self, q: QueueRef, cursor: str, n: int, now_ms: int) -> Page:
+        line = self._state.peek_line(q)
+        if line is None:
+            return Page()
+        reader = self._database.reader
+        due_text, _, seq_text = cursor.partition(":")
+        rows: list[Any] = []
+        if due_text != "behind":
+            at = (int(due_text), int(seq_text)) if cursor else (-1, -1)
+            rows = reader.execute(schema.PEEK_DUE, (line, *at, n)).fetchall()
+        if len(rows) < n:
+            after = int(seq_text) if due_text == "behind" else -1
+            rows += reader.execute(schema.PEEK_BEHIND, (line, after, n - len(rows))).fetchall()
+        peeked = tuple(
+            Peeked(message_id, body, seq, deliveries, first_at, born_at, visible_at, group)
+            for _, seq, visible_at, born_at, deliveries, first_at, group, message_id, body in rows
+        )
+        if len(rows) < n:
+            return Page(peeked)
+        due, seq = rows[-1][:2]
+        return Page(peeked, f"behind:{seq}" if due is None else f"{due}:{seq}")
+
+    async def counts(self, q: QueueRef, now_ms: int) -> Counts:
+        return await self._database.write(lambda _: self._state.counts(q, now_ms))
+
+    async def purge(self, q: QueueRef, now_ms: int) -> None:
+        await self._database.write(lambda _: self._state.purge(q))
+
+    async def drop(self, q: QueueRef, now_ms: int) -> None:
+        await self._database.write(lambda _: self._state.drop(q))
+        self._waiters.wake_all(q.id)
+
+    async def maintain(self, budget: int, now_ms: int) -> int:
+        done = 0
+        while done < budget:
+            rows = min(budget - done, STEP_ROWS_MAX)
+            cleared = await self._database.write(partial(self._maintain, rows, now_ms))
+            done += cleared
+            if cleared < rows:
+                break
+        return done
+
+    def _maintain(self, rows: int, now_ms: int, _: apsw.Connection) -> int:
+        return maintain(self._state, rows, now_ms)
+
+    def wakeups(self, q: QueueRef) -> LocalWakeups:
+        return LocalWakeups(self._waiters, q.id)
+
+
+class LocalWakeups:
+    """A waiting receive in the store host's own process."""
+
+    __slots__ = ("_event", "_waiter")
+
+    def __init__(self, waiters: Waiters, queue: str) -> None:
+        self._event = asyncio.Event()
+        self._waiter = Waiter(waiters, queue, self._event.set)
+        waiters.join(self._waiter)
+
+    async def wait(self, timeout_s: float) -> bool:
+        if not self._waiter.woken:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await self._event.wait()
+            except TimeoutError:
+                return False
+        self._event.clear()
+        self._waiter.rearm()  # before the receive that follows, so that a timer is set for what it does not find
+        return True
+
+    def pass_on(self) -> None:
+        self._waiter.pass_on()
+
+    def close(self) -> None:
+        self._waiter.close()

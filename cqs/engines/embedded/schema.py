@@ -1,0 +1,122 @@
+"""The embedded engine's tables, and every statement that reads or writes them.
+
+A *line* is what a queue's messages stand in. Purging gives the queue a new line and leaves the old one to be cleared
+away later, a few rows a commit; dropping does the same without a new one. So both take constant time at any depth.
+
+`slots` holds what changes (small rows, sixty to a page), `bodies` what does not. `due` is when a message may be
+received: its `visible_at`, except that of a FIFO group only the first message has one. The others stand behind it with
+`due` NULL, so one index finds what can be received next, for standard and FIFO queues alike, at any depth and with any
+number of blocked groups.
+"""
+
+from __future__ import annotations
+
+SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS lines(line INTEGER PRIMARY KEY AUTOINCREMENT, queue TEXT NOT NULL,"
+    " total INTEGER NOT NULL, fair INTEGER NOT NULL, retention_ms INTEGER NOT NULL, doomed INTEGER NOT NULL)",
+    "CREATE UNIQUE INDEX IF NOT EXISTS lines_by_queue ON lines(queue) WHERE doomed = 0",
+    "CREATE INDEX IF NOT EXISTS lines_doomed ON lines(line) WHERE doomed = 1",
+    "CREATE TABLE IF NOT EXISTS dead_queues(queue TEXT PRIMARY KEY) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS slots(seq INTEGER PRIMARY KEY, line INTEGER NOT NULL, due INTEGER,"
+    " visible_at INTEGER NOT NULL, born_at INTEGER NOT NULL, deliveries INTEGER NOT NULL, lease INTEGER NOT NULL,"
+    " first_at INTEGER NOT NULL, grp TEXT)",
+    "CREATE INDEX IF NOT EXISTS slots_by_due ON slots(line, due)",
+    "CREATE INDEX IF NOT EXISTS slots_by_group ON slots(line, grp, due) WHERE grp IS NOT NULL",
+    "CREATE INDEX IF NOT EXISTS slots_behind ON slots(line, visible_at) WHERE due IS NULL",
+    "CREATE TABLE IF NOT EXISTS bodies(seq INTEGER PRIMARY KEY, id TEXT NOT NULL, body BLOB NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS dedup(line INTEGER NOT NULL, key TEXT NOT NULL, until INTEGER NOT NULL,"
+    " id TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY(line, key)) WITHOUT ROWID",
+    "CREATE INDEX IF NOT EXISTS dedup_until ON dedup(until)",
+    "CREATE TABLE IF NOT EXISTS attempts(line INTEGER NOT NULL, attempt TEXT NOT NULL, until INTEGER NOT NULL,"
+    " lease INTEGER NOT NULL, seqs TEXT NOT NULL, PRIMARY KEY(line, attempt)) WITHOUT ROWID",
+    "CREATE INDEX IF NOT EXISTS attempts_until ON attempts(until)",
+    "CREATE INDEX IF NOT EXISTS attempts_by_lease ON attempts(lease)",
+)
+
+# -- lines ------------------------------------------------------------------------------------------------------------
+FIND_LINE = "SELECT line, total, fair, retention_ms FROM lines WHERE queue = ? AND doomed = 0"
+IS_DEAD = "SELECT 1 FROM dead_queues WHERE queue = ?"
+NEW_LINE = "INSERT INTO lines(queue, total, fair, retention_ms, doomed) VALUES (?, 0, 0, ?, 0) RETURNING line"
+KEEP_LINE = "UPDATE lines SET total = ?, fair = ?, retention_ms = ? WHERE line = ?"
+DOOM_LINE = "UPDATE lines SET doomed = 1 WHERE line = ?"
+KILL_QUEUE = "INSERT OR IGNORE INTO dead_queues VALUES (?)"
+HIDDEN = (
+    "SELECT visible_at, deliveries > 0, grp, count(*) FROM slots WHERE line = :line AND due > :now GROUP BY 1, 2, 3"
+    " UNION ALL SELECT visible_at, deliveries > 0, grp, count(*) FROM slots"
+    " WHERE line = :line AND due IS NULL AND visible_at > :now GROUP BY 1, 2, 3"
+)
+HIDDEN_UNTIL = (
+    "SELECT deliveries > 0, count(*) FROM slots WHERE line = :line AND due > :now AND due < :end GROUP BY 1"
+    " UNION ALL SELECT deliveries > 0, count(*) FROM slots"
+    " WHERE line = :line AND due IS NULL AND visible_at > :now AND visible_at < :end GROUP BY 1"
+)
+NEXT_DUE = "SELECT due FROM slots WHERE line = ? AND due IS NOT NULL ORDER BY due LIMIT 1"
+OLDEST = "SELECT born_at FROM slots WHERE line = ? AND due IS NOT NULL ORDER BY due, seq LIMIT 1"
+
+# -- sending ----------------------------------------------------------------------------------------------------------
+INSERT_SLOT = "INSERT INTO slots VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?)"
+INSERT_BODY = "INSERT INTO bodies VALUES (?, ?, ?)"
+FIND_DUPLICATE = "SELECT id, seq FROM dedup WHERE line = ? AND key = ? AND until > ?"
+REMEMBER = "INSERT OR REPLACE INTO dedup VALUES (?, ?, ?, ?, ?)"
+GROUP_WAITS = "SELECT 1 FROM slots WHERE line = ? AND grp = ? LIMIT 1"
+
+# -- receiving --------------------------------------------------------------------------------------------------------
+_DELIVERY = "s.seq, s.visible_at, s.born_at, s.deliveries, s.first_at, coalesce(s.grp, ''), b.id, b.body"
+DUE = (
+    f"SELECT {_DELIVERY} FROM slots s JOIN bodies b USING (seq)"
+    " WHERE s.line = ? AND s.due <= ? ORDER BY s.due, s.seq LIMIT ?"
+)
+DUE_OF_TENANT = (
+    f"SELECT {_DELIVERY} FROM slots s JOIN bodies b USING (seq)"
+    " WHERE s.line = ? AND s.grp = ? AND s.due <= ? ORDER BY s.due, s.seq LIMIT ?"
+)
+NEXT_TENANT = "SELECT grp FROM slots WHERE line = ? AND grp > ? LIMIT 1"
+HEADS_DUE = "SELECT seq FROM slots WHERE line = ? AND due <= ? ORDER BY due, seq LIMIT ?"
+BEHIND = (
+    f"SELECT {_DELIVERY} FROM slots s JOIN bodies b USING (seq)"
+    " WHERE s.line = ? AND s.grp = ? AND s.due IS NULL ORDER BY s.seq LIMIT ?"
+)
+DELIVERY = f"SELECT {_DELIVERY} FROM slots s JOIN bodies b USING (seq) WHERE s.seq = ?"
+LEASED = f"SELECT {_DELIVERY} FROM slots s JOIN bodies b USING (seq) WHERE s.seq = ? AND s.lease = ?"
+LEASE = "UPDATE slots SET due = ?, visible_at = ?, deliveries = ?, lease = ?, first_at = ? WHERE seq = ?"
+LEASE_FIFO = (
+    "UPDATE slots SET due = iif(due IS NULL, NULL, ?1), visible_at = ?1, deliveries = ?2, lease = ?3, first_at = ?4"
+    " WHERE seq = ?5"
+)
+FIND_ATTEMPT = "SELECT lease, seqs FROM attempts WHERE line = ? AND attempt = ? AND until > ?"
+KEEP_ATTEMPT = "INSERT OR REPLACE INTO attempts VALUES (?, ?, ?, ?, ?)"
+
+# -- settling ---------------------------------------------------------------------------------------------------------
+DELETE_LEASED = (
+    "DELETE FROM slots WHERE seq = ?1 AND line = ?2 AND lease <= ?3"
+    " RETURNING seq, line, ?3, visible_at, deliveries, coalesce(grp, '')"
+)
+DELETE_SLOT = "DELETE FROM slots WHERE seq = ?"
+DELETE_BODY = "DELETE FROM bodies WHERE seq = ?"
+HELD = "SELECT line, due, visible_at, deliveries, lease, coalesce(grp, '') FROM slots WHERE seq = ?"
+PROMOTE = (
+    "UPDATE slots SET due = visible_at WHERE seq ="
+    " (SELECT seq FROM slots WHERE line = ? AND grp = ? AND due IS NULL ORDER BY seq LIMIT 1)"
+)
+MOVE = "UPDATE slots SET due = iif(due IS NULL, NULL, ?1), visible_at = ?1 WHERE seq = ?2"
+FORGET_ATTEMPT = "DELETE FROM attempts WHERE lease = ?"
+REPLACE_BODY = "UPDATE bodies SET body = ? WHERE seq = ?"
+
+# -- looking and clearing up ------------------------------------------------------------------------------------------
+PEEK_DUE = (
+    f"SELECT s.due, {_DELIVERY} FROM slots s JOIN bodies b USING (seq)"
+    " WHERE s.line = ? AND (s.due, s.seq) > (?, ?) ORDER BY s.due, s.seq LIMIT ?"
+)
+PEEK_BEHIND = (
+    f"SELECT s.due, {_DELIVERY} FROM slots s JOIN bodies b USING (seq)"
+    " WHERE s.line = ? AND s.due IS NULL AND s.seq > ? ORDER BY s.seq LIMIT ?"
+)
+DOOMED_LINE = "SELECT line FROM lines WHERE doomed = 1 LIMIT 1"
+SOME_OF_LINE = "SELECT seq FROM slots WHERE line = ? LIMIT ?"
+FORGET_LINE = "DELETE FROM lines WHERE line = ?"
+NEXT_LINE = "SELECT line, queue, retention_ms FROM lines WHERE line > ? AND doomed = 0 ORDER BY line LIMIT 1"
+DUE_FIRST = "SELECT seq, coalesce(grp, ''), born_at FROM slots WHERE line = ? AND due <= ? ORDER BY due, seq LIMIT ?"
+FORGET_DEDUP = "DELETE FROM dedup WHERE (line, key) IN (SELECT line, key FROM dedup WHERE until <= ? LIMIT ?)"
+FORGET_ATTEMPTS = (
+    "DELETE FROM attempts WHERE (line, attempt) IN (SELECT line, attempt FROM attempts WHERE until <= ? LIMIT ?)"
+)

@@ -1,0 +1,217 @@
+"""Sends, deletes and changes of one transaction: all callers' sends first, in one statement a table, then the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from common.sqlite import Work
+from cqs.engines.contract import DEDUP_WINDOW_MS, Change, Entry, Outcome, QueueRef, Rejected, Sent, Settled
+from cqs.engines.embedded import schema
+from cqs.engines.embedded.leases import parts
+from cqs.engines.embedded.lines import Line
+from cqs.engines.embedded.state import State
+
+
+class Step:
+    """What one caller wants done in one transaction."""
+
+    __slots__ = ("changes", "deletes", "now_ms", "sends", "whole")
+
+    def __init__(
+        self,
+        now_ms: int,
+        sends: Sequence[tuple[QueueRef, Entry]] = (),
+        deletes: Sequence[tuple[QueueRef, bytes]] = (),
+        changes: Sequence[tuple[QueueRef, Change]] = (),
+        *,
+        whole: bool = False,
+    ) -> None:
+        self.now_ms = now_ms
+        self.sends = sends
+        self.deletes = deletes
+        self.changes = changes
+        self.whole = whole  # a rejected send stops the rest, too
+
+
+class Settling:
+    """The stage that runs all steps of a turn."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._connection = state.connection
+        self._slots: list[tuple[object, ...]] = []
+        self._bodies: list[tuple[int, str, bytes]] = []
+
+    def run(self, batch: list[Work[Step]]) -> list[tuple[Work[Step], object]]:
+        self._slots = []
+        self._bodies = []
+        sent = [self._send_all(work.item) if work.item.sends else () for work in batch]
+        self._insert()
+        return [(work, self._rest(work.item, sends)) for work, sends in zip(batch, sent, strict=True)]
+
+    def _rest(self, step: Step, sends: tuple[Sent | Rejected, ...]) -> Settled:
+        if step.whole and any(isinstance(sent, Rejected) for sent in sends):
+            return Settled(sends=sends)
+        return Settled(self._delete_all(step) if step.deletes else (), sends, self._change_all(step))
+
+    # -- sends --------------------------------------------------------------------------------------------------------
+
+    def _send_all(self, step: Step) -> tuple[Sent | Rejected, ...]:
+        now_ms = step.now_ms
+        if step.whole:
+            dropped = [self._state.line(q, now_ms) is None for q, _ in step.sends]
+            if any(dropped):
+                return tuple([Rejected("no_such_queue" if gone else "another_rejected") for gone in dropped])
+        return tuple([self._send(q, entry, now_ms) for q, entry in step.sends])
+
+    def _send(self, q: QueueRef, entry: Entry, now_ms: int) -> Sent | Rejected:
+        line = self._state.line(q, now_ms)
+        if line is None:
+            return Rejected()
+        if q.fifo:
+            return self._send_fifo(line, entry, now_ms)
+        seq = self._state.sequences.take()
+        group: str | None = entry.group or None
+        if group is not None:
+            line.fair = True
+        elif line.fair:
+            group = ""  # its own tenant, found by the tenant index beside the others
+        self._add(line, entry, seq, entry.visible_at_ms, group, now_ms)
+        return Sent(entry.id, seq)
+
+    def _send_fifo(self, line: Line, entry: Entry, now_ms: int) -> Sent:
+        execute = self._connection.execute
+        self._insert()  # what this one follows or repeats may be in the same batch
+        if entry.dedup:
+            known = self._state.row(schema.FIND_DUPLICATE, (line.key, entry.dedup, now_ms))
+            if known is not None:
+                return Sent(known[0], known[1], duplicate=True)
+        seq = self._state.sequences.take()
+        if entry.dedup:
+            execute(schema.REMEMBER, (line.key, entry.dedup, now_ms + DEDUP_WINDOW_MS, entry.id, seq))
+        behind = self._state.row(schema.GROUP_WAITS, (line.key, entry.group)) is not None
+        self._add(line, entry, seq, None if behind else entry.visible_at_ms, entry.group, now_ms)
+        return Sent(entry.id, seq)
+
+    def _add(self, line: Line, entry: Entry, seq: int, due: int | None, group: str | None, now_ms: int) -> None:
+        visible_at = entry.visible_at_ms
+        self._slots.append(
+            (seq, line.key, due, visible_at, entry.born_at_ms, entry.deliveries, entry.first_received_ms, group)
+        )
+        self._bodies.append((seq, entry.id, entry.body))
+        line.total += 1
+        if visible_at > now_ms:
+            line.hidden.add(visible_at, entry.deliveries > 0, group or "")
+        self._state.touch(line, 1)
+
+    def _insert(self) -> None:
+        if self._slots:
+            self._connection.executemany(schema.INSERT_SLOT, self._slots)
+            self._connection.executemany(schema.INSERT_BODY, self._bodies)
+            self._slots = []
+            self._bodies = []
+
+    # -- deletes ------------------------------------------------------------------------------------------------------
+
+    def _delete_all(self, step: Step) -> tuple[Outcome, ...]:
+        outcomes: list[Outcome] = [Outcome.MALFORMED] * len(step.deletes)
+        standard: dict[tuple[int, int, int], tuple[Line, int]] = {}
+        rows: list[tuple[int, int, int]] = []
+        for index, (q, handle) in enumerate(step.deletes):
+            key = parts(handle)
+            if key is None:
+                continue
+            line = self._state.line(q, step.now_ms)
+            if line is None:
+                outcomes[index] = Outcome.GONE
+            elif q.fifo:
+                outcomes[index] = self._delete_fifo(line, *key, step.now_ms)
+            else:
+                outcomes[index] = Outcome.GONE
+                row = (key[0], line.key, key[1])
+                if standard.setdefault(row, (line, index))[1] == index:
+                    rows.append(row)
+        if rows:
+            self._delete_standard(rows, standard, outcomes, step.now_ms)
+        return tuple(outcomes)
+
+    def _delete_standard(
+        self,
+        rows: list[tuple[int, int, int]],
+        owners: dict[tuple[int, int, int], tuple[Line, int]],
+        outcomes: list[Outcome],
+        now_ms: int,
+    ) -> None:
+        deleted: list[Any] = self._connection.executemany(schema.DELETE_LEASED, rows).fetchall()
+        for seq, key, lease, visible_at, deliveries, tenant in deleted:
+            line, index = owners.pop((seq, key, lease))
+            outcomes[index] = Outcome.DONE
+            line.total -= 1
+            if visible_at > now_ms:
+                line.hidden.remove(visible_at, deliveries > 0, tenant)
+            self._state.touch(line)
+        self._connection.executemany(schema.DELETE_BODY, [(row[0],) for row in deleted])
+        for (seq, _, _), (line, index) in owners.items():
+            held = self._state.row(schema.HELD, (seq,))
+            if held is not None and held[0] == line.key:
+                outcomes[index] = Outcome.STALE
+
+    def _delete_fifo(self, line: Line, seq: int, lease: int, now_ms: int) -> Outcome:
+        held = self._hold(line, seq, lease, now_ms, fifo=True)
+        if isinstance(held, Outcome):
+            return held
+        due, visible_at, deliveries, group = held
+        execute = self._connection.execute
+        execute(schema.DELETE_SLOT, (seq,))
+        execute(schema.DELETE_BODY, (seq,))
+        line.total -= 1
+        line.hidden.remove(visible_at, deliveries > 0, group)
+        if due is not None:
+            execute(schema.PROMOTE, (line.key, group))
+        self._state.touch(line)
+        return Outcome.DONE
+
+    def _hold(
+        self, line: Line, seq: int, lease: int, now_ms: int, *, fifo: bool
+    ) -> Outcome | tuple[int | None, int, int, str]:
+        """(due, visible_at, deliveries, group) of the message if `lease` still names its newest delivery."""
+        row = self._state.row(schema.HELD, (seq,))
+        if row is None or row[0] != line.key:
+            return Outcome.GONE
+        _, due, visible_at, deliveries, newest, group = row
+        if lease < newest:
+            return Outcome.STALE
+        if fifo and visible_at <= now_ms:
+            return Outcome.EXPIRED
+        return due, visible_at, deliveries, group
+
+    # -- changes ------------------------------------------------------------------------------------------------------
+
+    def _change_all(self, step: Step) -> tuple[Outcome, ...]:
+        return tuple([self._change(q, change, step.now_ms) for q, change in step.changes])
+
+    def _change(self, q: QueueRef, change: Change, now_ms: int) -> Outcome:
+        key = parts(change.handle)
+        if key is None:
+            return Outcome.MALFORMED
+        line = self._state.line(q, now_ms)
+        if line is None:
+            return Outcome.GONE
+        seq, lease = key
+        held = self._hold(line, seq, lease, now_ms, fifo=q.fifo)
+        if isinstance(held, Outcome):
+            return held
+        _, visible_at, deliveries, group = held
+        if q.fifo:
+            self._connection.execute(schema.FORGET_ATTEMPT, (lease,))
+        if change.visible_at_ms is not None:
+            self._connection.execute(schema.MOVE, (change.visible_at_ms, seq))
+            if visible_at > now_ms:
+                line.hidden.remove(visible_at, deliveries > 0, group)
+            if change.visible_at_ms > now_ms:
+                line.hidden.add(change.visible_at_ms, deliveries > 0, group)
+            self._state.touch(line, 1)
+        if change.body is not None:
+            self._connection.execute(schema.REPLACE_BODY, (change.body, seq))
+        return Outcome.DONE

@@ -1,0 +1,91 @@
+"""What may be done with a message that was received: deleting it, and changing how long it stays hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from common.clock import Clock
+from common.errors import RequestError
+from cqs.drafts import invalid
+from cqs.engines.contract import Change, Outcome
+from cqs.limits import VISIBILITY_S_MAX, VISIBILITY_TOTAL_MS_MAX
+from cqs.queue_view import QueueView
+from cqs.receipt_handle import Receipt, expired_handle, not_a_handle, read_handle, unavailable_message
+
+
+class NewVisibility(NamedTuple):
+    handle: str
+    timeout_s: int
+
+
+Answers = list[RequestError | None]
+"""One for each handle: what is wrong with it, or None when all went well."""
+
+
+class Holding:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    async def delete(self, view: QueueView, handles: Sequence[str]) -> Answers:
+        """A message that is gone, or that others hold by now (standard queues), counts as deleted."""
+        answers: Answers = [None] * len(handles)
+        engine_handles: dict[int, bytes] = {}
+        for index, text in enumerate(handles):
+            try:
+                engine_handles[index] = read_handle(view.handle_prefix, text).handle
+            except RequestError as error:
+                answers[index] = error
+        if engine_handles:
+            outcomes = await view.engine.delete(view.ref, list(engine_handles.values()), self._clock.now_ms())
+            for index, outcome in zip(engine_handles, outcomes, strict=True):
+                if outcome > Outcome.GONE:
+                    answers[index] = _delete_fault(view, handles[index], outcome)
+        return answers
+
+    async def change_visibility(self, view: QueueView, wishes: Sequence[NewVisibility]) -> Answers:
+        now_ms = self._clock.now_ms()
+        answers: Answers = [None] * len(wishes)
+        changes: dict[int, Change] = {}
+        for index, wish in enumerate(wishes):
+            try:
+                changes[index] = _change(wish, read_handle(view.handle_prefix, wish.handle), now_ms)
+            except RequestError as error:
+                answers[index] = error
+        if changes:
+            outcomes = await view.engine.change(view.ref, list(changes.values()), now_ms)
+            for index, outcome in zip(changes, outcomes, strict=True):
+                if outcome is not Outcome.DONE:
+                    answers[index] = _change_fault(view, wishes[index].handle, outcome)
+        return answers
+
+
+def check_visibility(timeout_s: int) -> int:
+    if not 0 <= timeout_s <= VISIBILITY_S_MAX:
+        raise invalid("VisibilityTimeout", timeout_s, f"Must be >= 0 and <= {VISIBILITY_S_MAX}, if provided.")
+    return timeout_s
+
+
+def _change(wish: NewVisibility, receipt: Receipt, now_ms: int) -> Change:
+    timeout_ms = check_visibility(wish.timeout_s) * 1000
+    if now_ms + timeout_ms > receipt.received_at_ms + VISIBILITY_TOTAL_MS_MAX:
+        raise invalid(
+            "VisibilityTimeout",
+            wish.timeout_s,
+            f"Total VisibilityTimeout for the message is beyond the limit [{VISIBILITY_S_MAX} seconds]",
+        )
+    return Change(receipt.handle, now_ms + timeout_ms)
+
+
+def _delete_fault(view: QueueView, handle: str, outcome: Outcome) -> RequestError | None:
+    if outcome is Outcome.MALFORMED:
+        return not_a_handle(handle)
+    return expired_handle(handle) if view.fifo else None  # FIFO: a newer delivery means the older has expired
+
+
+def _change_fault(view: QueueView, handle: str, outcome: Outcome) -> RequestError:
+    if outcome is Outcome.MALFORMED:
+        return not_a_handle(handle)
+    if view.fifo and outcome is not Outcome.GONE:
+        return expired_handle(handle)
+    return unavailable_message(handle)

@@ -1,0 +1,43 @@
+"""The limits of the SQS API, with AWS's values, and the wider ones of internal queues."""
+
+from __future__ import annotations
+
+QUEUE_NAME_CHARS_MAX = 80
+FIFO_SUFFIX = ".fifo"
+
+BATCH_ENTRIES_MAX = 10
+BATCH_BYTES_MAX = 1_048_576
+"""All bodies and attributes of a batch together, whatever the queue's own MaximumMessageSize."""
+RECEIVE_MESSAGES_MAX = 10
+RECEIVE_WAIT_S_MAX = 20
+DELAY_S_MAX = 900
+VISIBILITY_S_MAX = 43_200
+VISIBILITY_TOTAL_MS_MAX = 43_200_000
+"""From its receive on, a message cannot be hidden for longer than this, however often that is prolonged."""
+
+MESSAGE_ATTRIBUTES_MAX = 10
+ATTRIBUTE_NAME_CHARS_MAX = 256
+NUMBER_DIGITS_MAX = 38
+NUMBER_EXPONENT_MIN = -128
+NUMBER_EXPONENT_MAX = 125
+
+LIST_RESULTS_MAX = 1_000
+TAGS_MAX = 50
+TAG_KEY_CHARS_MAX = 128
+TAG_VALUE_CHARS_MAX = 256
+
+POLICY_BYTES_MAX = 8_192
+POLICY_STATEMENTS_MAX = 20
+POLICY_PRINCIPALS_MAX = 50
+PERMISSION_ACTIONS_MAX = 7
+REDRIVE_RECEIVES_MAX = 1_000
+REDRIVE_SOURCES_MAX = 10
+
+PURGE_PAUSE_MS = 60_000
+"""How long after a purge the next one of the same queue is refused."""
+RECREATE_WAIT_S = 60
+"""How long the name of a deleted queue stays taken, unless a setting says otherwise."""
+
+INTERNAL_DELAY_S_MAX = 3_600
+INTERNAL_RETENTION_S = 30 * 86_400
+INTERNAL_MESSAGE_BYTES_MAX = 2 * 1_048_576

@@ -1,0 +1,46 @@
+"""Which names a queue may have, and whose queues no tenant can name."""
+
+from __future__ import annotations
+
+import re
+
+from common.errors import RequestError
+from cqs.limits import FIFO_SUFFIX, QUEUE_NAME_CHARS_MAX
+
+INTERNAL_ACCOUNT = "cns"
+"""Owner of the internal queues. It is not twelve digits, so no tenant's address or listing leads to them."""
+INTERNAL_REGION = "internal"
+
+QueueKey = tuple[str, str, str]
+"""(account, region, name): what a queue is found by."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9_-]+\Z", re.ASCII)
+_NOT_A_NAME = "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length"
+_NOT_A_FIFO_NAME = (
+    "The name of a FIFO queue can only include alphanumeric characters, hyphens, or underscores, must end with .fifo "
+    "suffix and be 1 to 80 in length."
+)
+
+
+def is_fifo(name: str) -> bool:
+    return name.endswith(FIFO_SUFFIX)
+
+
+def check_queue_name(name: str | None, *, fifo: bool) -> str:
+    """The name a queue is to be created under; `fifo` is what its attributes say."""
+    if name is None:
+        raise missing_queue_name()
+    if not name:
+        raise RequestError("InvalidParameterValue", "Queue name cannot be empty")
+    stem = name.removesuffix(FIFO_SUFFIX) if fifo else name
+    if len(name) > QUEUE_NAME_CHARS_MAX or not _PLAIN.match(stem):
+        raise RequestError("InvalidParameterValue", _NOT_A_FIFO_NAME if fifo else _NOT_A_NAME)
+    if fifo and stem == name:
+        raise RequestError("InvalidParameterValue", _NOT_A_FIFO_NAME)
+    return name
+
+
+def missing_queue_name() -> RequestError:
+    return RequestError(
+        "InvalidParameterValue", "Value for parameter QueueName is invalid. Reason: Must specify a queue name."
+    )

@@ -1,0 +1,135 @@
+"""SendMessageBatch, DeleteMessageBatch, ChangeMessageVisibilityBatch.
+
+Whole-request checks come first; after them each entry succeeds or fails alone, and the call succeeds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from common.aws.call import Call, Params, Result
+from common.aws.protocol.faults import wire_code
+from common.errors import RequestError
+from cqs.access import Access
+from cqs.drafts import NO_DEDUPLICATION, Draft, missing, read_draft, size_of, wrong_queue_type
+from cqs.holding import Answers, Holding, NewVisibility
+from cqs.limits import BATCH_BYTES_MAX, BATCH_ENTRIES_MAX
+from cqs.operations.messages import accepted_message, sender_of
+from cqs.queue_view import QueueView
+from cqs.sending import Sending
+
+Entries = list[dict[str, Any]]
+
+_ENTRY_ID = re.compile(r"[A-Za-z0-9_-]{1,80}\Z", re.ASCII)
+
+
+class BatchOperations:
+    def __init__(self, access: Access, sending: Sending, holding: Holding) -> None:
+        self._access = access
+        self._sending = sending
+        self._holding = holding
+
+    async def send_message_batch(self, call: Call, params: Params) -> Result:
+        view = await self._access.queue(call, params, "SendMessage")
+        entries = _entries(params, "SendMessageBatchRequestEntry", lambda entry: _check_fifo(view, entry))
+        _check_size(entries)
+        failed: list[Result] = []
+        drafts: dict[str, Draft] = {}
+        for entry in entries:
+            try:
+                drafts[entry["Id"]] = _draft(view, entry, call.trace_header)
+            except RequestError as error:
+                failed.append(_failure(entry["Id"], error))
+        accepted = await self._sending.send(view, tuple(drafts.values()), sender_of(call)) if drafts else []
+        successful = [
+            {"Id": entry_id, **accepted_message(draft, one)}
+            for (entry_id, draft), one in zip(drafts.items(), accepted, strict=True)
+        ]
+        return {"Successful": successful, "Failed": failed}
+
+    async def delete_message_batch(self, call: Call, params: Params) -> Result:
+        view = await self._access.queue(call, params, "DeleteMessage")
+        entries = _entries(params, "DeleteMessageBatchRequestEntry")
+        handles = [entry.get("ReceiptHandle") or "" for entry in entries]
+        return _outcome(entries, await self._holding.delete(view, handles))
+
+    async def change_message_visibility_batch(self, call: Call, params: Params) -> Result:
+        view = await self._access.queue(call, params, "ChangeMessageVisibility")
+        entries = _entries(params, "ChangeMessageVisibilityBatchRequestEntry", _check_timeout)
+        wishes = [NewVisibility(entry.get("ReceiptHandle") or "", entry["VisibilityTimeout"]) for entry in entries]
+        return _outcome(entries, await self._holding.change_visibility(view, wishes))
+
+
+def _entries(params: Params, noun: str, check: Callable[[dict[str, Any]], None] | None = None) -> Entries:
+    """The entries of a batch that may be worked on; `check` may refuse the whole request for one of them."""
+    entries: Entries = params.get("Entries") or []
+    if not entries:
+        raise RequestError("EmptyBatchRequest", f"There should be at least one {noun} in the request.")
+    if len(entries) > BATCH_ENTRIES_MAX:
+        raise RequestError(
+            "TooManyEntriesInBatchRequest",
+            f"Maximum number of entries per request are {BATCH_ENTRIES_MAX}. You have sent {len(entries)}.",
+        )
+    seen: set[str] = set()
+    for entry in entries:
+        entry_id = entry.get("Id") or ""
+        if not _ENTRY_ID.match(entry_id):
+            raise RequestError(
+                "InvalidBatchEntryId",
+                "A batch entry id can only contain alphanumeric characters, hyphens and underscores. "
+                "It can be at most 80 letters long.",
+            )
+        if check is not None:
+            check(entry)
+        if entry_id in seen:
+            raise RequestError("BatchEntryIdsNotDistinct", f"Id {entry_id} repeated.")
+        seen.add(entry_id)
+    return entries
+
+
+def _check_fifo(view: QueueView, entry: dict[str, Any]) -> None:
+    """What AWS refuses the whole batch for."""
+    if not view.fifo:
+        return
+    if "MessageDeduplicationId" not in entry and not view.dedup_by_content:
+        raise RequestError("InvalidParameterValue", NO_DEDUPLICATION)
+    if "MessageGroupId" not in entry:
+        raise RequestError("InvalidParameterValue", "The request must contain the parameter MessageGroupId.")
+    if entry.get("DelaySeconds"):
+        raise wrong_queue_type("DelaySeconds", entry["DelaySeconds"])
+
+
+def _check_timeout(entry: dict[str, Any]) -> None:
+    """The model calls it optional, and nobody knows what its absence would mean."""
+    if "VisibilityTimeout" not in entry:
+        raise missing("VisibilityTimeout")
+
+
+def _check_size(entries: Entries) -> None:
+    size = sum(size_of(entry) for entry in entries)
+    if size > BATCH_BYTES_MAX:
+        raise RequestError(
+            "BatchRequestTooLong",
+            f"Batch requests cannot be longer than {BATCH_BYTES_MAX} bytes. You have sent {size} bytes.",
+        )
+
+
+def _draft(view: QueueView, entry: dict[str, Any], trace: str) -> Draft:
+    if not entry.get("MessageBody"):
+        raise RequestError("EmptyValue", missing("MessageBody").message)
+    return read_draft(view, entry, trace, judgement="cannot be validated")
+
+
+def _outcome(entries: Entries, answers: Answers) -> Result:
+    pairs = list(zip(entries, answers, strict=True))
+    return {
+        "Successful": [{"Id": entry["Id"]} for entry, fault in pairs if fault is None],
+        "Failed": [_failure(entry["Id"], fault) for entry, fault in pairs if fault is not None],
+    }
+
+
+def _failure(entry_id: str, error: RequestError) -> Result:
+    text = error.message.encode(errors="replace").decode()  # it may quote what no answer can hold
+    return {"Id": entry_id, "SenderFault": True, "Code": wire_code("sqs", error.code), "Message": text}

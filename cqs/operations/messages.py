@@ -1,0 +1,98 @@
+"""SendMessage, ReceiveMessage, DeleteMessage, ChangeMessageVisibility."""
+
+from __future__ import annotations
+
+from common.aws.call import Call, Params, Result
+from cqs.access import Access
+from cqs.drafts import Draft, check_id, invalid, missing, read_draft, wrong_queue_type
+from cqs.holding import Holding, NewVisibility, check_visibility
+from cqs.limits import RECEIVE_MESSAGES_MAX, RECEIVE_WAIT_S_MAX
+from cqs.operations.received import delivered_message, read_selection
+from cqs.queue_view import QueueView
+from cqs.receiving import Receiving, Wish
+from cqs.sending import Accepted, Sending
+
+
+class MessageOperations:
+    def __init__(self, access: Access, sending: Sending, receiving: Receiving, holding: Holding) -> None:
+        self._access = access
+        self._sending = sending
+        self._receiving = receiving
+        self._holding = holding
+
+    async def send_message(self, call: Call, params: Params) -> Result:
+        view = await self._access.queue(call, params, "SendMessage")
+        draft = read_draft(view, params, call.trace_header)
+        (accepted,) = await self._sending.send(view, (draft,), sender_of(call))
+        return accepted_message(draft, accepted)
+
+    async def receive_message(self, call: Call, params: Params) -> Result:
+        view = await self._access.queue(call, params, "ReceiveMessage")
+        selection = read_selection(params)
+        delivery = await self._receiving.receive(view, _wish(view, params), call.hang_up)
+        return {
+            "Messages": [
+                delivered_message(view, message, delivery.received_at_ms, selection) for message in delivery.messages
+            ]
+        }
+
+    async def delete_message(self, call: Call, params: Params) -> Result:
+        view = await self._access.queue(call, params, "DeleteMessage")
+        (fault,) = await self._holding.delete(view, (_handle(params),))
+        if fault is not None:
+            raise fault
+        return {}
+
+    async def change_message_visibility(self, call: Call, params: Params) -> Result:
+        view = await self._access.queue(call, params, "ChangeMessageVisibility")
+        handle = _handle(params)
+        timeout_s = params.get("VisibilityTimeout")
+        if timeout_s is None:
+            raise missing("VisibilityTimeout")
+        (fault,) = await self._holding.change_visibility(view, (NewVisibility(handle, timeout_s),))
+        if fault is not None:
+            raise fault
+        return {}
+
+
+def sender_of(call: Call) -> str:
+    """Unsigned callers are known by their address."""
+    return call.caller.user_id or call.source_ip
+
+
+def accepted_message(draft: Draft, accepted: Accepted) -> Result:
+    """What a sender is told of one message."""
+    result = {"MessageId": accepted.id, "MD5OfMessageBody": draft.md5}
+    if draft.attributes.sent_md5:
+        result["MD5OfMessageAttributes"] = draft.attributes.sent_md5
+    if draft.system_md5:
+        result["MD5OfMessageSystemAttributes"] = draft.system_md5
+    if accepted.sequence:
+        result["SequenceNumber"] = accepted.sequence
+    return result
+
+
+def _handle(params: Params) -> str:
+    handle: str = params.get("ReceiptHandle") or ""
+    if not handle:
+        raise missing("ReceiptHandle")
+    return handle
+
+
+def _wish(view: QueueView, params: Params) -> Wish:
+    want: int = params.get("MaxNumberOfMessages", 1)
+    if not 1 <= want <= RECEIVE_MESSAGES_MAX:
+        raise invalid("MaxNumberOfMessages", want, f"Must be between 1 and {RECEIVE_MESSAGES_MAX}, if provided.")
+    visibility_s: int | None = params.get("VisibilityTimeout")
+    visibility_ms = view.visibility_ms if visibility_s is None else check_visibility(visibility_s) * 1000
+    wait_s: int | None = params.get("WaitTimeSeconds")
+    if wait_s is not None and not 0 <= wait_s <= RECEIVE_WAIT_S_MAX:
+        raise invalid("WaitTimeSeconds", wait_s, f"Must be >= 0 and <= {RECEIVE_WAIT_S_MAX}, if provided.")
+    wait_ms = view.wait_ms if wait_s is None else wait_s * 1000
+    attempt_id: str | None = params.get("ReceiveRequestAttemptId")
+    if attempt_id is None:
+        return Wish(want, visibility_ms, wait_ms)
+    check_id("ReceiveRequestAttemptId", attempt_id)
+    if not view.fifo:
+        raise wrong_queue_type("ReceiveRequestAttemptId", attempt_id)
+    return Wish(want, visibility_ms, wait_ms, attempt_id)

@@ -1,0 +1,26 @@
+"""AddPermission, RemovePermission."""
+
+from __future__ import annotations
+
+from common.aws.call import Call, Params, Result
+from cqs.access import Access
+from cqs.permissions import read_grant, read_label, with_grant, without_grant
+from cqs.queues import Queues
+
+
+class PermissionOperations:
+    def __init__(self, access: Access, queues: Queues) -> None:
+        self._access = access
+        self._queues = queues
+
+    async def add_permission(self, call: Call, params: Params) -> Result:
+        view = await self._access.queue(call, params, "AddPermission")
+        grant = read_grant(params)
+        await self._queues.set_policy(view, lambda policy: with_grant(policy, view.arn, grant))
+        return {}
+
+    async def remove_permission(self, call: Call, params: Params) -> Result:
+        view = await self._access.queue(call, params, "RemovePermission")
+        label = read_label(params)
+        await self._queues.set_policy(view, lambda policy: without_grant(policy, label))
+        return {}

@@ -1,0 +1,81 @@
+"""How a delivered message is shown: its receipt handle, and of its attributes those that were asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from common.aws.call import Result
+from cqs.engines.contract import Message
+from cqs.message_attributes import Attribute, digest
+from cqs.model import Body, decode_body
+from cqs.queue_view import QueueView
+from cqs.receipt_handle import make_handle
+from cqs.sending import sequence_text
+
+_SYSTEM: Mapping[str, Callable[[QueueView, Message, Body], str]] = {
+    "SenderId": lambda view, message, body: body.sender,
+    "SentTimestamp": lambda view, message, body: str(body.sent_at_ms),
+    "ApproximateReceiveCount": lambda view, message, body: str(message.deliveries),
+    "ApproximateFirstReceiveTimestamp": lambda view, message, body: str(message.first_received_ms),
+    "AWSTraceHeader": lambda view, message, body: body.trace,
+    "DeadLetterQueueSourceArn": lambda view, message, body: body.source_arn,
+    "MessageGroupId": lambda view, message, body: message.group,
+    "MessageDeduplicationId": lambda view, message, body: body.dedup,
+    "SequenceNumber": lambda view, message, body: sequence_text(message.sequence) if view.fifo else "",
+}
+"""Every system attribute; one that a message does not have is ''."""
+
+
+class Selection(NamedTuple):
+    """Which attributes a receive asks for."""
+
+    system: tuple[str, ...] = ()
+    names: frozenset[str] = frozenset()
+    prefixes: tuple[str, ...] = ()
+
+    def pick(self, attributes: tuple[Attribute, ...]) -> tuple[Attribute, ...]:
+        names, prefixes = self.names, self.prefixes
+        if prefixes == ("",):
+            return attributes
+        return tuple([one for one in attributes if one.name in names or one.name.startswith(prefixes)])
+
+
+_NOTHING = Selection()
+
+
+def read_selection(params: Mapping[str, Any]) -> Selection:
+    """From a ReceiveMessage's parameters. Names that no message can have are ignored."""
+    system = [*params.get("AttributeNames", ()), *params.get("MessageSystemAttributeNames", ())]
+    names = params.get("MessageAttributeNames")
+    if not system and not names:
+        return _NOTHING
+    wanted = frozenset(names or ())
+    every = "All" in wanted or ".*" in wanted
+    return Selection(
+        tuple(_SYSTEM) if "All" in system else tuple([name for name in _SYSTEM if name in system]),
+        wanted,
+        ("",) if every else tuple([name.removesuffix(".*") for name in wanted if name.endswith(".*")]),
+    )
+
+
+def delivered_message(view: QueueView, message: Message, received_at_ms: int, selection: Selection) -> Result:
+    body = decode_body(message.body)
+    result: Result = {
+        "MessageId": message.id,
+        "ReceiptHandle": make_handle(view.handle_prefix, received_at_ms, message.handle),
+        "MD5OfBody": body.md5,
+        "Body": body.text,
+    }
+    if selection is _NOTHING:
+        return result
+    if selection.system:
+        shown = {name: _SYSTEM[name](view, message, body) for name in selection.system}
+        result["Attributes"] = {name: text for name, text in shown.items() if text}
+    if body.attributes:
+        picked = selection.pick(body.attributes)
+        if picked:
+            every = len(picked) == len(body.attributes)
+            result["MD5OfMessageAttributes"] = body.attributes_md5 if every else digest(picked)
+            result["MessageAttributes"] = {attribute.name: attribute.as_member() for attribute in picked}
+    return result

@@ -1,0 +1,201 @@
+"""Queue attributes: which exist, what values they take, and what a queue answers for those it was never given."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from common.errors import RequestError
+from cqs.engines.contract import Counts
+from cqs.model import Queue
+from cqs.policies import read_policy
+from cqs.redrive import as_text, read_redrive_allow_policy, read_redrive_policy
+
+KEY_ID_CHARS_MAX = 2_048
+ENGINE = "Engine"
+"""Our extension: the queue's engine, chosen at its creation."""
+
+_NUMBERS: Mapping[str, tuple[int, int]] = {
+    "DelaySeconds": (0, 900),
+    "KmsDataKeyReusePeriodSeconds": (60, 86_400),
+    "MaximumMessageSize": (1_024, 1_048_576),
+    "MessageRetentionPeriod": (60, 1_209_600),
+    "ReceiveMessageWaitTimeSeconds": (0, 20),
+    "VisibilityTimeout": (0, 43_200),
+}
+_BOOLEANS = ("true", "false")
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "SqsManagedSseEnabled": _BOOLEANS,
+    "FifoQueue": _BOOLEANS,
+    "ContentBasedDeduplication": _BOOLEANS,
+    "DeduplicationScope": ("queue", "messageGroup"),
+    "FifoThroughputLimit": ("perQueue", "perMessageGroupId"),
+}
+_REMOVABLE = frozenset({"Policy", "RedrivePolicy", "RedriveAllowPolicy", "KmsMasterKeyId"})
+"""An empty value takes these away."""
+_DEFAULTS: Mapping[str, str] = {
+    "DelaySeconds": "0",
+    "MaximumMessageSize": "1048576",
+    "MessageRetentionPeriod": "345600",
+    "ReceiveMessageWaitTimeSeconds": "0",
+    "VisibilityTimeout": "30",
+    "SqsManagedSseEnabled": "true",
+}
+_FIFO_DEFAULTS: Mapping[str, str] = {
+    "FifoQueue": "true",
+    "ContentBasedDeduplication": "false",
+    "DeduplicationScope": "queue",
+    "FifoThroughputLimit": "perQueue",
+}
+_KMS_DEFAULTS: Mapping[str, str] = {"KmsDataKeyReusePeriodSeconds": "300"}
+_COUNTS = frozenset(
+    {
+        "ApproximateNumberOfMessages",
+        "ApproximateNumberOfMessagesNotVisible",
+        "ApproximateNumberOfMessagesDelayed",
+    }
+)
+_READ_ONLY = _COUNTS | {"QueueArn", "CreatedTimestamp", "LastModifiedTimestamp"}
+_READABLE = _READ_ONLY | _NUMBERS.keys() | _CHOICES.keys() | _REMOVABLE | {ENGINE}
+
+
+def unknown_attribute(name: str) -> RequestError:
+    return RequestError("InvalidAttributeName", f"Unknown Attribute {name}.")
+
+
+def invalid_value(name: str) -> RequestError:
+    return RequestError("InvalidAttributeValue", f"Invalid value for the parameter {name}.")
+
+
+# -- given ------------------------------------------------------------------------------------------------------------
+
+
+def wants_fifo(given: Mapping[str, str]) -> bool:
+    return given.get("FifoQueue", "").lower() == "true"
+
+
+def check_new(given: Mapping[str, str], *, fifo: bool) -> dict[str, str]:
+    """The attributes of a queue to be created, normalised, but for its engine."""
+    return _check({name: text for name, text in given.items() if name != ENGINE}, fifo=fifo)
+
+
+def check_changes(given: Mapping[str, str], *, fifo: bool) -> dict[str, str]:
+    """Attributes to be set on a queue, normalised; '' stands for removal."""
+    changes = _check(given, fifo=fifo)
+    if fifo and changes.get("FifoQueue") == "false":
+        raise RequestError(
+            "InvalidAttributeValue",
+            "Invalid value for the parameter FifoQueue. Reason: Modifying queue type is not supported.",
+        )
+    return changes
+
+
+def merged(current: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
+    """The attributes as they are after the changes."""
+    after = {**current, **changes}
+    if changes.get("KmsMasterKeyId"):
+        after["SqsManagedSseEnabled"] = "false"
+    elif changes.get("SqsManagedSseEnabled") == "true":
+        after["KmsMasterKeyId"] = ""
+    per_group = after.get("FifoThroughputLimit") == "perMessageGroupId"
+    if per_group and after.get("DeduplicationScope") != "messageGroup":
+        raise RequestError(
+            "InvalidAttributeValue",
+            "The perMessageGroupId value is allowed only when the value for DeduplicationScope is messageGroup",
+        )
+    return {name: text for name, text in after.items() if text}
+
+
+def _check(given: Mapping[str, str], *, fifo: bool) -> dict[str, str]:
+    checked = {name: _check_one(name, text, fifo=fifo) for name, text in given.items()}
+    if checked.get("KmsMasterKeyId") and checked.get("SqsManagedSseEnabled") == "true":
+        raise RequestError(
+            "InvalidAttributeName",
+            "You can use one type of server-side encryption (SSE) at one time. "
+            "You can either enable KMS SSE or SQS SSE.",
+        )
+    return checked
+
+
+def _check_one(name: str, text: str, *, fifo: bool) -> str:
+    if name in _FIFO_DEFAULTS and not fifo:
+        if name in ("DeduplicationScope", "FifoThroughputLimit"):
+            raise RequestError(
+                "InvalidAttributeName", f"You can specify the {name} only when FifoQueue is set to true."
+            )
+        raise unknown_attribute(name)
+    if name in _NUMBERS:
+        return _number(name, text, *_NUMBERS[name])
+    if name in _CHOICES:
+        return _choice(name, text, _CHOICES[name])
+    if name not in _REMOVABLE:
+        raise unknown_attribute(name)
+    if not text:
+        return ""
+    if name == "KmsMasterKeyId":
+        return _key_id(text)
+    if name == "RedrivePolicy":
+        return as_text(read_redrive_policy(text))
+    if name == "RedriveAllowPolicy":
+        return as_text(read_redrive_allow_policy(text))
+    read_policy(text)
+    return text
+
+
+def _number(name: str, text: str, least: int, most: int) -> str:
+    if not (text.isascii() and text.isdigit() and len(text) <= 9 and least <= int(text) <= most):
+        raise invalid_value(name)
+    return str(int(text))
+
+
+def _key_id(text: str) -> str:
+    """An id, ARN or alias of a key; there is no key service to ask about it."""
+    if not (text.isascii() and text.isprintable() and len(text) <= KEY_ID_CHARS_MAX):
+        raise invalid_value("KmsMasterKeyId")
+    return text
+
+
+def _choice(name: str, text: str, choices: tuple[str, ...]) -> str:
+    choice = text.lower() if choices is _BOOLEANS else text
+    if choice not in choices:
+        raise invalid_value(name)
+    return choice
+
+
+# -- held -------------------------------------------------------------------------------------------------------------
+
+
+def settings_of(queue: Queue) -> dict[str, str]:
+    """Every settable attribute that has a value, set or by default."""
+    defaults = {**_DEFAULTS, **_FIFO_DEFAULTS} if queue.fifo else _DEFAULTS
+    kms = _KMS_DEFAULTS if "KmsMasterKeyId" in queue.attributes else {}
+    return {**defaults, **kms, **queue.attributes}
+
+
+def first_difference(queue: Queue, wanted: Mapping[str, str]) -> str | None:
+    """The first of the (normalised) attributes that the queue has another value for."""
+    settings = settings_of(queue)
+    return next((name for name, text in wanted.items() if settings.get(name, "") != text), None)
+
+
+def wants_counts(names: Collection[str]) -> bool:
+    return "All" in names or not _COUNTS.isdisjoint(names)
+
+
+def describe(queue: Queue, names: Collection[str], counts: Counts) -> dict[str, str]:
+    """The attributes asked for; a name that no queue has is an error, one that this queue lacks is left out."""
+    for name in names:
+        if name != "All" and name not in _READABLE:
+            raise unknown_attribute(name)
+    known = {
+        "QueueArn": queue.arn,
+        "ApproximateNumberOfMessages": str(counts.visible),
+        "ApproximateNumberOfMessagesNotVisible": str(counts.in_flight),
+        "ApproximateNumberOfMessagesDelayed": str(counts.delayed),
+        "CreatedTimestamp": str(queue.created_ms // 1000),
+        "LastModifiedTimestamp": str(queue.modified_ms // 1000),
+        **settings_of(queue),
+    }
+    if "All" in names:
+        return known
+    known[ENGINE] = queue.engine
+    return {name: known[name] for name in names if name in known}

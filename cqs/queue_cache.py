@@ -1,0 +1,59 @@
+"""The queues in use, as views, kept until the store says that they changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from common.errors import StoreUnavailable
+from cqs.engines.contract import Engine
+from cqs.model import Queue
+from cqs.names import QueueKey
+from cqs.queue_view import QueueView, view_of
+from cqs.stores.contract import QueueStore
+
+VIEWS_MAX = 20_000
+
+
+class QueueCache:
+    def __init__(self, store: QueueStore, engines: Mapping[str, Engine]) -> None:
+        self._store = store
+        self._engines = engines
+        self._views: dict[QueueKey, QueueView] = {}
+        self._changes = 0
+        store.changed.append(self._forget)
+
+    def cached(self, key: QueueKey) -> QueueView | None:
+        return self._views.get(key)
+
+    async def find(self, key: QueueKey) -> QueueView | None:
+        view = self._views.get(key)
+        if view is not None:
+            return view
+        changes = self._changes
+        queue = await self._store.get(key)
+        if queue is None:
+            return None
+        view = view_of(queue, self.engine(queue))
+        if changes == self._changes:  # else what was read may be older than what was told meanwhile
+            self._keep(key, view)
+        return view
+
+    def engine(self, queue: Queue) -> Engine:
+        engine = self._engines.get(queue.engine)
+        if engine is None:
+            raise StoreUnavailable(f"queue {queue.arn} is kept by the engine {queue.engine}, which is not running")
+        return engine
+
+    def clear(self) -> None:
+        """Forget all: changes may have gone untold, such as while a link to the store was broken."""
+        self._changes += 1
+        self._views.clear()
+
+    def _keep(self, key: QueueKey, view: QueueView) -> None:
+        if len(self._views) >= VIEWS_MAX:
+            del self._views[next(iter(self._views))]
+        self._views[key] = view
+
+    def _forget(self, key: QueueKey) -> None:
+        self._changes += 1
+        self._views.pop(key, None)

@@ -1,0 +1,75 @@
+"""A queue as the hot path sees it: what a send or receive asks, worked out once for each version of its record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from common.aws.policy import Policy
+from cqs import limits
+from cqs.addresses import key_of_arn
+from cqs.engines.contract import Engine, QueueRef
+from cqs.model import Queue
+from cqs.names import INTERNAL_ACCOUNT, QueueKey
+from cqs.policies import read_policy
+from cqs.queue_attributes import settings_of
+from cqs.receipt_handle import handle_prefix
+from cqs.redrive import RedriveAllowPolicy, read_redrive_allow_policy, read_redrive_policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueView:
+    queue: Queue
+    engine: Engine
+    account: str
+    arn: str
+    fifo: bool
+    ref: QueueRef
+    undying: QueueRef  # the same without a redrive policy: for when its dead-letter queue is gone
+    handle_prefix: bytes
+    delay_ms: int
+    delay_s_max: int
+    visibility_ms: int
+    wait_ms: int
+    bytes_max: int
+    dedup_by_content: bool
+    dedup_by_group: bool
+    dead_letter_key: QueueKey | None
+    redrive_allow: RedriveAllowPolicy | None
+    policy: Policy | None
+
+
+def view_of(queue: Queue, engine: Engine) -> QueueView:
+    settings = settings_of(queue)
+    retention_ms = int(settings["MessageRetentionPeriod"]) * 1000
+    target, max_receives = _redrive(queue, settings.get("RedrivePolicy"))
+    allow = settings.get("RedriveAllowPolicy")
+    policy = settings.get("Policy")
+    return QueueView(
+        queue=queue,
+        engine=engine,
+        account=queue.account,
+        arn=queue.arn,
+        fifo=queue.fifo,
+        ref=QueueRef(queue.id, queue.fifo, retention_ms, max_receives),
+        undying=QueueRef(queue.id, queue.fifo, retention_ms),
+        handle_prefix=handle_prefix(queue.id),
+        delay_ms=int(settings["DelaySeconds"]) * 1000,
+        delay_s_max=limits.INTERNAL_DELAY_S_MAX if queue.account == INTERNAL_ACCOUNT else limits.DELAY_S_MAX,
+        visibility_ms=int(settings["VisibilityTimeout"]) * 1000,
+        wait_ms=int(settings["ReceiveMessageWaitTimeSeconds"]) * 1000,
+        bytes_max=int(settings["MaximumMessageSize"]),
+        dedup_by_content=settings.get("ContentBasedDeduplication") == "true",
+        dedup_by_group=settings.get("DeduplicationScope") == "messageGroup",
+        dead_letter_key=target,
+        redrive_allow=read_redrive_allow_policy(allow) if allow else None,
+        policy=read_policy(policy) if policy else None,
+    )
+
+
+def _redrive(queue: Queue, text: str | None) -> tuple[QueueKey | None, int]:
+    """Where dead letters go, and after how many receives. A queue that is its own target keeps its messages."""
+    if not text:
+        return None, 0
+    policy = read_redrive_policy(text)
+    target = key_of_arn(policy.deadLetterTargetArn)
+    return (None, 0) if target == queue.key else (target, policy.maxReceiveCount)

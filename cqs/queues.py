@@ -1,0 +1,256 @@
+"""The life of queues: created, changed, purged, deleted; and the internal ones, which no tenant sees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from msgspec.structs import replace
+
+from common.clock import Clock
+from common.errors import RequestError, StoreUnavailable
+from common.ids import hex_id
+from cqs import limits
+from cqs.addresses import key_of_arn, no_such_queue
+from cqs.engines.contract import Counts, Engine, QueueRef
+from cqs.model import Queue
+from cqs.names import INTERNAL_ACCOUNT, INTERNAL_REGION, QueueKey, check_queue_name
+from cqs.queue_attributes import (
+    ENGINE,
+    check_changes,
+    check_new,
+    first_difference,
+    invalid_value,
+    merged,
+    wants_fifo,
+)
+from cqs.queue_cache import QueueCache
+from cqs.queue_view import QueueView
+from cqs.redrive import (
+    check_redrive_target,
+    may_redrive,
+    read_redrive_allow_policy,
+    read_redrive_policy,
+    refused_redrive,
+)
+from cqs.stores.contract import QueueStore
+
+UPDATE_TRIES_MAX = 20
+
+QueueChange = Callable[[Queue], Queue]
+
+
+class Queues:
+    """What may be done to queues as a whole."""
+
+    def __init__(
+        self,
+        store: QueueStore,
+        cache: QueueCache,
+        engines: Mapping[str, Engine],
+        clock: Clock,
+        *,
+        default_engine: str,
+        recreate_wait_s: int = limits.RECREATE_WAIT_S,
+    ) -> None:
+        self._store = store
+        self._cache = cache
+        self._engines = engines
+        self._clock = clock
+        self._default_engine = default_engine
+        self._recreate_wait_s = recreate_wait_s
+
+    # -- creating -----------------------------------------------------------------------------------------------------
+
+    async def create(
+        self,
+        account: str,
+        region: str,
+        name: str | None,
+        given: Mapping[str, str],
+        tags: Mapping[str, str],
+    ) -> Queue:
+        """The queue of this name. One that exists must not differ in any attribute that is given."""
+        fifo = wants_fifo(given)
+        key = (account, region, check_queue_name(name, fifo=fifo))
+        existing = await self._store.get(key)
+        if existing is None:
+            await self._check_not_deleted_recently(key)
+            engine = self._engine_for(given.get(ENGINE, self._default_engine), fifo=fifo)
+            attributes = check_new(given, fifo=fifo)
+            await self._check_redrive(key, given, fifo=fifo)
+            queue = self._new(key, engine, merged({}, attributes), dict(tags))
+            existing = await self._store.create(queue)
+            if existing.id == queue.id:
+                return queue
+        return _same(existing, given)
+
+    async def internal(
+        self,
+        name: str,
+        *,
+        fair: bool = False,
+        visibility_s: int = 30,
+        dead_letter_name: str = "",
+        max_receives: int = 0,
+    ) -> QueueView:
+        """An internal queue, made or changed to what is asked for. `fair`: its group is a tenant to be fair to."""
+        key = (INTERNAL_ACCOUNT, INTERNAL_REGION, name)
+        engine = self._engines[self._default_engine]
+        if fair and not engine.capabilities.fair:
+            raise StoreUnavailable(f"the engine {self._default_engine} has no fair queues, which {name} needs")
+        queue = self._new(key, self._default_engine, {}, {})
+        attributes = {
+            "MaximumMessageSize": str(limits.INTERNAL_MESSAGE_BYTES_MAX),
+            "MessageRetentionPeriod": str(limits.INTERNAL_RETENTION_S),
+            "VisibilityTimeout": str(visibility_s),
+        }
+        if queue.fifo:
+            attributes["FifoQueue"] = "true"
+        if dead_letter_name:
+            target = replace(queue, name=dead_letter_name).arn
+            attributes["RedrivePolicy"] = f'{{"deadLetterTargetArn":"{target}","maxReceiveCount":{max_receives}}}'
+        kept = await self._store.create(replace(queue, attributes=attributes))
+        if kept.attributes != attributes:
+            await self._update(kept, lambda current: replace(current, attributes=attributes))
+        view = await self._cache.find(key)
+        if view is None:
+            raise StoreUnavailable(f"the internal queue {name} has just been deleted")
+        return view
+
+    def _new(self, key: QueueKey, engine: str, attributes: dict[str, str], tags: dict[str, str]) -> Queue:
+        account, region, name = key
+        now_ms = self._clock.now_ms()
+        return Queue(
+            id=hex_id(),
+            account=account,
+            region=region,
+            name=name,
+            engine=engine,
+            created_ms=now_ms,
+            modified_ms=now_ms,
+            attributes=attributes,
+            tags=tags,
+        )
+
+    def _engine_for(self, name: str, *, fifo: bool) -> str:
+        engine = self._engines.get(name)
+        if engine is None or (fifo and (engine.capabilities.order != "group" or not engine.capabilities.dedup)):
+            raise invalid_value(ENGINE)
+        return name
+
+    async def _check_not_deleted_recently(self, key: QueueKey) -> None:
+        if not self._recreate_wait_s:
+            return
+        if self._clock.now_ms() - await self._store.deleted_at_ms(key) < self._recreate_wait_s * 1000:
+            raise RequestError(
+                "QueueDeletedRecently",
+                f"You must wait {self._recreate_wait_s} seconds after deleting a queue before you can create another "
+                "with the same name.",
+            )
+
+    # -- changing -----------------------------------------------------------------------------------------------------
+
+    async def set_attributes(self, view: QueueView, given: Mapping[str, str]) -> None:
+        changes = check_changes(given, fifo=view.fifo)
+        await self._check_redrive(view.queue.key, given, fifo=view.fifo)
+        now_ms = self._clock.now_ms()
+        await self.update(
+            view,
+            lambda queue: replace(queue, attributes=merged(queue.attributes, changes), modified_ms=now_ms),
+        )
+
+    async def set_policy(self, view: QueueView, change: Callable[[str], str]) -> None:
+        """Replace the queue's policy by what `change` makes of its text ('' stands for none)."""
+        now_ms = self._clock.now_ms()
+
+        def changed(queue: Queue) -> Queue:
+            policy = change(queue.attributes.get("Policy", ""))
+            return replace(queue, attributes=merged(queue.attributes, {"Policy": policy}), modified_ms=now_ms)
+
+        await self.update(view, changed)
+
+    async def update(self, view: QueueView, change: QueueChange) -> None:
+        """Replace the queue's record by what `change` makes of the current one; a RequestError leaves it as it is."""
+        await self._update(view.queue, change)
+
+    async def _update(self, known: Queue, change: QueueChange) -> None:
+        for _ in range(UPDATE_TRIES_MAX):
+            current = await self._store.get(known.key)
+            if current is None or current.id != known.id:
+                raise no_such_queue()
+            changed = replace(change(current), version=current.version + 1)
+            if await self._store.replace(changed, current.version):
+                return
+        raise StoreUnavailable(f"too many changes of {known.arn} at once")
+
+    async def _check_redrive(self, source: QueueKey, given: Mapping[str, str], *, fifo: bool) -> None:
+        """Whether the dead-letter queue that is asked for exists and takes messages of `source`."""
+        text = given.get("RedrivePolicy")
+        if not text:
+            return
+        account, region, name = source
+        policy = read_redrive_policy(text)
+        check_redrive_target(text, policy, account=account, region=region, fifo=fifo)
+        target_key = key_of_arn(policy.deadLetterTargetArn)
+        target = None if target_key is None else await self._store.get(target_key)
+        if target is None:
+            raise refused_redrive(text, "Dead letter target does not exist.")
+        allow = target.attributes.get("RedriveAllowPolicy")
+        if allow and not may_redrive(read_redrive_allow_policy(allow), replace(target, name=name).arn):
+            raise refused_redrive(text, "The dead-letter queue's RedriveAllowPolicy does not allow this source queue.")
+
+    # -- emptying and ending ------------------------------------------------------------------------------------------
+
+    async def purge(self, view: QueueView) -> None:
+        now_ms = self._clock.now_ms()
+
+        def mark(queue: Queue) -> Queue:
+            if now_ms - queue.purged_ms < limits.PURGE_PAUSE_MS:
+                raise RequestError(
+                    "PurgeQueueInProgress",
+                    f"Only one PurgeQueue operation on {queue.name} is allowed every 60 seconds.",
+                )
+            return replace(queue, purged_ms=now_ms)
+
+        await self.update(view, mark)
+        await view.engine.purge(view.ref, now_ms)
+
+    async def delete(self, view: QueueView) -> None:
+        if not await self._store.delete(view.queue, self._clock.now_ms()):
+            raise no_such_queue()
+        await self._drop(view.queue)
+
+    async def drop_deleted(self) -> None:
+        """At the start: finish what a crash left between a queue's deletion and its engine."""
+        for queue in await self._store.undropped():
+            if queue.engine in self._engines:  # else it waits until that engine runs again
+                await self._drop(queue)
+
+    async def _drop(self, queue: Queue) -> None:
+        await self._cache.engine(queue).drop(QueueRef(queue.id, queue.fifo, 0), self._clock.now_ms())
+        await self._store.forget_dropped(queue.id)
+
+    # -- looking ------------------------------------------------------------------------------------------------------
+
+    async def counts(self, view: QueueView) -> Counts:
+        return await view.engine.counts(view.ref, self._clock.now_ms())
+
+    async def list_names(self, account: str, region: str, prefix: str, after: str, n: int) -> list[str]:
+        return await self._store.list_names(account, region, prefix, after, n)
+
+    async def dead_letter_sources(self, view: QueueView, after: str, n: int) -> list[str]:
+        return await self._store.dead_letter_sources(view.arn, after, n)
+
+
+def _same(existing: Queue, given: Mapping[str, str]) -> Queue:
+    """`existing`, unless it is not what a CreateQueue of its name asks for."""
+    wanted = check_new(given, fifo=existing.fifo)
+    difference = first_difference(existing, wanted)
+    if difference is None and given.get(ENGINE, existing.engine) != existing.engine:
+        difference = ENGINE
+    if difference is not None:
+        raise RequestError(
+            "QueueNameExists",
+            f"A queue already exists with the same name and a different value for attribute {difference}",
+        )
+    return existing

@@ -1,0 +1,87 @@
+"""Receiving: short and long polls, and spent messages moved out of the way."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from common.clock import Clock
+from common.errors import RequestError
+from cqs.addresses import no_such_queue
+from cqs.dead_letters import DeadLetters
+from cqs.engines.contract import Message, Received
+from cqs.patience import HangUp, Patience
+from cqs.queue_view import QueueView
+
+SPENT_ROUNDS_MAX = 100
+"""How many batches of spent messages one receive moves before it answers with what it has."""
+
+
+class Wish(NamedTuple):
+    """What one receive asks for."""
+
+    want: int
+    visibility_ms: int
+    wait_ms: int = 0
+    attempt_id: str = ""
+
+
+class Delivery(NamedTuple):
+    received_at_ms: int
+    messages: tuple[Message, ...]
+
+
+class Receiving:
+    def __init__(self, clock: Clock, dead_letters: DeadLetters) -> None:
+        self._clock = clock
+        self._dead_letters = dead_letters
+
+    async def receive(self, view: QueueView, wish: Wish, hang_up: HangUp | None = None) -> Delivery:
+        now_ms = self._clock.now_ms()
+        received = await self._take(view, wish, now_ms)
+        if received.messages:
+            return Delivery(now_ms, received.messages)
+        if received.dropped:
+            raise no_such_queue()
+        if wish.wait_ms:
+            return await self._poll(view, wish, now_ms + wish.wait_ms, hang_up)
+        if received.limit_reached and not view.fifo:
+            raise RequestError("OverLimit", "The maximum number of in flight messages is reached.")
+        return Delivery(now_ms, ())
+
+    async def _poll(self, view: QueueView, wish: Wish, until_ms: int, hang_up: HangUp | None) -> Delivery:
+        """Wait for messages, until the deadline or the end of the queue."""
+        wakeups = view.engine.wakeups(view.ref)
+        patience = Patience(self._clock, until_ms, hang_up)
+        try:
+            while True:  # receive once more first: what came before the waiter was registered woke nobody
+                now_ms = self._clock.now_ms()
+                received = await self._take(view, wish, now_ms)
+                if received.messages or received.dropped or not await patience.woken(wakeups):
+                    return Delivery(now_ms, received.messages)
+        finally:
+            patience.end()
+            wakeups.close()
+
+    async def _take(self, view: QueueView, wish: Wish, now_ms: int) -> Received:
+        """What can be received now."""
+        ref = view.ref
+        target = None
+        if view.dead_letter_key is not None:
+            target = await self._dead_letters.target(view)
+            if target is None:
+                ref = view.undying
+        visible_at_ms = now_ms + wish.visibility_ms
+        received = await view.engine.receive(ref, wish.want, visible_at_ms, now_ms, wish.attempt_id)
+        if not received.spent or target is None:
+            return received
+        messages = received.messages
+        for _ in range(SPENT_ROUNDS_MAX):
+            await self._dead_letters.move(view, target, received.spent, now_ms)
+            missing = wish.want - len(messages)
+            if not missing or (messages and wish.attempt_id):  # the attempt is known now by the messages it got
+                break
+            received = await view.engine.receive(ref, missing, visible_at_ms, now_ms, wish.attempt_id)
+            messages += received.messages
+            if not received.spent:
+                break
+        return Received(messages, (), received.next_due_ms, received.limit_reached, received.dropped)

@@ -1,0 +1,42 @@
+"""The queue service: its parts, wired over a queue store, engines and a clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from common.clock import Clock
+from cqs.dead_letters import DeadLetters
+from cqs.engines.contract import Engine
+from cqs.holding import Holding
+from cqs.limits import RECREATE_WAIT_S
+from cqs.queue_cache import QueueCache
+from cqs.queues import Queues
+from cqs.receiving import Receiving
+from cqs.sending import Sending
+from cqs.stores.contract import QueueStore
+
+
+class QueueService:
+    """Everything behind the API table, and what other parts of this program use queues through."""
+
+    def __init__(
+        self,
+        store: QueueStore,
+        engines: Mapping[str, Engine],
+        clock: Clock,
+        *,
+        default_engine: str = "embedded",
+        recreate_wait_s: int = RECREATE_WAIT_S,
+    ) -> None:
+        self.clock = clock
+        self.cache = QueueCache(store, engines)
+        self.queues = Queues(
+            store, self.cache, engines, clock, default_engine=default_engine, recreate_wait_s=recreate_wait_s
+        )
+        self.sending = Sending(clock)
+        self.receiving = Receiving(clock, DeadLetters(self.cache))
+        self.holding = Holding(clock)
+
+    async def start(self) -> None:
+        """Finish what an earlier process left undone."""
+        await self.queues.drop_deleted()

@@ -1,0 +1,53 @@
+"""What a queue store promises: the records of all queues, found by account, region and name.
+
+Arguments and results are what msgspec encodes, since a driver on the far side of a socket keeps the same contract.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from cqs.model import Queue
+from cqs.names import QueueKey
+
+
+class QueueStore(Protocol):
+    """Every change is durable when its method returns."""
+
+    changed: list[Callable[[QueueKey], None]]
+    """Called for a queue that was created, replaced or deleted, by whomever: forget what you know of it."""
+
+    async def create(self, queue: Queue) -> Queue:
+        """The queue that has this key from now on: the given one, or one that was there before."""
+        ...
+
+    async def get(self, key: QueueKey) -> Queue | None: ...
+
+    async def replace(self, queue: Queue, expected_version: int) -> bool:
+        """False, and nothing is done, when the record is not of that version or is gone."""
+        ...
+
+    async def delete(self, queue: Queue, now_ms: int) -> bool:
+        """False when this queue (by its id) is not there; else it waits in `undropped` for its engine."""
+        ...
+
+    async def list_names(self, account: str, region: str, prefix: str, after: str, n: int) -> list[str]:
+        """Up to `n` names in their order, after the given one."""
+        ...
+
+    async def dead_letter_sources(self, target_arn: str, after: str, n: int) -> list[str]:
+        """Names of queues whose redrive policy leads to `target_arn` (they are of its account and region)."""
+        ...
+
+    async def deleted_at_ms(self, key: QueueKey) -> int:
+        """When the last queue of this key was deleted; 0 when none was, or long ago."""
+        ...
+
+    async def undropped(self) -> list[Queue]:
+        """Deleted queues whose messages the engine may still hold."""
+        ...
+
+    async def forget_dropped(self, queue_id: str) -> None:
+        """The engine has dropped this queue."""
+        ...

@@ -1,0 +1,139 @@
+"""The queue store of the store host: two tables beside the embedded engine's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import apsw
+import msgspec
+
+from common.sqlite import Database
+from cqs.model import Queue
+from cqs.names import QueueKey
+from cqs.redrive import read_redrive_policy
+
+REMEMBER_DELETED_MS = 86_400_000
+"""How long a deletion is remembered, at least: far beyond any wait before a name is free again."""
+FORGET_BATCH = 100
+
+SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS queues(account TEXT NOT NULL, region TEXT NOT NULL, name TEXT NOT NULL,"
+    " id TEXT NOT NULL, version INTEGER NOT NULL, target_arn TEXT, record BLOB NOT NULL,"
+    " PRIMARY KEY(account, region, name)) WITHOUT ROWID",
+    "CREATE INDEX IF NOT EXISTS queues_by_target ON queues(target_arn, name) WHERE target_arn IS NOT NULL",
+    "CREATE TABLE IF NOT EXISTS deleted_queues(id TEXT PRIMARY KEY, account TEXT NOT NULL, region TEXT NOT NULL,"
+    " name TEXT NOT NULL, deleted_ms INTEGER NOT NULL, record BLOB) WITHOUT ROWID",
+    "CREATE INDEX IF NOT EXISTS deleted_by_key ON deleted_queues(account, region, name, deleted_ms)",
+    "CREATE INDEX IF NOT EXISTS deleted_by_time ON deleted_queues(deleted_ms) WHERE record IS NULL",
+    "CREATE INDEX IF NOT EXISTS deleted_undropped ON deleted_queues(id) WHERE record IS NOT NULL",
+)
+
+_GET = "SELECT record FROM queues WHERE account = ? AND region = ? AND name = ?"
+_INSERT = "INSERT INTO queues VALUES (?, ?, ?, ?, ?, ?, ?)"
+_REPLACE = (
+    "UPDATE queues SET version = ?, target_arn = ?, record = ?"
+    " WHERE account = ? AND region = ? AND name = ? AND id = ? AND version = ?"
+)
+_DELETE = "DELETE FROM queues WHERE account = ? AND region = ? AND name = ? AND id = ?"
+_LIST = (
+    "SELECT name FROM queues WHERE account = ? AND region = ? AND name > ? AND name >= ? AND name < ?"
+    " ORDER BY name LIMIT ?"
+)
+_AFTER_ALL = "\x7f"  # names are made of characters before it
+_SOURCES = "SELECT name FROM queues WHERE target_arn = ? AND name > ? ORDER BY name LIMIT ?"
+_BURY = "INSERT INTO deleted_queues VALUES (?, ?, ?, ?, ?, ?)"
+_FORGET_OLD = (
+    "DELETE FROM deleted_queues WHERE id IN"
+    f" (SELECT id FROM deleted_queues WHERE record IS NULL AND deleted_ms < ? LIMIT {FORGET_BATCH})"
+)
+_DELETED_AT = "SELECT max(deleted_ms) FROM deleted_queues WHERE account = ? AND region = ? AND name = ?"
+_UNDROPPED = "SELECT record FROM deleted_queues WHERE record IS NOT NULL"
+_DROPPED = "UPDATE deleted_queues SET record = NULL WHERE id = ?"
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Queue).decode
+
+
+class EmbeddedQueueStore:
+    """See `cqs.stores.contract.QueueStore`."""
+
+    def __init__(self, database: Database) -> None:
+        database.create(SCHEMA)
+        self._database = database
+        self.changed: list[Callable[[QueueKey], None]] = []
+
+    async def create(self, queue: Queue) -> Queue:
+        def insert(connection: apsw.Connection) -> Queue:
+            row = connection.execute(_GET, queue.key).fetchone()
+            if row is not None:
+                return _decode(_blob(row))
+            record = (*queue.key, queue.id, queue.version, _target_arn(queue), _encode(queue))
+            connection.execute(_INSERT, record)
+            return queue
+
+        created = await self._database.write(insert)
+        self._tell(queue.key)
+        return created
+
+    async def get(self, key: QueueKey) -> Queue | None:
+        row = self._database.reader.execute(_GET, key).fetchone()
+        return None if row is None else _decode(_blob(row))
+
+    async def replace(self, queue: Queue, expected_version: int) -> bool:
+        record = (queue.version, _target_arn(queue), _encode(queue), *queue.key, queue.id, expected_version)
+        replaced = await self._database.write(lambda connection: _changes(connection, _REPLACE, record))
+        self._tell(queue.key)
+        return replaced
+
+    async def delete(self, queue: Queue, now_ms: int) -> bool:
+        def bury(connection: apsw.Connection) -> bool:
+            if not _changes(connection, _DELETE, (*queue.key, queue.id)):
+                return False
+            connection.execute(_BURY, (queue.id, *queue.key, now_ms, _encode(queue)))
+            connection.execute(_FORGET_OLD, (now_ms - REMEMBER_DELETED_MS,))
+            return True
+
+        deleted = await self._database.write(bury)
+        self._tell(queue.key)
+        return deleted
+
+    async def list_names(self, account: str, region: str, prefix: str, after: str, n: int) -> list[str]:
+        return self._column(_LIST, (account, region, after, prefix, prefix + _AFTER_ALL, n))
+
+    async def dead_letter_sources(self, target_arn: str, after: str, n: int) -> list[str]:
+        return self._column(_SOURCES, (target_arn, after, n))
+
+    async def deleted_at_ms(self, key: QueueKey) -> int:
+        found: Any = self._database.reader.execute(_DELETED_AT, key).get
+        return found or 0
+
+    async def undropped(self) -> list[Queue]:
+        return [_decode(_blob(row)) for row in self._database.reader.execute(_UNDROPPED)]
+
+    async def forget_dropped(self, queue_id: str) -> None:
+        await self._database.write(lambda connection: _changes(connection, _DROPPED, (queue_id,)))
+
+    def _tell(self, key: QueueKey) -> None:
+        for callback in self.changed:
+            callback(key)
+
+    def _column(self, statement: str, bindings: tuple[str | int, ...]) -> list[str]:
+        rows: list[Any] = self._database.reader.execute(statement, bindings).fetchall()
+        return [row[0] for row in rows]
+
+
+def _target_arn(queue: Queue) -> str | None:
+    text = queue.attributes.get("RedrivePolicy")
+    return read_redrive_policy(text).deadLetterTargetArn if text else None
+
+
+def _changes(connection: apsw.Connection, statement: str, bindings: tuple[Any, ...]) -> bool:
+    connection.execute(statement, bindings)
+    return connection.changes() > 0
+
+
+def _blob(row: Any) -> bytes:
+    """apsw types a row as the union of all column types; the statement decides."""
+    blob: bytes = row[0]
+    return blob

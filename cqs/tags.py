@@ -1,0 +1,33 @@
+"""Which tags a queue may have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from common.errors import RequestError
+from cqs.limits import TAG_KEY_CHARS_MAX, TAG_VALUE_CHARS_MAX, TAGS_MAX
+from cqs.message_text import encoded_text
+
+
+def tagged(name: str, current: Mapping[str, str], added: Mapping[str, str]) -> dict[str, str]:
+    """The tags of queue `name` after these are added."""
+    for key, value in added.items():
+        _check(key, value)
+    tags = {**current, **added}
+    if len(tags) > TAGS_MAX:
+        raise _invalid(f"Too many tags added for queue {name}.")
+    return tags
+
+
+def _check(key: str, value: str) -> None:
+    if not 1 <= len(key) <= TAG_KEY_CHARS_MAX:
+        raise _invalid(f"Tag keys must be between 1 and {TAG_KEY_CHARS_MAX} characters in length.")
+    if len(value) > TAG_VALUE_CHARS_MAX:
+        raise _invalid(f"Tag values must be between 0 and {TAG_VALUE_CHARS_MAX} characters in length.")
+    if key.lower().startswith("aws:"):
+        raise _invalid("Tag keys must not start with the reserved prefix aws:.")
+    encoded_text(key + value, "InvalidParameterValue")
+
+
+def _invalid(text: str) -> RequestError:
+    return RequestError("InvalidParameterValue", text)
