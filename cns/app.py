@@ -1,0 +1,74 @@
+"""The one API app: AWS calls go straight to the front door, everything else is a FastAPI route."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Body, FastAPI, HTTPException, Response
+from fastapi.responses import JSONResponse, PlainTextResponse
+from starlette.types import Receive, Scope, Send
+
+from common.aws.front import FrontDoor
+from common.health import Health
+
+CERTIFICATE_PREFIX = "SimpleNotificationService-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pages:
+    """What the routes beside the AWS calls show and do."""
+
+    health: Callable[[], Awaitable[Health]]
+    metrics: Callable[[], Awaitable[str]]
+    certificate: Callable[[str], bytes | None]
+    advance_clock: Callable[[int], Awaitable[int]] | None  # None: no test clock
+
+
+class App(FastAPI):
+    """A FastAPI app whose AWS calls skip its middleware and router: a FastAPI handler costs four times a bare one."""
+
+    def __init__(self, front: FrontDoor, pages: Pages) -> None:
+        super().__init__(title="CNS", docs_url=None, redoc_url=None, openapi_url=None)
+        self._front = front
+        self._add_routes(pages)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and self._front.claims(scope["path"]):
+            await self._front(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+    def _add_routes(self, pages: Pages) -> None:
+        @self.get("/health")
+        async def health() -> Response:
+            """Live: the process answers. 503 when something needs a person."""
+            report = await pages.health()
+            return JSONResponse(report.to_dict(), status_code=503 if report.status == "red" else 200)
+
+        @self.get("/ready")
+        async def ready() -> Response:
+            """Ready: calls will be answered and deliveries made."""
+            report = await pages.health()
+            return JSONResponse(report.to_dict(), status_code=200 if report.ready else 503)
+
+        @self.get("/metrics")
+        async def metrics() -> Response:
+            return PlainTextResponse(await pages.metrics(), media_type="text/plain; version=0.0.4")
+
+        @self.get(f"/{CERTIFICATE_PREFIX}{{name}}")
+        async def certificate(name: str) -> Response:
+            pem = pages.certificate(CERTIFICATE_PREFIX + name)
+            if pem is None:
+                raise HTTPException(404)
+            return Response(pem, media_type="application/x-pem-file")
+
+        if pages.advance_clock is not None:
+            self._add_clock(pages.advance_clock)
+
+    def _add_clock(self, advance: Callable[[int], Awaitable[int]]) -> None:
+        @self.post("/_cns/clock")
+        async def clock(advance_s: Annotated[float, Body(embed=True, ge=0, le=10 * 365 * 86_400)]) -> dict[str, Any]:
+            """Move the test clock; the answer comes when every process has moved."""
+            return {"offset_ms": await advance(int(advance_s * 1000))}

@@ -1,0 +1,72 @@
+"""The ARNs that SNS calls name their topics and subscriptions by, checked as AWS does."""
+
+from __future__ import annotations
+
+import re
+from uuid import UUID
+
+from cns.refusals import invalid
+from common.arn import Arn, parse_arn
+from common.errors import RequestError
+
+PARTS = 6
+
+_ACCOUNT = re.compile(r"[0-9]{12}")
+_QUEUE_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}|[A-Za-z0-9_-]{1,75}\.fifo")
+
+
+def topic_fault(text: str, parameter: str, region: str) -> RequestError | None:
+    """What is wrong with a topic's ARN, if anything. `region` is the caller's; '' is every region."""
+    arn = parse_arn(text)
+    if arn is None:
+        return _not_an_arn(text, parameter)
+    return None if _is_ours(arn, region) and ":" not in arn.resource else invalid(parameter)
+
+
+def check_topic_arn(text: str, parameter: str, region: str) -> None:
+    fault = topic_fault(text, parameter, region)
+    if fault is not None:
+        raise fault
+
+
+def check_subscription_arn(text: str, region: str) -> None:
+    arn = parse_arn(text)
+    if arn is None:
+        raise _not_an_arn(text, "SubscriptionArn")
+    if not _is_ours(arn, region):
+        raise invalid("SubscriptionArn")
+    _, _, subscription_id = arn.resource.partition(":")
+    if not _is_uuid(subscription_id):
+        raise invalid("SubscriptionId")
+
+
+def parse_queue_arn(text: str) -> Arn | None:
+    """The parts of an SQS queue's ARN, or None when it is none."""
+    arn = parse_arn(text)
+    if arn is None or arn.partition != "aws" or arn.service != "sqs" or not arn.region:
+        return None
+    return arn if _ACCOUNT.fullmatch(arn.account) and _QUEUE_NAME.fullmatch(arn.resource) else None
+
+
+def _is_ours(arn: Arn, region: str) -> bool:
+    return (
+        arn.partition == "aws"
+        and arn.service == "sns"
+        and arn.region in (region or arn.region,)
+        and _ACCOUNT.fullmatch(arn.account) is not None
+        and arn.resource != ""
+    )
+
+
+def _not_an_arn(text: str, parameter: str) -> RequestError:
+    parts = len(text.split(":"))
+    if parts < PARTS:
+        return invalid(f"{parameter} Reason: An ARN must have at least {PARTS} elements, not {parts}")
+    return invalid(f"{parameter} Reason: {text} does not start with arn")
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return str(UUID(text)) == text.lower()
+    except ValueError:
+        return False

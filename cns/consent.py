@@ -1,0 +1,125 @@
+"""ConfirmSubscription and Unsubscribe: the two calls that need no signature, and what they may do without one."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from cns.access import Access, owns, unsigned
+from cns.arns import parse_queue_arn, topic_fault
+from cns.confirmations import Confirmations, is_well_formed
+from cns.limits import UPDATE_TRIES_MAX
+from cns.refusals import concurrent_access, invalid, no_such_subscription, no_such_topic
+from cns.stores.contract import SubscriptionStore
+from cns.subscription import HTTP_PROTOCOLS, State, Subscription, Token
+from cns.topic_view import TopicCache
+from common.aws.call import Call
+from common.clock import Clock
+from common.errors import RequestError
+
+_IDS_MUST_MATCH = "To disallow anonymous unsubscription, subscriber and confirmer IDs must match"
+_AUTHORIZED_ONLY = "This subscription may only be deleted by an authorized user."
+_IS_PENDING = "Cannot unsubscribe a subscription that is pending confirmation"
+
+
+class Consent:
+    def __init__(
+        self,
+        store: SubscriptionStore,
+        topics: TopicCache,
+        access: Access,
+        confirmations: Confirmations,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._topics = topics
+        self._access = access
+        self._confirmations = confirmations
+        self._clock = clock
+
+    # -- confirming ---------------------------------------------------------------------------------------------------
+
+    async def confirm(self, call: Call, topic_arn: str, text: str, *, protect: bool) -> str:
+        """Confirm (or restore) the subscription that the token stands for, whatever topic is named with it.
+
+        `protect`: only its owner does so, and from then on nobody can remove it without a signature.
+        """
+        if topic_fault(topic_arn, "Topic", "" if unsigned(call) else call.region) is not None:
+            raise invalid("Topic")
+        token = await self._read_token(text)
+        for _ in range(UPDATE_TRIES_MAX):
+            before = await self._find(token)
+            await self._check_confirmation(call, before, protect=protect)
+            after = replace(before, state=State.CONFIRMED, authenticated=before.authenticated or protect, expires_ms=0)
+            if after == before:
+                return before.arn
+            if await self._store.replace(replace(after, version=before.version + 1), before.version, None):
+                return before.arn
+        raise concurrent_access()
+
+    async def _read_token(self, text: str) -> Token:
+        if not is_well_formed(text):
+            raise RequestError("InvalidParameter", "Invalid token")  # without AWS's usual prefix
+        token = await self._store.find_token(text)
+        if token is None or token.expires_ms <= self._clock.now_ms():
+            raise invalid("Token")
+        return token
+
+    async def _find(self, token: Token) -> Subscription:
+        found = await self._store.get([token.subscription_arn])
+        if not found:
+            raise no_such_subscription()
+        return found[0]
+
+    async def _check_confirmation(self, call: Call, subscription: Subscription, *, protect: bool) -> None:
+        if subscription.state is State.PENDING:
+            topic = await self._topics.find(subscription.topic_arn)
+            if topic is None or topic.topic.id != subscription.topic_id:
+                raise no_such_topic()
+        if not protect:
+            return
+        if unsigned(call) or not owns(call, subscription.owner):
+            raise RequestError("AuthorizationError", _IDS_MUST_MATCH)
+        if subscription.state is State.CONFIRMED and subscription.authenticated:
+            raise RequestError("AuthorizationError", "Subscription already confirmed")
+
+    # -- unsubscribing ------------------------------------------------------------------------------------------------
+
+    async def unsubscribe(self, call: Call, arn: str) -> None:
+        """Its owner removes a subscription for good. By others it is set aside, and its endpoint told how to restore
+        it. Unsubscribing what is not there succeeds."""
+        for _ in range(UPDATE_TRIES_MAX):
+            subscription = await self._access.find_subscription(call, arn)
+            if subscription is None:
+                return
+            if subscription.state is State.PENDING:
+                raise invalid(_IS_PENDING)
+            if not unsigned(call) and owns(call, subscription.owner):
+                await self._store.remove(arn)
+                return
+            if not _may_set_aside(call, subscription):
+                raise RequestError("AuthorizationError", _AUTHORIZED_ONLY)
+            if subscription.state is State.REMOVED or await self._set_aside(call, subscription):
+                return
+        raise concurrent_access()
+
+    async def _set_aside(self, call: Call, subscription: Subscription) -> bool:
+        token = self._confirmations.new_token(subscription)
+        version = subscription.version
+        removed = replace(subscription, state=State.REMOVED, expires_ms=token.expires_ms, version=version + 1)
+        if not await self._store.replace(removed, version, token):
+            return False
+        await self._confirmations.send("UnsubscribeConfirmation", removed, token, call.base_url)
+        return True
+
+
+def _may_set_aside(call: Call, subscription: Subscription) -> bool:
+    """The link in a notification needs no signature, unless the subscription was protected. Queues have no use for
+    links: their subscriptions are removed by signature of the topic's owner or, where unprotected, the queue's."""
+    if subscription.protocol in HTTP_PROTOCOLS and not subscription.authenticated:
+        return True
+    if unsigned(call):
+        return False
+    queue = parse_queue_arn(subscription.endpoint)
+    own_queue = queue is not None and queue.account == call.caller.account
+    own_topic = subscription.topic_arn.split(":", 5)[4] == call.caller.account
+    return own_topic or (own_queue and not subscription.authenticated)

@@ -1,0 +1,157 @@
+"""What a topic and a subscription say about delivery to HTTP endpoints, and which of the two counts.
+
+The structs are the stored form: encoded, they are byte for byte what AWS shows as DeliveryPolicy and
+EffectiveDeliveryPolicy, so a stored text is read back without being checked again. `cns/delivery_policy_form.py`
+checks what a caller sends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from cns.retry_policy import Backoff, RetryPolicy
+
+DEFAULT_CONTENT_TYPE = "text/plain; charset=UTF-8"
+TERMS_REMEMBERED = 4096  # distinct pairs of policies kept by `delivery_terms`
+
+_ENVELOPE_CONTENT_TYPES = frozenset({"text/plain", "application/json"})
+_RAW_CONTENT_TYPES = _ENVELOPE_CONTENT_TYPES | {
+    "text/css",
+    "text/csv",
+    "text/html",
+    "text/xml",
+    "application/atom+xml",
+    "application/octet-stream",
+    "application/soap+xml",
+    "application/x-www-form-urlencoded",
+    "application/xhtml+xml",
+    "application/xml",
+}
+_CHARSET = "; charset=utf-8"
+
+
+class HealthyRetryPolicy(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Field order is AWS's."""
+
+    min_delay_target: int = 20
+    max_delay_target: int = 20
+    num_retries: int = 3
+    num_max_delay_retries: int = 0
+    num_no_delay_retries: int = 0
+    num_min_delay_retries: int = 0
+    backoff_function: Backoff = Backoff.LINEAR
+
+
+class ThrottlePolicy(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    max_receives_per_second: int
+
+
+class RequestPolicy(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    header_content_type: str = DEFAULT_CONTENT_TYPE
+
+
+class HttpDefaults(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The `http` part of a topic's policy; what is not set is not shown."""
+
+    default_healthy_retry_policy: HealthyRetryPolicy | UnsetType = UNSET
+    disable_subscription_overrides: bool = False
+    default_throttle_policy: ThrottlePolicy | UnsetType = UNSET
+    default_request_policy: RequestPolicy | UnsetType = UNSET
+
+
+class TopicPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    http: HttpDefaults | UnsetType = UNSET
+
+
+class SubscriptionPolicy(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What is not set is shown as null, and so is the sickly policy, which AWS never keeps."""
+
+    healthy_retry_policy: HealthyRetryPolicy | None = None
+    sickly_retry_policy: None = None
+    throttle_policy: ThrottlePolicy | None = None
+    request_policy: RequestPolicy | None = None
+    guaranteed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryTerms:
+    """All that delivering to one HTTP subscription needs to know of the two policies."""
+
+    retry: RetryPolicy
+    content_type: str
+    receives_per_second: int | None  # the average wished for; None: no throttle
+
+
+def policy_text(policy: TopicPolicy | SubscriptionPolicy) -> str:
+    """The text that the Get…Attributes calls show, and that the stores keep."""
+    return msgspec.json.encode(policy).decode()
+
+
+def effective_topic_policy(stored: str | None) -> TopicPolicy:
+    """What holds for a topic that stores this text, or none."""
+    own = _topic_defaults(stored)
+    return TopicPolicy(
+        http=HttpDefaults(
+            default_healthy_retry_policy=own.default_healthy_retry_policy or HealthyRetryPolicy(),
+            disable_subscription_overrides=own.disable_subscription_overrides,
+            default_throttle_policy=own.default_throttle_policy,
+            default_request_policy=own.default_request_policy or RequestPolicy(),
+        )
+    )
+
+
+def effective_subscription_policy(topic_stored: str | None, stored: str | None) -> SubscriptionPolicy:
+    """Each part is the subscription's own where it has one and the topic lets it, else the topic's."""
+    topic = _topic_defaults(topic_stored)
+    own = SubscriptionPolicy()
+    if stored and not topic.disable_subscription_overrides:
+        own = msgspec.json.decode(stored, type=SubscriptionPolicy)
+    return SubscriptionPolicy(
+        healthy_retry_policy=own.healthy_retry_policy or topic.default_healthy_retry_policy or HealthyRetryPolicy(),
+        throttle_policy=own.throttle_policy or topic.default_throttle_policy or None,
+        request_policy=own.request_policy or topic.default_request_policy or RequestPolicy(),
+        guaranteed=own.guaranteed,
+    )
+
+
+def retry_policy_of(policy: HealthyRetryPolicy) -> RetryPolicy:
+    return RetryPolicy(
+        min_delay_s=policy.min_delay_target,
+        max_delay_s=policy.max_delay_target,
+        retries=policy.num_retries,
+        no_delay=policy.num_no_delay_retries,
+        min_delay=policy.num_min_delay_retries,
+        max_delay=policy.num_max_delay_retries,
+        backoff=policy.backoff_function,
+    )
+
+
+@lru_cache(maxsize=TERMS_REMEMBERED)
+def delivery_terms(topic_stored: str | None, stored: str | None, raw: bool) -> DeliveryTerms:
+    """The terms under which one subscription is delivered to; `raw` is its RawMessageDelivery."""
+    effective = effective_subscription_policy(topic_stored, stored)
+    throttle = effective.throttle_policy
+    request = effective.request_policy or RequestPolicy()
+    allowed = content_type_allowed(request.header_content_type, raw)
+    return DeliveryTerms(
+        retry=retry_policy_of(effective.healthy_retry_policy or HealthyRetryPolicy()),
+        # raw delivery may have been switched off after the policy was set: an envelope is never called text/html
+        content_type=request.header_content_type if allowed else DEFAULT_CONTENT_TYPE,
+        receives_per_second=throttle.max_receives_per_second if throttle else None,
+    )
+
+
+def content_type_allowed(content_type: str, raw: bool) -> bool:
+    """Envelopes are text or JSON; a raw body may be anything on AWS's list. UTF-8 is the one charset."""
+    media_type = content_type[: -len(_CHARSET)] if content_type.lower().endswith(_CHARSET) else content_type
+    return media_type in (_RAW_CONTENT_TYPES if raw else _ENVELOPE_CONTENT_TYPES)
+
+
+def _topic_defaults(stored: str | None) -> HttpDefaults:
+    if not stored:
+        return HttpDefaults()
+    return msgspec.json.decode(stored, type=TopicPolicy).http or HttpDefaults()

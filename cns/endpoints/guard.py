@@ -1,0 +1,63 @@
+"""The guard against server-side request forgery: which addresses notifications may be sent to.
+
+Names are resolved, the addresses checked, and the connection made to a checked address: a name that resolves anew
+between check and connect gains nothing, because the socket itself is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterable
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from urllib.parse import urlsplit
+
+_NAT64 = IPv6Network("64:ff9b::/96")
+
+
+class AddressRefused(PermissionError):
+    """The address is private and not among those allowed."""
+
+
+class AddressGuard:
+    """Public addresses are allowed, and private ones of the networks listed."""
+
+    def __init__(self, allowed: Iterable[str]) -> None:
+        self._allowed: tuple[IPv4Network | IPv6Network, ...] = tuple(ip_network(text) for text in allowed)
+
+    def allows(self, address: str) -> bool:
+        ip = _plain(ip_address(address.partition("%")[0]))
+        if any(ip.version == network.version and ip in network for network in self._allowed):
+            return True
+        return ip.is_global and not ip.is_multicast
+
+    def socket_for(self, info: tuple[int, int, int, str, tuple[object, ...]]) -> socket.socket:
+        """A socket for one resolved address, as aiohttp's connector asks for it just before connecting."""
+        family, kind, protocol, _, address = info
+        if not self.allows(str(address[0])):
+            raise AddressRefused(f"{address[0]} is a private address")
+        made = socket.socket(family, kind, protocol)
+        made.setblocking(False)
+        return made
+
+    async def refusal(self, url: str) -> str | None:
+        """Why `url` may not be subscribed, or None. A name that does not resolve now may do so later."""
+        host = urlsplit(url).hostname or ""
+        try:
+            infos = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError):
+            return None
+        refused = [str(info[4][0]) for info in infos if not self.allows(str(info[4][0]))]
+        return f"{host} resolves to {refused[0]}, a private address" if len(refused) == len(infos) and infos else None
+
+
+def _plain(ip: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """The IPv4 address that an IPv6 one stands for: a private one must not slip through in disguise."""
+    if isinstance(ip, IPv6Address):
+        if ip.ipv4_mapped is not None:
+            return ip.ipv4_mapped
+        if ip.sixtofour is not None:
+            return ip.sixtofour
+        if ip in _NAT64:
+            return IPv4Address(int(ip) & 0xFFFFFFFF)
+    return ip

@@ -1,0 +1,198 @@
+"""The JSON bodies and HTTP headers that endpoints receive, and the text of each that is signed.
+
+A body is built in three steps: its fields, in the order they are shown; the text to sign, taken from them; the bytes.
+What is the same for all subscriptions of a notification is rendered once (`Envelope`); only the UnsubscribeURL is put
+in for each. The layout is AWS's to the byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+from types import MappingProxyType
+from typing import NamedTuple
+
+import msgspec
+
+from cns.delivery_policy import DEFAULT_CONTENT_TYPE
+from cns.model import Attributes, Notification
+from cns.signing import Seal, Signer, verify
+
+USER_AGENT = "Amazon Simple Notification Service Agent"
+
+Fields = dict[str, str]
+
+_ENCODE = msgspec.json.Encoder().encode
+
+
+class MessageType(StrEnum):
+    NOTIFICATION = "Notification"
+    SUBSCRIPTION_CONFIRMATION = "SubscriptionConfirmation"
+    UNSUBSCRIBE_CONFIRMATION = "UnsubscribeConfirmation"
+
+
+_CONFIRMATION_SIGNED = ("Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type")
+_SIGNED: MappingProxyType[str, tuple[str, ...]] = MappingProxyType(
+    {
+        MessageType.NOTIFICATION: ("Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"),
+        MessageType.SUBSCRIPTION_CONFIRMATION: _CONFIRMATION_SIGNED,
+        MessageType.UNSUBSCRIBE_CONFIRMATION: _CONFIRMATION_SIGNED,
+    }
+)
+
+
+class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
+    """A subscription asked for, or taken back, and the token that confirms or restores it."""
+
+    type: MessageType
+    id: str
+    token: str
+    topic_arn: str
+    subscription_arn: str
+    timestamp_ms: int
+    signature_version: str = "1"
+
+
+class Envelope(NamedTuple):
+    """A notification's body, but for the place of one subscription's UnsubscribeURL."""
+
+    head: bytes
+    tail: bytes
+
+    def body(self, unsubscribe_url: str) -> bytes:
+        return b"".join((self.head, _ENCODE(unsubscribe_url), self.tail))
+
+
+def signed_envelope(notification: Notification, protocol: str, signer: Signer, base_url: str) -> Envelope:
+    """The envelope of a notification for one protocol; those of FIFO topics are not signed."""
+    fields = notification_fields(notification, notification.text_for(protocol))
+    if notification.fifo:
+        return render_notification(fields, notification.attributes, None)
+    seal = signer.seal(text_to_sign(fields), notification.signature_version, base_url)
+    return render_notification(fields, notification.attributes, seal)
+
+
+def signed_confirmation(confirmation: Confirmation, signer: Signer, base_url: str) -> bytes:
+    fields = confirmation_fields(confirmation, base_url)
+    seal = signer.seal(text_to_sign(fields), confirmation.signature_version, base_url)
+    return render_confirmation(fields, seal)
+
+
+def notification_fields(notification: Notification, text: str) -> Fields:
+    fields = {"Type": MessageType.NOTIFICATION.value, "MessageId": notification.id}
+    if notification.sequence_number and not notification.structured:  # AWS leaves it out with MessageStructure=json
+        fields["SequenceNumber"] = notification.sequence_number
+    fields["TopicArn"] = notification.topic_arn
+    if notification.subject is not None:
+        fields["Subject"] = notification.subject
+    fields["Message"] = text
+    fields["Timestamp"] = timestamp_text(notification.timestamp_ms)
+    return fields
+
+
+def confirmation_fields(confirmation: Confirmation, base_url: str) -> Fields:
+    return {
+        "Type": confirmation.type.value,
+        "MessageId": confirmation.id,
+        "Token": confirmation.token,
+        "TopicArn": confirmation.topic_arn,
+        "Message": _confirmation_message(confirmation),
+        "SubscribeURL": subscribe_url(base_url, confirmation.topic_arn, confirmation.token),
+        "Timestamp": timestamp_text(confirmation.timestamp_ms),
+    }
+
+
+def text_to_sign(fields: Mapping[str, str]) -> bytes:
+    """Name and value on a line each, in AWS's order; what is absent (Subject) is left out."""
+    return "".join(f"{name}\n{fields[name]}\n" for name in _SIGNED[fields["Type"]] if name in fields).encode()
+
+
+def verify_body(fields: Mapping[str, str], certificate_pem: bytes) -> bool:
+    """For a receiver: whether the members of a parsed body carry a good signature. Other members may be there too."""
+    if fields.get("Type") not in _SIGNED or "Signature" not in fields or "SignatureVersion" not in fields:
+        return False
+    return verify(text_to_sign(fields), fields["Signature"], fields["SignatureVersion"], certificate_pem)
+
+
+def render_notification(fields: Fields, attributes: Attributes, seal: Seal | None) -> Envelope:
+    head = b"".join((b"{\n", _lines(fields), _seal_lines(seal), b'  "UnsubscribeURL" : '))
+    return Envelope(head, b"".join((_attribute_lines(attributes), b"\n}")))
+
+
+def render_confirmation(fields: Fields, seal: Seal) -> bytes:
+    return b"".join((b"{\n", _lines(fields), _seal_lines(seal).removesuffix(b",\n"), b"\n}"))
+
+
+def http_headers(
+    message_type: MessageType,
+    message_id: str,
+    topic_arn: str,
+    subscription_arn: str,
+    content_type: str = DEFAULT_CONTENT_TYPE,
+    *,
+    raw: bool = False,
+) -> dict[str, str]:
+    """What is posted with a body, besides Host, Content-Length and Connection, which belong to the client."""
+    confirming = message_type is MessageType.SUBSCRIPTION_CONFIRMATION
+    headers = {
+        "x-amz-sns-message-type": message_type.value,
+        "x-amz-sns-message-id": message_id,
+        "x-amz-sns-topic-arn": topic_arn,
+    }
+    if not confirming:
+        headers["x-amz-sns-subscription-arn"] = subscription_arn
+    if raw and message_type is MessageType.NOTIFICATION:
+        headers["x-amz-sns-rawdelivery"] = "true"
+    headers["Content-Type"] = DEFAULT_CONTENT_TYPE if confirming else content_type
+    headers["User-Agent"] = USER_AGENT
+    headers["Accept-Encoding"] = "gzip,deflate"
+    return headers
+
+
+def subscribe_url(base_url: str, topic_arn: str, token: str) -> str:
+    """AWS does not escape the ARN, and clients cut these URLs apart."""
+    return f"{base_url}/?Action=ConfirmSubscription&TopicArn={topic_arn}&Token={token}"
+
+
+def unsubscribe_url(base_url: str, subscription_arn: str) -> str:
+    return f"{base_url}/?Action=Unsubscribe&SubscriptionArn={subscription_arn}"
+
+
+def timestamp_text(timestamp_ms: int) -> str:
+    seconds, milliseconds = divmod(timestamp_ms, 1000)
+    return f"{datetime.fromtimestamp(seconds, UTC).isoformat()[:19]}.{milliseconds:03d}Z"
+
+
+def _lines(fields: Mapping[str, str]) -> bytes:
+    return b"".join(b'  "%b" : %b,\n' % (name.encode("ascii"), _ENCODE(value)) for name, value in fields.items())
+
+
+def _seal_lines(seal: Seal | None) -> bytes:
+    if seal is None:
+        return b""
+    return _lines(
+        {"SignatureVersion": seal.version, "Signature": seal.signature, "SigningCertURL": seal.certificate_url}
+    )
+
+
+def _attribute_lines(attributes: Attributes) -> bytes:
+    if not attributes:
+        return b""
+    lines = (
+        b'    %b : {"Type":%b,"Value":%b}' % (_ENCODE(name), _ENCODE(data_type), _ENCODE(text))
+        for name, (data_type, text) in attributes.items()
+    )
+    return b',\n  "MessageAttributes" : {\n%b\n  }' % b",\n".join(lines)
+
+
+def _confirmation_message(confirmation: Confirmation) -> str:
+    if confirmation.type is MessageType.SUBSCRIPTION_CONFIRMATION:
+        return (
+            f"You have chosen to subscribe to the topic {confirmation.topic_arn}.\n"
+            "To confirm the subscription, visit the SubscribeURL included in this message."
+        )
+    return (
+        f"You have chosen to deactivate subscription {confirmation.subscription_arn}.\n"
+        "To cancel this operation and restore the subscription, visit the SubscribeURL included in this message."
+    )

@@ -1,0 +1,44 @@
+"""The limits of the SNS API, with AWS's values. What is named `Quotas` may be set otherwise."""
+
+from __future__ import annotations
+
+import msgspec
+
+TOPIC_NAME_CHARS_MAX = 256
+FIFO_SUFFIX = ".fifo"
+DISPLAY_NAME_CHARS_MAX = 100
+ENDPOINT_CHARS_MAX = 2_048
+
+MESSAGE_BYTES_DEFAULT = 262_144
+MESSAGE_BYTES_MIN = 1_024
+MESSAGE_BYTES_MAX = 1_048_576
+"""What MaximumMessageSize ranges over, and the default."""
+SAMPLE_RATE_MAX = 100
+
+BATCH_ENTRIES_MAX = 10
+BATCH_ID_CHARS_MAX = 80
+GROUP_ID_CHARS_MAX = 128
+
+PAGE_SIZE = 100
+"""Of every list; the API has no parameter for it."""
+
+TAGS_MAX = 50
+TAG_KEY_CHARS_MAX = 128
+TAG_VALUE_CHARS_MAX = 256
+
+PENDING_MS = 48 * 3_600_000
+"""How long a token is good, a pending subscription waits, and one that was removed by its link can be restored."""
+NOTIFICATION_MS = 30 * 86_400_000
+"""How long a stored notification is kept at most: as long as the internal queues keep a job."""
+
+TOPICS_CACHED_MAX = 20_000
+UPDATE_TRIES_MAX = 20
+"""How often a change is tried anew when another one came first."""
+
+
+class Quotas(msgspec.Struct, frozen=True, kw_only=True):
+    """Per account, and per topic."""
+
+    topics: int = 100_000
+    pending_subscriptions: int = 5_000
+    topic_subscriptions: int = 12_500_000

@@ -1,0 +1,78 @@
+"""What SNS checks of a message's text and subject at Publish, and which text each protocol gets."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from common.errors import RequestError
+
+DEFAULT_TEXT = "default"
+SUBJECT_UNITS_MAX = 100  # UTF-16 code units: an emoji counts two
+
+# Control characters and line breaks; half a surrogate pair is no text at all.
+_NOT_IN_SUBJECT = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+def check_message(message: str) -> None:
+    if not message:
+        raise _invalid("Empty message")
+    try:
+        message.encode()  # far cheaper than searching for half a surrogate pair
+    except UnicodeEncodeError:
+        raise _invalid("Message") from None
+
+
+def check_size(size_bytes: int, size_bytes_max: int) -> None:
+    """`size_bytes` counts the message and its attributes (`message_attributes.publish_bytes`), not the subject."""
+    if size_bytes > size_bytes_max:
+        raise _invalid("Message too long")
+
+
+def check_subject(subject: str | None) -> None:
+    """A subject may be left out; the empty one is refused."""
+    if subject is None:
+        return
+    units = len(subject) + sum(character > "\uffff" for character in subject)
+    if not 1 <= units <= SUBJECT_UNITS_MAX or _NOT_IN_SUBJECT.search(subject):
+        raise _invalid("Subject")
+
+
+def texts_of(message: str, structure: str | None) -> dict[str, str]:
+    """The text by protocol; 'default' is always there, another only where it differs from it."""
+    if structure is None:
+        return {DEFAULT_TEXT: message}
+    if structure != "json":
+        raise _invalid("MessageStructure")
+    members = _members(message)
+    default = _default_text(members.pop(DEFAULT_TEXT, None))
+    strings = {protocol: _string(value) for protocol, value in members.items() if _is_string(value)}
+    return {DEFAULT_TEXT: default} | {protocol: text for protocol, text in strings.items() if text != default}
+
+
+def _members(message: str) -> dict[str, msgspec.Raw]:
+    """The members as written; a repeated key keeps its last value, as on AWS. Decoding checks their contents too."""
+    try:
+        return msgspec.json.decode(message.encode(), type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        raise _invalid("Message Structure - JSON message body failed to parse") from None
+
+
+def _default_text(value: msgspec.Raw | None) -> str:
+    """A string, or any other scalar as it is written (17, null); an object or array counts as missing."""
+    if value is None or memoryview(value)[0] in b"{[":
+        raise _invalid("Message Structure - No default entry in JSON message body")
+    return _string(value) if _is_string(value) else bytes(value).decode()
+
+
+def _is_string(value: msgspec.Raw) -> bool:
+    return memoryview(value)[0] in b'"'
+
+
+def _string(value: msgspec.Raw) -> str:
+    return msgspec.json.decode(value, type=str)
+
+
+def _invalid(what: str) -> RequestError:
+    return RequestError("InvalidParameter", f"Invalid parameter: {what}")

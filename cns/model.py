@@ -1,0 +1,32 @@
+"""The values that CNS stores and passes on."""
+
+from __future__ import annotations
+
+import msgspec
+
+Attributes = dict[str, tuple[str, str]]  # name → data type and value as text (base64 for Binary), in publish order
+
+
+class Notification(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One accepted publish: stored once, and all that its deliveries say about it."""
+
+    id: str
+    topic_arn: str
+    timestamp_ms: int
+    texts: dict[str, str]  # 'default', and what MessageStructure=json gave for single protocols
+    subject: str | None = None
+    attributes: Attributes = {}
+    structured: bool = False  # published with MessageStructure=json
+    signature_version: str = "1"  # the topic's, at the time of publishing
+    sequence_number: str = ""  # FIFO topics only
+    message_group_id: str = ""
+    message_deduplication_id: str = ""
+    trace_header: str = ""
+
+    @property
+    def fifo(self) -> bool:
+        return self.topic_arn.endswith(".fifo")
+
+    def text_for(self, protocol: str) -> str:
+        text = self.texts.get(protocol)
+        return self.texts["default"] if text is None else text

@@ -1,0 +1,123 @@
+"""Publish, PublishBatch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from cns.limits import BATCH_ENTRIES_MAX, BATCH_ID_CHARS_MAX
+from cns.message_text import check_message, check_subject
+from cns.model import Notification
+from cns.publishing import Draft, Entry, Publishing, read_entry
+from cns.refusals import invalid, missing, null_member, required_text
+from common.arn import parse_arn
+from common.aws.call import Call, Params, Result
+from common.errors import RequestError
+
+_TARGETS = ("TopicArn", "TargetArn", "PhoneNumber")
+_PHONE_NUMBER = re.compile(r"\+[1-9][0-9]{6,14}")
+_ENTRY_ID = re.compile(r"[A-Za-z0-9_-]+")
+_ENTRIES = "PublishBatchRequestEntries"
+_ENTRIES_PATH = "publishBatchRequestEntries"
+
+
+class PublishOperations:
+    def __init__(self, publishing: Publishing) -> None:
+        self._publishing = publishing
+
+    async def publish(self, call: Call, params: Params) -> Result:
+        if "Message" not in params:
+            raise null_member("message")
+        parameter = _target(params)
+        draft = _draft(params)
+        if parameter != "TopicArn":
+            check_subject(draft.subject)
+            check_message(draft.message)
+            _check_target(parameter, params[parameter])
+        return {"MessageId": await self._publishing.publish(call, params[parameter], draft, parameter)}
+
+    async def publish_batch(self, call: Call, params: Params) -> Result:
+        given = _entries(params)
+        view = await self._publishing.find_topic(call, required_text(params, "TopicArn"))
+        _check_ids(given)
+        entries = [_entry(number, entry) for number, entry in enumerate(given, 1)]
+        results = await self._publishing.publish_all(call, view, entries)
+        answers = list(zip([entry["Id"] for entry in given], results, strict=True))
+        return {
+            "Successful": [
+                {"Id": entry_id, "MessageId": result.id}
+                for entry_id, result in answers
+                if isinstance(result, Notification)
+            ],
+            "Failed": [
+                {"Id": entry_id, "Code": result.code, "Message": result.message, "SenderFault": True}
+                for entry_id, result in answers
+                if isinstance(result, RequestError)
+            ],
+        }
+
+
+def _target(params: Params) -> str:
+    """The one parameter that says where to."""
+    given = [name for name in _TARGETS if name in params]
+    if not given:
+        raise missing("TopicArn or TargetArn")
+    if len(given) > 1:
+        raise invalid(f"{' or '.join(given)} Reason: only one of them can be specified")
+    return given[0]
+
+
+def _check_target(parameter: str, target: str) -> None:
+    """A TargetArn may be a topic's; phones and mobile endpoints are not supported yet."""
+    if parameter == "PhoneNumber":
+        if not _PHONE_NUMBER.fullmatch(target):
+            raise invalid(f"PhoneNumber Reason: {target} is not valid to publish to")
+        raise invalid("PhoneNumber Reason: SMS is not supported yet")
+    arn = parse_arn(target)
+    if arn is not None and arn.resource.startswith("endpoint/"):
+        raise invalid("TargetArn Reason: No endpoint found for the target arn specified")
+
+
+def _draft(members: Mapping[str, Any]) -> Draft:
+    return Draft(
+        message=members["Message"],
+        subject=members.get("Subject"),
+        structure=members.get("MessageStructure"),
+        attributes=members.get("MessageAttributes") or {},
+        group_id=members.get("MessageGroupId"),
+        deduplication_id=members.get("MessageDeduplicationId"),
+    )
+
+
+def _entries(params: Params) -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = params.get(_ENTRIES) or []
+    if not entries:
+        raise null_member(_ENTRIES_PATH)
+    if len(entries) > BATCH_ENTRIES_MAX:
+        raise RequestError("TooManyEntriesInBatchRequest", "The batch request contains more entries than permissible.")
+    for number, entry in enumerate(entries, 1):
+        for member in ("Id", "Message"):
+            if member not in entry:
+                raise null_member(f"{_ENTRIES_PATH}.{number}.member.{member.lower()}")
+    return entries
+
+
+def _check_ids(entries: list[dict[str, Any]]) -> None:
+    ids: list[str] = [entry["Id"] for entry in entries]
+    if len(set(ids)) != len(ids):
+        raise RequestError("BatchEntryIdsNotDistinct", "Two or more batch entries in the request have the same Id.")
+    for entry_id in ids:
+        if len(entry_id) > BATCH_ID_CHARS_MAX:
+            raise RequestError(
+                "InvalidBatchEntryId", f"The Id of a batch entry in the batch request is too long: {entry_id}"
+            )
+        if not _ENTRY_ID.fullmatch(entry_id):
+            raise RequestError(
+                "InvalidBatchEntryId",
+                f"The Id of a batch entry in a batch request contains an impermissible character: {entry_id}",
+            )
+
+
+def _entry(number: int, members: Mapping[str, Any]) -> Entry:
+    return read_entry(_draft(members), f"{_ENTRIES_PATH}.{number}.member.messageAttributes")

@@ -1,0 +1,37 @@
+"""CreateTopic, DeleteTopic, ListTopics, GetTopicAttributes, SetTopicAttributes."""
+
+from __future__ import annotations
+
+from cns.refusals import AT_CREATION, invalid, required_text
+from cns.tags import read_tags
+from cns.topics import Topics
+from common.aws.call import Call, Params, Result
+
+
+class TopicOperations:
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
+
+    async def create_topic(self, call: Call, params: Params) -> Result:
+        name = required_text(params, "Name")
+        if params.get("DataProtectionPolicy"):
+            raise invalid(f"{AT_CREATION}DataProtectionPolicy: not supported")
+        attributes: dict[str, str] = params.get("Attributes") or {}
+        return {"TopicArn": await self._topics.create(call, name, attributes, read_tags(params.get("Tags") or []))}
+
+    async def delete_topic(self, call: Call, params: Params) -> Result:
+        await self._topics.delete(call, required_text(params, "TopicArn"))
+        return {}
+
+    async def list_topics(self, call: Call, params: Params) -> Result:
+        arns, token = await self._topics.list_arns(call, params.get("NextToken"))
+        return {"Topics": [{"TopicArn": arn} for arn in arns], "NextToken": token}
+
+    async def get_topic_attributes(self, call: Call, params: Params) -> Result:
+        return {"Attributes": await self._topics.describe(call, required_text(params, "TopicArn"))}
+
+    async def set_topic_attributes(self, call: Call, params: Params) -> Result:
+        arn = required_text(params, "TopicArn")
+        name = required_text(params, "AttributeName")
+        await self._topics.set_attribute(call, arn, name, params.get("AttributeValue") or "")
+        return {}

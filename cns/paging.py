@@ -1,0 +1,30 @@
+"""Pages of the lists: a hundred items, and a token that says where the next page begins."""
+
+from __future__ import annotations
+
+import binascii
+from base64 import b64decode, urlsafe_b64encode
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from cns.limits import PAGE_SIZE
+from cns.refusals import invalid
+
+Item = TypeVar("Item")
+
+
+def read_token(text: str | None) -> str:
+    """The key after which the page begins; '' for the first, which SDKs ask for with an empty token or none."""
+    if not text:
+        return ""
+    try:
+        return b64decode(text.encode("ascii"), altchars=b"-_", validate=True).decode()
+    except (binascii.Error, UnicodeError):
+        raise invalid("NextToken Reason: invalid") from None
+
+
+def page_of(items: Sequence[Item], key_of: Callable[[Item], str]) -> tuple[Sequence[Item], str | None]:
+    """The page, and the token of the next one if there is any. `items` has one more than a page where there is."""
+    if len(items) <= PAGE_SIZE:
+        return items, None
+    return items[:PAGE_SIZE], urlsafe_b64encode(key_of(items[PAGE_SIZE - 1]).encode()).decode("ascii")

@@ -1,0 +1,101 @@
+"""The queue port's inline driver: the engine contract in this process (or, for a worker, its remote driver).
+
+Job queues live in the reserved account `cns`, which no credential names, so no tenant can see or reach them. They are
+fair queues: the group of a publish job is its account, of an endpoint job its topic.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from cns.jobs import INTERNAL_QUEUES
+from cns.queue_port import Held, Put, QueueMessage, Refused, Renewal
+from common.clock import Clock
+from cqs.engines.contract import Change, Engine, Entry, Message, Outcome, QueueRef, Settlement
+
+RETENTION_MS = 30 * 24 * 3_600_000
+
+Deliver = Callable[[str, QueueMessage, str], Awaitable[str | Refused]]
+"""How a customer's queue is sent to: the queue service, as the topic's service principal."""
+
+REFS = {name: QueueRef(f"cns/{name}", fifo=False, retention_ms=RETENTION_MS) for name in INTERNAL_QUEUES}
+
+
+class InlineQueuePort:
+    """See `cns.queue_port.QueuePort`."""
+
+    def __init__(self, engine: Engine, clock: Clock, deliver: Deliver) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._deliver = deliver
+
+    async def put(self, puts: Sequence[Put]) -> None:
+        now_ms = self._clock.now_ms()
+        if len({put.queue for put in puts}) == 1:
+            await self._engine.send(REFS[puts[0].queue], [_entry(put, now_ms) for put in puts], now_ms)
+        elif puts:
+            await self._engine.settle(Settlement(sends=_sends(puts, now_ms)), now_ms)
+
+    async def receive(self, queue: str, n: int, lease_ms: int, wait_s: float) -> list[Held]:
+        q = REFS[queue]
+        held = await self._take(q, n, lease_ms)
+        if held or wait_s <= 0:
+            return held
+        wakeups = self._engine.wakeups(q)
+        try:
+            loop = asyncio.get_running_loop()
+            deadline_s = loop.time() + wait_s
+            held = await self._take(q, n, lease_ms)
+            while not held and await wakeups.wait(max(deadline_s - loop.time(), 0)):
+                held = await self._take(q, n, lease_ms)
+            return held
+        finally:
+            wakeups.close()
+
+    async def settle(
+        self, queue: str, done: Sequence[str] = (), puts: Sequence[Put] = (), renewals: Sequence[Renewal] = ()
+    ) -> list[bool]:
+        now_ms = self._clock.now_ms()
+        q = REFS[queue]
+        settled = await self._engine.settle(
+            Settlement(
+                deletes=tuple([(q, bytes.fromhex(handle)) for handle in done]),
+                sends=_sends(puts, now_ms),
+                changes=tuple(
+                    [
+                        (
+                            REFS[renewal.queue],
+                            Change(bytes.fromhex(renewal.handle), now_ms + renewal.visible_in_ms, renewal.body),
+                        )
+                        for renewal in renewals
+                    ]
+                ),
+            ),
+            now_ms,
+        )
+        return [outcome is Outcome.DONE for outcome in settled.deletes]
+
+    async def deliver(self, queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refused:
+        return await self._deliver(queue_arn, message, topic_arn)
+
+    async def depth(self, queue: str) -> int:
+        counts = await self._engine.counts(REFS[queue], self._clock.now_ms())
+        return counts.visible + counts.in_flight + counts.delayed
+
+    async def _take(self, q: QueueRef, n: int, lease_ms: int) -> list[Held]:
+        now_ms = self._clock.now_ms()
+        received = await self._engine.receive(q, n, now_ms + lease_ms, now_ms)
+        return [_held(message) for message in received.messages]
+
+
+def _held(message: Message) -> Held:
+    return Held(message.id, message.handle.hex(), message.body, message.deliveries)
+
+
+def _entry(put: Put, now_ms: int) -> Entry:
+    return Entry(put.id, put.body, now_ms, now_ms + put.delay_ms, put.group)
+
+
+def _sends(puts: Sequence[Put], now_ms: int) -> tuple[tuple[QueueRef, Entry], ...]:
+    return tuple([(REFS[put.queue], _entry(put, now_ms)) for put in puts])

@@ -1,0 +1,82 @@
+"""The one port by which CNS reaches CQS: its own job queues, and customers' queues as endpoints.
+
+Drivers: `cns.queue_inline` (the engine contract and the queue service in this process) and `cns.queue_http` (another
+CQS over HTTP, signed).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+
+class Held(msgspec.Struct, frozen=True):
+    """A job under lease. `handle` names this delivery of it."""
+
+    id: str
+    handle: str
+    body: bytes
+    deliveries: int
+
+
+class Put(msgspec.Struct, frozen=True):
+    """A job to be enqueued. The id makes a repeated settlement recognisable; the group shares the queue fairly."""
+
+    queue: str
+    id: str
+    body: bytes
+    group: str
+    delay_ms: int = 0
+
+
+class Renewal(msgspec.Struct, frozen=True):
+    """Keep a held job for `visible_in_ms` more and, with a body, replace what it says."""
+
+    queue: str
+    handle: str
+    visible_in_ms: int
+    body: bytes | None = None
+
+
+class QueueMessage(msgspec.Struct, frozen=True):
+    """A notification as a customer's queue gets it."""
+
+    body: str
+    attributes: dict[str, dict[str, str | bytes]] = {}  # as SendMessage takes them
+    group: str = ""
+    dedup: str = ""
+    trace_header: str = ""
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """A customer's queue did not take the message; `permanent` says that trying again is no use."""
+
+    code: str
+    text: str
+    permanent: bool
+
+
+class QueuePort(Protocol):
+    """Raises StoreUnavailable or OutcomeUnknown; everything else is a value."""
+
+    async def put(self, puts: Sequence[Put]) -> None: ...
+
+    async def receive(self, queue: str, n: int, lease_ms: int, wait_s: float) -> list[Held]:
+        """Jobs that are due, at most `n`; waits up to `wait_s` for the first."""
+        ...
+
+    async def settle(
+        self, queue: str, done: Sequence[str] = (), puts: Sequence[Put] = (), renewals: Sequence[Renewal] = ()
+    ) -> list[bool]:
+        """Puts, deletes and renewals in one step where the engine can; for each of `done`: was it still held?"""
+        ...
+
+    async def deliver(self, queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refused:
+        """Send to a customer's queue as the topic's service principal; the id of the message it became."""
+        ...
+
+    async def depth(self, queue: str) -> int:
+        """Jobs waiting or held."""
+        ...

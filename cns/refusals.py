@@ -1,0 +1,47 @@
+"""The refusals that many SNS operations share, in AWS's words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from common.errors import RequestError
+
+AT_CREATION = "Attributes Reason: "
+"""What CreateTopic and Subscribe put before a complaint about an attribute."""
+
+
+def invalid(what: str) -> RequestError:
+    return RequestError("InvalidParameter", f"Invalid parameter: {what}")
+
+
+def missing(name: str) -> RequestError:
+    return invalid(f"{name} Reason: no value for required parameter")
+
+
+def null_member(path: str) -> RequestError:
+    """The framework before the service: a required member that some operations check there."""
+    return RequestError(
+        "ValidationError",
+        f"1 validation error detected: Value null at '{path}' failed to satisfy constraint: Member must not be null",
+    )
+
+
+def no_such_topic() -> RequestError:
+    return RequestError("NotFound", "Topic does not exist")
+
+
+def no_such_subscription() -> RequestError:
+    return RequestError("NotFound", "Subscription does not exist")
+
+
+def concurrent_access() -> RequestError:
+    return RequestError("ConcurrentAccess", "Another request is changing the same resource. Please try again.")
+
+
+def required_text(params: Mapping[str, Any], name: str) -> str:
+    """A required parameter of type string; it may be empty."""
+    value = params.get(name)
+    if value is None:
+        raise missing(name)
+    return str(value)

@@ -1,0 +1,130 @@
+"""The key that signs notifications, the certificate that proves it, and the signatures themselves.
+
+RSA PKCS#1 v1.5 is deterministic: the same text under the same key always gets the same signature, so a retry sends the
+same bytes and a signature made once may be kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import b64decode, b64encode
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from types import MappingProxyType
+from typing import NamedTuple
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey, generate_private_key
+from cryptography.hazmat.primitives.asymmetric.utils import Prehashed
+from cryptography.x509.oid import NameOID
+
+SIGNER_NAME = "sns.amazonaws.com"  # the Java SDK's validator wants exactly this in the certificate
+KEY_BITS = 2048
+VALID_DAYS = 395
+SIGNATURES_REMEMBERED = 8192  # of 344 characters each
+
+_PADDING = PKCS1v15()
+_HASHES: MappingProxyType[str, tuple[str, hashes.HashAlgorithm]] = MappingProxyType(
+    {"1": ("sha1", hashes.SHA1()), "2": ("sha256", hashes.SHA256())}
+)
+
+_SIGNS_ONLY = x509.KeyUsage(
+    digital_signature=True,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=False,
+    crl_sign=False,
+    encipher_only=False,
+    decipher_only=False,
+)
+
+
+class SigningIdentity(NamedTuple):
+    """A key and its certificate, as they are stored."""
+
+    key_pem: bytes
+    certificate_pem: bytes
+
+
+class Seal(NamedTuple):
+    """What a signed message says of its signature."""
+
+    version: str
+    signature: str
+    certificate_url: str
+
+
+def new_identity(now_ms: int) -> SigningIdentity:
+    """A fresh key with a certificate of its own, good from a day before now (receivers' clocks differ)."""
+    key = generate_private_key(public_exponent=65537, key_size=KEY_BITS)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, SIGNER_NAME)])
+    now = datetime.fromtimestamp(now_ms // 1000, UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=VALID_DAYS))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(SIGNER_NAME)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_SIGNS_ONLY, critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    return SigningIdentity(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
+        certificate.public_bytes(serialization.Encoding.PEM),
+    )
+
+
+class Signer:
+    """Signs with one key; safe to share between threads."""
+
+    def __init__(self, identity: SigningIdentity) -> None:
+        key = serialization.load_pem_private_key(identity.key_pem, password=None)
+        if not isinstance(key, RSAPrivateKey):
+            raise ValueError("notifications are signed with an RSA key")
+        if x509.load_pem_x509_certificate(identity.certificate_pem).public_key() != key.public_key():
+            raise ValueError("the signing certificate belongs to another key")
+        self._key = key
+        self.certificate_pem = identity.certificate_pem
+        self.certificate_name = certificate_name(identity.certificate_pem)
+        self._signature = lru_cache(maxsize=SIGNATURES_REMEMBERED)(self._sign_digest)
+
+    def sign(self, canonical: bytes, version: str) -> str:
+        """The signature, in base64, of a text under signature version "1" (SHA-1) or "2" (SHA-256)."""
+        return self._signature(version, _digest(canonical, version))
+
+    def seal(self, canonical: bytes, version: str, base_url: str) -> Seal:
+        return Seal(version, self.sign(canonical, version), f"{base_url}/{self.certificate_name}")
+
+    def _sign_digest(self, version: str, digest: bytes) -> str:
+        return b64encode(self._key.sign(digest, _PADDING, Prehashed(_HASHES[version][1]))).decode("ascii")
+
+
+def certificate_name(certificate_pem: bytes) -> str:
+    """The file name under which a certificate is served: it follows from the certificate, so it never lies."""
+    fingerprint = x509.load_pem_x509_certificate(certificate_pem).fingerprint(hashes.SHA256())
+    return f"SimpleNotificationService-{fingerprint[:16].hex()}.pem"
+
+
+def verify(canonical: bytes, signature: str, version: str, certificate_pem: bytes) -> bool:
+    """Whether the certificate's key made this signature of this text. False for anything malformed but the PEM."""
+    key = x509.load_pem_x509_certificate(certificate_pem).public_key()
+    if version not in _HASHES or not isinstance(key, RSAPublicKey):
+        return False
+    try:
+        key.verify(b64decode(signature, validate=True), canonical, _PADDING, _HASHES[version][1])
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def _digest(canonical: bytes, version: str) -> bytes:
+    return hashlib.new(_HASHES[version][0], canonical).digest()

@@ -1,0 +1,103 @@
+"""What CNS's stores promise: topics, subscriptions, and the notifications that jobs refer to.
+
+Arguments and results are what msgspec can encode, because a store may be in another process (`common.rpc_contract`).
+Every write is durable when it returns, and every call takes about the same time however much is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from cns.model import Notification
+from cns.subscription import Subscription, SubscriptionCounts, Token
+from cns.topic import Topic
+
+
+class TopicStore(Protocol):
+    """Topics, found by ARN."""
+
+    changed: list[Callable[[str], None]]
+    """Called with the ARN of a topic that was created, replaced or deleted, by whomever: forget what you know of it."""
+
+    async def create(self, topic: Topic) -> Topic:
+        """The topic that has this ARN from now on: the given one, or one that was there before."""
+        ...
+
+    async def get(self, arn: str) -> Topic | None: ...
+
+    async def replace(self, topic: Topic, expected_version: int) -> bool:
+        """False, and nothing is done, when the record is of another version or incarnation, or gone."""
+        ...
+
+    async def delete(self, arn: str) -> bool:
+        """At once, whatever the number of subscriptions: those are left to `SubscriptionStore.sweep`."""
+        ...
+
+    async def list_arns(self, account: str, region: str, after: str, n: int) -> list[str]:
+        """Up to `n` ARNs in their order, after the given one."""
+        ...
+
+    async def count(self, account: str) -> int: ...
+
+
+class SubscriptionStore(Protocol):
+    """Subscriptions, found by ARN, topic, owner, or by topic and endpoint. Pages are in the order of their ids, and
+    begin after the id given ('' for the first)."""
+
+    changed: list[Callable[[str], None]]
+    """Called with the ARN of a subscription that was created, replaced or removed, by whomever."""
+
+    async def create(self, subscription: Subscription, token: Token | None) -> Subscription | None:
+        """The one that the topic has for this protocol and endpoint from now on: the given one, with its token, or one
+        that was there before. None when that incarnation of the topic is gone."""
+        ...
+
+    async def get(self, arns: Sequence[str]) -> list[Subscription]:
+        """Those of the given that exist. The ones of a deleted topic do until they are swept."""
+        ...
+
+    async def replace(self, subscription: Subscription, expected_version: int, token: Token | None) -> bool:
+        """Put the record, and a token for it, in place. False, and nothing is done, when the record there is of
+        another version or gone."""
+        ...
+
+    async def remove(self, arn: str) -> bool:
+        """Its tokens stay until they expire: they say that it was there."""
+        ...
+
+    async def find_token(self, text: str) -> Token | None: ...
+
+    async def confirmed_ids(self, topic_arn: str, after: str, n: int) -> list[str]: ...
+
+    async def page_of_topic(self, topic_arn: str, after: str, n: int) -> list[Subscription]: ...
+
+    async def page_of_owner(self, account: str, region: str, after: str, n: int) -> list[Subscription]: ...
+
+    async def counts(self, topic_arn: str) -> SubscriptionCounts: ...
+
+    async def count_pending(self, account: str) -> int:
+        """Of one owner, in all topics."""
+        ...
+
+    async def sweep(self, now_ms: int, budget: int) -> int:
+        """Forget up to `budget` records: expired tokens and subscriptions, subscriptions of deleted topics. Returns
+        how many there were (fewer than the budget: nothing waits)."""
+        ...
+
+
+class NotificationStore(Protocol):
+    """Each notification once, while jobs refer to it. References may be counted too high after a crash, never too
+    low; what is left over is swept when `expires_ms` has come."""
+
+    async def put(self, notification: Notification, references: int, expires_ms: int) -> None:
+        """Called before the jobs' send in the same loop turn, it shares their commit or precedes it."""
+        ...
+
+    async def get(self, notification_id: str) -> Notification | None: ...
+
+    async def refer(self, notification_id: str, change: int) -> None:
+        """Count `change` more (or fewer) references; without any, the notification is removed."""
+        ...
+
+    async def sweep(self, now_ms: int, budget: int) -> int: ...

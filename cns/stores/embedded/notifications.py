@@ -1,0 +1,52 @@
+"""Notifications in the store host: those too large, or wanted by too many jobs, to travel inside a job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apsw
+import msgspec
+
+from cns.model import Notification
+from cns.stores.embedded import schema
+from common.sqlite import Database
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Notification).decode
+
+
+class EmbeddedNotificationStore:
+    """See `cns.stores.contract.NotificationStore`."""
+
+    def __init__(self, database: Database) -> None:
+        database.create(schema.TABLES)
+        self._database = database
+
+    async def put(self, notification: Notification, references: int, expires_ms: int) -> None:
+        row = (notification.id, references, expires_ms, _encode(notification))
+        await self._database.write(lambda connection: _execute(connection, schema.PUT_NOTIFICATION, row))
+
+    async def get(self, notification_id: str) -> Notification | None:
+        row: Any = self._database.reader.execute(schema.GET_NOTIFICATION, (notification_id,)).fetchone()
+        return None if row is None else _decode(row[0])
+
+    async def refer(self, notification_id: str, change: int) -> None:
+        def count(connection: apsw.Connection) -> None:
+            row: Any = connection.execute(schema.REFER, (change, notification_id)).fetchone()
+            if row is not None and row[0] <= 0:
+                connection.execute(schema.REMOVE_NOTIFICATION, (notification_id,))
+
+        await self._database.write(count)
+
+    async def sweep(self, now_ms: int, budget: int) -> int:
+        """Returns how many were removed: fewer than the budget, and nothing waits."""
+        if self._database.reader.execute(schema.EXPIRED_NOTIFICATION, (now_ms,)).fetchone() is None:
+            return 0  # an idle service does not commit
+        return await self._database.write(
+            lambda connection: _execute(connection, schema.REMOVE_NOTIFICATIONS, (now_ms, budget))
+        )
+
+
+def _execute(connection: apsw.Connection, statement: str, bindings: tuple[str | int | bytes, ...]) -> int:
+    connection.execute(statement, bindings)
+    return connection.changes()

@@ -1,0 +1,207 @@
+"""Subscriptions and their tokens in the store host."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import apsw
+import msgspec
+
+from cns.stores.embedded import schema
+from cns.subscription import State, Subscription, SubscriptionCounts, Token, id_of
+from common.sqlite import Database
+
+_ENDPOINT_KEY_BYTES = 16
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Subscription).decode
+
+Row = tuple[int, str, int, bytes]  # of a removed subscription: topic's key, owner, state, record
+
+
+class EmbeddedSubscriptionStore:
+    """See `cns.stores.contract.SubscriptionStore`."""
+
+    def __init__(self, database: Database) -> None:
+        database.create(schema.TABLES)
+        self._database = database
+        self.changed: list[Callable[[str], None]] = []
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    async def create(self, subscription: Subscription, token: Token | None) -> Subscription | None:
+        def insert(connection: apsw.Connection) -> Subscription | None:
+            topic: Any = connection.execute(
+                schema.KEY_OF_TOPIC, (subscription.topic_arn, subscription.topic_id)
+            ).fetchone()
+            if topic is None:
+                return None
+            endpoint = (*topic, _endpoint_key(subscription))
+            row: Any = connection.execute(schema.FIND_BY_ENDPOINT, endpoint).fetchone()
+            if row is not None:
+                return _decode(row[0])
+            _insert(connection, subscription, *endpoint)
+            _insert_token(connection, token)
+            return subscription
+
+        created = await self._database.write(insert)
+        self._tell([subscription.arn])
+        return created
+
+    async def replace(self, subscription: Subscription, expected_version: int, token: Token | None) -> bool:
+        def update(connection: apsw.Connection) -> bool:
+            row: Any = connection.execute(schema.STATE_OF, (subscription.id, expected_version)).fetchone()
+            if row is None:
+                return False
+            state, topic = row
+            connection.execute(
+                schema.REPLACE_SUBSCRIPTION,
+                (
+                    subscription.state,
+                    subscription.expires_ms or None,
+                    subscription.version,
+                    _encode(subscription),
+                    subscription.id,
+                ),
+            )
+            tally = Tally()
+            tally.count(topic, subscription.owner, state, -1)
+            tally.count(topic, subscription.owner, subscription.state, 1)
+            tally.write(connection)
+            _insert_token(connection, token)
+            return True
+
+        replaced = await self._database.write(update)
+        self._tell([subscription.arn])
+        return replaced
+
+    async def remove(self, arn: str) -> bool:
+        def delete(connection: apsw.Connection) -> list[str]:
+            return _removed(connection, schema.REMOVE_SUBSCRIPTION, (id_of(arn),))
+
+        removed = await self._database.write(delete)
+        self._tell([arn])
+        return bool(removed)
+
+    async def sweep(self, now_ms: int, budget: int) -> int:
+        def clear(connection: apsw.Connection) -> tuple[int, list[str]]:
+            connection.execute(schema.REMOVE_TOKENS, (now_ms, budget))
+            done = connection.changes()
+            arns = _removed(connection, schema.REMOVE_EXPIRED, (now_ms, budget - done))
+            while done + len(arns) < budget:
+                dropped: Any = connection.execute(schema.FIND_DROPPED).fetchone()
+                if dropped is None:
+                    break
+                some = _removed(connection, schema.REMOVE_OF_TOPIC, (*dropped, budget - done - len(arns)))
+                arns += some
+                if not some:
+                    connection.execute(schema.FORGET_DROPPED, dropped)
+                    done += 1
+            return done + len(arns), arns
+
+        if self._database.reader.execute(schema.SWEEPABLE, (now_ms,)).fetchone() is None:
+            return 0  # an idle service does not commit
+        done, arns = await self._database.write(clear)
+        self._tell(arns)
+        return done
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    async def get(self, arns: Sequence[str]) -> list[Subscription]:
+        found = [subscription for arn in arns for subscription in self._read(schema.GET_SUBSCRIPTION, (id_of(arn),))]
+        return [subscription for subscription in found if subscription.arn in arns]
+
+    async def find_token(self, text: str) -> Token | None:
+        row: Any = self._database.reader.execute(schema.FIND_TOKEN, (text,)).fetchone()
+        return None if row is None else Token(*row)
+
+    async def confirmed_ids(self, topic_arn: str, after: str, n: int) -> list[str]:
+        rows: list[Any] = self._database.reader.execute(schema.CONFIRMED_IDS, (topic_arn, after, n)).fetchall()
+        return [subscription_id for (subscription_id,) in rows]
+
+    async def page_of_topic(self, topic_arn: str, after: str, n: int) -> list[Subscription]:
+        return self._read(schema.PAGE_OF_TOPIC, (topic_arn, after, n))
+
+    async def page_of_owner(self, account: str, region: str, after: str, n: int) -> list[Subscription]:
+        return self._read(schema.PAGE_OF_OWNER, (account, region, after, n))
+
+    async def counts(self, topic_arn: str) -> SubscriptionCounts:
+        row: Any = self._database.reader.execute(schema.COUNTS, (topic_arn,)).fetchone()
+        return SubscriptionCounts() if row is None else SubscriptionCounts(*row)
+
+    async def count_pending(self, account: str) -> int:
+        count: Any = self._database.reader.execute(schema.PENDING_OF_ACCOUNT, (account,)).get
+        return count or 0
+
+    def _read(self, statement: str, bindings: tuple[str | int, ...]) -> list[Subscription]:
+        rows: list[Any] = self._database.reader.execute(statement, bindings).fetchall()
+        return [_decode(record) for (record,) in rows]
+
+    def _tell(self, arns: Iterable[str]) -> None:
+        for arn in arns:
+            for callback in self.changed:
+                callback(arn)
+
+
+class Tally:
+    """Changes of the counts, gathered so that a sweep of many rows writes few."""
+
+    def __init__(self) -> None:
+        self._topics: dict[int, list[int]] = {}
+        self._pending: Counter[str] = Counter()
+
+    def count(self, topic: int, owner: str, state: int, change: int) -> None:
+        self._topics.setdefault(topic, [0, 0, 0])[state] += change
+        if state == State.PENDING:
+            self._pending[owner] += change
+
+    def write(self, connection: apsw.Connection) -> None:
+        for topic, changes in self._topics.items():
+            connection.execute(schema.COUNT, (*changes, topic))
+        for owner, change in self._pending.items():
+            connection.execute(schema.COUNT_PENDING, (owner, change))
+
+
+def _insert(connection: apsw.Connection, subscription: Subscription, topic: int, endpoint_key: bytes) -> None:
+    connection.execute(
+        schema.INSERT_SUBSCRIPTION,
+        (
+            subscription.id,
+            topic,
+            subscription.state,
+            subscription.owner,
+            subscription.region,
+            endpoint_key,
+            subscription.expires_ms or None,
+            subscription.version,
+            _encode(subscription),
+        ),
+    )
+    tally = Tally()
+    tally.count(topic, subscription.owner, subscription.state, 1)
+    tally.write(connection)
+
+
+def _insert_token(connection: apsw.Connection, token: Token | None) -> None:
+    if token is not None:
+        connection.execute(schema.INSERT_TOKEN, (token.text, token.subscription_arn, token.expires_ms))
+
+
+def _removed(connection: apsw.Connection, statement: str, bindings: tuple[str | int, ...]) -> list[str]:
+    """The ARNs of what a statement removed, which are counted off."""
+    rows: list[Row] = connection.execute(statement, bindings).fetchall()  # type: ignore[assignment]  # as its RETURNING says
+    tally = Tally()
+    for topic, owner, state, _ in rows:
+        tally.count(topic, owner, state, -1)
+    tally.write(connection)
+    return [_decode(record).arn for *_, record in rows]
+
+
+def _endpoint_key(subscription: Subscription) -> bytes:
+    """Endpoints may be long, and their index has one for every subscription."""
+    return blake2b(
+        f"{subscription.protocol} {subscription.endpoint}".encode(), digest_size=_ENDPOINT_KEY_BYTES
+    ).digest()

@@ -1,0 +1,83 @@
+"""Topics in the store host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import apsw
+import msgspec
+
+from cns.stores.embedded import schema
+from cns.topic import Topic
+from common.arn import topic_arn
+from common.sqlite import Database
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Topic).decode
+
+
+class EmbeddedTopicStore:
+    """See `cns.stores.contract.TopicStore`."""
+
+    def __init__(self, database: Database) -> None:
+        database.create(schema.TABLES)
+        self._database = database
+        self.changed: list[Callable[[str], None]] = []
+
+    async def create(self, topic: Topic) -> Topic:
+        def insert(connection: apsw.Connection) -> Topic:
+            row: Any = connection.execute(schema.GET_TOPIC, (topic.arn,)).fetchone()
+            if row is not None:
+                return _decode(row[0])
+            connection.execute(schema.INSERT_TOPIC, (topic.arn, topic.id, topic.version, _encode(topic)))
+            connection.execute(schema.START_COUNTS, (connection.last_insert_rowid(),))
+            connection.execute(schema.COUNT_TOPICS, (topic.account, 1))
+            return topic
+
+        created = await self._database.write(insert)
+        self._tell(topic.arn)
+        return created
+
+    async def get(self, arn: str) -> Topic | None:
+        row: Any = self._database.reader.execute(schema.GET_TOPIC, (arn,)).fetchone()
+        return None if row is None else _decode(row[0])
+
+    async def replace(self, topic: Topic, expected_version: int) -> bool:
+        def update(connection: apsw.Connection) -> bool:
+            record = (topic.version, _encode(topic), topic.arn, topic.id, expected_version)
+            connection.execute(schema.REPLACE_TOPIC, record)
+            return connection.changes() > 0
+
+        replaced = await self._database.write(update)
+        self._tell(topic.arn)
+        return replaced
+
+    async def delete(self, arn: str) -> bool:
+        def drop(connection: apsw.Connection) -> bool:
+            row: Any = connection.execute(schema.DELETE_TOPIC, (arn,)).fetchone()
+            if row is None:
+                return False
+            key, record = row
+            connection.execute(schema.DROP_TOPIC, (key,))
+            connection.execute(schema.END_COUNTS, (key,))
+            connection.execute(schema.COUNT_TOPICS, (_decode(record).account, -1))
+            return True
+
+        deleted = await self._database.write(drop)
+        self._tell(arn)
+        return deleted
+
+    async def list_arns(self, account: str, region: str, after: str, n: int) -> list[str]:
+        first = topic_arn(region, account, "")
+        bounds = (max(first, after), first + schema.AFTER_ALL, n)
+        rows: list[Any] = self._database.reader.execute(schema.LIST_TOPICS, bounds).fetchall()
+        return [arn for (arn,) in rows]
+
+    async def count(self, account: str) -> int:
+        count: Any = self._database.reader.execute(schema.TOPICS_OF_ACCOUNT, (account,)).get
+        return count or 0
+
+    def _tell(self, arn: str) -> None:
+        for callback in self.changed:
+            callback(arn)

@@ -1,0 +1,75 @@
+"""Where the key that signs notifications is kept: made once, sealed, and its certificate served."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Protocol
+
+import apsw
+import msgspec
+
+from cns.signing import SigningIdentity, new_identity
+from common.sealing import Seal
+from common.sqlite import Database
+
+SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS signing_keys(number INTEGER PRIMARY KEY, sealed BLOB NOT NULL,"
+    " certificate BLOB NOT NULL, created_ms INTEGER NOT NULL)",
+)
+_SEALED_AS = "signing-key"
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """A signing key and its certificate, PEM."""
+
+    key_pem: bytes
+    certificate_pem: bytes
+
+
+class SigningKeyStore(Protocol):
+    async def identity(self, now_ms: int) -> Identity:
+        """The key to sign with; made, and durable, if there was none."""
+        ...
+
+    async def certificates(self) -> list[bytes]:
+        """All certificates ever used, newest first: notifications signed long ago are still verified."""
+        ...
+
+
+class EmbeddedSigningKeyStore:
+    """See `SigningKeyStore`; lives in the store host."""
+
+    def __init__(self, database: Database, seal: Seal) -> None:
+        database.create(SCHEMA)
+        self._database = database
+        self._seal = seal
+        self._making = asyncio.Lock()
+
+    async def identity(self, now_ms: int) -> Identity:
+        async with self._making:
+            return self._newest() or await self._make(now_ms)
+
+    async def certificates(self) -> list[bytes]:
+        rows: list[Any] = self._database.reader.execute(
+            "SELECT certificate FROM signing_keys ORDER BY number DESC"
+        ).fetchall()
+        return [certificate for (certificate,) in rows]
+
+    def _newest(self) -> Identity | None:
+        row: Any = self._database.reader.execute(
+            "SELECT sealed, certificate FROM signing_keys ORDER BY number DESC LIMIT 1"
+        ).fetchone()
+        return Identity(self._seal.open(_SEALED_AS, row[0]), row[1]) if row else None
+
+    async def _make(self, now_ms: int) -> Identity:
+        made: SigningIdentity = await asyncio.to_thread(new_identity, now_ms)
+        sealed = self._seal.close(_SEALED_AS, made.key_pem)
+
+        def insert(connection: apsw.Connection) -> None:
+            connection.execute(
+                "INSERT INTO signing_keys(sealed, certificate, created_ms) VALUES (?, ?, ?)",
+                (sealed, made.certificate_pem, now_ms),
+            )
+
+        await self._database.write(insert)
+        return Identity(made.key_pem, made.certificate_pem)

@@ -1,0 +1,53 @@
+"""Subscriptions as their owners see them: attributes read and set, and lists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from cns.access import Access
+from cns.limits import PAGE_SIZE, UPDATE_TRIES_MAX
+from cns.paging import page_of, read_token
+from cns.refusals import concurrent_access
+from cns.stores.contract import SubscriptionStore
+from cns.subscription import Subscription
+from cns.subscription_attributes import check_change, describe, merged
+from cns.topic_view import TopicCache
+from common.aws.call import Call
+
+Listed = tuple[Sequence[Subscription], str | None]
+"""A page, and the token of the next."""
+
+
+class Subscriptions:
+    def __init__(self, store: SubscriptionStore, topics: TopicCache, access: Access) -> None:
+        self._store = store
+        self._topics = topics
+        self._access = access
+
+    async def describe(self, call: Call, arn: str) -> dict[str, str]:
+        subscription = await self._access.own_subscription(call, arn, "GetSubscriptionAttributes")
+        topic = await self._topics.find(subscription.topic_arn)
+        return describe(subscription, topic.topic.attributes.get("DeliveryPolicy") if topic else None)
+
+    async def set_attribute(self, call: Call, arn: str, name: str, text: str) -> None:
+        for _ in range(UPDATE_TRIES_MAX):
+            before = await self._access.own_subscription(call, arn, "SetSubscriptionAttributes")
+            attributes = merged(before.attributes, check_change(before, name, text))
+            after = replace(before, attributes=attributes, version=before.version + 1)
+            if await self._store.replace(after, before.version, None):
+                return
+        raise concurrent_access()
+
+    async def of_owner(self, call: Call, token: str | None) -> Listed:
+        account = call.caller.account
+        return _page(await self._store.page_of_owner(account, call.region, read_token(token), PAGE_SIZE + 1))
+
+    async def of_topic(self, call: Call, topic_arn: str, token: str | None) -> Listed:
+        await self._access.topic(call, topic_arn, "ListSubscriptionsByTopic")
+        return _page(await self._store.page_of_topic(topic_arn, read_token(token), PAGE_SIZE + 1))
+
+
+def _page(found: Sequence[Subscription]) -> Listed:
+    return page_of(found, lambda subscription: subscription.id)

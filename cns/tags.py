@@ -1,0 +1,46 @@
+"""Tags of topics: what they may be, and how many."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from cns.limits import TAG_KEY_CHARS_MAX, TAG_VALUE_CHARS_MAX, TAGS_MAX
+from cns.refusals import invalid, null_member
+from common.errors import RequestError
+
+
+def read_tags(given: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """The tags of a request, in its order."""
+    tags: dict[str, str] = {}
+    for number, tag in enumerate(given, 1):
+        key = _member(tag, number, "key", TAG_KEY_CHARS_MAX, least=1)
+        if key in tags:
+            raise invalid("Duplicated keys are not allowed.")
+        tags[key] = _member(tag, number, "value", TAG_VALUE_CHARS_MAX)
+    return tags
+
+
+def with_tags(current: Mapping[str, str], tags: Mapping[str, str]) -> dict[str, str]:
+    after = {**current, **tags}
+    if len(after) > TAGS_MAX:
+        raise RequestError("TagLimitExceeded", "Could not complete request: tag quota of per resource exceeded")
+    return after
+
+
+def _member(tag: Mapping[str, str], number: int, name: str, chars_max: int, least: int = 0) -> str:
+    path = f"tags.{number}.member.{name}"
+    text = tag.get(name.capitalize())
+    if text is None:
+        raise null_member(path)
+    if len(text) > chars_max:
+        raise _constraint(text, path, f"Member must have length less than or equal to {chars_max}")
+    if len(text) < least:
+        raise _constraint(text, path, f"Member must have length greater than or equal to {least}")
+    return text
+
+
+def _constraint(text: str, path: str, constraint: str) -> RequestError:
+    return RequestError(
+        "ValidationError",
+        f"1 validation error detected: Value '{text}' at '{path}' failed to satisfy constraint: {constraint}",
+    )

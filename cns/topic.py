@@ -1,0 +1,26 @@
+"""A topic as its owner set it up."""
+
+from __future__ import annotations
+
+import msgspec
+
+from common.arn import topic_arn
+
+
+class Topic(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic's record. `id` is its incarnation: a topic created anew under the same name has another one, and none of
+    the old one's subscriptions. `version` rises with each change."""
+
+    id: str
+    account: str
+    region: str
+    name: str
+    created_ms: int
+    version: int = 1
+    attributes: dict[str, str] = {}
+    """Those that were set, checked and normalised; the rest have their defaults."""
+    tags: dict[str, str] = {}
+
+    @property
+    def arn(self) -> str:
+        return topic_arn(self.region, self.account, self.name)

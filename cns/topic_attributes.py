@@ -1,0 +1,184 @@
+"""Topic attributes: which exist, what values they take, and what a topic shows for those it was never given."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from cns.delivery_policy import effective_topic_policy, policy_text
+from cns.delivery_policy_form import parse_topic_policy
+from cns.limits import (
+    DISPLAY_NAME_CHARS_MAX,
+    FIFO_SUFFIX,
+    MESSAGE_BYTES_DEFAULT,
+    MESSAGE_BYTES_MAX,
+    MESSAGE_BYTES_MIN,
+    SAMPLE_RATE_MAX,
+    TOPIC_NAME_CHARS_MAX,
+)
+from cns.refusals import AT_CREATION, invalid
+from cns.subscription import SubscriptionCounts
+from cns.topic import Topic
+from cns.topic_policy import default_policy_text, policy_to_store
+from common.arn import parse_arn
+
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_NOT_IN_DISPLAY_NAME = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")  # it becomes a mail header
+_FEEDBACK_PROTOCOLS = ("HTTP", "SQS", "Lambda", "Firehose", "Application")
+_FEEDBACK_ROLES = frozenset(
+    f"{protocol}{outcome}FeedbackRoleArn" for protocol in _FEEDBACK_PROTOCOLS for outcome in ("Success", "Failure")
+)
+_FEEDBACK_RATES = frozenset(f"{protocol}SuccessFeedbackSampleRate" for protocol in _FEEDBACK_PROTOCOLS)
+_CHOICES: Mapping[str, tuple[str, ...]] = {"SignatureVersion": ("1", "2"), "TracingConfig": ("PassThrough", "Active")}
+_DEFAULTS: Mapping[str, str] = {
+    "DisplayName": "",
+    "SignatureVersion": "1",
+    "TracingConfig": "PassThrough",
+    "MaximumMessageSize": str(MESSAGE_BYTES_DEFAULT),
+}
+
+_Check = Callable[[str, str, str], str]  # name, value, prefix of complaints → what is stored ('': removed)
+
+
+def check_name(name: str, given: Mapping[str, str]) -> None:
+    """A FIFO topic's name says so, as its attribute must."""
+    fifo = given.get("FifoTopic", "").lower() == "true"
+    stem = name.removesuffix(FIFO_SUFFIX) if fifo else name
+    if not (_NAME.fullmatch(stem) and len(name) <= TOPIC_NAME_CHARS_MAX and fifo == name.endswith(FIFO_SUFFIX)):
+        raise invalid("Topic Name")
+    if fifo:
+        raise invalid(f"{AT_CREATION}FifoTopic: FIFO topics are not supported yet")
+
+
+def check_new(given: Mapping[str, str]) -> dict[str, str]:
+    """The attributes of a topic to be created, as they are stored; '' stands for none."""
+    return {name: _check(name, text, AT_CREATION) for name, text in given.items() if name != "FifoTopic"}
+
+
+def check_change(name: str, text: str) -> dict[str, str]:
+    """An attribute to be set on a topic, as it is stored; '' stands for removal."""
+    return {name: _check(name, text, "")}
+
+
+def merged(current: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
+    """The attributes as they are after the changes."""
+    return {name: text for name, text in {**current, **changes}.items() if text}
+
+
+def differs(topic: Topic, wanted: Mapping[str, str]) -> bool:
+    """Whether the topic has another value for any of these (stored) attributes."""
+    return any(_value(topic, name) != text for name, text in wanted.items())
+
+
+def describe(topic: Topic, counts: SubscriptionCounts) -> dict[str, str]:
+    """What GetTopicAttributes shows, in AWS's order. What has a default is shown only once it was set."""
+    own = topic.attributes
+    described = {"Policy": own.get("Policy") or default_policy_text(topic)}
+    described |= _some(own, "SignatureVersion")
+    described |= {"Owner": topic.account, "SubscriptionsPending": str(counts.pending)}
+    described |= _some(own, "KmsMasterKeyId")
+    described["TopicArn"] = topic.arn
+    described |= _some(own, "TracingConfig")
+    described["EffectiveDeliveryPolicy"] = policy_text(effective_topic_policy(own.get("DeliveryPolicy")))
+    described["SubscriptionsConfirmed"] = str(counts.confirmed)
+    described["DisplayName"] = own.get("DisplayName", "")
+    described |= _some(own, "DeliveryPolicy")
+    described["SubscriptionsDeleted"] = str(counts.removed)
+    return described | own
+
+
+def message_bytes_max(topic: Topic) -> int:
+    return int(topic.attributes.get("MaximumMessageSize", MESSAGE_BYTES_DEFAULT))
+
+
+def signature_version(topic: Topic) -> str:
+    return topic.attributes.get("SignatureVersion", _DEFAULTS["SignatureVersion"])
+
+
+def _some(own: Mapping[str, str], name: str) -> dict[str, str]:
+    return {name: own[name]} if name in own else {}
+
+
+def _value(topic: Topic, name: str) -> str:
+    if name == "Policy":
+        return topic.attributes.get(name) or default_policy_text(topic)
+    return topic.attributes.get(name, _DEFAULTS.get(name, ""))
+
+
+def _check(name: str, text: str, prefix: str) -> str:
+    check = _CHECKS.get(name)
+    if check is None:  # unknown, read-only, or of FIFO topics only
+        raise invalid(f"{prefix}AttributeName")
+    return check(name, text, prefix)
+
+
+def _display_name(name: str, text: str, prefix: str) -> str:
+    if len(text) > DISPLAY_NAME_CHARS_MAX or _NOT_IN_DISPLAY_NAME.search(text):
+        raise invalid(f"{prefix}{name}")
+    return text
+
+
+def _policy(_name: str, text: str, prefix: str) -> str:
+    return policy_to_store(text, prefix)
+
+
+def _delivery_policy(_name: str, text: str, prefix: str) -> str:
+    policy = parse_topic_policy(text, prefix)
+    return "" if policy is None else policy_text(policy)
+
+
+def _choice(name: str, text: str, prefix: str) -> str:
+    if text not in _CHOICES[name]:
+        raise invalid(f"{prefix}{name}")
+    return text
+
+
+def _as_given(_name: str, text: str, _prefix: str) -> str:
+    return text
+
+
+def _message_bytes(name: str, text: str, prefix: str) -> str:
+    if text and _whole(text, MESSAGE_BYTES_MIN, MESSAGE_BYTES_MAX) is None:
+        raise invalid(
+            f"{prefix}{name}: {text} value provided is not an integer between {MESSAGE_BYTES_MIN}-{MESSAGE_BYTES_MAX}"
+        )
+    return text
+
+
+def _role(name: str, text: str, prefix: str) -> str:
+    arn = parse_arn(text)
+    if text and (arn is None or arn.service != "iam" or not arn.resource.startswith("role/")):
+        raise invalid(f"{prefix}{name}")
+    return text
+
+
+def _rate(name: str, text: str, prefix: str) -> str:
+    if text and _whole(text, 0, SAMPLE_RATE_MAX) is None:
+        raise invalid(f"{prefix}{name}: {text} value provided is not an integer between 0-{SAMPLE_RATE_MAX}")
+    return text
+
+
+def _nothing(name: str, text: str, prefix: str) -> str:
+    if text:  # AWS itself closed data protection to new customers
+        raise invalid(f"{prefix}{name}: not supported")
+    return text
+
+
+def _whole(text: str, least: int, most: int) -> int | None:
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(most))):
+        return None
+    return int(text) if least <= int(text) <= most else None
+
+
+_CHECKS: Mapping[str, _Check] = {
+    "DisplayName": _display_name,
+    "Policy": _policy,
+    "DeliveryPolicy": _delivery_policy,
+    "SignatureVersion": _choice,
+    "TracingConfig": _choice,
+    "KmsMasterKeyId": _as_given,
+    "MaximumMessageSize": _message_bytes,
+    "DataProtectionPolicy": _nothing,
+    **dict.fromkeys(_FEEDBACK_ROLES, _role),
+    **dict.fromkeys(_FEEDBACK_RATES, _rate),
+}

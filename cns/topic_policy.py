@@ -1,0 +1,146 @@
+"""A topic's policy: the one it has by default, what SNS accepts as another, and the statements of AddPermission."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from cns.refusals import invalid
+from cns.topic import Topic
+from common.aws.policy import Policy, PolicyError, read_policy
+
+POLICY_BYTES_MAX = 30_720
+STATEMENTS_MAX = 100
+PRINCIPALS_MAX = 200
+
+GRANTABLE = frozenset(
+    {
+        "AddPermission",
+        "DeleteTopic",
+        "GetDataProtectionPolicy",
+        "GetTopicAttributes",
+        "ListSubscriptionsByTopic",
+        "ListTagsForResource",
+        "Publish",
+        "PutDataProtectionPolicy",
+        "Receive",
+        "RemovePermission",
+        "SetTopicAttributes",
+        "Subscribe",
+    }
+)
+"""What a topic's policy may speak of; AWS refuses wildcards."""
+
+_IN_SCOPE = frozenset(f"sns:{action.lower()}" for action in GRANTABLE)
+_OUT_OF_SCOPE = "Policy statement action out of service scope!"
+_GRANTED_BY_DEFAULT = (
+    "GetTopicAttributes",
+    "SetTopicAttributes",
+    "AddPermission",
+    "RemovePermission",
+    "DeleteTopic",
+    "Subscribe",
+    "ListSubscriptionsByTopic",
+    "Publish",
+)
+
+Document = dict[str, Any]
+
+
+def default_policy_text(topic: Topic) -> str:
+    """What a topic shows until it is given a policy.
+
+    AWS:SourceOwner is there only when a service of AWS calls, so nobody is allowed anything by it here: the owner needs
+    no policy, and others get none.
+    """
+    return _text(
+        {
+            "Version": "2008-10-17",
+            "Id": "__default_policy_ID",
+            "Statement": [
+                {
+                    "Sid": "__default_statement_ID",
+                    "Effect": "Allow",
+                    "Principal": {"AWS": "*"},
+                    "Action": [f"SNS:{action}" for action in _GRANTED_BY_DEFAULT],
+                    "Resource": topic.arn,
+                    "Condition": {"StringEquals": {"AWS:SourceOwner": topic.account}},
+                }
+            ],
+        }
+    )
+
+
+def policy_to_store(text: str, prefix: str = "") -> str:
+    """The policy a caller sends, checked and written compactly, its order kept."""
+    if len(text) > POLICY_BYTES_MAX:
+        raise invalid(f"{prefix}Policy Error: the policy is longer than {POLICY_BYTES_MAX} bytes")
+    try:
+        document = msgspec.json.decode(text.encode())
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        raise invalid(f"{prefix}Policy Error: null") from None
+    try:
+        policy = read_policy(text)
+    except PolicyError as error:
+        raise invalid(f"{prefix}Policy Error: {error}") from None
+    _check(policy, prefix)
+    return _text(document)
+
+
+def read_stored(text: str) -> Policy:
+    """The policy of a stored text. Its last statement may have been removed: such a policy allows nothing."""
+    return read_policy(text) if msgspec.json.decode(text)["Statement"] else Policy(statements=())
+
+
+def with_grant(text: str, topic: Topic, label: str, accounts: Sequence[str], actions: Sequence[str]) -> str:
+    """The policy's text with one statement more. The same grant again changes nothing."""
+    document, statements = _parse(text)
+    granted = {
+        "Sid": label,
+        "Effect": "Allow",
+        "Principal": {"AWS": _one_or_list([f"arn:aws:iam::{account}:root" for account in accounts])},
+        "Action": _one_or_list([f"SNS:{action}" for action in actions]),
+        "Resource": topic.arn,
+    }
+    if granted in statements:
+        return text
+    if any(statement.get("Sid") == label for statement in statements):
+        raise invalid("Statement already exists")
+    if not GRANTABLE.issuperset(actions):
+        raise invalid(_OUT_OF_SCOPE)
+    return policy_to_store(_text({**document, "Statement": [*statements, granted]}))
+
+
+def without_grant(text: str, label: str) -> str:
+    """The policy's text without the statement of that label, if it has one."""
+    document, statements = _parse(text)
+    return _text({**document, "Statement": [each for each in statements if each.get("Sid") != label]})
+
+
+def _check(policy: Policy, prefix: str) -> None:
+    statements = policy.statements
+    labels = [statement.sid for statement in statements if statement.sid]
+    if any(action.lower() not in _IN_SCOPE for statement in statements for action in statement.actions):
+        raise invalid(f"{prefix}{_OUT_OF_SCOPE}")
+    if len(set(labels)) != len(labels):
+        raise invalid(f"{prefix}Policy Error: Statement Sids must be unique")
+    if len(statements) > STATEMENTS_MAX:
+        raise invalid(f"{prefix}Policy Error: more than {STATEMENTS_MAX} statements")
+    if sum(statement.principals.count for statement in statements) > PRINCIPALS_MAX:
+        raise invalid(f"{prefix}Policy Error: more than {PRINCIPALS_MAX} principals")
+
+
+def _parse(text: str) -> tuple[Document, list[Document]]:
+    document: Document = msgspec.json.decode(text)
+    statements = document["Statement"]
+    return document, statements if isinstance(statements, list) else [statements]
+
+
+def _text(document: Document) -> str:
+    return msgspec.json.encode(document).decode()
+
+
+def _one_or_list(items: list[str]) -> str | list[str]:
+    return items[0] if len(items) == 1 else items

@@ -1,0 +1,64 @@
+"""A topic as publishing and authorising need it, worked out once per version and kept while the topic is in use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cns.limits import TOPICS_CACHED_MAX
+from cns.stores.contract import TopicStore
+from cns.topic import Topic
+from cns.topic_attributes import message_bytes_max, signature_version
+from cns.topic_policy import read_stored
+from common.aws.policy import Policy
+from common.bounded import Bounded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicView:
+    topic: Topic
+    arn: str
+    account: str
+    region: str
+    policy: Policy | None  # None: the default one, which lets nobody in but the owner
+    message_bytes_max: int
+    signature_version: str
+
+
+def view_of(topic: Topic) -> TopicView:
+    policy = topic.attributes.get("Policy")
+    return TopicView(
+        topic=topic,
+        arn=topic.arn,
+        account=topic.account,
+        region=topic.region,
+        policy=read_stored(policy) if policy else None,
+        message_bytes_max=message_bytes_max(topic),
+        signature_version=signature_version(topic),
+    )
+
+
+class TopicCache:
+    """The topics in use, kept until the store says that they changed."""
+
+    def __init__(self, store: TopicStore) -> None:
+        self._store = store
+        self._views: Bounded[str, TopicView] = Bounded(TOPICS_CACHED_MAX)
+        self._changes = 0
+        store.changed.append(self._forget)
+
+    async def find(self, arn: str) -> TopicView | None:
+        view = self._views.get(arn)
+        if view is not None:
+            return view
+        changes = self._changes
+        topic = await self._store.get(arn)
+        if topic is None:
+            return None
+        view = view_of(topic)
+        if changes == self._changes:  # else what was read may be older than what was told meanwhile
+            self._views.put(arn, view)
+        return view
+
+    def _forget(self, arn: str) -> None:
+        self._changes += 1
+        self._views.forget(arn)

@@ -1,0 +1,154 @@
+"""The life of topics: created, changed, shared with other accounts, tagged, deleted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from cns.access import Access
+from cns.limits import PAGE_SIZE, UPDATE_TRIES_MAX, Quotas
+from cns.paging import page_of, read_token
+from cns.refusals import concurrent_access, invalid, no_such_topic
+from cns.stores.contract import SubscriptionStore, TopicStore
+from cns.tags import with_tags
+from cns.topic import Topic
+from cns.topic_attributes import check_change, check_name, check_new, describe, differs, merged
+from cns.topic_policy import default_policy_text, with_grant, without_grant
+from common.aws.call import Call
+from common.clock import Clock
+from common.errors import RequestError
+from common.ids import hex_id
+
+_ACCOUNT = re.compile(r"[0-9]{12}")
+
+
+class Topics:
+    """What may be done to topics themselves."""
+
+    def __init__(
+        self, store: TopicStore, subscriptions: SubscriptionStore, access: Access, clock: Clock, quotas: Quotas
+    ) -> None:
+        self._store = store
+        self._subscriptions = subscriptions
+        self._access = access
+        self._clock = clock
+        self._quotas = quotas
+
+    async def create(self, call: Call, name: str, given: Mapping[str, str], tags: Mapping[str, str]) -> str:
+        """The ARN of the caller's topic of this name. One that exists must not differ in anything that is given."""
+        check_name(name, given)
+        wanted = check_new(given)
+        topic = Topic(
+            id=hex_id(),
+            account=call.caller.account,
+            region=call.region,
+            name=name,
+            created_ms=self._clock.now_ms(),
+            attributes=merged({}, wanted),
+            tags=with_tags({}, tags),
+        )
+        existing = await self._store.get(topic.arn) or await self._create(topic)
+        if existing.id != topic.id:
+            _check_same(existing, wanted, tags)
+        return topic.arn
+
+    async def delete(self, call: Call, arn: str) -> None:
+        """Deleting what is not there succeeds."""
+        try:
+            view = await self._access.topic(call, arn, "DeleteTopic")
+        except RequestError as error:
+            if error.code == "NotFound":
+                return
+            raise
+        await self._store.delete(view.arn)
+
+    async def describe(self, call: Call, arn: str) -> dict[str, str]:
+        view = await self._access.topic(call, arn, "GetTopicAttributes")
+        return describe(view.topic, await self._subscriptions.counts(arn))
+
+    async def set_attribute(self, call: Call, arn: str, name: str, text: str) -> None:
+        view = await self._access.topic(call, arn, "SetTopicAttributes")
+        changes = check_change(name, text)
+        await self._update(view.topic, lambda topic: replace(topic, attributes=merged(topic.attributes, changes)))
+
+    async def list_arns(self, call: Call, token: str | None) -> tuple[Sequence[str], str | None]:
+        """A page of the caller's topics, and the token of the next."""
+        arns = await self._store.list_arns(call.caller.account, call.region, read_token(token), PAGE_SIZE + 1)
+        return page_of(arns, str)
+
+    # -- permissions --------------------------------------------------------------------------------------------------
+
+    async def add_permission(
+        self, call: Call, arn: str, label: str, accounts: Sequence[str], actions: Sequence[str]
+    ) -> None:
+        view = await self._access.topic(call, arn, "AddPermission")
+        if not all(_ACCOUNT.fullmatch(account) for account in accounts):
+            raise invalid("AWSAccountId")
+        await self._update_policy(view.topic, lambda topic, text: with_grant(text, topic, label, accounts, actions))
+
+    async def remove_permission(self, call: Call, arn: str, label: str) -> None:
+        view = await self._access.topic(call, arn, "RemovePermission")
+        await self._update_policy(view.topic, lambda _, text: without_grant(text, label))
+
+    async def _update_policy(self, topic: Topic, change: Callable[[Topic, str], str]) -> None:
+        def changed(topic: Topic) -> Topic:
+            before = topic.attributes.get("Policy") or default_policy_text(topic)
+            after = change(topic, before)
+            return topic if after == before else replace(topic, attributes={**topic.attributes, "Policy": after})
+
+        await self._update(topic, changed)
+
+    # -- tags ---------------------------------------------------------------------------------------------------------
+
+    async def tags(self, call: Call, arn: str) -> dict[str, str]:
+        return (await self._tagged(call, arn, "ListTagsForResource")).tags
+
+    async def tag(self, call: Call, arn: str, tags: Mapping[str, str]) -> None:
+        topic = await self._tagged(call, arn, "TagResource")
+        await self._update(topic, lambda topic: replace(topic, tags=with_tags(topic.tags, tags)))
+
+    async def untag(self, call: Call, arn: str, keys: Sequence[str]) -> None:
+        topic = await self._tagged(call, arn, "UntagResource")
+        await self._update(
+            topic,
+            lambda topic: replace(topic, tags={key: value for key, value in topic.tags.items() if key not in keys}),
+        )
+
+    async def _tagged(self, call: Call, arn: str, action: str) -> Topic:
+        try:
+            return (await self._access.own_topic(call, arn, action, "ResourceArn")).topic
+        except RequestError as error:
+            if error.code == "NotFound":
+                raise RequestError("ResourceNotFound", "Resource does not exist") from None
+            raise
+
+    # -- storing ------------------------------------------------------------------------------------------------------
+
+    async def _create(self, topic: Topic) -> Topic:
+        if await self._store.count(topic.account) >= self._quotas.topics:
+            raise RequestError("TopicLimitExceeded", "Topic limit exceeded")
+        return await self._store.create(topic)
+
+    async def _update(self, topic: Topic, change: Callable[[Topic], Topic]) -> None:
+        """Put `change` in place, tried anew on the record of whoever came first."""
+        current: Topic | None = topic
+        for _ in range(UPDATE_TRIES_MAX):
+            if current is None:
+                raise no_such_topic()
+            after = change(current)
+            if after is current:
+                return
+            if await self._store.replace(replace(after, version=current.version + 1), current.version):
+                return
+            current = await self._store.get(topic.arn)
+        raise concurrent_access()
+
+
+def _check_same(existing: Topic, wanted: Mapping[str, str], tags: Mapping[str, str]) -> None:
+    """Only what the caller sent is compared."""
+    if differs(existing, wanted):
+        raise invalid("Attributes Reason: Topic already exists with different attributes")
+    if tags and existing.tags != tags:
+        raise invalid("Tags Reason: Topic already exists with different tags")
