@@ -1,0 +1,158 @@
+"""What the cases of the conformance suite are written with: a queue, and the time at which it is used."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from common.clock import Clock
+from cqs.engines.contract import (
+    Change,
+    Engine,
+    Entry,
+    Message,
+    Outcome,
+    Peeked,
+    QueueRef,
+    Received,
+    Rejected,
+    Sent,
+    Wakeups,
+)
+
+DAY_MS = 86_400_000
+HIDE_MS = 30_000
+POLL_S = 10.0
+"""How long a test waits for what must come; it waits for nothing that must not."""
+
+DONE, GONE, STALE = Outcome.DONE, Outcome.GONE, Outcome.STALE
+EXPIRED, MALFORMED = Outcome.EXPIRED, Outcome.MALFORMED
+
+
+def bodies(messages: Iterable[Message | Peeked]) -> list[bytes]:
+    return [message.body for message in messages]
+
+
+def numbered(n: int, prefix: bytes = b"") -> list[bytes]:
+    """`n` bodies that sort as they are numbered."""
+    return [prefix + b"%06d" % i for i in range(n)]
+
+
+class Desk:
+    """One queue, and the time it is used at. `later` moves that time, and the engine's clock along with it."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        clock: Clock,
+        *,
+        fifo: bool = False,
+        retention_ms: int = DAY_MS,
+        max_receives: int = 0,
+    ) -> None:
+        self.engine = engine
+        self.clock = clock
+        self.q = QueueRef(f"queue-{uuid.uuid4()}", fifo, retention_ms, max_receives)
+        self.now_ms = clock.now_ms()
+
+    def at(self, engine: Engine) -> Desk:
+        """The same queue after a restart."""
+        desk = Desk(engine, self.clock)
+        desk.q = self.q
+        desk.now_ms = self.now_ms
+        return desk
+
+    def set(self, *, retention_ms: int | None = None, max_receives: int | None = None) -> None:
+        """Change the queue's settings, as SetQueueAttributes does."""
+        if retention_ms is not None:
+            self.q = msgspec.structs.replace(self.q, retention_ms=retention_ms)
+        if max_receives is not None:
+            self.q = msgspec.structs.replace(self.q, max_receives=max_receives)
+
+    def later(self, ms: int) -> None:
+        self.now_ms += ms
+        self.clock.advance(ms)
+
+    def entry(self, body: bytes, *, group: str = "", dedup: str = "", delay_ms: int = 0, age_ms: int = 0) -> Entry:
+        return Entry(str(uuid.uuid4()), body, self.now_ms - age_ms, self.now_ms + delay_ms, group, dedup)
+
+    async def put(self, entries: Sequence[Entry]) -> list[Sent | Rejected]:
+        return await self.engine.send(self.q, entries, self.now_ms)
+
+    async def send(
+        self, *bodies: bytes, group: str = "", dedup: str = "", delay_ms: int = 0, age_ms: int = 0
+    ) -> list[Sent]:
+        """Send, and fail unless all were taken."""
+        entries = [self.entry(body, group=group, dedup=dedup, delay_ms=delay_ms, age_ms=age_ms) for body in bodies]
+        sent = await self.put(entries)
+        accepted = [one for one in sent if isinstance(one, Sent)]
+        assert len(accepted) == len(bodies)
+        return accepted
+
+    async def receive(self, want: int = 10, hide_ms: int = HIDE_MS, attempt_id: str = "") -> Received:
+        return await self.engine.receive(self.q, want, self.now_ms + hide_ms, self.now_ms, attempt_id)
+
+    async def take(self, want: int = 10, hide_ms: int = HIDE_MS, attempt_id: str = "") -> tuple[Message, ...]:
+        return (await self.receive(want, hide_ms, attempt_id)).messages
+
+    async def take_one(self, hide_ms: int = HIDE_MS) -> Message:
+        (message,) = await self.take(1, hide_ms)
+        return message
+
+    async def drain(self, hide_ms: int = HIDE_MS) -> list[Message]:
+        """Receive until nothing is left to receive."""
+        drained: list[Message] = []
+        while messages := await self.take(10, hide_ms):
+            drained += messages
+        return drained
+
+    async def delete(self, *messages: Message) -> list[Outcome]:
+        return await self.engine.delete(self.q, [message.handle for message in messages], self.now_ms)
+
+    async def hide(self, message: Message, ms: int) -> Outcome:
+        """Change the visibility of a message to so long from now."""
+        return (await self.engine.change(self.q, [Change(message.handle, self.now_ms + ms)], self.now_ms))[0]
+
+    async def counts(self) -> tuple[int, int, int]:
+        """(visible, in flight, delayed)"""
+        counts = await self.engine.counts(self.q, self.now_ms)
+        return counts.visible, counts.in_flight, counts.delayed
+
+    async def peek_all(self, n: int = 100) -> list[Peeked]:
+        """Every message, page by page."""
+        peeked: list[Peeked] = []
+        cursor = ""
+        while True:
+            page = await self.engine.peek(self.q, cursor, n, self.now_ms)
+            assert len(page.messages) <= n
+            peeked += page.messages
+            cursor = page.cursor
+            if not cursor:
+                return peeked
+
+    async def purge(self) -> None:
+        await self.engine.purge(self.q, self.now_ms)
+
+    async def drop(self) -> None:
+        await self.engine.drop(self.q, self.now_ms)
+
+    async def wait(self) -> Wakeups:
+        """A receive that waits: it has looked, and found nothing."""
+        wakeups = self.engine.wakeups(self.q)
+        assert not await self.take()
+        return wakeups
+
+    async def poll(self, want: int = 1) -> Received:
+        """A long poll, as the service does it, by the engine's clock."""
+        wakeups = self.engine.wakeups(self.q)
+        try:
+            while True:
+                now_ms = self.clock.now_ms()
+                received = await self.engine.receive(self.q, want, now_ms + HIDE_MS, now_ms)
+                if received.messages or received.dropped:
+                    return received
+                assert await wakeups.wait(POLL_S), "a waiting receive was never woken"
+        finally:
+            wakeups.close()

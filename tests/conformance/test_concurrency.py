@@ -1,0 +1,138 @@
+"""Many senders and receivers at once: nothing is lost, invented or given out twice, and groups keep their order."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+
+import pytest
+
+from cqs.engines.contract import Message
+from tests.conformance.support import DONE, HIDE_MS, Clock, Desk
+
+SENDERS = RECEIVERS = 32
+EACH = 40
+
+
+class Floor:
+    """Receivers of one queue, and what they got."""
+
+    def __init__(self, desk: Desk, expected: int) -> None:
+        self.desk = desk
+        self.expected = expected
+        self.got: list[Message] = []
+        self.held: Counter[str] = Counter()
+        """Messages in flight by group."""
+
+    async def receive(self, dice: random.Random) -> None:
+        """Take and delete until as many were taken as are expected."""
+        while len(self.got) < self.expected:
+            taken = await self.desk.take(dice.randrange(1, 11))
+            if not taken:
+                await asyncio.sleep(0)
+                continue
+            if self.desk.q.fifo:
+                assert not [message.group for message in taken if self.held[message.group]], "two of a group in flight"
+            self.got += taken
+            self.held.update(message.group for message in taken)
+            for _ in range(dice.randrange(3)):
+                await asyncio.sleep(0)
+            self.held.subtract(message.group for message in taken)
+            assert await self.desk.delete(*taken) == [DONE] * len(taken)
+
+
+async def _send(desk: Desk, sender: int, dice: random.Random) -> list[str]:
+    """Send some, alone or in batches; the ids of what was taken."""
+    ids: list[str] = []
+    left = EACH
+    while left:
+        n = min(left, dice.choice([1, 1, 10]))
+        entries = [desk.entry(b"%d %d" % (sender, EACH - left + i), group=f"{sender % 8}") for i in range(n)]
+        await desk.put(entries)
+        ids += [entry.id for entry in entries]
+        left -= n
+    return ids
+
+
+@pytest.mark.parametrize("seed", range(2))
+async def test_nothing_is_lost_invented_or_repeated(desk: Desk, seed: int) -> None:
+    floor = Floor(desk, SENDERS * EACH)
+    sending = [_send(desk, sender, random.Random(f"{seed} {sender}")) for sender in range(SENDERS)]
+    receiving = [floor.receive(random.Random(f"{seed} r {receiver}")) for receiver in range(RECEIVERS)]
+    sent, _ = await asyncio.gather(asyncio.gather(*sending), asyncio.gather(*receiving))
+    assert Counter(message.id for message in floor.got) == Counter(one for ids in sent for one in ids)
+    assert {message.deliveries for message in floor.got} == {1}
+    assert await desk.counts() == (0, 0, 0)
+    assert not await desk.peek_all()
+
+
+@pytest.mark.needs(order="group")
+@pytest.mark.parametrize("seed", range(2))
+async def test_each_group_keeps_its_order(fifo: Desk, seed: int) -> None:
+    floor = Floor(fifo, SENDERS * EACH)
+    sending = [_send(fifo, sender, random.Random(f"{seed} {sender}")) for sender in range(SENDERS)]
+    receiving = [floor.receive(random.Random(f"{seed} r {receiver}")) for receiver in range(RECEIVERS)]
+    await asyncio.gather(*sending, *receiving)
+    by_group: dict[str, list[Message]] = {}
+    for message in floor.got:
+        by_group.setdefault(message.group, []).append(message)
+    for messages in by_group.values():
+        sequences = [message.sequence for message in messages]
+        assert sequences == sorted(set(sequences))
+        by_sender: dict[bytes, list[int]] = {}
+        for message in messages:
+            sender, number = message.body.split()
+            by_sender.setdefault(sender, []).append(int(number))
+        assert all(numbers == list(range(EACH)) for numbers in by_sender.values())
+
+
+async def test_leases_that_run_out_are_the_only_repeats(standard: Desk) -> None:
+    """Half of the receivers forget what they took; after the timeout, and not before, it comes again."""
+    dice = random.Random(1)
+    await standard.put([standard.entry(b"%d" % i) for i in range(400)])
+    done: list[str] = []
+    for round_ in range(1, 30):
+        taken = [message for got in await asyncio.gather(*[standard.take() for _ in range(50)]) for message in got]
+        if not taken:
+            break
+        ids = [message.id for message in taken]
+        assert len(set(ids)) == len(ids)
+        assert not set(ids) & set(done)
+        assert {message.deliveries for message in taken} == {round_}
+        finished = [message for message in taken if dice.random() < 0.5]
+        await standard.delete(*finished)
+        done += [message.id for message in finished]
+        assert not await standard.take()
+        standard.later(HIDE_MS)
+    assert len(done) == len(set(done)) == 400
+
+
+async def test_one_message_is_deleted_once_by_whoever_tries(desk: Desk) -> None:
+    await desk.send(b"one", group="g")
+    message = await desk.take_one()
+    outcomes = await asyncio.gather(*[desk.delete(message) for _ in range(50)])
+    assert [outcome for (outcome,) in outcomes].count(DONE) == 1
+    assert await desk.counts() == (0, 0, 0)
+
+
+async def test_a_receive_finds_what_was_answered_before_it(desk: Desk, clock: Clock) -> None:
+    for i in range(50):
+        await desk.send(b"%d" % i, group=f"{i}")
+        (message,) = await desk.take()
+        assert message.body == b"%d" % i
+        await desk.delete(message)
+
+
+async def test_callers_that_give_up_disturb_nobody(standard: Desk) -> None:
+    """What they asked for is done or not done, and whole; the others get their answers."""
+    sends = [asyncio.create_task(standard.send(b"%d" % i)) for i in range(100)]
+    await asyncio.sleep(0)
+    for send in sends[::2]:
+        send.cancel()
+    answers = await asyncio.gather(*sends, return_exceptions=True)
+    kept = {b"%d" % i for i, answer in enumerate(answers) if isinstance(answer, list)}
+    assert {b"%d" % i for i in range(1, 100, 2)} <= kept
+    there = {peeked.body for peeked in await standard.peek_all()}
+    assert kept <= there
+    assert len(await standard.drain()) == len(there)

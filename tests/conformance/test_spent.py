@@ -1,0 +1,226 @@
+"""A message delivered as often as its queue allows is handed to the service to move, not given out (spec/sqs.md 9)."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from cqs.engines.contract import SPENT_HIDE_MS, Engine, Entry, Message, QueueRef, Sent, Settlement
+from tests.conformance.drivers import Driver
+from tests.conformance.support import DAY_MS, DONE, Clock, Desk, bodies, numbered
+
+
+@pytest.fixture
+def desk(engine: Engine, clock: Clock, fifo_queue: bool) -> Desk:
+    return Desk(engine, clock, fifo=fifo_queue, max_receives=2)
+
+
+@pytest.fixture
+def dead(desk: Desk, clock: Clock, fifo_queue: bool) -> Desk:
+    """The dead-letter queue."""
+    return Desk(desk.engine, clock, fifo=fifo_queue)
+
+
+async def _spend(desk: Desk, *bodies_: bytes, group: str = "g") -> None:
+    """Send, and receive as often as the queue allows."""
+    await desk.send(*bodies_, group=group)
+    for _ in range(desk.q.max_receives):
+        assert len(await desk.take(hide_ms=0)) == len(bodies_)
+
+
+def _move(desk: Desk, dead: QueueRef, *spent: Message) -> Settlement:
+    entries = [
+        Entry(
+            one.id,
+            one.body,
+            one.born_at_ms,
+            desk.now_ms,
+            one.group,
+            "",
+            one.deliveries,
+            one.first_received_ms,
+        )
+        for one in spent
+    ]
+    return Settlement(
+        deletes=tuple([(desk.q, one.handle) for one in spent]), sends=tuple([(dead, entry) for entry in entries])
+    )
+
+
+@pytest.mark.parametrize("max_receives", [1, 2, 5])
+async def test_given_out_exactly_so_often(desk: Desk, max_receives: int) -> None:
+    desk.set(max_receives=max_receives)
+    await desk.send(b"one", group="g")
+    for delivery in range(1, max_receives + 1):
+        received = await desk.receive(hide_ms=1_000)
+        assert [message.deliveries for message in received.messages] == [delivery]
+        assert not received.spent
+        desk.later(1_000)
+    received = await desk.receive()
+    assert not received.messages
+    assert bodies(received.spent) == [b"one"]
+    assert received.spent[0].deliveries == max_receives
+
+
+async def test_without_a_limit_nothing_is_ever_spent(desk: Desk) -> None:
+    desk.set(max_receives=0)
+    await desk.send(b"one", group="g")
+    for delivery in range(1, 20):
+        assert (await desk.take_one(0)).deliveries == delivery
+
+
+async def test_nothing_is_spent_in_the_background(desk: Desk) -> None:
+    await _spend(desk, b"one")
+    desk.later(3_600_000)
+    await desk.engine.maintain(1_000, desk.now_ms)
+    assert await desk.counts() == (1, 0, 0)
+
+
+async def test_a_limit_set_later_counts_what_was_before(desk: Desk) -> None:
+    desk.set(max_receives=0)
+    await desk.send(b"one", group="g")
+    for _ in range(5):
+        await desk.take_one(0)
+    desk.set(max_receives=3)
+    assert len((await desk.receive()).spent) == 1
+
+
+async def test_moved_whole_and_with_its_identity(desk: Desk, dead: Desk) -> None:
+    await _spend(desk, b"one")
+    (spent,) = (await desk.receive()).spent
+    settled = await desk.engine.settle(_move(desk, dead.q, spent), desk.now_ms)
+    assert settled.deletes == (DONE,)
+    assert isinstance(settled.sends[0], Sent)
+    assert await desk.counts() == (0, 0, 0)
+    moved = await dead.take_one()
+    assert (moved.id, moved.body, moved.group) == (spent.id, b"one", "g")
+    assert (moved.deliveries, moved.first_received_ms) == (3, spent.first_received_ms)
+    assert moved.born_at_ms == spent.born_at_ms
+
+
+async def test_while_it_is_moved_nobody_else_gets_it(desk: Desk) -> None:
+    await _spend(desk, b"one")
+    assert len((await desk.receive()).spent) == 1
+    received = await desk.receive()
+    assert (received.messages, received.spent) == ((), ())
+    assert await desk.counts() == (0, 1, 0)
+
+
+async def test_not_moved_it_is_offered_again(desk: Desk) -> None:
+    await _spend(desk, b"one")
+    (first,) = (await desk.receive()).spent
+    desk.later(SPENT_HIDE_MS - 1)
+    assert not (await desk.receive()).spent
+    desk.later(1)
+    (again,) = (await desk.receive()).spent
+    assert (again.id, again.deliveries) == (first.id, first.deliveries)
+
+
+async def test_after_a_crash_between_it_is_offered_again(driver: Driver, clock: Clock, fifo_queue: bool) -> None:
+    async with driver.open() as engine:
+        desk = Desk(engine, clock, fifo=fifo_queue, max_receives=1)
+        await _spend(desk, b"one")
+        assert len((await desk.receive()).spent) == 1
+    async with driver.open() as engine:
+        desk = desk.at(engine)
+        desk.later(SPENT_HIDE_MS)
+        dead = Desk(engine, clock, fifo=fifo_queue)
+        (spent,) = (await desk.receive()).spent
+        await engine.settle(_move(desk, dead.q, spent), desk.now_ms)
+        assert (len(await desk.peek_all()), len(await dead.peek_all())) == (0, 1)
+
+
+async def test_spent_and_others_in_one_receive(standard: Desk) -> None:
+    standard.set(max_receives=1)
+    await _spend(standard, *numbered(3, b"spent"))
+    await standard.send(*numbered(3, b"fresh"))
+    received = await standard.receive(10)
+    assert sorted(bodies(received.spent)) == numbered(3, b"spent")
+    assert sorted(bodies(received.messages)) == numbered(3, b"fresh")
+
+
+async def test_no_more_than_wanted_even_when_spent(desk: Desk) -> None:
+    for i in range(6):
+        await desk.send(b"x", group=f"{i}")
+    for _ in range(2):
+        assert len(await desk.take(10, hide_ms=0)) == 6
+    assert len((await desk.receive(4)).spent) == 4
+
+
+async def test_a_fifo_group_waits_for_its_spent_message_others_go_on(fifo: Desk, clock: Clock) -> None:
+    fifo.set(max_receives=1)
+    dead = Desk(fifo.engine, clock, fifo=True)
+    await _spend(fifo, b"spent", group="g")
+    await fifo.send(b"behind", group="g")
+    await fifo.send(b"other", group="h")
+    received = await fifo.receive()
+    assert bodies(received.spent) == [b"spent"]
+    assert bodies(received.messages) == [b"other"]
+    assert not await fifo.take()
+    await fifo.engine.settle(_move(fifo, dead.q, *received.spent), fifo.now_ms)
+    assert bodies(await fifo.take()) == [b"behind"]
+
+
+async def test_a_spent_message_in_the_midst_of_a_group_ends_the_batch(fifo: Desk) -> None:
+    fifo.set(max_receives=2)
+    await fifo.send(*numbered(3), group="g")
+    first, second, _ = await fifo.take(3)
+    await fifo.hide(second, 0)
+    await fifo.hide(first, 0)
+    first = await fifo.take_one(0)  # the others wait: the third is in flight
+    fifo.later(30_000)
+    fifo.set(max_receives=0)
+    for message in await fifo.take(2, hide_ms=0):
+        assert message.deliveries > 1
+    fifo.set(max_receives=3)
+    received = await fifo.receive()
+    assert bodies(received.spent) == numbered(1)
+    assert not received.messages
+
+
+async def test_a_move_to_a_dropped_queue_leaves_the_message(desk: Desk, dead: Desk) -> None:
+    await dead.drop()
+    await _spend(desk, b"one")
+    (spent,) = (await desk.receive()).spent
+    settled = await desk.engine.settle(_move(desk, dead.q, spent), desk.now_ms)
+    assert not isinstance(settled.sends[0], Sent)
+    assert len(await desk.peek_all()) == 1
+    desk.later(SPENT_HIDE_MS)
+    assert len((await desk.receive()).spent) == 1
+
+
+async def test_a_queue_may_be_its_own_dead_letter_queue(desk: Desk) -> None:
+    """Accepted by AWS. The message keeps its count, so it is spent at once; it must not be lost over it."""
+    await _spend(desk, b"one")
+    (spent,) = (await desk.receive()).spent
+    await desk.engine.settle(_move(desk, desk.q, spent), desk.now_ms)
+    assert [message.id for message in (await desk.receive()).spent] == [spent.id]
+
+
+async def test_retention_of_a_moved_standard_message_counts_from_its_birth(standard: Desk, clock: Clock) -> None:
+    standard.set(max_receives=1)
+    dead = Desk(standard.engine, clock, retention_ms=60_000)
+    await _spend(standard, b"one")
+    standard.later(30_000)
+    (spent,) = (await standard.receive()).spent
+    await standard.engine.settle(_move(standard, dead.q, spent), standard.now_ms)
+    dead.now_ms = standard.now_ms + 29_999
+    assert len(await dead.take(hide_ms=0)) == 1
+    dead.now_ms += 1
+    assert not await dead.take()
+
+
+async def test_the_moved_messages_own_deduplication(fifo: Desk, clock: Clock) -> None:
+    """In a FIFO dead-letter queue the deduplication key is the message id: moved twice, it is there once."""
+    fifo.set(max_receives=1)
+    dead = Desk(fifo.engine, clock, fifo=True, retention_ms=DAY_MS)
+    await _spend(fifo, b"one")
+    (spent,) = (await fifo.receive()).spent
+    move = _move(fifo, dead.q, spent)
+    keyed = msgspec.structs.replace(move.sends[0][1], dedup=spent.id)
+    move = msgspec.structs.replace(move, sends=((dead.q, keyed),))
+    await fifo.engine.settle(move, fifo.now_ms)
+    again = await fifo.engine.settle(move, fifo.now_ms)
+    assert isinstance(again.sends[0], Sent)
+    assert again.sends[0].duplicate
+    assert len(await dead.peek_all()) == 1

@@ -1,0 +1,181 @@
+"""The notification service over real stores in a directory, called as the front door calls it, its queue a recorder."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cns import jobs
+from cns.api import operations
+from cns.jobs import ConfirmationJob, EndpointJob, Job, PublishJob
+from cns.limits import Quotas
+from cns.queue_port import Held, Put, QueueMessage, Refused, Renewal
+from cns.service import NotificationService
+from cns.stores.embedded import EmbeddedNotificationStore, EmbeddedSubscriptionStore, EmbeddedTopicStore
+from common.aws.call import ANONYMOUS, Call, root_caller
+from common.aws.protocol.faults import find_fault
+from common.aws.protocol.models import load_service
+from common.clock import Clock
+from common.errors import RequestError
+from common.sqlite import Database
+
+ACCOUNT = "111111111111"
+OTHER = "222222222222"
+REGION = "eu-west-1"
+BASE_URL = "http://localhost:6059"
+
+
+class RecordingQueue:
+    """A queue port that keeps what is put into it. Nothing else of it is needed above the queues."""
+
+    def __init__(self) -> None:
+        self.puts: list[Put] = []
+
+    async def put(self, puts: Sequence[Put]) -> None:
+        self.puts += puts
+
+    def take(self) -> list[Job]:
+        """The jobs put since the last call."""
+        taken, self.puts = self.puts, []
+        return [jobs.decode(put.body) for put in taken]
+
+    async def receive(self, queue: str, n: int, lease_ms: int, wait_s: float) -> list[Held]:
+        raise NotImplementedError
+
+    async def settle(
+        self, queue: str, done: Sequence[str] = (), puts: Sequence[Put] = (), renewals: Sequence[Renewal] = ()
+    ) -> list[bool]:
+        raise NotImplementedError
+
+    async def deliver(self, queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refused:
+        raise NotImplementedError
+
+    async def depth(self, queue: str) -> int:
+        raise NotImplementedError
+
+
+class Rig:
+    """`await rig("CreateTopic", Name="t")` is a call signed by `ACCOUNT`."""
+
+    def __init__(self, database: Database, clock: Clock, quotas: Quotas) -> None:
+        self.clock = clock
+        self.queue = RecordingQueue()
+        self.topics = EmbeddedTopicStore(database)
+        self.subscriptions = EmbeddedSubscriptionStore(database)
+        self.notifications = EmbeddedNotificationStore(database)
+        self.private = "10.0.0.1"
+        self.service = NotificationService(
+            topics=self.topics,
+            subscriptions=self.subscriptions,
+            notifications=self.notifications,
+            queue=self.queue,
+            clock=clock,
+            check_endpoint=self._refusal,
+            quotas=quotas,
+        )
+        self._table = operations(self.service)
+        self._model = load_service("sns")
+
+    async def _refusal(self, url: str) -> str | None:
+        return f"{self.private} is private" if self.private in url else None
+
+    async def __call__(self, action: str, **params: Any) -> dict[str, Any]:
+        return await self.by(call(ACCOUNT), action, **params)
+
+    async def by(self, caller: Call, action: str, **params: Any) -> dict[str, Any]:
+        result = await self._table[action](caller, params)
+        self._model.operations[action].render_xml(result, "r")  # what cannot be written is no answer
+        return result
+
+    async def refusal(self, action: str, caller: Call | None = None, **params: Any) -> tuple[str, str]:
+        """The code and text of an error that the model knows."""
+        with pytest.raises(RequestError) as refused:
+            await self.by(caller or call(ACCOUNT), action, **params)
+        assert find_fault("sns", refused.value.code) is not None
+        return refused.value.code, refused.value.message
+
+    async def topic(self, name: str = "t", **attributes: str) -> str:
+        arn: str = (await self("CreateTopic", Name=name, Attributes=attributes))["TopicArn"]
+        return arn
+
+    async def queue_subscription(self, topic: str, name: str = "q", **attributes: str) -> str:
+        return await self.subscribe(topic, "sqs", f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}", **attributes)
+
+    async def subscribe(self, topic: str, protocol: str, endpoint: str, **attributes: str) -> str:
+        result = await self(
+            "Subscribe",
+            TopicArn=topic,
+            Protocol=protocol,
+            Endpoint=endpoint,
+            Attributes=attributes,
+            ReturnSubscriptionArn=True,
+        )
+        arn: str = result["SubscriptionArn"]
+        return arn
+
+    async def pending(self, topic: str, url: str = "https://example.com/hook", **attributes: str) -> tuple[str, str]:
+        """A pending subscription and its token."""
+        arn = await self.subscribe(topic, url.partition(":")[0], url, **attributes)
+        return arn, self.confirmation().token
+
+    async def confirmed(self, topic: str, url: str = "https://example.com/hook", **attributes: str) -> tuple[str, str]:
+        """A subscription confirmed without a signature, and its token."""
+        arn, token = await self.pending(topic, url, **attributes)
+        await self.by(unsigned(), "ConfirmSubscription", TopicArn=topic, Token=token)
+        return arn, token
+
+    def confirmation(self) -> ConfirmationJob:
+        """The one confirmation that was put since the last look."""
+        (job,) = self.queue.take()
+        assert isinstance(job, ConfirmationJob)
+        return job
+
+    def endpoint_job(self) -> EndpointJob:
+        (job,) = self.queue.take()
+        assert isinstance(job, EndpointJob)
+        return job
+
+    def publish_job(self) -> PublishJob:
+        (job,) = self.queue.take()
+        assert isinstance(job, PublishJob)
+        return job
+
+
+@asynccontextmanager
+async def open_rig(directory: Path, clock: Clock, quotas: Quotas) -> AsyncIterator[Rig]:
+    database = Database(directory, clock)
+    rig = Rig(database, clock, quotas)
+    database.start(asyncio.get_running_loop())
+    try:
+        yield rig
+    finally:
+        await database.close()
+
+
+def call(account: str, region: str = REGION, *, enforced: bool = True) -> Call:
+    return _call(root_caller(account, f"AKIA{account}"), region, enforced=enforced)
+
+
+def unsigned() -> Call:
+    return _call(ANONYMOUS, "us-east-1", enforced=True)
+
+
+def unsigned_without_auth() -> Call:
+    """What the front door makes of a call without credentials under --auth=off."""
+    return _call(root_caller(ACCOUNT), "us-east-1", enforced=False)
+
+
+def _call(caller: Any, region: str, *, enforced: bool) -> Call:
+    return Call(
+        caller=caller,
+        region=region,
+        request_id="r",
+        base_url=BASE_URL,
+        policies_enforced=enforced,
+        trace_header="Root=1-2",
+    )

@@ -1,0 +1,148 @@
+"""The queue service called the way the front door calls it, with the arguments a test cares about."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from common.aws.call import Call, Caller, root_caller
+from common.clock import Clock
+from common.errors import RequestError
+from common.sqlite import Database
+from cqs.api import operations
+from cqs.engines.contract import QueueRef, Wakeups
+from cqs.engines.embedded import EmbeddedEngine
+from cqs.service import QueueService
+from cqs.stores.embedded import EmbeddedQueueStore
+
+ACCOUNT = "000000000000"
+OTHER_ACCOUNT = "111111111111"
+BASE_URL = "http://localhost:6059"
+
+
+class WatchedEngine(EmbeddedEngine):
+    """The embedded engine, telling when a poll has begun to wait."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        super().__init__(database, clock)
+        self.waiting = asyncio.Event()
+
+    def wakeups(self, q: QueueRef) -> WatchedWakeups:  # type: ignore[override]  # it stands for the contract's
+        return WatchedWakeups(super().wakeups(q), self.waiting)
+
+
+class WatchedWakeups:
+    def __init__(self, wakeups: Wakeups, waiting: asyncio.Event) -> None:
+        self._wakeups = wakeups
+        self._waiting = waiting
+
+    async def wait(self, timeout_s: float) -> bool:
+        self._waiting.set()
+        return await self._wakeups.wait(timeout_s)
+
+    def pass_on(self) -> None:
+        self._wakeups.pass_on()
+
+    def close(self) -> None:
+        self._wakeups.close()
+
+
+class Sqs:
+    """Calls as `ACCOUNT` in us-east-1 unless told otherwise."""
+
+    def __init__(self, service: QueueService, clock: Clock, store: EmbeddedQueueStore, engine: WatchedEngine) -> None:
+        self.service = service
+        self.clock = clock
+        self.store = store
+        self.engine = engine
+        self._operations = operations(service)
+
+    async def __call__(
+        self,
+        action: str,
+        *,
+        caller: Caller | None = None,
+        region: str = "us-east-1",
+        path: str = "/",
+        hang_up: Callable[[], Awaitable[Any]] | None = None,
+        trace_header: str = "",
+        facts: dict[str, str] | None = None,
+        policies_enforced: bool = True,
+        **members: Any,
+    ) -> dict[str, Any]:
+        call = Call(
+            caller=caller or root_caller(ACCOUNT),
+            region=region,
+            request_id="request",
+            base_url=BASE_URL,
+            source_ip="192.0.2.7",
+            path=path,
+            trace_header=trace_header,
+            facts=facts or {},
+            hang_up=hang_up,
+            policies_enforced=policies_enforced,
+        )
+        return await self._operations[action](call, members)
+
+    async def queue(self, name: str = "q", **attributes: str) -> str:
+        """A new queue's URL."""
+        if name.endswith(".fifo"):
+            attributes["FifoQueue"] = "true"
+        url: str = (await self("CreateQueue", QueueName=name, Attributes=attributes))["QueueUrl"]
+        return url
+
+    async def send(self, url: str, body: str = "hello", **members: Any) -> dict[str, Any]:
+        return await self("SendMessage", QueueUrl=url, MessageBody=body, **members)
+
+    async def receive(self, url: str, n: int = 10, **members: Any) -> list[dict[str, Any]]:
+        received = await self("ReceiveMessage", QueueUrl=url, MaxNumberOfMessages=n, **members)
+        messages: list[dict[str, Any]] = received["Messages"]
+        return messages
+
+    async def bodies(self, url: str, n: int = 10, **members: Any) -> list[str]:
+        return [message["Body"] for message in await self.receive(url, n, **members)]
+
+    async def poll(self, url: str, wait_s: int = 20, n: int = 10, **members: Any) -> asyncio.Task[list[dict[str, Any]]]:
+        """A long poll that has begun to wait."""
+        self.engine.waiting.clear()
+        task = asyncio.create_task(self.receive(url, n, WaitTimeSeconds=wait_s, **members))
+        await self.engine.waiting.wait()
+        return task
+
+    async def delete(self, url: str, message: dict[str, Any]) -> None:
+        await self("DeleteMessage", QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+
+    async def hide(self, url: str, message: dict[str, Any], timeout_s: int) -> None:
+        await self(
+            "ChangeMessageVisibility",
+            QueueUrl=url,
+            ReceiptHandle=message["ReceiptHandle"],
+            VisibilityTimeout=timeout_s,
+        )
+
+    async def attributes(self, url: str, *names: str) -> dict[str, str]:
+        answer = await self("GetQueueAttributes", QueueUrl=url, AttributeNames=list(names) or ["All"])
+        attributes: dict[str, str] = answer["Attributes"]
+        return attributes
+
+    async def arn(self, url: str) -> str:
+        return (await self.attributes(url, "QueueArn"))["QueueArn"]
+
+    async def counts(self, url: str) -> tuple[int, int, int]:
+        """(visible, in flight, delayed)"""
+        shown = await self.attributes(url)
+        prefix = "ApproximateNumberOfMessages"
+        return int(shown[prefix]), int(shown[prefix + "NotVisible"]), int(shown[prefix + "Delayed"])
+
+    def advance(self, seconds: float) -> None:
+        self.clock.advance(int(seconds * 1000))
+
+
+async def refused(awaitable: Awaitable[Any]) -> tuple[str, str]:
+    """The code and text of the refusal that the call must end in."""
+    with pytest.raises(RequestError) as caught:
+        await awaitable
+    return caught.value.code, caught.value.message

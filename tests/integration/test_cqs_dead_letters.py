@@ -1,0 +1,201 @@
+"""Dead-letter queues: when messages are moved, and what of them is kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.integration.sqs import Sqs, refused
+
+
+async def redrive(sqs: Sqs, source: str = "source", target: str = "dead", receives: int = 1) -> tuple[str, str]:
+    """(source, dead-letter queue)"""
+    dead = await sqs.queue(target)
+    policy = f'{{"deadLetterTargetArn":"{await sqs.arn(dead)}","maxReceiveCount":{receives}}}'
+    return await sqs.queue(source, RedrivePolicy=policy, VisibilityTimeout="1"), dead
+
+
+async def spend(sqs: Sqs, url: str, receives: int) -> None:
+    for _ in range(receives):
+        assert await sqs.receive(url)
+        sqs.advance(1.1)
+
+
+ATTRIBUTES = {"color": {"DataType": "String", "StringValue": "blue"}}
+
+
+async def test_moved_by_the_receive_after_the_last(sqs: Sqs) -> None:
+    source, dead = await redrive(sqs, receives=2)
+    sent = await sqs.send(source, "poison", MessageAttributes=ATTRIBUTES, MessageGroupId="tenant", trace_header="t")
+    (before,) = await sqs.receive(source, VisibilityTimeout=0, AttributeNames=["All"])
+    await spend(sqs, source, 1)
+    sqs.advance(60)
+    assert await sqs.counts(dead) == (0, 0, 0)  # nothing moves in the background
+    assert await sqs.receive(source) == []
+    assert await sqs.counts(source) == (0, 0, 0)
+    (message,) = await sqs.receive(dead, AttributeNames=["All"], MessageAttributeNames=["All"])
+    assert message["MessageId"] == sent["MessageId"]
+    assert message["Body"] == "poison"
+    assert message["MessageAttributes"] == ATTRIBUTES
+    assert message["Attributes"] == before["Attributes"] | {
+        "ApproximateReceiveCount": "3",
+        "DeadLetterQueueSourceArn": await sqs.arn(source),
+    }
+
+
+async def test_receive_goes_on_to_the_next_message(sqs: Sqs) -> None:
+    source, dead = await redrive(sqs)
+    for n in range(25):
+        await sqs.send(source, f"poison {n}")
+    for _ in range(3):
+        await sqs.receive(source)
+    sqs.advance(1.1)
+    await sqs.send(source, "good")
+    assert await sqs.bodies(source, 2) == ["good"]
+    assert await sqs.counts(dead) == (25, 0, 0)
+
+
+async def test_poll_wakes_when_letters_arrive(sqs: Sqs) -> None:
+    source, dead = await redrive(sqs)
+    await sqs.send(source, "poison")
+    await spend(sqs, source, 1)
+    poll = await sqs.poll(dead)
+    assert await sqs.receive(source) == []
+    assert [message["Body"] for message in await poll] == ["poison"]
+
+
+async def test_fifo(sqs: Sqs) -> None:
+    source, dead = await redrive(sqs, "source.fifo", "dead.fifo")
+    sent = await sqs.send(source, "head", MessageGroupId="g", MessageDeduplicationId="d")
+    (before,) = await sqs.receive(source, VisibilityTimeout=0, AttributeNames=["All"])
+    await sqs.send(source, "next", MessageGroupId="g", MessageDeduplicationId="e")
+    assert await sqs.bodies(source, 1) == ["next"]  # the move of the head unlocked its group
+    sqs.advance(86_400)
+    assert await sqs.send(dead, MessageGroupId="x", MessageDeduplicationId=sent["MessageId"])
+    (message, *_) = await sqs.receive(dead, AttributeNames=["All"])
+    kept = {"MessageGroupId", "SentTimestamp", "ApproximateFirstReceiveTimestamp", "SenderId"}
+    assert {name: message["Attributes"][name] for name in kept} == {name: before["Attributes"][name] for name in kept}
+    assert message["Attributes"]["MessageDeduplicationId"] == message["MessageId"] == sent["MessageId"]
+    assert message["Attributes"]["SequenceNumber"] != sent["SequenceNumber"]
+
+
+async def test_fifo_move_is_known_to_deduplication(sqs: Sqs) -> None:
+    source, dead = await redrive(sqs, "source.fifo", "dead.fifo")
+    sent = await sqs.send(source, "head", MessageGroupId="g", MessageDeduplicationId="d")
+    await spend(sqs, source, 1)
+    assert await sqs.receive(source) == []
+    again = await sqs.send(dead, "again", MessageGroupId="x", MessageDeduplicationId=sent["MessageId"])
+    assert again["MessageId"] == sent["MessageId"]
+    assert await sqs.bodies(dead) == ["head"]
+
+
+@pytest.mark.parametrize(("suffix", "left"), [("", []), (".fifo", ["poison"])])
+async def test_retention_after_the_move(sqs: Sqs, suffix: str, left: list[str]) -> None:
+    """Standard queues count from the first send, FIFO queues from the move."""
+    source, dead = await redrive(sqs, "source" + suffix, "dead" + suffix)
+    await sqs("SetQueueAttributes", QueueUrl=dead, Attributes={"MessageRetentionPeriod": "3600"})
+    ids = {"MessageGroupId": "g", "MessageDeduplicationId": "d"} if suffix else {}
+    await sqs.send(source, "poison", **ids)
+    sqs.advance(3_000)
+    await spend(sqs, source, 1)
+    assert await sqs.receive(source) == []
+    sqs.advance(1_000)
+    assert await sqs.bodies(dead) == left
+
+
+async def test_without_its_dead_letter_queue_a_queue_keeps_its_messages(sqs: Sqs) -> None:
+    source, dead = await redrive(sqs)
+    await sqs.send(source, "poison")
+    await spend(sqs, source, 1)
+    await sqs("DeleteQueue", QueueUrl=dead)
+    await spend(sqs, source, 3)
+    sqs.advance(60)
+    assert await sqs.queue("dead") == dead
+    assert await sqs.receive(source) == []
+    assert await sqs.bodies(dead) == ["poison"]
+
+
+async def test_its_own_dead_letter_queue(sqs: Sqs) -> None:
+    url = await sqs.queue(VisibilityTimeout="1")
+    policy = f'{{"deadLetterTargetArn":"{await sqs.arn(url)}","maxReceiveCount":1}}'
+    await sqs("SetQueueAttributes", QueueUrl=url, Attributes={"RedrivePolicy": policy})
+    await sqs.send(url)
+    await spend(sqs, url, 5)
+
+
+async def test_with_a_receive_attempt(sqs: Sqs) -> None:
+    source, dead = await redrive(sqs, "source.fifo", "dead.fifo")
+    await sqs.send(source, "poison", MessageGroupId="a", MessageDeduplicationId="1")
+    await spend(sqs, source, 1)
+    await sqs.send(source, "good", MessageGroupId="b", MessageDeduplicationId="2")
+    first = await sqs.receive(source, ReceiveRequestAttemptId="attempt")
+    again = await sqs.receive(source, ReceiveRequestAttemptId="attempt")
+    assert [message["Body"] for message in first] == [message["Body"] for message in again] == ["good"]
+    assert await sqs.bodies(dead) == ["poison"]
+
+
+REASONS: list[tuple[str, str, dict[str, str], str]] = [
+    ("q", "absent", {}, "Dead letter target does not exist."),
+    ("q", "dead.fifo", {}, "Dead-letter queue must be same type of queue as the source.."),
+    ("q.fifo", "dead", {}, "Dead-letter queue must be same type of queue as the source.."),
+    (
+        "q",
+        "dead",
+        {"RedriveAllowPolicy": '{"redrivePermission":"denyAll"}'},
+        "The dead-letter queue's RedriveAllowPolicy does not allow this source queue.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "target", "attributes", "reason"), REASONS)
+async def test_targets_refused(sqs: Sqs, name: str, target: str, attributes: dict[str, str], reason: str) -> None:
+    url = await sqs.queue(name)
+    if target != "absent":
+        await sqs.queue(target, **attributes)
+    text = f'{{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000000:{target}","maxReceiveCount":1}}'
+    expected = ("InvalidParameterValue", f"Value {text} for parameter RedrivePolicy is invalid. Reason: {reason}")
+    setting = sqs("SetQueueAttributes", QueueUrl=url, Attributes={"RedrivePolicy": text})
+    assert await refused(setting) == expected
+    suffix = ".fifo" if name.endswith(".fifo") else ""
+    assert await refused(sqs.queue("new" + suffix, RedrivePolicy=text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("arn", "reason"),
+    [
+        ("arn:aws:sqs:us-east-1:111111111111:dead", "Dead letter target owner should be same as the source."),
+        ("arn:aws:sqs:eu-west-1:000000000000:dead", "Dead letter target region should be same as the source."),
+    ],
+)
+async def test_targets_elsewhere_refused(sqs: Sqs, arn: str, reason: str) -> None:
+    policy = f'{{"deadLetterTargetArn":"{arn}","maxReceiveCount":1}}'
+    code, text = await refused(sqs.queue(RedrivePolicy=policy))
+    assert (code, text.partition("Reason: ")[2]) == ("InvalidParameterValue", reason)
+
+
+async def test_allowed_by_name(sqs: Sqs) -> None:
+    allow = '{"redrivePermission":"byQueue","sourceQueueArns":["arn:aws:sqs:us-east-1:000000000000:friend"]}'
+    dead = await sqs.queue("dead", RedriveAllowPolicy=allow)
+    policy = f'{{"deadLetterTargetArn":"{await sqs.arn(dead)}","maxReceiveCount":"3"}}'
+    friend = await sqs.queue("friend", RedrivePolicy=policy)
+    assert (await sqs.attributes(friend, "RedrivePolicy"))["RedrivePolicy"].endswith('"maxReceiveCount":3}')
+    assert (await refused(sqs.queue("stranger", RedrivePolicy=policy)))[0] == "InvalidParameterValue"
+
+
+async def test_sources_are_listed(sqs: Sqs) -> None:
+    dead = await sqs.queue("dead")
+    policy = f'{{"deadLetterTargetArn":"{await sqs.arn(dead)}","maxReceiveCount":3}}'
+    urls = [await sqs.queue(name, RedrivePolicy=policy) for name in ("a", "b", "c")]
+
+    async def listed(**members: Any) -> dict[str, Any]:
+        return await sqs("ListDeadLetterSourceQueues", QueueUrl=dead, **members)
+
+    assert await listed() == {"queueUrls": urls}
+    page = await listed(MaxResults=2)
+    assert page["queueUrls"] == urls[:2]
+    assert await listed(MaxResults=2, NextToken=page["NextToken"]) == {"queueUrls": urls[2:]}
+    await sqs("SetQueueAttributes", QueueUrl=urls[0], Attributes={"RedrivePolicy": ""})
+    await sqs("DeleteQueue", QueueUrl=urls[1])
+    assert await listed() == {"queueUrls": urls[2:]}
+    assert await sqs("ListDeadLetterSourceQueues", QueueUrl=urls[2]) == {"queueUrls": []}

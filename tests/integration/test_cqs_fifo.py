@@ -1,0 +1,159 @@
+"""FIFO queues: order, group locks, deduplication and receive attempts."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pytest
+
+from tests.integration.sqs import Sqs, refused
+
+SAME = "0967115f2813a3541eaef77de9d9d5773f1c0c04314b0bbfe4ff3b3b1c55b5d5"
+
+
+async def send(sqs: Sqs, url: str, body: str, group: str = "g", **members: Any) -> dict[str, Any]:
+    return await sqs.send(url, body, MessageGroupId=group, **members)
+
+
+async def queue(sqs: Sqs, **attributes: str) -> str:
+    return await sqs.queue("q.fifo", **({"ContentBasedDeduplication": "true"} | attributes))
+
+
+async def test_answers_and_attributes(sqs: Sqs) -> None:
+    url = await queue(sqs)
+    first, second = await send(sqs, url, "same"), await send(sqs, url, "other", MessageDeduplicationId="d")
+    assert len(first["SequenceNumber"]) == len(second["SequenceNumber"]) == 20
+    assert first["SequenceNumber"] < second["SequenceNumber"]
+    messages = await sqs.receive(url, AttributeNames=["All"])
+    assert hashlib.sha256(b"same").hexdigest() == SAME
+    shown = [
+        tuple(message["Attributes"][name] for name in ("MessageGroupId", "MessageDeduplicationId", "SequenceNumber"))
+        for message in messages
+    ]
+    assert shown == [("g", SAME, first["SequenceNumber"]), ("g", "d", second["SequenceNumber"])]
+
+
+async def test_a_group_in_flight_is_locked(sqs: Sqs) -> None:
+    url = await queue(sqs)
+    for body in ("a1", "a2", "a3"):
+        await send(sqs, url, body, "a")
+    await send(sqs, url, "b1", "b")
+    first, second = await sqs.receive(url, 2)
+    assert (first["Body"], second["Body"]) == ("a1", "a2")
+    assert await sqs.bodies(url) == ["b1"]
+    await send(sqs, url, "a4", "a")
+    await sqs.delete(url, first)
+    assert await sqs.bodies(url) == []
+    await sqs.delete(url, second)
+    assert await sqs.bodies(url) == ["a3", "a4"]
+
+
+async def test_visibility_zero_unlocks_in_order(sqs: Sqs) -> None:
+    url = await queue(sqs)
+    for body in ("1", "2", "3"):
+        await send(sqs, url, body)
+    (first,) = await sqs.receive(url, 1)
+    await sqs.hide(url, first, 0)
+    assert await sqs.bodies(url) == ["1", "2", "3"]
+
+
+async def test_expired_handles(sqs: Sqs) -> None:
+    url = await queue(sqs)
+    await send(sqs, url, "x")
+    (message,) = await sqs.receive(url)
+    sqs.advance(31)
+    handle = message["ReceiptHandle"]
+    expired = (
+        "InvalidParameterValue",
+        f"Value {handle} for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired.",
+    )
+    assert await refused(sqs.delete(url, message)) == expired
+    assert await refused(sqs.hide(url, message, 5)) == expired
+    (again,) = await sqs.receive(url)
+    assert await refused(sqs.delete(url, message)) == expired
+    await sqs.delete(url, again)
+    await sqs.delete(url, again)
+
+
+async def test_deduplication(sqs: Sqs) -> None:
+    url = await queue(sqs)
+    first = await send(sqs, url, "body", MessageDeduplicationId="d")
+    (message,) = await sqs.receive(url)
+    await sqs.delete(url, message)
+    sqs.advance(299)
+    again = await send(sqs, url, "other", "h", MessageDeduplicationId="d")
+    assert again == first | {"MD5OfMessageBody": hashlib.md5(b"other").hexdigest()}
+    assert await sqs.bodies(url) == []
+    sqs.advance(2)
+    await send(sqs, url, "new", MessageDeduplicationId="d")
+    assert await sqs.bodies(url) == ["new"]
+
+
+async def test_deduplication_per_group(sqs: Sqs) -> None:
+    url = await queue(sqs, DeduplicationScope="messageGroup")
+    for group in ("a", "b", "a"):
+        await send(sqs, url, group, group, MessageDeduplicationId="d")
+    assert sorted(await sqs.bodies(url)) == ["a", "b"]
+
+
+async def test_purge_forgets_what_was_sent(sqs: Sqs) -> None:
+    url = await queue(sqs)
+    await send(sqs, url, "x")
+    await sqs("PurgeQueue", QueueUrl=url)
+    await send(sqs, url, "x")
+    assert await sqs.bodies(url) == ["x"]
+
+
+async def test_queue_delay(sqs: Sqs) -> None:
+    url = await queue(sqs, DelaySeconds="5")
+    await send(sqs, url, "x", DelaySeconds=0)
+    assert await sqs.bodies(url) == []
+    sqs.advance(5.1)
+    assert await sqs.bodies(url) == ["x"]
+
+
+async def test_receive_attempt(sqs: Sqs) -> None:
+    url = await queue(sqs)
+    for body in ("1", "2"):
+        await send(sqs, url, body)
+    first = await sqs.receive(url, ReceiveRequestAttemptId="a")
+    again = await sqs.receive(url, ReceiveRequestAttemptId="a")
+    assert [m["MessageId"] for m in first] == [m["MessageId"] for m in again]
+    assert await sqs.receive(url, ReceiveRequestAttemptId="b") == []
+    await sqs.delete(url, first[0])
+    assert await sqs.receive(url, ReceiveRequestAttemptId="a") == []
+    await sqs.delete(url, again[1])
+
+
+DELAY = (
+    "Value 5 for parameter DelaySeconds is invalid. "
+    "Reason: The request include parameter that is not valid for this queue type."
+)
+NO_DEDUPLICATION = (
+    "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly"
+)
+ID = "can only include alphanumeric and punctuation characters. 1 to 128 in length."
+
+
+@pytest.mark.parametrize(
+    ("members", "code", "text"),
+    [
+        ({}, "MissingParameter", "The request must contain the parameter MessageGroupId."),
+        ({"MessageGroupId": "g"}, "InvalidParameterValue", NO_DEDUPLICATION),
+        ({"MessageGroupId": "g", "MessageDeduplicationId": "d", "DelaySeconds": 5}, "InvalidParameterValue", DELAY),
+        (
+            {"MessageGroupId": "", "MessageDeduplicationId": "d"},
+            "InvalidParameterValue",
+            f"Value  for parameter MessageGroupId is invalid. Reason: MessageGroupId {ID}",
+        ),
+        (
+            {"MessageGroupId": "g", "MessageDeduplicationId": "\u00fc"},
+            "InvalidParameterValue",
+            f"Value \u00fc for parameter MessageDeduplicationId is invalid. Reason: MessageDeduplicationId {ID}",
+        ),
+    ],
+)
+async def test_send_refused(sqs: Sqs, members: dict[str, Any], code: str, text: str) -> None:
+    url = await sqs.queue("q.fifo")
+    assert await refused(sqs.send(url, **members)) == (code, text)

@@ -1,0 +1,136 @@
+"""The servers under load as processes: started, watched through /proc, and ended by their own id."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.load.signing import Credentials
+
+START_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 20.0
+POLL_S = 0.05
+ROOT = Path(__file__).parents[2]
+TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+_EXPORT = re.compile(r"export (AWS_ACCESS_KEY_ID|AWS_SECRET_ACCESS_KEY)=['\"]?([^\s'\"]+)")
+
+
+class StartError(Exception):
+    """The server did not come up; the text ends with what it said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    name: str
+    port: int
+    pid: int
+    credentials: Credentials
+    data: Path
+
+    def processes(self) -> list[int]:
+        """The server's process and all below it."""
+        found, unseen = [], [self.pid]
+        while unseen:
+            pid = unseen.pop()
+            found.append(pid)
+            for task in Path(f"/proc/{pid}/task").glob("*/children"):
+                unseen += [int(child) for child in _read(task).split()]
+        return found
+
+    def cpu_s(self) -> float:
+        return sum(_cpu_s(pid) for pid in self.processes())
+
+    def resident_bytes(self) -> int:
+        return sum(int((_read(Path(f"/proc/{pid}/statm")).split() or "00")[1]) for pid in self.processes()) * PAGE_BYTES
+
+
+def machine_cpu_s() -> float:
+    """CPU seconds all of the machine has used, what its host took from it included."""
+    user, nice, system, _idle, _iowait, irq, softirq, steal = _read(Path("/proc/stat")).split()[1:9]
+    return sum(map(int, (user, nice, system, irq, softirq, steal))) * TICK_S
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+@contextmanager
+def running(
+    name: str, command: list[str], data: Path, environment: Mapping[str, str] | None = None
+) -> Iterator[Server]:
+    """A server for as long as the block lasts. `command` may say {port} and {data}."""
+    port = free_port()
+    data.mkdir(parents=True, exist_ok=True)
+    words = [word.format(port=port, data=data.absolute() / "store") for word in command]
+    said = data / "said.txt"
+    with said.open("wb") as out:
+        process = subprocess.Popen(
+            words,
+            cwd=ROOT,
+            env={**os.environ, **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        _wait_ready(process, port, said)
+        yield Server(name=name, port=port, pid=process.pid, credentials=_credentials(said), data=data)
+    finally:
+        _stop(process)
+
+
+def python(module: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", module, "--port", "{port}", "--data", "{data}", *arguments]
+
+
+def _wait_ready(process: subprocess.Popen[bytes], port: int, said: Path) -> None:
+    until = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < until and process.poll() is None:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(POLL_S)
+    raise StartError(f"{process.args!r} did not listen on {port}; it said:\n{_read(said)[-4000:]}")
+
+
+def _credentials(said: Path) -> Credentials:
+    """What the first start printed, or for a server that asks for none, something to sign with."""
+    keys = dict(_EXPORT.findall(_read(said)))
+    return Credentials(
+        key_id=keys.get("AWS_ACCESS_KEY_ID", "AKIAFLOOR"), secret=keys.get("AWS_SECRET_ACCESS_KEY", "floor")
+    )
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _cpu_s(pid: int) -> float:
+    fields = _read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) * TICK_S if fields else 0.0
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""  # the process ended between two looks

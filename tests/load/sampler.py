@@ -1,0 +1,126 @@
+"""A sampling profile of any Python server and all processes it starts, by a timer that counts CPU time.
+
+    python -m tests.load.sampler OUT -- MODULE [argument ...]
+
+Each process writes OUT/<pid>-<n>.txt: SIGUSR1 ends section n and begins the next, the end of the process ends the last.
+The handler runs in the main thread, between two bytecodes, so C code counts for the Python function that called it.
+A sample weighs what the main thread has used since the last one; the other threads' use is one line of its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+from types import CodeType, FrameType
+
+OUT_VARIABLE = "CNS_SAMPLE_OUT"
+INTERVAL_S = 0.004
+LINES_MAX = 60
+SHARE_MIN = 0.002
+
+
+class Sampler:
+    """The samples of one process since the last section ended."""
+
+    def __init__(self, out: Path) -> None:
+        self._out = out
+        self._section = 0
+        self._clear()
+
+    def start(self) -> None:
+        self._out.mkdir(parents=True, exist_ok=True)
+        signal.signal(signal.SIGPROF, self._sample)
+        signal.siginterrupt(signal.SIGPROF, False)
+        signal.signal(signal.SIGUSR1, self._end_section)
+        signal.signal(signal.SIGTERM, self._end)
+        atexit.register(self._end_section)
+        os.register_at_fork(after_in_child=self._start_timer)  # a fork inherits handlers but no timer
+        self._start_timer()
+
+    def _start_timer(self) -> None:
+        self._clear()
+        signal.setitimer(signal.ITIMER_PROF, INTERVAL_S, INTERVAL_S)
+
+    def _clear(self) -> None:
+        self._self: defaultdict[CodeType, float] = defaultdict(float)
+        self._total: defaultdict[CodeType, float] = defaultdict(float)
+        self._samples = 0
+        self._main_s = self._other_s = 0.0
+        self._thread_at_s, self._process_at_s = time.thread_time(), time.process_time()
+
+    def _sample(self, _signal: int, frame: FrameType | None) -> None:
+        thread_s, process_s = time.thread_time(), time.process_time()
+        weight = thread_s - self._thread_at_s
+        self._other_s += max(process_s - self._process_at_s - weight, 0.0)
+        self._main_s += weight
+        self._thread_at_s, self._process_at_s = thread_s, process_s
+        self._samples += 1
+        if frame is not None:
+            self._self[frame.f_code] += weight
+        codes = set()
+        while frame is not None:
+            codes.add(frame.f_code)
+            frame = frame.f_back
+        for code in codes:  # recursion counts once
+            self._total[code] += weight
+
+    def _end_section(self, *_: object) -> None:
+        (self._out / f"{os.getpid()}-{self._section}.txt").write_text(self._render())
+        self._section += 1
+        self._clear()
+
+    def _end(self, *_: object) -> None:
+        """Reached where the server leaves SIGTERM alone, or raises it again once it has shut down."""
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        sys.exit(128 + signal.SIGTERM)
+
+    def _render(self) -> str:
+        all_s = self._main_s + self._other_s or 1.0
+        lines = [
+            f"{' '.join(sys.orig_argv[1:])}",
+            f"{self._samples} samples, {all_s:.2f} CPU seconds",
+            "",
+            "  self%  total%  function",
+            f"{self._other_s / all_s:7.1%} {self._other_s / all_s:7.1%}  (threads other than the main one)",
+        ]
+        for code, total_s in sorted(self._total.items(), key=lambda item: (-self._self[item[0]], -item[1]))[:LINES_MAX]:
+            if total_s / all_s >= SHARE_MIN:
+                lines.append(f"{self._self[code] / all_s:7.1%} {total_s / all_s:7.1%}  {_name(code)}")
+        return "\n".join(lines) + "\n"
+
+
+def _name(code: CodeType) -> str:
+    """The function and its place, without the directories of this machine."""
+    parts = Path(code.co_filename).parts
+    if "site-packages" in parts:
+        parts = parts[parts.index("site-packages") + 1 :]
+    return f"{code.co_qualname}  {'/'.join(parts[-3:])}:{code.co_firstlineno}"
+
+
+def start_if_asked() -> None:
+    if out := os.environ.get(OUT_VARIABLE):
+        Sampler(Path(out)).start()
+
+
+def environment(out: Path) -> dict[str, str]:
+    """What makes a server and the processes below it sample themselves."""
+    here = Path(__file__).parent
+    paths = [str(here / "sampling"), str(here.parents[1]), os.environ.get("PYTHONPATH", "")]
+    return {OUT_VARIABLE: str(out.absolute()), "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+def main() -> None:
+    out, dashes, *command = sys.argv[1:]
+    if dashes != "--" or not command:
+        sys.exit(__doc__)
+    os.environ.update(environment(Path(out)))
+    os.execv(sys.executable, [sys.executable, "-m", *command])
+
+
+if __name__ == "__main__":
+    main()

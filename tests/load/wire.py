@@ -1,0 +1,139 @@
+"""Many keep-alive HTTP/1.1 connections, each driven by a script: a generator that yields requests and gets answers.
+
+No HTTP library: an answer is split at its blank line and its Content-Length, which is all a bench's answers need.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Generator, Sequence
+from time import perf_counter_ns
+from typing import cast
+
+Script = Generator[tuple[list[int], bytes], bytes, None]
+"""Yields where the request's nanoseconds go and the request; is sent the answer's body."""
+
+_LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
+CONNECT_TIMEOUT_S = 10.0
+
+
+class LoadError(Exception):
+    """The server answered something other than 200, or hung up."""
+
+
+class Budget:
+    """How many units the scripts of a run may still use, and until when."""
+
+    def __init__(self, units: int, seconds: float) -> None:
+        self.left = units
+        self._until_ns = perf_counter_ns() + int(seconds * 1e9)
+
+    @property
+    def late(self) -> bool:
+        return perf_counter_ns() > self._until_ns
+
+    def take(self, units: int = 1) -> bool:
+        if self.left < units or self.late:
+            return False
+        self.left -= units
+        return True
+
+
+class Lane(asyncio.Protocol):
+    """One connection with one request in flight."""
+
+    def __init__(self) -> None:
+        self._transport: asyncio.WriteTransport
+        self._script: Script | None = None
+        self._done: asyncio.Future[None] | None = None
+        self._times: list[int] = []
+        self._began_ns = 0
+        self._buffer = b""
+
+    # -- use ----------------------------------------------------------------------------------------------------------
+
+    def start(self, script: Script) -> asyncio.Future[None]:
+        """Run a script; the future is done when it ends."""
+        self._done = asyncio.get_running_loop().create_future()
+        self._script = script
+        self._advance(None, perf_counter_ns())
+        return self._done
+
+    async def ask(self, request: bytes) -> bytes:
+        """One request outside any script."""
+        answer = b""
+
+        def script() -> Script:
+            nonlocal answer
+            answer = yield [], request
+
+        await self.start(script())
+        return answer
+
+    def close(self) -> None:
+        self._script = None
+        self._transport.abort()
+
+    # -- protocol -----------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's is none by inheritance
+
+    def data_received(self, data: bytes) -> None:
+        if self._buffer:
+            data = self._buffer + data
+        head = data.find(b"\r\n\r\n")
+        length = _LENGTH.search(data, 0, head) if head > 0 else None
+        if head > 0 and length is None:
+            self._fail(f"no Content-Length in {data[:head]!r}")
+            return
+        if length is None or len(data) < head + 4 + int(length[1]):
+            self._buffer = data
+            return
+        now_ns = perf_counter_ns()
+        self._buffer = b""
+        if not data.startswith(b"HTTP/1.1 200"):
+            self._fail(data[:2000].decode("latin-1"))
+            return
+        self._times.append(now_ns - self._began_ns)
+        self._advance(data[head + 4 :], now_ns)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._script is not None:
+            self._fail(f"the server hung up: {exc}")
+
+    def _advance(self, answer: bytes | None, now_ns: int) -> None:
+        assert self._script is not None
+        assert self._done is not None
+        try:
+            self._times, request = next(self._script) if answer is None else self._script.send(answer)
+        except StopIteration:
+            self._script = None
+            self._done.set_result(None)
+        except LoadError as error:
+            self._fail(str(error))
+        else:
+            self._began_ns = now_ns
+            self._transport.write(request)
+
+    def _fail(self, reason: str) -> None:
+        self._script = None
+        self._transport.abort()
+        if self._done is not None and not self._done.done():
+            self._done.set_exception(LoadError(reason))
+
+
+async def connect(port: int, n: int) -> list[Lane]:
+    loop = asyncio.get_running_loop()
+    lanes = []
+    for _ in range(n):
+        async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            _, lane = await loop.create_connection(Lane, "127.0.0.1", port)
+        lanes.append(lane)
+    return lanes
+
+
+async def run(lanes: Sequence[Lane], scripts: Sequence[Script]) -> None:
+    """Run the scripts to their ends, one a lane; the first that fails fails the run."""
+    await asyncio.gather(*[lane.start(script) for lane, script in zip(lanes, scripts, strict=True)])

@@ -1,0 +1,161 @@
+"""Subscription attributes: what is taken and how it is stored, what is refused and with which words."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cns.subscription import State, Subscription
+from cns.subscription_attributes import check_change, check_new, describe, differs, merged
+from common.errors import RequestError
+
+DEAD_LETTERS = "arn:aws:sqs:eu-west-1:111111111111:dead"
+REDRIVE = f'{{"deadLetterTargetArn":"{DEAD_LETTERS}"}}'
+RETRIES = {"minDelayTarget": 1, "maxDelayTarget": 1, "numRetries": 1}
+
+
+def subscription(protocol: str = "https", **attributes: str) -> Subscription:
+    return Subscription(
+        id="6ab180b4-f6c7-4ab5-8747-757d1d466e12",
+        topic_arn="arn:aws:sns:eu-west-1:222222222222:t",
+        topic_id="1",
+        owner="111111111111",
+        principal="arn:aws:iam::111111111111:root",
+        protocol=protocol,
+        endpoint="https://user:secret@example.com/",
+        state=State.CONFIRMED,
+        created_ms=0,
+        attributes=attributes,
+    )
+
+
+def complaint_of(refused: pytest.ExceptionInfo[RequestError]) -> str:
+    assert refused.value.code == "InvalidParameter"
+    return refused.value.message.removeprefix("Invalid parameter: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "stored"),
+    [
+        ("RawMessageDelivery", "true", "true"),
+        ("RawMessageDelivery", "False", "false"),
+        ("RedrivePolicy", REDRIVE, REDRIVE),
+        ("RedrivePolicy", f'{{ "deadLetterTargetArn" : "{DEAD_LETTERS}" }}', REDRIVE),
+        ("RedrivePolicy", f'{{"deadLetterTargetArn":"{DEAD_LETTERS}.fifo"}}', REDRIVE.replace(":dead", ":dead.fifo")),
+        ("RedrivePolicy", "", ""),
+        ("DeliveryPolicy", "", ""),
+        ("FilterPolicy", "", ""),
+        ("FilterPolicy", "{}", ""),
+        ("ReplayPolicy", "", ""),
+    ],
+)
+def test_attributes_taken(name: str, text: str, stored: str) -> None:
+    assert check_change(subscription(), name, text) == {name: stored}
+    assert check_new(subscription(), {name: text}) == {name: stored}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "complaint"),
+    [
+        ("fake", "x", "AttributeName"),
+        ("Owner", "1", "AttributeName"),
+        ("PendingConfirmation", "false", "AttributeName"),
+        ("EffectiveDeliveryPolicy", "{}", "AttributeName"),
+        ("RawMessageDelivery", "wrongvalue", "RawMessageDelivery: Invalid value [wrongvalue]. Must be true or false."),
+        ("RawMessageDelivery", "", "RawMessageDelivery: Invalid value []. Must be true or false."),
+        ("RedrivePolicy", "{invalidjson}", "RedrivePolicy: failed to parse JSON."),
+        ("RedrivePolicy", "\ud800", "RedrivePolicy: failed to parse JSON."),
+        ("RedrivePolicy", "[]", "RedrivePolicy: deadLetterTargetArn is an invalid arn"),
+        ("RedrivePolicy", "{}", "RedrivePolicy: deadLetterTargetArn is an invalid arn"),
+        ("RedrivePolicy", '{"deadLetterTargetArn":7}', "RedrivePolicy: deadLetterTargetArn is an invalid arn"),
+        ("RedrivePolicy", '{"deadLetterTargetArn":"fake"}', "RedrivePolicy: deadLetterTargetArn is an invalid arn"),
+        (
+            "RedrivePolicy",
+            REDRIVE.replace("111111111111", "222222222222"),
+            "RedrivePolicy: deadLetterTargetArn is an invalid arn",
+        ),
+        ("RedrivePolicy", REDRIVE.replace("eu-", "us-"), "RedrivePolicy: deadLetterTargetArn is an invalid arn"),
+        ("DeliveryPolicy", "x", "DeliveryPolicy: failed to parse JSON."),
+        ("FilterPolicy", '{"a":["b"]}', "FilterPolicy: not supported yet"),
+        ("FilterPolicyScope", "MessageBody", "FilterPolicyScope: not supported yet"),
+        ("ReplayPolicy", '{"PointType":"Timestamp"}', "ReplayPolicy: not supported yet"),
+    ],
+)
+def test_attributes_refused(name: str, text: str, complaint: str) -> None:
+    with pytest.raises(RequestError) as at_set:
+        check_change(subscription(), name, text)
+    assert complaint_of(at_set) == complaint
+    with pytest.raises(RequestError) as at_creation:
+        check_new(subscription(), {name: text})
+    assert complaint_of(at_creation) == f"Attributes Reason: {complaint}"
+
+
+def test_queues_have_no_delivery_policy() -> None:
+    with pytest.raises(RequestError) as refused:
+        check_change(subscription("sqs"), "DeliveryPolicy", "{}")
+    assert complaint_of(refused) == "DeliveryPolicy: can only be set for HTTP and HTTPS subscriptions"
+
+
+def test_the_content_type_is_judged_by_raw_delivery_in_whatever_order_they_are_sent() -> None:
+    policy = json.dumps({"healthyRetryPolicy": RETRIES, "requestPolicy": {"headerContentType": "text/html"}})
+    stored = check_new(subscription(), {"DeliveryPolicy": policy, "RawMessageDelivery": "true"})
+    assert "text/html" in stored["DeliveryPolicy"]
+    with pytest.raises(RequestError):
+        check_new(subscription(), {"DeliveryPolicy": policy})
+    check_change(subscription(RawMessageDelivery="true"), "DeliveryPolicy", policy)
+    with pytest.raises(RequestError):
+        check_change(subscription(), "DeliveryPolicy", policy)
+
+
+@pytest.mark.parametrize(
+    ("own", "wanted", "different"),
+    [
+        ({}, {}, False),
+        ({}, {"RawMessageDelivery": "false"}, False),
+        ({}, {"RawMessageDelivery": "true"}, True),
+        ({"RawMessageDelivery": "true"}, {}, False),
+        ({"RedrivePolicy": REDRIVE}, {"RedrivePolicy": ""}, True),
+        ({}, {"RedrivePolicy": ""}, False),
+    ],
+)
+def test_only_what_is_sent_is_compared(own: dict[str, str], wanted: dict[str, str], different: bool) -> None:
+    assert differs(subscription(**own), wanted) is different
+
+
+def test_what_an_http_subscription_shows() -> None:
+    described = describe(subscription(), None)
+    assert list(described) == [
+        "SubscriptionPrincipal",
+        "Owner",
+        "RawMessageDelivery",
+        "TopicArn",
+        "Endpoint",
+        "EffectiveDeliveryPolicy",
+        "Protocol",
+        "PendingConfirmation",
+        "ConfirmationWasAuthenticated",
+        "SubscriptionArn",
+    ]
+    assert described["Endpoint"] == "https://user:****@example.com/"
+    assert described["EffectiveDeliveryPolicy"] == (
+        '{"healthyRetryPolicy":{"minDelayTarget":20,"maxDelayTarget":20,"numRetries":3,"numMaxDelayRetries":0,'
+        '"numNoDelayRetries":0,"numMinDelayRetries":0,"backoffFunction":"linear"},"sicklyRetryPolicy":null,'
+        '"throttlePolicy":null,"requestPolicy":{"headerContentType":"text/plain; charset=UTF-8"},"guaranteed":false}'
+    )
+    assert (described["PendingConfirmation"], described["ConfirmationWasAuthenticated"]) == ("false", "false")
+
+
+def test_what_a_queue_subscription_shows() -> None:
+    described = describe(subscription("sqs", RawMessageDelivery="true", RedrivePolicy=REDRIVE), None)
+    assert "EffectiveDeliveryPolicy" not in described
+    assert (described["RawMessageDelivery"], described["RedrivePolicy"]) == ("true", REDRIVE)
+
+
+def test_the_topic_s_policy_is_in_effect_until_there_is_an_own_one() -> None:
+    topic = json.dumps({"http": {"defaultHealthyRetryPolicy": {**RETRIES, "numRetries": 7}}})
+    own = check_change(subscription(), "DeliveryPolicy", json.dumps({"healthyRetryPolicy": RETRIES}))
+    assert '"numRetries":7' in describe(subscription(), topic)["EffectiveDeliveryPolicy"]
+    described = describe(subscription(**merged({}, own)), topic)
+    assert '"numRetries":1' in described["EffectiveDeliveryPolicy"]
+    assert '"numRetries":1' in described["DeliveryPolicy"]

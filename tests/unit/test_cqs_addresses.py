@@ -1,0 +1,122 @@
+"""Queue names, and the ways to say which queue is meant."""
+
+from __future__ import annotations
+
+import pytest
+
+from common.aws.call import Call, root_caller
+from common.errors import RequestError
+from cqs.addresses import addressed_queue, key_of_arn, queue_url
+from cqs.names import check_queue_name
+
+ACCOUNT = "000000000000"
+OTHER = "111111111111"
+BASE = "http://localhost:6059"
+CANNOT = "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length"
+CANNOT_FIFO = (
+    "The name of a FIFO queue can only include alphanumeric characters, hyphens, or underscores, must end with .fifo "
+    "suffix and be 1 to 80 in length."
+)
+
+
+def call(path: str = "/", account: str = ACCOUNT) -> Call:
+    return Call(caller=root_caller(account), region="us-east-1", request_id="r", base_url=BASE, path=path)
+
+
+@pytest.mark.parametrize(
+    ("url", "path", "account"),
+    [
+        (f"{BASE}/{OTHER}/q", "/", OTHER),
+        (f"https://sqs.us-east-1.amazonaws.com/{OTHER}/q", "/", OTHER),
+        (f"http://us-east-1.queue.localhost:4566/{OTHER}/q", "/", OTHER),
+        (f"http://some.host/{OTHER}/q", f"/{ACCOUNT}/ignored", OTHER),
+        (f"http://some.host/queue/us-east-1/{OTHER}/q", "/", OTHER),
+        (f"{BASE}/queue/us-east-1/{OTHER}/q", "/", OTHER),
+        (f"/{OTHER}/q", "/", OTHER),
+        ("q", "/", ACCOUNT),
+        (None, f"/{OTHER}/q", OTHER),
+        ("", f"/{OTHER}/q", OTHER),
+        (None, f"/queue/us-east-1/{OTHER}/q", OTHER),
+    ],
+)
+def test_addressed(url: str | None, path: str, account: str) -> None:
+    assert addressed_queue(call(path), url) == (account, "us-east-1", "q")
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        (None, "/"),
+        ("", "/"),
+        ("http://some.host", "/"),
+        ("http://some.host/q", "/"),
+        (f"http://some.host/{OTHER}/q/", "/"),
+        ("http://some.host/12345/q", "/"),
+        (f"http://some.host/{OTHER}/gr\u00fcn", "/"),
+        ("gr\ud800n", "/"),
+        ("ftp://some.host/x/y", "/"),
+        (f"{BASE}/cns/publish-jobs", "/"),
+        ("http://some.host/\u0661\u0661\u0661\u0661\u0661\u0661\u0661\u0661\u0661\u0661\u0661\u0661/q", "/"),
+    ],
+)
+def test_nothing_there(url: str | None, path: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        addressed_queue(call(path), url)
+    assert (caught.value.code, caught.value.message) == ("QueueDoesNotExist", "The specified queue does not exist.")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"https://sqs.eu-west-1.amazonaws.com/{ACCOUNT}/q",
+        f"http://eu-west-1.queue.localhost:4566/{ACCOUNT}/q",
+        f"http://localhost:4566/queue/eu-west-1/{ACCOUNT}/q",
+    ],
+)
+def test_other_region(url: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        addressed_queue(call(), url)
+    assert (caught.value.code, caught.value.message) == (
+        "InvalidAddress",
+        f"The address {url} is not valid for this endpoint.",
+    )
+
+
+def test_internal_queues_are_for_the_internal_account() -> None:
+    assert addressed_queue(call(account="cns"), f"{BASE}/cns/jobs") == ("cns", "internal", "jobs")
+
+
+def test_url_and_arn() -> None:
+    assert queue_url(call(), ACCOUNT, "q") == f"{BASE}/{ACCOUNT}/q"
+    assert key_of_arn(f"arn:aws:sqs:us-east-1:{ACCOUNT}:q") == (ACCOUNT, "us-east-1", "q")
+    assert key_of_arn(f"arn:aws:sns:us-east-1:{ACCOUNT}:q") is None
+    assert key_of_arn("q") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "fifo"), [("q", False), ("A-z_0" * 16, False), ("q.fifo", True), ("f" * 75 + ".fifo", True)]
+)
+def test_names(name: str, fifo: bool) -> None:
+    assert check_queue_name(name, fifo=fifo) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "fifo", "text"),
+    [
+        (None, False, "Value for parameter QueueName is invalid. Reason: Must specify a queue name."),
+        ("", False, "Queue name cannot be empty"),
+        ("a" * 81, False, CANNOT),
+        ("a b", False, CANNOT),
+        ("gr\u00fcn", False, CANNOT),
+        ("q.fifo", False, CANNOT),
+        ("q\n", False, CANNOT),
+        ("q", True, CANNOT_FIFO),
+        (".fifo", True, CANNOT_FIFO),
+        ("f" * 76 + ".fifo", True, CANNOT_FIFO),
+        ("a b.fifo", True, CANNOT_FIFO),
+    ],
+)
+def test_names_refused(name: str | None, fifo: bool, text: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        check_queue_name(name, fifo=fifo)
+    assert (caught.value.code, caught.value.message) == ("InvalidParameterValue", text)

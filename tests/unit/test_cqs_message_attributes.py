@@ -1,0 +1,210 @@
+"""Message attributes: which are accepted, how numbers are stored, and the digests SDKs compare."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from common.errors import RequestError
+from cqs.attribute_numbers import normal_number
+from cqs.message_attributes import digest, read_attributes, read_system_attributes
+from cqs.message_text import encoded_text
+
+Members = dict[str, dict[str, Any]]
+
+
+def string(value: str, data_type: str = "String") -> dict[str, Any]:
+    return {"DataType": data_type, "StringValue": value}
+
+
+def number(value: str, data_type: str = "Number") -> dict[str, Any]:
+    return string(value, data_type)
+
+
+def binary(value: bytes) -> dict[str, Any]:
+    return {"DataType": "Binary", "BinaryValue": value}
+
+
+DIGESTS: list[tuple[Members, str]] = [
+    (
+        {"color": string("blue"), "count": number("3"), "blob": binary(b"\x01\x02\x03")},
+        "d838729972a4b70e2d2acd9d59ac847c",
+    ),
+    ({"color": string("blue")}, "da1b33cc3cbfe8b1630921e78e6b9880"),
+    (
+        {"tags": string('["a","b"]', "String.Array"), "color": string("blue")},
+        "56a5bee3ed610a27fd04b2b195aee70b",
+    ),
+    ({"timestamp": number("1493147359900")}, "235c5c510d26fb653d073faed50ae77c"),
+    ({"attr1": number("19.12")}, "1f07082409022a373fa2a2601f82b3cb"),
+    ({"attr2": number("109.12"), "attr1": number("99.12")}, "9b720b3af309c1c4b0d395c53b08c502"),
+    (
+        {"Hello": string("There"), "General": string("Kenobi"), "Help.Me": string("Me")},
+        "4c360f3fdafd970e05fae2f149d997f5",
+    ),
+    ({"testname": binary(b"123")}, "4969dd151b0a6c8b619ebb802f76e035"),
+    ({"numeric": number("0001.23000")}, "6c5cf70458f4f4b7b5cf18617bf23767"),
+    ({"numeric": number("1.23")}, "6177b725901df62acbb49a268fa56714"),
+    (
+        {"timestamp": number("1493147359900", "Number.java.lang.Long")},
+        "2e2e4876d8e0bd6b8c2c8f556831c349",
+    ),
+]
+
+
+@pytest.mark.parametrize(("members", "expected"), DIGESTS)
+def test_digest(members: Members, expected: str) -> None:
+    assert read_attributes(members).sent_md5 == expected
+
+
+def test_digest_of_system_attributes() -> None:
+    trace = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1"
+    assert digest(read_system_attributes({"AWSTraceHeader": string(trace)})) == "5ae4d5d7636402d80f4eb6d213245a88"
+
+
+def test_receivers_get_normalised_numbers() -> None:
+    read = read_attributes({"numeric": number("0001.23000"), "a": string("b")})
+    assert [attribute.as_member() for attribute in read.stored] == [string("b"), number("1.23")]
+    assert read.stored_md5 == digest(read.stored) != read.sent_md5
+    assert digest(read.stored[1:]) == "6177b725901df62acbb49a268fa56714"
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        ("0001.23000", "1.23"),
+        ("1e3", "1000"),
+        (".5", "0.5"),
+        ("5.", "5"),
+        ("-0.000", "0"),
+        ("+7", "7"),
+        ("-1.50E-2", "-0.015"),
+        ("120", "120"),
+        ("1.20e1", "12"),
+        ("0e125", "0"),
+        ("9.99e125", "999" + "0" * 123),
+        ("1e-128", "0." + "0" * 127 + "1"),
+        ("1" * 38, "1" * 38),
+        ("1" + "0" * 60, "1" + "0" * 60),
+    ],
+)
+def test_number(text: str, normal: str) -> None:
+    assert normal_number("n", text) == normal
+
+
+RANGE = "must be between 10^-128 and 10^126."
+DIGITS = "must contain fewer than 38 precision digits."
+
+
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        ("1e126", RANGE),
+        ("0e126", RANGE),
+        ("1e-129", RANGE),
+        ("1e999999999", RANGE),
+        ("1" * 127, RANGE),
+        ("1" * 39, DIGITS),
+        ("1." + "0" * 38 + "1", DIGITS),
+    ],
+)
+def test_number_out_of_bounds(text: str, end: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        normal_number("n", text)
+    assert (caught.value.code, caught.value.message) == (
+        "InvalidParameterValue",
+        f"Message (user) attribute 'n' number value [{text}] {end}",
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["", "abc", "1e", ".", "1,5", " 1", "1 ", "0x1", "NaN", "Infinity", "\u0661", "1e9999999999", "--1"]
+)
+def test_not_a_number(text: str) -> None:
+    with pytest.raises(RequestError, match="Can't cast the value of message"):
+        normal_number("n", text)
+
+
+TYPE = (
+    "The type of message (user) attribute 'x' is invalid. You must use only the following supported type prefixes: "
+    "Binary, Number, String."
+)
+
+
+@pytest.mark.parametrize(
+    ("members", "code", "text"),
+    [
+        ({f"a{n}": string("v") for n in range(11)}, "InvalidParameterValue", "Number of message attributes [11]"),
+        ({"x": string("v", "Float")}, "InvalidParameterValue", TYPE),
+        ({"x": string("v", "Stringy")}, "InvalidParameterValue", TYPE),
+        ({"x": {"StringValue": "v"}}, "InvalidParameterValue", TYPE),
+        ({"x": string("v", "String." + "a" * 250)}, "InvalidParameterValue", "The type of message (user)"),
+        ({"x": string("v", "String.\x01")}, "InvalidParameterValue", "Invalid characters"),
+        (
+            {"X": string("")},
+            "InvalidParameterValue",
+            "Message (user) attribute 'X' must contain a non-empty value of type 'String'.",
+        ),
+        ({"X": {"DataType": "Binary", "StringValue": "v"}}, "InvalidParameterValue", "Message (user) attribute 'X'"),
+        ({"X": binary(b"")}, "InvalidParameterValue", "Message (user) attribute 'X'"),
+        (
+            {"X": number("x")},
+            "InvalidParameterValue",
+            "Can't cast the value of message (user) attribute",
+        ),
+        ({"X": string("a\x00b")}, "InvalidParameterValue", "Invalid characters"),
+        ({"X": string("\ud800")}, "InvalidParameterValue", "Invalid characters"),
+        ({"X": {"DataType": "String", "StringListValues": ["a"]}}, "UnsupportedOperation", ""),
+        ({"X": {"DataType": "Binary", "BinaryListValues": [b"a"]}}, "UnsupportedOperation", ""),
+        ({"": string("v")}, "InvalidParameterValue", ""),
+        ({"a b": string("v")}, "InvalidParameterValue", ""),
+        ({"\ud800": string("v")}, "InvalidParameterValue", ""),
+        ({"AWS.x": string("v")}, "InvalidParameterValue", "You can't use"),
+        ({"amazon.x": string("v")}, "InvalidParameterValue", "You can't use"),
+        ({".x": string("v")}, "InvalidParameterValue", ""),
+        ({"x.": string("v")}, "InvalidParameterValue", ""),
+        ({"x" * 257: string("v")}, "InvalidParameterValue", ""),
+    ],
+)
+def test_refused(members: Members, code: str, text: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        read_attributes(members)
+    assert caught.value.code == code
+    assert caught.value.message.startswith(text)
+
+
+@pytest.mark.parametrize("name", ["x" * 256, "a.b-c_d", "a..b", "gr\u00fc\u00dfe", "awsome", "1"])
+def test_names_accepted(name: str) -> None:
+    (attribute,) = read_attributes({name: string("v")}).stored
+    assert attribute.name == name
+
+
+def test_size_counts_name_type_and_value() -> None:
+    attributes = read_attributes({"n\u00fc": string("v\u00fc", "String.x"), "b": binary(b"1234")})
+    assert attributes.size == (1 + 6 + 4) + (3 + 8 + 3)
+
+
+@pytest.mark.parametrize(
+    "members", [{"Other": string("v")}, {"AWSTraceHeader": number("1")}, {"AWSTraceHeader": string("")}]
+)
+def test_system_attributes_refused(members: Members) -> None:
+    with pytest.raises(RequestError) as caught:
+        read_system_attributes(members)
+    assert caught.value.code == "InvalidParameterValue"
+
+
+@pytest.mark.parametrize("text", ["a\t\n\r b", "\x7f", "\u00e9", "\ud7ff\ue000\ufffd", "\U00010000\U0010ffff"])
+def test_characters_allowed(text: str) -> None:
+    assert encoded_text(text) == text.encode()
+
+
+@pytest.mark.parametrize("text", ["\x00", "a\x08", "\x0b", "\x1f", "\ufffe", "a\uffff", "\ud800", "\udfff"])
+def test_characters_refused(text: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        encoded_text(text)
+    assert (caught.value.code, caught.value.message) == (
+        "InvalidMessageContents",
+        "Invalid characters found. Valid unicode characters are "
+        "#x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF",
+    )

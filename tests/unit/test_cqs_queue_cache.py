@@ -1,0 +1,113 @@
+"""The queue cache: what it keeps, and what it must forget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from common.errors import StoreUnavailable
+from cqs import queue_cache
+from cqs.engines.contract import Engine
+from cqs.model import Queue
+from cqs.names import QueueKey
+from cqs.queue_cache import QueueCache
+
+
+def queue(name: str = "q", version: int = 1, engine: str = "e") -> Queue:
+    return Queue(
+        id="0" * 32,
+        account="0" * 12,
+        region="r",
+        name=name,
+        engine=engine,
+        created_ms=1,
+        modified_ms=1,
+        version=version,
+        attributes={"DelaySeconds": str(version)},
+    )
+
+
+class Store:
+    """As much of a queue store as the cache uses."""
+
+    def __init__(self) -> None:
+        self.changed: list[Callable[[QueueKey], None]] = []
+        self.queues: dict[QueueKey, Queue] = {}
+        self.reads = 0
+        self.after_read: Callable[[], None] = lambda: None
+
+    async def get(self, key: QueueKey) -> Queue | None:
+        self.reads += 1
+        found = self.queues.get(key)
+        self.after_read()
+        return found
+
+    def put(self, queue: Queue) -> None:
+        self.queues[queue.key] = queue
+        for callback in self.changed:
+            callback(queue.key)
+
+
+@pytest.fixture
+def store() -> Store:
+    return Store()
+
+
+@pytest.fixture
+def cache(store: Store) -> QueueCache:
+    engine: Engine = object()  # type: ignore[assignment]  # the cache only passes it on
+    return QueueCache(store, {"e": engine})  # type: ignore[arg-type]  # see Store
+
+
+async def delay_ms(cache: QueueCache) -> int:
+    view = await cache.find(queue().key)
+    assert view is not None
+    return view.delay_ms
+
+
+async def test_read_once(store: Store, cache: QueueCache) -> None:
+    assert await cache.find(queue().key) is None
+    store.put(queue())
+    assert cache.cached(queue().key) is None
+    assert await delay_ms(cache) == await delay_ms(cache) == 1_000
+    assert cache.cached(queue().key) is not None
+    assert store.reads == 2
+
+
+async def test_read_anew_after_a_change(store: Store, cache: QueueCache) -> None:
+    store.put(queue())
+    await delay_ms(cache)
+    store.put(queue(version=2))
+    assert await delay_ms(cache) == 2_000
+
+
+async def test_a_change_during_a_read_is_not_lost(store: Store, cache: QueueCache) -> None:
+    store.put(queue())
+    store.after_read = lambda: store.put(queue(version=2))
+    assert await delay_ms(cache) == 1_000  # what was read, and not kept
+    store.after_read = lambda: None
+    assert await delay_ms(cache) == 2_000
+
+
+async def test_clear(store: Store, cache: QueueCache) -> None:
+    store.put(queue())
+    await delay_ms(cache)
+    store.queues[queue().key] = queue(version=2)  # untold
+    cache.clear()
+    assert await delay_ms(cache) == 2_000
+
+
+async def test_bounded(store: Store, cache: QueueCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_cache, "VIEWS_MAX", 2)
+    names = ["a", "b", "c"]
+    for name in names:
+        store.put(queue(name))
+        await cache.find(queue(name).key)
+    assert [cache.cached(queue(name).key) is not None for name in names] == [False, True, True]
+
+
+async def test_engine_that_does_not_run(store: Store, cache: QueueCache) -> None:
+    store.put(queue(engine="other"))
+    with pytest.raises(StoreUnavailable):
+        await cache.find(queue().key)

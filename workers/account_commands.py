@@ -1,0 +1,90 @@
+"""`cns account …`: through the running service when there is one, else on the data directory itself."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from common.aws.accounts import AccessKey, Account, AccountStore, EmbeddedAccountStore, exports
+from common.clock import Clock
+from common.errors import RequestError, StartError
+from common.rpc import Client
+from common.rpc_contract import methods_of, remote
+from common.sealing import Seal, load_master_key
+from common.settings import Settings
+from common.sqlite import EXIT_DATA_IN_USE, Database
+from workers.urls import base_url
+
+Result = TypeVar("Result")
+
+
+def create(data: Path | None) -> None:
+    settings = _settings(data)
+    _print_key(_run(settings, lambda store, now_ms: store.create(now_ms)), settings)
+
+
+def rotate(account: str, data: Path | None) -> None:
+    settings = _settings(data)
+    _print_key(_run(settings, lambda store, now_ms: store.rotate(account, now_ms)), settings)
+
+
+def show(account: str, data: Path | None) -> None:
+    found = [known for known in _run(_settings(data), lambda store, _: store.accounts()) if known.account == account]
+    if not found:
+        sys.exit(f"cns: there is no account {account}")
+    _print_accounts(found)
+
+
+def show_all(data: Path | None) -> None:
+    _print_accounts(_run(_settings(data), lambda store, _: store.accounts()))
+
+
+def _settings(data: Path | None) -> Settings:
+    return Settings() if data is None else Settings(data=data)
+
+
+def _run(settings: Settings, work: Callable[[AccountStore, int], Awaitable[Result]]) -> Result:
+    async def run() -> Result:
+        clock = Clock()
+        async with _store(settings, clock) as store:
+            return await work(store, clock.now_ms())
+
+    try:
+        return asyncio.run(run())
+    except RequestError as error:
+        sys.exit(f"cns: {error.message}")
+    except StartError as error:
+        print(f"cns: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+@asynccontextmanager
+async def _store(settings: Settings, clock: Clock) -> AsyncIterator[AccountStore]:
+    try:
+        database = Database(settings.data, clock)
+    except StartError as error:
+        if error.exit_code != EXIT_DATA_IN_USE:
+            raise
+        client = Client(settings.socket_path, methods_of(AccountStore, "accounts"))
+        await client.start()
+        yield remote(AccountStore, "accounts", client)
+        await client.close()
+        return
+    store = EmbeddedAccountStore(database, Seal(load_master_key(settings.data, settings.master_key)))
+    database.start(asyncio.get_running_loop())
+    yield store
+    await database.close()
+
+
+def _print_key(key: AccessKey, settings: Settings) -> None:
+    print(f"# account {key.account}: these keys are shown only now")
+    print(exports(key, settings.region, base_url(settings)), end="")
+
+
+def _print_accounts(accounts: list[Account]) -> None:
+    for account in accounts:
+        print(account.account, *account.key_ids)

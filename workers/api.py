@@ -1,0 +1,197 @@
+"""The API process: services over the store, behind one front door, on one port."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import uvicorn
+
+import cns.api
+import cqs.api
+from cns.app import App, Pages
+from cns.signing import certificate_name
+from common.aws import sts
+from common.aws.accounts import KeyRing
+from common.aws.authentication import Authenticator
+from common.aws.front import FrontDoor, Service
+from common.aws.protocol.models import load_service
+from common.errors import StartError
+from common.health import Health
+from common.metrics import Sample, page
+from common.settings import Settings
+from common.supervisor import read_status
+from workers.control import HostState
+from workers.host import Parts
+from workers.http_protocol import ApiProtocol
+from workers.services import inline_port, notification_service, queue_service
+from workers.up import STATUS_FILE
+
+EXIT_PORT_TAKEN = 72
+EXIT_ADDRESS_UNUSABLE = 75
+BACKLOG = 2_048
+KEEP_ALIVE_S = 75
+DRAIN_S = 10
+
+
+def listen(settings: Settings, *, shared: bool) -> socket.socket:
+    """Take the port, or say in one line why not."""
+    try:
+        info = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        listener = socket.socket(info[0], socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.bind(info[4])
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise StartError(f"port {settings.port} on {settings.host} is taken", EXIT_PORT_TAKEN) from None
+        reason = f"cannot listen on {settings.host}:{settings.port}: {error.strerror}"
+        raise StartError(reason, EXIT_ADDRESS_UNUSABLE) from None
+    listener.set_inheritable(False)
+    return listener
+
+
+class Api:
+    """Answers calls until told to stop, then drains."""
+
+    def __init__(self, settings: Settings, parts: Parts, front: FrontDoor, certificates: dict[str, bytes]) -> None:
+        self._settings = settings
+        self._parts = parts
+        self._front = front
+        self._certificates = certificates
+        pages = Pages(
+            health=self.health,
+            metrics=self.metrics,
+            certificate=self._certificates.get,
+            advance_clock=parts.control.advance_clock if settings.test_clock else None,
+        )
+        self.app = App(front, pages)
+
+    @classmethod
+    async def build(cls, settings: Settings, parts: Parts) -> Api:
+        ring = KeyRing(await parts.accounts.keys())
+
+        async def reread() -> None:
+            ring.replace(await parts.accounts.keys())
+
+        rereading: set[asyncio.Task[None]] = set()
+
+        def keys_changed(_account: str) -> None:
+            task = asyncio.get_running_loop().create_task(reread())
+            rereading.add(task)
+            task.add_done_callback(rereading.discard)
+
+        parts.accounts.changed.append(keys_changed)
+        authenticator = Authenticator(
+            ring,
+            parts.clock,
+            enforced=settings.auth == "on",
+            region=settings.region,
+            account_id=settings.account_id,
+        )
+        queues = queue_service(settings, parts)
+        await queues.start()
+        notifications = notification_service(settings, parts, inline_port(settings, parts, queues))
+        front = FrontDoor(
+            {
+                "sqs": Service(model=load_service("sqs"), operations=cqs.api.operations(queues)),
+                "sns": Service(
+                    model=load_service("sns"), operations=cns.api.operations(notifications), anonymous=cns.api.ANONYMOUS
+                ),
+                "sts": Service(model=load_service("sts"), operations=sts.operations()),
+            },
+            authenticator,
+            public_url=settings.public_url,
+            body_bytes_max=settings.body_bytes_max,
+        )
+        return cls(settings, parts, front, {})
+
+    async def serve(self, listener: socket.socket, until: asyncio.Future[None]) -> None:
+        server = _Server(
+            uvicorn.Config(
+                self.app,
+                loop="none",
+                http=ApiProtocol.serving(self._front, self._settings.header_bytes_max),
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                backlog=BACKLOG,
+                limit_concurrency=self._settings.connections_max,
+                timeout_keep_alive=KEEP_ALIVE_S,
+                timeout_graceful_shutdown=DRAIN_S,
+                ssl_certfile=self._settings.tls_cert,
+                ssl_keyfile=self._settings.tls_key,
+            )
+        )
+        certificates = asyncio.create_task(self._load_certificates())
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        await asyncio.wait({serving, until}, return_when=asyncio.FIRST_COMPLETED)
+        self._front.stop()
+        server.should_exit = True
+        certificates.cancel()
+        await serving
+
+    async def _load_certificates(self) -> None:
+        """Make the signing key at the first start, beside answering calls, and serve its certificate."""
+        await self._parts.signing_keys.identity(self._parts.clock.wall_ms())
+        for pem in await self._parts.signing_keys.certificates():
+            self._certificates[certificate_name(pem)] = pem
+
+    # -- pages --------------------------------------------------------------------------------------------------------
+
+    async def health(self) -> Health:
+        state = await self._parts.control.state()
+        return judge_health(state, self._settings.data)
+
+    async def metrics(self) -> str:
+        state = await self._parts.control.state()
+        samples = [Sample("calls", n, (("operation", name),)) for name, n in self._front.calls.items()]
+        samples += [
+            Sample("call_failures", n, (("operation", name), ("code", code)))
+            for (name, code), n in self._front.failures.items()
+        ]
+        samples += state.samples
+        for report in state.reports:
+            samples += report.samples
+        return page(samples)
+
+
+def judge_health(state: HostState, data: Path) -> Health:
+    """Red when nothing can be stored, nothing is delivered, or a process dies again and again."""
+    red = [state.store_failure] if state.store_failure else []
+    yellow = []
+    processes = read_status(data / STATUS_FILE)
+    for process in processes:
+        if process.crash_loop:
+            red.append(f"{process.name} dies again and again")
+        elif process.restarts:
+            yellow.append(f"{process.name} was restarted {process.restarts} times")
+    workers = [report for report in state.reports if report.role == "worker"]
+    if not workers:
+        red.append("no worker reports: nothing is delivered")
+    for report in workers:
+        red += [f"the worker's {loop} loop fails" for loop in report.failing]
+        if any(sample.name == "quarantine_depth" and sample.value for sample in report.samples):
+            yellow.append("jobs are in quarantine")
+    return Health(
+        "red" if red else "yellow" if yellow else "green",
+        ready=bool(workers) and not state.store_failure,
+        reasons=(*red, *yellow),
+        processes=tuple({"name": p.name, "pid": p.pid, "restarts": p.restarts} for p in processes),
+    )
+
+
+class _Server(uvicorn.Server):
+    """The process's own signal handling decides when to stop."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield

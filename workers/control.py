@@ -1,0 +1,81 @@
+"""What the store host knows of the whole service and answers about it: clock, workers' reports, state of the store."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Literal, Protocol
+
+import msgspec
+
+from common.clock import Clock
+from common.metrics import Sample
+from common.rpc import Server
+from common.sqlite import Database
+
+REPORT_S = 1.0
+REPORT_LIFE_S = 5.0
+"""A worker that has not reported for so long is not counted on."""
+CLOCK = "clock"
+
+
+class Report(msgspec.Struct, frozen=True):
+    """One process's state, sent every `REPORT_S`."""
+
+    process: str
+    role: Literal["api", "worker"]
+    failing: tuple[str, ...]
+    samples: tuple[Sample, ...]
+
+
+class HostState(msgspec.Struct, frozen=True):
+    """The host's own view."""
+
+    store_failure: str
+    reports: tuple[Report, ...]
+    samples: tuple[Sample, ...]
+
+
+class HostControl(Protocol):
+    """The host, to every process."""
+
+    async def clock_offset_ms(self) -> int: ...
+
+    async def advance_clock(self, by_ms: int) -> int:
+        """Move every process's test clock; returns the new offset."""
+        ...
+
+    async def report(self, report: Report) -> None: ...
+
+    async def state(self) -> HostState: ...
+
+
+class LocalControl:
+    """See `HostControl`; lives in the store host."""
+
+    def __init__(self, database: Database, clock: Clock, server: Server) -> None:
+        self._database = database
+        self._clock = clock
+        self._server = server
+        self._reports: dict[str, tuple[float, Report]] = {}
+
+    async def clock_offset_ms(self) -> int:
+        return self._clock.offset_ms
+
+    async def advance_clock(self, by_ms: int) -> int:
+        self._clock.advance(by_ms)
+        self._server.broadcast(CLOCK, self._clock.offset_ms)
+        return self._clock.offset_ms
+
+    async def report(self, report: Report) -> None:
+        self._reports[report.process] = (asyncio.get_running_loop().time(), report)
+
+    async def state(self) -> HostState:
+        now_s = asyncio.get_running_loop().time()
+        self._reports = {
+            process: (at_s, report) for process, (at_s, report) in self._reports.items() if now_s - at_s < REPORT_LIFE_S
+        }
+        samples = (
+            Sample("store_commits", self._database.commits),
+            Sample("store_wal_pages", self._database.wal_pages, gauge=True),
+        )
+        return HostState(self._database.failure, tuple(report for _, report in self._reports.values()), samples)

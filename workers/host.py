@@ -1,0 +1,118 @@
+"""The store host, which opens the data directory, and the link by which every other process reaches it.
+
+Both offer the same `Parts`, so what is built on them does not know which process it runs in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from cns.stores.contract import NotificationStore, SubscriptionStore, TopicStore
+from cns.stores.embedded import EmbeddedNotificationStore, EmbeddedSubscriptionStore, EmbeddedTopicStore
+from cns.stores.signing_key import EmbeddedSigningKeyStore, SigningKeyStore
+from common.aws.accounts import AccountStore, EmbeddedAccountStore
+from common.clock import Clock
+from common.rpc import Client, Method, Server
+from common.rpc_contract import announce, handlers_of, methods_of, remote
+from common.sealing import Seal, load_master_key
+from common.settings import Settings
+from common.sqlite import Database
+from cqs.engines import remote as engine_calls
+from cqs.engines.contract import Engine
+from cqs.engines.embedded import EmbeddedEngine
+from cqs.engines.remote import RemoteEngine
+from cqs.stores.contract import QueueStore
+from cqs.stores.embedded import EmbeddedQueueStore
+from workers.control import CLOCK, HostControl, LocalControl
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What the services are built on."""
+
+    clock: Clock
+    engine: Engine
+    accounts: AccountStore
+    queues: QueueStore
+    topics: TopicStore
+    subscriptions: SubscriptionStore
+    notifications: NotificationStore
+    signing_keys: SigningKeyStore
+    control: HostControl
+
+
+CONTRACTS: dict[str, type[Any]] = {
+    "accounts": AccountStore,
+    "queues": QueueStore,
+    "topics": TopicStore,
+    "subscriptions": SubscriptionStore,
+    "notifications": NotificationStore,
+    "signing_keys": SigningKeyStore,
+    "control": HostControl,
+}
+CHANGING = ("accounts", "queues", "topics", "subscriptions")
+
+
+def _methods() -> dict[str, Method]:
+    methods = dict(engine_calls.METHODS)
+    for prefix, contract in CONTRACTS.items():
+        methods |= methods_of(contract, prefix)
+    return methods
+
+
+class StoreHost:
+    """Opens the data directory, serves it on a socket to this machine's other processes."""
+
+    def __init__(self, settings: Settings) -> None:
+        clock = Clock()
+        self.database = Database(settings.data, clock)
+        seal = Seal(load_master_key(settings.data, settings.master_key))
+        self.accounts = EmbeddedAccountStore(self.database, seal)
+        self._engine = EmbeddedEngine(self.database, clock)
+        keepers: dict[str, Any] = {
+            "accounts": self.accounts,
+            "queues": EmbeddedQueueStore(self.database),
+            "topics": EmbeddedTopicStore(self.database),
+            "subscriptions": EmbeddedSubscriptionStore(self.database),
+            "notifications": EmbeddedNotificationStore(self.database),
+            "signing_keys": EmbeddedSigningKeyStore(self.database, seal),
+        }
+        self._server = Server(_methods())
+        keepers["control"] = LocalControl(self.database, clock, self._server)
+        self._server.answer(engine_calls.handlers(self._engine))
+        for prefix, keeper in keepers.items():
+            self._server.answer(handlers_of(CONTRACTS[prefix], prefix, keeper))
+        self._server.on_close.append(engine_calls.end_watches)
+        for prefix in CHANGING:
+            announce(prefix, keepers[prefix], self._server)
+        self._path = settings.socket_path
+        self.parts = Parts(clock=clock, engine=self._engine, **keepers)
+
+    async def start(self) -> None:
+        self.database.start(asyncio.get_running_loop())
+        await self._server.start(self._path)
+
+    async def close(self) -> None:
+        await self._server.close()
+        await self.database.close()
+
+
+class StoreLink:
+    """Reaches the store host from another process; `changed` callbacks fire there as they do in the host."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.client = Client(settings.socket_path, _methods())
+        self.clock = Clock()
+        self.client.on_event(CLOCK, int, self.clock.follow)
+
+    async def start(self) -> Parts:
+        await self.client.start()
+        kept: dict[str, Any] = {prefix: remote(contract, prefix, self.client) for prefix, contract in CONTRACTS.items()}
+        parts = Parts(clock=self.clock, engine=await RemoteEngine.connect(self.client), **kept)
+        self.clock.follow(await parts.control.clock_offset_ms())
+        return parts
+
+    async def close(self) -> None:
+        await self.client.close()

@@ -1,0 +1,54 @@
+"""Runs named loops under one supervisor: a step that fails is logged and counted, and the loop goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from common.errors import CnsError
+
+PAUSE_FIRST_S = 0.1
+PAUSE_MAX_S = 5.0
+
+log = structlog.get_logger(__name__)
+
+Step = Callable[[], Awaitable[None]]
+"""Waits for work, does some of it, returns."""
+
+
+class Loops:
+    """`failing` names the loops whose last step failed: health is red while there are any."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self.failing: set[str] = set()
+        self.failures = 0
+
+    def start(self, name: str, step: Step) -> None:
+        self._tasks[name] = asyncio.create_task(self._run(name, step), name=name)
+
+    async def stop(self) -> None:
+        """Cancel the loops; a step is written so that being cancelled loses nothing."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _run(self, name: str, step: Step) -> None:
+        pause_s = PAUSE_FIRST_S
+        while True:
+            try:
+                await step()
+            except Exception as error:  # the supervisor of loops: logged, counted, turns health red
+                self.failures += 1
+                self.failing.add(name)
+                if isinstance(error, CnsError):
+                    log.warning("loop.failed", loop=name, error=str(error))
+                else:
+                    log.error("loop.crashed", loop=name, exc_info=error)
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, PAUSE_MAX_S)
+            else:
+                pause_s = PAUSE_FIRST_S
+                self.failing.discard(name)

@@ -1,0 +1,123 @@
+"""The composition roots: what each process of the service is made of. `python -m workers.process ROLE` runs one."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+import structlog
+import uvloop
+
+from common.errors import StartError
+from common.logs import set_up_logs
+from common.settings import Settings
+
+if TYPE_CHECKING:
+    from workers.host import StoreHost
+
+log = structlog.get_logger(__name__)
+
+
+def main(role: str) -> None:
+    settings = Settings()
+    set_up_logs(settings.log_level, role)
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(ROLES[role](settings))
+    except StartError as error:
+        print(f"cns: {error}", file=sys.stderr)  # noqa: T201  # for the person who started it
+        sys.exit(error.exit_code)
+
+
+async def run_api_with_store(settings: Settings) -> None:
+    """The embedded default: one process answers calls and hosts the store."""
+    from workers.api import Api, listen
+    from workers.host import StoreHost
+
+    listener = listen(settings, shared=False)  # a taken port must not touch the data
+    host = StoreHost(settings)
+    await host.start()
+    await print_first_key(settings, host)
+    api = await Api.build(settings, host.parts)
+    await api.serve(listener, until=_stop_signal())
+    await host.close()
+
+
+async def run_store(settings: Settings) -> None:
+    """The store host alone, for several API processes."""
+    from workers.api import listen
+    from workers.host import StoreHost
+
+    listener = listen(settings, shared=True)  # holds the port while API processes come and go
+    host = StoreHost(settings)
+    await host.start()
+    await print_first_key(settings, host)
+    await _stop_signal()
+    await host.close()
+    listener.close()
+
+
+async def run_api(settings: Settings) -> None:
+    """One of several API processes on one port."""
+    from workers.api import Api, listen
+    from workers.host import StoreLink
+
+    link = StoreLink(settings)
+    api = await Api.build(settings, await link.start())
+    await api.serve(listen(settings, shared=True), until=_stop_signal())
+    await link.close()
+
+
+async def run_worker(settings: Settings) -> None:
+    """Producer, consumers, delivery pools and upkeep."""
+    from workers.host import StoreLink
+    from workers.worker import Worker
+
+    link = StoreLink(settings)
+    worker = await Worker.build(settings, await link.start())
+    await worker.run(until=_stop_signal())
+    await link.close()
+
+
+ROLES: dict[str, Callable[[Settings], Coroutine[Any, Any, None]]] = {
+    "api-store": run_api_with_store,
+    "store": run_store,
+    "api": run_api,
+    "worker": run_worker,
+}
+
+
+async def print_first_key(settings: Settings, host: StoreHost) -> None:
+    """The first start makes an account, and says once how to use it."""
+    from common.aws.accounts import exports
+    from workers.urls import base_url
+
+    url = base_url(settings)
+    if settings.auth == "off":
+        print("cns: --auth=off: ANY credentials pass and no policy is enforced. For tests only.", file=sys.stderr)  # noqa: T201
+    if host.accounts.empty():
+        key = await host.accounts.create(host.parts.clock.now_ms())
+        print(f"# account {key.account}; paste these lines, they are shown only now:")  # noqa: T201
+        print(exports(key, settings.region, url), end="", flush=True)  # noqa: T201
+    print(f"cns: SNS and SQS on {url}, data in {settings.data}", flush=True)  # noqa: T201
+
+
+def _stop_signal() -> asyncio.Future[None]:
+    """Done once a signal asks this process to stop."""
+    loop = asyncio.get_running_loop()
+    stop: asyncio.Future[None] = loop.create_future()
+
+    def on_signal() -> None:
+        if not stop.done():
+            stop.set_result(None)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal)
+    return stop
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

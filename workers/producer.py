@@ -1,0 +1,87 @@
+"""The producer: fans a publish job out into endpoint jobs of up to a hundred subscriptions, a thousand at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cns import jobs
+from cns.jobs import EndpointJob, PublishJob
+from cns.matching import Matching
+from cns.queue_port import Held, Put, QueuePort
+from cns.stores.contract import NotificationStore
+from workers.quarantine import Quarantine
+from workers.stats import Stats
+
+LEASE_MS = 30_000
+JOBS_A_STEP = 10
+WAIT_S = 20.0
+
+
+class Producer:
+    """One step handles up to ten publish jobs, a page of each."""
+
+    def __init__(
+        self,
+        port: QueuePort,
+        matching: Matching,
+        notifications: NotificationStore,
+        quarantine: Quarantine,
+        stats: Stats,
+        notification_life_ms: int,
+    ) -> None:
+        self._port = port
+        self._matching = matching
+        self._notifications = notifications
+        self._quarantine = quarantine
+        self._stats = stats
+        self._notification_life_ms = notification_life_ms
+
+    async def step(self) -> None:
+        for held in await self._port.receive(jobs.PUBLISH_JOBS, JOBS_A_STEP, LEASE_MS, WAIT_S):
+            job = jobs.decode(held.body)
+            if not isinstance(job, PublishJob) or await self._quarantine.takes(jobs.PUBLISH_JOBS, held, job.topic):
+                continue
+            await self._fan_out(held, job)
+
+    async def _fan_out(self, held: Held, job: PublishJob) -> None:
+        notification = job.inline or await self._notifications.get(job.notification_id)
+        if notification is None:
+            self._stats.dropped("notification_lost")
+            await self._port.settle(jobs.PUBLISH_JOBS, [held.handle])
+            return
+        page = await self._matching.page(job.topic, notification, job.cursor, jobs.PAGE_SUBSCRIPTIONS)
+        chunks = [page.arns[start : start + jobs.TARGETS_MAX] for start in range(0, len(page.arns), jobs.TARGETS_MAX)]
+        alone = job.inline is not None and len(chunks) + bool(page.cursor) <= 1
+        if not alone and job.inline is not None:
+            # the first page of a notification that was small enough to travel in its job: from here on several need it
+            life_ms = notification.timestamp_ms + self._notification_life_ms
+            await self._notifications.put(notification, len(chunks) + bool(page.cursor), life_ms)
+        elif not alone:
+            await self._notifications.refer(job.notification_id, len(chunks) + bool(page.cursor))
+        puts = self._puts(job, chunks, page.cursor, inline=alone)
+        await self._port.settle(jobs.PUBLISH_JOBS, [held.handle], puts)
+        if job.inline is None:
+            await self._notifications.refer(job.notification_id, -1)
+
+    def _puts(self, job: PublishJob, chunks: Sequence[tuple[str, ...]], cursor: str, *, inline: bool) -> list[Put]:
+        carried = job.inline if inline else None
+        puts = [
+            Put(
+                jobs.ENDPOINT_JOBS,
+                f"{job.notification_id}/{job.cursor}/{number}",
+                jobs.encode(EndpointJob(job.notification_id, job.topic, chunk, carried)),
+                job.topic,
+            )
+            for number, chunk in enumerate(chunks)
+        ]
+        if cursor:
+            following = PublishJob(job.notification_id, job.topic, carried, cursor)
+            puts.append(
+                Put(
+                    jobs.PUBLISH_JOBS,
+                    f"{job.notification_id}/{cursor}",
+                    jobs.encode(following),
+                    job.topic.split(":")[4],
+                )
+            )
+        return puts

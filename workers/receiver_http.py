@@ -1,0 +1,277 @@
+"""HTTP/1.1 for the fault receiver: bare protocol and parser, because it is also the sink that benches measure against.
+
+A handler answers a request at once with an `Answer`, later with a coroutine, or with None: the connection is closed
+without a word. Heads, bodies, connections and silence are bounded here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable
+from http import HTTPStatus
+from typing import NamedTuple, cast
+
+import httptools
+import msgspec
+
+HEAD_BYTES_MAX = 64 * 1024
+BODY_BYTES_MAX = 2 * 1024 * 1024
+"""Room for a message of 256 KiB whose every byte JSON had to escape."""
+REQUESTS_WAITING_MAX = 256
+"""Requests a client may send on one connection ahead of the answer to the first."""
+SILENCE_S = 60.0
+"""A connection is closed after one to two times this without a byte, unless an answer is still to come."""
+
+_BODILESS = frozenset({204, 304})
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class Request:
+    """One whole request; header names are in lower case."""
+
+    __slots__ = ("body", "headers", "keep_alive", "method", "target")
+
+    def __init__(
+        self, method: bytes, target: bytes, headers: dict[bytes, bytes], body: bytes, keep_alive: bool
+    ) -> None:
+        self.method = method
+        self.target = target
+        self.headers = headers
+        self.body = body
+        self.keep_alive = keep_alive
+
+
+class Answer(NamedTuple):
+    """`head` lacks only the empty line that ends it."""
+
+    status: int
+    head: bytes
+    body: bytes
+
+
+Reply = Answer | Coroutine[None, None, Answer | None] | None
+Handle = Callable[[Request], Reply]
+
+
+def answer(status: int, body: bytes = b"", content_type: str = "", headers: Iterable[tuple[str, str]] = ()) -> Answer:
+    lines = [f"HTTP/1.1 {status} {_reason(status)}"]
+    if status in _BODILESS:
+        body = b""
+    else:
+        lines.append(f"content-length: {len(body)}")
+    if content_type:
+        lines.append(f"content-type: {content_type}")
+    lines += [f"{name}: {value}" for name, value in headers]
+    return Answer(status, ("\r\n".join(lines) + "\r\n").encode("latin-1"), body)
+
+
+def json_answer(content: object, status: int = 200, *, indent: int = 0) -> Answer:
+    text = msgspec.json.encode(content)
+    return answer(status, msgspec.json.format(text, indent=indent) if indent else text, "application/json")
+
+
+class Connections:
+    """All that are open."""
+
+    def __init__(self, handle: Handle, connections_max: int) -> None:
+        self.handle = handle
+        self._max = connections_max
+        self._open: set[Connection] = set()
+        self._sweep: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def connect(self) -> Connection:
+        """The factory that asyncio's `create_server` asks for."""
+        if self._sweep is None:
+            self._schedule_sweep()
+        return Connection(self)
+
+    def admit(self, connection: Connection) -> bool:
+        if len(self._open) >= self._max:
+            return False
+        self._open.add(connection)
+        return True
+
+    def forget(self, connection: Connection) -> None:
+        self._open.discard(connection)
+
+    def close(self) -> None:
+        """Let go of every client: answers still to come are not given."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+        for connection in list(self._open):
+            connection.close()
+
+    def _schedule_sweep(self) -> None:
+        self._sweep = asyncio.get_running_loop().call_later(SILENCE_S, self._close_silent)
+
+    def _close_silent(self) -> None:
+        for connection in list(self._open):
+            connection.close_if_silent()
+        self._schedule_sweep()
+
+
+class Connection(asyncio.Protocol):
+    """One client. Requests are answered in turn, the next only when the one before has its answer."""
+
+    __slots__ = (
+        "_chunks",
+        "_connections",
+        "_head_bytes",
+        "_headers",
+        "_in_head",
+        "_oversize",
+        "_parser",
+        "_requests",
+        "_silent",
+        "_size",
+        "_target",
+        "_task",
+        "_transport",
+    )
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self._parser = httptools.HttpRequestParser(self)
+        self._requests: deque[Request] = deque()
+        self._task: asyncio.Task[Answer | None] | None = None
+        self._transport: asyncio.Transport
+        self._silent = False
+        self._oversize = False
+        self._head_bytes = 0
+        self._begin()
+
+    # -- asyncio ------------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by inheritance
+        if not self._connections.admit(self):
+            self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        self._silent = False
+        if self._target and self._in_head:
+            self._head_bytes += len(data)  # until the head is whole, which sets it to 0
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserCallbackError:
+            raise  # a fault of ours: asyncio logs it and closes
+        except httptools.HttpParserUpgrade:
+            pass  # the request counts, the wish does not
+        except httptools.HttpParserError:
+            self._requests.clear()
+            self._refuse(400)
+            return
+        if self._oversize:
+            self._refuse(413)
+        elif self._head_bytes > HEAD_BYTES_MAX:
+            self._refuse(431)
+        elif len(self._requests) > REQUESTS_WAITING_MAX:
+            self._transport.abort()
+        else:
+            self._serve()
+
+    def pause_writing(self) -> None:
+        self._transport.pause_reading()  # who does not read its answers is asked nothing more
+
+    def resume_writing(self) -> None:
+        self._transport.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connections.forget(self)
+        self._requests.clear()
+        if self._task is not None:
+            self._task.cancel()
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        self._transport.close()
+
+    def close_if_silent(self) -> None:
+        if self._silent and self._task is None:
+            self._transport.close()
+        self._silent = True
+
+    # -- the parser's ---------------------------------------------------------------------------------------------------
+
+    def on_url(self, part: bytes) -> None:
+        self._target += part
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers[name.lower()] = value
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        self._head_bytes = 0
+        if self._headers.get(b"expect", b"").lower() == b"100-continue":
+            self._transport.write(_CONTINUE)
+
+    def on_body(self, chunk: bytes) -> None:
+        self._size += len(chunk)
+        if self._size > BODY_BYTES_MAX:
+            self._oversize = True
+        else:
+            self._chunks.append(chunk)
+
+    def on_message_complete(self) -> None:
+        parser = self._parser
+        body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        keep_alive = parser.should_keep_alive() and not parser.should_upgrade()
+        self._requests.append(Request(parser.get_method(), self._target, self._headers, body, keep_alive))
+        self._begin()
+
+    def _begin(self) -> None:
+        self._target = b""
+        self._headers: dict[bytes, bytes] = {}
+        self._chunks: list[bytes] = []
+        self._size = 0
+        self._in_head = True
+
+    # -- answers --------------------------------------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        while self._requests and self._task is None and not self._transport.is_closing():
+            reply = self._connections.handle(self._requests[0])
+            if reply is None or isinstance(reply, Answer):
+                self._write(reply)
+            else:
+                self._task = asyncio.get_running_loop().create_task(reply)
+                self._task.add_done_callback(self._replied)
+
+    def _replied(self, task: asyncio.Task[Answer | None]) -> None:
+        self._task = None
+        if task.cancelled() or self._transport.is_closing():
+            return
+        reply = None
+        try:
+            reply = task.result()
+        finally:  # what the coroutine raised is a fault of ours: asyncio logs it
+            self._write(reply)
+        self._serve()
+
+    def _write(self, reply: Answer | None) -> None:
+        request = self._requests.popleft()
+        if reply is None:
+            self._transport.abort()
+            return
+        end = b"\r\n" if request.keep_alive else b"connection: close\r\n\r\n"
+        self._transport.write(reply.head + end + (b"" if request.method == b"HEAD" else reply.body))
+        if not request.keep_alive:
+            self._transport.close()
+
+    def _refuse(self, status: int) -> None:
+        """What cannot be read as a request ends the connection."""
+        if self._task is None:
+            self._transport.write(answer(status).head + b"connection: close\r\n\r\n")
+        self.close()
+
+
+def _reason(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "Unnamed"

@@ -1,0 +1,202 @@
+"""What one endpoint of the fault receiver has received, and what it was told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import msgspec
+
+from workers.receiver_behaviour import Script, Settings
+from workers.receiver_http import Request
+from workers.receiver_record import Record, Verdict, identify
+from workers.receiver_tally import IdRoom, Tally
+
+KEPT_BYTES_MAX = 256 * 1024 * 1024
+RECORD_BYTES = 2_000
+"""What a record takes besides its header values and body, roughly."""
+CONFIRMATIONS_KEPT = 100
+
+
+class Room:
+    """What is kept, and the bounds that all endpoints share."""
+
+    def __init__(self, *, records_max: int, body_bytes_kept: int) -> None:
+        self.records_max = records_max  # of one endpoint
+        self.body_bytes_kept = body_bytes_kept  # of one record
+        self.used_bytes = 0
+        self.ids = IdRoom()
+
+
+class Confirmation(msgspec.Struct):
+    """A subscription that asked to be confirmed."""
+
+    topic_arn: str
+    subscribe_url: str
+    state: str = "waiting"  # confirmed, refused (the URL is not one to visit), failed
+    reason: str = ""
+    subscription_arn: str = ""
+
+
+class Mailbox:
+    def __init__(self, name: str, room: Room) -> None:
+        self.name = name
+        self.script: Script | None = None
+        self.settings = Settings()
+        self.records: deque[Record] = deque()
+        self.confirmations: deque[Confirmation] = deque(maxlen=CONFIRMATIONS_KEPT)
+        self.tally = Tally(room.ids)
+        self.received = 0
+        self.accepted = 0
+        self.unidentified = 0
+        self.confirming = 0
+        self.confirmed = 0
+        self.verdicts = dict.fromkeys(Verdict, 0)
+        self.first_ns = 0
+        self.last_ns = 0
+        self._asked = Tally(room.ids)
+        self._room = room
+        self._watches: dict[asyncio.Future[None], Mapping[str, int]] = {}
+
+    # -- what happens ---------------------------------------------------------------------------------------------------
+
+    def record(self, arrived_ns: int, request: Request) -> Record:
+        identity = identify(request)
+        body = request.body
+        record = Record(
+            arrived_ns, identity, 1, request.target, request.headers, body[: self._room.body_bytes_kept], len(body)
+        )
+        tally = self._count(record)
+        if identity.message_id:
+            record.attempt = tally.arrive(identity.message_id, identity.subscription)
+        else:
+            self.unidentified += 1
+        self._keep(record)
+        self.changed()
+        return record
+
+    def accept(self, record: Record) -> None:
+        """The endpoint has answered 2xx."""
+        identity = record.identity
+        if record.confirming:
+            self._asked.accept(identity.message_id, identity.subscription)
+            return
+        self.accepted += 1
+        self.tally.accept(identity.message_id, identity.subscription)
+        self.changed()
+
+    def judge(self, record: Record, verdict: Verdict) -> None:
+        record.verdict = verdict
+        self.verdicts[verdict] += 1
+        self.changed()
+
+    def restore(self, arrived_ns: int, status: int, message_id: bytes, subscription: bytes) -> None:
+        """Count a delivery of before a restart."""
+        self._count_received(arrived_ns)
+        if message_id:
+            self.tally.arrive(message_id, subscription)
+        else:
+            self.unidentified += 1
+        if 200 <= status < 300:
+            self.accepted += 1
+            self.tally.accept(message_id, subscription)
+
+    def clear(self) -> None:
+        """Give back the room. The mailbox is not to be used again."""
+        while self.records:
+            self._drop()
+        self.tally.clear()
+        self._asked.clear()
+
+    # -- what is known --------------------------------------------------------------------------------------------------
+
+    def summary(self, messages_max: int) -> dict[str, object]:
+        newest = list(self.records)[-messages_max:] if messages_max else []
+        behaviour = self.script.now if self.script else None
+        return {
+            "id": self.name,
+            **{name: count(self) for name, count in COUNTERS.items() if name not in Verdict},
+            "forgotten": self.tally.forgotten,
+            "signature": {verdict.value: self.verdicts[verdict] for verdict in _COUNTED},
+            "first_ms": self.first_ns // 1_000_000 or None,
+            "last_ms": self.last_ns // 1_000_000 or None,
+            "behaviour": behaviour,
+            "confirmation_requests": list(self.confirmations),
+            "messages": [record.shown() for record in newest],
+        }
+
+    async def wait(self, wanted: Mapping[str, int], timeout_s: float) -> None:
+        """Until every counter named has come to its number, or the time is over."""
+        if self._has(wanted):
+            return
+        reached = asyncio.get_running_loop().create_future()
+        self._watches[reached] = wanted
+        try:
+            await asyncio.wait_for(reached, timeout_s)
+        except TimeoutError:
+            pass
+        finally:
+            self._watches.pop(reached, None)
+
+    def changed(self) -> None:
+        """Tell those who wait."""
+        if self._watches:
+            for reached, wanted in self._watches.items():
+                if not reached.done() and self._has(wanted):
+                    reached.set_result(None)
+
+    # -- inside ---------------------------------------------------------------------------------------------------------
+
+    def _has(self, wanted: Mapping[str, int]) -> bool:
+        return all(COUNTERS[name](self) >= count for name, count in wanted.items())
+
+    def _count(self, record: Record) -> Tally:
+        if record.confirming:
+            self.confirming += 1
+            return self._asked
+        self._count_received(record.arrived_ns)
+        return self.tally
+
+    def _count_received(self, arrived_ns: int) -> None:
+        self.received += 1
+        self.first_ns = self.first_ns or arrived_ns
+        self.last_ns = arrived_ns
+
+    def _keep(self, record: Record) -> None:
+        """Over the bound of all endpoints it is this one that drops its oldest, but never its newest."""
+        room = self._room
+        if len(self.records) == room.records_max:
+            self._drop()
+        self.records.append(record)
+        room.used_bytes += _bytes_of(record)
+        while room.used_bytes > KEPT_BYTES_MAX and len(self.records) > 1:
+            self._drop()
+
+    def _drop(self) -> None:
+        self._room.used_bytes -= _bytes_of(self.records.popleft())
+
+
+def _bytes_of(record: Record) -> int:
+    return RECORD_BYTES + len(record.body) + sum(map(len, record.headers.values()))
+
+
+_COUNTED = (Verdict.GOOD, Verdict.BAD, Verdict.UNSIGNED, Verdict.UNCHECKED)
+COUNTERS: Mapping[str, Callable[[Mailbox], int]] = MappingProxyType(
+    {
+        "received": lambda mailbox: mailbox.received,
+        "accepted": lambda mailbox: mailbox.accepted,
+        "distinct_messages": lambda mailbox: mailbox.tally.distinct_messages,
+        "duplicates": lambda mailbox: mailbox.tally.duplicates,
+        "retries": lambda mailbox: mailbox.tally.retries,
+        "unidentified": lambda mailbox: mailbox.unidentified,
+        "confirmations": lambda mailbox: mailbox.confirming,
+        "confirmed": lambda mailbox: mailbox.confirmed,
+        "good": lambda mailbox: mailbox.verdicts[Verdict.GOOD],
+        "bad": lambda mailbox: mailbox.verdicts[Verdict.BAD],
+        "unsigned": lambda mailbox: mailbox.verdicts[Verdict.UNSIGNED],
+        "unchecked": lambda mailbox: mailbox.verdicts[Verdict.UNCHECKED],
+    }
+)
+"""What a client can wait for. Confirmations are not among what is received, accepted, distinct or retried."""

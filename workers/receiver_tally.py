@@ -1,0 +1,72 @@
+"""Which messages arrived at an endpoint of the fault receiver, how often, and whether it ever accepted them.
+
+An arrival after the endpoint had accepted the same message is a duplicate; one before that is a retry.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+MESSAGE_IDS_MAX = 1_000_000
+"""Pairs of message and subscription that a process remembers; some 130 MB."""
+
+_ACCEPTED = 1  # the lowest bit of a state; the arrivals are counted in the others
+_ARRIVAL = 2
+
+
+class IdRoom:
+    """How many more ids may be remembered; all endpoints share it."""
+
+    def __init__(self, ids_max: int = MESSAGE_IDS_MAX) -> None:
+        self.left = ids_max
+
+
+class Tally:
+    def __init__(self, room: IdRoom) -> None:
+        self._room = room
+        self._states: dict[bytes, dict[bytes, int]] = {}  # subscription → message → state
+        self.distinct_messages = 0
+        """A message that came for two subscriptions counts once."""
+        self.duplicates = 0
+        self.retries = 0
+        self.forgotten = 0
+        """Arrivals of messages for whose ids there was no room."""
+
+    def arrive(self, message_id: bytes, subscription: bytes) -> int:
+        """Count an arrival; how many there have been."""
+        states = self._states.get(subscription)
+        if states is None:
+            states = self._states[subscription] = {}
+        state = states.get(message_id, 0)
+        if not state:
+            if not self._room.left:
+                self.forgotten += 1
+                return 1
+            self._room.left -= 1
+            if len(self._states) == 1 or not any(message_id in others for others in self._states.values()):
+                self.distinct_messages += 1
+        elif state & _ACCEPTED:
+            self.duplicates += 1
+        else:
+            self.retries += 1
+        states[message_id] = state = state + _ARRIVAL
+        return state >> 1
+
+    def accept(self, message_id: bytes, subscription: bytes) -> None:
+        states = self._states.get(subscription, {})
+        if message_id in states:
+            states[message_id] |= _ACCEPTED
+
+    def ids(self, *, accepted_only: bool = False) -> dict[str, int]:
+        """Every message's arrivals, over all subscriptions."""
+        arrivals: Counter[bytes] = Counter()
+        for states in self._states.values():
+            for message_id, state in states.items():
+                if state & _ACCEPTED or not accepted_only:
+                    arrivals[message_id] += state >> 1
+        return {message_id.decode("latin-1"): count for message_id, count in arrivals.items()}
+
+    def clear(self) -> None:
+        """Give back the room."""
+        self._room.left += sum(map(len, self._states.values()))
+        self._states = {}

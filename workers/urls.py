@@ -1,0 +1,16 @@
+"""Where this service is, as told to those who have no request whose Host could tell."""
+
+from __future__ import annotations
+
+from common.settings import Settings
+
+_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104  # compared with, not bound
+
+
+def base_url(settings: Settings) -> str:
+    """What URLs in notifications begin with, without a slash at the end."""
+    if settings.public_url:
+        return settings.public_url.rstrip("/")
+    scheme = "https" if settings.tls_cert else "http"
+    host = "localhost" if settings.host in _EVERYWHERE else settings.host
+    return f"{scheme}://[{host}]:{settings.port}" if ":" in host else f"{scheme}://{host}:{settings.port}"

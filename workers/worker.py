@@ -1,0 +1,110 @@
+"""The worker process: producers, consumers, two delivery pools and upkeep, over the link to the store host."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import structlog
+
+from cns import jobs
+from cns.endpoints.guard import AddressGuard
+from cns.endpoints.http import HttpSender
+from cns.matching import Matching
+from cns.signing import Signer, SigningIdentity
+from cns.target import Targets
+from common.metrics import Sample
+from common.settings import Settings
+from workers.consumer import Consumer, Tools
+from workers.control import REPORT_S, Report
+from workers.delivery import Deliverer, Rendering
+from workers.host import Parts
+from workers.loops import Loops
+from workers.pools import DeliveryPool
+from workers.producer import Producer
+from workers.quarantine import Quarantine
+from workers.services import inline_port, queue_service
+from workers.stats import Stats
+from workers.upkeep import Upkeep
+from workers.urls import base_url
+
+DRAIN_S = 20.0
+NOTIFICATION_LIFE_MS = 30 * 24 * 3_600_000
+
+log = structlog.get_logger(__name__)
+
+
+class Worker:
+    def __init__(self, settings: Settings, parts: Parts, rendering: Rendering) -> None:
+        self._parts = parts
+        self._stats = Stats()
+        self._loops = Loops()
+        self._port = inline_port(settings, parts, queue_service(settings, parts))
+        guard = AddressGuard(settings.networks())
+
+        def wall_s() -> float:
+            return parts.clock.wall_ms() / 1000
+
+        def make_sender() -> HttpSender:
+            return HttpSender(guard, timeout_s=settings.delivery_timeout_s, wall_s=wall_s)
+
+        self._delivery = DeliveryPool("delivery", settings.delivery_threads, make_sender)
+        self._redelivery = DeliveryPool("redelivery", settings.redelivery_threads, make_sender)
+        quarantine = Quarantine(self._port, self._stats)
+        tools = Tools(
+            port=self._port,
+            notifications=parts.notifications,
+            targets=Targets(parts.topics, parts.subscriptions),
+            clock=parts.clock,
+            quarantine=quarantine,
+            stats=self._stats,
+            client_errors_succeed=settings.permanent_4xx == "aws",
+        )
+        self._consumers = [
+            Consumer(jobs.ENDPOINT_JOBS, tools, Deliverer(self._delivery, self._port, rendering)),
+            Consumer(jobs.REDELIVERY, tools, Deliverer(self._redelivery, self._port, rendering)),
+        ]
+        self._producer = Producer(
+            self._port,
+            Matching(parts.subscriptions),
+            parts.notifications,
+            quarantine,
+            self._stats,
+            NOTIFICATION_LIFE_MS,
+        )
+        self._producers = settings.producers
+        self._upkeep = Upkeep(parts.engine, parts.notifications, parts.subscriptions, parts.clock)
+
+    @classmethod
+    async def build(cls, settings: Settings, parts: Parts) -> Worker:
+        identity = await parts.signing_keys.identity(parts.clock.wall_ms())
+        signer = Signer(SigningIdentity(identity.key_pem, identity.certificate_pem))
+        return cls(settings, parts, Rendering(signer=signer, base_url=base_url(settings)))
+
+    async def run(self, until: asyncio.Future[None]) -> None:
+        """Work until told to stop; then: take no more jobs, let sends end, give back what is left."""
+        for number in range(1, self._producers + 1):
+            self._loops.start(f"producer-{number}", self._producer.step)
+        first, again = self._consumers
+        self._loops.start("consumer", first.step)
+        self._loops.start("redelivery", again.step)
+        self._loops.start("upkeep", self._upkeep.step)
+        self._loops.start("report", self._report)
+        await until
+        await self._loops.stop()
+        given_back = sum([await consumer.drain(DRAIN_S) for consumer in self._consumers])
+        unfinished = await self._delivery.close(1.0) + await self._redelivery.close(1.0)
+        log.info("worker.stopped", jobs_given_back=given_back, sends_unfinished=unfinished)
+
+    async def _report(self) -> None:
+        depth = await self._port.depth(jobs.QUARANTINE)
+        samples = [
+            *self._stats.samples(),
+            Sample("quarantine_depth", depth, gauge=True),
+            Sample("sends_in_flight", self._delivery.in_flight, (("pool", "delivery"),), gauge=True),
+            Sample("sends_in_flight", self._redelivery.in_flight, (("pool", "redelivery"),), gauge=True),
+        ]
+        await self._parts.control.report(
+            Report(f"worker-{os.getpid()}", "worker", tuple(self._loops.failing), tuple(samples))
+        )
+        await asyncio.sleep(REPORT_S)
