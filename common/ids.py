@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 _VARIANT = str.maketrans("0123456789abcdef", "89ab89ab89ab89ab")
-_POOL_BYTES = 4096
+_POOL_BYTES = 32_768
 
 
 class _Randomness:

@@ -39,6 +39,7 @@ class Exchange:
         "request",
         "response_complete",
         "size",
+        "task",
     )
 
     def __init__(self, request: HttpRequest, keep_alive: bool) -> None:
@@ -50,6 +51,7 @@ class Exchange:
         self.response_complete = False
         self.disconnected = False
         self._gone: asyncio.Future[None] | None = None
+        self.task: asyncio.Task[None]
 
     @property
     def message_event(self) -> Exchange:
@@ -77,6 +79,7 @@ class ApiProtocol(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, **options)
         self._in_head = True
         self._head_bytes = 0
+        self._idle_since_s = 0.0  # 0 while a request is being read or answered
 
     @classmethod
     def serving(cls, front: FrontDoor, head_bytes_max: int) -> type[ApiProtocol]:
@@ -91,6 +94,7 @@ class ApiProtocol(HttpToolsProtocol):
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
+        self._idle_since_s = 0.0
         if self._in_head:
             self._head_bytes += len(data)
         super().data_received(data)
@@ -98,14 +102,23 @@ class ApiProtocol(HttpToolsProtocol):
             self.transport.write(_TOO_LARGE)
             self.transport.close()
 
+    def on_message_begin(self) -> None:
+        self.url = b""
+        self.headers = []
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers.append((name.lower(), value))
+
     def on_headers_complete(self) -> None:
         self._in_head = False
+        if self._head_bytes > self.head_bytes_max and _size(self.url, self.headers) > self.head_bytes_max:
+            raise HeadTooLarge  # answered with 400
         url = httptools.parse_url(self.url)
         path = url.path.decode("ascii")
         if "%" in path:
             path = urllib.parse.unquote(path)
         if not self.front.claims(path):
-            super().on_headers_complete()
+            self._begin_page()
             return
         before = self.cycle
         exchange = Exchange(
@@ -124,11 +137,20 @@ class ApiProtocol(HttpToolsProtocol):
         )
         exchange.request.hang_up = exchange.gone
         self.cycle = exchange  # type: ignore[assignment]  # what uvicorn wants of a cycle, an exchange has
-        if self.expect_100_continue:
+        if b"expect" in exchange.request.fields:
             self.transport.write(_CONTINUE)
         if before is not None and not before.response_complete:
             self.flow.pause_reading()  # pipelined: it waits its turn
             self.pipeline.appendleft((self.cycle, self.app))
+
+    def _begin_page(self) -> None:
+        """Take uvicorn's way, from its beginning."""
+        url, headers = self.url, self.headers
+        super().on_message_begin()
+        super().on_url(url)
+        for name, value in headers:
+            super().on_header(name, value)
+        super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         exchange = self.cycle
@@ -164,9 +186,7 @@ class ApiProtocol(HttpToolsProtocol):
             self._start(cycle)
 
     def _start(self, exchange: Exchange) -> None:
-        task = self.loop.create_task(self._answer(exchange))
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
+        exchange.task = self.loop.create_task(self._answer(exchange))
 
     async def _answer(self, exchange: Exchange) -> None:
         status, headers, body = await self.front.answer(exchange.request)
@@ -186,6 +206,54 @@ class ApiProtocol(HttpToolsProtocol):
             self.transport.close()
         self.on_response_complete()
 
+    # -- between requests ---------------------------------------------------------------------------------------------
+
+    def on_response_complete(self) -> None:
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        else:
+            self._idle_since_s = self.loop.time()
+            if self.timeout_keep_alive_task is None:
+                self._look_when_idle(self.timeout_keep_alive)
+
+    def _look_when_idle(self, in_s: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(in_s, self._close_if_idle)
+
+    def _close_if_idle(self) -> None:
+        """One timer a connection, not one a request: it looks again when the connection was used meanwhile."""
+        self.timeout_keep_alive_task = None
+        if self.transport.is_closing():
+            return
+        idle_s = self.loop.time() - self._idle_since_s if self._idle_since_s else 0.0
+        if idle_s >= self.timeout_keep_alive:
+            self.transport.close()
+        else:
+            self._look_when_idle(self.timeout_keep_alive - idle_s)
+
+    def _unset_keepalive_if_required(self) -> None:
+        """uvicorn cancels its timer here whenever data comes; ours stays, but for the end of the connection."""
+        if self.transport.is_closing() and self.timeout_keep_alive_task is not None:
+            self.timeout_keep_alive_task.cancel()
+            self.timeout_keep_alive_task = None
+
+    def shutdown(self) -> None:
+        """The server stops: a long poll ends empty, and the connection with it."""
+        super().shutdown()
+        if isinstance(self.cycle, Exchange):
+            self.cycle.set()
+
+
+def _size(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:
+    return len(url) + sum(len(name) + len(value) + 4 for name, value in headers)
+
 
 async def _never() -> None:
     """Replaced as soon as the exchange exists."""
+
+
+class HeadTooLarge(Exception):
+    """The URL and headers of a request are larger than allowed."""

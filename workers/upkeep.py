@@ -26,7 +26,9 @@ class Upkeep:
 
     async def step(self) -> None:
         now_ms = self._clock.now_ms()
-        done = await self._engine.maintain(ROWS_A_STEP, now_ms)
-        done += await self._notifications.sweep(now_ms, ROWS_A_STEP)
-        done += await self._subscriptions.sweep(now_ms, ROWS_A_STEP)
-        await asyncio.sleep(BUSY_PAUSE_S if done else IDLE_PAUSE_S)
+        done = (
+            await self._engine.maintain(ROWS_A_STEP, now_ms),
+            await self._notifications.sweep(now_ms, ROWS_A_STEP),
+            await self._subscriptions.sweep(now_ms, ROWS_A_STEP),
+        )
+        await asyncio.sleep(BUSY_PAUSE_S if max(done) >= ROWS_A_STEP else IDLE_PAUSE_S)

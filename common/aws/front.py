@@ -6,12 +6,10 @@ not claimed and goes to the application's own routes.
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -67,10 +65,10 @@ class FrontDoor:
         self.body_bytes_max = body_bytes_max
         sqs = services["sqs"]
         self._targets = {
-            f"AmazonSQS.{name}".encode(): (sqs.model.operations[name], sqs.operations[name]) for name in sqs.operations
+            f"AmazonSQS.{name}".encode(): (sqs.model.operations[name], operation, name in sqs.anonymous)
+            for name, operation in sqs.operations.items()
         }
         self._stopping = False
-        self._polls: set[asyncio.Task[object]] = set()
         self.calls: Counter[str] = Counter()
         self.failures: Counter[tuple[str, str]] = Counter()
 
@@ -80,23 +78,8 @@ class FrontDoor:
         return path == "/" or path == "" or _QUEUE_PATH.match(path) is not None
 
     def stop(self) -> None:
-        """Refuse new calls, in a way that makes SDKs try again elsewhere or later, and let long polls end empty."""
+        """Refuse new calls, in a way that makes SDKs try again elsewhere or later."""
         self._stopping = True
-        for poll in self._polls:
-            poll.cancel()
-
-    async def _until_gone(self, hang_up: Callable[[], Awaitable[object]]) -> None:
-        """Returns when the caller hangs up, or when we stop."""
-        poll = asyncio.current_task()
-        assert poll is not None
-        self._polls.add(poll)
-        try:
-            await hang_up()
-        except asyncio.CancelledError:
-            if not self._stopping:
-                raise
-        finally:
-            self._polls.discard(poll)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """As an ASGI app, for servers that know nothing else."""
@@ -146,9 +129,9 @@ class FrontDoor:
             known = self._targets.get(target)
             if known is None:
                 raise RequestError("InvalidAction", "")
-            model, operation = known
+            model, operation, anonymous = known
             name = model.name
-            call = self._call(request, request.body, "sqs", name, request_id)
+            call = self._call(request, request.body, "sqs", request_id, anonymous=anonymous)
             self.calls[name] += 1
             result = await operation(call, model.parse_json(request.body))
         except Exception as error:  # noqa: BLE001  # the last resort of every request: answered, logged, counted
@@ -174,7 +157,8 @@ class FrontDoor:
             service = self._service(fields.get("Version", ""), request, service)
             model, operation = self._find(service, action, on_queue_path=on_queue_path)
             name = action
-            call = self._call(request, request.body, service, name, request_id)
+            anonymous = name in self._services[service].anonymous
+            call = self._call(request, request.body, service, request_id, anonymous=anonymous)
             self.calls[name] += 1
             result = await operation(call, model.parse_query(pairs))
         except Exception as error:  # noqa: BLE001  # as above
@@ -202,11 +186,12 @@ class FrontDoor:
 
     # -- both ---------------------------------------------------------------------------------------------------------
 
-    def _call(self, request: HttpRequest, body: bytes, service: ServiceName, name: str, request_id: str) -> Call:
+    def _call(
+        self, request: HttpRequest, body: bytes, service: ServiceName, request_id: str, *, anonymous: bool
+    ) -> Call:
         if self._stopping:
             raise StoreUnavailable("stopping")
         fields = request.fields
-        anonymous = name in self._services[service].anonymous
         identity = self._authenticator.identify(request, body, service, anonymous=anonymous)
         return Call(
             caller=identity.caller,
@@ -219,7 +204,7 @@ class FrontDoor:
             path=request.path,
             trace_header=fields.get(b"x-amzn-trace-id", b"").decode("latin-1"),
             policies_enforced=self._authenticator.enforced,
-            hang_up=partial(self._until_gone, request.hang_up),
+            hang_up=request.hang_up,
         )
 
     def _count(self, name: str, error: Exception, request_id: str) -> Exception:
