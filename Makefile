@@ -17,12 +17,12 @@ $(UV):
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.lock
 
 $(VENV)/core.done: $(UV) requirements/core.lock pyproject.toml
-	$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/core.lock
+	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/core.lock
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(VENV)/dev.done: $(VENV)/core.done requirements/dev.lock
-	$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.lock
+	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/dev.lock
 	@touch $@
 
 install: $(VENV)/core.done ## install what running the service takes

@@ -33,7 +33,7 @@ class NotificationService:
         check_endpoint: CheckEndpoint,
         quotas: Quotas = DEFAULT_QUOTAS,
     ) -> None:
-        cache = TopicCache(topics)
+        self.topic_cache = cache = TopicCache(topics)
         access = Access(cache, subscriptions, clock)
         confirmations = Confirmations(queue, clock)
         self.topics = Topics(topics, subscriptions, access, clock, quotas)

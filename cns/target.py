@@ -100,9 +100,12 @@ class Targets:
                 self._topics.put(arn, topic)
         return topic
 
-    def _topic_changed(self, _arn: str) -> None:
-        """A topic's policy is in the terms of all its subscriptions."""
-        self.forget_all()
+    def _topic_changed(self, arn: str) -> None:
+        """A topic's policy is in the terms of all its subscriptions. One that is not remembered has none here."""
+        self._changes += 1
+        if self._topics.get(arn) is not None or len(self._topics) == TOPICS_REMEMBERED:
+            self._topics.forget(arn)
+            self._targets.clear()
 
     def _subscription_changed(self, arn: str) -> None:
         self._changes += 1

@@ -62,3 +62,8 @@ class TopicCache:
     def _forget(self, arn: str) -> None:
         self._changes += 1
         self._views.forget(arn)
+
+    def clear(self) -> None:
+        """Whoever tells of changes was away."""
+        self._changes += 1
+        self._views.clear()

@@ -87,6 +87,7 @@ class Api:
             task.add_done_callback(rereading.discard)
 
         parts.accounts.changed.append(keys_changed)
+        parts.reconnected.append(lambda: keys_changed(""))
         authenticator = Authenticator(
             ring,
             parts.clock,

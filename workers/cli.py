@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Literal, Optional
 
 import typer
 
@@ -31,9 +31,7 @@ def up(
     api: Annotated[int, typer.Option(envvar="CNS_API", min=1, max=64, help="API processes.")] = 1,
     account_id: Annotated[Optional[str], typer.Option(help="Account of callers under --auth=off.")] = None,  # noqa: UP045
     region: Annotated[Optional[str], typer.Option(help="Region of unsigned calls. [default: us-east-1]")] = None,  # noqa: UP045
-    public_url: Annotated[
-        str | None, typer.Option(help="What URLs handed out begin with. [default: the Host]")
-    ] = None,
+    public_url: Annotated[str | None, typer.Option(help="What URLs handed out begin with. [default: the Host]")] = None,
     tls_cert: Annotated[Optional[Path], typer.Option(help="PEM certificate: serve https.")] = None,  # noqa: UP045
     tls_key: Annotated[Optional[Path], typer.Option(help="PEM private key of --tls-cert.")] = None,  # noqa: UP045
     test_clock: Annotated[bool, typer.Option("--test-clock", help="POST /_cns/clock advances time.")] = False,
@@ -59,13 +57,39 @@ def up(
 
 @app.command()
 def receiver(
-    port: Annotated[int, typer.Option(help="Port to listen on.")] = 6060,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.")] = 6060,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    confirm: Annotated[
+        Literal["auto", "manual", "never"], typer.Option(help="Whether subscriptions are confirmed.")
+    ] = "auto",
+    confirm_host: Annotated[
+        list[str] | None, typer.Option(help="A host besides this machine whose URLs in messages may be visited.")
+    ] = None,
+    verify: Annotated[Literal["on", "off"], typer.Option(help="Whether signatures are checked.")] = "on",
+    keep: Annotated[int, typer.Option(min=1, max=1_000_000, help="Deliveries of an endpoint to keep.")] = 10_000,
+    body_bytes: Annotated[int, typer.Option(min=0, max=2 * 1024 * 1024, help="To keep of each body.")] = 4_096,
+    journal: Annotated[
+        Path | None, typer.Option(help="Append a line per delivery to this file, and count on from it.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Makes what is left to chance repeatable.")] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="PEM certificate: serve https.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="PEM private key of --tls-cert.")] = None,
 ) -> None:
     """Run an HTTP endpoint for trying out and testing deliveries: confirms, records, verifies, fails on command."""
-    from workers.receiver import run_receiver
+    from workers.receiver import Options, run_receiver
 
-    run_receiver(host, port)
+    options = Options(
+        confirm=confirm,
+        confirm_hosts=tuple(confirm_host or ()),
+        verify=verify,
+        keep=keep,
+        body_bytes=body_bytes,
+        journal=journal,
+        seed=seed,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+    )
+    run_receiver(host, port, options)
 
 
 @accounts.command("create")

@@ -6,8 +6,12 @@ Both offer the same `Parts`, so what is built on them does not know which proces
 from __future__ import annotations
 
 import asyncio
+import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+import structlog
 
 from cns.stores.contract import NotificationStore, SubscriptionStore, TopicStore
 from cns.stores.embedded import EmbeddedNotificationStore, EmbeddedSubscriptionStore, EmbeddedTopicStore
@@ -27,6 +31,8 @@ from cqs.stores.contract import QueueStore
 from cqs.stores.embedded import EmbeddedQueueStore
 from workers.control import CLOCK, HostControl, LocalControl
 
+log = structlog.get_logger(__name__)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
@@ -41,6 +47,8 @@ class Parts:
     notifications: NotificationStore
     signing_keys: SigningKeyStore
     control: HostControl
+    reconnected: list[Callable[[], None]]
+    """Called when the store host was away and is back: what it would have told meanwhile is not known."""
 
 
 CONTRACTS: dict[str, type[Any]] = {
@@ -52,6 +60,7 @@ CONTRACTS: dict[str, type[Any]] = {
     "signing_keys": SigningKeyStore,
     "control": HostControl,
 }
+EXIT_STORE_FAILED = 1
 CHANGING = ("accounts", "queues", "topics", "subscriptions")
 
 
@@ -88,7 +97,8 @@ class StoreHost:
         for prefix in CHANGING:
             announce(prefix, keepers[prefix], self._server)
         self._path = settings.socket_path
-        self.parts = Parts(clock=clock, engine=self._engine, **keepers)
+        self.parts = Parts(clock=clock, engine=self._engine, reconnected=[], **keepers)
+        self.database.on_fatal = _end_process
 
     async def start(self) -> None:
         self.database.start(asyncio.get_running_loop())
@@ -97,6 +107,12 @@ class StoreHost:
     async def close(self) -> None:
         await self._server.close()
         await self.database.close()
+
+
+def _end_process(error: Exception) -> None:
+    """After a failed fsync only a new start can say what the disk holds; the supervisor makes one."""
+    log.critical("store.failed", error=str(error))
+    os._exit(EXIT_STORE_FAILED)
 
 
 class StoreLink:
@@ -110,7 +126,12 @@ class StoreLink:
     async def start(self) -> Parts:
         await self.client.start()
         kept: dict[str, Any] = {prefix: remote(contract, prefix, self.client) for prefix, contract in CONTRACTS.items()}
-        parts = Parts(clock=self.clock, engine=await RemoteEngine.connect(self.client), **kept)
+        parts = Parts(
+            clock=self.clock,
+            engine=await RemoteEngine.connect(self.client),
+            reconnected=self.client.on_connect,
+            **kept,
+        )
         self.clock.follow(await parts.control.clock_offset_ms())
         return parts
 

@@ -196,7 +196,7 @@ class Connection(asyncio.Protocol):
             self._transport.close()
         self._silent = True
 
-    # -- the parser's ---------------------------------------------------------------------------------------------------
+    # -- the parser's -------------------------------------------------------------------------------------------------
 
     def on_url(self, part: bytes) -> None:
         self._target += part
@@ -231,7 +231,7 @@ class Connection(asyncio.Protocol):
         self._size = 0
         self._in_head = True
 
-    # -- answers --------------------------------------------------------------------------------------------------------
+    # -- answers ------------------------------------------------------------------------------------------------------
 
     def _serve(self) -> None:
         while self._requests and self._task is None and not self._transport.is_closing():

@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Literal
 
 import msgspec
 
@@ -15,8 +16,9 @@ from workers.receiver_record import Record, Verdict, identify
 from workers.receiver_tally import IdRoom, Tally
 
 KEPT_BYTES_MAX = 256 * 1024 * 1024
-RECORD_BYTES = 2_000
-"""What a record takes besides its header values and body, roughly."""
+RECORD_BYTES = 500
+HEADER_BYTES = 150
+"""What a record and each of its headers take besides their text, roughly."""
 CONFIRMATIONS_KEPT = 100
 
 
@@ -35,7 +37,7 @@ class Confirmation(msgspec.Struct):
 
     topic_arn: str
     subscribe_url: str
-    state: str = "waiting"  # confirmed, refused (the URL is not one to visit), failed
+    state: Literal["waiting", "visiting", "confirmed", "failed", "refused"] = "waiting"
     reason: str = ""
     subscription_arn: str = ""
 
@@ -60,7 +62,7 @@ class Mailbox:
         self._room = room
         self._watches: dict[asyncio.Future[None], Mapping[str, int]] = {}
 
-    # -- what happens ---------------------------------------------------------------------------------------------------
+    # -- what happens -------------------------------------------------------------------------------------------------
 
     def record(self, arrived_ns: int, request: Request) -> Record:
         identity = identify(request)
@@ -89,7 +91,8 @@ class Mailbox:
 
     def judge(self, record: Record, verdict: Verdict) -> None:
         record.verdict = verdict
-        self.verdicts[verdict] += 1
+        if not record.confirming:
+            self.verdicts[verdict] += 1
         self.changed()
 
     def restore(self, arrived_ns: int, status: int, message_id: bytes, subscription: bytes) -> None:
@@ -110,16 +113,16 @@ class Mailbox:
         self.tally.clear()
         self._asked.clear()
 
-    # -- what is known --------------------------------------------------------------------------------------------------
+    # -- what is known ------------------------------------------------------------------------------------------------
 
     def summary(self, messages_max: int) -> dict[str, object]:
         newest = list(self.records)[-messages_max:] if messages_max else []
         behaviour = self.script.now if self.script else None
         return {
             "id": self.name,
-            **{name: count(self) for name, count in COUNTERS.items() if name not in Verdict},
+            **{name: count(self) for name, count in _ARRIVALS.items()},
             "forgotten": self.tally.forgotten,
-            "signature": {verdict.value: self.verdicts[verdict] for verdict in _COUNTED},
+            "signature": {name: count(self) for name, count in _VERDICTS.items()},
             "first_ms": self.first_ns // 1_000_000 or None,
             "last_ms": self.last_ns // 1_000_000 or None,
             "behaviour": behaviour,
@@ -131,7 +134,7 @@ class Mailbox:
         """Until every counter named has come to its number, or the time is over."""
         if self._has(wanted):
             return
-        reached = asyncio.get_running_loop().create_future()
+        reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._watches[reached] = wanted
         try:
             await asyncio.wait_for(reached, timeout_s)
@@ -147,7 +150,7 @@ class Mailbox:
                 if not reached.done() and self._has(wanted):
                     reached.set_result(None)
 
-    # -- inside ---------------------------------------------------------------------------------------------------------
+    # -- inside -------------------------------------------------------------------------------------------------------
 
     def _has(self, wanted: Mapping[str, int]) -> bool:
         return all(COUNTERS[name](self) >= count for name, count in wanted.items())
@@ -179,11 +182,12 @@ class Mailbox:
 
 
 def _bytes_of(record: Record) -> int:
-    return RECORD_BYTES + len(record.body) + sum(map(len, record.headers.values()))
+    headers = record.headers
+    text_bytes = len(record.body) + sum(map(len, headers)) + sum(map(len, headers.values()))
+    return RECORD_BYTES + HEADER_BYTES * len(headers) + text_bytes
 
 
-_COUNTED = (Verdict.GOOD, Verdict.BAD, Verdict.UNSIGNED, Verdict.UNCHECKED)
-COUNTERS: Mapping[str, Callable[[Mailbox], int]] = MappingProxyType(
+_ARRIVALS: Mapping[str, Callable[[Mailbox], int]] = MappingProxyType(
     {
         "received": lambda mailbox: mailbox.received,
         "accepted": lambda mailbox: mailbox.accepted,
@@ -193,10 +197,15 @@ COUNTERS: Mapping[str, Callable[[Mailbox], int]] = MappingProxyType(
         "unidentified": lambda mailbox: mailbox.unidentified,
         "confirmations": lambda mailbox: mailbox.confirming,
         "confirmed": lambda mailbox: mailbox.confirmed,
+    }
+)
+_VERDICTS: Mapping[str, Callable[[Mailbox], int]] = MappingProxyType(
+    {
         "good": lambda mailbox: mailbox.verdicts[Verdict.GOOD],
         "bad": lambda mailbox: mailbox.verdicts[Verdict.BAD],
         "unsigned": lambda mailbox: mailbox.verdicts[Verdict.UNSIGNED],
         "unchecked": lambda mailbox: mailbox.verdicts[Verdict.UNCHECKED],
     }
 )
-"""What a client can wait for. Confirmations are not among what is received, accepted, distinct or retried."""
+COUNTERS: Mapping[str, Callable[[Mailbox], int]] = MappingProxyType({**_ARRIVALS, **_VERDICTS})
+"""What a client can wait for. Only `confirmations` and `confirmed` count confirmations, the others what is notified."""

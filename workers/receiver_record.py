@@ -12,7 +12,9 @@ from workers.receiver_http import Request
 
 ID_BYTES_MAX = 512
 
-_CONFIRMING = frozenset({MessageType.SUBSCRIPTION_CONFIRMATION.encode(), MessageType.UNSUBSCRIBE_CONFIRMATION.encode()})
+SUBSCRIPTION_CONFIRMATION = MessageType.SUBSCRIPTION_CONFIRMATION.encode()
+
+_CONFIRMING = frozenset({SUBSCRIPTION_CONFIRMATION, MessageType.UNSUBSCRIBE_CONFIRMATION.encode()})
 
 
 class Verdict(StrEnum):

@@ -13,13 +13,15 @@ from workers.host import Parts
 
 
 def queue_service(settings: Settings, parts: Parts) -> QueueService:
-    return QueueService(
+    service = QueueService(
         parts.queues,
         {"embedded": parts.engine},
         parts.clock,
         default_engine=settings.engine,
         recreate_wait_s=settings.recreate_wait_s,
     )
+    parts.reconnected.append(service.cache.clear)
+    return service
 
 
 def inline_port(settings: Settings, parts: Parts, queues: QueueService) -> InlineQueuePort:
@@ -28,7 +30,7 @@ def inline_port(settings: Settings, parts: Parts, queues: QueueService) -> Inlin
 
 
 def notification_service(settings: Settings, parts: Parts, port: QueuePort) -> NotificationService:
-    return NotificationService(
+    service = NotificationService(
         topics=parts.topics,
         subscriptions=parts.subscriptions,
         notifications=parts.notifications,
@@ -36,3 +38,5 @@ def notification_service(settings: Settings, parts: Parts, port: QueuePort) -> N
         clock=parts.clock,
         check_endpoint=AddressGuard(settings.networks()).refusal,
     )
+    parts.reconnected.append(service.topic_cache.clear)
+    return service

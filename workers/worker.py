@@ -51,10 +51,12 @@ class Worker:
         self._delivery = DeliveryPool("delivery", settings.delivery_threads, make_sender)
         self._redelivery = DeliveryPool("redelivery", settings.redelivery_threads, make_sender)
         quarantine = Quarantine(self._port, self._stats)
+        targets = Targets(parts.topics, parts.subscriptions)
+        parts.reconnected.append(targets.forget_all)
         tools = Tools(
             port=self._port,
             notifications=parts.notifications,
-            targets=Targets(parts.topics, parts.subscriptions),
+            targets=targets,
             clock=parts.clock,
             quarantine=quarantine,
             stats=self._stats,
