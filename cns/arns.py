@@ -55,6 +55,7 @@ def _is_ours(arn: Arn, region: str) -> bool:
         and arn.region in (region or arn.region,)
         and _ACCOUNT.fullmatch(arn.account) is not None
         and arn.resource != ""
+        and arn.resource.isascii()
     )
 
 

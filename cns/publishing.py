@@ -59,11 +59,12 @@ class Sized(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One entry of a batch, its attributes checked."""
+    """One entry of a batch, its attributes checked; its text may have been refused."""
 
     draft: Draft
     attributes: Attributes
     size_bytes: int
+    refusal: RequestError | None = None
 
 
 class Publishing:
@@ -92,7 +93,7 @@ class Publishing:
         check_message(draft.message)
         attributes = parse_attributes(draft.attributes) if draft.attributes else _NO_ATTRIBUTES
         size_bytes = publish_bytes(draft.message, attributes)
-        view = await self._topics.find(topic_arn)
+        view = await self._topics.find(topic_arn) if topic_arn.isascii() else None
         # the size is complained of first, even where there is no topic
         check_size(size_bytes, MESSAGE_BYTES_DEFAULT if view is None else view.message_bytes_max)
         if view is None or view.region != call.region:
@@ -119,8 +120,8 @@ class Publishing:
         accepted: list[Sized] = []
         for entry in entries:
             try:
-                check_subject(entry.draft.subject)
-                check_message(entry.draft.message)
+                if entry.refusal is not None:
+                    raise entry.refusal
                 notification = self._notification(call, view, entry.draft, entry.attributes)
             except RequestError as refusal:
                 results.append(refusal)
@@ -184,6 +185,11 @@ class Publishing:
 def read_entry(draft: Draft, path: str) -> Entry:
     """An entry of a batch. `path` names its attributes; a bad one refuses the whole batch."""
     attributes = parse_attributes(draft.attributes, path) if draft.attributes else _NO_ATTRIBUTES
+    try:
+        check_subject(draft.subject)
+        check_message(draft.message)
+    except RequestError as refusal:
+        return Entry(draft, attributes, 0, refusal)
     return Entry(draft, attributes, publish_bytes(draft.message, attributes))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from cns.jobs import INTERNAL_QUEUES
 from cns.queue_port import Held, Put, QueueMessage, Refused, Renewal
 from common.clock import Clock
-from cqs.engines.contract import Change, Engine, Entry, Message, Outcome, QueueRef, Settlement
+from cqs.engines.contract import Change, Engine, Entry, Message, Outcome, QueueRef, Settlement, Wakeups
 
 RETENTION_MS = 30 * 24 * 3_600_000
 
@@ -29,6 +29,14 @@ class InlineQueuePort:
         self._engine = engine
         self._clock = clock
         self._deliver = deliver
+        self._waits: set[asyncio.Future[bool]] = set()
+        self._stopping = False
+
+    def stop_waiting(self) -> None:
+        """Receives that wait return empty from now on; one under way in the engine still hands out its leases."""
+        self._stopping = True
+        for wait in self._waits:
+            wait.cancel()
 
     async def put(self, puts: Sequence[Put]) -> None:
         now_ms = self._clock.now_ms()
@@ -47,7 +55,7 @@ class InlineQueuePort:
             loop = asyncio.get_running_loop()
             deadline_s = loop.time() + wait_s
             held = await self._take(q, n, lease_ms)
-            while not held and await wakeups.wait(max(deadline_s - loop.time(), 0)):
+            while not held and await self._woken(wakeups, max(deadline_s - loop.time(), 0)):
                 held = await self._take(q, n, lease_ms)
             return held
         finally:
@@ -82,6 +90,20 @@ class InlineQueuePort:
     async def depth(self, queue: str) -> int:
         counts = await self._engine.counts(REFS[queue], self._clock.now_ms())
         return counts.visible + counts.in_flight + counts.delayed
+
+    async def _woken(self, wakeups: Wakeups, timeout_s: float) -> bool:
+        if self._stopping:
+            return False
+        wait = asyncio.ensure_future(wakeups.wait(timeout_s))
+        self._waits.add(wait)
+        try:
+            return await wait
+        except asyncio.CancelledError:
+            if self._stopping:
+                return False
+            raise
+        finally:
+            self._waits.discard(wait)
 
     async def _take(self, q: QueueRef, n: int, lease_ms: int) -> list[Held]:
         now_ms = self._clock.now_ms()

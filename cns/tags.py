@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from cns.limits import TAG_KEY_CHARS_MAX, TAG_VALUE_CHARS_MAX, TAGS_MAX
 from cns.refusals import invalid, null_member
 from common.errors import RequestError
+
+_NOT_TEXT = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 def read_tags(given: Sequence[Mapping[str, str]]) -> dict[str, str]:
@@ -32,6 +35,8 @@ def _member(tag: Mapping[str, str], number: int, name: str, chars_max: int, leas
     text = tag.get(name.capitalize())
     if text is None:
         raise null_member(path)
+    if _NOT_TEXT.search(text):
+        raise invalid("Tags")
     if len(text) > chars_max:
         raise _constraint(text, path, f"Member must have length less than or equal to {chars_max}")
     if len(text) < least:

@@ -10,6 +10,7 @@ from cns.delivery_policy_form import parse_topic_policy
 from cns.limits import (
     DISPLAY_NAME_CHARS_MAX,
     FIFO_SUFFIX,
+    KEY_CHARS_MAX,
     MESSAGE_BYTES_DEFAULT,
     MESSAGE_BYTES_MAX,
     MESSAGE_BYTES_MIN,
@@ -133,7 +134,10 @@ def _choice(name: str, text: str, prefix: str) -> str:
     return text
 
 
-def _as_given(_name: str, text: str, _prefix: str) -> str:
+def _key(name: str, text: str, prefix: str) -> str:
+    """Kept as given: the service has no keys, and AWS looks only when it publishes."""
+    if len(text) > KEY_CHARS_MAX or not text.isprintable():
+        raise invalid(f"{prefix}{name}")
     return text
 
 
@@ -147,7 +151,7 @@ def _message_bytes(name: str, text: str, prefix: str) -> str:
 
 def _role(name: str, text: str, prefix: str) -> str:
     arn = parse_arn(text)
-    if text and (arn is None or arn.service != "iam" or not arn.resource.startswith("role/")):
+    if text and (arn is None or arn.service != "iam" or not arn.resource.startswith("role/") or not text.isprintable()):
         raise invalid(f"{prefix}{name}")
     return text
 
@@ -176,7 +180,7 @@ _CHECKS: Mapping[str, _Check] = {
     "DeliveryPolicy": _delivery_policy,
     "SignatureVersion": _choice,
     "TracingConfig": _choice,
-    "KmsMasterKeyId": _as_given,
+    "KmsMasterKeyId": _key,
     "MaximumMessageSize": _message_bytes,
     "DataProtectionPolicy": _nothing,
     **dict.fromkeys(_FEEDBACK_ROLES, _role),

@@ -22,6 +22,7 @@ from common.errors import RequestError
 from common.ids import hex_id
 
 _ACCOUNT = re.compile(r"[0-9]{12}")
+_LABEL = re.compile(r"[ -~]{1,256}")
 
 
 class Topics:
@@ -84,6 +85,8 @@ class Topics:
         self, call: Call, arn: str, label: str, accounts: Sequence[str], actions: Sequence[str]
     ) -> None:
         view = await self._access.topic(call, arn, "AddPermission")
+        if not _LABEL.fullmatch(label):
+            raise invalid("Label")
         if not all(_ACCOUNT.fullmatch(account) for account in accounts):
             raise invalid("AWSAccountId")
         await self._update_policy(view.topic, lambda topic, text: with_grant(text, topic, label, accounts, actions))

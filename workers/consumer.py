@@ -198,7 +198,9 @@ class JobRun:
             renewal = Renewal(self._queue, self._held.handle, LEASE_MS, self._remaining_body())
             await self._tools.port.settle(self._queue, puts=puts, renewals=[renewal])
             return
-        await self._tools.port.settle(self._queue, [self._held.handle], puts)
+        held = await self._tools.port.settle(self._queue, [self._held.handle], puts)
+        if not all(held):  # the lease had run out, and another has the job: its targets may get this twice
+            self._tools.stats.lease_lost(self._queue)
         if referring:
             await self._tools.notifications.refer(referring, -1)
 

@@ -25,19 +25,24 @@ class Loops:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self.failing: set[str] = set()
         self.failures = 0
+        self._stopping = False
 
     def start(self, name: str, step: Step) -> None:
         self._tasks[name] = asyncio.create_task(self._run(name, step), name=name)
 
-    async def stop(self) -> None:
-        """Cancel the loops; a step is written so that being cancelled loses nothing."""
+    async def stop(self, *, cancel: tuple[str, ...], grace_s: float) -> None:
+        """Let every loop end the step it is in; cancel those that only rest or look, and what exceeds the grace."""
+        self._stopping = True
+        for name in cancel:
+            self._tasks[name].cancel()
+        await asyncio.wait(self._tasks.values(), timeout=grace_s)
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     async def _run(self, name: str, step: Step) -> None:
         pause_s = PAUSE_FIRST_S
-        while True:
+        while not self._stopping:
             try:
                 await step()
             except Exception as error:  # the supervisor of loops: logged, counted, turns health red

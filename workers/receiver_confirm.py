@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from typing import Literal
 
 import msgspec
 from yarl import URL
@@ -41,7 +42,7 @@ class Confirmer:
         confirmation = Confirmation(members.topic_arn, members.subscribe_url)
         mailbox.confirmations.append(confirmation)
         if reason:
-            confirmation.state, confirmation.reason = "refused", reason
+            _give_up(mailbox, confirmation, "refused", reason)
         elif visit:
             self.visit(mailbox, confirmation)
 
@@ -57,10 +58,10 @@ class Confirmer:
             if url.query.get("Action") != "ConfirmSubscription":
                 raise FetchRefused("the URL does not ask for ConfirmSubscription")
         except FetchRefused as error:
-            confirmation.state, confirmation.reason = "refused", str(error)
+            _give_up(mailbox, confirmation, "refused", str(error))
             return
         if len(self._visits) >= VISITS_MAX:
-            confirmation.state, confirmation.reason = "failed", "too many confirmations at once"
+            _give_up(mailbox, confirmation, "failed", "too many confirmations at once")
             return
         confirmation.state = "visiting"
         visit = asyncio.get_running_loop().create_task(self._visit(mailbox, confirmation, url))
@@ -77,10 +78,16 @@ class Confirmer:
             try:
                 answer = await self._fetcher.get(url)
             except FetchFailed as error:
-                confirmation.state, confirmation.reason = "failed", str(error)
+                _give_up(mailbox, confirmation, "failed", str(error))
                 return
         found = _SUBSCRIPTION.search(answer)
         confirmation.state, confirmation.reason = "confirmed", ""
         confirmation.subscription_arn = found[1].decode("latin-1") if found else ""
         mailbox.confirmed += 1
         mailbox.changed()
+
+
+def _give_up(mailbox: Mailbox, confirmation: Confirmation, state: Literal["failed", "refused"], reason: str) -> None:
+    confirmation.state, confirmation.reason = state, reason
+    mailbox.confirmations_failed += 1
+    mailbox.changed()

@@ -153,8 +153,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._silent = False
-        if self._target and self._in_head:
-            self._head_bytes += len(data)  # until the head is whole, which sets it to 0
+        requests = len(self._requests)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserCallbackError:
@@ -165,6 +164,8 @@ class Connection(asyncio.Protocol):
             self._requests.clear()
             self._refuse(400)
             return
+        if self._target and self._in_head and len(self._requests) == requests:
+            self._head_bytes += len(data)  # until the head is whole, which sets it to 0
         if self._oversize:
             self._refuse(413)
         elif self._head_bytes > HEAD_BYTES_MAX:

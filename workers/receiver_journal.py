@@ -61,7 +61,7 @@ class Journal:
 
 def read_journal(path: Path) -> Iterator[Entry]:
     """What was written before; what is no line of ours is passed over."""
-    if not path.exists():
+    if not path.is_file():
         return
     with path.open("rb") as lines:
         for line in lines:

@@ -55,6 +55,7 @@ class Mailbox:
         self.unidentified = 0
         self.confirming = 0
         self.confirmed = 0
+        self.confirmations_failed = 0
         self.verdicts = dict.fromkeys(Verdict, 0)
         self.first_ns = 0
         self.last_ns = 0
@@ -197,6 +198,7 @@ _ARRIVALS: Mapping[str, Callable[[Mailbox], int]] = MappingProxyType(
         "unidentified": lambda mailbox: mailbox.unidentified,
         "confirmations": lambda mailbox: mailbox.confirming,
         "confirmed": lambda mailbox: mailbox.confirmed,
+        "confirmations_failed": lambda mailbox: mailbox.confirmations_failed,
     }
 )
 _VERDICTS: Mapping[str, Callable[[Mailbox], int]] = MappingProxyType(
@@ -208,4 +210,4 @@ _VERDICTS: Mapping[str, Callable[[Mailbox], int]] = MappingProxyType(
     }
 )
 COUNTERS: Mapping[str, Callable[[Mailbox], int]] = MappingProxyType({**_ARRIVALS, **_VERDICTS})
-"""What a client can wait for. Only `confirmations` and `confirmed` count confirmations, the others what is notified."""
+"""What a client can wait for. Only the three of that name count confirmations, the others what is notified."""

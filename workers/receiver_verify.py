@@ -76,10 +76,7 @@ class Verifier:
             return Verdict.BAD  # signed, but by nobody we would trust
         if certificate_pem is None:
             return Verdict.UNCHECKED
-        try:
-            return Verdict.GOOD if verify_body(members, certificate_pem) else Verdict.BAD
-        except UnicodeEncodeError:
-            return Verdict.BAD  # half of a surrogate pair cannot have been signed
+        return Verdict.GOOD if verify_body(members, certificate_pem) else Verdict.BAD
 
     async def _certificate(self, text: str) -> bytes | None:
         now_s = asyncio.get_running_loop().time()

@@ -30,3 +30,7 @@ class Stats(Counts):
     def crashed(self, queue: str) -> None:
         """A job that failed by our own fault; it comes back when its lease ends."""
         self.add("jobs_failed", queue=queue)
+
+    def lease_lost(self, queue: str) -> None:
+        """A cause of duplicates: the job was taken from us before it was settled."""
+        self.add("jobs_lease_lost", queue=queue)

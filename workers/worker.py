@@ -29,6 +29,7 @@ from workers.upkeep import Upkeep
 from workers.urls import base_url
 
 DRAIN_S = 20.0
+STEP_GRACE_S = 5.0
 NOTIFICATION_LIFE_MS = 30 * 24 * 3_600_000
 
 log = structlog.get_logger(__name__)
@@ -93,7 +94,8 @@ class Worker:
         self._loops.start("upkeep", self._upkeep.step)
         self._loops.start("report", self._report)
         await until
-        await self._loops.stop()
+        self._port.stop_waiting()
+        await self._loops.stop(cancel=("upkeep", "report"), grace_s=STEP_GRACE_S)
         given_back = sum([await consumer.drain(DRAIN_S) for consumer in self._consumers])
         unfinished = await self._delivery.close(1.0) + await self._redelivery.close(1.0)
         log.info("worker.stopped", jobs_given_back=given_back, sends_unfinished=unfinished)

@@ -83,7 +83,8 @@ REPLACE_SUBSCRIPTION = "UPDATE subscriptions SET state = ?, expires_ms = ?, vers
 REMOVE_SUBSCRIPTION = "DELETE FROM subscriptions WHERE id = ? RETURNING topic, owner, state, record"
 _REMOVE_SOME = "DELETE FROM subscriptions WHERE key IN ({}) RETURNING topic, owner, state, record"
 REMOVE_EXPIRED = _REMOVE_SOME.format("SELECT key FROM subscriptions WHERE expires_ms <= ? LIMIT ?")
-REMOVE_OF_TOPIC = _REMOVE_SOME.format("SELECT key FROM subscriptions WHERE topic = ? LIMIT ?")
+# in the order of most indices: random ones would touch six pages a row
+REMOVE_OF_TOPIC = _REMOVE_SOME.format("SELECT key FROM subscriptions WHERE topic = ? ORDER BY id LIMIT ?")
 
 _THIS_TOPIC = "topic = (SELECT key FROM topics WHERE arn = ?)"
 CONFIRMED_IDS = (
