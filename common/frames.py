@@ -6,10 +6,9 @@ A frame is a four-byte length and a MessagePack array of (kind, call id, name, p
 from __future__ import annotations
 
 import asyncio
-from typing import cast
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 

@@ -21,6 +21,7 @@ import apsw
 
 from common.clock import Clock
 from common.errors import CnsError, OutcomeUnknown, StartError, StoreFull, StoreUnavailable
+from common.kill_points import STORE_CHECKPOINT, STORE_COMMIT, STORE_COMMITTED, passed
 
 PAGE_BYTES = 4096
 CHECKPOINT_PAGES = 4096
@@ -241,23 +242,29 @@ class Database:
 
     def _run_control(self, batch: list[Work[Any]]) -> list[tuple[Work[Any], object]]:
         answers: list[tuple[Work[Any], object]] = []
+        execute = self.connection.execute
         for work in batch:
+            execute("SAVEPOINT one")
             try:
-                with self.connection:  # a savepoint inside the transaction
-                    answers.append((work, work.item(self.connection)))
+                answers.append((work, work.item(self.connection)))
             except CnsError as error:
+                execute("ROLLBACK TO one")
                 work.fail(error)
+            execute("RELEASE one")
         return answers
 
     def _commit(self) -> None:
         error: Exception | None = None
+        passed(STORE_COMMIT)
         try:
             self.connection.execute("COMMIT")
         except apsw.Error as caught:
             error = caught
+        passed(STORE_COMMITTED)
         if self._finish_checkpoint:
             # the background pass copied all but the newest frames: copying those lets the log start over
             self._finish_checkpoint = False
+            passed(STORE_CHECKPOINT)
             with suppress(apsw.Error):  # what was committed stays so, and a later commit asks again
                 self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
             self._checkpoint_wanted = False
@@ -300,7 +307,7 @@ class Database:
     def _fatal(self, error: BaseException) -> None:
         """After a failed fsync the kernel may have dropped pages: only a new start can say what the disk holds."""
         self._failure = StoreUnavailable(f"the store has failed: {error}")
-        self.on_fatal(error if isinstance(error, Exception) else RuntimeError(str(error)))
+        self.loop.call_soon(self.on_fatal, error if isinstance(error, Exception) else RuntimeError(str(error)))
 
     # -- threads ------------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from common.sqlite import Work
 from cqs.engines.contract import DEDUP_WINDOW_MS, Change, Entry, Outcome, QueueRef, Rejected, Sent, Settled
@@ -34,6 +34,15 @@ class Step:
         self.whole = whole  # a rejected send stops the rest, too
 
 
+class _Delete(NamedTuple):
+    """A delete of a standard queue, and where its outcome goes."""
+
+    line: Line
+    now_ms: int
+    outcomes: list[Outcome]
+    position: int
+
+
 class Settling:
     """The stage that runs all steps of a turn."""
 
@@ -42,18 +51,25 @@ class Settling:
         self._connection = state.connection
         self._slots: list[tuple[object, ...]] = []
         self._bodies: list[tuple[int, str, bytes]] = []
+        self._deletes: dict[tuple[int, int, int], _Delete] = {}  # by sequence, line, lease
 
     def run(self, batch: list[Work[Step]]) -> list[tuple[Work[Step], object]]:
         self._slots = []
         self._bodies = []
+        self._deletes = {}
         sent = [self._send_all(work.item) if work.item.sends else () for work in batch]
         self._insert()
-        return [(work, self._rest(work.item, sends)) for work, sends in zip(batch, sent, strict=True)]
-
-    def _rest(self, step: Step, sends: tuple[Sent | Rejected, ...]) -> Settled:
-        if step.whole and any(isinstance(sent, Rejected) for sent in sends):
-            return Settled(sends=sends)
-        return Settled(self._delete_all(step) if step.deletes else (), sends, self._change_all(step))
+        refused = [
+            work.item.whole and any(isinstance(one, Rejected) for one in sends)
+            for work, sends in zip(batch, sent, strict=True)
+        ]
+        deleted = [[] if no else self._begin_deletes(work.item) for work, no in zip(batch, refused, strict=True)]
+        self._delete_standard()
+        changed = [() if no else self._change_all(work.item) for work, no in zip(batch, refused, strict=True)]
+        return [
+            (work, Settled(tuple(deletes), sends, changes))
+            for work, sends, deletes, changes in zip(batch, sent, deleted, changed, strict=True)
+        ]
 
     # -- sends --------------------------------------------------------------------------------------------------------
 
@@ -114,10 +130,9 @@ class Settling:
 
     # -- deletes ------------------------------------------------------------------------------------------------------
 
-    def _delete_all(self, step: Step) -> tuple[Outcome, ...]:
-        outcomes: list[Outcome] = [Outcome.MALFORMED] * len(step.deletes)
-        standard: dict[tuple[int, int, int], tuple[Line, int]] = {}
-        rows: list[tuple[int, int, int]] = []
+    def _begin_deletes(self, step: Step) -> list[Outcome]:
+        """The outcomes of a step's deletes; those of standard queues are filled in by `_delete_standard`."""
+        outcomes = [Outcome.MALFORMED] * len(step.deletes)
         for index, (q, handle) in enumerate(step.deletes):
             key = parts(handle)
             if key is None:
@@ -129,33 +144,27 @@ class Settling:
                 outcomes[index] = self._delete_fifo(line, *key, step.now_ms)
             else:
                 outcomes[index] = Outcome.GONE
-                row = (key[0], line.key, key[1])
-                if standard.setdefault(row, (line, index))[1] == index:
-                    rows.append(row)
-        if rows:
-            self._delete_standard(rows, standard, outcomes, step.now_ms)
-        return tuple(outcomes)
+                self._deletes.setdefault((key[0], line.key, key[1]), _Delete(line, step.now_ms, outcomes, index))
+        return outcomes
 
-    def _delete_standard(
-        self,
-        rows: list[tuple[int, int, int]],
-        owners: dict[tuple[int, int, int], tuple[Line, int]],
-        outcomes: list[Outcome],
-        now_ms: int,
-    ) -> None:
-        deleted: list[Any] = self._connection.executemany(schema.DELETE_LEASED, rows).fetchall()
+    def _delete_standard(self) -> None:
+        """All callers' deletes in one statement a table."""
+        if not self._deletes:
+            return
+        deletes = self._deletes
+        deleted: list[Any] = self._connection.executemany(schema.DELETE_LEASED, list(deletes)).fetchall()
         for seq, key, lease, visible_at, deliveries, tenant in deleted:
-            line, index = owners.pop((seq, key, lease))
+            line, now_ms, outcomes, index = deletes.pop((seq, key, lease))
             outcomes[index] = Outcome.DONE
             line.total -= 1
             if visible_at > now_ms:
                 line.hidden.remove(visible_at, deliveries > 0, tenant)
             self._state.touch(line)
         self._connection.executemany(schema.DELETE_BODY, [(row[0],) for row in deleted])
-        for (seq, _, _), (line, index) in owners.items():
+        for (seq, key, _), delete in deletes.items():
             held = self._state.row(schema.HELD, (seq,))
-            if held is not None and held[0] == line.key:
-                outcomes[index] = Outcome.STALE
+            if held is not None and held[0] == key:
+                delete.outcomes[delete.position] = Outcome.STALE
 
     def _delete_fifo(self, line: Line, seq: int, lease: int, now_ms: int) -> Outcome:
         held = self._hold(line, seq, lease, now_ms, fifo=True)

@@ -1,0 +1,43 @@
+"""Named places where a fault test lets this process die: between two steps whose order a crash must not betray.
+
+`CNS_KILL_POINT=name:count:file` kills the process when it passes the point `name` for the count-th time, and leaves
+`file` behind, which says that it happened and keeps it from happening again. Unset, passing a point does nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+
+VARIABLE = "CNS_KILL_POINT"
+
+STORE_COMMIT = "store.commit"  # the transaction is whole, its COMMIT not begun
+STORE_COMMITTED = "store.committed"  # durable, nobody has an answer
+STORE_CHECKPOINT = "store.checkpoint"  # the log is copied but for its newest part
+JOB_DELIVERED = "job.delivered"  # endpoints have answered, the job is not settled
+JOB_SETTLED = "job.settled"  # the job is settled, its notification still counts it
+PUBLISH_FANNED_OUT = "publish.fanned_out"  # the notification counts its endpoint jobs, which are not there yet
+POINTS = (STORE_COMMIT, STORE_COMMITTED, STORE_CHECKPOINT, JOB_DELIVERED, JOB_SETTLED, PUBLISH_FANNED_OUT)
+
+
+def _nothing(_name: str) -> None:
+    """No fault test runs."""
+
+
+def _killer(order: str) -> Callable[[str], None]:
+    point, count, path = order.split(":", 2)
+    left = int(count)
+
+    def count_down(name: str) -> None:
+        nonlocal left
+        if name == point:
+            left -= 1
+            if left == 0:
+                os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    return _nothing if os.path.exists(path) else count_down  # noqa: PTH110  # loaded by every process: no pathlib
+
+
+passed: Callable[[str], None] = _killer(os.environ[VARIABLE]) if VARIABLE in os.environ else _nothing

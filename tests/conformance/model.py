@@ -1,0 +1,204 @@
+"""What a queue should do, as simply as it can be said: a list of messages, looked through from the front each time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from cqs.engines.contract import ATTEMPT_WINDOW_MS, DEDUP_WINDOW_MS, SPENT_HIDE_MS, Message, Outcome, Received
+
+
+@dataclass(slots=True, kw_only=True)
+class Kept:
+    """One message of the model."""
+
+    id: str
+    sequence: int
+    body: bytes
+    group: str
+    born_at_ms: int
+    visible_at_ms: int
+    deliveries: int = 0
+    first_received_ms: int = 0
+    handle: bytes = b""
+    """Of the newest delivery."""
+
+    def hidden(self, now_ms: int) -> bool:
+        return self.visible_at_ms > now_ms
+
+
+@dataclass(slots=True)
+class Attempt:
+    until_ms: int
+    handles: dict[str, bytes]
+
+
+@dataclass(slots=True)
+class Model:
+    """A queue. `check_*` compare what an engine did with what was allowed, and follow it."""
+
+    fifo: bool
+    max_receives: int = 0
+    kept: dict[str, Kept] = field(default_factory=dict)
+    owners: dict[bytes, str] = field(default_factory=dict)
+    """Whose every handle is that was ever given out."""
+    dedup: dict[str, tuple[int, str, int]] = field(default_factory=dict)
+    attempts: dict[str, Attempt] = field(default_factory=dict)
+    last_sequence: int = 0
+
+    # -- sending ------------------------------------------------------------------------------------------------------
+
+    def duplicate_of(self, key: str, now_ms: int) -> tuple[str, int] | None:
+        """(id, sequence) of the original."""
+        if not self.fifo or not key or key not in self.dedup:
+            return None
+        until_ms, original, sequence = self.dedup[key]
+        return (original, sequence) if now_ms < until_ms else None
+
+    def add(self, kept: Kept, key: str, now_ms: int) -> None:
+        assert kept.sequence > self.last_sequence, "sequences rise"
+        self.last_sequence = kept.sequence
+        self.kept[kept.id] = kept
+        if self.fifo and key:
+            self.dedup[key] = (now_ms + DEDUP_WINDOW_MS, kept.id, kept.sequence)
+
+    # -- receiving ----------------------------------------------------------------------------------------------------
+
+    def is_spent(self, kept: Kept) -> bool:
+        return bool(self.max_receives) and kept.deliveries >= self.max_receives
+
+    def available(self, now_ms: int) -> list[list[Kept]]:
+        """What may be received now: runs of messages, each of which is given out from its front."""
+        if not self.fifo:
+            visible = [kept for kept in self.kept.values() if not kept.hidden(now_ms)]
+            return [[kept] for kept in sorted(visible, key=lambda kept: kept.visible_at_ms)]
+        groups: dict[str, list[Kept]] = {}
+        for kept in sorted(self.kept.values(), key=lambda kept: kept.sequence):
+            groups.setdefault(kept.group, []).append(kept)
+        return [run for run in (self._run(group, now_ms) for group in groups.values()) if run]
+
+    def _run(self, group: list[Kept], now_ms: int) -> list[Kept]:
+        """The first of a group, up to one that is hidden, and up to and with one that is spent."""
+        run: list[Kept] = []
+        for kept in group:
+            if kept.hidden(now_ms):
+                break
+            run.append(kept)
+            if self.is_spent(kept):
+                break
+        return run
+
+    def repeats(self, attempt_id: str, visible_at_ms: int, now_ms: int) -> Attempt | None:
+        """The attempt that a receive repeats."""
+        attempt = self.attempts.get(attempt_id) if attempt_id and visible_at_ms > now_ms else None
+        if attempt is None or now_ms >= attempt.until_ms:
+            return None
+        same = all(one in self.kept and self.kept[one].handle == handle for one, handle in attempt.handles.items())
+        return attempt if same else None
+
+    def check_received(self, received: Received, want: int, visible_at_ms: int, now_ms: int, attempt_id: str) -> None:
+        attempt = self.repeats(attempt_id, visible_at_ms, now_ms)
+        if attempt is not None:
+            assert {message.id: message.handle for message in received.messages} == attempt.handles
+            for message in received.messages:
+                self.kept[message.id].visible_at_ms = visible_at_ms
+            return
+        given = [*received.messages, *received.spent]
+        runs = self.available(now_ms)
+        assert len(given) == min(want, sum(map(len, runs)))
+        assert {message.id for message in received.spent} == {
+            message.id for message in given if self.is_spent(self.kept[message.id])
+        }
+        if self.fifo:
+            self._check_groups(given, runs)
+        elif given:
+            last_ms = max(self.kept[message.id].visible_at_ms for message in given)
+            left = [run[0].visible_at_ms for run in runs if run[0].id not in {message.id for message in given}]
+            assert all(visible_ms >= last_ms for visible_ms in left), "the oldest visible go first"
+        self._check_due(received, now_ms, given)
+        self._follow(received, visible_at_ms, now_ms)
+        if attempt_id and received.messages and visible_at_ms > now_ms:
+            handles = {message.id: message.handle for message in received.messages}
+            self.attempts[attempt_id] = Attempt(now_ms + ATTEMPT_WINDOW_MS, handles)
+
+    def _check_groups(self, given: list[Message], runs: list[list[Kept]]) -> None:
+        order = {kept.id: (number, place) for number, run in enumerate(runs) for place, kept in enumerate(run)}
+        places: dict[int, list[int]] = {}
+        for message in given:
+            number, place = order[message.id]
+            places.setdefault(number, []).append(place)
+        for of_group in places.values():
+            assert of_group == list(range(len(of_group))), "a group is given from its front, in order, without gaps"
+
+    def _check_due(self, received: Received, now_ms: int, given: list[Message]) -> None:
+        """What is promised to be due may come too early, never too late."""
+        if given or received.next_due_ms is None:
+            return
+        hidden = [kept.visible_at_ms for kept in self.kept.values() if kept.hidden(now_ms)]
+        if not self.fifo and hidden:
+            assert received.next_due_ms <= min(hidden)
+
+    def _follow(self, received: Received, visible_at_ms: int, now_ms: int) -> None:
+        for message in received.messages:
+            kept = self.kept[message.id]
+            kept.deliveries += 1
+            kept.first_received_ms = kept.first_received_ms or now_ms
+            self._hand_out(kept, message, visible_at_ms)
+        for message in received.spent:
+            self._hand_out(self.kept[message.id], message, now_ms + SPENT_HIDE_MS)
+
+    def _hand_out(self, kept: Kept, message: Message, visible_at_ms: int) -> None:
+        assert message.handle not in self.owners, "a handle names one delivery"
+        self.owners[message.handle] = kept.id
+        kept.handle = message.handle
+        kept.visible_at_ms = visible_at_ms
+        assert message == Message(
+            kept.id,
+            message.handle,
+            kept.body,
+            kept.sequence,
+            kept.deliveries,
+            kept.first_received_ms,
+            kept.born_at_ms,
+            kept.group,
+        )
+
+    # -- settling -----------------------------------------------------------------------------------------------------
+
+    def outcome(self, handle: bytes, now_ms: int) -> Outcome:
+        """What must become of a delete or change."""
+        kept = self.kept.get(self.owners.get(handle, ""))
+        if kept is None:
+            return Outcome.GONE
+        if kept.handle != handle:
+            return Outcome.STALE
+        return Outcome.EXPIRED if self.fifo and not kept.hidden(now_ms) else Outcome.DONE
+
+    def delete(self, handle: bytes) -> None:
+        del self.kept[self.owners[handle]]
+
+    def change(self, handle: bytes, visible_at_ms: int | None, body: bytes | None) -> None:
+        kept = self.kept[self.owners[handle]]
+        if visible_at_ms is not None:
+            kept.visible_at_ms = visible_at_ms
+        if body is not None:
+            kept.body = body
+        for attempt in self.attempts.values():
+            if attempt.handles.get(kept.id) == handle:
+                attempt.until_ms = 0
+
+    def purge(self) -> None:
+        self.kept.clear()
+        self.dedup.clear()
+        self.attempts.clear()
+
+    # -- looking ------------------------------------------------------------------------------------------------------
+
+    def counts(self, now_ms: int) -> tuple[int, int, int]:
+        """(visible, in flight, delayed)"""
+        hidden = [kept for kept in self.kept.values() if kept.hidden(now_ms)]
+        in_flight = sum(kept.deliveries > 0 for kept in hidden)
+        return len(self.kept) - len(hidden), in_flight, len(hidden) - in_flight
+
+    def ids(self) -> Sequence[str]:
+        return sorted(self.kept)

@@ -1,0 +1,139 @@
+"""A process killed at any moment: what was answered is done, and what was not answered is done whole or not at all."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from cqs.engines.contract import Engine, Entry, Outcome, QueueRef, Sent
+from tests.conformance.crash_child import FIFO, HIDE_MS, MOVED, STANDARD, Said, body_of
+from tests.conformance.drivers import Driver
+from tests.conformance.support import Clock, Desk
+
+ROUNDS = 3
+LINES = (50, 2_500)
+"""Between how many lines of the child it is killed."""
+
+
+class Ledger:
+    """What the killed processes began, and what they were answered."""
+
+    def __init__(self) -> None:
+        self.sending: dict[str, set[str]] = {STANDARD.id: set(), FIFO.id: set()}
+        self.sent: dict[str, dict[str, int]] = {STANDARD.id: {}, FIFO.id: {}}
+        self.begun: dict[str, set[str]] = {"deleting": set(), "moving": set()}
+        self.done: dict[str, set[str]] = {"deleted": set(), "moved": set()}
+        self.held: list[Said] = []
+        """What the last one had received."""
+
+    def enter(self, said: Said) -> None:
+        match said.kind:
+            case "sending":
+                self.sending[said.queue].add(said.id)
+            case "sent":
+                self.sent[said.queue][said.id] = said.sequence
+            case "held":
+                self.held.append(said)
+            case "deleting" | "moving":
+                self.begun[said.kind].add(said.id)
+            case _:
+                self.done[said.kind].add(said.id)
+
+    def kept(self, queue: str) -> set[str]:
+        """What must be in the queue: sent, and nobody began to take it away."""
+        return self.sent[queue].keys() - self.begun["deleting"] - self.begun["moving"]
+
+
+def _run_and_kill(driver: Driver, seed: str, ledger: Ledger) -> None:
+    command = [sys.executable, "-m", "tests.conformance.crash_child", driver.name, str(driver.directory), seed]
+    lines = random.Random(seed).randrange(*LINES)
+    ledger.held.clear()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]) as child:
+        assert child.stdout is not None
+        for number, line in enumerate(child.stdout):
+            ledger.enter(msgspec.json.decode(line, type=Said))
+            if number == lines:
+                child.kill()
+    assert child.returncode == -9, "the child ended by itself"
+
+
+def _desk(engine: Engine, clock: Clock, q: QueueRef) -> Desk:
+    desk = Desk(engine, clock)
+    desk.q = q
+    return desk
+
+
+async def _check_messages(ledger: Ledger, standard: Desk, moved: Desk, fifo: Desk) -> None:
+    """Everything acknowledged is there, everything deleted is not, and nothing is there twice or from nowhere."""
+    there = {desk.q.id: [peeked.id for peeked in await desk.peek_all()] for desk in (standard, moved, fifo)}
+    for ids in there.values():
+        assert len(set(ids)) == len(ids)
+    in_standard, in_moved, in_fifo = (set(there[desk.q.id]) for desk in (standard, moved, fifo))
+    assert ledger.kept(STANDARD.id) <= in_standard <= ledger.sending[STANDARD.id]
+    assert ledger.kept(FIFO.id) <= in_fifo <= ledger.sending[FIFO.id]
+    assert not (in_standard | in_moved | in_fifo) & ledger.done["deleted"]
+    assert ledger.done["moved"] <= in_moved <= ledger.begun["moving"]
+    assert not in_standard & in_moved
+    assert ledger.begun["moving"] - ledger.begun["deleting"] <= in_standard | in_moved
+    for desk in (standard, moved, fifo):
+        assert all(peeked.body == body_of(peeked.id) for peeked in await desk.peek_all())
+    for peeked in await fifo.peek_all():
+        assert ledger.sent[FIFO.id].get(peeked.id, peeked.sequence) == peeked.sequence
+
+
+async def _check_locks(ledger: Ledger, fifo: Desk) -> None:
+    """A FIFO receive that was answered holds its group still."""
+    locked = {held.group for held in ledger.held if held.queue == FIFO.id and held.id not in ledger.begun["deleting"]}
+    received = await fifo.drain(hide_ms=1)
+    assert not {message.group for message in received} & locked
+
+
+async def _check_dedup(ledger: Ledger, fifo: Desk, seed: str) -> None:
+    """An acknowledged message sent again is a duplicate."""
+    latest = [(one, sequence) for one, sequence in ledger.sent[FIFO.id].items() if one.startswith(seed)][-20:]
+    for message_id, sequence in latest:
+        entry = Entry(message_id, b"again", fifo.now_ms, fifo.now_ms, "again", message_id)
+        assert await fifo.put([entry]) == [Sent(message_id, sequence, True)]
+
+
+async def _check_handles(ledger: Ledger, desk: Desk) -> None:
+    """Once given out again, no message can be touched by a handle of before the crash."""
+    delivered = {message.id for message in await desk.drain(hide_ms=1)}
+    before = {held.id: held.handle for held in ledger.held if held.queue == desk.q.id and held.id in delivered}
+    outcomes = await desk.engine.delete(desk.q, list(before.values()), desk.now_ms)
+    assert set(outcomes) <= {Outcome.STALE}
+    assert before.keys() <= {peeked.id for peeked in await desk.peek_all()}
+
+
+async def _check_sequences(ledger: Ledger, desk: Desk, seed: str) -> None:
+    """No number that was given out is given out again."""
+    message_id = f"{seed}-after-{desk.q.id}"
+    entry = Entry(message_id, body_of(message_id), desk.now_ms, desk.now_ms, "after")
+    (sent,) = await desk.put([entry])
+    assert isinstance(sent, Sent)
+    assert sent.sequence > max(ledger.sent[desk.q.id].values(), default=0)
+    ledger.sending[desk.q.id].add(message_id)
+    ledger.sent[desk.q.id][message_id] = sent.sequence
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_killed_again_and_again(driver: Driver, clock: Clock, seed: int) -> None:
+    ledger = Ledger()
+    for round_ in range(ROUNDS):
+        name = f"{seed}.{round_}"
+        _run_and_kill(driver, name, ledger)
+        async with driver.open() as engine:
+            standard, moved, fifo = (_desk(engine, clock, q) for q in (STANDARD, MOVED, FIFO))
+            await _check_messages(ledger, standard, moved, fifo)
+            await _check_locks(ledger, fifo)
+            await _check_dedup(ledger, fifo, name)
+            clock.advance(2 * HIDE_MS)
+            for desk in (standard, fifo):
+                desk.now_ms = clock.now_ms()
+                await _check_handles(ledger, desk)
+                await _check_sequences(ledger, desk, name)

@@ -1,0 +1,157 @@
+"""Any sequence of calls does to an engine what it does to the model: searched for one that does not."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from contextlib import AbstractAsyncContextManager
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+
+from cqs.engines.contract import Change, Engine, Outcome, Sent
+from tests.conformance.drivers import Driver
+from tests.conformance.model import Kept, Model
+from tests.conformance.support import Clock, Desk
+
+EXAMPLES = 30
+STEPS = 40
+
+GROUPS = st.sampled_from(["", "a", "b", "c"])
+HIDES_MS = st.sampled_from([0, 1, 1_000, 10_000, 600_000])
+WAITS_MS = st.sampled_from([1, 999, 1_000, 10_000, 30_000, 299_999, 300_000])
+KEYS = st.sampled_from(["", "", "k", "l", "m"])
+
+
+class Opened:
+    """An engine kept open over all examples: each has a queue of its own."""
+
+    def __init__(self, runner: asyncio.Runner, driver: Driver) -> None:
+        self.runner = runner
+        self.driver = driver
+        self._opening: AbstractAsyncContextManager[Engine]
+        self.engine: Engine
+        self.open()
+
+    def open(self) -> None:
+        self._opening = self.driver.open()
+        self.engine = self.runner.run(self._opening.__aenter__())
+
+    def close(self) -> None:
+        self.runner.run(self._opening.__aexit__(None, None, None))
+
+
+class Machine(RuleBasedStateMachine):
+    """One queue and its model, step by step."""
+
+    def __init__(self, opened: Opened, fifo: bool, max_receives: int) -> None:
+        super().__init__()
+        self.opened = opened
+        self.run = opened.runner.run
+        self.desk = Desk(opened.engine, opened.driver.clock, fifo=fifo, max_receives=max_receives)
+        self.desk.set(retention_ms=14 * 86_400_000)
+        self.model = Model(fifo, max_receives)
+        self.handles: list[bytes] = []
+
+    @rule(group=GROUPS, key=KEYS, n=st.integers(1, 4), delay_ms=st.sampled_from([0, 0, 0, 1_000, 20_000]))
+    def send(self, group: str, key: str, n: int, delay_ms: int) -> None:
+        desk, model = self.desk, self.model
+        entries = [desk.entry(uuid.uuid4().bytes, group=group, dedup=key, delay_ms=delay_ms) for _ in range(n)]
+        for entry, sent in zip(entries, self.run(desk.put(entries)), strict=True):
+            original = model.duplicate_of(key, desk.now_ms)
+            if original is not None:
+                assert sent == Sent(*original, True)
+                continue
+            assert isinstance(sent, Sent)
+            assert sent == Sent(entry.id, sent.sequence)
+            kept = Kept(
+                id=entry.id,
+                sequence=sent.sequence,
+                body=entry.body,
+                group=group,
+                born_at_ms=entry.born_at_ms,
+                visible_at_ms=entry.visible_at_ms,
+            )
+            model.add(kept, key, desk.now_ms)
+
+    @rule(want=st.integers(1, 6), hide_ms=HIDES_MS, attempt_id=st.sampled_from(["", "", "x", "y"]))
+    def receive(self, want: int, hide_ms: int, attempt_id: str) -> None:
+        desk = self.desk
+        attempt_id = attempt_id if desk.q.fifo else ""
+        received = self.run(desk.receive(want, hide_ms, attempt_id))
+        self.model.check_received(received, want, desk.now_ms + hide_ms, desk.now_ms, attempt_id)
+        self.handles += [message.handle for message in (*received.messages, *received.spent)]
+
+    @precondition(lambda self: self.handles)
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        handle = self._handle(data)
+        expected = self.model.outcome(handle, self.desk.now_ms)
+        assert self.run(self.desk.engine.delete(self.desk.q, [handle], self.desk.now_ms)) == [expected]
+        if expected is Outcome.DONE:
+            self.model.delete(handle)
+
+    @precondition(lambda self: self.handles)
+    @rule(data=st.data(), hide_ms=st.none() | HIDES_MS, body=st.none() | st.binary(max_size=9))
+    def change(self, data: st.DataObject, hide_ms: int | None, body: bytes | None) -> None:
+        handle = self._handle(data)
+        expected = self.model.outcome(handle, self.desk.now_ms)
+        visible_at_ms = None if hide_ms is None else self.desk.now_ms + hide_ms
+        changes = [Change(handle, visible_at_ms, body)]
+        assert self.run(self.desk.engine.change(self.desk.q, changes, self.desk.now_ms)) == [expected]
+        if expected is Outcome.DONE:
+            self.model.change(handle, visible_at_ms, body)
+
+    @rule(ms=WAITS_MS)
+    def wait(self, ms: int) -> None:
+        self.desk.later(ms)
+
+    @rule(chance=st.integers(0, 3))
+    def purge(self, chance: int) -> None:
+        if chance == 0:
+            self.run(self.desk.purge())
+            self.model.purge()
+
+    @rule(budget=st.integers(0, 20))
+    def maintain(self, budget: int) -> None:
+        assert self.run(self.desk.engine.maintain(budget, self.desk.now_ms)) <= budget
+
+    @rule(chance=st.integers(0, 3))
+    def restart(self, chance: int) -> None:
+        if chance == 0:
+            self.opened.close()
+            self.opened.open()
+            self.desk = self.desk.at(self.opened.engine)
+
+    @invariant()
+    def counts_and_messages_are_the_models(self) -> None:
+        assert self.run(self.desk.counts()) == self.model.counts(self.desk.now_ms)
+        assert sorted(peeked.id for peeked in self.run(self.desk.peek_all(5))) == self.model.ids()
+
+    def _handle(self, data: st.DataObject) -> bytes:
+        """Rather a new one than an old one."""
+        back = data.draw(st.integers(1, len(self.handles)))
+        return self.handles[-back]
+
+
+@pytest.mark.needs(exact_counts=True, update_body=True)
+@pytest.mark.parametrize("max_receives", [0, 3])
+def test_an_engine_does_what_the_model_does(driver: Driver, clock: Clock, fifo_queue: bool, max_receives: int) -> None:
+    with asyncio.Runner() as runner:
+        opened = Opened(runner, driver)
+        try:
+            run_state_machine_as_test(
+                lambda: Machine(opened, fifo_queue, max_receives),
+                settings=settings(
+                    max_examples=EXAMPLES,
+                    stateful_step_count=STEPS,
+                    deadline=None,
+                    derandomize=True,
+                    database=None,
+                    suppress_health_check=list(HealthCheck),
+                ),
+            )
+        finally:
+            opened.close()
