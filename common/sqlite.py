@@ -127,6 +127,9 @@ class Database:
     def _connect(self) -> apsw.Connection:
         connection = apsw.Connection(self._path, vfs=self._vfs) if self._vfs else apsw.Connection(self._path)
         connection.set_busy_timeout(5_000)
+        # without it SQLite plans a statement with a bound range anew at every use, in case the statistics would favour
+        # another index for that value; there are no statistics here, and planning costs more than most look-ups
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         for pragma in (
             f"page_size={PAGE_BYTES}",
             "journal_mode=WAL",
