@@ -191,7 +191,12 @@ def _seconds(date: bytes) -> int | None:
     if not _DATE.fullmatch(date):
         return None
     try:
-        return int(datetime.strptime(date.decode(), DATE_FORMAT).replace(tzinfo=UTC).timestamp())
+        # what strptime does by DATE_FORMAT, which takes ten times as long
+        day, clock = (
+            (int(date[:4]), int(date[4:6]), int(date[6:8])),
+            (int(date[9:11]), int(date[11:13]), int(date[13:15])),
+        )
+        return int(datetime(*day, *clock, tzinfo=UTC).timestamp())
     except ValueError:
         return None
 
