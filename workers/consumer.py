@@ -22,6 +22,8 @@ from cns.queue_port import Held, Put, QueuePort, Renewal
 from cns.stores.contract import NotificationStore
 from cns.target import Target, Targets
 from common.clock import Clock
+from common.errors import CnsError
+from common.kill_points import JOB_DELIVERED, JOB_SETTLED, passed
 from workers.delivery import Deliverer
 from workers.quarantine import Quarantine
 from workers.settlement import End, Verdict, judge
@@ -88,7 +90,10 @@ class Consumer:
         if not task.cancelled() and (error := task.exception()) is not None:
             # the lease runs out and the job comes back; five times, and it is quarantined
             self._tools.stats.crashed(self._queue)
-            log.error("job.failed", queue=self._queue, exc_info=error)
+            if isinstance(error, CnsError):
+                log.warning("job.failed", queue=self._queue, error=str(error))
+            else:
+                log.error("job.crashed", queue=self._queue, exc_info=error)
 
     async def _run(self, held: Held) -> None:
         job = jobs.decode(held.body)
@@ -191,6 +196,7 @@ class JobRun:
             if put is not None:
                 puts.append(put)
             self._remaining.pop(target.arn, None)
+        passed(JOB_DELIVERED)
         referring = self._referring
         if referring and puts:
             await self._tools.notifications.refer(referring, len(puts))
@@ -199,9 +205,10 @@ class JobRun:
             await self._tools.port.settle(self._queue, puts=puts, renewals=[renewal])
             return
         held = await self._tools.port.settle(self._queue, [self._held.handle], puts)
+        passed(JOB_SETTLED)
         if not all(held):  # the lease had run out, and another has the job: its targets may get this twice
             self._tools.stats.lease_lost(self._queue)
-        if referring:
+        elif referring:  # who has the job has its reference
             await self._tools.notifications.refer(referring, -1)
 
     @property

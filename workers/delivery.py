@@ -46,6 +46,7 @@ class Deliverer:
         self._port = port
         self._rendering = rendering
         self._envelopes: Bounded[tuple[str, str], Envelope] = Bounded(ENVELOPES_REMEMBERED)
+        self._signing: dict[tuple[str, str], asyncio.Future[Envelope]] = {}
 
     @property
     def pool(self) -> DeliveryPool:
@@ -103,13 +104,27 @@ class Deliverer:
     def _body(self, target: Target, notification: Notification) -> bytes:
         if target.raw:
             return notification.text_for(target.protocol).encode()
-        key = (notification.id, notification.text_for(target.protocol))
-        envelope = self._envelopes.get(key)
-        if envelope is None:
-            rendering = self._rendering
-            envelope = signed_envelope(notification, target.protocol, rendering.signer, rendering.base_url)
-            self._envelopes.put(key, envelope)
+        key = _envelope_key(target, notification)
+        envelope = self._envelopes.get(key) or self._sign(key, target.protocol, notification)
         return envelope.body(unsubscribe_url(self._rendering.base_url, target.arn))
+
+    def _sign(self, key: tuple[str, str], protocol: str, notification: Notification) -> Envelope:
+        envelope = signed_envelope(notification, protocol, self._rendering.signer, self._rendering.base_url)
+        self._envelopes.put(key, envelope)
+        return envelope
+
+    async def _sign_beside(self, target: Target, notification: Notification) -> None:
+        """Have the envelope made in a thread: a signature takes longer than all else, and lets other threads run."""
+        key = _envelope_key(target, notification)
+        if self._envelopes.get(key) is not None:
+            return
+        signing = self._signing.get(key)
+        if signing is None:
+            signing = self._signing[key] = asyncio.ensure_future(
+                asyncio.to_thread(self._sign, key, target.protocol, notification)
+            )
+            signing.add_done_callback(lambda _: self._signing.pop(key))
+        await asyncio.shield(signing)
 
     # -- queues -------------------------------------------------------------------------------------------------------
 
@@ -124,6 +139,7 @@ class Deliverer:
                 trace_header=notification.trace_header,
             )
         else:
+            await self._sign_beside(target, notification)
             body = self._body(target, notification).decode()
             message = QueueMessage(body, group=notification.message_group_id, trace_header=notification.trace_header)
         return await self._put(queue_arn, message, notification.topic_arn)
@@ -139,6 +155,10 @@ class Deliverer:
                 Cause.QUEUE, f"{answer.code}: {answer.text}", _since_ms(started_s), permanent=answer.permanent
             )
         return Delivered(200, _since_ms(started_s), answer)
+
+
+def _envelope_key(target: Target, notification: Notification) -> tuple[str, str]:
+    return (notification.id, notification.text_for(target.protocol))
 
 
 def _since_ms(started_s: float) -> int:

@@ -9,6 +9,7 @@ from cns.jobs import EndpointJob, PublishJob
 from cns.matching import Matching
 from cns.queue_port import Held, Put, QueuePort
 from cns.stores.contract import NotificationStore
+from common.kill_points import PUBLISH_FANNED_OUT, passed
 from workers.quarantine import Quarantine
 from workers.stats import Stats
 
@@ -59,8 +60,9 @@ class Producer:
         elif not alone:
             await self._notifications.refer(job.notification_id, len(chunks) + bool(page.cursor))
         puts = self._puts(job, chunks, page.cursor, inline=alone)
-        await self._port.settle(jobs.PUBLISH_JOBS, [held.handle], puts)
-        if job.inline is None:
+        passed(PUBLISH_FANNED_OUT)
+        (still_held,) = await self._port.settle(jobs.PUBLISH_JOBS, [held.handle], puts)
+        if job.inline is None and still_held:  # else another has the job, and its reference
             await self._notifications.refer(job.notification_id, -1)
 
     def _puts(self, job: PublishJob, chunks: Sequence[tuple[str, ...]], cursor: str, *, inline: bool) -> list[Put]:
