@@ -161,7 +161,7 @@ class Wakeups(Protocol):
 
         May be true without cause; is never silent with one. A wake-up goes to one waiter per visible message, so a
         waiter that is woken must receive, and one that took a full batch is followed by the next by itself. Receive
-        before the first call, too: what was visible already, or is due already known, is not announced otherwise.
+        once before the first call, too: only that makes sure of what was visible, delayed or in flight already.
         """
         ...
 
@@ -222,7 +222,7 @@ class Engine(Protocol):
         ...
 
     async def maintain(self, budget: int, now_ms: int) -> int:
-        """Do at most `budget` rows of clearing up; returns how many were done (fewer than budget: nothing waits)."""
+        """Look at or clear up at most `budget` rows; returns how many (fewer than `budget`: nothing else waits)."""
         ...
 
     def wakeups(self, q: QueueRef) -> Wakeups: ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -104,7 +105,7 @@ class Rig:
         return arn
 
     async def queue_subscription(self, topic: str, name: str = "q", **attributes: str) -> str:
-        return await self.subscribe(topic, "sqs", f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}", **attributes)
+        return await self.subscribe(topic, "sqs", queue_arn(ACCOUNT, name), **attributes)
 
     async def subscribe(self, topic: str, protocol: str, endpoint: str, **attributes: str) -> str:
         result = await self(
@@ -128,6 +129,22 @@ class Rig:
         arn, token = await self.pending(topic, url, **attributes)
         await self.by(unsigned(), "ConfirmSubscription", TopicArn=topic, Token=token)
         return arn, token
+
+    async def attributes(self, arn: str, owner: str = ACCOUNT) -> dict[str, str]:
+        """Of a subscription, as its owner sees them."""
+        result = await self.by(call(owner), "GetSubscriptionAttributes", SubscriptionArn=arn)
+        described: dict[str, str] = result["Attributes"]
+        return described
+
+    async def listed(self, topic: str) -> list[str]:
+        """How a list shows the ARNs of a topic's subscriptions."""
+        page = await self("ListSubscriptionsByTopic", TopicArn=topic)
+        return [member["SubscriptionArn"] for member in page["Subscriptions"]]
+
+    async def open_to_all(self, topic: str, *actions: str) -> None:
+        statement = {"Effect": "Allow", "Principal": "*", "Action": list(actions), "Resource": topic}
+        policy = json.dumps({"Statement": [statement]})
+        await self("SetTopicAttributes", TopicArn=topic, AttributeName="Policy", AttributeValue=policy)
 
     def confirmation(self) -> ConfirmationJob:
         """The one confirmation that was put since the last look."""
@@ -155,6 +172,15 @@ async def open_rig(directory: Path, clock: Clock, quotas: Quotas) -> AsyncIterat
         yield rig
     finally:
         await database.close()
+
+
+def invalid(what: str) -> tuple[str, str]:
+    """How `Rig.refusal` shows an InvalidParameter."""
+    return "InvalidParameter", f"Invalid parameter: {what}"
+
+
+def queue_arn(account: str, name: str = "q") -> str:
+    return f"arn:aws:sqs:{REGION}:{account}:{name}"
 
 
 def call(account: str, region: str = REGION, *, enforced: bool = True) -> Call:

@@ -11,7 +11,7 @@ import pytest
 
 from cns.limits import Quotas
 from common.clock import Clock
-from tests.integration.cns_support import ACCOUNT, OTHER, REGION, Rig, call, open_rig
+from tests.integration.cns_support import ACCOUNT, OTHER, REGION, Rig, call, invalid, open_rig
 
 NOT_FOUND = ("NotFound", "Topic does not exist")
 
@@ -20,10 +20,6 @@ NOT_FOUND = ("NotFound", "Topic does not exist")
 async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
     async with open_rig(tmp_path, Clock(), Quotas(topics=300)) as rig:
         yield rig
-
-
-def invalid(what: str) -> tuple[str, str]:
-    return "InvalidParameter", f"Invalid parameter: {what}"
 
 
 def refused(account: str, action: str, resource: str) -> tuple[str, str]:

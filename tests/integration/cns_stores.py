@@ -1,0 +1,111 @@
+"""CNS's stores over a directory: the embedded ones, and the same from afar."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cns.model import Notification
+from cns.stores.contract import NotificationStore, SubscriptionStore, TopicStore
+from cns.stores.embedded import EmbeddedNotificationStore, EmbeddedSubscriptionStore, EmbeddedTopicStore
+from cns.subscription import State, Subscription
+from cns.topic import Topic
+from common.clock import Clock
+from common.ids import hex_id, uuid_text
+from common.rpc import Client, Server
+from common.rpc_contract import announce, handlers_of, methods_of, remote
+from common.sqlite import Database
+
+ACCOUNT, OTHER = "111111111111", "222222222222"
+REGION = "eu-west-1"
+CONTRACTS: dict[str, type[Any]] = {
+    "topics": TopicStore,
+    "subscriptions": SubscriptionStore,
+    "notifications": NotificationStore,
+}
+
+
+@dataclass
+class Stores:
+    topics: TopicStore
+    subscriptions: SubscriptionStore
+    notifications: NotificationStore
+
+    async def topic(self, name: str = "t", account: str = ACCOUNT) -> Topic:
+        topic = Topic(id=hex_id(), account=account, region=REGION, name=name, created_ms=1)
+        return await self.topics.create(topic)
+
+    async def enter(self, topic: Topic, endpoint: str = "https://e/", **changes: Any) -> Subscription:
+        entered = await self.subscriptions.create(subscription(topic, endpoint, **changes), None)
+        assert entered is not None
+        return entered
+
+    async def counts(self, topic: Topic) -> tuple[int, int, int]:
+        counts = await self.subscriptions.counts(topic.arn)
+        return counts.pending, counts.confirmed, counts.removed
+
+
+def subscription(topic: Topic, endpoint: str = "https://e/", **changes: Any) -> Subscription:
+    values: dict[str, Any] = {
+        "id": uuid_text(),
+        "topic_arn": topic.arn,
+        "topic_id": topic.id,
+        "owner": ACCOUNT,
+        "principal": "arn:aws:iam::111111111111:root",
+        "protocol": "https",
+        "endpoint": endpoint,
+        "state": State.CONFIRMED,
+        "created_ms": 1,
+        "attributes": {"RawMessageDelivery": "true"},
+    }
+    return Subscription(**(values | changes))
+
+
+@asynccontextmanager
+async def open_stores(kind: str, directory: Path) -> AsyncIterator[Stores]:
+    database = Database(directory, Clock())
+    keepers: dict[str, Any] = {
+        "topics": EmbeddedTopicStore(database),
+        "subscriptions": EmbeddedSubscriptionStore(database),
+        "notifications": EmbeddedNotificationStore(database),
+    }
+    database.start(asyncio.get_running_loop())
+    try:
+        if kind == "embedded":
+            yield Stores(**keepers)
+        else:
+            async with link(keepers, directory / "socket") as stores:
+                yield stores
+    finally:
+        await database.close()
+
+
+@asynccontextmanager
+async def link(keepers: dict[str, Any], path: Path) -> AsyncIterator[Stores]:
+    methods = {name: method for prefix, kept in CONTRACTS.items() for name, method in methods_of(kept, prefix).items()}
+    server = Server(methods)
+    for prefix, keeper in keepers.items():
+        server.answer(handlers_of(CONTRACTS[prefix], prefix, keeper))
+    for prefix in ("topics", "subscriptions"):
+        announce(prefix, keepers[prefix], server)
+    await server.start(path)
+    client = Client(path, methods)
+    await client.start()
+    try:
+        yield Stores(**{prefix: remote(contract, prefix, client) for prefix, contract in CONTRACTS.items()})
+    finally:
+        await client.close()
+        await server.close()
+
+
+NOTIFICATION = Notification(
+    id="n",
+    topic_arn="arn:aws:sns:eu-west-1:111111111111:t",
+    timestamp_ms=5,
+    texts={"default": "text ☎"},
+    attributes={"b": ("String", "2"), "a": ("Number", "1")},
+)

@@ -1,0 +1,190 @@
+"""What the contract cannot say of the remote driver: several processes at one host, and either side going away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from common.clock import Clock
+from common.errors import OutcomeUnknown
+from common.rpc import Client, Server
+from common.sqlite import Database
+from cqs.engines.embedded import EmbeddedEngine
+from cqs.engines.remote import METHODS, RemoteEngine, end_watches, handlers
+from tests.conformance.support import POLL_S, Desk, bodies, numbered
+
+
+class Host:
+    """A store host, and the processes that use it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.clock = Clock()
+        self._stack = AsyncExitStack()
+
+    async def start(self) -> None:
+        self.database = Database(self.directory, self.clock)
+        self.engine = EmbeddedEngine(self.database, self.clock)
+        self.database.start(asyncio.get_running_loop())
+        self.server = Server(METHODS)
+        self.server.answer(handlers(self.engine))
+        self.server.on_close.append(end_watches)
+        await self.server.start(self.directory / "socket")
+
+    async def stop(self) -> None:
+        await self.server.close()
+        await self.database.close()
+
+    async def join(self) -> tuple[Client, RemoteEngine]:
+        """Another process."""
+        client = Client(self.directory / "socket", METHODS)
+        await client.start()
+        self._stack.push_async_callback(client.close)
+        return client, await RemoteEngine.connect(client)
+
+    async def end(self) -> None:
+        await self._stack.aclose()
+        await self.stop()
+
+
+@pytest.fixture
+async def host(tmp_path: Path) -> AsyncIterator[Host]:
+    host = Host(tmp_path)
+    await host.start()
+    yield host
+    await host.end()
+
+
+async def test_a_send_of_one_process_wakes_another(host: Host) -> None:
+    (_, one), (_, two) = await host.join(), await host.join()
+    desk = Desk(one, host.clock)
+    wakeups = await desk.at(two).wait()
+    await desk.send(b"one")
+    assert await wakeups.wait(POLL_S)
+    assert bodies(await desk.at(two).take()) == [b"one"]
+    wakeups.close()
+
+
+async def test_the_wake_up_of_a_process_that_died_is_for_another(host: Host) -> None:
+    (dying, one), (_, two) = await host.join(), await host.join()
+    desk = Desk(host.engine, host.clock)
+    first = await desk.at(one).wait()
+    second = await desk.at(two).wait()
+    await desk.send(b"one")
+    assert await first.wait(POLL_S)
+    assert not await second.wait(0)
+    await dying.close()  # woken, and gone before it received
+    assert await second.wait(POLL_S)
+    assert bodies(await desk.at(two).take()) == [b"one"]
+    first.close()
+    second.close()
+
+
+async def test_the_wake_up_that_found_nobody_is_for_another(host: Host) -> None:
+    """The process dies while its wake-up is on the way to it."""
+    (dying, one), (_, two) = await host.join(), await host.join()
+    desk = Desk(host.engine, host.clock)
+    first = await desk.at(one).wait()
+    second = await desk.at(two).wait()
+    closing = asyncio.create_task(dying.close())
+    await desk.send(b"one")
+    assert await second.wait(POLL_S)
+    await closing
+    first.close()
+    second.close()
+
+
+async def test_a_dead_process_leaves_no_waiter_behind(host: Host) -> None:
+    (dying, one), (_, two) = await host.join(), await host.join()
+    desk = Desk(host.engine, host.clock)
+    for _ in range(50):
+        await desk.at(one).wait()
+    second = await desk.at(two).wait()
+    await dying.close()
+    while len(host.server.sessions) > 1:
+        await asyncio.sleep(0)
+    for i in range(3):
+        await desk.send(b"%d" % i)
+        assert await second.wait(POLL_S)
+        assert bodies(await desk.take()) == [b"%d" % i]
+    second.close()
+
+
+async def test_a_host_that_restarts_wakes_everybody_once(host: Host) -> None:
+    _, remote = await host.join()
+    desk = Desk(remote, host.clock)
+    waiting = [await desk.wait() for _ in range(5)]
+    await host.stop()
+    await host.start()
+    assert await asyncio.gather(*[wakeups.wait(POLL_S) for wakeups in waiting]) == [True] * 5
+    await desk.counts()
+    assert not [wakeups for wakeups in waiting if await wakeups.wait(0)]
+    for i, wakeups in enumerate(waiting):
+        await desk.send(b"%d" % i)
+        await desk.counts()
+        assert await wakeups.wait(POLL_S)
+        await desk.take()
+        wakeups.close()
+
+
+async def test_after_a_restart_a_wake_up_not_used_is_still_passed_on(host: Host) -> None:
+    _, remote = await host.join()
+    desk = Desk(remote, host.clock)
+    first, second = await desk.wait(), await desk.wait()
+    await host.stop()
+    await host.start()
+    assert await first.wait(POLL_S)
+    assert await second.wait(POLL_S)
+    assert not await desk.take()
+    await desk.send(b"one")
+    await desk.counts()
+    first.close()  # woken by the host, and not used
+    assert await second.wait(POLL_S)
+    second.close()
+
+
+async def test_polls_outlive_a_restart_of_the_host(host: Host) -> None:
+    _, remote = await host.join()
+    desk = Desk(remote, host.clock)
+
+    async def poll() -> list[bytes]:
+        while True:
+            try:
+                return bodies((await desk.poll()).messages)
+            except OutcomeUnknown:
+                continue
+
+    polls = [asyncio.create_task(poll()) for _ in range(20)]
+    await desk.counts()
+    await host.stop()
+    await host.start()
+    await desk.send(*numbered(20))
+    assert sorted(body for got in await asyncio.gather(*polls) for body in got) == numbered(20)
+
+
+async def test_leaving_while_being_woken_leaves_the_host_idle(host: Host) -> None:
+    """The host's half of a waiter ends with it, even when both ends happen in the same moment."""
+    _, remote = await host.join()
+    desk = Desk(remote, host.clock)
+    for i in range(50):
+        wakeups = await desk.wait()
+        sending = asyncio.create_task(desk.send(b"%d" % i))
+        for _ in range(i % 10):
+            await asyncio.sleep(0)
+        wakeups.close()
+        await sending
+        await desk.delete(*await desk.take())
+    await desk.counts()
+    watching = [task for task in asyncio.all_tasks() if "_Watch._push" in repr(task)]
+    assert not watching
+
+
+async def test_handles_are_good_for_every_process(host: Host) -> None:
+    (_, one), (_, two) = await host.join(), await host.join()
+    desk = Desk(one, host.clock)
+    await desk.send(b"one")
+    assert await desk.at(two).delete(await desk.take_one()) == [0]
