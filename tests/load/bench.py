@@ -1,0 +1,176 @@
+"""`make bench`: the service against the bare floor in interleaved runs; the tables go into docs/performance.md.
+
+python -m tests.load.bench [--runs 5] [--seed 1] [--date YYYY-MM-DD] [--quick] [--only queues|publish|depth|idle]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+import uvloop
+
+from tests.load import polls
+from tests.load.figures import Figures, median_run
+from tests.load.runs import FLOOR, FULL, QUICK, SERVICE, depth_curve, publish_workloads, queue_workloads, served
+
+PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
+DEPTHS = (100, 10_000, 1_000_000)
+DEPTH_CYCLES = 400
+IDLE_POLLS = 4_000  # a client's and a server's descriptors share one machine's limit
+BARS = {"send": 0.5, "receive + delete": 0.5, "batch send": 0.5, "batch receive + delete": 0.5}
+WAKE_BAR = 1.4
+DEPTH_BAR = 1.2
+SANE_RATIO = 0.15
+"""A quick run on a busy machine proves that the harness and the service work, not how fast they are."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--date", default="")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", choices=("queues", "publish", "depth", "idle"))
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="cns-bench-") as scratch:
+        if options.quick:
+            return quick(Path(scratch), options.seed)
+        for name, table in (("queues", queues), ("publish", publish), ("depth", depths), ("idle", idle)):
+            if options.only in (None, name):
+                write(name, table(Path(scratch), options.runs, options.seed), options)
+    return 0
+
+
+def quick(scratch: Path, seed: int) -> int:
+    """One small run of everything but the depths; fails when something is absurdly slow, or wrong."""
+    runs = interleave(scratch, 1, seed, quick_run=True)
+    table = queue_table(runs)
+    print("\n".join(table))
+    with served("service", SERVICE, scratch / "publish") as server:
+        print("\n".join(publish_table([uvloop.run(publish_workloads(server, QUICK, seed))])))
+    slow = [workload for workload in BARS if ratio(runs, workload) < SANE_RATIO]
+    print(f"workloads: {len(BARS) - len(slow)} passed, {len(slow)} failed")
+    return 1 if slow else 0
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+Runs = dict[tuple[str, str], list[Figures]]
+"""By workload and server."""
+
+
+def interleave(scratch: Path, n: int, seed: int, *, quick_run: bool = False) -> Runs:
+    runs: Runs = defaultdict(list)
+    for number in range(n):
+        for name, command in (("floor", FLOOR), ("service", SERVICE)):
+            with served(name, command, scratch / f"{name}-{number}") as server:
+                for figures in uvloop.run(queue_workloads(server, QUICK if quick_run else FULL, seed + number)):
+                    print(figures, flush=True)
+                    runs[(figures.workload.partition(",")[0], name)].append(figures)
+    return runs
+
+
+def ratio(runs: Runs, workload: str) -> float:
+    return median_run(runs[(workload, "service")]).per_s / median_run(runs[(workload, "floor")]).per_s
+
+
+def queues(scratch: Path, n: int, seed: int) -> list[str]:
+    return queue_table(interleave(scratch, n, seed))
+
+
+def queue_table(runs: Runs) -> list[str]:
+    lines = [
+        "| workload | floor/s | service/s | ratio | bar | CPU µs: floor, service, client | p50, p99 ms | others' CPU |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for workload, bar in BARS.items():
+        floor, service = median_run(runs[(workload, "floor")]), median_run(runs[(workload, "service")])
+        others = max(floor.others_share, service.others_share)
+        lines.append(
+            f"| {workload} | {floor.per_s:,.0f} | {service.per_s:,.0f} | **{ratio(runs, workload):.2f}** | ≥ {bar} |"
+            f" {floor.server_us:.0f}, {service.server_us:.0f}, {service.generator_us:.0f} |"
+            f" {service.p50_ms:.1f}, {service.p99_ms:.1f} | {others:.0%} |"
+        )
+    floor, service = ([run.p50_ms for run in runs[("wake", name)]] for name in ("floor", "service"))
+    p50, bare = sorted(service)[len(service) // 2], sorted(floor)[len(floor) // 2]
+    p99 = median_run(runs[("wake", "service")]).p99_ms
+    lines.append(
+        f"| wake, p50 ms | {bare:.2f} | {p50:.2f} | **{p50 / bare:.2f}** | ≤ {WAKE_BAR} | | {p50:.1f}, {p99:.1f} | |"
+    )
+    return lines
+
+
+def publish(scratch: Path, n: int, seed: int) -> list[str]:
+    runs = []
+    for number in range(n):
+        with served("service", SERVICE, scratch / f"publish-{number}") as server:
+            runs.append(uvloop.run(publish_workloads(server, FULL, seed + number)))
+    return publish_table(runs)
+
+
+def publish_table(runs: list[list[Figures]]) -> list[str]:
+    lines = [
+        "| workload | messages/s | p50, p99 ms | CPU µs: service, generator | others' CPU |",
+        "|---|---|---|---|---|",
+    ]
+    for same in zip(*runs, strict=True):
+        figures = median_run(same)
+        lines.append(
+            f"| {figures.workload} | {figures.per_s:,.0f} | {figures.p50_ms:.1f}, {figures.p99_ms:.1f} |"
+            f" {figures.server_us:.0f}, {figures.generator_us:.0f} | {figures.others_share:.0%} |"
+        )
+    return lines
+
+
+def depths(scratch: Path, _n: int, seed: int) -> list[str]:
+    curve = depth_curve(scratch, DEPTHS, DEPTH_CYCLES, seed)
+    shallow, deep = curve[0].mean_ms, curve[-1].mean_ms
+    header = " | ".join(f"{one.depth:,}" for one in curve)
+    lines = [f"| operation, mean ms at a depth of | {header} | last : first | bar |", "|---" * (len(curve) + 3) + "|"]
+    for operation in shallow:
+        times = " | ".join(f"{one.mean_ms[operation]:.3f}" for one in curve)
+        lines.append(f"| {operation} | {times} | **{deep[operation] / shallow[operation]:.2f}** | ≤ {DEPTH_BAR} |")
+    cpu = " | ".join(f"{one.cpu_us:.0f}" for one in curve)
+    lines.append(f"| CPU µs of one cycle of all | {cpu} | {curve[-1].cpu_us / curve[0].cpu_us:.2f} | |")
+    return lines
+
+
+def idle(scratch: Path, _n: int, _seed: int) -> list[str]:
+    with served("service", SERVICE, scratch / "idle") as server:
+        empty = uvloop.run(polls.idle(server, 1, 10.0))
+        waiting = uvloop.run(polls.idle(server, IDLE_POLLS, 10.0))
+    return [
+        "| | CPU of one core | resident memory added |",
+        "|---|---|---|",
+        f"| idle service, one waiting poll | {empty.cpu_share:.1%} | |",
+        f"| {IDLE_POLLS:,} waiting polls | {waiting.cpu_share:.1%} | {waiting.added_mib:.0f} MiB |",
+    ]
+
+
+# -- the page ---------------------------------------------------------------------------------------------------------
+
+
+def write(name: str, table: list[str], options: argparse.Namespace) -> None:
+    """Replace what stands between the markers of `name`."""
+    command = f"python -m tests.load.bench --only {name} --runs {options.runs} --seed {options.seed}"
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    facts = (
+        f"`{command}`, {options.date or 'undated'}, commit {commit.stdout.strip()}, {os.cpu_count()} cores,"
+        f" Linux {platform.release()}, Python {platform.python_version()}."
+    )
+    text = PAGE.read_text()
+    before, _, rest = text.partition(f"<!-- {name} -->\n")
+    _, _, after = rest.partition(f"<!-- /{name} -->")
+    PAGE.write_text(f"{before}<!-- {name} -->\n" + "\n".join([*table, "", facts]) + f"\n<!-- /{name} -->{after}")
+    print("\n".join(table), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
