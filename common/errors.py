@@ -10,6 +10,8 @@ CnsError
 
 from __future__ import annotations
 
+EXIT_SETTINGS_WRONG = 71
+
 
 class CnsError(Exception):
     """Everything this service raises on purpose."""

@@ -10,8 +10,8 @@ from pathlib import Path
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from common.directory import EXIT_DATA_UNUSABLE
 from common.errors import StartError
-from common.sqlite import EXIT_DATA_UNUSABLE
 
 MASTER_KEY_BYTES = 32
 MASTER_KEY_FILE = "master.key"

@@ -6,8 +6,10 @@ from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, FilePath, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from common.errors import EXIT_SETTINGS_WRONG, StartError
 
 LOOPBACK = ("127.0.0.0/8", "::1/128")
 
@@ -27,8 +29,8 @@ class Settings(BaseSettings):
     """Where a request says no region: unsigned calls."""
     public_url: str = ""
     """What URLs handed out begin with; empty: the request's Host."""
-    tls_cert: Path | None = None
-    tls_key: Path | None = None
+    tls_cert: FilePath | None = None
+    tls_key: FilePath | None = None
     test_clock: bool = False
     master_key: str = ""
     """Base64 of 32 bytes that seal stored secrets; empty: the file `master.key` in the data directory."""
@@ -71,3 +73,12 @@ class Settings(BaseSettings):
     def socket_path(self) -> Path:
         """Where the store host answers the other processes."""
         return self.data / "store.socket"
+
+
+def load_settings(data: Path | None = None) -> Settings:
+    """From the environment; `data` wins over what that says."""
+    try:
+        return Settings() if data is None else Settings(data=data)
+    except ValidationError as error:
+        faults = [f"CNS_{fault['loc'][0]}".upper() + f"={fault['input']}: {fault['msg']}" for fault in error.errors()]
+        raise StartError("; ".join(faults), EXIT_SETTINGS_WRONG) from None

@@ -8,7 +8,6 @@ that ran every statement lost half the throughput to hand-overs of the interpret
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import queue
 import threading
@@ -20,6 +19,7 @@ from typing import Any, Generic, TypeVar
 import apsw
 
 from common.clock import Clock
+from common.directory import EXIT_DATA_UNUSABLE, lock_directory
 from common.errors import CnsError, OutcomeUnknown, StartError, StoreFull, StoreUnavailable
 from common.kill_points import STORE_CHECKPOINT, STORE_COMMIT, STORE_COMMITTED, passed
 
@@ -31,8 +31,7 @@ HIGH_WATER_MS = 1_000
 """How often the highest time seen is stored, so that a restarted clock is never behind it by more."""
 FORMAT = 1
 
-EXIT_DATA_IN_USE = 73
-EXIT_DATA_UNUSABLE = 74
+LOCK_FILE = "lock"
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -86,7 +85,7 @@ class Database:
     """The only opener of its directory. Use it from one event loop; `close` waits for the commit under way."""
 
     def __init__(self, directory: Path, clock: Clock, vfs: str | None = None) -> None:
-        self._lock_fd = _lock(directory)
+        self._lock_fd = lock_directory(directory, LOCK_FILE)
         self._path = str(directory / "store.db")
         self._vfs = vfs
         self._clock = clock
@@ -349,31 +348,6 @@ class Database:
         self.reader.close()
         self.connection.close()
         os.close(self._lock_fd)
-
-
-def _lock(directory: Path) -> int:
-    try:
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        fd = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise StartError(
-            f"cannot write to the data directory {directory}: {error.strerror}", EXIT_DATA_UNUSABLE
-        ) from error
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        owner = os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
-        os.close(fd)
-        raise StartError(f"{directory} is in use by another cns (process {owner})", EXIT_DATA_IN_USE) from None
-    try:
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
-    except OSError as error:
-        os.close(fd)
-        raise StartError(
-            f"cannot write to the data directory {directory}: {error.strerror}", EXIT_DATA_UNUSABLE
-        ) from error
-    return fd
 
 
 def _translate(error: Exception, committing: bool) -> CnsError:

@@ -9,48 +9,42 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from common.aws.accounts import AccessKey, Account, AccountStore, EmbeddedAccountStore, exports
+from common.aws.accounts import AccessKey, Account, AccountStore, EmbeddedAccountStore, key_exports
 from common.clock import Clock
+from common.directory import EXIT_DATA_IN_USE
 from common.errors import RequestError, StartError
 from common.rpc import Client
 from common.rpc_contract import methods_of, remote
 from common.sealing import Seal, load_master_key
-from common.settings import Settings
-from common.sqlite import EXIT_DATA_IN_USE, Database
-from workers.urls import base_url
+from common.settings import Settings, load_settings
+from common.sqlite import Database
 
 Result = TypeVar("Result")
 
 
 def create(data: Path | None) -> None:
-    settings = _settings(data)
-    _print_key(_run(settings, lambda store, now_ms: store.create(now_ms)), settings)
+    _print_key(_run(data, lambda store, now_ms: store.create(now_ms)))
 
 
 def rotate(account: str, data: Path | None) -> None:
-    settings = _settings(data)
-    _print_key(_run(settings, lambda store, now_ms: store.rotate(account, now_ms)), settings)
+    _print_key(_run(data, lambda store, now_ms: store.rotate(account, now_ms)))
 
 
 def show(account: str, data: Path | None) -> None:
-    found = [known for known in _run(_settings(data), lambda store, _: store.accounts()) if known.account == account]
+    found = [known for known in _run(data, lambda store, _: store.accounts()) if known.account == account]
     if not found:
         sys.exit(f"cns: there is no account {account}")
     _print_accounts(found)
 
 
 def show_all(data: Path | None) -> None:
-    _print_accounts(_run(_settings(data), lambda store, _: store.accounts()))
+    _print_accounts(_run(data, lambda store, _: store.accounts()))
 
 
-def _settings(data: Path | None) -> Settings:
-    return Settings() if data is None else Settings(data=data)
-
-
-def _run(settings: Settings, work: Callable[[AccountStore, int], Awaitable[Result]]) -> Result:
+def _run(data: Path | None, work: Callable[[AccountStore, int], Awaitable[Result]]) -> Result:
     async def run() -> Result:
         clock = Clock()
-        async with _store(settings, clock) as store:
+        async with _store(load_settings(data), clock) as store:
             return await work(store, clock.now_ms())
 
     try:
@@ -71,18 +65,22 @@ async def _store(settings: Settings, clock: Clock) -> AsyncIterator[AccountStore
             raise
         client = Client(settings.socket_path, methods_of(AccountStore, "accounts"))
         await client.start()
-        yield remote(AccountStore, "accounts", client)
-        await client.close()
+        try:
+            yield remote(AccountStore, "accounts", client)
+        finally:
+            await client.close()
         return
     store = EmbeddedAccountStore(database, Seal(load_master_key(settings.data, settings.master_key)))
     database.start(asyncio.get_running_loop())
-    yield store
-    await database.close()
+    try:
+        yield store
+    finally:
+        await database.close()
 
 
-def _print_key(key: AccessKey, settings: Settings) -> None:
+def _print_key(key: AccessKey) -> None:
     print(f"# account {key.account}: these keys are shown only now")
-    print(exports(key, settings.region, base_url(settings)), end="")
+    print(key_exports(key), end="")
 
 
 def _print_accounts(accounts: list[Account]) -> None:

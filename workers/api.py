@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import errno
 import socket
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,6 +34,7 @@ from workers.up import STATUS_FILE
 
 EXIT_PORT_TAKEN = 72
 EXIT_ADDRESS_UNUSABLE = 75
+EXIT_TLS_UNUSABLE = 76
 BACKLOG = 2_048
 KEEP_ALIVE_S = 75
 DRAIN_S = 10
@@ -53,7 +55,19 @@ def listen(settings: Settings, *, shared: bool) -> socket.socket:
         reason = f"cannot listen on {settings.host}:{settings.port}: {error.strerror}"
         raise StartError(reason, EXIT_ADDRESS_UNUSABLE) from None
     listener.set_inheritable(False)
+    _check_tls(settings)
     return listener
+
+
+def _check_tls(settings: Settings) -> None:
+    """Before uvicorn does, whose complaint would be a traceback, again and again."""
+    if settings.tls_cert is None:
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.tls_cert, settings.tls_key)
+    except OSError as error:  # ssl.SSLError is one
+        reason = f"cannot use the TLS certificate {settings.tls_cert}: {error.strerror or error}"
+        raise StartError(reason, EXIT_TLS_UNUSABLE) from None
 
 
 class Api:

@@ -245,6 +245,8 @@ class ApiProtocol(HttpToolsProtocol):
         super().shutdown()
         if isinstance(self.cycle, Exchange):
             self.cycle.set()
+        if self.transport.is_closing() and not self.transport.get_write_buffer_size():
+            self.transport.abort()  # an idle client does not read TLS's goodbye, and would be waited for
 
 
 def _size(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:

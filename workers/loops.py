@@ -11,6 +11,8 @@ from common.errors import CnsError
 
 PAUSE_FIRST_S = 0.1
 PAUSE_MAX_S = 5.0
+FAILURES_RED = 2
+"""In a row. One alone may be the end of a call to a store that is back by now, and the next step may wait for long."""
 
 log = structlog.get_logger(__name__)
 
@@ -19,7 +21,7 @@ Step = Callable[[], Awaitable[None]]
 
 
 class Loops:
-    """`failing` names the loops whose last step failed: health is red while there are any."""
+    """`failing` names the loops whose last steps failed: health is red while there are any."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -42,12 +44,15 @@ class Loops:
 
     async def _run(self, name: str, step: Step) -> None:
         pause_s = PAUSE_FIRST_S
+        in_a_row = 0
         while not self._stopping:
             try:
                 await step()
             except Exception as error:  # the supervisor of loops: logged, counted, turns health red
                 self.failures += 1
-                self.failing.add(name)
+                in_a_row += 1
+                if in_a_row >= FAILURES_RED:
+                    self.failing.add(name)
                 if isinstance(error, CnsError):
                     log.warning("loop.failed", loop=name, error=str(error))
                 else:
@@ -56,4 +61,5 @@ class Loops:
                 pause_s = min(pause_s * 2, PAUSE_MAX_S)
             else:
                 pause_s = PAUSE_FIRST_S
+                in_a_row = 0
                 self.failing.discard(name)

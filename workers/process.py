@@ -11,35 +11,39 @@ from typing import TYPE_CHECKING, Any
 import structlog
 import uvloop
 
-from common.errors import StartError
+from common.directory import EXIT_DATA_IN_USE
+from common.errors import EXIT_SETTINGS_WRONG, StartError
 from common.logs import set_up_logs
-from common.settings import Settings
+from common.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from workers.host import StoreHost
+
+PREDECESSOR_S = 15.0
+"""How long the processes of a `cns up` that was killed may take to end, when it is started again at once."""
+LOOK_S = 0.1
 
 log = structlog.get_logger(__name__)
 
 
 def main(role: str) -> None:
-    settings = Settings()
-    set_up_logs(settings.log_level, role)
     try:
+        settings = load_settings()
+        set_up_logs(settings.log_level, role)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(ROLES[role](settings))
     except StartError as error:
-        print(f"cns: {error}", file=sys.stderr)  # noqa: T201  # for the person who started it
+        if error.exit_code != EXIT_SETTINGS_WRONG:  # that is for `cns up` to say, once for all its processes
+            print(f"cns: {error}", file=sys.stderr)  # noqa: T201  # for the person who started it
         sys.exit(error.exit_code)
 
 
 async def run_api_with_store(settings: Settings) -> None:
     """The embedded default: one process answers calls and hosts the store."""
     from workers.api import Api, listen
-    from workers.host import StoreHost
 
     listener = listen(settings, shared=False)  # a taken port must not touch the data
-    host = StoreHost(settings)
-    await host.start()
+    host = await open_store(settings)
     await print_first_key(settings, host)
     api = await Api.build(settings, host.parts)
     await api.serve(listener, until=_stop_signal())
@@ -49,11 +53,9 @@ async def run_api_with_store(settings: Settings) -> None:
 async def run_store(settings: Settings) -> None:
     """The store host alone, for several API processes."""
     from workers.api import listen
-    from workers.host import StoreHost
 
     listener = listen(settings, shared=True)  # holds the port while API processes come and go
-    host = StoreHost(settings)
-    await host.start()
+    host = await open_store(settings)
     await print_first_key(settings, host)
     await _stop_signal()
     await host.close()
@@ -88,6 +90,23 @@ ROLES: dict[str, Callable[[Settings], Coroutine[Any, Any, None]]] = {
     "api": run_api,
     "worker": run_worker,
 }
+
+
+async def open_store(settings: Settings) -> StoreHost:
+    """Two of `cns up` cannot meet here, but one and what is left of the last."""
+    from workers.host import StoreHost
+
+    give_up_s = asyncio.get_running_loop().time() + PREDECESSOR_S
+    while True:
+        try:
+            host = StoreHost(settings)
+        except StartError as error:
+            if error.exit_code != EXIT_DATA_IN_USE or asyncio.get_running_loop().time() > give_up_s:
+                raise
+            await asyncio.sleep(LOOK_S)
+        else:
+            await host.start()
+            return host
 
 
 async def print_first_key(settings: Settings, host: StoreHost) -> None:

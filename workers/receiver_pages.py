@@ -164,6 +164,6 @@ def _row(mailbox: Mailbox) -> str:
     name = escape(mailbox.name)
     counts = "".join(f"<td>{COUNTERS[column](mailbox):,}</td>" for column in _COLUMNS)
     behaviour = mailbox.script.now if mailbox.script else None
-    doing = msgspec.json.encode(behaviour).decode() if behaviour else "as it should"
+    doing = msgspec.json.encode(behaviour).decode() if behaviour else "as its URL says"
     last = datetime.fromtimestamp(mailbox.last_ns // 1_000_000_000, UTC).strftime("%H:%M:%S") if mailbox.last_ns else ""
     return f'<tr><th><a href="/endpoint/{name}">{name}</a></th>{counts}<td>{last}</td><td>{escape(doing)}</td></tr>'

@@ -5,24 +5,39 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from contextlib import suppress
 from pathlib import Path
 
+from common.directory import lock_directory
+from common.errors import EXIT_SETTINGS_WRONG, StartError
 from common.supervisor import Child, Supervisor
 
 STATUS_FILE = "processes.json"
+LOCK_FILE = "up.lock"
 
 
 def run_up(api_processes: int) -> int:
     """Run until a signal comes; returns the exit code."""
     data = Path(os.environ.get("CNS_DATA") or "data")
-    with suppress(OSError):  # the store host says what is wrong with it
-        data.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return asyncio.run(_run(children(api_processes), data / STATUS_FILE))
+    try:
+        lock_directory(data, LOCK_FILE)  # before a second worker can disturb the first
+        code = asyncio.run(_run(children(api_processes), data / STATUS_FILE))
+        if code == EXIT_SETTINGS_WRONG:
+            _explain_settings()
+    except StartError as error:
+        print(f"cns: {error}", file=sys.stderr)  # noqa: T201  # for the person who started it
+        return error.exit_code
+    return code
 
 
 async def _run(processes: list[Child], status_path: Path) -> int:
     return await Supervisor(processes, status_path).run()
+
+
+def _explain_settings() -> None:
+    """Once for all processes, which only say by their exit code that they could not read them."""
+    from common.settings import load_settings  # slow to import, so not before it is needed
+
+    load_settings()
 
 
 def children(api_processes: int) -> list[Child]:

@@ -154,9 +154,9 @@ class KeyRing:
 
 def exports(key: AccessKey, region: str, url: str) -> str:
     """Shell lines, ready to paste, that point every AWS client here."""
-    return (
-        f"export AWS_ACCESS_KEY_ID={key.key_id}\n"
-        f"export AWS_SECRET_ACCESS_KEY={key.secret}\n"
-        f"export AWS_DEFAULT_REGION={region}\n"
-        f"export AWS_ENDPOINT_URL={url}\n"
-    )
+    return f"{key_exports(key)}export AWS_DEFAULT_REGION={region}\nexport AWS_ENDPOINT_URL={url}\n"
+
+
+def key_exports(key: AccessKey) -> str:
+    """Those of them that say who calls."""
+    return f"export AWS_ACCESS_KEY_ID={key.key_id}\nexport AWS_SECRET_ACCESS_KEY={key.secret}\n"

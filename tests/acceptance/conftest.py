@@ -1,123 +1,25 @@
-"""The service as a newcomer starts it, driven by clients we did not write."""
+"""One service and one HTTP receiver for all tests that do not break them."""
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+import uuid
+from collections.abc import Callable, Iterator
 from typing import Any
 
-import boto3
 import pytest
-from botocore.config import Config
 
+from tests.acceptance.endpoints import Endpoint
+from tests.acceptance.running import BIN, Service, cns, fetch, free_port, keys_in, running
+from tests.acceptance.topics import Topic
 from tests.waiting import wait_until
 
-BIN = Path(os.sys.executable).parent  # type: ignore[attr-defined]
-REGION = "eu-central-1"
-
-
-@dataclass(frozen=True)
-class Service:
-    """A running `cns up`."""
-
-    url: str
-    data: Path
-    environment: dict[str, str]
-    process: subprocess.Popen[str]
-
-    def client(self, name: str, **options: Any) -> Any:
-        return boto3.client(
-            name,
-            endpoint_url=self.url,
-            region_name=options.pop("region_name", REGION),
-            aws_access_key_id=options.pop("key", self.environment.get("AWS_ACCESS_KEY_ID", "123456789012")),
-            aws_secret_access_key=options.pop("secret", self.environment.get("AWS_SECRET_ACCESS_KEY", "none")),
-            config=Config(retries={"max_attempts": 1}, **options),
-        )
-
-    def get(self, path: str) -> tuple[int, bytes]:
-        try:
-            with urllib.request.urlopen(self.url + path, timeout=10) as answer:
-                return answer.status, answer.read()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read()
-
-    def advance(self, seconds: float) -> None:
-        request = urllib.request.Request(
-            self.url + "/_cns/clock",
-            json.dumps({"advance_s": seconds}).encode(),
-            {"content-type": "application/json"},
-            method="POST",
-        )
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            assert answer.status == 200
-
-    def aws(self, *words: str) -> Any:
-        """The AWS CLI's answer."""
-        done = subprocess.run(
-            [str(BIN / "aws"), *words],
-            env={**os.environ, **self.environment, "AWS_PAGER": "", "AWS_DEFAULT_REGION": REGION},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout) if done.stdout.strip() else None
-
-
-def free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
-
-
-@contextmanager
-def running(data: Path, *options: str, port: int | None = None) -> Iterator[Service]:
-    port = port or free_port()
-    said = data.parent / f"{data.name}.said"
-    with said.open("w") as out:
-        process = subprocess.Popen(
-            [str(BIN / "cns"), "up", "--port", str(port), "--data", str(data), *options],
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-    url = f"http://127.0.0.1:{port}"
-    service = Service(url, data, {}, process)
-    try:
-        wait_until(lambda: process.poll() is not None or _ready(url), 30, lambda: said.read_text())
-        assert process.poll() is None, said.read_text()
-        for line in said.read_text().splitlines():
-            if line.startswith("export "):
-                name, _, value = line.removeprefix("export ").partition("=")
-                service.environment[name] = value
-        yield service
-    finally:
-        process.terminate()
-        process.wait(40)
-
-
-def _ready(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url + "/ready", timeout=2) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
+BODY_BYTES_KEPT = 300 * 1024
 
 
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """One service with signatures on and a test clock, for all tests that do not break it."""
+    """Signatures on, and a test clock."""
     with running(tmp_path_factory.mktemp("service") / "data", "--test-clock") as started:
         yield started
 
@@ -133,22 +35,58 @@ def sns(service: Service) -> Any:
 
 
 @pytest.fixture(scope="session")
-def receiver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The fault receiver's base URL."""
+def stranger(service: Service) -> dict[str, str]:
+    """The keys of a second account."""
+    return keys_in(cns("account", "create", "--data", service.data).stdout)
+
+
+@pytest.fixture
+def new_name() -> Callable[[], str]:
+    return lambda: f"n-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def queue(sqs: Any, new_name: Callable[[], str]) -> str:
+    return str(sqs.create_queue(QueueName=new_name())["QueueUrl"])
+
+
+@pytest.fixture
+def fifo(sqs: Any, new_name: Callable[[], str]) -> str:
+    created = sqs.create_queue(
+        QueueName=f"{new_name()}.fifo", Attributes={"FifoQueue": "true", "ContentBasedDeduplication": "true"}
+    )
+    return str(created["QueueUrl"])
+
+
+@pytest.fixture
+def topic(sns: Any, new_name: Callable[[], str]) -> Topic:
+    return Topic(sns, str(sns.create_topic(Name=new_name())["TopicArn"]))
+
+
+@pytest.fixture(scope="session")
+def receiver() -> Iterator[str]:
+    """The base URL of `cns receiver`."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    process = subprocess.Popen([str(BIN / "cns"), "receiver", "--port", str(port)])
+    process = subprocess.Popen(
+        [BIN / "cns", "receiver", "--port", str(port), "--body-bytes", str(BODY_BYTES_KEPT)], stdout=subprocess.DEVNULL
+    )
     try:
-        wait_until(lambda: _healthy(url), 20, lambda: "the receiver does not answer")
+        wait_until(lambda: _answers(url), 20, lambda: "the receiver does not answer")
         yield url
     finally:
         process.terminate()
         process.wait(20)
 
 
-def _healthy(url: str) -> bool:
+@pytest.fixture
+def endpoint(receiver: str) -> Endpoint:
+    """One that nobody has used."""
+    return Endpoint(receiver)
+
+
+def _answers(url: str) -> bool:
     try:
-        with urllib.request.urlopen(url + "/health", timeout=2) as answer:
-            return bool(answer.status == 200)
+        return fetch(url + "/health")[0] == 200
     except OSError:
         return False

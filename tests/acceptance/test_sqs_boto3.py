@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 import hashlib
-import threading
-import uuid
+import json
+from collections.abc import Callable
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.acceptance.conftest import Service
+from tests.acceptance.polls import Poll
+from tests.acceptance.running import Service
+
+DAY_S = 86_400
 
 
-@pytest.fixture
-def queue(sqs: Any) -> str:
-    return str(sqs.create_queue(QueueName=f"q-{uuid.uuid4().hex[:12]}")["QueueUrl"])
+def bodies(sqs: Any, queue: str, n: int = 10, **more: Any) -> list[str]:
+    """What one receive gets."""
+    received = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=n, **more)
+    return [message["Body"] for message in received.get("Messages", [])]
 
 
-@pytest.fixture
-def fifo(sqs: Any) -> str:
-    created = sqs.create_queue(
-        QueueName=f"q-{uuid.uuid4().hex[:12]}.fifo",
-        Attributes={"FifoQueue": "true", "ContentBasedDeduplication": "true"},
-    )
-    return str(created["QueueUrl"])
+def counts(sqs: Any, queue: str) -> dict[str, int]:
+    """Visible, in flight, delayed."""
+    attributes = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["All"])["Attributes"]
+    prefix = "ApproximateNumberOfMessages"
+    return {name.removeprefix(prefix): int(attributes[name]) for name in attributes if name.startswith(prefix)}
+
+
+@contextmanager
+def refused(code: str) -> Any:
+    with pytest.raises(ClientError) as caught:
+        yield caught
+    assert caught.value.response["Error"]["Code"] == code
 
 
 def test_a_message_goes_round(sqs: Any, queue: str) -> None:
@@ -32,7 +42,10 @@ def test_a_message_goes_round(sqs: Any, queue: str) -> None:
     sent = sqs.send_message(
         QueueUrl=queue,
         MessageBody=text,
-        MessageAttributes={"n": {"DataType": "Number", "StringValue": "42"}, "b": {"DataType": "Binary", "BinaryValue": b"\0\1"}},
+        MessageAttributes={
+            "n": {"DataType": "Number", "StringValue": "42"},
+            "b": {"DataType": "Binary", "BinaryValue": b"\0\1"},
+        },
     )
     assert sent["MD5OfMessageBody"] == hashlib.md5(text.encode()).hexdigest()
     (message,) = sqs.receive_message(
@@ -44,8 +57,7 @@ def test_a_message_goes_round(sqs: Any, queue: str) -> None:
     assert message["MessageAttributes"]["b"]["BinaryValue"] == b"\0\1"
     assert message["Attributes"]["ApproximateReceiveCount"] == "1"
     sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
-    counts = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["All"])["Attributes"]
-    assert {counts[name] for name in counts if name.startswith("ApproximateNumber")} == {"0"}
+    assert counts(sqs, queue) == {"": 0, "NotVisible": 0, "Delayed": 0}
 
 
 def test_visibility_ends_by_the_clock(service: Service, sqs: Any, queue: str) -> None:
@@ -58,31 +70,26 @@ def test_visibility_ends_by_the_clock(service: Service, sqs: Any, queue: str) ->
 
 
 def test_a_long_poll_is_woken_by_a_send(service: Service, sqs: Any, queue: str) -> None:
-    got: list[Any] = []
-    poll = threading.Thread(
-        target=lambda: got.extend(
-            service.client("sqs").receive_message(QueueUrl=queue, WaitTimeSeconds=20).get("Messages", [])
-        )
-    )
+    poll = Poll(service, queue)
     poll.start()
     sqs.send_message(QueueUrl=queue, MessageBody="wake")
-    poll.join(10)
-    assert [message["Body"] for message in got] == ["wake"]
+    assert poll.bodies() == ["wake"]
 
 
-def test_a_delay_wakes_a_long_poll(service: Service, sqs: Any, queue: str) -> None:
-    got: list[Any] = []
-    sqs.send_message(QueueUrl=queue, MessageBody="later", DelaySeconds=900)
-    poll = threading.Thread(
-        target=lambda: got.extend(
-            service.client("sqs").receive_message(QueueUrl=queue, WaitTimeSeconds=20).get("Messages", [])
-        )
-    )
+def test_the_end_of_a_delay_wakes_a_long_poll(service: Service, sqs: Any, queue: str) -> None:
+    sqs.send_message(QueueUrl=queue, MessageBody="later", DelaySeconds=15)
+    assert counts(sqs, queue) == {"": 0, "NotVisible": 0, "Delayed": 1}
+    poll = Poll(service, queue)
     poll.start()
-    assert "Messages" not in sqs.receive_message(QueueUrl=queue)
-    service.advance(901)
-    poll.join(10)
-    assert [message["Body"] for message in got + sqs.receive_message(QueueUrl=queue).get("Messages", [])] == ["later"]
+    service.advance(16)
+    assert poll.bodies() == ["later"]
+
+
+def test_the_end_of_its_wait_ends_a_long_poll(service: Service, queue: str) -> None:
+    poll = Poll(service, queue)
+    poll.start()
+    service.advance(21)
+    assert poll.bodies() == []
 
 
 def test_batches(sqs: Any, queue: str) -> None:
@@ -100,6 +107,38 @@ def test_batches(sqs: Any, queue: str) -> None:
     assert len(deleted["Successful"]) == 9
 
 
+def test_batch_visibility(sqs: Any, queue: str) -> None:
+    for n in range(3):
+        sqs.send_message(QueueUrl=queue, MessageBody=str(n))
+    held: list[Any] = []
+    while len(held) < 3:
+        held += sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10, WaitTimeSeconds=2)["Messages"]
+    entries = [
+        {"Id": message["Body"], "ReceiptHandle": message["ReceiptHandle"], "VisibilityTimeout": 0} for message in held
+    ]
+    entries[1]["ReceiptHandle"] = "garbage"
+    entries[2]["VisibilityTimeout"] = 43_201
+    changed = sqs.change_message_visibility_batch(QueueUrl=queue, Entries=entries)
+    assert [entry["Id"] for entry in changed["Successful"]] == [held[0]["Body"]]
+    assert {entry["Id"]: (entry["Code"], entry["SenderFault"]) for entry in changed["Failed"]} == {
+        held[1]["Body"]: ("ReceiptHandleIsInvalid", True),
+        held[2]["Body"]: ("InvalidParameterValue", True),
+    }
+    assert bodies(sqs, queue) == [held[0]["Body"]]
+
+
+def test_batch_faults(sqs: Any, queue: str) -> None:
+    entry = {"Id": "a", "MessageBody": "x"}
+    with pytest.raises(sqs.exceptions.BatchEntryIdsNotDistinct):
+        sqs.send_message_batch(QueueUrl=queue, Entries=[entry, entry])
+    with pytest.raises(sqs.exceptions.TooManyEntriesInBatchRequest):
+        sqs.send_message_batch(QueueUrl=queue, Entries=[{**entry, "Id": str(n)} for n in range(11)])
+    with pytest.raises(sqs.exceptions.EmptyBatchRequest):
+        sqs.send_message_batch(QueueUrl=queue, Entries=[])
+    with pytest.raises(sqs.exceptions.BatchRequestTooLong):
+        sqs.send_message_batch(QueueUrl=queue, Entries=[{"Id": str(n), "MessageBody": "x" * 600_000} for n in range(2)])
+
+
 def test_fifo_keeps_order_and_drops_duplicates(sqs: Any, fifo: str) -> None:
     first = sqs.send_message(QueueUrl=fifo, MessageBody="0", MessageGroupId="g")
     again = sqs.send_message(QueueUrl=fifo, MessageBody="0", MessageGroupId="g")
@@ -114,13 +153,14 @@ def test_fifo_keeps_order_and_drops_duplicates(sqs: Any, fifo: str) -> None:
     assert [m["Body"] for m in sqs.receive_message(QueueUrl=fifo, MaxNumberOfMessages=10)["Messages"]] == ["3", "4"]
 
 
-def test_a_spent_message_moves_to_the_dead_letter_queue(sqs: Any, queue: str) -> None:
-    dead = sqs.create_queue(QueueName=f"dead-{uuid.uuid4().hex[:12]}")["QueueUrl"]
+def test_a_spent_message_moves_to_the_dead_letter_queue(sqs: Any, queue: str, new_name: Callable[[], str]) -> None:
+    dead = sqs.create_queue(QueueName=new_name())["QueueUrl"]
     arn = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
     sqs.set_queue_attributes(
         QueueUrl=queue,
         Attributes={"RedrivePolicy": f'{{"deadLetterTargetArn":"{arn}","maxReceiveCount":2}}'},
     )
+    assert sqs.list_dead_letter_source_queues(QueueUrl=dead)["queueUrls"] == [queue]
     sent = sqs.send_message(QueueUrl=queue, MessageBody="poison")
     for _ in range(2):
         assert sqs.receive_message(QueueUrl=queue, VisibilityTimeout=0)["Messages"]
@@ -153,13 +193,95 @@ def test_errors_have_the_sdk_classes(service: Service, sqs: Any, queue: str) -> 
     assert unknown.value.response["Error"]["Code"] == "InvalidClientTokenId"
 
 
-def test_regions_and_listing(service: Service, sqs: Any) -> None:
-    name = f"r-{uuid.uuid4().hex[:12]}"
+def test_regions_are_apart(service: Service, sqs: Any, queue: str, new_name: Callable[[], str]) -> None:
+    name = new_name()
     elsewhere = service.client("sqs", region_name="ap-south-1")
-    url = elsewhere.create_queue(QueueName=name)["QueueUrl"]
-    assert url.startswith(service.url)
+    there = elsewhere.create_queue(QueueName=name)["QueueUrl"]
+    assert there.startswith(service.url)
     assert "QueueUrls" not in sqs.list_queues(QueueNamePrefix=name)
-    assert elsewhere.list_queues(QueueNamePrefix=name)["QueueUrls"] == [url]
+    assert elsewhere.list_queues(QueueNamePrefix=name)["QueueUrls"] == [there]
+    with pytest.raises(sqs.exceptions.QueueDoesNotExist):
+        sqs.get_queue_url(QueueName=name)
+    here = sqs.create_queue(QueueName=name)["QueueUrl"]
+    sqs.send_message(QueueUrl=here, MessageBody="here")
+    elsewhere.send_message(QueueUrl=there, MessageBody="there")
+    assert (bodies(sqs, here), bodies(elsewhere, there)) == (["here"], ["there"])
+
+
+def test_another_account_needs_the_queues_policy(
+    service: Service, sqs: Any, queue: str, stranger: dict[str, str]
+) -> None:
+    other = service.client("sqs", **stranger)
+    account = service.client("sts", **stranger).get_caller_identity()["Account"]
+    with refused("AccessDenied"):
+        other.send_message(QueueUrl=queue, MessageBody="x")
+    attributes = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]
+    allow = {
+        "Effect": "Allow",
+        "Principal": {"AWS": account},
+        "Action": ["sqs:SendMessage", "sqs:GetQueueUrl"],
+        "Resource": attributes["QueueArn"],
+    }
+    sqs.set_queue_attributes(
+        QueueUrl=queue, Attributes={"Policy": json.dumps({"Version": "2012-10-17", "Statement": [allow]})}
+    )
+    _, owner, name = queue.rsplit("/", 2)
+    assert other.get_queue_url(QueueName=name, QueueOwnerAWSAccountId=owner)["QueueUrl"] == queue
+    other.send_message(QueueUrl=queue, MessageBody="allowed")
+    with refused("AccessDenied"):
+        other.receive_message(QueueUrl=queue)
+    (message,) = sqs.receive_message(QueueUrl=queue, AttributeNames=["SenderId"])["Messages"]
+    assert (message["Body"], message["Attributes"]["SenderId"]) == ("allowed", account)
+    deny = {**allow, "Effect": "Deny", "Principal": "*", "Action": "sqs:SendMessage"}
+    sqs.set_queue_attributes(
+        QueueUrl=queue, Attributes={"Policy": json.dumps({"Version": "2012-10-17", "Statement": [allow, deny]})}
+    )
+    with refused("AccessDenied"):
+        other.send_message(QueueUrl=queue, MessageBody="denied")
+
+
+def test_permissions_are_added_and_removed(service: Service, sqs: Any, queue: str, stranger: dict[str, str]) -> None:
+    other = service.client("sqs", **stranger)
+    account = service.client("sts", **stranger).get_caller_identity()["Account"]
+    sqs.add_permission(QueueUrl=queue, Label="guest", AWSAccountIds=[account], Actions=["SendMessage"])
+    other.send_message(QueueUrl=queue, MessageBody="x")
+    sqs.remove_permission(QueueUrl=queue, Label="guest")
+    with refused("AccessDenied"):
+        other.send_message(QueueUrl=queue, MessageBody="x")
+
+
+def test_retention_ends_by_the_clock(service: Service, sqs: Any, queue: str) -> None:
+    sqs.set_queue_attributes(QueueUrl=queue, Attributes={"MessageRetentionPeriod": str(2 * DAY_S)})
+    sqs.send_message(QueueUrl=queue, MessageBody="old")
+    service.advance(DAY_S)
+    sqs.send_message(QueueUrl=queue, MessageBody="young")
+    service.advance(DAY_S + 1)
+    assert bodies(sqs, queue) == ["young"]
+    service.advance(DAY_S)
+    assert bodies(sqs, queue) == []
+
+
+def test_deduplication_ends_after_five_minutes(service: Service, sqs: Any, fifo: str) -> None:
+    sent = [sqs.send_message(QueueUrl=fifo, MessageBody="x", MessageGroupId="g")["MessageId"]]
+    for pause_s in (299, 2):
+        service.advance(pause_s)
+        sent.append(sqs.send_message(QueueUrl=fifo, MessageBody="x", MessageGroupId="g")["MessageId"])
+    assert sent[0] == sent[1] != sent[2]
+    assert bodies(sqs, fifo) == ["x", "x"]
+
+
+def test_a_deleted_queues_name_is_taken_for_a_minute(service: Service, sqs: Any, new_name: Callable[[], str]) -> None:
+    name = new_name()
+    queue = sqs.create_queue(QueueName=name)["QueueUrl"]
+    sqs.send_message(QueueUrl=queue, MessageBody="of the former")
+    sqs.delete_queue(QueueUrl=queue)
+    with pytest.raises(sqs.exceptions.QueueDoesNotExist):
+        sqs.send_message(QueueUrl=queue, MessageBody="x")
+    with pytest.raises(sqs.exceptions.QueueDeletedRecently):
+        sqs.create_queue(QueueName=name)
+    service.advance(61)
+    assert sqs.create_queue(QueueName=name)["QueueUrl"] == queue
+    assert bodies(sqs, queue) == []
 
 
 def test_who_am_i(service: Service) -> None:

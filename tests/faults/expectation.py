@@ -22,12 +22,11 @@ class Expectation:
     dedup: dict[str, Put] = field(default_factory=dict)  # keys whose first send was acknowledged
     locks: dict[str, tuple[int, Message]] = field(default_factory=dict)  # FIFO group: until when, the message leased
     pairs: list[tuple[tuple[Put, ...], Message]] = field(default_factory=list)  # unanswered: sends and their delete
-    acknowledged: int = 0
 
 
 def expect(journal: Journal, position: int) -> Expectation:
     deeds = journal.until(position)
-    found = Expectation(acknowledged=sum(1 for deed in deeds if deed.known(position)))
+    found = Expectation()
     _puts(found, deeds, position)
     _removals(found, deeds, position)
     _purges(found, deeds, position)
@@ -100,21 +99,26 @@ def _records(found: Expectation, deeds: list[Deed], position: int) -> None:
 
 
 def _locks(found: Expectation, deeds: list[Deed], position: int) -> None:
-    """Groups whose acknowledged lease nothing has ended."""
+    """Groups whose acknowledged lease nothing has ended, nor given back what stands before it."""
     times = Counter(message.id for deed in deeds for message in deed.leases)
-    ended = {message.id for deed in deeds for _, message in deed.removes}
+    removed = {message.id for deed in deeds for _, message in deed.removes}
+    given_back = {deed.touches.id for deed in deeds if deed.touches is not None}
     for deed in deeds:
+        open_groups = {message.group for message in deed.leases if message.id in given_back}
         for message in deed.leases:
-            if deed.known(position) and message.id not in ended and times[message.id] == 1:
+            held = message.id not in removed and message.group not in open_groups and times[message.id] == 1
+            if held and deed.known(position):
                 found.locks[message.group] = (deed.leased_until_ms, message)
 
 
 def _pairs(found: Expectation, deeds: list[Deed], position: int) -> None:
     removals = Counter(message.id for deed in deeds for _, message in deed.removes)
+    stored = {original for deed in deeds if deed.known(position) for original in deed.originals}
     for deed in deeds:
         if not deed.puts or not deed.removes or deed.known(position):
             continue
         puts = tuple([put for put in deed.puts if put.queue != PURGED and not removals[put.id]])
         (_, message), *_ = deed.removes
-        if removals[message.id] == 1 and deed.outcomes == (Outcome.DONE,):  # as was answered after the cut
+        # one that is received in the transaction that sends it may be in neither state: nobody was told that it is kept
+        if message.id in stored and removals[message.id] == 1 and deed.outcomes == (Outcome.DONE,):
             found.pairs.append((puts, message))

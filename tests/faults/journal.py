@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
+
+import apsw
 
 from cqs.engines.contract import Message, Outcome, QueueRef
 
@@ -12,6 +15,11 @@ MOVED = QueueRef("moved", fifo=False, retention_ms=4 * DAY_MS)
 PURGED = QueueRef("purged", fifo=False, retention_ms=4 * DAY_MS)
 FIFO = QueueRef("fifo", fifo=True, retention_ms=4 * DAY_MS)
 QUEUES = (STANDARD, MOVED, PURGED, FIFO)
+SCAN = (
+    "SELECT b.id, b.body, s.seq, coalesce(s.grp, '') FROM lines l JOIN slots s USING (line) JOIN bodies b USING (seq)"
+    " WHERE l.queue = ? AND l.doomed = 0"
+)
+RECORDS = "SELECT key, value FROM probe"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +42,7 @@ class Deed:
     puts: tuple[Put, ...] = ()
     removes: tuple[tuple[QueueRef, Message], ...] = ()
     replaces: tuple[tuple[Message, bytes], ...] = ()  # bodies
-    touches: tuple[Message, ...] = ()  # whose visibility may have been changed
+    touches: Message | None = None  # its visibility may have been changed
     purges: QueueRef | None = None
     writes: tuple[str, int] | None = None  # a control-plane record
     leases: tuple[Message, ...] = ()  # of a FIFO queue
@@ -50,11 +58,37 @@ class Deed:
         return self.answered is not None and self.answered <= position
 
 
+def found(connection: apsw.Connection) -> list[Deed]:
+    """What an earlier life left, as if it had been sent and written before the first call."""
+    rows: list[tuple[Put, int]] = []
+    for q in QUEUES:
+        messages: list[Any] = connection.execute(SCAN, (q.id,)).fetchall()
+        rows += [
+            (Put(queue=q, id=message_id, body=body, group=group), seq) for message_id, body, seq, group in messages
+        ]
+    puts = tuple([put for put, _ in rows])
+    sends = Deed(
+        began=0,
+        answered=0,
+        puts=puts,
+        sequences=tuple([seq for _, seq in rows]),
+        originals=tuple([put.id for put in puts]),
+    )
+    records: list[Any] = connection.execute(RECORDS).fetchall()
+    return [sends, *[Deed(began=0, answered=0, writes=record) for record in records]]
+
+
 @dataclass(slots=True)
 class Journal:
-    deeds: list[Deed] = field(default_factory=list)
-    handles: dict[str, list[bytes]] = field(default_factory=dict)  # ever given out, by message id
+    deeds: list[Deed]
+    handles: dict[str, list[tuple[int, bytes]]] = field(default_factory=dict)  # and when given out, by message id
+
+    def handles_of(self, message_id: str, position: int) -> list[bytes]:
+        return [handle for began, handle in self.handles.get(message_id, ()) if began <= position]
 
     def until(self, position: int) -> list[Deed]:
         """What may have had an effect by then."""
         return [deed for deed in self.deeds if deed.began <= position]
+
+    def acknowledged(self, position: int) -> int:
+        return sum(1 for deed in self.deeds if deed.known(position))

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
+
+import msgspec
 
 from common import sqlite
 from common.clock import Clock
 from common.sqlite import Database
 from cqs.engines.embedded import EmbeddedEngine
 from tests.faults.disk import Disk, restore
-from tests.faults.expectation import expect
-from tests.faults.power_load import RECORDS, Load
+from tests.faults.power_load import SCHEMA, Load
 from tests.faults.recording_vfs import Log, Record, RecordingVfs, Sync, Write
 from tests.faults.reopening import Reopening
-from tests.faults.results import Cut, PowerResult
-from tests.faults.snapshots import EMPTY, Snapshots
+from tests.faults.results import PowerResult
+from tests.faults.snapshots import Snapshots
 
-STEPS = 30
+STEPS = (30, 12)
+"""Of each actor: in a store's first life, and in the one after a power cut."""
 CHECKPOINT_PAGES = 100
 """The service's own 4,096 would be reached once a round or never."""
 RANDOM_CUTS = 6
@@ -33,12 +37,29 @@ Spoil = Callable[[Database], None]
 
 
 async def power_round(seed: int, *, syncs_count: bool = True, spoil: Spoil | None = None) -> PowerResult:
+    """Two lives: the second begins with what a cut of the first left, so that recovery is cut, too."""
+    began_s = time.monotonic()
     random = Random(seed)
     log = Log()
+    result = PowerResult(seed=seed, records=0, checkpoints=0, acknowledged=0, cuts={}, faults=[])
     with tempfile.TemporaryDirectory(prefix="cns-power-") as scratch, _frequent_checkpoints():
-        life = await _live(Path(scratch) / "life", log, random, syncs_count=syncs_count, spoil=spoil)
-        cuts = [await life.cut(Path(scratch), number, *cut) for number, cut in enumerate(_choose(log, life, random))]
-    return PowerResult(seed=seed, records=log.position, checkpoints=life.checkpoints, cuts=cuts)
+        for number, steps in enumerate(STEPS):
+            directory = Path(scratch) / str(number)
+            life = await _live(directory, log, random, steps, syncs_count=syncs_count, spoil=spoil)
+            cuts = list(_choose(log, life, random))
+            faults = [fault for cut in cuts for fault in await life.cut(directory, *cut)]
+            result = PowerResult(
+                seed=seed,
+                records=result.records + log.position,
+                checkpoints=result.checkpoints + life.checkpoints,
+                acknowledged=result.acknowledged + life.acknowledged,
+                cuts=Counter(result.cuts) + Counter(name for _, name in cuts),
+                faults=faults,
+            )
+            if faults:
+                break  # what is broken is no store to begin a life with
+            log = Log(life.left_behind)
+    return msgspec.structs.replace(result, seconds=round(time.monotonic() - began_s, 1))
 
 
 class Life:
@@ -52,40 +73,49 @@ class Life:
         self._snapshots = snapshots
         self._random = random
         self._disk = Disk(log)
+        self.left_behind: dict[str, bytes] = {}  # by one of its cuts
 
     @property
     def checkpoints(self) -> int:
         store = self.log.file("store.db")
         return sum(1 for record in self.log.records if isinstance(record, Sync) and record.file == store)
 
-    async def cut(self, scratch: Path, number: int, position: int, name: str) -> Cut:
-        """Positions must come in rising order."""
+    @property
+    def acknowledged(self) -> int:
+        return self._load.journal.acknowledged(self.log.position)
+
+    async def cut(self, scratch: Path, position: int, name: str) -> list[str]:
+        """What is wrong with the store that a cut at `position` leaves. Positions must come in rising order."""
         self._disk.advance(position)
-        expected = expect(self._load.journal, position)
-        allowed = self._snapshots.allowed(position) if position >= self.ready else {EMPTY}
+        allowed = self._snapshots.allowed(position)
         faults: list[str] = []
         for variant, files in (("synced", self._disk.synced()), ("torn", self._disk.torn(self._random))):
-            directory = scratch / f"{number}-{variant}"
+            directory = scratch / f"{position}-{variant}"
             restore(files, directory)
-            found = await Reopening(directory, expected, self._load.journal, allowed).check()
-            faults += [f"{variant}: {fault}" for fault in found]
-        return Cut(name=name, position=position, acknowledged=expected.acknowledged, faults=faults)
+            found = await Reopening(directory, position, self._load.journal, allowed).check()
+            faults += [f"{fault} ({name}, {position}, {variant})" for fault in found]
+            if name == "random":
+                self.left_behind = files
+        return faults
 
 
-async def _live(directory: Path, log: Log, random: Random, *, syncs_count: bool, spoil: Spoil | None) -> Life:
+async def _live(
+    directory: Path, log: Log, random: Random, steps: int, *, syncs_count: bool, spoil: Spoil | None
+) -> Life:
+    restore(log.base, directory / "life")
     vfs = RecordingVfs("recording", log, syncs_count=syncs_count)
     try:
         clock = Clock()
-        database = Database(directory, clock, vfs="recording")
+        database = Database(directory / "life", clock, vfs="recording")
         engine = EmbeddedEngine(database, clock)
-        database.create(RECORDS)
+        database.create(SCHEMA)
         if spoil is not None:
             spoil(database)
         snapshots = Snapshots(database, log)
-        load = Load(database, engine, clock, log, random, "a")
+        load = Load(database, engine, clock, log, random)
         database.start(asyncio.get_running_loop())
         ready = log.position
-        await load.run(STEPS)
+        await load.run(steps)
         loaded = log.position
         await database.close()
     finally:

@@ -12,31 +12,30 @@ from common.clock import Clock
 from common.sqlite import Database
 from cqs.engines.contract import Change, Entry, Message, QueueRef, Received, Rejected, Sent, Settlement
 from cqs.engines.embedded import EmbeddedEngine
-from tests.faults.journal import FIFO, MOVED, PURGED, STANDARD, Deed, Journal, Put
+from tests.faults.journal import FIFO, MOVED, PURGED, STANDARD, Deed, Journal, Put, found
 from tests.faults.recording_vfs import Log
 
 LONG_LEASE_MS = 3_600_000
 SHORT_LEASE_MS = 15
 BODY_BYTES = (10, 300, 300, 1_000, 5_000, 20_000)
 GROUPS_A_SENDER = 3
-RECORDS = ("CREATE TABLE IF NOT EXISTS probe(key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",)
+NUMBERS_A_LIFE = 100_000
+SCHEMA = ("CREATE TABLE IF NOT EXISTS probe(key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",)
 KEEP = "INSERT INTO probe VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
 
 
 class Load:
     """`run` ends when every actor has done its steps."""
 
-    def __init__(
-        self, database: Database, engine: EmbeddedEngine, clock: Clock, log: Log, random: Random, life: str
-    ) -> None:
-        self.journal = Journal()
+    def __init__(self, database: Database, engine: EmbeddedEngine, clock: Clock, log: Log, random: Random) -> None:
+        self.journal = Journal(found(database.connection))
         self._database = database
         self._engine = engine
         self._clock = clock
         self._log = log
         self._random = random
-        self._life = life
-        self._numbers = 0
+        self._life = f"{database.boot}-"
+        self._numbers = database.boot * NUMBERS_A_LIFE  # records only rise
         self._committed = 0
         database.on_commit(self._note_commit)
 
@@ -114,12 +113,16 @@ class Load:
             elif choice < 0.8:
                 body = f"{message.id} changed {self._number()}".encode()
                 await self._change(STANDARD, message, body)
+            elif choice < 0.85:
+                await self._change(STANDARD, message)
 
     async def _consume_fifo(self) -> None:
         messages = await self._receive(FIFO, self._random.randint(1, 4))
-        keep = self._random.random() < 0.2
-        if messages and not keep:
+        choice = self._random.random()
+        if messages and choice < 0.65:
             await self._delete(FIFO, messages)
+        elif messages and choice < 0.8:
+            await self._change(FIFO, messages[0])
 
     async def _move_on(self) -> None:
         """One message becomes three, in two other queues."""
@@ -133,7 +136,7 @@ class Load:
         began = self._log.position
         received: Received = await self._engine.receive(q, want, now_ms + lease_ms, now_ms)
         for message in received.messages:
-            self.journal.handles.setdefault(message.id, []).append(message.handle)
+            self.journal.handles.setdefault(message.id, []).append((began, message.handle))
         if q.fifo and received.messages:
             deed = self._begin(Deed(began=began, leases=received.messages, leased_until_ms=now_ms + lease_ms))
             self._end(deed)
@@ -145,8 +148,9 @@ class Load:
         deed.outcomes = tuple(await self._engine.delete(q, handles, self._clock.now_ms()))
         self._end(deed)
 
-    async def _change(self, q: QueueRef, message: Message, body: bytes) -> None:
-        deed = self._begin(Deed(began=self._log.position, replaces=((message, body),), touches=(message,)))
+    async def _change(self, q: QueueRef, message: Message, body: bytes | None = None) -> None:
+        replaces = () if body is None else ((message, body),)
+        deed = self._begin(Deed(began=self._log.position, replaces=replaces, touches=message))
         now_ms = self._clock.now_ms()
         change = Change(message.handle, now_ms + self._random.choice((0, LONG_LEASE_MS)), body)
         deed.replaced = tuple(await self._engine.change(q, [change], now_ms))
@@ -199,7 +203,7 @@ class Load:
         return self._numbers
 
     def _put(self, q: QueueRef, group: str = "", dedup: str = "") -> Put:
-        message_id = f"{self._life}{self._number():06}"
+        message_id = f"{self._life}{self._number()}"
         size = self._random.choice(BODY_BYTES)
         return Put(queue=q, id=message_id, body=message_id.encode().ljust(size, b"."), group=group, dedup=dedup)
 

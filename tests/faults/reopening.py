@@ -12,19 +12,14 @@ import apsw
 from common.clock import Clock
 from common.errors import CnsError, StartError
 from common.sqlite import Database
-from cqs.engines.contract import Entry, Message, Outcome, QueueRef, Sent
+from cqs.engines.contract import Entry, Outcome, QueueRef, Sent
 from cqs.engines.embedded import EmbeddedEngine
-from tests.faults.expectation import Expectation
-from tests.faults.journal import DAY_MS, FIFO, QUEUES, Journal, Put
+from tests.faults.expectation import expect
+from tests.faults.journal import DAY_MS, FIFO, QUEUES, RECORDS, SCAN, Journal, Put
 from tests.faults.snapshots import digest
 
-SCAN = (
-    "SELECT b.id, b.body, s.seq FROM lines l JOIN slots s USING (line) JOIN bodies b USING (seq)"
-    " WHERE l.queue = ? AND l.doomed = 0"
-)
 BODILESS = "SELECT count(*) FROM slots WHERE seq NOT IN (SELECT seq FROM bodies)"
 SLOTLESS = "SELECT count(*) FROM bodies WHERE seq NOT IN (SELECT seq FROM slots)"
-RECORDS = "SELECT key, value FROM probe"
 DEDUP_CHECKED_MAX = 12
 WANT = 1_000
 
@@ -32,9 +27,10 @@ WANT = 1_000
 class Reopening:
     """One directory as a power cut left it. `check` returns what is wrong with it, best nothing."""
 
-    def __init__(self, directory: Path, expected: Expectation, journal: Journal, allowed: Collection[bytes]) -> None:
+    def __init__(self, directory: Path, position: int, journal: Journal, allowed: Collection[bytes]) -> None:
         self._directory = directory
-        self._expected = expected
+        self._position = position
+        self._expected = expect(journal, position)
         self._journal = journal
         self._allowed = allowed
         self._clock = Clock()
@@ -78,7 +74,7 @@ class Reopening:
                 self._fault("orphans", statement)
         for q in QUEUES:
             rows: list[Any] = connection.execute(SCAN, (q.id,)).fetchall()
-            self._scanned[q.id] = rows
+            self._scanned[q.id] = [row[:3] for row in rows]
         there: dict[str, str] = {}
         for queue, found in self._scanned.items():
             for message_id, body, seq in found:
@@ -175,7 +171,7 @@ class Reopening:
                 if q.fifo and message.sequence <= last.get(message.group, 0):
                     self._fault("order", f"{message.id} of group {message.group} came late")
                 last[message.group] = message.sequence
-            stale = [handle for message in messages for handle in self._journal.handles.get(message.id, ())]
+            stale = [handle for message in messages for handle in self._journal.handles_of(message.id, self._position)]
             if Outcome.DONE in await self._engine.delete(q, stale, now_ms):
                 self._fault("handle", f"one of before the cut deleted a delivery of after it in {q.id}")
             handles = [message.handle for message in messages]

@@ -1,25 +1,43 @@
-"""What a round found, as it is printed, kept as JSON lines and put into the tables."""
+"""What a round found, as it is kept: one JSON line each."""
 
 from __future__ import annotations
 
 import msgspec
 
 
-class Cut(msgspec.Struct, frozen=True, kw_only=True):
-    """One power cut, reopened twice: only synced bytes, and a chance subset of the rest."""
-
-    name: str
-    position: int
-    acknowledged: int
-    faults: list[str]
-
-
 class PowerResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A store's two lives under load, cut at many points; each cut reopened twice."""
+
+    kind: str = "power"
     seed: int
-    records: int
+    records: int  # writes and syncs that were recorded
     checkpoints: int
-    cuts: list[Cut]
+    acknowledged: int  # calls
+    cuts: dict[str, int]  # by the kind of place
+    faults: list[str]
+    seconds: float = 0.0
 
     @property
     def valid(self) -> bool:
-        return not any(cut.faults for cut in self.cuts)
+        return not self.faults
+
+
+class KillResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A round against the whole service."""
+
+    kind: str  # which processes were killed: api, worker, both
+    seed: int
+    place: str  # a random time, or the named point and how often it was passed
+    reached: bool
+    messages: int  # acknowledged sends
+    notifications: int  # acknowledged publishes
+    deliveries: int  # of notifications, at HTTP endpoints and in the queue
+    unanswered: int  # sends and publishes whose client did not learn the outcome, and repeated them
+    down_ms: int  # from the kill until the API answered and notifications arrived again
+    duplicates: dict[str, int]
+    faults: list[str]
+    seconds: float = 0.0
+
+    @property
+    def valid(self) -> bool:
+        return not self.faults

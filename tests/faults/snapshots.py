@@ -15,9 +15,6 @@ OWN = "meta"
 COLUMNS = {"bodies": "seq, id, length(body), substr(body, 1, 40)"}
 """Bodies are compared by the journal in full."""
 
-EMPTY = blake2b(digest_size=16).digest()
-"""Of a store without any row."""
-
 
 def digest(connection: apsw.Connection) -> bytes:
     """Of all rows of all tables."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,10 @@ from yarl import URL
 from tests.integration.receiver_support import SUBSCRIPTION, TOPIC, receiving
 from workers import receiver_endpoints, receiver_mailbox
 from workers.receiver import Options
+from workers.receiver_endpoints import Endpoints
+from workers.receiver_http import Request
+from workers.receiver_journal import Entry, Journal, read_journal
+from workers.receiver_mailbox import Room
 from workers.receiver_tally import IdRoom, Tally
 
 
@@ -112,6 +117,17 @@ async def test_endpoints_are_bounded(monkeypatch: pytest.MonkeyPatch, limit: str
         assert await client.notify("b") == 200
 
 
+def test_what_is_forgotten_gives_back_its_room() -> None:
+    room = Room(records_max=10, body_bytes_kept=10)
+    endpoints, ids = Endpoints(room), room.ids.left
+    for type_ in (b"Notification", b"SubscriptionConfirmation"):
+        headers = {b"x-amz-sns-message-type": type_, b"x-amz-sns-message-id": b"m"}
+        endpoints.mailbox("a").record(1, Request(b"POST", b"/endpoint/a", headers, b"body", True))
+    assert (room.ids.left, room.used_bytes > 0) == (ids - 2, True)
+    endpoints.forget(endpoints.mailbox("a"))
+    assert (room.ids.left, room.used_bytes, list(endpoints)) == (ids, 0, [])
+
+
 async def test_a_client_can_wait() -> None:
     async with receiving() as client:
         waiting = asyncio.create_task(client.show("a", received=2, accepted=1))
@@ -153,6 +169,24 @@ async def test_a_journal_outlives_the_receiver(tmp_path: Path) -> None:
         assert (await client.show("a"))["duplicates"] == 1
     async with receiving(options) as client:
         assert await client.ids("a") == {"m-1": 3}
+
+
+def test_a_line_cut_short_leaves_nothing(tmp_path: Path) -> None:
+    class FullDisk(io.FileIO):
+        def write(self, line: bytes) -> int:  # type: ignore[override]
+            return super().write(line[:7])
+
+    path = tmp_path / "journal"
+    journal = Journal(path)
+    assert journal.delivered(1, "a", b"m-1", b"s", 200)
+    with FullDisk(path, "ab") as file:
+        journal._file, kept = file, journal._file
+        assert not journal.delivered(2, "a", b"m-2", b"s", 200)
+    journal._file = kept
+    assert journal.cleared(3, "a")
+    journal.close()
+    assert path.read_bytes() == b"1\ta\tm-1\ts\t200\n3\ta\t\t\tcleared\n"
+    assert list(read_journal(path)) == [Entry(1, "a", b"m-1", b"s", 200), Entry(3, "a", b"", b"", None)]
 
 
 async def test_what_cannot_be_journalled_is_not_accepted() -> None:

@@ -143,6 +143,18 @@ async def test_who_goes_before_the_answer_got_none(behaviour: dict[str, object])
         assert (shown["accepted"], shown["retries"], shown["duplicates"]) == (1, 1, 0)
 
 
+async def test_an_answer_nobody_waits_for_is_not_given() -> None:
+    async with receiving() as client:
+        await client.tell("a", "behaviour", {"delay_ms": 200})
+        leaving = asyncio.create_task(client.notify("a", "m-1"))
+        await client.show("a", received=1)
+        leaving.cancel()
+        assert await client.notify("a", "m-2") == 200  # answered after the other would have been
+        shown = await client.show("a")
+        assert [message["status"] for message in shown["messages"]] == [0, 200]
+        assert await client.ids("a", "?accepted=true") == {"m-2": 1}
+
+
 async def test_a_slow_answer_counts_when_it_is_given() -> None:
     async with receiving() as client:
         slow = asyncio.create_task(client.notify("a?delay_ms=50", "m-1"))
@@ -185,6 +197,20 @@ async def test_credentials_are_asked_for(scheme: str) -> None:
                 assert answer.status == status
         shown = await client.show("a")
         assert shown["accepted"] == 1
+
+
+async def test_a_digest_is_good_for_its_nonce_only() -> None:
+    said = {"auth": {"scheme": "digest", "user": "ann", "password": "p"}}
+    async with receiving() as client, receiving() as other:
+        await client.tell("a", "behaviour", said)
+        await other.tell("a", "behaviour", said)
+        middlewares = (aiohttp.DigestAuthMiddleware("ann", "p"),)
+        async with client.session.post(client.url + "/endpoint/a", middlewares=middlewares) as answer:
+            assert answer.status == 200
+        given = (await client.show("a"))["messages"][-1]["headers"]["authorization"]
+        assert await client.notify("a", Authorization=given) == 200
+        assert await client.notify("a?tag=1", Authorization=given) == 401
+        assert await other.notify("a", Authorization=given) == 401
 
 
 @pytest.mark.parametrize(

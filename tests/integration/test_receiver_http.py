@@ -14,6 +14,7 @@ from cns.signing import new_identity
 from tests.integration.receiver_support import receiving, say
 from workers import receiver_http
 from workers.receiver import Options
+from workers.receiver_http import Connections, answer
 
 POST = b"POST /endpoint/a HTTP/1.1\r\nhost: x\r\n"
 LAST = b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
@@ -81,6 +82,28 @@ async def test_large_bodies_do_not_count_as_heads() -> None:
     async with receiving(Options(verify="off")) as client:
         for _ in range(4):
             assert await client.notify("a", body=b"x" * 200_000) == 200
+
+
+async def test_the_end_of_a_body_is_no_head() -> None:
+    class Transport(asyncio.Transport):
+        written = b""
+
+        def write(self, data: bytes) -> None:  # type: ignore[override]
+            self.written += data
+
+        def is_closing(self) -> bool:
+            return False
+
+        def close(self) -> None:
+            pass
+
+    connections, transport = Connections(lambda request: answer(200), 1), Transport()
+    connection = connections.connect()
+    connection.connection_made(transport)
+    connection.data_received(POST + b"content-length: 200000\r\n\r\n" + b"x" * 200_000 + POST)
+    connection.data_received(b"\r\n")
+    connections.close()
+    assert transport.written == OK + OK
 
 
 async def test_older_clients_are_let_go() -> None:

@@ -11,8 +11,9 @@ import apsw
 import pytest
 
 from common.clock import Clock
+from common.directory import EXIT_DATA_IN_USE, EXIT_DATA_UNUSABLE
 from common.errors import OutcomeUnknown, RequestError, StartError, StoreFull, StoreUnavailable
-from common.sqlite import CHECKPOINT_PAGES, EXIT_DATA_IN_USE, EXIT_DATA_UNUSABLE, PAGE_BYTES, Database
+from common.sqlite import CHECKPOINT_PAGES, PAGE_BYTES, Database
 from tests.integration.faulty_disk import FaultyDisk
 
 WAL_BYTES_MAX = 3 * CHECKPOINT_PAGES * PAGE_BYTES

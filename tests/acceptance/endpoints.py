@@ -1,0 +1,51 @@
+"""An HTTP endpoint of the fault receiver (`cns receiver`), as a test tells it what to do and asks what came."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode
+
+from tests.acceptance.running import fetch
+
+WAIT_S = 20.0
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    receiver: str
+    name: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @property
+    def url(self) -> str:
+        return f"{self.receiver}/endpoint/{self.name}"
+
+    def behave(self, **behaviour: object) -> None:
+        """How notifications are to be answered; see `cns receiver`."""
+        self._put("behaviour", behaviour)
+
+    def confirm(self, how: str) -> None:
+        self._put("settings", {"confirm": how})
+
+    def wait(self, **counts: int) -> dict[str, Any]:
+        """What is known once the counters have come to these numbers; fails when they do not."""
+        summary = self.look(wait_s=WAIT_S, **counts)
+        found = summary | summary["signature"]
+        assert {name: found[name] for name in counts} == counts, summary
+        return summary
+
+    def notifications(self) -> list[dict[str, Any]]:
+        """Every attempt at one that came, in order."""
+        return [record for record in self.look()["messages"] if record["type"] == "Notification"]
+
+    def look(self, **query: float) -> dict[str, Any]:
+        status, body = fetch(f"{self.url}?{urlencode({'n': 1000, **query})}", timeout_s=WAIT_S + 10)
+        assert status == 200, body
+        summary: dict[str, Any] = json.loads(body)
+        return summary
+
+    def _put(self, what: str, value: object) -> None:
+        status, body = fetch(f"{self.url}/{what}", json.dumps(value).encode(), method="PUT")
+        assert status == 204, body

@@ -1,0 +1,63 @@
+"""`cns account`: on the data of a service that runs, and of one that does not."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.acceptance.running import Service, cns, keys_in, running
+
+KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+
+
+def who(service: Service, keys: dict[str, str]) -> str:
+    """The account these keys are of, or the code of the refusal."""
+    try:
+        return str(service.client("sts", **keys).get_caller_identity()["Account"])
+    except ClientError as error:
+        return str(error.response["Error"]["Code"])
+
+
+def test_with_the_service_running(service: Service) -> None:
+    created = cns("account", "create", "--data", service.data).stdout
+    keys = keys_in(created)
+    account = who(service, keys)
+    assert re.fullmatch(r"\d{12}", account)
+    assert account in created
+    assert [f"{account} {keys['key']}"] == cns("account", "show", account, "--data", service.data).stdout.splitlines()
+    listed = cns("account", "list", "--data", service.data).stdout.splitlines()
+    assert f"{account} {keys['key']}" in listed
+    assert any(service.environment["AWS_ACCESS_KEY_ID"] in line for line in listed)
+    assert all(keys["secret"] not in line for line in listed)
+
+    renewed = keys_in(cns("account", "rotate", account, "--data", service.data).stdout)
+    assert who(service, keys) == "InvalidClientTokenId", "the former keys are refused at once"
+    assert who(service, renewed) == account
+
+
+def test_accounts_do_not_see_one_another(service: Service, stranger: dict[str, str], queue: str) -> None:
+    theirs = service.client("sqs", **stranger)
+    assert "QueueUrls" not in theirs.list_queues()
+    with pytest.raises(theirs.exceptions.QueueDoesNotExist):
+        theirs.get_queue_url(QueueName=queue.rpartition("/")[2])
+
+
+def test_with_the_service_stopped(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    keys = keys_in(cns("account", "create", "--data", data).stdout)
+    (line,) = cns("account", "list", "--data", data).stdout.splitlines()
+    account = line.partition(" ")[0]
+    renewed = keys_in(cns("account", "rotate", account, "--data", data).stdout)
+    with running(data) as service:
+        assert service.environment == {}, "there is an account, so none is made at the start"
+        assert who(service, keys) == "InvalidClientTokenId"
+        assert who(service, renewed) == account
+
+
+@pytest.mark.parametrize("command", ["show", "rotate"])
+def test_an_account_that_is_not(service: Service, command: str) -> None:
+    refused = cns("account", command, "999999999999", "--data", service.data, check=False)
+    assert (refused.returncode, refused.stderr) == (1, "cns: there is no account 999999999999\n")

@@ -1,0 +1,55 @@
+"""Stock Celery with its SQS transport, this service as its broker: a real worker and real tasks."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+from tests.acceptance.running import REGION, Service
+from tests.waiting import wait_until
+
+SEND = """
+import json, sys
+from tests.acceptance.celery_app import app
+for name, arguments, countdown_s in json.loads(sys.argv[1]):
+    app.send_task(f"tests.acceptance.celery_app.{name}", arguments, countdown=countdown_s)
+"""
+COUNTDOWN_S = 1.5
+
+
+def test_tasks_countdowns_and_retries(service: Service, new_name: Callable[[], str], tmp_path: Path) -> None:
+    done = tmp_path / "done"
+    done.touch()
+    key, secret = (quote(service.environment[name], safe="") for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"))
+    environment = {
+        **os.environ,
+        "CELERY_TEST_BROKER": f"sqs://{key}:{secret}@{service.url.removeprefix('http://')}//",
+        "CELERY_TEST_DONE": str(done),
+        "CELERY_TEST_REGION": REGION,
+        "CELERY_TEST_PREFIX": f"{new_name()}-",
+    }
+    said = tmp_path / "worker.said"
+    celery = [sys.executable, "-m", "celery", "-A", "tests.acceptance.celery_app", "worker", "--pool=solo"]
+    with said.open("wb") as out:
+        worker = subprocess.Popen([*celery, "--loglevel=INFO"], env=environment, stdout=out, stderr=subprocess.STDOUT)
+    try:
+        tasks: list[tuple[str, list[str], float | None]] = [("note", [str(n)], None) for n in range(12)]
+        tasks += [("note", ["late"], COUNTDOWN_S), ("third_time", ["try"], None)]
+        sent_s = time.time()
+        subprocess.run([sys.executable, "-c", SEND, json.dumps(tasks)], env=environment, check=True, timeout=60)
+        expected = sorted([*map(str, range(12)), "late", "try 0", "try 1", "try 2"])
+        wait_until(lambda: sorted(done.read_text().split("\n"))[1:] == expected, 60, said.read_text)
+        assert time.time() - sent_s >= COUNTDOWN_S
+    finally:
+        worker.terminate()
+        worker.wait(30)
+    assert "Traceback" not in said.read_text(), said.read_text()
+    queue = service.client("sqs").get_queue_url(QueueName=f"{environment['CELERY_TEST_PREFIX']}celery")["QueueUrl"]
+    counts = service.client("sqs").get_queue_attributes(QueueUrl=queue, AttributeNames=["All"])["Attributes"]
+    assert (counts["ApproximateNumberOfMessages"], counts["ApproximateNumberOfMessagesNotVisible"]) == ("0", "0")

@@ -1,0 +1,310 @@
+"""SNS through boto3: topics, subscriptions, envelopes and fan-out as SDK users see them."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.acceptance.endpoints import Endpoint
+from tests.acceptance.running import Service, fetch
+from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one, signature_is_good
+from tests.waiting import wait_until
+
+ENVELOPE = ["Type", "MessageId", "TopicArn", "Subject", "Message", "Timestamp", "SignatureVersion", "Signature"]
+LINKS = ["SigningCertURL", "UnsubscribeURL"]
+CONFIRMATION = ["Type", "MessageId", "Token", "TopicArn", "Message", "SubscribeURL", "Timestamp"]
+HEADERS = {
+    "x-amz-sns-message-type",
+    "x-amz-sns-message-id",
+    "x-amz-sns-topic-arn",
+    "x-amz-sns-subscription-arn",
+    "content-type",
+    "user-agent",
+    "accept-encoding",
+    "host",
+    "content-length",
+}
+LARGE_BYTES = 200 * 1024
+COLOUR = {"DataType": "String", "StringValue": "blue"}
+
+
+# -- queues -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_queue_gets_the_envelope(service: Service, sqs: Any, topic: Topic) -> None:
+    queue = queue_for(sqs, topic.arn)
+    subscription = topic.subscribe("sqs", arn_of(sqs, queue))
+    text = 'grüße "<&>" 🎉\n'
+    published = topic.publish(text, Subject="Hello", MessageAttributes={"colour": COLOUR})
+    message = receive_one(sqs, queue)
+    envelope = json.loads(message["Body"])
+    assert list(envelope) == [*ENVELOPE, *LINKS, "MessageAttributes"]
+    assert envelope["Type"] == "Notification"
+    assert (envelope["MessageId"], envelope["TopicArn"]) == (published, topic.arn)
+    assert (envelope["Subject"], envelope["Message"]) == ("Hello", text)
+    assert envelope["MessageAttributes"] == {"colour": {"Type": "String", "Value": "blue"}}
+    assert envelope["UnsubscribeURL"] == f"{service.url}/?Action=Unsubscribe&SubscriptionArn={subscription}"
+    assert "MessageAttributes" not in message, "attributes are in the envelope only"
+    assert message["Attributes"]["SenderId"].startswith("AROA")
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_signatures_verify_with_the_certificate_served(service: Service, sqs: Any, topic: Topic, version: str) -> None:
+    topic.set("SignatureVersion", version)
+    queue = queue_for(sqs, topic.arn)
+    topic.subscribe("sqs", arn_of(sqs, queue))
+    topic.publish("signed", Subject="s")
+    envelope = json.loads(receive_one(sqs, queue)["Body"])
+    assert envelope["SignatureVersion"] == version
+    assert envelope["SigningCertURL"].startswith(f"{service.url}/SimpleNotificationService-")
+    assert signature_is_good(envelope)
+    assert not signature_is_good({**envelope, "Message": "forged"})
+
+
+def test_raw_delivery_to_a_queue_keeps_the_attributes(sqs: Any, topic: Topic) -> None:
+    queue = queue_for(sqs, topic.arn)
+    topic.subscribe("sqs", arn_of(sqs, queue), RawMessageDelivery="true")
+    attributes = {
+        "colour": COLOUR,
+        "size": {"DataType": "Number.int", "StringValue": "7"},
+        "tags": {"DataType": "String.Array", "StringValue": '["a", 1, null]'},
+        "bytes": {"DataType": "Binary", "BinaryValue": b"\0\xff"},
+    }
+    topic.publish("raw", Subject="lost", MessageAttributes=attributes)
+    message = receive_one(sqs, queue)
+    assert message["Body"] == "raw"
+    assert message["MessageAttributes"] == attributes
+    assert message["MD5OfMessageAttributes"]
+
+
+def test_a_queue_that_does_not_allow_the_topic_gets_nothing(service: Service, sqs: Any, topic: Topic) -> None:
+    closed = queue_for(sqs)
+    dead = queue_for(sqs, topic.arn)
+    subscription = topic.subscribe("sqs", arn_of(sqs, closed), **topic.dead_letters_to(arn_of(sqs, dead)))
+    published = topic.publish("unwanted")
+    envelope = json.loads(receive_one(sqs, dead)["Body"])
+    assert envelope["MessageId"] == published
+    assert subscription in envelope["UnsubscribeURL"]
+    assert receive_all(sqs, closed) == []
+
+
+def test_without_a_dead_letter_queue_it_is_dropped_and_counted(service: Service, sqs: Any, topic: Topic) -> None:
+    def dropped() -> float:
+        return service.metric("cns_notifications_dropped_total", cause="permanent:queue")
+
+    before = dropped()
+    subscription = topic.subscribe("sqs", arn_of(sqs, queue_for(sqs)))
+    topic.publish("unwanted")
+    wait_until(lambda: dropped() > before, 10)
+    assert service.events("notification.dropped", subscription=subscription, cause="permanent:queue")
+
+
+def test_a_queue_of_another_account_is_asked_first(
+    service: Service, sqs: Any, topic: Topic, stranger: dict[str, str]
+) -> None:
+    theirs = service.client("sqs", **stranger)
+    queue = queue_for(theirs, topic.arn)
+    assert topic.subscribe("sqs", arn_of(theirs, queue), wait=False) == "pending confirmation"
+    request = json.loads(receive_one(theirs, queue)["Body"])
+    assert request["Type"] == "SubscriptionConfirmation"
+    assert fetch(request["SubscribeURL"])[0] == 200
+    published = topic.publish("for you")
+    assert json.loads(receive_one(theirs, queue)["Body"])["MessageId"] == published
+
+
+# -- HTTP -------------------------------------------------------------------------------------------------------------
+
+
+def test_an_http_endpoint_confirms_and_gets_signed_notifications(topic: Topic, endpoint: Endpoint) -> None:
+    assert topic.subscribe("http", endpoint.url, wait=False) == "pending confirmation"
+    (request,) = endpoint.wait(confirmed=1)["messages"]
+    assert request["type"] == "SubscriptionConfirmation"
+    assert list(json.loads(request["body"])) == [*CONFIRMATION, "SignatureVersion", "Signature", "SigningCertURL"]
+    assert signature_is_good(json.loads(request["body"]))
+    assert "x-amz-sns-subscription-arn" not in request["headers"]
+    (subscription,) = topic.subscriptions()
+    published = topic.publish("hello", Subject="s", MessageAttributes={"colour": COLOUR})
+    came = endpoint.wait(received=1, good=1)["messages"][-1]
+    assert set(came["headers"]) - {"connection"} == HEADERS
+    assert came["headers"]["content-type"] == "text/plain; charset=UTF-8"
+    assert came["headers"]["user-agent"] == "Amazon Simple Notification Service Agent"
+    assert (came["type"], came["message_id"]) == ("Notification", published)
+    assert came["subscription_arn"] == subscription["SubscriptionArn"]
+    assert list(json.loads(came["body"])) == [*ENVELOPE, *LINKS, "MessageAttributes"]
+
+
+def test_raw_delivery_to_an_http_endpoint(topic: Topic, endpoint: Endpoint) -> None:
+    policy = json.dumps({"requestPolicy": {"headerContentType": "application/json"}})
+    topic.subscribe("http", endpoint.url, RawMessageDelivery="true", DeliveryPolicy=policy)
+    topic.publish('{"raw": true}', Subject="lost", MessageAttributes={"colour": COLOUR})
+    came = endpoint.wait(received=1, unsigned=1)["messages"][-1]
+    assert came["body"] == '{"raw": true}'
+    assert came["headers"]["x-amz-sns-rawdelivery"] == "true"
+    assert came["headers"]["content-type"].startswith("application/json")
+    assert "colour" not in json.dumps(came["headers"])
+
+
+def test_pending_subscriptions_get_nothing(sqs: Any, sns: Any, topic: Topic, endpoint: Endpoint) -> None:
+    queue = queue_for(sqs, topic.arn)
+    topic.subscribe("sqs", arn_of(sqs, queue))
+    endpoint.confirm("never")
+    topic.subscribe("http", endpoint.url, wait=False)
+    endpoint.wait(confirmations=1)
+    topic.publish("only to the queue")
+    receive_one(sqs, queue)
+    assert endpoint.look()["received"] == 0
+    assert "PendingConfirmation" in {found["SubscriptionArn"] for found in topic.subscriptions()}
+    topic.subscribe("http", endpoint.url, wait=False)
+    tokens = [json.loads(request["body"])["Token"] for request in endpoint.wait(confirmations=2)["messages"]]
+    assert tokens[0] != tokens[1]
+    arns = {sns.confirm_subscription(TopicArn=topic.arn, Token=token)["SubscriptionArn"] for token in tokens}
+    assert len(arns) == 1
+    topic.publish("to both")
+    endpoint.wait(received=1)
+
+
+def test_unsubscribing_by_link_can_be_taken_back(topic: Topic, endpoint: Endpoint) -> None:
+    subscription = topic.subscribe("http", endpoint.url)
+    topic.publish("one")
+    link = json.loads(endpoint.wait(received=1)["messages"][-1]["body"])["UnsubscribeURL"]
+    status, answer = fetch(link)
+    assert (status, b"UnsubscribeResponse" in answer) == (200, True)
+    farewell = endpoint.wait(confirmations=2)["messages"][-1]
+    assert farewell["type"] == "UnsubscribeConfirmation"
+    body = json.loads(farewell["body"])
+    assert subscription in body["Message"]
+    assert signature_is_good(body)
+    topic.publish("nobody hears this")
+    status, answer = fetch(body["SubscribeURL"])
+    assert (status, subscription.encode() in answer) == (200, True)
+    published = topic.publish("two")
+    assert endpoint.wait(received=2)["messages"][-1]["message_id"] == published
+
+
+def test_unsubscribing_by_link_of_a_queue_is_refused(service: Service, sqs: Any, topic: Topic) -> None:
+    queue = queue_for(sqs, topic.arn)
+    subscription = topic.subscribe("sqs", arn_of(sqs, queue))
+    status, answer = fetch(f"{service.url}/?Action=Unsubscribe&SubscriptionArn={subscription}")
+    assert (status, b"AuthorizationError" in answer) == (403, True)
+
+
+@pytest.mark.parametrize("url", ["http://10.1.2.3/", "http://169.254.169.254/latest/meta-data", "http://[fd00::1]/"])
+def test_private_addresses_are_refused(topic: Topic, url: str) -> None:
+    with pytest.raises(ClientError) as caught:
+        topic.subscribe("http", url, wait=False)
+    assert caught.value.response["Error"]["Code"] == "AuthorizationError"
+    assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 403
+
+
+# -- publishing -------------------------------------------------------------------------------------------------------
+
+
+def test_publish_batch(sqs: Any, sns: Any, topic: Topic) -> None:
+    queue = queue_for(sqs, topic.arn)
+    topic.subscribe("sqs", arn_of(sqs, queue), RawMessageDelivery="true")
+    entries: list[dict[str, Any]] = [{"Id": str(n), "Message": f"m{n}"} for n in range(9)]
+    entries.append({"Id": "bad", "Message": "x", "MessageStructure": "json"})
+    answer = sns.publish_batch(TopicArn=topic.arn, PublishBatchRequestEntries=entries)
+    assert [entry["Id"] for entry in answer["Successful"]] == [str(n) for n in range(9)]
+    assert len({entry["MessageId"] for entry in answer["Successful"]}) == 9
+    assert [(entry["Id"], entry["Code"], entry["SenderFault"]) for entry in answer["Failed"]] == [
+        ("bad", "InvalidParameter", True)
+    ]
+    assert sorted(message["Body"] for message in receive_all(sqs, queue, 9)) == [f"m{n}" for n in range(9)]
+
+
+def test_each_protocol_gets_its_own_text(sqs: Any, topic: Topic, endpoint: Endpoint) -> None:
+    queue = queue_for(sqs, topic.arn)
+    topic.subscribe("sqs", arn_of(sqs, queue), RawMessageDelivery="true")
+    topic.subscribe("http", endpoint.url, RawMessageDelivery="true")
+    topic.publish(json.dumps({"default": "all", "sqs": "queues"}), MessageStructure="json")
+    assert receive_one(sqs, queue)["Body"] == "queues"
+    assert endpoint.wait(received=1)["messages"][-1]["body"] == "all"
+
+
+def test_another_account_needs_the_topics_policy(service: Service, sns: Any, topic: Topic, stranger: Any) -> None:
+    other = service.client("sns", **stranger)
+    account = service.client("sts", **stranger).get_caller_identity()["Account"]
+    with pytest.raises(other.exceptions.AuthorizationErrorException):
+        other.publish(TopicArn=topic.arn, Message="x")
+    sns.add_permission(TopicArn=topic.arn, Label="guest", AWSAccountId=[account], ActionName=["Publish"])
+    assert other.publish(TopicArn=topic.arn, Message="x")["MessageId"]
+    sns.remove_permission(TopicArn=topic.arn, Label="guest")
+    with pytest.raises(other.exceptions.AuthorizationErrorException):
+        other.publish(TopicArn=topic.arn, Message="x")
+
+
+def test_errors_have_the_sdk_classes(sns: Any, topic: Topic) -> None:
+    with pytest.raises(sns.exceptions.NotFoundException):
+        sns.publish(TopicArn=topic.arn + "-not", Message="x")
+    with pytest.raises(sns.exceptions.InvalidParameterException):
+        sns.publish(TopicArn=topic.arn, Message="")
+    with pytest.raises(sns.exceptions.InvalidParameterException):
+        sns.subscribe(TopicArn=topic.arn, Protocol="pigeon", Endpoint="loft")
+    with pytest.raises(sns.exceptions.TooManyEntriesInBatchRequestException):
+        sns.publish_batch(
+            TopicArn=topic.arn, PublishBatchRequestEntries=[{"Id": str(n), "Message": "x"} for n in range(11)]
+        )
+
+
+def test_lists_come_in_pages(sns: Any, topic: Topic, endpoint: Endpoint) -> None:
+    endpoint.confirm("never")
+    for n in range(103):
+        topic.subscribe("http", f"{endpoint.url}?tag={n}", wait=False)
+    pages = list(sns.get_paginator("list_subscriptions_by_topic").paginate(TopicArn=topic.arn))
+    assert [len(page["Subscriptions"]) for page in pages] == [100, 3]
+    assert len({found["Endpoint"] for page in pages for found in page["Subscriptions"]}) == 103
+
+
+def test_what_is_deleted_is_gone(sqs: Any, sns: Any, topic: Topic) -> None:
+    queue = queue_for(sqs, topic.arn)
+    topic.subscribe("sqs", arn_of(sqs, queue))
+    sns.delete_topic(TopicArn=topic.arn)
+    with pytest.raises(sns.exceptions.NotFoundException):
+        topic.publish("x")
+    assert sns.create_topic(Name=topic.arn.rpartition(":")[2])["TopicArn"] == topic.arn
+    topic.publish("to nobody")
+    assert topic.subscriptions() == []
+    assert receive_all(sqs, queue) == []
+
+
+# -- many -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_large_topic_reaches_everybody_once(
+    service: Service, sqs: Any, topic: Topic, endpoint: Endpoint, new_name: Callable[[], str]
+) -> None:
+    prefix = new_name()
+    queues = [queue_for(sqs, topic.arn, name=f"{prefix}-{n}") for n in range(100)]
+    for queue in queues:
+        topic.subscribe("sqs", arn_of(sqs, queue), RawMessageDelivery="true")
+    for n in range(150):
+        topic.subscribe("http", f"{endpoint.url}?tag={n}", wait=False)
+    endpoint.wait(confirmed=150)
+    published = topic.publish("to all")
+    came = [record for record in endpoint.wait(received=150)["messages"] if record["type"] == "Notification"]
+    assert {record["message_id"] for record in came} == {published}
+    assert len({record["subscription_arn"] for record in came}) == 150
+    messages = [receive_one(sqs, queue)["Body"] for queue in queues]
+    assert Counter(messages) == {"to all": 100}
+    again = [message for queue in queues for message in receive_all(sqs, queue)]
+    assert (again, endpoint.look()["received"]) == ([], 150)
+
+
+def test_a_large_message_is_stored_once(service: Service, topic: Topic, endpoint: Endpoint) -> None:
+    for n in range(150):
+        topic.subscribe("http", f"{endpoint.url}?tag={n}", wait=False, RawMessageDelivery="true")
+    endpoint.wait(confirmed=150)
+    mark = uuid.uuid4().hex
+    text = mark + "x" * LARGE_BYTES
+    topic.publish(text)
+    came = endpoint.wait(received=150)["messages"]
+    assert {record["body"] for record in came if record["type"] == "Notification"} == {text}
+    stored = [path.read_bytes().count(mark.encode()) for path in service.data.glob("store.db*")]
+    assert max(stored) == 1, "once in the log, and perhaps by now in the file"

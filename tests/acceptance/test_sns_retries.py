@@ -1,0 +1,212 @@
+"""What becomes of notifications that an HTTP endpoint does not take: retries by policy, dead letters, drops."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.acceptance.endpoints import Endpoint
+from tests.acceptance.running import Service
+from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one, signature_is_good
+from tests.waiting import wait_until
+
+JITTER = 1.1
+FOUR_PHASES = {
+    "numRetries": 8,
+    "numNoDelayRetries": 2,
+    "numMinDelayRetries": 1,
+    "numMaxDelayRetries": 2,
+    "minDelayTarget": 10,
+    "maxDelayTarget": 50,
+    "backoffFunction": "linear",
+}
+FOUR_PHASES_DELAYS_S = [0, 0, 10, 10, 30, 50, 50, 50]
+
+
+def policy(**retries: object) -> dict[str, str]:
+    """The attribute of a subscription."""
+    healthy = {"minDelayTarget": 1, "maxDelayTarget": 1, "numRetries": 3, **retries}
+    return {"DeliveryPolicy": json.dumps({"healthyRetryPolicy": healthy})}
+
+
+def at_once(retries: int) -> dict[str, str]:
+    return policy(numRetries=retries, numNoDelayRetries=retries)
+
+
+def planned_delays_s(service: Service, subscription: str) -> list[float | None]:
+    """What the worker said it would wait after each failed attempt; None after the last."""
+    failures = service.events("delivery.failed", subscription=subscription)
+    assert [failure["attempt"] for failure in failures] == list(range(1, len(failures) + 1))
+    return [failure["retry_in_s"] for failure in failures]
+
+
+def advance_until_received(service: Service, endpoint: Endpoint, attempts: int) -> list[int]:
+    """Move time second by second; the second at which each attempt had been seen."""
+    seen_s: list[int] = []
+    second = 0
+
+    def step() -> bool:
+        nonlocal second
+        seen_s.extend([second] * (endpoint.look(n=0)["received"] - len(seen_s)))
+        if len(seen_s) >= attempts:
+            return True
+        service.advance(1)
+        second += 1
+        return False
+
+    wait_until(step, 60, lambda: f"attempts were seen at {seen_s}")
+    return seen_s
+
+
+@pytest.mark.parametrize(
+    "backoff, delays_s",
+    [
+        ("linear", FOUR_PHASES_DELAYS_S),
+        ("exponential", [0, 0, 10, 10, 20.76, 50, 50, 50]),
+    ],
+)
+def test_all_four_phases_in_order_then_delivered(
+    service: Service, topic: Topic, endpoint: Endpoint, backoff: str, delays_s: list[float]
+) -> None:
+    failures = len(delays_s)
+    endpoint.behave(status=500, times=failures)
+    subscription = topic.subscribe("http", endpoint.url, **policy(**{**FOUR_PHASES, "backoffFunction": backoff}))
+    published = topic.publish("again and again")
+    seen_s = advance_until_received(service, endpoint, failures + 1)
+
+    planned = planned_delays_s(service, subscription)
+    assert len(planned) == failures
+    for wait_s, delay_s in zip(planned, delays_s, strict=True):
+        assert wait_s is not None
+        assert delay_s - 0.01 <= wait_s <= delay_s * JITTER + 0.01
+    due_s = [sum(delays_s[:retries]) for retries in range(failures + 1)]
+    assert all(seen >= due - 1 for seen, due in zip(seen_s, due_s, strict=True)), (seen_s, due_s)
+    attempts = endpoint.notifications()
+    assert [attempt["status"] for attempt in attempts] == [500] * failures + [200]
+    assert {attempt["message_id"] for attempt in attempts} == {published}
+
+
+def test_retries_are_the_same_bytes(service: Service, topic: Topic, endpoint: Endpoint) -> None:
+    endpoint.behave(status=503, times=4)
+    topic.subscribe("http", endpoint.url, **policy(numRetries=4, numNoDelayRetries=2))
+    topic.publish("same", Subject="s", MessageAttributes={"n": {"DataType": "Number", "StringValue": "1"}})
+    advance_until_received(service, endpoint, 5)
+    attempts = endpoint.notifications()
+    assert len({attempt["body"] for attempt in attempts}) == 1
+    assert len({json.dumps(attempt["headers"], sort_keys=True) for attempt in attempts}) == 1
+    assert signature_is_good(json.loads(attempts[-1]["body"]))
+
+
+@pytest.mark.parametrize("raw", ["false", "true"])
+def test_the_dead_letter_queue_gets_what_was_to_be_delivered(
+    sqs: Any, topic: Topic, endpoint: Endpoint, raw: str
+) -> None:
+    dead = queue_for(sqs, topic.arn)
+    endpoint.behave(status=500)
+    terms = {**at_once(2), **topic.dead_letters_to(arn_of(sqs, dead)), "RawMessageDelivery": raw}
+    topic.subscribe("http", endpoint.url, **terms)
+    attributes = {"colour": {"DataType": "String", "StringValue": "blue"}}
+    topic.publish("undeliverable", Subject="s", MessageAttributes=attributes)
+    letter = receive_one(sqs, dead)
+    attempts = endpoint.notifications()
+    assert [attempt["status"] for attempt in attempts] == [500] * 3
+    assert {attempt["body"] for attempt in attempts} == {letter["Body"]}
+    assert letter.get("MessageAttributes") == (attributes if raw == "true" else None)
+
+
+@pytest.mark.parametrize("status", [400, 404, 302])
+def test_what_the_endpoint_refuses_is_tried_once(sqs: Any, topic: Topic, endpoint: Endpoint, status: int) -> None:
+    dead = queue_for(sqs, topic.arn)
+    endpoint.behave(status=status)
+    topic.subscribe("http", endpoint.url, **at_once(5), **topic.dead_letters_to(arn_of(sqs, dead)))
+    published = topic.publish("refused")
+    assert json.loads(receive_one(sqs, dead)["Body"])["MessageId"] == published
+    assert [attempt["status"] for attempt in endpoint.notifications()] == [status]
+
+
+@pytest.mark.parametrize("behaviour", [{"status": 500}, {"status": 429}, {"refuse": True}])
+def test_what_may_pass_is_tried_again(topic: Topic, endpoint: Endpoint, behaviour: dict[str, object]) -> None:
+    endpoint.behave(**behaviour, times=2)
+    topic.subscribe("http", endpoint.url, **at_once(3))
+    topic.publish("passes")
+    endpoint.wait(received=3, accepted=1)
+
+
+@pytest.mark.parametrize(
+    "behaviour, cause",
+    [({"status": 500}, "spent:status"), ({"status": 404}, "permanent:status"), ({"refuse": True}, "spent:connection")],
+)
+def test_without_a_dead_letter_queue_drops_are_counted_by_cause(
+    service: Service, topic: Topic, endpoint: Endpoint, behaviour: dict[str, object], cause: str
+) -> None:
+    def dropped() -> float:
+        return service.metric("cns_notifications_dropped_total", cause=cause)
+
+    before = dropped()
+    endpoint.behave(**behaviour)
+    subscription = topic.subscribe("http", endpoint.url, **at_once(1))
+    topic.publish("lost")
+    wait_until(lambda: dropped() > before, 10)
+    assert service.events("notification.dropped", subscription=subscription, cause=cause)
+
+
+def test_a_dead_letter_queue_that_refuses_is_a_cause_too(
+    service: Service, sqs: Any, topic: Topic, endpoint: Endpoint
+) -> None:
+    closed = queue_for(sqs)
+    endpoint.behave(status=404)
+    subscription = topic.subscribe("http", endpoint.url, **topic.dead_letters_to(arn_of(sqs, closed)))
+    topic.publish("lost")
+    cause = "dead_letter_queue_refused:status"
+    wait_until(lambda: service.events("notification.dropped", subscription=subscription, cause=cause), 10)
+    assert receive_all(sqs, closed) == []
+
+
+def test_retry_after_is_respected(service: Service, topic: Topic, endpoint: Endpoint) -> None:
+    endpoint.behave(status=503, retry_after="600", times=1)
+    subscription = topic.subscribe("http", endpoint.url, **policy(numRetries=1))
+    topic.publish("wait")
+    wait_until(lambda: planned_delays_s(service, subscription) == [600], 10)
+    service.advance(590)
+    assert endpoint.look()["received"] == 1
+    service.advance(11)
+    endpoint.wait(received=2, accepted=1)
+
+
+def test_no_retry_is_made_later_than_an_hour(service: Service, sqs: Any, topic: Topic, endpoint: Endpoint) -> None:
+    dead = queue_for(sqs, topic.arn)
+    endpoint.behave(status=503, retry_after="7200")
+    terms = {**policy(numRetries=5), **topic.dead_letters_to(arn_of(sqs, dead))}
+    subscription = topic.subscribe("http", endpoint.url, **terms)
+    topic.publish("slow")
+    wait_until(lambda: len(planned_delays_s(service, subscription)) == 1, 10)
+    service.advance(3_600)
+    receive_one(sqs, dead)
+    planned = planned_delays_s(service, subscription)
+    assert planned == [pytest.approx(3_600, abs=5), None]
+
+
+def test_one_failing_endpoint_holds_up_no_other(topic: Topic, receiver: str) -> None:
+    good, bad = Endpoint(receiver), Endpoint(receiver)
+    bad.behave(hang=True)
+    for endpoint in (bad, good):
+        topic.subscribe("http", endpoint.url)
+    for n in range(20):
+        topic.publish(str(n))
+    good.wait(received=20, accepted=20)
+
+
+def test_a_subscription_deleted_between_retries_gets_no_more(
+    service: Service, sns: Any, topic: Topic, endpoint: Endpoint
+) -> None:
+    endpoint.behave(status=500)
+    subscription = topic.subscribe("http", endpoint.url, **policy(numRetries=10))
+    topic.publish("x")
+    wait_until(lambda: len(planned_delays_s(service, subscription)) == 1, 10)
+    sns.unsubscribe(SubscriptionArn=subscription)
+    gone = service.metric("cns_notifications_dropped_total", cause="subscription_gone")
+    service.advance(5)
+    wait_until(lambda: service.metric("cns_notifications_dropped_total", cause="subscription_gone") > gone, 10)
+    assert endpoint.look()["received"] == 1

@@ -1,0 +1,144 @@
+"""`cns up` when its processes are killed, and when its disk is full."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tests.acceptance.endpoints import Endpoint
+from tests.acceptance.running import Service, running
+from tests.acceptance.topics import Topic
+from tests.waiting import wait_until
+
+CRASHES = 5
+LEASE_S = 31
+DISK_MIB = 32
+
+
+@pytest.fixture
+def lone(tmp_path: Path) -> Iterator[Service]:
+    """A service to be broken."""
+    with running(tmp_path / "data", "--test-clock") as started:
+        yield started
+
+
+def kill(service: Service, name: str) -> int:
+    """kill -9; returns the process id it had."""
+    pid = service.pids()[name]
+    os.kill(pid, signal.SIGKILL)
+    return pid
+
+
+def send_until_refused(sqs: Any, queue: str, tries: int) -> list[str]:
+    """The ids of what was accepted before an error came."""
+    ids: list[str] = []
+    for n in range(tries):
+        try:
+            ids.append(sqs.send_message(QueueUrl=queue, MessageBody=f"{n} {'x' * 100_000}")["MessageId"])
+        except (ClientError, BotoCoreError):
+            break
+    return ids
+
+
+def receive_ids(sqs: Any, queue: str, n: int) -> list[str]:
+    """Receive and delete so many."""
+    ids: list[str] = []
+    while len(ids) < n:
+        messages = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10, WaitTimeSeconds=5).get("Messages", [])
+        assert messages, f"only {len(ids)} of {n} came"
+        for message in messages:
+            sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
+            ids.append(message["MessageId"])
+    return ids
+
+
+def test_a_killed_worker_comes_back(lone: Service, endpoint: Endpoint) -> None:
+    sns = lone.client("sns")
+    topic = Topic(sns, sns.create_topic(Name="t")["TopicArn"])
+    topic.subscribe("http", endpoint.url)
+    assert lone.health()["status"] == "green"
+    before = kill(lone, "worker")
+    topic.publish("meanwhile")
+    endpoint.wait(received=1)
+    wait_until(lambda: lone.pids()["worker"] not in (0, before), 20)
+    wait_until(lambda: lone.health()["status"] == "yellow", 20, lambda: str(lone.health()))
+    assert any("worker was restarted" in reason for reason in lone.health()["reasons"])
+    topic.publish("afterwards")
+    endpoint.wait(received=2)
+
+
+def test_a_delivery_under_way_when_its_worker_dies_is_made_again(lone: Service, endpoint: Endpoint) -> None:
+    sns = lone.client("sns")
+    topic = Topic(sns, sns.create_topic(Name="t")["TopicArn"])
+    topic.subscribe("http", endpoint.url)
+    endpoint.behave(hang=True, times=1)
+    topic.publish("x")
+    endpoint.wait(received=1)
+    kill(lone, "worker")
+    lone.advance(LEASE_S)
+    endpoint.wait(received=2, accepted=1, retries=1)
+
+
+def test_a_killed_store_loses_nothing(lone: Service, endpoint: Endpoint) -> None:
+    sqs, sns = lone.client("sqs", tries=10), lone.client("sns", tries=10)
+    queue = sqs.create_queue(QueueName="q")["QueueUrl"]
+    topic = Topic(sns, sns.create_topic(Name="t")["TopicArn"])
+    topic.subscribe("http", endpoint.url)
+    sent = [sqs.send_message(QueueUrl=queue, MessageBody=str(n))["MessageId"] for n in range(20)]
+    before = kill(lone, "api")
+    wait_until(lambda: lone.is_ready() and lone.pids()["api"] != before, 20, lone.said)
+    assert sorted(receive_ids(sqs, queue, 20)) == sorted(sent)
+    topic.publish("the worker has found the store again")
+    endpoint.wait(received=1)
+    assert lone.health()["status"] == "yellow"
+
+
+def test_a_crash_loop_turns_health_red(lone: Service) -> None:
+    pid = 0
+    for _ in range(CRASHES):
+        wait_until(lambda last=pid: lone.pids()["worker"] not in (0, last), 20)
+        pid = kill(lone, "worker")
+    wait_until(lambda: lone.get("/health")[0] == 503, 10, lambda: str(lone.health()))
+    assert lone.health()["status"] == "red"
+    assert "worker dies again and again" in lone.health()["reasons"]
+    sqs = lone.client("sqs")
+    assert sqs.create_queue(QueueName="q")["QueueUrl"], "the API goes on"
+
+
+def test_a_full_disk_refuses_sends_and_harms_nothing(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with running(data, disk_mib=DISK_MIB) as service:
+        sqs = service.client("sqs")
+        queue = sqs.create_queue(QueueName="q")["QueueUrl"]
+        kept = [sqs.send_message(QueueUrl=queue, MessageBody=f"small {n}")["MessageId"] for n in range(5)]
+        filler = service.inside(data / "filler")
+        _fill(filler)
+        kept += send_until_refused(sqs, queue, 200)
+        with pytest.raises(ClientError) as caught:
+            sqs.send_message(QueueUrl=queue, MessageBody="x" * 100_000)
+        assert caught.value.response["Error"]["Code"] == "ServiceUnavailable"
+        assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 503
+        held = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=1, VisibilityTimeout=0)["Messages"]
+        assert held[0]["MessageId"] in kept
+        assert service.get("/health")[0] in (200, 503)
+        filler.unlink()
+        wait_until(lambda: send_until_refused(sqs, queue, 1) != [], 20, service.said)
+        assert service.health()["status"] == "green"
+        received = receive_ids(sqs, queue, len(kept))
+        assert set(kept) <= set(received)
+
+
+def _fill(path: Path) -> None:
+    """Write until nothing more goes."""
+    with path.open("wb", buffering=0) as out:
+        try:
+            while True:
+                out.write(b"\0" * 4096)
+        except OSError:
+            pass

@@ -1,0 +1,203 @@
+"""`cns up` with its options: no signatures, another public URL, TLS, several API processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+from tests.acceptance.endpoints import Endpoint
+from tests.acceptance.polls import Poll
+from tests.acceptance.running import Service, cns, fetch, free_port, keys_in, running
+from tests.acceptance.topics import Topic, arn_of, queue_for, receive_one, signature_is_good
+from tests.waiting import wait_until
+
+PROCESSES = {"store", "api-1", "api-2", "worker"}
+STOP_S_MAX = 6.0
+SPREAD = 12
+"""So many connections do not all meet the same one of two processes."""
+
+
+def envelope_through(service: Service, **options: str) -> dict[str, str]:
+    """One notification from a topic to a queue."""
+    sqs, sns = service.client("sqs", **options), service.client("sns", **options)
+    topic = Topic(sns, sns.create_topic(Name="t")["TopicArn"])
+    queue = queue_for(sqs, topic.arn)
+    topic.subscribe("sqs", arn_of(sqs, queue))
+    topic.publish("x")
+    envelope: dict[str, str] = json.loads(receive_one(sqs, queue)["Body"])
+    return envelope
+
+
+# -- no signatures ----------------------------------------------------------------------------------------------------
+
+
+def test_without_auth_the_key_names_the_account(tmp_path: Path) -> None:
+    with running(tmp_path / "data", "--auth", "off") as service:
+        assert "ANY credentials pass" in service.said()
+        accounts = {
+            key: service.client("sts", key=key, secret="wrong").get_caller_identity()["Account"]
+            for key in ("123456789012", "test", "AKIAIOSFODNN7EXAMPLE")
+        }
+        assert accounts == {
+            "123456789012": "123456789012",
+            "test": "000000000000",
+            "AKIAIOSFODNN7EXAMPLE": "000000000000",
+        }
+        mine, theirs = service.client("sqs", key="111111111111"), service.client("sqs", key="222222222222")
+        queue = mine.create_queue(QueueName="q")["QueueUrl"]
+        assert queue == f"{service.url}/111111111111/q"
+        assert "QueueUrls" not in theirs.list_queues()
+        theirs.send_message(QueueUrl=queue, MessageBody="no policy is asked")
+        assert receive_one(mine, queue)["Body"] == "no policy is asked"
+        status, body = fetch(f"{service.url}/?Action=ListQueues&Version=2012-11-05")
+        assert (status, b"ListQueuesResponse" in body) == (200, True), "nor any signature"
+
+
+# -- URLs -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_public_url_is_in_all_that_is_handed_out(tmp_path: Path, endpoint: Endpoint) -> None:
+    public = "https://queues.example.org/aws"
+    with running(tmp_path / "data", "--public-url", public + "/") as service:
+        assert service.environment["AWS_ENDPOINT_URL"] == public
+        assert f"on {public}," in service.said()
+        sqs, sns = service.client("sqs"), service.client("sns")
+        assert sqs.create_queue(QueueName="q")["QueueUrl"].startswith(f"{public}/")
+        sqs.send_message(QueueUrl=sqs.get_queue_url(QueueName="q")["QueueUrl"], MessageBody="x")
+        envelope = envelope_through(service)
+        assert envelope["SigningCertURL"].startswith(f"{public}/SimpleNotificationService-")
+        assert envelope["UnsubscribeURL"].startswith(f"{public}/?Action=Unsubscribe&")
+        endpoint.confirm("never")
+        topic = Topic(sns, sns.create_topic(Name="t")["TopicArn"])
+        topic.subscribe("http", endpoint.url, wait=False)
+        (request,) = endpoint.wait(confirmations=1)["messages"]
+        assert json.loads(request["body"])["SubscribeURL"].startswith(f"{public}/?Action=ConfirmSubscription&")
+
+
+def test_tls(tmp_path: Path, endpoint: Endpoint) -> None:
+    certificate, key = _certificate(tmp_path)
+    port = free_port()
+    options = ("--tls-cert", str(certificate), "--tls-key", str(key))
+    with running(
+        tmp_path / "data", *options, port=port, url=f"https://127.0.0.1:{port}", ca_file=certificate
+    ) as service:
+        assert service.environment["AWS_ENDPOINT_URL"] == service.url
+        envelope = envelope_through(service)
+        assert envelope["SigningCertURL"].startswith(service.url)
+        assert signature_is_good(envelope, ca_file=certificate)
+        queue = service.client("sqs").create_queue(QueueName="q")["QueueUrl"]
+        assert queue.startswith(service.url)
+        poll = Poll(service, queue)
+        poll.start()
+        service.client("sqs").send_message(QueueUrl=queue, MessageBody="wake")
+        assert poll.bodies() == ["wake"]
+        sns = service.client("sns")
+        Topic(sns, sns.create_topic(Name="http")["TopicArn"]).subscribe("http", endpoint.url)
+        began_s = time.monotonic()
+        assert service.stop() == 0
+        assert time.monotonic() - began_s < STOP_S_MAX, "idle connections must not hold up the stop"
+
+
+def _certificate(directory: Path) -> tuple[Path, Path]:
+    """Self-signed, for this machine."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "cns acceptance")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    certificate_path, key_path = directory / "cert.pem", directory / "key.pem"
+    certificate_path.write_bytes(certificate.public_bytes(Encoding.PEM))
+    key_path.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return certificate_path, key_path
+
+
+# -- several API processes --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def several(tmp_path: Path) -> Iterator[Service]:
+    with running(tmp_path / "data", "--api", "2", "--test-clock") as started:
+        yield started
+
+
+def test_several_api_processes_are_one_service(several: Service, endpoint: Endpoint) -> None:
+    assert set(several.pids()) == PROCESSES
+    queues = [several.client("sqs").create_queue(QueueName=f"q{n}")["QueueUrl"] for n in range(SPREAD)]
+    polls = [Poll(several, queue) for queue in queues]
+    for poll in polls:
+        poll.begin()
+    for n, queue in enumerate(queues):
+        several.client("sqs").send_message(QueueUrl=queue, MessageBody=str(n))
+    assert [poll.bodies() for poll in polls] == [[str(n)] for n in range(SPREAD)]
+
+    sns = several.client("sns")
+    topic = Topic(sns, sns.create_topic(Name="http")["TopicArn"])
+    topic.subscribe("http", endpoint.url)
+    topic.publish("x")
+    endpoint.wait(received=1, good=1)
+
+    keys = keys_in(cns("account", "create", "--data", several.data).stdout)
+    seen = [several.client("sts", **keys).get_caller_identity()["Account"] for _ in range(SPREAD)]
+    renewed = keys_in(cns("account", "rotate", seen[0], "--data", several.data).stdout)
+    for _ in range(SPREAD):
+        assert several.client("sts", **renewed).get_caller_identity()["Account"] == seen[0]
+        with pytest.raises(several.client("sts").exceptions.ClientError):
+            several.client("sts", **keys).get_caller_identity()
+
+    delaying = several.client("sqs").create_queue(QueueName="delaying")["QueueUrl"]
+    several.client("sqs").send_message(QueueUrl=delaying, MessageBody="later", DelaySeconds=900)
+    several.advance(901)
+    for queue in queues:
+        several.client("sqs").set_queue_attributes(QueueUrl=queue, Attributes={"DelaySeconds": "7"})
+        for _ in range(3):
+            attributes = several.client("sqs").get_queue_attributes(QueueUrl=queue, AttributeNames=["DelaySeconds"])
+            assert attributes["Attributes"] == {"DelaySeconds": "7"}, "what one changes the other knows"
+    assert receive_one(several.client("sqs"), delaying)["Body"] == "later"
+
+
+@pytest.mark.parametrize("name", ["api-1", "store"])
+def test_each_of_several_processes_may_die(several: Service, endpoint: Endpoint, name: str) -> None:
+    sqs, sns = several.client("sqs", tries=10), several.client("sns", tries=10)
+    queue = sqs.create_queue(QueueName="q")["QueueUrl"]
+    topic = Topic(sns, sns.create_topic(Name="t")["TopicArn"])
+    topic.subscribe("http", endpoint.url)
+    sqs.send_message(QueueUrl=queue, MessageBody="kept")
+    pids = several.pids()
+    os.kill(pids[name], signal.SIGKILL)
+    wait_until(lambda: _recovered(several, name, pids[name]), 20, several.said)
+    assert receive_one(sqs, queue)["Body"] == "kept"
+    for _ in range(SPREAD):
+        assert several.client("sqs", tries=10).list_queues()["QueueUrls"] == [queue]
+    topic.publish("x")
+    endpoint.wait(received=1)
+
+
+def _recovered(service: Service, name: str, former_pid: int) -> bool:
+    """Another process has taken the place of the one killed, and all is ready."""
+    try:
+        return service.is_ready() and service.pids()[name] not in (0, former_pid)
+    except OSError:
+        return False

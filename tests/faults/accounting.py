@@ -1,0 +1,208 @@
+"""Total-queue accounting of a kill round: valid only if nothing acknowledged is lost and nothing is invented.
+
+Every duplicate must have a cause: the client's own retry after an unknown outcome, a lease that ran out, or a crash
+that came before a receive or a settlement was durable. One without a cause is a fault like a loss.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+
+from tests.faults.arrivals import Arrivals
+from tests.faults.ledger import Ledger, Letter, Receipt
+from tests.faults.scene import VISIBILITY_S, Scene
+
+NS_PER_S = 1_000_000_000
+SETTLED_WITHIN_NS = int(2.0 * NS_PER_S)
+"""A worker settles one second after a job's first answer; the other is for a machine that is busy."""
+AFTERMATH_NS = NS_PER_S // 2
+"""How long after the service is whole again calls that the crash cut off still fail or are repeated."""
+
+JITTER_NS = NS_PER_S // 10
+"""Between a kill and when it is noted, or an answer and when its reader gets to it."""
+
+MISSING = ("lost", "never deleted", "notification lost")
+
+CLIENT_RETRY = "client retry after an unknown outcome"
+LEASE_OVER = "lease ran out"
+CRASH_BEFORE_RECEIVE = "crash before a receive was durable"
+CRASH_BEFORE_SETTLE = "crash before a settlement"
+
+
+class Account:
+    """`faults` is empty when the round is valid; `duplicates` counts by cause."""
+
+    def __init__(self, scene: Scene, ledger: Ledger, arrivals: Arrivals) -> None:
+        self._scene = scene
+        self._ledger = ledger
+        self._arrivals = arrivals
+        self.faults: list[str] = []
+        self.duplicates: Counter[str] = Counter()
+        self._check_queue(scene.standard)
+        self._check_queue(scene.fifo)
+        self._check_groups()
+        self._check_envelopes()
+        for topic in scene.subscribers:
+            self._check_topic(topic)
+
+    @property
+    def missing(self) -> bool:
+        """Whether something has still to come, or to be deleted."""
+        return any(fault.startswith(MISSING) for fault in self.faults)
+
+    def _fault(self, kind: str, what: object) -> None:
+        self.faults.append(f"{kind}: {what}")
+
+    # -- queues -------------------------------------------------------------------------------------------------------
+
+    def _check_queue(self, queue: str) -> None:
+        receipts = self._ledger.receipts_of(queue)
+        by_text: dict[str, set[str]] = {}
+        for receipt in receipts:
+            by_text.setdefault(receipt.text, set()).add(receipt.id)
+        letters = self._ledger.sent.get(queue, {})
+        for text in by_text.keys() - letters.keys():
+            self._fault("invented", f"{text[:60]!r} in {queue}")
+        for letter in letters.values():
+            self._check_letter(letter, by_text.get(letter.text, set()), fifo=queue == self._scene.fifo)
+        self._check_repeats(receipts, fifo=queue == self._scene.fifo)
+
+    def _check_letter(self, letter: Letter, received: set[str], *, fifo: bool) -> None:
+        for message_id in set(letter.ids) - received:
+            self._fault("lost", f"{letter.text} as {message_id}")
+        unasked = len(received - set(letter.ids))
+        if unasked > (0 if fifo else letter.open):  # deduplication makes a FIFO sender's retries one message
+            self._fault("invented", f"{letter.text} was received {unasked} times more than it was sent")
+        self.duplicates[CLIENT_RETRY] += unasked
+
+    def _check_repeats(self, receipts: Sequence[Receipt], *, fifo: bool) -> None:
+        by_id: dict[str, list[Receipt]] = {}
+        for receipt in receipts:
+            by_id.setdefault(receipt.id, []).append(receipt)
+        for same in by_id.values():
+            if not same[-1].deleted_ns:
+                self._fault("never deleted", same[-1].text)
+            for before, after in pairwise(same):
+                self._check_repeat(before, after, fifo=fifo)
+
+    def _check_repeat(self, before: Receipt, after: Receipt, *, fifo: bool) -> None:
+        if before.deleted_ns and before.deleted_ns < after.received_ns:
+            self._fault("came back", f"{before.text}, {_ms(after.received_ns - before.deleted_ns)} after its delete")
+        elif self._lease_over(before.received_ns, after.received_ns):
+            self.duplicates[LEASE_OVER] += 1
+        elif not fifo and self._crash_soon(before.received_ns, after.received_ns):
+            self.duplicates[CRASH_BEFORE_RECEIVE] += 1
+        else:
+            self._fault("duplicate", f"{before.text} twice within {_ms(after.received_ns - before.received_ns)}")
+
+    def _lease_over(self, from_ns: int, to_ns: int) -> bool:
+        jumped = any(from_ns < jump < to_ns for jump in self._ledger.jumps_ns)
+        return jumped or to_ns - from_ns >= VISIBILITY_S * NS_PER_S
+
+    def _crash_soon(self, received_ns: int, again_ns: int) -> bool:
+        """A receive is durable with the next commit, so only a crash right after it makes the message come again."""
+        until = min(received_ns + SETTLED_WITHIN_NS, again_ns)
+        return any(received_ns - JITTER_NS < kill < until for kill in self._ledger.kills_ns)
+
+    # -- FIFO groups --------------------------------------------------------------------------------------------------
+
+    def _check_groups(self) -> None:
+        groups: dict[str, list[Receipt]] = {}
+        for receipt in self._ledger.receipts_of(self._scene.fifo):
+            groups.setdefault(receipt.group, []).append(receipt)
+        sent = self._ledger.sent.get(self._scene.fifo, {})
+        for group, receipts in groups.items():
+            self._check_order(group, receipts, sent)
+            self._check_alone(group, receipts)
+
+    def _check_order(self, group: str, receipts: list[Receipt], sent: dict[str, Letter]) -> None:
+        first = {receipt.text: receipt for receipt in reversed(receipts)}
+        ordered = sorted(first.values(), key=lambda receipt: (receipt.received_ns, receipt.take, receipt.sequence))
+        numbers = [sent[receipt.text].number for receipt in ordered if receipt.text in sent]
+        if numbers != list(range(len(numbers))):
+            self._fault("order", f"group {group}: {_first_disorder(numbers)}")
+        for receipt in ordered:
+            letter = sent.get(receipt.text)
+            if letter is not None and (receipt.sequence != letter.sequence or receipt.group != letter.group):
+                self._fault("sequence", f"{receipt.text} has {receipt.sequence}, {letter.sequence} was told")
+        if sorted(ordered, key=lambda receipt: receipt.sequence) != ordered:
+            self._fault("sequence", f"numbers of group {group} do not rise")
+
+    def _check_alone(self, group: str, receipts: list[Receipt]) -> None:
+        """While one receive's messages are held, no other receive gets any of their group."""
+        for before, after in pairwise(receipts):
+            held = after.take != before.take and after.received_ns < before.delete_asked_ns
+            if held and not self._lease_over(before.received_ns, after.received_ns):
+                self._fault("two in flight", f"{before.text} and {after.text} of group {group}")
+
+    # -- notifications ------------------------------------------------------------------------------------------------
+
+    def _check_envelopes(self) -> None:
+        """The queue that is subscribed to `news`: every notification at least once, what it says as published."""
+        receipts = self._ledger.receipts_of(self._scene.letters)
+        self._check_repeats(receipts, fifo=False)
+        published = self._ledger.sent.get(self._scene.news, {})
+        messages: dict[str, dict[str, Receipt]] = {}
+        for receipt in receipts:
+            if receipt.text not in published:
+                self._fault("invented", f"{receipt.text[:60]!r} in the queue of news")
+            messages.setdefault(receipt.notification, {}).setdefault(receipt.id, receipt)
+        said = {receipt.notification: receipt.text for receipt in receipts}
+        for letter in published.values():
+            unasked = sum(1 for notification, text in said.items() if text == letter.text) - len(letter.ids)
+            if unasked > letter.open:
+                self._fault("invented", f"{letter.text} arrived {unasked} times more than it was published")
+            for notification in letter.ids:
+                if notification not in messages:
+                    self._fault("notification lost", f"{letter.text} at the queue")
+        for notification in self._arrivals.notifications(self._scene.news) - messages.keys():
+            self._fault("notification lost", f"{notification} at the queue, although it came to an endpoint")
+        for copies in messages.values():
+            times = sorted(receipt.sent_ms * 1_000_000 for receipt in copies.values())
+            self._check_copies(times, "the queue")
+
+    def _check_topic(self, topic: str) -> None:
+        letters = self._ledger.of(topic)
+        acknowledged = {notification for letter in letters for notification in letter.ids}
+        arrived = self._arrivals.notifications(topic)
+        unasked = len(arrived - acknowledged)
+        if unasked > self._ledger.opened(topic):
+            self._fault("invented", f"{unasked} notifications of {topic}, {self._ledger.opened(topic)} had no answer")
+        self.duplicates[CLIENT_RETRY] += unasked
+        for notification in acknowledged | arrived:  # what came to one subscriber was accepted, so it comes to all
+            subscribers = self._arrivals.subscribers(topic, notification)
+            missing = self._scene.subscribers[topic] - len(subscribers)
+            if missing:
+                self._fault("notification lost", f"{notification} of {topic} at {missing} endpoints")
+            for times in subscribers.values():
+                self._check_copies(sorted(times), "an endpoint")
+
+    def _check_copies(self, times_ns: list[int], where: str) -> None:
+        """Each further one needs a crash, or a lease that ran out, soon after the one before."""
+        for before in times_ns[:-1]:
+            if any(before < jump < before + SETTLED_WITHIN_NS for jump in self._ledger.jumps_ns):
+                self.duplicates[LEASE_OVER] += 1
+            elif self._unsettled(before):
+                self.duplicates[CRASH_BEFORE_SETTLE] += 1
+            else:
+                after = [_ms(kill - before) for kill in self._ledger.kills_ns]
+                self._fault("duplicate", f"a notification at {where}, whose first had come {after} before the crash")
+
+    def _unsettled(self, arrived_ns: int) -> bool:
+        return any(
+            kill - SETTLED_WITHIN_NS <= arrived_ns <= back + AFTERMATH_NS
+            for kill, back in zip(self._ledger.kills_ns, self._ledger.back_ns, strict=True)
+        )
+
+
+def _first_disorder(numbers: list[int]) -> str:
+    for place, number in enumerate(numbers):
+        if number != place:
+            return f"number {number} came in place {place}, after {numbers[max(place - 3, 0) : place]}"
+    return ""
+
+
+def _ms(nanoseconds: int) -> str:
+    return f"{nanoseconds // 1_000_000} ms"

@@ -1,0 +1,58 @@
+"""What arrived at the HTTP endpoints, read from the receiver's journal as it grows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+OK = b"200"
+
+
+class Arrivals:
+    """Only what came after this was made: rounds share one receiver."""
+
+    def __init__(self, journal: Path) -> None:
+        self._journal = journal
+        self._offset = journal.stat().st_size if journal.exists() else 0
+        self._rest = b""
+        self.by_notification: dict[str, dict[str, list[int]]] = {}  # id, then subscription, then times in ns
+
+    def read(self) -> bool:
+        """Take in what is new; says whether anything was."""
+        with self._journal.open("rb") as file:
+            file.seek(self._offset)
+            lines = (self._rest + (new := file.read())).split(b"\n")
+        self._offset += len(new)
+        self._rest = lines.pop()
+        for line in lines:
+            arrived, _endpoint, message_id, subscription, status = line.split(b"\t")
+            assert status == OK, line
+            subscriptions = self.by_notification.setdefault(message_id.decode(), {})
+            subscriptions.setdefault(subscription.decode(), []).append(int(arrived))
+        return bool(new)
+
+    @property
+    def count(self) -> int:
+        """Deliveries, each but once."""
+        return sum(len(subscriptions) for subscriptions in self.by_notification.values())
+
+    def first_after(self, at_ns: int) -> int:
+        arrived = [
+            arrival
+            for subscriptions in self.by_notification.values()
+            for times in subscriptions.values()
+            for arrival in times
+            if arrival > at_ns
+        ]
+        return min(arrived, default=at_ns)
+
+    def subscribers(self, topic: str, notification: str) -> dict[str, list[int]]:
+        """Times by subscription of this topic."""
+        found = self.by_notification.get(notification, {})
+        return {name: times for name, times in found.items() if name.startswith(f"{topic}:")}
+
+    def notifications(self, topic: str) -> set[str]:
+        return {
+            notification
+            for notification, subscriptions in self.by_notification.items()
+            if any(name.startswith(f"{topic}:") for name in subscriptions)
+        }

@@ -1,0 +1,237 @@
+"""The clients of a kill round: senders, publishers and consumers that repeat what was not answered, as SDKs do."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from itertools import count
+from random import Random
+from typing import Any
+
+import msgspec
+
+from common.ids import hex_id
+from tests.faults.ledger import Ledger, Letter, Receipt, body_of, text_of
+from tests.faults.scene import VISIBILITY_S, Scene
+from tests.faults.wire import NotSent, OutcomeOpen, Wire
+
+STANDARD_SENDERS = 4
+FIFO_SENDERS = 3
+GROUPS_A_SENDER = 2
+STANDARD_CONSUMERS = 3
+FIFO_CONSUMERS = 3
+PUBLISHERS = 2
+SEND_PAUSE_S = 0.004
+PUBLISH_PAUSE_S = 0.015
+WIDE_PAUSE_S = 0.4
+RETRY_PAUSE_S = 0.05
+POLL_S = 1
+DRAIN_PAUSE_S = 0.03
+
+_MESSAGE_ID = re.compile(rb"<MessageId>([^<]+)</MessageId>")
+
+Step = Callable[[], Awaitable[None]]
+
+
+class Crowd:
+    """Everything runs from `start`; `stop_sending` ends what makes messages, `close` the rest."""
+
+    def __init__(self, scene: Scene, ledger: Ledger, random: Random) -> None:
+        self._scene = scene
+        self._ledger = ledger
+        self._random = random
+        self._wires: list[Wire] = []
+        self._makers: list[asyncio.Task[None]] = []
+        self._takers: list[asyncio.Task[None]] = []
+        self._turns: list[asyncio.Lock] = []
+        self._sending = True
+
+    def start(self) -> None:
+        scene = self._scene
+        makers = [
+            *[self._standard_sender(f"s{number}") for number in range(STANDARD_SENDERS)],
+            *[self._fifo_sender(number) for number in range(FIFO_SENDERS)],
+            *[self._publisher(scene.news, f"n{number}", PUBLISH_PAUSE_S) for number in range(PUBLISHERS)],
+            self._publisher(scene.wide, "w", WIDE_PAUSE_S),
+        ]
+        takers = [
+            *[self._consumer(scene.standard) for _ in range(STANDARD_CONSUMERS)],
+            *[self._consumer(scene.fifo) for _ in range(FIFO_CONSUMERS)],
+            self._consumer(scene.letters),
+        ]
+        self._makers = [asyncio.create_task(self._while_sending(step)) for step in makers]
+        self._takers = [asyncio.create_task(self._for_ever(step)) for step in takers]
+
+    async def stop_sending(self) -> None:
+        """Every message that was begun is acknowledged when this returns."""
+        self._sending = False
+        await asyncio.gather(*self._makers)
+
+    async def pause(self) -> None:
+        """No consumer holds a message when this returns."""
+        for turn in self._turns:
+            await turn.acquire()
+
+    def resume(self) -> None:
+        for turn in self._turns:
+            turn.release()
+
+    async def close(self) -> None:
+        for task in [*self._makers, *self._takers]:
+            task.cancel()
+        done = await asyncio.gather(*self._makers, *self._takers, return_exceptions=True)
+        for wire in self._wires:
+            wire.close()
+        for result in done:
+            if isinstance(result, Exception):
+                raise result
+
+    def failed(self) -> bool:
+        """Whether a client met something that is no client's business to meet."""
+        return any(task.done() and not task.cancelled() and task.exception() for task in [*self._makers, *self._takers])
+
+    async def _while_sending(self, step: Step) -> None:
+        while self._sending:
+            await step()
+
+    async def _for_ever(self, step: Step) -> None:
+        turn = asyncio.Lock()
+        self._turns.append(turn)
+        while True:
+            async with turn:
+                await step()
+            if not self._sending:
+                await asyncio.sleep(DRAIN_PAUSE_S)
+
+    def _wire(self) -> Wire:
+        wire = self._scene.wire()
+        self._wires.append(wire)
+        return wire
+
+    # -- makers -------------------------------------------------------------------------------------------------------
+
+    def _standard_sender(self, name: str) -> Step:
+        wire, numbers, queue = self._wire(), count(), self._scene.standard
+
+        async def step() -> None:
+            letter = self._ledger.letter(queue, f"{name}-{next(numbers)}")
+            await self._send(wire, letter, {"QueueUrl": queue})
+            await asyncio.sleep(SEND_PAUSE_S)
+
+        return step
+
+    def _fifo_sender(self, sender: int) -> Step:
+        """A group has one sender, which waits for its answers; so its order is known."""
+        wire, queue = self._wire(), self._scene.fifo
+        numbers = {f"g{sender}{group}": count() for group in range(GROUPS_A_SENDER)}
+
+        async def step() -> None:
+            group = self._random.choice(list(numbers))
+            number = next(numbers[group])
+            letter = self._ledger.letter(queue, f"{group}-{number}", group, number)
+            members = {"QueueUrl": queue, "MessageGroupId": group, "MessageDeduplicationId": letter.text}
+            await self._send(wire, letter, members)
+            await asyncio.sleep(SEND_PAUSE_S)
+
+        return step
+
+    def _publisher(self, topic: str, name: str, pause_s: float) -> Step:
+        wire, numbers = self._wire(), count()
+
+        async def step() -> None:
+            letter = self._ledger.letter(topic, f"{name}-{next(numbers)}")
+            members = {"TopicArn": topic, "Message": body_of(letter.text)}
+            answer = await self._insist(letter, lambda: wire.sns("Publish", members))
+            found = _MESSAGE_ID.search(answer)
+            assert found is not None, answer
+            letter.ids.append(found[1].decode())
+            await asyncio.sleep(pause_s)
+
+        return step
+
+    async def _send(self, wire: Wire, letter: Letter, members: Mapping[str, str]) -> None:
+        whole = {**members, "MessageBody": body_of(letter.text)}
+        answer = await self._insist(letter, lambda: wire.sqs("SendMessage", whole))
+        told = msgspec.json.decode(answer, type=dict[str, str])
+        letter.ids.append(told["MessageId"])
+        letter.sequence = int(told.get("SequenceNumber", "0"))
+
+    async def _insist(self, letter: Letter, call: Callable[[], Awaitable[bytes]]) -> bytes:
+        while True:
+            try:
+                return await call()
+            except NotSent:
+                pass
+            except OutcomeOpen:
+                letter.open += 1
+            await asyncio.sleep(RETRY_PAUSE_S)
+
+    # -- takers -------------------------------------------------------------------------------------------------------
+
+    def _consumer(self, queue: str) -> Step:
+        wire = self._wire()
+        fifo = queue == self._scene.fifo
+        attempt = hex_id()
+
+        async def step() -> None:
+            nonlocal attempt
+            members: dict[str, object] = {
+                "QueueUrl": queue,
+                "MaxNumberOfMessages": self._random.choice((1, 5, 10)),
+                "VisibilityTimeout": VISIBILITY_S,
+                "WaitTimeSeconds": POLL_S if self._sending else 0,
+                "MessageSystemAttributeNames": ["All"],
+            }
+            if fifo:
+                members["ReceiveRequestAttemptId"] = attempt
+            try:
+                answer = await wire.sqs("ReceiveMessage", members)
+            except (NotSent, OutcomeOpen):
+                await asyncio.sleep(RETRY_PAUSE_S)
+                return  # a FIFO receive is repeated under its attempt id
+            attempt = hex_id()
+            for receipt, handle in self._note(queue, answer):
+                await self._delete(wire, queue, receipt, handle)
+
+        return step
+
+    def _note(self, queue: str, answer: bytes) -> list[tuple[Receipt, str]]:
+        received_ns = time.time_ns()
+        self._ledger.takes += 1
+        messages: list[dict[str, Any]] = msgspec.json.decode(answer).get("Messages", [])
+        receipts = []
+        for message in messages:
+            body: str = message["Body"]
+            notification = ""
+            if queue == self._scene.letters:
+                envelope: dict[str, str] = msgspec.json.decode(body)
+                body, notification = envelope["Message"], envelope["MessageId"]
+            attributes: dict[str, str] = message["Attributes"]
+            receipt = Receipt(
+                queue=queue,
+                id=message["MessageId"],
+                text=text_of(body),
+                group=attributes.get("MessageGroupId", ""),
+                sequence=int(attributes.get("SequenceNumber", "0")),
+                take=self._ledger.takes,
+                sent_ms=int(attributes["SentTimestamp"]),
+                received_ns=received_ns,
+                notification=notification,
+            )
+            self._ledger.receipts.append(receipt)
+            receipts.append((receipt, message["ReceiptHandle"]))
+        return receipts
+
+    async def _delete(self, wire: Wire, queue: str, receipt: Receipt, handle: str) -> None:
+        members = {"QueueUrl": queue, "ReceiptHandle": handle}
+        receipt.delete_asked_ns = time.time_ns()
+        while True:
+            try:
+                await wire.sqs("DeleteMessage", members)
+            except (NotSent, OutcomeOpen):
+                await asyncio.sleep(RETRY_PAUSE_S)
+            else:
+                receipt.deleted_ns = time.time_ns()
+                return

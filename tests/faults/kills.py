@@ -1,0 +1,192 @@
+"""A kill round: the service under load, SIGKILL at a seeded time or a named point, restart, drain, accounting."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from random import Random
+
+import msgspec
+
+from common import kill_points
+from tests.faults.accounting import Account
+from tests.faults.arrivals import Arrivals
+from tests.faults.crowd import Crowd
+from tests.faults.ledger import Ledger
+from tests.faults.remains import examine
+from tests.faults.results import KillResult
+from tests.faults.scene import VISIBILITY_S, Scene
+from tests.faults.site import Order, Service, copy, running
+from tests.faults.wire import Wire
+
+VICTIMS: dict[str, tuple[str, ...]] = {"api": ("api",), "worker": ("worker",), "both": ("api", "worker")}
+POINTS: dict[str, tuple[str, ...]] = {
+    "api": (kill_points.STORE_COMMIT, kill_points.STORE_COMMITTED, kill_points.STORE_CHECKPOINT),
+    "worker": (kill_points.JOB_DELIVERED, kill_points.PUBLISH_FANNED_OUT, kill_points.JOB_SETTLED),
+}
+COUNTS: dict[str, tuple[int, int]] = {
+    kill_points.STORE_COMMIT: (30, 400),
+    kill_points.STORE_COMMITTED: (30, 400),
+    kill_points.STORE_CHECKPOINT: (1, 2),
+    kill_points.JOB_DELIVERED: (5, 60),
+    kill_points.JOB_SETTLED: (5, 60),
+    kill_points.PUBLISH_FANNED_OUT: (1, 3),
+}
+"""How often a point is passed before it kills: lowest and highest."""
+RANDOM_TIME = "random time"
+KILL_AFTER_S = (0.2, 1.5)
+POINT_TIMEOUT_S = 5.0
+"""A point that is not passed by then is not waited for."""
+LOAD_AFTER_S = 1.2
+QUIET_S = 1.3
+"""Nothing came for so long: what is still missing waits for its lease to run out. A worker settles after a second."""
+JUMPS_MAX = 6
+ROUND_TIMEOUT_S = 60.0
+LOOK_S = 0.01
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What happens in a round; follows from its seed and place alone."""
+
+    kind: str
+    seed: int
+    point: str
+    after_s: float
+    count: int
+
+    @property
+    def place(self) -> str:
+        return self.point if self.point == RANDOM_TIME else f"{self.point}:{self.count}"
+
+
+def plan_round(kind: str, number: int, seed: int) -> Plan:
+    """Every second round dies at a named point, each in turn; the others at a random time."""
+    random = Random(f"{kind}-{seed}")
+    points = POINTS.get(kind) or [point for pair in zip(*POINTS.values(), strict=True) for point in pair]
+    point = points[number // 2 % len(points)] if number % 2 else RANDOM_TIME
+    low, high = COUNTS.get(point, (0, 0))
+    return Plan(
+        kind=kind, seed=seed, point=point, after_s=random.uniform(*KILL_AFTER_S), count=random.randint(low, high)
+    )
+
+
+async def kill_round(scene: Scene, plan: Plan) -> KillResult:
+    began_s = time.monotonic()
+    directory = Path(tempfile.mkdtemp(prefix="cns-kill-"))
+    try:
+        async with asyncio.timeout(ROUND_TIMEOUT_S):
+            done = await Round(scene, plan, directory).run()
+    finally:
+        shutil.rmtree(directory)
+    return msgspec.structs.replace(done, seconds=round(time.monotonic() - began_s, 1))
+
+
+class Round:
+    def __init__(self, scene: Scene, plan: Plan, directory: Path) -> None:
+        self._scene = scene
+        self._plan = plan
+        self._data = directory / "data"
+        latch = directory / "killed"
+        self._order = None
+        if plan.point != RANDOM_TIME:
+            self._order = Order(point=plan.point, count=plan.count, latch=latch)
+        self._ledger = Ledger()
+        self._arrivals = Arrivals(scene.journal)
+        self._crowd = Crowd(scene, self._ledger, Random(plan.seed))
+        self._deaths = {"api": 0, "worker": 0}
+        self._reached = True
+
+    async def run(self) -> KillResult:
+        copy(self._scene.data, self._data)
+        with running(self._scene.port, self._data, self._order) as service:
+            await service.ready(self._deaths)
+            self._crowd.start()
+            await self._kill(service)
+            await service.ready(self._deaths)
+            self._ledger.back_ns.append(time.time_ns())
+            await asyncio.sleep(LOAD_AFTER_S)
+            await self._crowd.stop_sending()
+            await self._drain()
+            await self._crowd.close()
+            restarts = service.restarts()
+        faults = examine(self._data, service.said)
+        if restarts != self._deaths:
+            faults.append(f"restarts: {restarts}, not {self._deaths}")
+        return self._result(faults)
+
+    # -- the crash ----------------------------------------------------------------------------------------------------
+
+    async def _kill(self, service: Service) -> None:
+        victims = VICTIMS[self._plan.kind]
+        if self._order is None:
+            await asyncio.sleep(self._plan.after_s)
+        else:
+            self._reached = await _appears(self._order.latch)
+        fallen = next((name for name, points in POINTS.items() if self._reached and self._plan.point in points), "")
+        for name in victims:
+            if name != fallen:
+                service.kill(name)
+            self._deaths[name] += 1
+        self._ledger.kills_ns.append(time.time_ns())
+
+    # -- the drain ----------------------------------------------------------------------------------------------------
+
+    async def _drain(self) -> None:
+        """Until all that was acknowledged has come out. Leases of the dead end early: the clock is moved past them."""
+        wire = self._scene.wire()
+        for _ in range(JUMPS_MAX):
+            if await self._quiet():
+                break
+            await self._jump(wire)
+        else:
+            await self._quiet()
+        await self._jump(wire)  # what must not come back gets its chance to
+        await self._quiet()
+        wire.close()
+
+    async def _jump(self, wire: Wire) -> None:
+        await self._crowd.pause()
+        self._ledger.jumps_ns.append(time.time_ns())
+        await wire.post("/_cns/clock", msgspec.json.encode({"advance_s": VISIBILITY_S + 1}))
+        self._crowd.resume()
+
+    async def _quiet(self) -> bool:
+        """Wait until nothing comes any more; whether nothing is missing then."""
+        last_s, seen = time.monotonic(), 0
+        while time.monotonic() - last_s < QUIET_S:
+            if self._arrivals.read() or len(self._ledger.receipts) != seen:
+                last_s, seen = time.monotonic(), len(self._ledger.receipts)
+            if self._crowd.failed():
+                return True  # `close` says what it was
+            await asyncio.sleep(LOOK_S)
+        return not Account(self._scene, self._ledger, self._arrivals).missing
+
+    def _result(self, faults: list[str]) -> KillResult:
+        scene, ledger = self._scene, self._ledger
+        account = Account(scene, ledger, self._arrivals)
+        queues, topics = (scene.standard, scene.fifo), (scene.news, scene.wide)
+        return KillResult(
+            kind=self._plan.kind,
+            seed=self._plan.seed,
+            place=self._plan.place,
+            reached=self._reached,
+            messages=sum(ledger.acknowledged(queue) for queue in queues),
+            notifications=sum(ledger.acknowledged(topic) for topic in topics),
+            deliveries=self._arrivals.count + len({r.id for r in ledger.receipts_of(scene.letters)}),
+            unanswered=sum(ledger.opened(target) for target in (*queues, *topics)),
+            down_ms=(self._arrivals.first_after(ledger.back_ns[0]) - ledger.kills_ns[0]) // 1_000_000,
+            duplicates={cause: n for cause, n in account.duplicates.items() if n},
+            faults=account.faults + faults,
+        )
+
+
+async def _appears(latch: Path) -> bool:
+    until_s = time.monotonic() + POINT_TIMEOUT_S
+    while time.monotonic() < until_s:
+        if latch.exists():
+            return True
+        await asyncio.sleep(LOOK_S)
+    return False

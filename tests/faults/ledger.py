@@ -1,0 +1,73 @@
+"""What the clients of a kill round did and were told, as they saw it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+PADDING = "." * 900
+
+
+@dataclass(slots=True, kw_only=True)
+class Letter:
+    """One message as its sender means it; a sender that got no answer sends it again."""
+
+    text: str
+    group: str = ""
+    number: int = 0  # within its group
+    ids: list[str] = field(default_factory=list)  # acknowledged
+    sequence: int = 0
+    open: int = 0  # attempts whose outcome nobody knows
+
+
+@dataclass(slots=True, kw_only=True)
+class Receipt:
+    """One message as one receive gave it to a consumer."""
+
+    queue: str
+    id: str
+    text: str
+    group: str
+    sequence: int
+    take: int  # the number of the receive
+    sent_ms: int
+    received_ns: int
+    delete_asked_ns: int = 0
+    deleted_ns: int = 0  # acknowledged
+    notification: str = ""  # its id, where the message is a topic's envelope
+
+
+@dataclass(slots=True)
+class Ledger:
+    sent: dict[str, dict[str, Letter]] = field(default_factory=dict)  # by queue URL or topic ARN, then text
+    receipts: list[Receipt] = field(default_factory=list)
+    kills_ns: list[int] = field(default_factory=list)
+    back_ns: list[int] = field(default_factory=list)  # when the service was whole again after each
+    jumps_ns: list[int] = field(default_factory=list)  # when the clock was moved past every lease
+    takes: int = 0
+
+    def letter(self, target: str, text: str, group: str = "", number: int = 0) -> Letter:
+        letter = Letter(text=text, group=group, number=number)
+        self.sent.setdefault(target, {})[text] = letter
+        return letter
+
+    def of(self, target: str) -> list[Letter]:
+        return list(self.sent.get(target, {}).values())
+
+    def receipts_of(self, queue: str) -> list[Receipt]:
+        return [receipt for receipt in self.receipts if receipt.queue == queue]
+
+    def acknowledged(self, target: str) -> int:
+        return sum(len(letter.ids) for letter in self.of(target))
+
+    def opened(self, target: str) -> int:
+        return sum(letter.open for letter in self.of(target))
+
+
+def body_of(text: str) -> str:
+    return f"{text} {PADDING}"
+
+
+def text_of(body: str) -> str:
+    """What `body_of` was given, or the whole body when that did not make it."""
+    text, _, rest = body.partition(" ")
+    return text if rest == PADDING else body

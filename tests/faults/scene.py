@@ -1,0 +1,118 @@
+"""What a round finds in the service: queues, topics, confirmed subscriptions; set up once and copied for each round."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from pathlib import Path
+
+import msgspec
+
+from tests.faults.site import SiteError, running
+from tests.faults.wire import HOST, Wire
+from tests.load.signing import Credentials
+
+WIDE_SUBSCRIPTIONS = 102
+"""More than a hundred: a producer must fan out."""
+VISIBILITY_S = 30
+CONFIRM_TIMEOUT_S = 30.0
+LOOK_S = 0.05
+
+_TOPIC = re.compile(rb"<TopicArn>([^<]+)</TopicArn>")
+_CONFIRMED = re.compile(rb"<key>SubscriptionsConfirmed</key>\s*<value>(\d+)</value>")
+
+
+class Scene(msgspec.Struct, frozen=True, kw_only=True):
+    """Both topics' HTTP endpoints are the receiver's; `news` also goes to a queue, in envelopes."""
+
+    data: Path
+    port: int
+    journal: Path  # the receiver's
+    credentials: tuple[str, str]
+    standard: str  # queue URLs
+    fifo: str
+    letters: str
+    news: str  # topic ARNs
+    wide: str
+    subscribers: dict[str, int]  # HTTP subscriptions by topic
+
+    def wire(self) -> Wire:
+        key_id, secret = self.credentials
+        return Wire(self.port, Credentials(key_id=key_id, secret=secret))
+
+
+async def set_up(directory: Path, port: int, receiver_port: int, journal: Path) -> Scene:
+    """Start the service on new data, make what the load needs, and stop it again."""
+    with running(port, directory / "scene") as service:
+        await service.ready({"api": 0, "worker": 0})
+        credentials = service.credentials()
+        wire = Wire(port, credentials)
+        builder = _Builder(wire, f"http://{HOST}:{receiver_port}/endpoint")
+        news, wide = await builder.topic("news"), await builder.topic("wide")
+        letters = await builder.queue("letters")
+        scene = Scene(
+            data=service.data,
+            port=port,
+            journal=journal,
+            credentials=(credentials.key_id, credentials.secret),
+            standard=await builder.queue("standard"),
+            fifo=await builder.queue("groups.fifo", FifoQueue="true"),
+            letters=letters,
+            news=news,
+            wide=wide,
+            subscribers={news: 2, wide: WIDE_SUBSCRIPTIONS},
+        )
+        await builder.subscribe(news, "sqs", await builder.open_to_topics(letters))
+        await builder.subscribe(news, "http", builder.endpoint("news-raw"), raw=True)
+        await builder.subscribe(news, "http", builder.endpoint("news-signed"))
+        for number in range(WIDE_SUBSCRIPTIONS):
+            await builder.subscribe(wide, "http", builder.endpoint(f"wide-{number}"), raw=True)
+        await builder.confirmed(news, 3)
+        await builder.confirmed(wide, WIDE_SUBSCRIPTIONS)
+        wire.close()
+    return scene
+
+
+class _Builder:
+    def __init__(self, wire: Wire, endpoints: str) -> None:
+        self._wire = wire
+        self._endpoints = endpoints
+
+    def endpoint(self, name: str) -> str:
+        return f"{self._endpoints}/{name}"
+
+    async def queue(self, name: str, **attributes: str) -> str:
+        attributes["VisibilityTimeout"] = str(VISIBILITY_S)
+        answer = await self._wire.sqs("CreateQueue", {"QueueName": name, "Attributes": attributes})
+        return msgspec.json.decode(answer, type=dict[str, str])["QueueUrl"]
+
+    async def open_to_topics(self, url: str) -> str:
+        """The queue's ARN."""
+        members: dict[str, object] = {"QueueUrl": url, "AttributeNames": ["QueueArn"]}
+        answer = await self._wire.sqs("GetQueueAttributes", members)
+        arn = msgspec.json.decode(answer, type=dict[str, dict[str, str]])["Attributes"]["QueueArn"]
+        allowed = {"Effect": "Allow", "Principal": {"Service": "sns.amazonaws.com"}, "Action": "sqs:SendMessage"}
+        policy = msgspec.json.encode({"Statement": [{**allowed, "Resource": arn}]}).decode()
+        await self._wire.sqs("SetQueueAttributes", {"QueueUrl": url, "Attributes": {"Policy": policy}})
+        return arn
+
+    async def topic(self, name: str) -> str:
+        found = _TOPIC.search(await self._wire.sns("CreateTopic", {"Name": name}))
+        assert found is not None
+        return found[1].decode()
+
+    async def subscribe(self, topic: str, protocol: str, endpoint: str, *, raw: bool = False) -> None:
+        members = {"TopicArn": topic, "Protocol": protocol, "Endpoint": endpoint}
+        if raw:
+            members |= {"Attributes.entry.1.key": "RawMessageDelivery", "Attributes.entry.1.value": "true"}
+        await self._wire.sns("Subscribe", members)
+
+    async def confirmed(self, topic: str, n: int) -> None:
+        until_s = time.monotonic() + CONFIRM_TIMEOUT_S
+        while time.monotonic() < until_s:
+            found = _CONFIRMED.search(await self._wire.sns("GetTopicAttributes", {"TopicArn": topic}))
+            if found is not None and int(found[1]) == n:
+                return
+            await asyncio.sleep(LOOK_S)
+        raise SiteError(f"the subscriptions of {topic} are not confirmed")

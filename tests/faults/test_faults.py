@@ -1,0 +1,62 @@
+"""Five rounds of each kind, and proof that a round can fail: `make faults` runs fifty."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from common.sqlite import Database
+from tests.faults.kills import VICTIMS, kill_round, plan_round
+from tests.faults.power import power_round
+from tests.faults.scene import Scene, set_up
+from tests.faults.site import free_port, receiving
+
+ROUNDS = (0, 1, 3, 5, 2)
+"""Two random times and three named points."""
+POWER_SEEDS = range(101, 106)
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    directory = tmp_path_factory.mktemp("faults")
+    receiver_port, journal = free_port(), directory / "arrivals"
+    with receiving(receiver_port, journal):
+        yield asyncio.run(set_up(directory, free_port(), receiver_port, journal))
+
+
+@pytest.mark.parametrize("number", ROUNDS)
+@pytest.mark.parametrize("kind", VICTIMS)
+async def test_a_kill_loses_and_invents_nothing(scene: Scene, kind: str, number: int) -> None:
+    result = await kill_round(scene, plan_round(kind, number, seed=100 + number))
+    assert result.faults == []
+    assert result.reached
+    assert result.messages > 50
+    assert result.notifications > 10
+
+
+@pytest.mark.parametrize("seed", POWER_SEEDS)
+async def test_power_loss_keeps_what_was_acknowledged(seed: int) -> None:
+    result = await power_round(seed)
+    assert result.faults == []
+    assert result.checkpoints > 5
+    assert len(result.cuts) == 10  # every kind of place was cut at
+
+
+async def test_a_disk_that_lies_about_syncs_is_found_out() -> None:
+    result = await power_round(1, syncs_count=False)
+    assert _kinds(result.faults) >= {"lost", "state"}
+
+
+@pytest.mark.parametrize("synchronous", ["OFF", "NORMAL"])
+async def test_a_store_that_does_not_sync_is_found_out(synchronous: str) -> None:
+    def spoil(database: Database) -> None:
+        database.connection.execute(f"PRAGMA synchronous={synchronous}").fetchall()
+
+    result = await power_round(1, spoil=spoil)
+    assert _kinds(result.faults) >= {"lost", "came back", "dedup"}
+
+
+def _kinds(faults: list[str]) -> set[str]:
+    return {fault.partition(":")[0] for fault in faults}
