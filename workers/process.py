@@ -93,16 +93,20 @@ ROLES: dict[str, Callable[[Settings], Coroutine[Any, Any, None]]] = {
 
 
 async def open_store(settings: Settings) -> StoreHost:
-    """Two of `cns up` cannot meet here, but one and what is left of the last."""
+    """Two of `cns up` cannot meet here, but one and what is left of the last, or a command that is soon done."""
     from workers.host import StoreHost
 
     give_up_s = asyncio.get_running_loop().time() + PREDECESSOR_S
+    waiting = False
     while True:
         try:
             host = StoreHost(settings)
         except StartError as error:
             if error.exit_code != EXIT_DATA_IN_USE or asyncio.get_running_loop().time() > give_up_s:
                 raise
+            if not waiting:
+                print(f"cns: {error}; waiting for its end", file=sys.stderr, flush=True)  # noqa: T201  # as above
+            waiting = True
             await asyncio.sleep(LOOK_S)
         else:
             await host.start()

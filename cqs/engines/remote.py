@@ -86,11 +86,10 @@ class _Watch:
     def __init__(self, session: Session, wakeups: Wakeups, number: int) -> None:
         self._wakeups = wakeups
         self._pushed = 0
-        self._ended = False
         self._task = asyncio.create_task(self._push(session, number))
 
     async def _push(self, session: Session, number: int) -> None:
-        while not self._ended:
+        while True:
             if await self._wakeups.wait(REWAIT_S):
                 self._pushed += 1
                 session.event(WOKEN, number)
@@ -100,7 +99,6 @@ class _Watch:
 
     def end(self, used: int) -> None:
         """The far waiter is gone, having used so many of its wake-ups."""
-        self._ended = True
         self._task.cancel()
         if self._pushed > used:
             self._wakeups.pass_on()

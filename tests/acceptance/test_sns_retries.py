@@ -164,15 +164,23 @@ def test_a_dead_letter_queue_that_refuses_is_a_cause_too(
     assert receive_all(sqs, closed) == []
 
 
-def test_retry_after_is_respected(service: Service, topic: Topic, endpoint: Endpoint) -> None:
+def test_retry_after_is_respected(service: Service, topic: Topic, endpoint: Endpoint, receiver: str) -> None:
+    def statuses() -> list[int]:
+        return [attempt["status"] for attempt in endpoint.notifications() if attempt["message_id"] == published]
+
     endpoint.behave(status=503, retry_after="600", times=1)
     subscription = topic.subscribe("http", endpoint.url, **policy(numRetries=1))
-    topic.publish("wait")
+    published = topic.publish("wait")
     wait_until(lambda: planned_delays_s(service, subscription) == [600], 10)
     service.advance(590)
-    assert endpoint.look()["received"] == 1
+    later = Endpoint(receiver)
+    later.behave(status=500, times=1)
+    topic.subscribe("http", later.url, **at_once(1))
+    topic.publish("by now the first would have been retried, but for Retry-After")
+    later.wait(received=2)
+    assert statuses() == [503]
     service.advance(11)
-    endpoint.wait(received=2, accepted=1)
+    wait_until(lambda: statuses() == [503, 200], 10, lambda: str(statuses()))
 
 
 def test_no_retry_is_made_later_than_an_hour(service: Service, sqs: Any, topic: Topic, endpoint: Endpoint) -> None:

@@ -175,16 +175,23 @@ def test_a_signal_to_the_whole_group_stops_it_as_well(tmp_path: Path) -> None:
         assert "Traceback" not in service.said()
 
 
-def test_the_death_of_cns_up_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_after_the_death_of_cns_up_it_can_be_started_at_once(tmp_path: Path) -> None:
     with running(tmp_path / "data") as service:
         keys = dict(service.environment)
         queue = service.client("sqs").create_queue(QueueName="q")["QueueUrl"]
         service.client("sqs").send_message(QueueUrl=queue, MessageBody="kept")
         pids = service.pids()
+        os.kill(pids["api"], signal.SIGSTOP)  # it takes its time to end
         service.process.kill()
         service.process.wait()
-        with running(service.data, port=int(service.url.rpartition(":")[2])) as again:
+        again = start(service.data)
+        try:
+            wait_until(lambda: "waiting for its end" in again.said(), 20, again.said)
+            os.kill(pids["api"], signal.SIGCONT)
+            again.wait_ready()
             again.environment.update(keys)
             (message,) = again.client("sqs").receive_message(QueueUrl=queue)["Messages"]
             assert message["Body"] == "kept"
             wait_until(lambda: not any(alive(pid) for pid in pids.values()), 20)
+        finally:
+            again.stop()

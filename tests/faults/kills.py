@@ -19,8 +19,8 @@ from tests.faults.ledger import Ledger
 from tests.faults.remains import examine
 from tests.faults.results import KillResult
 from tests.faults.scene import VISIBILITY_S, Scene
-from tests.faults.site import Order, Service, copy, running
-from tests.faults.wire import Wire
+from tests.faults.site import Order, Service, SiteError, copy, running
+from tests.faults.wire import Refused, Wire
 
 VICTIMS: dict[str, tuple[str, ...]] = {"api": ("api",), "worker": ("worker",), "both": ("api", "worker")}
 POINTS: dict[str, tuple[str, ...]] = {
@@ -40,16 +40,17 @@ RANDOM_TIME = "random time"
 KILL_AFTER_S = (0.2, 1.5)
 POINT_TIMEOUT_S = 5.0
 """A point that is not passed by then is not waited for."""
-LOAD_AFTER_S = 1.2
+LOAD_AFTER_S = 1.0
 QUIET_S = 1.3
 """Nothing came for so long: what is still missing waits for its lease to run out. A worker settles after a second."""
+LAST_LOOK_S = 0.6
 JUMPS_MAX = 6
 ROUND_TIMEOUT_S = 60.0
 LOOK_S = 0.01
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What happens in a round; follows from its seed and place alone."""
+    """What happens in a round; follows from its kind and seed alone."""
 
     kind: str
     seed: int
@@ -62,11 +63,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return self.point if self.point == RANDOM_TIME else f"{self.point}:{self.count}"
 
 
-def plan_round(kind: str, number: int, seed: int) -> Plan:
-    """Every second round dies at a named point, each in turn; the others at a random time."""
+def plan_round(kind: str, seed: int) -> Plan:
+    """Every second seed is a named point, each in turn; the others are random times."""
     random = Random(f"{kind}-{seed}")
     points = POINTS.get(kind) or [point for pair in zip(*POINTS.values(), strict=True) for point in pair]
-    point = points[number // 2 % len(points)] if number % 2 else RANDOM_TIME
+    point = points[seed // 2 % len(points)] if seed % 2 else RANDOM_TIME
     low, high = COUNTS.get(point, (0, 0))
     return Plan(
         kind=kind, seed=seed, point=point, after_s=random.uniform(*KILL_AFTER_S), count=random.randint(low, high)
@@ -79,6 +80,8 @@ async def kill_round(scene: Scene, plan: Plan) -> KillResult:
     try:
         async with asyncio.timeout(ROUND_TIMEOUT_S):
             done = await Round(scene, plan, directory).run()
+    except (TimeoutError, SiteError, Refused) as error:
+        done = KillResult(kind=plan.kind, seed=plan.seed, place=plan.place, faults=[f"broken off: {error!r}"])
     finally:
         shutil.rmtree(directory)
     return msgspec.structs.replace(done, seconds=round(time.monotonic() - began_s, 1))
@@ -104,13 +107,15 @@ class Round:
         with running(self._scene.port, self._data, self._order) as service:
             await service.ready(self._deaths)
             self._crowd.start()
-            await self._kill(service)
-            await service.ready(self._deaths)
-            self._ledger.back_ns.append(time.time_ns())
-            await asyncio.sleep(LOAD_AFTER_S)
-            await self._crowd.stop_sending()
-            await self._drain()
-            await self._crowd.close()
+            try:
+                await self._kill(service)
+                await service.ready(self._deaths)
+                self._ledger.back_ns.append(time.time_ns())
+                await asyncio.sleep(LOAD_AFTER_S)
+                await self._crowd.stop_sending()
+                await self._drain()
+            finally:
+                await self._crowd.close()
             restarts = service.restarts()
         faults = examine(self._data, service.said)
         if restarts != self._deaths:
@@ -144,7 +149,7 @@ class Round:
         else:
             await self._quiet()
         await self._jump(wire)  # what must not come back gets its chance to
-        await self._quiet()
+        await self._quiet(LAST_LOOK_S)
         wire.close()
 
     async def _jump(self, wire: Wire) -> None:
@@ -153,10 +158,10 @@ class Round:
         await wire.post("/_cns/clock", msgspec.json.encode({"advance_s": VISIBILITY_S + 1}))
         self._crowd.resume()
 
-    async def _quiet(self) -> bool:
+    async def _quiet(self, quiet_s: float = QUIET_S) -> bool:
         """Wait until nothing comes any more; whether nothing is missing then."""
         last_s, seen = time.monotonic(), 0
-        while time.monotonic() - last_s < QUIET_S:
+        while time.monotonic() - last_s < quiet_s:
             if self._arrivals.read() or len(self._ledger.receipts) != seen:
                 last_s, seen = time.monotonic(), len(self._ledger.receipts)
             if self._crowd.failed():

@@ -28,13 +28,13 @@ class KillResult(msgspec.Struct, frozen=True, kw_only=True):
     kind: str  # which processes were killed: api, worker, both
     seed: int
     place: str  # a random time, or the named point and how often it was passed
-    reached: bool
-    messages: int  # acknowledged sends
-    notifications: int  # acknowledged publishes
-    deliveries: int  # of notifications, at HTTP endpoints and in the queue
-    unanswered: int  # sends and publishes whose client did not learn the outcome, and repeated them
-    down_ms: int  # from the kill until the API answered and notifications arrived again
-    duplicates: dict[str, int]
+    reached: bool = False
+    messages: int = 0  # acknowledged sends
+    notifications: int = 0  # acknowledged publishes
+    deliveries: int = 0  # of notifications, at HTTP endpoints and in the queue
+    unanswered: int = 0  # sends and publishes whose client did not learn the outcome, and repeated them
+    down_ms: int = 0  # from the kill until the API answered and notifications arrived again
+    duplicates: dict[str, int] = {}
     faults: list[str]
     seconds: float = 0.0
 

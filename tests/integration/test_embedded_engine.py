@@ -14,7 +14,7 @@ import pytest
 from common.clock import Clock
 from common.errors import StoreFull
 from common.sqlite import Database
-from cqs.engines.contract import ATTEMPT_WINDOW_MS
+from cqs.engines.contract import ATTEMPT_WINDOW_MS, Settlement
 from cqs.engines.embedded import EmbeddedEngine, lines, receiving, state, upkeep
 from tests.conformance.support import DONE, Desk, bodies, numbered
 from tests.integration.faulty_disk import FaultyDisk
@@ -145,6 +145,13 @@ async def test_more_queues_than_are_kept_in_memory(tmp_path: Path, monkeypatch: 
             held = await asyncio.gather(*[desk.take(1) for desk in desks])
             await asyncio.gather(*[desk.delete(*of) for desk, of in zip(desks, held, strict=True)])
         assert [await desk.counts() for desk in desks] == [(3, 0, 0)] * 20
+        held = [message for desk in desks for message in await desk.take(2)]
+        qs = [desk.q for desk in desks for _ in range(2)]
+        deletes = [(q, message.handle) for q, message in zip(qs, held, strict=True)]
+        deletes = deletes[::2] + deletes[1::2]  # a queue comes again after all the others
+        settled = await engine.settle(Settlement(deletes=tuple(deletes)), desks[0].now_ms)
+        assert set(settled.deletes) == {DONE}
+        assert [await desk.counts() for desk in desks] == [(1, 0, 0)] * 20
 
 
 # -- clearing up ------------------------------------------------------------------------------------------------------

@@ -19,6 +19,8 @@ from tests.load.signing import Credentials
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 20.0
 POLL_S = 0.05
+QUIET_LOOK_S = 0.25
+QUIET_SHARE = 0.2  # of one core
 ROOT = Path(__file__).parents[2]
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -59,6 +61,16 @@ def machine_cpu_s() -> float:
     """CPU seconds all of the machine has used, what its host took from it included."""
     user, nice, system, _idle, _iowait, irq, softirq, steal = _read(Path("/proc/stat")).split()[1:9]
     return sum(map(int, (user, nice, system, irq, softirq, steal))) * TICK_S
+
+
+def await_quiet(seconds_max: float) -> None:
+    """Wait until the machine does nothing else, but no longer than this: then the figures say how busy it was."""
+    until = time.monotonic() + seconds_max
+    while time.monotonic() < until:
+        before_s = machine_cpu_s()
+        time.sleep(QUIET_LOOK_S)
+        if machine_cpu_s() - before_s < QUIET_SHARE * QUIET_LOOK_S:
+            return
 
 
 def free_port() -> int:

@@ -22,7 +22,6 @@ ARRIVAL_TIMEOUT_S = 60.0
 COUNT_PAUSE_S = 0.02
 POLLERS = 4
 SECONDS_MAX = 60.0
-IDLE_GAP_S = 0.02
 
 _TOPIC = re.compile(rb"<TopicArn>([^<]+)</TopicArn>")
 _SUBSCRIPTION = re.compile(rb"<SubscriptionArn>([^<]+)</SubscriptionArn>")
@@ -46,6 +45,10 @@ class Publisher:
     def request(self) -> bytes:
         """A publish that says when it began."""
         return self._form("Publish", TopicArn=self.topic, Message=f"began={perf_counter_ns()} {self._padding}")
+
+    def close(self) -> None:
+        for lane in [*self.lanes, *self.client.lanes]:
+            lane.close()
 
     async def subscribe_queues(self, names: Iterable[str], *, raw: bool) -> None:
         for name in names:

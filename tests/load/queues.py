@@ -83,7 +83,7 @@ async def send(client: Client, messages: int) -> Figures:
     return await _measure("send", client, messages, times, lambda lane: script(turns(sends, lane)), budget)
 
 
-async def receivedelete_request(client: Client, messages: int) -> Figures:
+async def receive_delete(client: Client, messages: int) -> Figures:
     """Receive one, delete it; a pair is the unit, and its two requests together its time."""
     receives = receive_requests(client, 1)
     budget = Budget(messages, SECONDS_MAX)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +21,17 @@ from tests.load.sink import Sink
 from tests.waiting import wait_until
 
 FLOOR = python("tests.load.floor.server")
+TOPOLOGIES = {
+    "one process": FLOOR,
+    "store apart": python("tests.load.floor.split", "--apis", "1"),
+    "store apart, 2 APIs": python("tests.load.floor.split", "--apis", "2"),
+}
+"""The floor in the topologies that ADR 0001 compares."""
 SERVICE = [str(Path(sys.executable).parent / "cns"), "up", "--port", "{port}", "--data", "{data}"]
 CONNECTIONS = 64
 PUBLISHERS = 16
 WAITING = 8
+SETTLE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +50,9 @@ QUICK = Size(sends=2_000, pairs=1_000, batched=4_000, wakes=20, publishes=200)
 
 
 @contextmanager
-def served(name: str, command: list[str], data: Path) -> Iterator[Server]:
+def served(name: str, command: list[str], data: Path, environment: Mapping[str, str] | None = None) -> Iterator[Server]:
     """A server that has finished starting: for the service, until its worker reports."""
-    with running(name, command, data) as server:
+    with running(name, command, data, environment) as server:
         if command[0].endswith("cns"):
             wait_until(lambda: _ready(server.port), 30, lambda: f"{name} is not ready")
         yield server
@@ -61,11 +69,23 @@ def _ready(port: int) -> bool:
 async def queue_workloads(server: Server, size: Size, seed: int) -> list[Figures]:
     """Send, receive + delete, batches, wake."""
     client = await queues.open_client(server, CONNECTIONS, seed, "single")
-    figures = [await queues.send(client, size.sends), await queues.receivedelete_request(client, size.pairs)]
+    figures = [await queues.send(client, size.sends), await queues.receive_delete(client, size.pairs)]
     await client.use_queue("batched")
     figures += [await queues.send_batches(client, size.batched), await queues.drain(client, size.batched)]
     client.close()
     figures.append(await polls.wake(await queues.open_client(server, WAITING + 1, seed, "wake"), size.wakes))
+    return figures
+
+
+async def topology_workloads(server: Server, size: Size, seed: int) -> list[Figures]:
+    """What the topologies are compared by. Of several APIs on one port, the first to listen is not the last."""
+    await asyncio.sleep(SETTLE_S)
+    warm_up = await queues.open_client(server, CONNECTIONS, seed, "warm-up")
+    await queues.send(warm_up, size.sends // 10)
+    warm_up.close()
+    client = await queues.open_client(server, CONNECTIONS, seed, "single")
+    figures = [await queues.send(client, size.sends), await queues.receive_delete(client, size.pairs)]
+    client.close()
     return figures
 
 

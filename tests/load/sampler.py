@@ -3,8 +3,9 @@
     python -m tests.load.sampler OUT -- MODULE [argument ...]
 
 Each process writes OUT/<pid>-<n>.txt: SIGUSR1 ends section n and begins the next, the end of the process ends the last.
-The handler runs in the main thread, between two bytecodes, so C code counts for the Python function that called it.
-A sample weighs what the main thread has used since the last one; the other threads' use is one line of its own.
+The handler runs in the main thread, between two bytecodes, so C code counts for the Python function that called it, and
+what an event loop does between two callbacks for the one that comes next. A sample weighs what the main thread has used
+since the last one; the other threads' use is one line of its own.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from collections import defaultdict
 from pathlib import Path
 from types import CodeType, FrameType
 
-OUT_VARIABLE = "CNS_SAMPLE_OUT"
+OUT_VARIABLE = "SAMPLER_OUT"
+ROOT = Path(__file__).parents[2]
 INTERVAL_S = 0.004
 LINES_MAX = 60
 SHARE_MIN = 0.002
@@ -39,12 +41,9 @@ class Sampler:
         signal.signal(signal.SIGUSR1, self._end_section)
         signal.signal(signal.SIGTERM, self._end)
         atexit.register(self._end_section)
-        os.register_at_fork(after_in_child=self._start_timer)  # a fork inherits handlers but no timer
-        self._start_timer()
-
-    def _start_timer(self) -> None:
-        self._clear()
-        signal.setitimer(signal.ITIMER_PROF, INTERVAL_S, INTERVAL_S)
+        atexit.register(signal.setitimer, signal.ITIMER_PROF, 0)  # the interpreter's end takes the handlers away
+        signal.setitimer(signal.ITIMER_PROF, INTERVAL_S, INTERVAL_S)  # not inherited by a fork, and it must not be:
+        # it would outlive the exec that follows, and its signal ends a program that has no handler yet
 
     def _clear(self) -> None:
         self._self: defaultdict[CodeType, float] = defaultdict(float)
@@ -80,10 +79,11 @@ class Sampler:
         sys.exit(128 + signal.SIGTERM)
 
     def _render(self) -> str:
-        all_s = self._main_s + self._other_s or 1.0
+        used_s = self._main_s + self._other_s
+        all_s = used_s or 1.0
         lines = [
-            f"{' '.join(sys.orig_argv[1:])}",
-            f"{self._samples} samples, {all_s:.2f} CPU seconds",
+            " ".join(word for word in sys.orig_argv[1:] if os.sep not in word),  # no directories of this machine
+            f"{self._samples} samples, {used_s:.2f} CPU seconds",
             "",
             "  self%  total%  function",
             f"{self._other_s / all_s:7.1%} {self._other_s / all_s:7.1%}  (threads other than the main one)",
@@ -96,10 +96,10 @@ class Sampler:
 
 def _name(code: CodeType) -> str:
     """The function and its place, without the directories of this machine."""
-    parts = Path(code.co_filename).parts
-    if "site-packages" in parts:
-        parts = parts[parts.index("site-packages") + 1 :]
-    return f"{code.co_qualname}  {'/'.join(parts[-3:])}:{code.co_firstlineno}"
+    path = Path(code.co_filename)
+    if path.is_relative_to(ROOT) and "site-packages" not in path.parts:
+        path = path.relative_to(ROOT)
+    return f"{code.co_qualname}  {'/'.join(path.parts[-3:])}:{code.co_firstlineno}"
 
 
 def start_if_asked() -> None:
@@ -109,8 +109,7 @@ def start_if_asked() -> None:
 
 def environment(out: Path) -> dict[str, str]:
     """What makes a server and the processes below it sample themselves."""
-    here = Path(__file__).parent
-    paths = [str(here / "sampling"), str(here.parents[1]), os.environ.get("PYTHONPATH", "")]
+    paths = [str(Path(__file__).parent / "sampling"), str(ROOT), os.environ.get("PYTHONPATH", "")]
     return {OUT_VARIABLE: str(out.absolute()), "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 

@@ -23,6 +23,7 @@ class Sink:
         self.token: asyncio.Future[str]
         self._arrived = asyncio.Event()
         self._server: asyncio.Server
+        self._endpoints: set[_Endpoint] = set()
         self.forget()
 
     def forget(self) -> None:
@@ -33,7 +34,7 @@ class Sink:
         """Start listening; the endpoint's URL."""
         loop = asyncio.get_running_loop()
         self.token = loop.create_future()
-        self._server = await loop.create_server(lambda: _Endpoint(self._received), "127.0.0.1", 0)
+        self._server = await loop.create_server(lambda: _Endpoint(self._received, self._endpoints), "127.0.0.1", 0)
         return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/"
 
     async def have(self, n: int, timeout_s: float) -> None:
@@ -43,8 +44,12 @@ class Sink:
                 self._arrived.clear()
                 await self._arrived.wait()
 
-    def close(self) -> None:
+    async def close(self) -> None:
         self._server.close()
+        for endpoint in tuple(self._endpoints):
+            endpoint.abort()
+        while self._endpoints:
+            await asyncio.sleep(0)
 
     def _received(self, request: bytes) -> None:
         stamp = STAMP.search(request)
@@ -57,13 +62,21 @@ class Sink:
 
 
 class _Endpoint(asyncio.Protocol):
-    def __init__(self, received: Callable[[bytes], None]) -> None:
+    def __init__(self, received: Callable[[bytes], None], open_ones: set[_Endpoint]) -> None:
         self._received = received
+        self._open_ones = open_ones
         self._buffer = b""
         self._transport: asyncio.WriteTransport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's is none by inheritance
+        self._open_ones.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._open_ones.discard(self)
+
+    def abort(self) -> None:
+        self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data

@@ -23,8 +23,13 @@ class EmbeddedNotificationStore:
         self._database = database
 
     async def put(self, notification: Notification, references: int, expires_ms: int) -> None:
-        row = (notification.id, references, expires_ms, _encode(notification))
-        await self._database.write(lambda connection: _execute(connection, schema.PUT_NOTIFICATION, row))
+        record = _encode(notification)
+
+        def insert(connection: apsw.Connection) -> None:
+            connection.execute(schema.PUT_NOTIFICATION, (notification.id, record))
+            connection.execute(schema.PUT_REFS, (notification.id, references, expires_ms))
+
+        await self._database.write(insert)
 
     async def get(self, notification_id: str) -> Notification | None:
         row: Any = self._database.reader.execute(schema.GET_NOTIFICATION, (notification_id,)).fetchone()
@@ -34,19 +39,18 @@ class EmbeddedNotificationStore:
         def count(connection: apsw.Connection) -> None:
             row: Any = connection.execute(schema.REFER, (change, notification_id)).fetchone()
             if row is not None and row[0] <= 0:
-                connection.execute(schema.REMOVE_NOTIFICATION, (notification_id,))
+                _remove(connection, [(notification_id,)])
 
         await self._database.write(count)
 
     async def sweep(self, now_ms: int, budget: int) -> int:
         """Returns how many were removed: fewer than the budget, and nothing waits."""
-        if self._database.reader.execute(schema.EXPIRED_NOTIFICATION, (now_ms,)).fetchone() is None:
-            return 0  # an idle service does not commit
-        return await self._database.write(
-            lambda connection: _execute(connection, schema.REMOVE_NOTIFICATIONS, (now_ms, budget))
-        )
+        expired: Any = self._database.reader.execute(schema.EXPIRED_NOTIFICATIONS, (now_ms, budget)).fetchall()
+        if expired:  # an idle service does not commit
+            await self._database.write(lambda connection: _remove(connection, expired))
+        return len(expired)
 
 
-def _execute(connection: apsw.Connection, statement: str, bindings: tuple[str | int | bytes, ...]) -> int:
-    connection.execute(statement, bindings)
-    return connection.changes()
+def _remove(connection: apsw.Connection, ids: list[tuple[str]]) -> None:
+    connection.executemany(schema.REMOVE_NOTIFICATION, ids)
+    connection.executemany(schema.REMOVE_REFS, ids)

@@ -29,9 +29,11 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS subscription_tokens(token TEXT PRIMARY KEY, subscription TEXT NOT NULL,"
     " expires_ms INTEGER NOT NULL) WITHOUT ROWID",
     "CREATE INDEX IF NOT EXISTS subscription_tokens_expiring ON subscription_tokens(expires_ms)",
-    "CREATE TABLE IF NOT EXISTS notifications(id TEXT PRIMARY KEY, refs INTEGER NOT NULL, expires_ms INTEGER NOT NULL,"
-    " record BLOB NOT NULL)",
-    "CREATE INDEX IF NOT EXISTS notifications_expiring ON notifications(expires_ms)",
+    "CREATE TABLE IF NOT EXISTS notifications(id TEXT PRIMARY KEY, record BLOB NOT NULL)",
+    # apart from the records, because changing any column of a row writes all of it anew
+    "CREATE TABLE IF NOT EXISTS notification_refs(id TEXT PRIMARY KEY, refs INTEGER NOT NULL,"
+    " expires_ms INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE INDEX IF NOT EXISTS notification_refs_expiring ON notification_refs(expires_ms)",
 )
 
 AFTER_ALL = "\x7f"
@@ -102,13 +104,10 @@ REMOVE_TOKENS = (
 
 # -- notifications ----------------------------------------------------------------------------------------------------
 
-PUT_NOTIFICATION = (
-    "INSERT INTO notifications VALUES (?, ?, ?, ?) ON CONFLICT(id) DO UPDATE SET refs = refs + excluded.refs"
-)
+PUT_NOTIFICATION = "INSERT INTO notifications VALUES (?, ?) ON CONFLICT(id) DO NOTHING"
+PUT_REFS = "INSERT INTO notification_refs VALUES (?, ?, ?) ON CONFLICT(id) DO UPDATE SET refs = refs + excluded.refs"
 GET_NOTIFICATION = "SELECT record FROM notifications WHERE id = ?"
-REFER = "UPDATE notifications SET refs = refs + ? WHERE id = ? RETURNING refs"
+REFER = "UPDATE notification_refs SET refs = refs + ? WHERE id = ? RETURNING refs"
 REMOVE_NOTIFICATION = "DELETE FROM notifications WHERE id = ?"
-EXPIRED_NOTIFICATION = "SELECT 1 FROM notifications WHERE expires_ms <= ? LIMIT 1"
-REMOVE_NOTIFICATIONS = (
-    "DELETE FROM notifications WHERE id IN (SELECT id FROM notifications WHERE expires_ms <= ? LIMIT ?)"
-)
+REMOVE_REFS = "DELETE FROM notification_refs WHERE id = ?"
+EXPIRED_NOTIFICATIONS = "SELECT id FROM notification_refs WHERE expires_ms <= ? LIMIT ?"
