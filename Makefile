@@ -19,6 +19,7 @@ $(UV):
 $(VENV)/core.done: $(UV) requirements/core.lock pyproject.toml
 	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/core.lock
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	$(BIN)/python -m compileall -q common cqs cns workers
 	@touch $@
 
 $(VENV)/dev.done: $(VENV)/core.done requirements/dev.lock

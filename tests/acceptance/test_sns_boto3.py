@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
-from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -30,7 +27,6 @@ HEADERS = {
     "host",
     "content-length",
 }
-LARGE_BYTES = 200 * 1024
 COLOUR = {"DataType": "String", "StringValue": "blue"}
 
 
@@ -272,39 +268,3 @@ def test_what_is_deleted_is_gone(sqs: Any, sns: Any, topic: Topic) -> None:
     topic.publish("to nobody")
     assert topic.subscriptions() == []
     assert receive_all(sqs, queue) == []
-
-
-# -- many -------------------------------------------------------------------------------------------------------------
-
-
-def test_a_large_topic_reaches_everybody_once(
-    service: Service, sqs: Any, topic: Topic, endpoint: Endpoint, new_name: Callable[[], str]
-) -> None:
-    prefix = new_name()
-    queues = [queue_for(sqs, topic.arn, name=f"{prefix}-{n}") for n in range(100)]
-    for queue in queues:
-        topic.subscribe("sqs", arn_of(sqs, queue), RawMessageDelivery="true")
-    for n in range(150):
-        topic.subscribe("http", f"{endpoint.url}?tag={n}", wait=False)
-    endpoint.wait(confirmed=150)
-    published = topic.publish("to all")
-    came = [record for record in endpoint.wait(received=150)["messages"] if record["type"] == "Notification"]
-    assert {record["message_id"] for record in came} == {published}
-    assert len({record["subscription_arn"] for record in came}) == 150
-    messages = [receive_one(sqs, queue)["Body"] for queue in queues]
-    assert Counter(messages) == {"to all": 100}
-    again = [message for queue in queues for message in receive_all(sqs, queue)]
-    assert (again, endpoint.look()["received"]) == ([], 150)
-
-
-def test_a_large_message_is_stored_once(service: Service, topic: Topic, endpoint: Endpoint) -> None:
-    for n in range(150):
-        topic.subscribe("http", f"{endpoint.url}?tag={n}", wait=False, RawMessageDelivery="true")
-    endpoint.wait(confirmed=150)
-    mark = uuid.uuid4().hex
-    text = "x" * (LARGE_BYTES // 2) + mark + "x" * (LARGE_BYTES // 2)
-    topic.publish(text)
-    came = endpoint.wait(received=150)["messages"]
-    assert {record["body"] for record in came if record["type"] == "Notification"} == {text}
-    stored = [path.read_bytes().count(mark.encode()) for path in service.data.glob("store.db*")]
-    assert max(stored) == 1, "once in the log, and perhaps by now in the file"

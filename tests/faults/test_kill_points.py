@@ -1,0 +1,51 @@
+"""A process dies at the point it is told to, the time it is told to, once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from common.kill_points import STORE_COMMIT, STORE_COMMITTED, VARIABLE
+
+PASSES = f"""
+from common.kill_points import passed
+for number in range(5):
+    print(number, flush=True)
+    passed({STORE_COMMIT!r})
+"""
+
+
+def _run(order: str) -> tuple[int, list[str]]:
+    done = subprocess.run(
+        [sys.executable, "-c", PASSES], env={**os.environ, VARIABLE: order}, capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout.split()
+
+
+@pytest.mark.parametrize(("count", "said"), [(1, ["0"]), (3, ["0", "1", "2"])])
+def test_it_dies_the_time_it_is_told_to(tmp_path: Path, count: int, said: list[str]) -> None:
+    latch = tmp_path / "killed"
+    assert _run(f"{STORE_COMMIT}:{count}:{latch}") == (-signal.SIGKILL, said)
+    assert latch.exists()
+
+
+def test_it_dies_once(tmp_path: Path) -> None:
+    order = f"{STORE_COMMIT}:2:{tmp_path / 'killed'}"
+    assert _run(order)[0] == -signal.SIGKILL
+    assert _run(order) == (0, list("01234"))
+
+
+def test_it_passes_other_points(tmp_path: Path) -> None:
+    assert _run(f"{STORE_COMMITTED}:1:{tmp_path / 'killed'}") == (0, list("01234"))
+
+
+def test_unset_it_costs_a_call_that_does_nothing() -> None:
+    code = "from common import kill_points; print(kill_points.passed.__name__)"
+    environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "_nothing"
