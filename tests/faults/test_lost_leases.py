@@ -1,0 +1,133 @@
+"""A worker that loses its lease while it works: whoever takes the job over finds its notification still there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from cns import jobs
+from cns.jobs import EndpointJob, PublishJob
+from cns.matching import Matching, Page
+from cns.model import Notification
+from cns.queue_inline import InlineQueuePort
+from cns.queue_port import Put, QueueMessage, Refused, Renewal
+from cns.stores.embedded import EmbeddedNotificationStore, EmbeddedSubscriptionStore, EmbeddedTopicStore
+from cns.target import Targets
+from common.clock import Clock
+from common.sqlite import Database
+from cqs.engines.embedded import EmbeddedEngine
+from workers.consumer import LEASE_MS, Consumer, Tools
+from workers.delivery import Deliverer
+from workers.producer import Producer
+from workers.quarantine import Quarantine
+from workers.stats import Stats
+
+TOPIC = "arn:aws:sns:us-east-1:111111111111:t"
+ARNS = tuple([f"{TOPIC}:{number}" for number in range(150)])
+DAY_MS = 86_400_000
+COUNT = "SELECT refs FROM notification_refs"
+
+
+class SlowPort(InlineQueuePort):
+    """Before its first settlement so much time passes that the lease runs out, and `meanwhile` happens."""
+
+    def __init__(self, engine: EmbeddedEngine, clock: Clock, meanwhile: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(engine, clock, _deliver_to_queue)
+        self._test_clock = clock
+        self._meanwhile: Callable[[], Awaitable[None]] | None = meanwhile
+
+    async def settle(
+        self, queue: str, done: Sequence[str] = (), puts: Sequence[Put] = (), renewals: Sequence[Renewal] = ()
+    ) -> list[bool]:
+        meanwhile, self._meanwhile = self._meanwhile, None
+        if meanwhile is not None:
+            self._test_clock.advance(LEASE_MS + 1)
+            await meanwhile()
+        return await super().settle(queue, done, puts, renewals)
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    clock: Clock
+    database: Database
+    engine: EmbeddedEngine
+    notifications: EmbeddedNotificationStore
+    targets: Targets
+
+    def port(self) -> InlineQueuePort:
+        return InlineQueuePort(self.engine, self.clock, _deliver_to_queue)
+
+    def slow_port(self, meanwhile: Callable[[], Awaitable[None]]) -> SlowPort:
+        return SlowPort(self.engine, self.clock, meanwhile)
+
+    def references(self) -> int:
+        """0 when the notification is gone."""
+        row: Any = self.database.reader.execute(COUNT).fetchone()
+        return row[0] if row else 0
+
+
+@pytest.fixture
+async def host(tmp_path: Path) -> AsyncIterator[Host]:
+    clock = Clock()
+    database = Database(tmp_path, clock)
+    engine = EmbeddedEngine(database, clock)
+    notifications = EmbeddedNotificationStore(database)
+    targets = Targets(EmbeddedTopicStore(database), EmbeddedSubscriptionStore(database))
+    database.start(asyncio.get_running_loop())
+    yield Host(clock, database, engine, notifications, targets)
+    await database.close()
+
+
+async def test_a_fan_out_done_twice_leaves_a_reference_for_every_job(host: Host) -> None:
+    await host.notifications.put(_notification(), 1, host.clock.now_ms() + DAY_MS)
+    await host.port().put([Put(jobs.PUBLISH_JOBS, "p", jobs.encode(PublishJob("n", TOPIC)), "a")])
+    await _producer(host, host.slow_port(_producer(host, host.port()).step)).step()
+    assert await host.port().depth(jobs.ENDPOINT_JOBS) == 4
+    assert host.references() == 4
+
+
+async def test_a_job_done_twice_gives_up_its_reference_once(host: Host) -> None:
+    await host.notifications.put(_notification(), 2, host.clock.now_ms() + DAY_MS)
+    await host.port().put([Put(jobs.ENDPOINT_JOBS, "e", jobs.encode(EndpointJob("n", TOPIC, ARNS[:1])), TOPIC)])
+    await _consume(host, host.slow_port(lambda: _consume(host, host.port())))
+    assert await host.port().depth(jobs.ENDPOINT_JOBS) == 0
+    assert host.references() == 1  # the other job's
+
+
+def _producer(host: Host, port: InlineQueuePort) -> Producer:
+    return Producer(port, _Everybody(), host.notifications, Quarantine(port, Stats()), Stats(), DAY_MS)
+
+
+async def _consume(host: Host, port: InlineQueuePort) -> None:
+    tools = Tools(
+        port=port,
+        notifications=host.notifications,
+        targets=host.targets,
+        clock=host.clock,
+        quarantine=Quarantine(port, Stats()),
+        stats=Stats(),
+        client_errors_succeed=False,
+    )
+    consumer = Consumer(jobs.ENDPOINT_JOBS, tools, cast(Deliverer, None))  # its subscription is gone: nothing is sent
+    await consumer.step()
+    await consumer.drain(5.0)
+
+
+class _Everybody(Matching):
+    def __init__(self) -> None: ...
+
+    async def page(self, topic_arn: str, notification: Notification, cursor: str, n: int) -> Page:
+        return Page(ARNS, "")
+
+
+def _notification() -> Notification:
+    return Notification(id="n", topic_arn=TOPIC, timestamp_ms=1, texts={"default": "hello"})
+
+
+async def _deliver_to_queue(queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refused:
+    raise AssertionError("nothing is delivered here")
