@@ -25,21 +25,20 @@ from tests.load.runs import (
     FLOOR,
     FULL,
     QUICK,
+    QUIET_S_MAX,
     SERVICE,
     TOPOLOGIES,
     depth_curve,
     publish_workloads,
     queue_workloads,
     served,
-    topology_workloads,
+    topology_runs,
 )
 
 PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
 SCRATCH = PAGE.parents[1] / "build"
 """On the disk the project lies on: the system's temporary directory may be memory, where an fsync costs nothing."""
 PROFILES = PAGE.parent / "profiles"
-QUIET_S_MAX = 10.0
-"""How long a run waits for the machine to do nothing else."""
 DEPTHS = (100, 10_000, 1_000_000)
 DEPTH_CYCLES = 400
 IDLE_POLLS = 4_000  # a client's and a server's descriptors share one machine's limit
@@ -138,13 +137,9 @@ def queue_table(runs: Runs) -> list[str]:
 
 def topologies(scratch: Path, n: int, seed: int) -> list[str]:
     runs: Runs = defaultdict(list)
-    for number in range(n):
-        for name, command in TOPOLOGIES.items():
-            with served(name, command, scratch / f"topology-{number}-{len(runs)}") as server:
-                await_quiet(QUIET_S_MAX)
-                for figures in uvloop.run(topology_workloads(server, FULL, seed + number)):
-                    print(figures, flush=True)
-                    runs[(figures.workload, name)].append(figures)
+    for figures in topology_runs(scratch, n, FULL, seed):
+        print(figures, flush=True)
+        runs[(figures.workload, figures.server)].append(figures)
     lines = [
         "| workload | the floor as | per s | ratio | CPU µs: floor, client | p50, p99 ms | others' CPU |",
         "|---|---|---|---|---|---|---|",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -16,7 +16,7 @@ import uvloop
 
 from tests.load import depth, polls, publishes, queues
 from tests.load.figures import Figures
-from tests.load.processes import Server, python, running
+from tests.load.processes import Server, await_quiet, python, running
 from tests.load.sink import Sink
 from tests.waiting import wait_until
 
@@ -32,6 +32,8 @@ CONNECTIONS = 64
 PUBLISHERS = 16
 WAITING = 8
 SETTLE_S = 1.0
+QUIET_S_MAX = 10.0
+"""How long a run waits for the machine to do nothing else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,13 +79,23 @@ async def queue_workloads(server: Server, size: Size, seed: int) -> list[Figures
     return figures
 
 
-async def topology_workloads(server: Server, size: Size, seed: int) -> list[Figures]:
-    """What the topologies are compared by. Of several APIs on one port, the first to listen is not the last."""
-    await asyncio.sleep(SETTLE_S)
-    warm_up = await queues.open_client(server, CONNECTIONS, seed, "warm-up")
-    await queues.send(warm_up, size.sends // 10)
-    warm_up.close()
-    client = await queues.open_client(server, CONNECTIONS, seed, "single")
+def topology_runs(data: Path, n: int, size: Size, seed: int) -> Iterator[Figures]:
+    """Single sends, receives and deletes on the floor in each topology. All are up and take turns: only one is busy."""
+    with ExitStack() as stack:
+        servers = [
+            stack.enter_context(served(name, command, data / f"topology-{place}"))
+            for place, (name, command) in enumerate(TOPOLOGIES.items())
+        ]
+        time.sleep(SETTLE_S)  # of several APIs on one port, the first to listen is not the last
+        for number in range(-1, n):  # the first warms up
+            for server in servers:
+                await_quiet(QUIET_S_MAX)
+                figures = uvloop.run(_singles(server, size, seed + number, f"single-{number}"))
+                yield from figures if number >= 0 else ()
+
+
+async def _singles(server: Server, size: Size, seed: int, queue: str) -> list[Figures]:
+    client = await queues.open_client(server, CONNECTIONS, seed, queue)
     figures = [await queues.send(client, size.sends), await queues.receive_delete(client, size.pairs)]
     client.close()
     return figures
