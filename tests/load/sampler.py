@@ -4,8 +4,8 @@
 
 Each process writes OUT/<pid>-<n>.txt: SIGUSR1 ends section n and begins the next, the end of the process ends the last.
 The handler runs in the main thread, between two bytecodes, so C code counts for the Python function that called it, and
-what an event loop does between two callbacks for the one that comes next. A sample weighs what the main thread has used
-since the last one; the other threads' use is one line of its own.
+what an event loop does between two callbacks for the one that comes next. Each thread's stack weighs the CPU time that
+thread has used since the last sample; other threads are seen where they gave up the interpreter lock.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import atexit
 import os
 import signal
 import sys
+import threading
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -32,6 +33,7 @@ class Sampler:
     def __init__(self, out: Path) -> None:
         self._out = out
         self._section = 0
+        self._main = threading.main_thread().ident
         self._clear()
 
     def start(self) -> None:
@@ -49,16 +51,21 @@ class Sampler:
         self._self: defaultdict[CodeType, float] = defaultdict(float)
         self._total: defaultdict[CodeType, float] = defaultdict(float)
         self._samples = 0
-        self._main_s = self._other_s = 0.0
-        self._thread_at_s, self._process_at_s = time.thread_time(), time.process_time()
+        self._python_s = 0.0
+        self._began_s = time.process_time()
+        self._used_s: dict[int, float] = {thread: _cpu_s(thread) for thread in sys._current_frames()}
 
-    def _sample(self, _signal: int, frame: FrameType | None) -> None:
-        thread_s, process_s = time.thread_time(), time.process_time()
-        weight = thread_s - self._thread_at_s
-        self._other_s += max(process_s - self._process_at_s - weight, 0.0)
-        self._main_s += weight
-        self._thread_at_s, self._process_at_s = thread_s, process_s
+    def _sample(self, _signal: int, interrupted: FrameType | None) -> None:
         self._samples += 1
+        for thread, top in sys._current_frames().items():
+            used_s = _cpu_s(thread)
+            weight = used_s - self._used_s.get(thread, 0.0)
+            self._used_s[thread] = used_s
+            if weight > 0:
+                self._weigh(interrupted if thread == self._main else top, weight)
+
+    def _weigh(self, frame: FrameType | None, weight: float) -> None:
+        self._python_s += weight
         if frame is not None:
             self._self[frame.f_code] += weight
         codes = set()
@@ -79,19 +86,25 @@ class Sampler:
         sys.exit(128 + signal.SIGTERM)
 
     def _render(self) -> str:
-        used_s = self._main_s + self._other_s
+        used_s = time.process_time() - self._began_s
         all_s = used_s or 1.0
+        rest = max(used_s - self._python_s, 0.0) / all_s
         lines = [
             " ".join(word for word in sys.orig_argv[1:] if os.sep not in word),  # no directories of this machine
             f"{self._samples} samples, {used_s:.2f} CPU seconds",
             "",
             "  self%  total%  function",
-            f"{self._other_s / all_s:7.1%} {self._other_s / all_s:7.1%}  (threads other than the main one)",
+            f"{rest:7.1%} {rest:7.1%}  (not seen: threads without Python, and what was used after the last sample)",
         ]
         for code, total_s in sorted(self._total.items(), key=lambda item: (-self._self[item[0]], -item[1]))[:LINES_MAX]:
             if total_s / all_s >= SHARE_MIN:
                 lines.append(f"{self._self[code] / all_s:7.1%} {total_s / all_s:7.1%}  {_name(code)}")
         return "\n".join(lines) + "\n"
+
+
+def _cpu_s(thread: int) -> float:
+    """The CPU time of a thread that is alive, as all are whose frames the interpreter lists."""
+    return time.clock_gettime(time.pthread_getcpuclockid(thread))
 
 
 def _name(code: CodeType) -> str:

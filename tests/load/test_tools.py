@@ -29,12 +29,17 @@ class Wire(asyncio.WriteTransport):
 
 
 BUSY = """
-import sys, time
-def spin():
-    until = time.process_time() + 0.4
-    while time.process_time() < until:
+import threading, time
+def spin(seconds):
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
         sum(range(100))
-spin()
+def elsewhere():
+    spin(0.3)
+thread = threading.Thread(target=elsewhere)
+thread.start()
+spin(0.6)
+thread.join()
 """
 
 
@@ -160,7 +165,7 @@ async def test_the_floor_deletes_by_the_newest_delivery_only(tmp_path: Path) -> 
         client.close()
 
 
-def test_the_sampler_finds_the_busy_function_in_a_child_process_too(tmp_path: Path) -> None:
+def test_the_sampler_finds_the_busy_functions_of_all_threads_in_a_child_process_too(tmp_path: Path) -> None:
     (tmp_path / "busy.py").write_text(BUSY)
     (tmp_path / "parent.py").write_text(
         "import subprocess, sys\nsubprocess.run([sys.executable, '-m', 'busy'], preexec_fn=lambda: None, check=True)\n"
@@ -170,5 +175,6 @@ def test_the_sampler_finds_the_busy_function_in_a_child_process_too(tmp_path: Pa
     subprocess.run(command, cwd=root, env={"PYTHONPATH": f"{root}:{tmp_path}"}, check=True, timeout=30)
     texts = [file.read_text() for file in (tmp_path / "out").iterdir()]
     (busy,) = (text for text in texts if text.startswith("-m busy"))
-    shares = {line.split()[2]: float(line.split()[0].rstrip("%")) for line in busy.splitlines() if ".py:" in line}
-    assert shares["spin"] > 50
+    shares = {words[2]: words for words in map(str.split, busy.splitlines()) if "/busy.py:" in str(words)}
+    assert float(shares["spin"][0].rstrip("%")) > 60
+    assert 15 < float(shares["elsewhere"][1].rstrip("%")) < 50
