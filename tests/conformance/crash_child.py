@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import os
 import random
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +22,8 @@ HIDE_MS = 3_600_000
 STANDARD = QueueRef("standard", False, RETENTION_MS)
 MOVED = QueueRef("moved", False, RETENTION_MS)
 FIFO = QueueRef("fifo", True, RETENTION_MS)
-GROUPS = 60
+GROUP_DIGITS = 1
+"""Messages that differ in so many last digits are a group: there are always new ones, that nobody holds."""
 
 
 class Said(msgspec.Struct, frozen=True, array_like=True):
@@ -39,63 +41,83 @@ def body_of(message_id: str) -> bytes:
     return message_id.encode() * 20
 
 
-def _say(said: Said) -> None:
-    os.write(1, msgspec.json.encode(said) + b"\n")
+class Voice:
+    """Says what happens; and dies at the first line of a kind once so many were said, before anything else is done."""
+
+    def __init__(self, lines: int, last: str) -> None:
+        self._left = lines
+        self._last = last
+
+    def __call__(self, said: Said) -> None:
+        os.write(1, msgspec.json.encode(said) + b"\n")
+        self._left -= 1
+        if self._left < 0 and self._last == f"{said.kind} {said.queue}":
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
-async def _send(engine: Engine, clock: Clock, q: QueueRef, ids: Iterator[str], dice: random.Random) -> None:
-    while True:
-        now_ms = clock.now_ms()
-        entries = []
-        for message_id in itertools.islice(ids, dice.choice([1, 1, 5])):
-            group, dedup = (f"{dice.randrange(GROUPS)}", message_id) if q.fifo else ("", "")
-            entries.append(Entry(message_id, body_of(message_id), now_ms, now_ms, group, dedup))
-        for entry in entries:
-            _say(Said("sending", q.id, entry.id))
-        for sent in await engine.send(q, entries, now_ms):
-            assert isinstance(sent, Sent)
-            _say(Said("sent", q.id, sent.id, sent.sequence))
+class Worker:
+    """Sends to and receives from one queue, for ever."""
+
+    def __init__(self, engine: Engine, clock: Clock, say: Voice, q: QueueRef, ids: Iterator[str], seed: str) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._say = say
+        self._q = q
+        self._ids = ids
+        self._dice = random.Random(seed)
+
+    async def send(self) -> None:
+        q, dice = self._q, self._dice
+        while True:
+            now_ms = self._clock.now_ms()
+            entries = []
+            for message_id in itertools.islice(self._ids, dice.choice([1, 1, 5])):
+                group, dedup = (message_id[:-GROUP_DIGITS], message_id) if q.fifo else ("", "")
+                entries.append(Entry(message_id, body_of(message_id), now_ms, now_ms, group, dedup))
+            for entry in entries:
+                self._say(Said("sending", q.id, entry.id))
+            for sent in await self._engine.send(q, entries, now_ms):
+                assert isinstance(sent, Sent)
+                self._say(Said("sent", q.id, sent.id, sent.sequence))
+
+    async def receive(self) -> None:
+        q, dice = self._q, self._dice
+        while True:
+            now_ms = self._clock.now_ms()
+            received = await self._engine.receive(q, dice.randrange(1, 11), now_ms + HIDE_MS, now_ms)
+            for message in received.messages:
+                self._say(Said("held", q.id, message.id, message.sequence, message.handle, message.group))
+            for message in received.messages:
+                match dice.randrange(3):
+                    case 0:
+                        await self._delete(message)
+                    case 1 if not q.fifo:
+                        await self._move(message)
+            await asyncio.sleep(0)
+
+    async def _delete(self, message: Message) -> None:
+        self._say(Said("deleting", self._q.id, message.id))
+        await self._engine.delete(self._q, [message.handle], self._clock.now_ms())
+        self._say(Said("deleted", self._q.id, message.id))
+
+    async def _move(self, message: Message) -> None:
+        self._say(Said("moving", self._q.id, message.id))
+        now_ms = self._clock.now_ms()
+        moved = Entry(message.id, message.body, message.born_at_ms, now_ms)
+        await self._engine.settle(Settlement(((self._q, message.handle),), ((MOVED, moved),)), now_ms)
+        self._say(Said("moved", self._q.id, message.id))
 
 
-async def _receive(engine: Engine, clock: Clock, q: QueueRef, dice: random.Random) -> None:
-    while True:
-        now_ms = clock.now_ms()
-        received = await engine.receive(q, dice.randrange(1, 11), now_ms + HIDE_MS, now_ms)
-        for message in received.messages:
-            _say(Said("held", q.id, message.id, message.sequence, message.handle, message.group))
-        for message in received.messages:
-            match dice.randrange(3):
-                case 0:
-                    await _delete(engine, q, message, clock.now_ms())
-                case 1 if not q.fifo:
-                    await _move(engine, message, clock.now_ms())
-        await asyncio.sleep(0)
-
-
-async def _delete(engine: Engine, q: QueueRef, message: Message, now_ms: int) -> None:
-    _say(Said("deleting", q.id, message.id))
-    await engine.delete(q, [message.handle], now_ms)
-    _say(Said("deleted", q.id, message.id))
-
-
-async def _move(engine: Engine, message: Message, now_ms: int) -> None:
-    _say(Said("moving", STANDARD.id, message.id))
-    moved = Entry(message.id, message.body, message.born_at_ms, now_ms)
-    await engine.settle(Settlement(((STANDARD, message.handle),), ((MOVED, moved),)), now_ms)
-    _say(Said("moved", STANDARD.id, message.id))
-
-
-async def _work(driver: Driver, seed: str) -> None:
-    async with driver.open() as engine:
+async def _work(driver: Driver, seed: str, say: Voice) -> None:
+    async with driver.open() as engine, asyncio.TaskGroup() as tasks:
         ids = (f"{seed}-{number}" for number in itertools.count())
-        async with asyncio.TaskGroup() as tasks:
-            for worker in range(4):
-                for q in (STANDARD, FIFO):
-                    dice = random.Random(f"{seed} {worker} {q.id}")
-                    tasks.create_task(_send(engine, driver.clock, q, ids, dice))
-                    tasks.create_task(_receive(engine, driver.clock, q, dice))
+        for number in range(4):
+            for q in (STANDARD, FIFO):
+                worker = Worker(engine, driver.clock, say, q, ids, f"{seed} {number} {q.id}")
+                tasks.create_task(worker.send())
+                tasks.create_task(worker.receive())
 
 
 if __name__ == "__main__":
-    name, directory, seed_text = sys.argv[1:]
-    asyncio.run(_work(Driver(name, Path(directory), Clock()), seed_text))
+    name, directory, seed_text, lines_text, last_line = sys.argv[1:]
+    asyncio.run(_work(Driver(name, Path(directory), Clock()), seed_text, Voice(int(lines_text), last_line)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import struct
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -107,13 +106,6 @@ def reported() -> Iterator[list[str]]:
     return told
 
 
-@contextlib.contextmanager
-def frame_limit(monkeypatch: pytest.MonkeyPatch, limit: int) -> Iterator[None]:
-    with monkeypatch.context() as patch:
-        patch.setattr(frames, "FRAME_BYTES_MAX", limit)
-        yield
-
-
 # -- calls ------------------------------------------------------------------------------------------------------------
 
 
@@ -162,18 +154,18 @@ async def test_events_come_in_order_and_before_the_answer_that_follows(client: C
 
 
 async def test_what_one_frame_cannot_hold_goes_in_several(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    with frame_limit(monkeypatch, 10_000):
-        answers = await asyncio.gather(*[client.call("echo", b"%d" % i * 500) for i in range(100)])
+    monkeypatch.setattr(frames, "FRAME_BYTES_MAX", 10_000)
+    answers = await asyncio.gather(*[client.call("echo", b"%d" % i * 500) for i in range(100)])
     assert answers == [b"%d" % i * 500 for i in range(100)]
 
 
 async def test_a_call_that_no_frame_holds_fails(
     client: Client, monkeypatch: pytest.MonkeyPatch, reported: list[str]
 ) -> None:
-    with frame_limit(monkeypatch, 10_000):
-        with pytest.raises(OutcomeUnknown):
-            await client.call("echo", b"x" * 10_000)
-        assert await client.call("echo", b"x") == b"x"
+    monkeypatch.setattr(frames, "FRAME_BYTES_MAX", 10_000)
+    with pytest.raises(OutcomeUnknown):
+        await client.call("echo", b"x" * 10_000)
+    assert await client.call("echo", b"x") == b"x"
     assert reported == ["a frame was refused"]
 
 

@@ -2,7 +2,7 @@
 
 Statements of one event-loop turn share a transaction (`common.sqlite`). Here are the stages of that transaction, in
 their order: look-ups and control, then sends, deletes and changes, then receives, so that what a turn sends it can
-also receive. `sending`, `settling` and `receiving` hold the statements' logic, `lines` what is kept in memory.
+also receive. `settling` and `receiving` hold the statements' logic, `lines` what is kept in memory.
 """
 
 from __future__ import annotations
