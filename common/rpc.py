@@ -199,7 +199,7 @@ class Client:
 
     async def call(self, name: str, *arguments: Any) -> Any:
         if self._frames is None:
-            await self._wait_connected()
+            await asyncio.create_task(self._wait_connected())  # a task, as timeouts need: the caller may have none
         return await self.post(name, *arguments)
 
     def post(self, name: str, *arguments: Any) -> asyncio.Future[Any]:

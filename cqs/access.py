@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from typing import Any
+
 from common.aws.call import Call, Params
 from common.aws.policy import PolicyRequest, Verdict, decide, sqs_refusal
 from common.aws.policy_facts import call_facts
@@ -19,9 +22,9 @@ class Access:
         self._cache = cache
         self._clock = clock
 
-    async def queue(self, call: Call, params: Params, action: str) -> QueueView:
+    def queue(self, call: Call, params: Params, action: str) -> Coroutine[Any, Any, QueueView]:
         """The queue that a request names by its QueueUrl or path, once the caller may do `action` there."""
-        return await self.queue_of(call, addressed_queue(call, params.get("QueueUrl")), action)
+        return self.queue_of(call, addressed_queue(call, params.get("QueueUrl")), action)
 
     async def queue_of(self, call: Call, key: QueueKey, action: str) -> QueueView:
         view = self._cache.cached(key) or await self._cache.find(key)

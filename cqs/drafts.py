@@ -65,11 +65,15 @@ def read_draft(
 
 def size_of(members: Mapping[str, Any]) -> int:
     """The bytes of an entry that count, whether or not it may be sent."""
-    size = len((members.get("MessageBody") or "").encode(errors="replace"))
+    size = _bytes_of(members.get("MessageBody") or "")
     for name, member in (members.get("MessageAttributes") or {}).items():
         texts = (name, member.get("DataType") or "", member.get("StringValue") or "")
-        size += sum(len(text.encode(errors="replace")) for text in texts) + len(member.get("BinaryValue") or b"")
+        size += sum(_bytes_of(text) for text in texts) + len(member.get("BinaryValue") or b"")
     return size
+
+
+def _bytes_of(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode(errors="replace"))
 
 
 def missing(name: str) -> RequestError:

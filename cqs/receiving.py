@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import NamedTuple
 
 from common.clock import Clock
@@ -43,7 +44,7 @@ class Receiving:
         if received.dropped:
             raise no_such_queue()
         if wish.wait_ms:
-            return await self._poll(view, wish, now_ms + wish.wait_ms, hang_up)
+            return await asyncio.create_task(self._poll(view, wish, now_ms + wish.wait_ms, hang_up))
         if received.limit_reached and not view.fifo:
             raise RequestError("OverLimit", "The maximum number of in flight messages is reached.")
         return Delivery(now_ms, ())

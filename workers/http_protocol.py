@@ -19,6 +19,7 @@ from uvicorn.server import ServerState
 
 from common.aws.front import FrontDoor
 from common.aws.request import HttpRequest
+from common.eager import Eager
 
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _TOO_MANY = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
@@ -26,24 +27,16 @@ _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
 
 
-class Exchange:
-    """One AWS call under way. It stands where uvicorn keeps its own cycles, and has what uvicorn looks for there."""
+class Exchange(HttpRequest):
+    """One AWS call under way. It stands where uvicorn keeps its own cycles, and has what uvicorn looks for there.
 
-    __slots__ = (
-        "_gone",
-        "body",
-        "complete",
-        "disconnected",
-        "keep_alive",
-        "parts",
-        "request",
-        "response_complete",
-        "size",
-        "task",
-    )
+    Nothing in it refers back to it, so that it goes, with all that it read, when its answer has gone.
+    """
 
-    def __init__(self, request: HttpRequest, keep_alive: bool) -> None:
-        self.request = request
+    __slots__ = ("_gone", "complete", "disconnected", "keep_alive", "parts", "response_complete", "size")
+
+    def __init__(self, keep_alive: bool, *request: Any) -> None:
+        super().__init__(*request)
         self.parts: list[bytes] = []
         self.size = 0
         self.complete = False  # all of the request has been read
@@ -51,7 +44,6 @@ class Exchange:
         self.response_complete = False
         self.disconnected = False
         self._gone: asyncio.Future[None] | None = None
-        self.task: asyncio.Task[None]
 
     @property
     def message_event(self) -> Exchange:
@@ -62,8 +54,7 @@ class Exchange:
         if self._gone is not None and not self._gone.done():
             self._gone.set_result(None)
 
-    async def gone(self) -> None:
-        """Returns once the caller has hung up."""
+    async def hang_up(self) -> None:
         if not self.disconnected:
             self._gone = asyncio.get_running_loop().create_future()
             await self._gone
@@ -94,6 +85,9 @@ class ApiProtocol(HttpToolsProtocol):
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
+        self.loop.call_soon(self._received, data)
+
+    def _received(self, data: bytes) -> None:
         self._idle_since_s = 0.0
         if self._in_head:
             self._head_bytes += len(data)
@@ -122,22 +116,17 @@ class ApiProtocol(HttpToolsProtocol):
             return
         before = self.cycle
         exchange = Exchange(
-            HttpRequest(
-                method=self.parser.get_method().decode("ascii"),
-                path=path,
-                raw_path=url.path,
-                query=url.query or b"",
-                headers=self.headers,
-                scheme=self.scheme or "http",
-                source_ip=self.client[0] if self.client else "",
-                body=None,
-                hang_up=_never,
-            ),
             self.parser.should_keep_alive(),
+            self.parser.get_method().decode("ascii"),
+            path,
+            url.path,
+            url.query or b"",
+            self.headers,
+            self.scheme or "http",
+            self.client[0] if self.client else "",
         )
-        exchange.request.hang_up = exchange.gone
         self.cycle = exchange  # type: ignore[assignment]  # what uvicorn wants of a cycle, an exchange has
-        if b"expect" in exchange.request.fields:
+        if b"expect" in exchange.fields:
             self.transport.write(_CONTINUE)
         if before is not None and not before.response_complete:
             self.flow.pause_reading()  # pipelined: it waits its turn
@@ -173,7 +162,7 @@ class ApiProtocol(HttpToolsProtocol):
         exchange.complete = True
         if exchange.size <= self.front.body_bytes_max:
             parts = exchange.parts
-            exchange.request.body = parts[0] if len(parts) == 1 else b"".join(parts)
+            exchange.body = parts[0] if len(parts) == 1 else b"".join(parts)
         if not self.pipeline or self.pipeline[0][0] is not exchange:
             self._start(exchange)
 
@@ -183,13 +172,13 @@ class ApiProtocol(HttpToolsProtocol):
         if not isinstance(cycle, Exchange):
             super()._start_asgi_task(cycle, app)
         elif cycle.complete:
-            self._start(cycle)
+            self.loop.call_soon(self._start, cycle)  # not at once: one pipelined call would begin inside another
 
     def _start(self, exchange: Exchange) -> None:
-        exchange.task = self.loop.create_task(self._answer(exchange))
+        Eager(self._answer(exchange), self.loop)
 
     async def _answer(self, exchange: Exchange) -> None:
-        status, headers, body = await self.front.answer(exchange.request)
+        status, headers, body = await self.front.answer(exchange)
         exchange.response_complete = True
         if exchange.disconnected or self.transport.is_closing():
             return
@@ -200,7 +189,7 @@ class ApiProtocol(HttpToolsProtocol):
             parts += (name, b": ", value, b"\r\n")
         for name, value in headers:
             parts += (name, b": ", value, b"\r\n")
-        parts += (b"content-length: %d\r\n\r\n" % len(body), b"" if exchange.request.method == "HEAD" else body)
+        parts += (b"content-length: %d\r\n\r\n" % len(body), b"" if exchange.method == "HEAD" else body)
         self.transport.write(b"".join(parts))
         if not exchange.keep_alive:
             self.transport.close()
@@ -251,10 +240,6 @@ class ApiProtocol(HttpToolsProtocol):
 
 def _size(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:
     return len(url) + sum(len(name) + len(value) + 4 for name, value in headers)
-
-
-async def _never() -> None:
-    """Replaced as soon as the exchange exists."""
 
 
 class HeadTooLarge(Exception):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
@@ -85,7 +85,8 @@ class FrontDoor:
         """As an ASGI app, for servers that know nothing else."""
         headers: list[tuple[bytes, bytes]] = list(scope["headers"])
         client = scope.get("client")
-        request = HttpRequest(
+        request = _AsgiRequest(
+            receive,
             method=scope["method"],
             path=scope["path"],
             raw_path=scope.get("raw_path") or b"/",
@@ -94,7 +95,6 @@ class FrontDoor:
             scheme=scope["scheme"],
             source_ip=client[0] if client else "",
             body=await self._read(receive),
-            hang_up=receive,  # after the body, all it can still say is that the connection is gone
         )
         status, reply_headers, reply = await self.answer(request)
         reply_headers.append((b"content-length", b"%d" % len(reply)))
@@ -113,10 +113,10 @@ class FrontDoor:
             more = message.get("more_body", False)
         return b"".join(parts)
 
-    async def answer(self, request: HttpRequest) -> Answer:
+    def answer(self, request: HttpRequest) -> Coroutine[Any, Any, Answer]:
         """Never raises: whatever goes wrong is an answer in the protocol the caller speaks."""
         target = request.fields.get(b"x-amz-target")
-        return await (self._query(request) if target is None else self._json(request, target))
+        return self._query(request) if target is None else self._json(request, target)
 
     # -- AWS JSON 1.0 -------------------------------------------------------------------------------------------------
 
@@ -215,6 +215,17 @@ class FrontDoor:
         elif not isinstance(error, CnsError):
             log.error("call.crashed", operation=name, request_id=request_id, exc_info=error)
         return error
+
+
+class _AsgiRequest(HttpRequest):
+    __slots__ = ("_receive",)
+
+    def __init__(self, receive: Receive, **request: Any) -> None:
+        super().__init__(**request)
+        self._receive = receive
+
+    async def hang_up(self) -> object:
+        return await self._receive()  # after the body, all it can still say is that the connection is gone
 
 
 def _too_large() -> RequestError:

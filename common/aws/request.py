@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from abc import abstractmethod
 
 
-@dataclass(slots=True, kw_only=True)
 class HttpRequest:
     """Header names are lower case; `fields` holds the last of each name. `body` is None when it was too large."""
 
-    method: str
-    path: str  # decoded
-    raw_path: bytes
-    query: bytes
-    headers: list[tuple[bytes, bytes]]
-    scheme: str
-    source_ip: str
-    body: bytes | None
-    hang_up: Callable[[], Awaitable[object]]  # returns once the caller has gone
-    fields: dict[bytes, bytes] = field(init=False)
+    __slots__ = ("body", "fields", "headers", "method", "path", "query", "raw_path", "scheme", "source_ip")
 
-    def __post_init__(self) -> None:
-        self.fields = dict(self.headers)
+    def __init__(
+        self,
+        method: str,
+        path: str,  # decoded
+        raw_path: bytes,
+        query: bytes,
+        headers: list[tuple[bytes, bytes]],
+        scheme: str,
+        source_ip: str,
+        body: bytes | None = None,
+    ) -> None:
+        self.method = method
+        self.path = path
+        self.raw_path = raw_path
+        self.query = query
+        self.headers = headers
+        self.scheme = scheme
+        self.source_ip = source_ip
+        self.body = body
+        self.fields = dict(headers)
+
+    @abstractmethod
+    async def hang_up(self) -> object:
+        """Returns once the caller has gone."""

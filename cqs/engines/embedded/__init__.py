@@ -63,7 +63,7 @@ class EmbeddedEngine:
         self._receiving = database.stage(Receiving(self._state).run)
 
     async def send(self, q: QueueRef, entries: Sequence[Entry], now_ms: int) -> list[Sent | Rejected]:
-        settled = await self._submit(Step(now_ms, sends=[(q, entry) for entry in entries]))
+        settled: Settled = await self._settling.submit(Step(now_ms, sends=[(q, entry) for entry in entries]))
         return list(settled.sends)
 
     async def receive(self, q: QueueRef, want: int, visible_at_ms: int, now_ms: int, attempt_id: str = "") -> Received:
@@ -71,17 +71,15 @@ class EmbeddedEngine:
         return received
 
     async def delete(self, q: QueueRef, handles: Sequence[bytes], now_ms: int) -> list[Outcome]:
-        settled = await self._submit(Step(now_ms, deletes=[(q, handle) for handle in handles]))
+        settled: Settled = await self._settling.submit(Step(now_ms, deletes=[(q, handle) for handle in handles]))
         return list(settled.deletes)
 
     async def change(self, q: QueueRef, changes: Sequence[Change], now_ms: int) -> list[Outcome]:
-        settled = await self._submit(Step(now_ms, changes=[(q, change) for change in changes]))
+        settled: Settled = await self._settling.submit(Step(now_ms, changes=[(q, change) for change in changes]))
         return list(settled.changes)
 
     async def settle(self, settlement: Settlement, now_ms: int) -> Settled:
-        return await self._submit(Step(now_ms, settlement.sends, settlement.deletes, settlement.changes, whole=True))
-
-    async def _submit(self, step: Step) -> Settled:
+        step = Step(now_ms, settlement.sends, settlement.deletes, settlement.changes, whole=True)
         settled: Settled = await self._settling.submit(step)
         return settled
 

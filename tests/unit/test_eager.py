@@ -1,0 +1,116 @@
+"""Coroutines without a task: `common.eager`."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from common.eager import Eager
+
+Steps = Callable[[list[object]], Coroutine[Any, Any, None]]
+
+
+async def _nothing(told: list[object]) -> None:
+    told.append("done")
+
+
+async def _yields(told: list[object]) -> None:
+    await asyncio.sleep(0)
+    told.append("done")
+
+
+async def _sleeps(told: list[object]) -> None:
+    await asyncio.sleep(0.001)
+    told.append("done")
+
+
+async def _awaits_task(told: list[object]) -> None:
+    async def inner() -> str:
+        async with asyncio.timeout(5):
+            await asyncio.sleep(0.001)
+        return "done"
+
+    told.append(await asyncio.create_task(inner()))
+
+
+async def _catches(told: list[object]) -> None:
+    failing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    failing.get_loop().call_soon(failing.set_exception, ValueError("wrong"))
+    try:
+        await failing
+    except ValueError:
+        told.append("done")
+
+
+async def _survives_cancel(told: list[object]) -> None:
+    cancelled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    cancelled.get_loop().call_soon(cancelled.cancel)
+    try:
+        await cancelled
+    except asyncio.CancelledError:
+        told.append("done")
+
+
+async def _gathers(told: list[object]) -> None:
+    await asyncio.gather(asyncio.sleep(0), asyncio.sleep(0.001))
+    told.append("done")
+
+
+@pytest.mark.parametrize(
+    "steps", [_nothing, _yields, _sleeps, _awaits_task, _catches, _survives_cancel, _gathers], ids=lambda f: f.__name__
+)
+async def test_runs_to_its_end(steps: Steps) -> None:
+    told: list[object] = []
+    Eager(steps(told), asyncio.get_running_loop())
+    async with asyncio.timeout(5):
+        while not told:
+            await asyncio.sleep(0.001)
+    assert told == ["done"]
+
+
+async def test_begins_at_once() -> None:
+    told: list[object] = []
+    Eager(_nothing(told), asyncio.get_running_loop())
+    assert told == ["done"]
+
+
+@pytest.mark.parametrize("suspended", [False, True])
+async def test_an_error_reaches_the_loops_handler(suspended: bool) -> None:
+    async def fails() -> None:
+        if suspended:
+            await asyncio.sleep(0)
+        raise ValueError("wrong")
+
+    loop = asyncio.get_running_loop()
+    told: list[dict[str, Any]] = []
+    loop.set_exception_handler(lambda _, context: told.append(context))
+    try:
+        Eager(fails(), loop)
+        await asyncio.sleep(0.001)
+    finally:
+        loop.set_exception_handler(None)
+    (context,) = told
+    assert str(context["exception"]) == "wrong"
+
+
+async def test_what_it_awaits_keeps_it_alive() -> None:
+    class Local:
+        pass
+
+    async def waits(future: asyncio.Future[None], told: list[object]) -> None:
+        local = Local()
+        told.append(weakref.ref(local))
+        await future
+        told.append(local)
+
+    future = asyncio.get_running_loop().create_future()
+    told: list[Any] = []
+    Eager(waits(future, told), asyncio.get_running_loop())
+    assert told[0]() is not None
+    future.set_result(None)
+    await asyncio.sleep(0)
+    assert told[1] is told[0]()
