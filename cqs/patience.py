@@ -30,7 +30,7 @@ class Patience:
 
     async def woken(self, wakeups: Wakeups) -> bool:
         """True when there is something to receive, False when it is time to give up."""
-        if self._is_over():
+        if self.over:
             return False
         try:
             async with asyncio.timeout(None) as self._scope:
@@ -39,7 +39,7 @@ class Patience:
             return False
         finally:
             self._scope = None
-        if woken and self._is_over():
+        if woken and self.over:
             wakeups.pass_on()
             return False
         return woken
@@ -49,7 +49,8 @@ class Patience:
         if self._gone is not None:
             self._gone.cancel()
 
-    def _is_over(self) -> bool:
+    @property
+    def over(self) -> bool:
         return self._over or (self._gone is not None and self._gone.done())
 
     def _hung_up(self, gone: asyncio.Future[Any]) -> None:

@@ -54,11 +54,13 @@ class Receiving:
         wakeups = view.engine.wakeups(view.ref)
         patience = Patience(self._clock, until_ms, hang_up)
         try:
-            while True:  # receive once more first: what came before the waiter was registered woke nobody
+            while not patience.over:  # receive once more first: what came before the waiter was registered woke nobody
                 now_ms = self._clock.now_ms()
                 received = await self._take(view, wish, now_ms)
-                if received.messages or received.dropped or not await patience.woken(wakeups):
+                if received.messages or received.dropped:
                     return Delivery(now_ms, received.messages)
+                await patience.woken(wakeups)
+            return Delivery(self._clock.now_ms(), ())
         finally:
             patience.end()
             wakeups.close()

@@ -11,6 +11,7 @@ from common.clock import Clock
 from common.metrics import Sample
 from common.rpc import Server
 from common.sqlite import Database
+from cqs.engines.embedded import EmbeddedEngine
 
 REPORT_S = 1.0
 REPORT_LIFE_S = 5.0
@@ -52,8 +53,9 @@ class HostControl(Protocol):
 class LocalControl:
     """See `HostControl`; lives in the store host."""
 
-    def __init__(self, database: Database, clock: Clock, server: Server) -> None:
+    def __init__(self, database: Database, engine: EmbeddedEngine, clock: Clock, server: Server) -> None:
         self._database = database
+        self._engine = engine
         self._clock = clock
         self._server = server
         self._reports: dict[str, tuple[float, Report]] = {}
@@ -77,5 +79,6 @@ class LocalControl:
         samples = (
             Sample("store_commits", self._database.commits),
             Sample("store_wal_pages", self._database.wal_pages, gauge=True),
+            Sample("polls_waiting", self._engine.polls_waiting, gauge=True),
         )
         return HostState(self._database.failure, tuple(report for _, report in self._reports.values()), samples)

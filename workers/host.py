@@ -89,7 +89,7 @@ class StoreHost:
             "signing_keys": EmbeddedSigningKeyStore(self.database, seal),
         }
         self._server = Server(_methods())
-        keepers["control"] = LocalControl(self.database, clock, self._server)
+        keepers["control"] = LocalControl(self.database, self._engine, clock, self._server)
         self._server.answer(engine_calls.handlers(self._engine))
         for prefix, keeper in keepers.items():
             self._server.answer(handlers_of(CONTRACTS[prefix], prefix, keeper))

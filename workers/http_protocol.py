@@ -54,10 +54,11 @@ class Exchange(HttpRequest):
         if self._gone is not None and not self._gone.done():
             self._gone.set_result(None)
 
-    async def hang_up(self) -> None:
-        if not self.disconnected:
-            self._gone = asyncio.get_running_loop().create_future()
-            await self._gone
+    def hang_up(self) -> asyncio.Future[None]:
+        self._gone = asyncio.get_running_loop().create_future()
+        if self.disconnected:
+            self._gone.set_result(None)
+        return self._gone
 
 
 class ApiProtocol(HttpToolsProtocol):

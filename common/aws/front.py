@@ -224,8 +224,8 @@ class _AsgiRequest(HttpRequest):
         super().__init__(**request)
         self._receive = receive
 
-    async def hang_up(self) -> object:
-        return await self._receive()  # after the body, all it can still say is that the connection is gone
+    def hang_up(self) -> Awaitable[object]:
+        return self._receive()  # after the body, all it can still say is that the connection is gone
 
 
 def _too_large() -> RequestError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Awaitable
 
 
 class HttpRequest:
@@ -32,5 +33,5 @@ class HttpRequest:
         self.fields = dict(headers)
 
     @abstractmethod
-    async def hang_up(self) -> object:
-        """Returns once the caller has gone."""
+    def hang_up(self) -> Awaitable[object]:
+        """Done once the caller has gone."""

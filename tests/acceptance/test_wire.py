@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.running import REGION, Service, running
+from tests.waiting import wait_until
 
 HOST = "localhost"
 TIMEOUT_S = 10.0
@@ -165,10 +166,14 @@ def test_a_last_call(wire: Wire, version: str, headers: tuple[str, ...]) -> None
 
 
 def test_who_hangs_up_in_a_poll_gets_no_message(open_service: Service, wire: Wire, queue: str) -> None:
+    def waiting() -> float:
+        return open_service.metric("cns_polls_waiting")
+
+    before = waiting()
     with connected(open_service) as other:
         other.write(receive(queue, wait_s=20))
-        wire.write(receive(queue))  # answered after the other has begun to wait
-        assert wire.read().json().get("Messages") is None
+        wait_until(lambda: waiting() > before, TIMEOUT_S, lambda: "nobody waits")
+    wait_until(lambda: waiting() <= before, TIMEOUT_S, lambda: "its poll has not ended")
     wire.write(send(queue, "for who is left") + receive(queue, wait_s=10))
     assert wire.read().status == 200
     (message,) = wire.read().json()["Messages"]

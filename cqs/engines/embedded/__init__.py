@@ -62,6 +62,10 @@ class EmbeddedEngine:
         self._settling = database.stage(Settling(self._state).run)
         self._receiving = database.stage(Receiving(self._state).run)
 
+    @property
+    def polls_waiting(self) -> int:
+        return len(self._waiters)
+
     async def send(self, q: QueueRef, entries: Sequence[Entry], now_ms: int) -> list[Sent | Rejected]:
         settled: Settled = await self._settling.submit(Step(now_ms, sends=[(q, entry) for entry in entries]))
         return list(settled.sends)
