@@ -47,7 +47,7 @@ class Settings(BaseSettings):
     """Private networks that notifications may be sent to. Unset: loopback while we listen on loopback, else none."""
     permanent_4xx: Literal["dead-letter", "aws"] = "dead-letter"
     """What a 4xx answer does: to the dead-letter queue, or counted as delivered, as AWS was recorded to do."""
-    delivery_threads: Annotated[int, Field(ge=1, le=64)] = 1
+    delivery_threads: Annotated[int, Field(ge=1, le=64)] = 2
     redelivery_threads: Annotated[int, Field(ge=1, le=64)] = 1
     delivery_timeout_s: float = 15.0
     producers: Annotated[int, Field(ge=1, le=64)] = 2
