@@ -6,6 +6,8 @@ import ctypes
 import os
 import signal
 import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -17,9 +19,10 @@ from tests.acceptance.running import Service, free_port, running, start
 from tests.acceptance.topics import Topic
 from tests.waiting import wait_until
 
-STARTS = 5
-START_S_MAX = 6.0
-"""The aim is 2 s; the machines that tests run on are seldom quiet."""
+STARTS = 10
+START_S_MAX = 2.0
+BARE_STARTS_MAX = 5
+"""On a machine so busy that importing the libraries alone takes long, a start may take this many times that."""
 EXIT_SETTINGS_WRONG = 71
 EXIT_PORT_TAKEN = 72
 EXIT_DATA_IN_USE = 73
@@ -52,7 +55,16 @@ def alive(pid: int) -> bool:
     return True
 
 
+def bare_start_s() -> float:
+    began_s = time.monotonic()
+    subprocess.run(
+        [sys.executable, "-c", "import aiohttp, apsw, botocore, cryptography.x509, fastapi, uvicorn"], check=True
+    )
+    return time.monotonic() - began_s
+
+
 def test_it_is_ready_soon(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bare_s = bare_start_s()
     took_s = []
     for n in range(STARTS):
         began_s = time.monotonic()
@@ -60,7 +72,7 @@ def test_it_is_ready_soon(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
             took_s.append(time.monotonic() - began_s)
     with capsys.disabled():
         print(f"\nready after {', '.join(f'{seconds:.2f}' for seconds in took_s)} s, worst {max(took_s):.2f} s")
-    assert max(took_s) < START_S_MAX
+    assert max(took_s) < max(START_S_MAX, BARE_STARTS_MAX * bare_s)
 
 
 def test_what_the_first_start_prints_works(tmp_path: Path) -> None:
