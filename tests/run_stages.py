@@ -20,6 +20,7 @@ STAGES: tuple[tuple[str, list[str]], ...] = (
     ("integration", [*PYTEST, "tests/integration"]),
     ("acceptance", [*PYTEST, "tests/acceptance"]),
     ("faults", [*PYTEST, "tests/faults"]),
+    ("tools", [*PYTEST, "tests/load"]),
     ("load", [sys.executable, "-m", "tests.load.bench", "--quick"]),
 )
 
