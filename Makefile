@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 DATA ?= data
 
-.PHONY: help install install-dev up test check fast format lock bench faults clean
+.PHONY: help install install-cluster install-pipeline install-dev up test check fast format lock bench faults clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -22,11 +22,16 @@ $(VENV)/core.done: $(UV) requirements/core.lock pyproject.toml
 	$(BIN)/python -m compileall -q common cqs cns workers
 	@touch $@
 
-$(VENV)/dev.done: $(VENV)/core.done requirements/dev.lock
-	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/dev.lock
+# pyspark comes as source: built with the locked setuptools, nothing else is fetched for it
+$(VENV)/cluster.done $(VENV)/pipeline.done $(VENV)/dev.done: $(VENV)/%.done: requirements/%.lock $(VENV)/core.done
+	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --no-build-isolation --require-hashes -r requirements/$*.lock
 	@touch $@
 
 install: $(VENV)/core.done ## install what running the service takes
+
+install-cluster: $(VENV)/cluster.done ## install what Cassandra, Redis and Celery take as well
+
+install-pipeline: $(VENV)/pipeline.done ## install what the Spark jobs take as well
 
 install-dev: $(VENV)/dev.done ## install what testing it takes as well
 

@@ -1,9 +1,11 @@
 #!/bin/sh
-# Resolve all dependencies into hashed lock files that name no registry.
+# Resolve all dependencies into hashed lock files that name no registry. Each file holds all that its installation needs.
 set -eu
 uv="$1"
 compile() { "$uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header "$@"; }
 printf 'uv\nsetuptools\n' > requirements/bootstrap.in
 compile requirements/bootstrap.in -o requirements/bootstrap.lock
 compile pyproject.toml -o requirements/core.lock
-compile pyproject.toml --group dev -c requirements/core.lock -o requirements/dev.lock
+compile pyproject.toml --extra cluster -c requirements/core.lock -o requirements/cluster.lock
+compile pyproject.toml --extra pipeline -c requirements/core.lock -o requirements/pipeline.lock
+compile pyproject.toml --all-extras --group dev -c requirements/cluster.lock -c requirements/pipeline.lock -o requirements/dev.lock
