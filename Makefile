@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 DATA ?= data
 
-.PHONY: help install install-cluster install-pipeline install-dev up test check fast format lock bench faults clean
+.PHONY: help install install-cluster install-pipeline install-dev up test check fast format lock bench faults servers-up servers-down clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -53,7 +53,8 @@ test: install-dev ## everything that CI runs
 bench: install-dev ## measure against the bare floor; writes docs/performance.md
 	$(BIN)/python -m tests.load.bench $(ARGS)
 
-faults: install-dev ## kill -9 and power loss, all rounds; writes docs/reliability.md
+faults: install-dev ## kill -9 and power loss, all rounds, and a ring of three nodes; writes docs/reliability.md
+	$(BIN)/python -m pytest -q -m ring tests/faults
 	$(BIN)/python -m tests.faults.run $(ARGS)
 
 format: install-dev
@@ -63,5 +64,11 @@ format: install-dev
 lock: $(UV) ## resolve versions anew
 	deploy/lock.sh $(UV)
 
-clean:
+servers-up: ## start Cassandra and Redis for tests, or to try the cluster, without Docker
+	@$(PYTHON) -m deploy.servers up
+
+servers-down: ## stop them; what Cassandra stored stays
+	@$(PYTHON) -m deploy.servers down
+
+clean: servers-down
 	rm -rf $(VENV) build *.egg-info

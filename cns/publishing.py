@@ -30,6 +30,7 @@ from cns.topic_view import TopicCache, TopicView
 from common.aws.call import Call
 from common.clock import Clock
 from common.errors import RequestError
+from common.events import EventSink, PublishAccepted
 from common.ids import uuid_text
 
 _GROUP = re.compile(r"[!-~]+")
@@ -78,6 +79,9 @@ class Publishing:
         notifications: NotificationStore,
         queue: QueuePort,
         clock: Clock,
+        events: EventSink,
+        *,
+        one_commit: bool,
     ) -> None:
         self._topics = topics
         self._access = access
@@ -85,6 +89,8 @@ class Publishing:
         self._notifications = notifications
         self._queue = queue
         self._clock = clock
+        self._events = events
+        self._one_commit = one_commit
         self.outcomes: Counter[str] = Counter()
 
     async def publish(self, call: Call, topic_arn: str, draft: Draft, parameter: str = "TopicArn") -> str:
@@ -162,11 +168,30 @@ class Publishing:
             if inline is None:
                 large.append(each.notification)
             puts.append(self._job(view, each.notification, page, inline))
-        if large:
+        storing = [self._store(notification) for notification in large]
+        if storing and self._one_commit:
             # begun in this order in one turn of the loop, they share a commit or the job comes second
-            await asyncio.gather(*[self._store(notification) for notification in large], self._queue.put(puts))
-        elif puts:
-            await self._queue.put(puts)
+            await asyncio.gather(*storing, self._queue.put(puts))
+        else:
+            await asyncio.gather(*storing)
+            if puts:
+                await self._queue.put(puts)
+        self._tell(view, accepted, pages)
+
+    def _tell(self, view: TopicView, accepted: Sequence[Sized], pages: Sequence[Page]) -> None:
+        now_ms = self._clock.now_ms()
+        for each, page in zip(accepted, pages, strict=True):
+            self._events.emit(
+                PublishAccepted(
+                    at_ms=now_ms,
+                    message_id=each.notification.id,
+                    topic=view.arn,
+                    account=view.account,
+                    size_bytes=each.size_bytes,
+                    has_subject=each.notification.subject is not None,
+                    jobs=int(bool(page.arns or page.cursor)),
+                )
+            )
 
     def _job(self, view: TopicView, notification: Notification, page: Page, inline: Notification | None) -> Put:
         """Internal queues share their consumers fairly: publish jobs by account, endpoint jobs by topic."""

@@ -13,13 +13,12 @@ from cns.jobs import INTERNAL_QUEUES
 from cns.queue_port import Held, Put, QueueMessage, Refused, Renewal
 from common.clock import Clock
 from cqs.engines.contract import Change, Engine, Entry, Message, Outcome, QueueRef, Settlement, Wakeups
-
-RETENTION_MS = 30 * 24 * 3_600_000
+from cqs.internal_queues import internal_ref
 
 Deliver = Callable[[str, QueueMessage, str], Awaitable[str | Refused]]
 """How a customer's queue is sent to: the queue service, as the topic's service principal."""
 
-REFS = {name: QueueRef(f"cns/{name}", fifo=False, retention_ms=RETENTION_MS) for name in INTERNAL_QUEUES}
+REFS = {name: internal_ref(name) for name in INTERNAL_QUEUES}
 
 
 class InlineQueuePort:
@@ -37,6 +36,9 @@ class InlineQueuePort:
         self._stopping = True
         for wait in self._waits:
             wait.cancel()
+
+    async def close(self) -> None:
+        """Nothing here is its own."""
 
     async def put(self, puts: Sequence[Put]) -> None:
         now_ms = self._clock.now_ms()

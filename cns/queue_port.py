@@ -80,3 +80,9 @@ class QueuePort(Protocol):
     async def depth(self, queue: str) -> int:
         """Jobs waiting or held."""
         ...
+
+    def stop_waiting(self) -> None:
+        """Receives that wait return empty from now on."""
+        ...
+
+    async def close(self) -> None: ...

@@ -15,6 +15,7 @@ from cns.subscriptions import Subscriptions
 from cns.topic_view import TopicCache
 from cns.topics import Topics
 from common.clock import Clock
+from common.events import EventSink
 
 DEFAULT_QUOTAS = Quotas()
 
@@ -30,7 +31,9 @@ class NotificationService:
         notifications: NotificationStore,
         queue: QueuePort,
         clock: Clock,
+        events: EventSink,
         check_endpoint: CheckEndpoint,
+        one_commit: bool = True,
         quotas: Quotas = DEFAULT_QUOTAS,
     ) -> None:
         self.topic_cache = cache = TopicCache(topics)
@@ -40,4 +43,6 @@ class NotificationService:
         self.subscriptions = Subscriptions(subscriptions, cache, access)
         self.subscribing = Subscribing(subscriptions, access, confirmations, clock, quotas, check_endpoint)
         self.consent = Consent(subscriptions, cache, access, confirmations, clock)
-        self.publishing = Publishing(cache, access, Matching(subscriptions), notifications, queue, clock)
+        self.publishing = Publishing(
+            cache, access, Matching(subscriptions), notifications, queue, clock, events, one_commit=one_commit
+        )

@@ -22,6 +22,10 @@ class Sample(msgspec.Struct, frozen=True, array_like=True):
     labels: tuple[tuple[str, str], ...] = ()
     gauge: bool = False
 
+    def labelled(self, name: str, value: str) -> Sample:
+        """One of several processes that count the same."""
+        return msgspec.structs.replace(self, labels=(*self.labels, (name, value)))
+
 
 class Counts:
     """Counters of one process, kept as plain integers: an increment is a dictionary's."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import secrets
 from pathlib import Path
@@ -42,7 +43,9 @@ def load_master_key(directory: Path, given: str) -> bytes:
         return key
     path = directory / MASTER_KEY_FILE
     try:
-        key = _decode(path.read_bytes()) if path.exists() else _make(path)
+        if not path.exists():
+            _make(path)
+        key = _decode(path.read_bytes())
     except OSError as error:
         raise StartError(f"cannot use the master key {path}: {error.strerror}", EXIT_DATA_UNUSABLE) from error
     if len(key) != MASTER_KEY_BYTES:
@@ -57,18 +60,20 @@ def _decode(text: bytes) -> bytes:
         return b""
 
 
-def _make(path: Path) -> bytes:
+def _make(path: Path) -> None:
+    """Of several processes that start at once, one's key is kept."""
     key = secrets.token_bytes(MASTER_KEY_BYTES)
-    scratch = path.with_suffix(".new")
+    scratch = path.with_suffix(f".{os.getpid()}")
     fd = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(fd, "wb") as file:
         file.write(base64.b64encode(key) + b"\n")
         file.flush()
         os.fsync(file.fileno())
-    scratch.rename(path)
+    with contextlib.suppress(FileExistsError):
+        os.link(scratch, path)
+    scratch.unlink()
     directory = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(directory)  # secrets sealed from now on are lost without this file
     finally:
         os.close(directory)
-    return key

@@ -6,12 +6,14 @@ from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, FilePath, ValidationError, field_validator
+from pydantic import Field, FilePath, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from common.errors import EXIT_SETTINGS_WRONG, StartError
 
 LOOPBACK = ("127.0.0.0/8", "::1/128")
+POOL_THREADS_MAX = 64
+"""Of one delivery pool in one process, at its start and by control command."""
 
 
 class Settings(BaseSettings):
@@ -35,9 +37,27 @@ class Settings(BaseSettings):
     master_key: str = ""
     """Base64 of 32 bytes that seal stored secrets; empty: the file `master.key` in the data directory."""
 
-    engine: Literal["embedded"] = "embedded"
+    store: Literal["embedded", "cassandra"] = "embedded"
+    """cassandra: the cluster form, any number of processes on any number of machines."""
+    cassandra: str = "127.0.0.1:9042"
+    """Contact points: host:port,host:port."""
+    cassandra_keyspace: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,47}$")] = "cns"
+    cassandra_data_centre: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")] = "datacenter1"
+    cassandra_replication: Annotated[int, Field(ge=1, le=9)] = 3
+    """Copies in the data centre, for `cns schema`."""
+    redis: str = ""
+    """URL of the cluster form's cache; empty: none."""
+
     recreate_wait_s: int = 60
     """How long a deleted queue's name stays taken (SQS: 60 s)."""
+
+    queue_port: Literal["inline", "http"] = "inline"
+    """How CNS reaches CQS: in the same process and store, or over HTTP wherever that is."""
+    queue_url: str = ""
+    """Where that is; empty: this service's own address."""
+    queue_secret: str = ""
+    queue_key_id: Annotated[str, Field(pattern=r"^([A-Za-z0-9_]{16,128})?$", validate_default=True)] = ""
+    """What a CNS and a CQS with different data agree on: each gives the pair. Empty: the data directory's own."""
 
     body_bytes_max: int = 8 * 1024 * 1024
     header_bytes_max: int = 16 * 1024
@@ -47,10 +67,26 @@ class Settings(BaseSettings):
     """Private networks that notifications may be sent to. Unset: loopback while we listen on loopback, else none."""
     permanent_4xx: Literal["dead-letter", "aws"] = "dead-letter"
     """What a 4xx answer does: to the dead-letter queue, or counted as delivered, as AWS was recorded to do."""
-    delivery_threads: Annotated[int, Field(ge=1, le=64)] = 2
-    redelivery_threads: Annotated[int, Field(ge=1, le=64)] = 1
+    delivery_threads: Annotated[int, Field(ge=1, le=POOL_THREADS_MAX)] = 2
+    redelivery_threads: Annotated[int, Field(ge=1, le=POOL_THREADS_MAX)] = 1
     delivery_timeout_s: float = 15.0
     producers: Annotated[int, Field(ge=1, le=64)] = 2
+
+    broker: str = ""
+    """Celery's, for control commands and triggers; empty: `redis`, or what answers on Redis's port of this machine."""
+    maintenance_s: Annotated[float, Field(gt=0)] = 60.0
+    """How often `celery beat` triggers maintenance."""
+
+    events: Literal["on", "off"] = "on"
+    """Whether what happens is written down for the data pipeline."""
+    events_dir: Path | None = None
+    """Where; unset: `events` in the data directory."""
+    events_segment_bytes_max: Annotated[int, Field(ge=1)] = 16 * 1024 * 1024
+    events_segment_age_s: Annotated[int, Field(ge=1)] = 60
+    """How old an event may be before the pipeline can read it."""
+    events_retention_s: Annotated[int, Field(ge=1)] = 7 * 24 * 3_600
+    events_bytes_max: Annotated[int, Field(ge=1)] = 1024 * 1024 * 1024
+    """Of all segments together; the oldest make room, read or not."""
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
@@ -58,6 +94,13 @@ class Settings(BaseSettings):
     @classmethod
     def _split(cls, value: object) -> object:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+    @field_validator("queue_key_id")
+    @classmethod
+    def _go_together(cls, value: str, info: ValidationInfo) -> str:
+        if bool(value) != bool(info.data.get("queue_secret")):
+            raise ValueError("CNS_QUEUE_KEY_ID and CNS_QUEUE_SECRET go together")
+        return value
 
     @property
     def listens_on_loopback(self) -> bool:
@@ -68,6 +111,11 @@ class Settings(BaseSettings):
         if self.allowed_networks is not None:
             return tuple(str(network) for network in self.allowed_networks)
         return LOOPBACK if self.listens_on_loopback else ()
+
+    @property
+    def events_path(self) -> Path:
+        """Where events are written."""
+        return self.data / "events" if self.events_dir is None else self.events_dir
 
     @property
     def socket_path(self) -> Path:

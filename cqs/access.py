@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any
 
-from common.aws.call import Call, Params
+from common.aws.call import INTERNAL_ACCOUNT, Call, Params
 from common.aws.policy import PolicyRequest, Verdict, decide, sqs_refusal
 from common.aws.policy_facts import call_facts
 from common.clock import Clock
 from common.errors import RequestError
+from cqs import internal_queues
 from cqs.addresses import addressed_queue, no_such_queue, queue_url
 from cqs.names import QueueKey
 from cqs.permissions import OWNER_ONLY
@@ -30,6 +31,8 @@ class Access:
         view = self._cache.cached(key) or await self._cache.find(key)
         if view is None:
             raise no_such_queue()
+        if view.internal:
+            _check_internal(call, action)
         if view.policy is not None or call.caller.account != view.account or call.caller.service:
             self._authorise(call, view, action)  # else an owner's call, which nothing can refuse
         return view
@@ -55,3 +58,10 @@ class Access:
         if verdict is not Verdict.ALLOWED:
             address = queue_url(call, view.account, view.queue.name)
             raise RequestError("AccessDenied", sqs_refusal(verdict, request, address))
+
+
+def _check_internal(call: Call, action: str) -> None:
+    if call.caller.account != INTERNAL_ACCOUNT:
+        raise no_such_queue()
+    if action not in internal_queues.ACTIONS:
+        raise RequestError("UnsupportedOperation", f"{action} cannot be used with an internal queue.")

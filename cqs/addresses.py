@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 
 from common.arn import parse_arn
-from common.aws.call import Call
+from common.aws.call import INTERNAL_ACCOUNT, Call
 from common.errors import RequestError
-from cqs.names import INTERNAL_ACCOUNT, INTERNAL_REGION, QueueKey
+from cqs.internal_queues import internal_key
+from cqs.names import QueueKey
 
 _URL = re.compile(r"https?://([^/]*)(/.*)\Z", re.ASCII)
 _HOST_REGION = re.compile(r"(?:sqs\.([a-z]+-[a-z-]+-[0-9]+)|([a-z]+-[a-z-]+-[0-9]+)\.queue)\.", re.ASCII)
@@ -52,7 +53,7 @@ def queue_key(call: Call, account: str, name: str) -> QueueKey:
     if len(account) == _ACCOUNT_DIGITS and account.isdigit():
         return (account, call.region, name)
     if account == INTERNAL_ACCOUNT == call.caller.account:
-        return (INTERNAL_ACCOUNT, INTERNAL_REGION, name)
+        return internal_key(name)
     raise no_such_queue()
 
 

@@ -1,14 +1,20 @@
-"""The SQS API as a table: action name → operation. It is the documentation of what this service answers."""
+"""The SQS API as a table: action name → operation. It is the documentation of what this service answers.
+
+`extensions` is a second table, of what SQS does not have and CNS alone may call.
+"""
 
 from __future__ import annotations
 
 from common.aws.call import Operation
 from cqs.access import Access
+from cqs.on_behalf import OnBehalf
 from cqs.operations.attributes import AttributeOperations
 from cqs.operations.batches import BatchOperations
+from cqs.operations.deliver import DeliverOperations
 from cqs.operations.messages import MessageOperations
 from cqs.operations.permissions import PermissionOperations
 from cqs.operations.queues import QueueOperations
+from cqs.operations.settle import SettleOperations
 from cqs.operations.tags import TagOperations
 from cqs.service import QueueService
 
@@ -43,4 +49,12 @@ def operations(service: QueueService) -> dict[str, Operation]:
         "SetQueueAttributes": attributes.set_queue_attributes,
         "TagQueue": tags.tag_queue,
         "UntagQueue": tags.untag_queue,
+    }
+
+
+def extensions(service: QueueService) -> dict[str, Operation]:
+    """For the account `cns`; `cqs.extensions` has the shapes."""
+    return {
+        "Deliver": DeliverOperations(OnBehalf(service)).deliver,
+        "Settle": SettleOperations(service.cache, service.clock).settle,
     }

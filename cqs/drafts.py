@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from common.errors import RequestError
+from cqs.limits import DELAY_S_MAX
 from cqs.message_attributes import NO_ATTRIBUTES, Attributes, digest, read_attributes, read_system_attributes
 from cqs.message_text import encoded_text
 from cqs.queue_view import QueueView
@@ -100,8 +101,8 @@ def check_id(name: str, value: str) -> str:
 def _delay_ms(view: QueueView, delay_s: int | None) -> int | None:
     if delay_s is None:
         return None
-    if not 0 <= delay_s <= view.delay_s_max:
-        raise invalid("DelaySeconds", delay_s, f"DelaySeconds must be >= 0 and <= {view.delay_s_max}.")
+    if not 0 <= delay_s <= DELAY_S_MAX:
+        raise invalid("DelaySeconds", delay_s, f"DelaySeconds must be >= 0 and <= {DELAY_S_MAX}.")
     if not view.fifo:
         return delay_s * 1000
     if delay_s:

@@ -1,4 +1,4 @@
-"""Which names a queue may have, and whose queues no tenant can name."""
+"""Which names a queue may have."""
 
 from __future__ import annotations
 
@@ -6,10 +6,6 @@ import re
 
 from common.errors import RequestError
 from cqs.limits import FIFO_SUFFIX, QUEUE_NAME_CHARS_MAX
-
-INTERNAL_ACCOUNT = "cns"
-"""Owner of the internal queues. It is not twelve digits, so no tenant's address or listing leads to them."""
-INTERNAL_REGION = "internal"
 
 QueueKey = tuple[str, str, str]
 """(account, region, name): what a queue is found by."""
@@ -38,6 +34,10 @@ def check_queue_name(name: str | None, *, fifo: bool) -> str:
     if fifo and stem == name:
         raise RequestError("InvalidParameterValue", _NOT_A_FIFO_NAME)
     return name
+
+
+def is_queue_name(name: str) -> bool:
+    return len(name) <= QUEUE_NAME_CHARS_MAX and _PLAIN.match(name.removesuffix(FIFO_SUFFIX)) is not None
 
 
 def missing_queue_name() -> RequestError:

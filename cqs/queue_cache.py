@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from common.aws.call import INTERNAL_ACCOUNT
 from common.errors import StoreUnavailable
 from cqs.engines.contract import Engine
+from cqs.internal_queues import internal_queue
 from cqs.model import Queue
 from cqs.names import QueueKey
 from cqs.queue_view import QueueView, view_of
@@ -15,9 +17,12 @@ VIEWS_MAX = 20_000
 
 
 class QueueCache:
-    def __init__(self, store: QueueStore, engines: Mapping[str, Engine]) -> None:
+    """`default_engine` keeps the internal queues."""
+
+    def __init__(self, store: QueueStore, engines: Mapping[str, Engine], default_engine: str) -> None:
         self._store = store
         self._engines = engines
+        self._default_engine = default_engine
         self._views: dict[QueueKey, QueueView] = {}
         self._changes = 0
         store.changed.append(self._forget)
@@ -30,13 +35,18 @@ class QueueCache:
         if view is not None:
             return view
         changes = self._changes
-        queue = await self._store.get(key)
+        queue = await self._queue(key)
         if queue is None:
             return None
         view = view_of(queue, self.engine(queue))
         if changes == self._changes:  # else what was read may be older than what was told meanwhile
             self._keep(key, view)
         return view
+
+    async def _queue(self, key: QueueKey) -> Queue | None:
+        if key[0] == INTERNAL_ACCOUNT:
+            return internal_queue(key, self._default_engine)
+        return await self._store.get(key)
 
     def engine(self, queue: Queue) -> Engine:
         engine = self._engines.get(queue.engine)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from common.aws.call import INTERNAL_ACCOUNT
 from common.aws.policy import Policy
-from cqs import limits
 from cqs.addresses import key_of_arn
 from cqs.engines.contract import Engine, QueueRef
 from cqs.model import Queue
-from cqs.names import INTERNAL_ACCOUNT, QueueKey
+from cqs.names import QueueKey
 from cqs.policies import read_policy
 from cqs.queue_attributes import settings_of
 from cqs.receipt_handle import handle_prefix
@@ -22,12 +22,12 @@ class QueueView:
     engine: Engine
     account: str
     arn: str
+    internal: bool
     fifo: bool
     ref: QueueRef
     undying: QueueRef  # the same without a redrive policy: for when its dead-letter queue is gone
     handle_prefix: bytes
     delay_ms: int
-    delay_s_max: int
     visibility_ms: int
     wait_ms: int
     bytes_max: int
@@ -49,12 +49,12 @@ def view_of(queue: Queue, engine: Engine) -> QueueView:
         engine=engine,
         account=queue.account,
         arn=queue.arn,
+        internal=queue.account == INTERNAL_ACCOUNT,
         fifo=queue.fifo,
         ref=QueueRef(queue.id, queue.fifo, retention_ms, max_receives),
         undying=QueueRef(queue.id, queue.fifo, retention_ms),
         handle_prefix=handle_prefix(queue.id),
         delay_ms=int(settings["DelaySeconds"]) * 1000,
-        delay_s_max=limits.INTERNAL_DELAY_S_MAX if queue.account == INTERNAL_ACCOUNT else limits.DELAY_S_MAX,
         visibility_ms=int(settings["VisibilityTimeout"]) * 1000,
         wait_ms=int(settings["ReceiveMessageWaitTimeSeconds"]) * 1000,
         bytes_max=int(settings["MaximumMessageSize"]),

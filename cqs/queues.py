@@ -1,4 +1,4 @@
-"""The life of queues: created, changed, purged, deleted; and the internal ones, which no tenant sees."""
+"""The life of queues: created, changed, purged, deleted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cqs import limits
 from cqs.addresses import key_of_arn, no_such_queue
 from cqs.engines.contract import Counts, Engine, QueueRef
 from cqs.model import Queue
-from cqs.names import INTERNAL_ACCOUNT, INTERNAL_REGION, QueueKey, check_queue_name
+from cqs.names import QueueKey, check_queue_name
 from cqs.queue_attributes import (
     ENGINE,
     check_changes,
@@ -83,39 +83,6 @@ class Queues:
             if existing.id == queue.id:
                 return queue
         return _same(existing, given)
-
-    async def internal(
-        self,
-        name: str,
-        *,
-        fair: bool = False,
-        visibility_s: int = 30,
-        dead_letter_name: str = "",
-        max_receives: int = 0,
-    ) -> QueueView:
-        """An internal queue, made or changed to what is asked for. `fair`: its group is a tenant to be fair to."""
-        key = (INTERNAL_ACCOUNT, INTERNAL_REGION, name)
-        engine = self._engines[self._default_engine]
-        if fair and not engine.capabilities.fair:
-            raise StoreUnavailable(f"the engine {self._default_engine} has no fair queues, which {name} needs")
-        queue = self._new(key, self._default_engine, {}, {})
-        attributes = {
-            "MaximumMessageSize": str(limits.INTERNAL_MESSAGE_BYTES_MAX),
-            "MessageRetentionPeriod": str(limits.INTERNAL_RETENTION_S),
-            "VisibilityTimeout": str(visibility_s),
-        }
-        if queue.fifo:
-            attributes["FifoQueue"] = "true"
-        if dead_letter_name:
-            target = replace(queue, name=dead_letter_name).arn
-            attributes["RedrivePolicy"] = f'{{"deadLetterTargetArn":"{target}","maxReceiveCount":{max_receives}}}'
-        kept = await self._store.create(replace(queue, attributes=attributes))
-        if kept.attributes != attributes:
-            await self._update(kept, lambda current: replace(current, attributes=attributes))
-        view = await self._cache.find(key)
-        if view is None:
-            raise StoreUnavailable(f"the internal queue {name} has just been deleted")
-        return view
 
     def _new(self, key: QueueKey, engine: str, attributes: dict[str, str], tags: dict[str, str]) -> Queue:
         account, region, name = key

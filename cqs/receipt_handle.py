@@ -8,6 +8,7 @@ handle of it.
 from __future__ import annotations
 
 import binascii
+import hashlib
 from typing import NamedTuple
 
 from common.errors import RequestError
@@ -27,7 +28,9 @@ class Receipt(NamedTuple):
 
 
 def handle_prefix(queue_id: str) -> bytes:
-    """What all handles of a queue begin with; `queue_id` is random hexadecimal."""
+    """What all handles of a queue begin with. A tenant's `queue_id` is random hexadecimal, an internal one is not."""
+    if "/" in queue_id:
+        return _VERSION + hashlib.sha256(queue_id.encode()).digest()[:_QUEUE_BYTES]
     return _VERSION + bytes.fromhex(queue_id[: 2 * _QUEUE_BYTES])
 
 

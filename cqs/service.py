@@ -29,7 +29,7 @@ class QueueService:
         recreate_wait_s: int = RECREATE_WAIT_S,
     ) -> None:
         self.clock = clock
-        self.cache = QueueCache(store, engines)
+        self.cache = QueueCache(store, engines, default_engine)
         self.queues = Queues(
             store, self.cache, engines, clock, default_engine=default_engine, recreate_wait_s=recreate_wait_s
         )

@@ -1,4 +1,7 @@
-"""`make test`: every stage in turn, its time printed; the first failure does not keep the others from running."""
+"""`make test`: every stage in turn, its time printed; the first failure does not keep the others from running.
+
+Cassandra and Redis are started before the stages that need them; what was not running before is stopped at the end.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,20 @@ import sys
 import time
 from pathlib import Path
 
+from tests import servers
+
 BIN = Path(sys.executable).parent
 PYTEST = [sys.executable, "-m", "pytest", "-q"]
+
+OVER_HTTP = [
+    "tests/acceptance/test_sns_boto3.py",
+    "tests/acceptance/test_sns_many.py",
+    "tests/acceptance/test_sns_retries.py",
+    "tests/acceptance/test_up.py::test_a_stop_lets_work_end",
+    "tests/acceptance/test_up_modes.py::test_without_auth_the_key_names_the_account",
+    "tests/acceptance/test_up_modes.py::test_tls",
+]
+"""What passes through the queue port, a second time with its other driver."""
 
 STAGES: tuple[tuple[str, list[str]], ...] = (
     ("format", [str(BIN / "ruff"), "format", "--check", "--quiet", "."]),
@@ -16,27 +31,43 @@ STAGES: tuple[tuple[str, list[str]], ...] = (
     ("layers", [str(BIN / "lint-imports")]),
     ("types", [str(BIN / "mypy")]),
     ("unit", [*PYTEST, "tests/unit", "tests/protocol"]),
+    ("servers", [sys.executable, "-m", "tests.servers"]),
     ("conformance", [*PYTEST, "tests/conformance"]),
     ("integration", [*PYTEST, "tests/integration"]),
     ("acceptance", [*PYTEST, "tests/acceptance"]),
-    ("faults", [*PYTEST, "tests/faults"]),
+    ("acceptance-http", ["env", "CNS_QUEUE_PORT=http", *PYTEST, *OVER_HTTP]),
+    ("celery", [*PYTEST, "tests/celery_host"]),
+    ("pipeline", [*PYTEST, "tests/pipeline"]),
+    ("faults", [*PYTEST, "-m", "not ring", "tests/faults"]),
     ("tools", [*PYTEST, "tests/load"]),
     ("load", [sys.executable, "-m", "tests.load.bench", "--quick"]),
 )
+NEED_SERVERS = {"conformance", "integration", "acceptance", "celery", "faults", "load"}
 
 
 def main(names: list[str]) -> int:
+    chosen = set(names or dict(STAGES))
+    chosen |= {"servers"} if chosen & NEED_SERVERS else set()
+    ours = servers.names_to_start() if "servers" in chosen else []
+    before = servers.running(ours)
+    try:
+        return _run(chosen)
+    finally:
+        servers.stop(servers.running(ours) - before)
+
+
+def _run(chosen: set[str]) -> int:
     times: list[tuple[str, float, int]] = []
     for name, command in STAGES:
-        if names and name not in names:
+        if name not in chosen:
             continue
         print(f"== {name}", flush=True)
         started = time.monotonic()
         code = subprocess.run(command, check=False).returncode
         times.append((name, time.monotonic() - started, code))
-    print("\nstage          seconds  result")
+    print("\nstage           seconds  result")
     for name, seconds, code in times:
-        print(f"{name:<14} {seconds:7.1f}  {'ok' if code == 0 else f'FAILED ({code})'}")
+        print(f"{name:<15} {seconds:7.1f}  {'ok' if code == 0 else f'FAILED ({code})'}")
     failed = sum(code != 0 for _, _, code in times)
     print(f"stages: {len(times) - failed} passed, {failed} failed")
     return 1 if failed else 0

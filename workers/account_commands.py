@@ -58,6 +58,12 @@ def _run(data: Path | None, work: Callable[[AccountStore, int], Awaitable[Result
 
 @asynccontextmanager
 async def _store(settings: Settings, clock: Clock) -> AsyncIterator[AccountStore]:
+    if settings.store == "cassandra":
+        from workers.cluster import open_account_store  # with drivers that only this form has installed
+
+        async with open_account_store(settings) as kept:
+            yield kept
+        return
     try:
         database = Database(settings.data, clock)
     except StartError as error:

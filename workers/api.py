@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import os
 import socket
 import ssl
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import uvicorn
 import cns.api
 import cqs.api
 from cns.app import App, Pages
+from cns.queue_port import QueuePort
 from cns.signing import certificate_name
 from common.aws import sts
 from common.aws.accounts import KeyRing
@@ -24,12 +26,15 @@ from common.aws.protocol.models import load_service
 from common.errors import StartError
 from common.health import Health
 from common.metrics import Sample, page
+from common.segments import EventLog
 from common.settings import Settings
 from common.supervisor import read_status
+from cqs.extensions import extended_model
 from workers.control import HostState
 from workers.host import Parts
 from workers.http_protocol import ApiProtocol
-from workers.services import inline_port, notification_service, queue_service
+from workers.queue_ports import access_keys, queue_port
+from workers.services import event_log, notification_service, queue_service
 from workers.up import STATUS_FILE
 
 EXIT_PORT_TAKEN = 72
@@ -73,11 +78,21 @@ def _check_tls(settings: Settings) -> None:
 class Api:
     """Answers calls until told to stop, then drains."""
 
-    def __init__(self, settings: Settings, parts: Parts, front: FrontDoor, certificates: dict[str, bytes]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        parts: Parts,
+        front: FrontDoor,
+        certificates: dict[str, bytes],
+        events: EventLog,
+        port: QueuePort,
+    ) -> None:
         self._settings = settings
         self._parts = parts
         self._front = front
         self._certificates = certificates
+        self._events = events
+        self._port = port
         pages = Pages(
             health=self.health,
             metrics=self.metrics,
@@ -88,10 +103,10 @@ class Api:
 
     @classmethod
     async def build(cls, settings: Settings, parts: Parts) -> Api:
-        ring = KeyRing(await parts.accounts.keys())
+        ring = KeyRing(await access_keys(settings, parts))
 
         async def reread() -> None:
-            ring.replace(await parts.accounts.keys())
+            ring.replace(await access_keys(settings, parts))
 
         rereading: set[asyncio.Task[None]] = set()
 
@@ -111,10 +126,16 @@ class Api:
         )
         queues = queue_service(settings, parts)
         await queues.start()
-        notifications = notification_service(settings, parts, inline_port(settings, parts, queues))
+        events = event_log(settings, "api", parts.clock)
+        port = await queue_port(settings, parts, queues)
+        notifications = notification_service(settings, parts, port, events)
         front = FrontDoor(
             {
-                "sqs": Service(model=load_service("sqs"), operations=cqs.api.operations(queues)),
+                "sqs": Service(
+                    model=extended_model(),
+                    operations=cqs.api.operations(queues),
+                    extensions=cqs.api.extensions(queues),
+                ),
                 "sns": Service(
                     model=load_service("sns"), operations=cns.api.operations(notifications), anonymous=cns.api.ANONYMOUS
                 ),
@@ -124,7 +145,7 @@ class Api:
             public_url=settings.public_url,
             body_bytes_max=settings.body_bytes_max,
         )
-        return cls(settings, parts, front, {})
+        return cls(settings, parts, front, {}, events, port)
 
     async def serve(self, listener: socket.socket, until: asyncio.Future[None]) -> None:
         server = _Server(
@@ -153,6 +174,8 @@ class Api:
         server.should_exit = True
         certificates.cancel()
         await serving
+        await self._port.close()
+        self._events.close()
 
     async def _load_certificates(self) -> None:
         """Make the signing key at the first start, beside answering calls, and serve its certificate."""
@@ -173,9 +196,10 @@ class Api:
             Sample("call_failures", n, (("operation", name), ("code", code)))
             for (name, code), n in self._front.failures.items()
         ]
+        samples += [sample.labelled("process", f"api-{os.getpid()}") for sample in self._events.samples()]
         samples += state.samples
         for report in state.reports:
-            samples += report.samples
+            samples += [sample.labelled("process", report.process) for sample in report.samples]
         return page(samples)
 
 

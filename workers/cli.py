@@ -16,8 +16,13 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+EXIT_USAGE = 2
 accounts = typer.Typer(help="Accounts and their access keys.", no_args_is_help=True)
 app.add_typer(accounts, name="account")
+schema = typer.Typer(help="Keyspace and tables of the cluster form.", no_args_is_help=True)
+app.add_typer(schema, name="schema")
+pipeline = typer.Typer(help="Reports on what happened, by Spark; needs Java.", no_args_is_help=True)
+app.add_typer(pipeline, name="pipeline")
 
 Data = Annotated[Optional[Path], typer.Option("--data", envvar="CNS_DATA", help="Where messages lie. [default: data]")]  # noqa: UP045  # typer reads it
 
@@ -29,6 +34,9 @@ def up(
     data: Data = None,
     auth: Annotated[Optional[str], typer.Option(help="on, or off: any credentials pass. [default: on]")] = None,  # noqa: UP045
     api: Annotated[int, typer.Option(envvar="CNS_API", min=1, max=64, help="API processes.")] = 1,
+    worker: Annotated[
+        bool, typer.Option(envvar="CNS_WORKER", help="A worker of its own, or CNS_WORKER=off: Celery workers deliver.")
+    ] = True,
     account_id: Annotated[Optional[str], typer.Option(help="Account of callers under --auth=off.")] = None,  # noqa: UP045
     region: Annotated[Optional[str], typer.Option(help="Region of unsigned calls. [default: us-east-1]")] = None,  # noqa: UP045
     public_url: Annotated[str | None, typer.Option(help="What URLs handed out begin with. [default: the Host]")] = None,
@@ -52,7 +60,7 @@ def up(
     os.environ.update({f"CNS_{name}": str(value) for name, value in given.items() if value is not None})
     from workers.up import run_up
 
-    sys.exit(run_up(api))
+    sys.exit(run_up(api, worker=worker))
 
 
 @app.command()
@@ -122,6 +130,79 @@ def account_rotate(account: str, data: Data = None) -> None:
     from workers.account_commands import rotate
 
     rotate(account, data)
+
+
+Out = Annotated[Path | None, typer.Option(help="Where the tables and reports lie. [default: DATA/pipeline]")]
+
+
+@pipeline.command("ingest")
+def pipeline_ingest(
+    data: Data = None,
+    events: Annotated[Path | None, typer.Option(help="Where events were written. [default: DATA/events]")] = None,
+    out: Out = None,
+) -> None:
+    """Read the events that are new into tables, each once."""
+    from workers.pipeline_commands import ingest
+
+    ingest(data, events, out)
+
+
+@pipeline.command("report")
+def pipeline_report(data: Data = None, out: Out = None) -> None:
+    """Per topic and subscription: accepted, attempts, success, times from publish to delivery."""
+    from workers.pipeline_commands import report
+
+    report(data, out)
+
+
+Replication = Annotated[
+    int | None, typer.Option(min=1, max=9, help="Copies in the data centre. [default: CNS_CASSANDRA_REPLICATION, 3]")
+]
+
+
+@schema.command("apply")
+def schema_apply(replication: Replication = None) -> None:
+    """Make the keyspace and the tables that are missing."""
+    from workers.schema_commands import apply
+
+    apply(replication)
+
+
+@schema.command("show")
+def schema_show(replication: Replication = None) -> None:
+    """Print the CQL that `apply` runs."""
+    from workers.schema_commands import show
+
+    show(replication)
+
+
+@schema.command("check")
+def schema_check(replication: Replication = None) -> None:
+    """Compare what is there with what should be, a line for each difference."""
+    from workers.schema_commands import check
+
+    check(replication)
+
+
+@app.command()
+def api() -> None:
+    """Run one API process of the cluster form (CNS_STORE=cassandra)."""
+    _run_cluster_process("api")
+
+
+@app.command()
+def worker() -> None:
+    """Run one worker of the cluster form, without Celery (CNS_STORE=cassandra)."""
+    _run_cluster_process("worker")
+
+
+def _run_cluster_process(role: str) -> None:
+    if os.environ.get("CNS_STORE") != "cassandra":
+        print("cns: this is a process of the cluster form: set CNS_STORE=cassandra, or run `cns up`", file=sys.stderr)
+        sys.exit(EXIT_USAGE)
+    from workers.process import main as run
+
+    run(role)
 
 
 def main() -> None:

@@ -23,8 +23,10 @@ from cns.stores.contract import NotificationStore
 from cns.target import Target, Targets
 from common.clock import Clock
 from common.errors import CnsError
+from common.events import EventSink
 from common.kill_points import JOB_DELIVERED, JOB_SETTLED, passed
 from workers.delivery import Deliverer
+from workers.job_facts import JobFacts
 from workers.quarantine import Quarantine
 from workers.settlement import End, Verdict, judge
 from workers.stats import Stats
@@ -50,6 +52,7 @@ class Tools:
     clock: Clock
     quarantine: Quarantine
     stats: Stats
+    events: EventSink
     client_errors_succeed: bool
 
 
@@ -126,6 +129,7 @@ class JobRun:
         self._first_attempt_ms = first_attempt_ms
         self._tools = tools
         self._deliverer = deliverer
+        self._facts = JobFacts(tools.stats, tools.events, tools.clock, job, failures)
         self._results: list[tuple[Target, asyncio.Future[Outcome]]] = []
         self._enough = asyncio.Event()
         self._remaining: dict[str, None] = {}
@@ -145,10 +149,14 @@ class JobRun:
         targets = await self._tools.targets.find(arns)
         if isinstance(job, EndpointJob):
             targets = [target for target in targets if target.confirmed]
-            self._tools.stats.dropped("subscription_gone", len(arns) - len(targets))
+            for gone in set(arns).difference([target.arn for target in targets]):
+                self._facts.dropped(gone, "subscription_gone")
             if notification is None:
-                self._tools.stats.dropped("notification_lost", len(targets))
+                for target in targets:
+                    self._facts.dropped(target.arn, "notification_lost")
                 targets = []
+            else:
+                self._facts.published_ms = notification.timestamp_ms
         self._remaining = dict.fromkeys(target.arn for target in targets)
         self._open = len(targets)
         for target in targets:
@@ -174,6 +182,8 @@ class JobRun:
         future.add_done_callback(lambda done: self._collect(target, done))
 
     def _collect(self, target: Target, future: asyncio.Future[Outcome]) -> None:
+        if not future.cancelled() and future.exception() is None:
+            self._facts.attempted(target, future.result())
         self._results.append((target, future))
         self._open -= 1
         if self._open == 0 or len(self._results) >= SETTLE_AFTER_RESULTS:
@@ -219,7 +229,6 @@ class JobRun:
 
     async def _conclude(self, target: Target, outcome: Outcome, notification: Notification | None) -> Put | None:
         """Count what came of one target; the redelivery that must be put, if there is to be one."""
-        stats = self._tools.stats
         now_ms = self._tools.clock.now_ms()
         failures = self._failures + 1
         verdict = judge(
@@ -231,7 +240,6 @@ class JobRun:
             client_errors_succeed=self._tools.client_errors_succeed,
         )
         if isinstance(outcome, Failed):
-            stats.failed(target.protocol, outcome.cause)
             log.info(
                 "delivery.failed",
                 subscription=target.arn,
@@ -241,10 +249,10 @@ class JobRun:
                 retry_in_s=verdict.retry.delay_s if verdict.retry else None,
             )
         if verdict.delivered:
-            stats.delivered(target.protocol)
+            self._facts.delivered(target)
             return None
         if verdict.retry is not None:
-            stats.retried(verdict.retry.phase)
+            self._tools.stats.retried(verdict.retry.phase)
             return self._redelivery(target, failures, int(verdict.retry.delay_s * 1000))
         assert isinstance(outcome, Failed)
         return await self._end(target, outcome, verdict, notification)
@@ -265,17 +273,16 @@ class JobRun:
         self, target: Target, failed: Failed, verdict: Verdict, notification: Notification | None
     ) -> Put | None:
         """No attempt is left: the dead-letter queue, or a drop counted by its cause."""
-        stats = self._tools.stats
         cause = f"{verdict.end or End.SPENT}:{failed.cause}"
         if target.dead_letter_arn and notification is not None:
             buried = await self._deliverer.dead_letter(target.dead_letter_arn, target, notification)
             if not isinstance(buried, Failed):
-                stats.dead_lettered(cause)
+                self._facts.dead_lettered(target, cause)
                 return None
             if not buried.permanent:  # the store is away: keep the target, and come back to this point
                 return self._redelivery(target, self._failures + 1, LEASE_MS)
             cause = f"dead_letter_queue_refused:{failed.cause}"
-        stats.dropped(cause)
+        self._facts.dropped(target.arn, cause)
         log.warning("notification.dropped", subscription=target.arn, topic=self._job.topic, cause=cause)
         return None
 
@@ -284,9 +291,7 @@ class JobRun:
         if isinstance(job, ConfirmationJob):
             return self._held.body
         rest = EndpointJob(job.notification_id, job.topic, tuple(self._remaining), job.inline)
-        if self._failures == 0:
-            return jobs.encode(rest)
-        return jobs.encode(Redelivery(rest, self._failures, self._first_attempt_ms))
+        return jobs.encode(Redelivery(rest, self._failures, self._first_attempt_ms) if self._failures else rest)
 
     async def _give_back(self) -> None:
         """The process stops: let another worker have what remains at once."""

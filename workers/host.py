@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,7 @@ from cqs.engines.remote import RemoteEngine
 from cqs.stores.contract import QueueStore
 from cqs.stores.embedded import EmbeddedQueueStore
 from workers.control import CLOCK, HostControl, LocalControl
+from workers.leases import EmbeddedLeaseStore, LeaseStore
 
 log = structlog.get_logger(__name__)
 
@@ -40,12 +42,16 @@ class Parts:
 
     clock: Clock
     engine: Engine
+    engine_name: str = "embedded"
+    one_commit: bool = True
+    """Whether what is begun in one turn of the loop, notification first, is stored in that order or at once."""
     accounts: AccountStore
     queues: QueueStore
     topics: TopicStore
     subscriptions: SubscriptionStore
     notifications: NotificationStore
     signing_keys: SigningKeyStore
+    leases: LeaseStore
     control: HostControl
     reconnected: list[Callable[[], None]]
     """Called when the store host was away and is back: what it would have told meanwhile is not known."""
@@ -58,6 +64,7 @@ CONTRACTS: dict[str, type[Any]] = {
     "subscriptions": SubscriptionStore,
     "notifications": NotificationStore,
     "signing_keys": SigningKeyStore,
+    "leases": LeaseStore,
     "control": HostControl,
 }
 EXIT_STORE_FAILED = 1
@@ -87,6 +94,7 @@ class StoreHost:
             "subscriptions": EmbeddedSubscriptionStore(self.database),
             "notifications": EmbeddedNotificationStore(self.database),
             "signing_keys": EmbeddedSigningKeyStore(self.database, seal),
+            "leases": EmbeddedLeaseStore(),
         }
         self._server = Server(_methods())
         keepers["control"] = LocalControl(self.database, self._engine, clock, self._server)
@@ -113,6 +121,22 @@ def _end_process(error: Exception) -> None:
     """After a failed fsync only a new start can say what the disk holds; the supervisor makes one."""
     log.critical("store.failed", error=str(error))
     os._exit(EXIT_STORE_FAILED)
+
+
+@asynccontextmanager
+async def open_parts(settings: Settings) -> AsyncIterator[Parts]:
+    """The parts, for a process that does not host the store. The one place that chooses where the store is."""
+    if settings.store == "cassandra":
+        from workers.cluster import open_cluster_parts  # with drivers that only this form has installed
+
+        async with open_cluster_parts(settings) as parts:
+            yield parts
+        return
+    link = StoreLink(settings)
+    try:
+        yield await link.start()
+    finally:
+        await link.close()
 
 
 class StoreLink:

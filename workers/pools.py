@@ -49,7 +49,12 @@ class DeliveryPool:
 
     @property
     def in_flight(self) -> int:
-        return sum(thread.load for thread in self._threads)
+        return sum(thread.load - thread.waiting for thread in self._threads)
+
+    @property
+    def waiting(self) -> int:
+        """Sends for which no thread has room."""
+        return sum(thread.waiting for thread in self._threads)
 
     def resize(self, threads: int) -> None:
         """Add threads, or let the newest finish what they have and end."""
@@ -99,6 +104,10 @@ class _PoolThread:
             self._wake_sent = True
             self._loop.call_soon_threadsafe(self._wake.set)
         return future
+
+    @property
+    def waiting(self) -> int:
+        return len(self._inbox)
 
     def finish(self) -> None:
         self._finish = True

@@ -18,11 +18,12 @@ from common.logs import set_up_logs
 from common.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from workers.host import StoreHost
+    from workers.host import Parts, StoreHost
 
 PREDECESSOR_S = 15.0
 """How long the processes of a `cns up` that was killed may take to end, when it is started again at once."""
 LOOK_S = 0.1
+AUTH_OFF = "cns: --auth=off: ANY credentials pass and no policy is enforced. For tests only."
 GARBAGE_THRESHOLDS = (20_000, 20, 50)
 """Few collections, and rarely one of all: calls and jobs leave no cycles behind."""
 
@@ -50,7 +51,7 @@ async def run_api_with_store(settings: Settings) -> None:
     host = await open_store(settings)
     await print_first_key(settings, host)
     api = await Api.build(settings, host.parts)
-    _collect_seldom()
+    collect_seldom()
     await api.serve(listener, until=_stop_signal())
     await host.close()
 
@@ -62,7 +63,7 @@ async def run_store(settings: Settings) -> None:
     listener = listen(settings, shared=True)  # holds the port while API processes come and go
     host = await open_store(settings)
     await print_first_key(settings, host)
-    _collect_seldom()
+    collect_seldom()
     await _stop_signal()
     await host.close()
     listener.close()
@@ -71,25 +72,25 @@ async def run_store(settings: Settings) -> None:
 async def run_api(settings: Settings) -> None:
     """One of several API processes on one port."""
     from workers.api import Api, listen
-    from workers.host import StoreLink
+    from workers.host import open_parts
 
-    link = StoreLink(settings)
-    api = await Api.build(settings, await link.start())
-    _collect_seldom()
-    await api.serve(listen(settings, shared=True), until=_stop_signal())
-    await link.close()
+    async with open_parts(settings) as parts:
+        if settings.store == "cassandra":
+            await print_cluster_start(settings, parts)
+        api = await Api.build(settings, parts)
+        collect_seldom()
+        await api.serve(listen(settings, shared=True), until=_stop_signal())
 
 
 async def run_worker(settings: Settings) -> None:
     """Producer, consumers, delivery pools and upkeep."""
-    from workers.host import StoreLink
+    from workers.host import open_parts
     from workers.worker import Worker
 
-    link = StoreLink(settings)
-    worker = await Worker.build(settings, await link.start())
-    _collect_seldom()
-    await worker.run(until=_stop_signal())
-    await link.close()
+    async with open_parts(settings) as parts:
+        worker = await Worker.build(settings, parts)
+        collect_seldom()
+        await worker.run(until=_stop_signal())
 
 
 ROLES: dict[str, Callable[[Settings], Coroutine[Any, Any, None]]] = {
@@ -128,7 +129,7 @@ async def print_first_key(settings: Settings, host: StoreHost) -> None:
 
     url = base_url(settings)
     if settings.auth == "off":
-        print("cns: --auth=off: ANY credentials pass and no policy is enforced. For tests only.", file=sys.stderr)  # noqa: T201
+        print(AUTH_OFF, file=sys.stderr)  # noqa: T201
     if host.accounts.empty():
         key = await host.accounts.create(host.parts.clock.now_ms())
         print(f"# account {key.account}; paste these lines, they are shown only now:")  # noqa: T201
@@ -136,7 +137,19 @@ async def print_first_key(settings: Settings, host: StoreHost) -> None:
     print(f"cns: SNS and SQS on {url}, data in {settings.data}", flush=True)  # noqa: T201
 
 
-def _collect_seldom() -> None:
+async def print_cluster_start(settings: Settings, parts: Parts) -> None:
+    """Nobody makes accounts here unasked: several processes may start at once."""
+    from workers.urls import base_url
+
+    if settings.auth == "off":
+        print(AUTH_OFF, file=sys.stderr)  # noqa: T201
+    elif not await parts.accounts.accounts():
+        print("cns: there are no accounts yet: `cns account create` makes one", flush=True)  # noqa: T201
+    where = f"keyspace {settings.cassandra_keyspace} at {settings.cassandra}"
+    print(f"cns: SNS and SQS on {base_url(settings)}, data in {where}", flush=True)  # noqa: T201
+
+
+def collect_seldom() -> None:
     """Leave out of every garbage collection what was built at the start: it took 40 ms, and every caller waited."""
     gc.freeze()
     gc.set_threshold(*GARBAGE_THRESHOLDS)

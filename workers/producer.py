@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cns import jobs
+from cns.envelope import MessageType
 from cns.jobs import EndpointJob, PublishJob
 from cns.matching import Matching
 from cns.queue_port import Held, Put, QueuePort
 from cns.stores.contract import NotificationStore
+from common.clock import Clock
+from common.events import EventSink, NotificationDropped
 from common.kill_points import PUBLISH_FANNED_OUT, passed
 from workers.quarantine import Quarantine
 from workers.stats import Stats
@@ -28,6 +31,8 @@ class Producer:
         notifications: NotificationStore,
         quarantine: Quarantine,
         stats: Stats,
+        events: EventSink,
+        clock: Clock,
         notification_life_ms: int,
     ) -> None:
         self._port = port
@@ -35,6 +40,8 @@ class Producer:
         self._notifications = notifications
         self._quarantine = quarantine
         self._stats = stats
+        self._events = events
+        self._clock = clock
         self._notification_life_ms = notification_life_ms
 
     async def step(self) -> None:
@@ -47,7 +54,7 @@ class Producer:
     async def _fan_out(self, held: Held, job: PublishJob) -> None:
         notification = job.inline or await self._notifications.get(job.notification_id)
         if notification is None:
-            self._stats.dropped("notification_lost")
+            self._drop(job, "notification_lost")
             await self._port.settle(jobs.PUBLISH_JOBS, [held.handle])
             return
         page = await self._matching.page(job.topic, notification, job.cursor, jobs.PAGE_SUBSCRIPTIONS)
@@ -64,6 +71,21 @@ class Producer:
         (still_held,) = await self._port.settle(jobs.PUBLISH_JOBS, [held.handle], puts)
         if job.inline is None and still_held:  # else another has the job, and its reference
             await self._notifications.refer(job.notification_id, -1)
+
+    def _drop(self, job: PublishJob, cause: str) -> None:
+        """For all the subscriptions that the job had still to come to."""
+        self._stats.dropped(cause)
+        self._events.emit(
+            NotificationDropped(
+                at_ms=self._clock.now_ms(),
+                message_id=job.notification_id,
+                message_type=MessageType.NOTIFICATION.value,
+                topic=job.topic,
+                subscription="",
+                attempt=0,
+                cause=cause,
+            )
+        )
 
     def _puts(self, job: PublishJob, chunks: Sequence[tuple[str, ...]], cursor: str, *, inline: bool) -> list[Put]:
         carried = job.inline if inline else None

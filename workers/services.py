@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from cns.endpoints.guard import AddressGuard
-from cns.queue_delivery import QueueDeliverer
-from cns.queue_inline import InlineQueuePort
 from cns.queue_port import QueuePort
 from cns.service import NotificationService
+from common.clock import Clock
+from common.events import EventSink
+from common.segments import EventLog, NoEventLog, SegmentLimits, SegmentWriter
 from common.settings import Settings
 from cqs.service import QueueService
 from workers.host import Parts
@@ -15,27 +16,37 @@ from workers.host import Parts
 def queue_service(settings: Settings, parts: Parts) -> QueueService:
     service = QueueService(
         parts.queues,
-        {"embedded": parts.engine},
+        {parts.engine_name: parts.engine},
         parts.clock,
-        default_engine=settings.engine,
+        default_engine=parts.engine_name,
         recreate_wait_s=settings.recreate_wait_s,
     )
     parts.reconnected.append(service.cache.clear)
     return service
 
 
-def inline_port(settings: Settings, parts: Parts, queues: QueueService) -> InlineQueuePort:
-    deliverer = QueueDeliverer(queues, parts.clock, enforced=settings.auth == "on")
-    return InlineQueuePort(parts.engine, parts.clock, deliverer.deliver)
+def event_log(settings: Settings, process: str, clock: Clock) -> EventLog:
+    """Where a process of this name writes what happens in it."""
+    if settings.events == "off":
+        return NoEventLog()
+    limits = SegmentLimits(
+        segment_bytes_max=settings.events_segment_bytes_max,
+        segment_age_s=settings.events_segment_age_s,
+        retention_s=settings.events_retention_s,
+        bytes_max=settings.events_bytes_max,
+    )
+    return SegmentWriter(settings.events_path, process, clock, limits)
 
 
-def notification_service(settings: Settings, parts: Parts, port: QueuePort) -> NotificationService:
+def notification_service(settings: Settings, parts: Parts, port: QueuePort, events: EventSink) -> NotificationService:
     service = NotificationService(
         topics=parts.topics,
         subscriptions=parts.subscriptions,
         notifications=parts.notifications,
         queue=port,
         clock=parts.clock,
+        events=events,
+        one_commit=parts.one_commit and settings.queue_port == "inline",
         check_endpoint=AddressGuard(settings.networks()).refusal,
     )
     parts.reconnected.append(service.topic_cache.clear)

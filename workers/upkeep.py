@@ -6,29 +6,63 @@ import asyncio
 
 from cns.stores.contract import NotificationStore, SubscriptionStore
 from common.clock import Clock
+from common.ids import hex_id
 from cqs.engines.contract import Engine
+from workers.leases import LeaseStore
 
+TASK = "maintenance"
+EVERYTHING = "everything"
+"""The one range of an embedded store."""
+LEASE_MS = 15_000
+"""Taken anew before each step; a worker that dies leaves the work for so long."""
 ROWS_A_STEP = 500
+STEPS_A_RUN_MAX = 100
 BUSY_PAUSE_S = 0.02
 IDLE_PAUSE_S = 5.0
 
 
 class Upkeep:
-    """One step clears a little everywhere; with nothing to clear it rests."""
+    """Every worker has one; the lease lets one at a time clear."""
 
     def __init__(
-        self, engine: Engine, notifications: NotificationStore, subscriptions: SubscriptionStore, clock: Clock
+        self,
+        engine: Engine,
+        notifications: NotificationStore,
+        subscriptions: SubscriptionStore,
+        leases: LeaseStore,
+        clock: Clock,
     ) -> None:
         self._engine = engine
         self._notifications = notifications
         self._subscriptions = subscriptions
+        self._leases = leases
         self._clock = clock
 
     async def step(self) -> None:
+        """A run and a rest: maintenance needs nobody to trigger it."""
+        await self.run()
+        await asyncio.sleep(IDLE_PAUSE_S)
+
+    async def run(self) -> int | None:
+        """Clear until little is left to clear; how many rows were looked at, or None when another run is at it."""
+        holder = hex_id()
+        rows = 0
+        for number in range(STEPS_A_RUN_MAX):
+            if not await self._leases.take(TASK, EVERYTHING, holder, LEASE_MS, self._clock.now_ms()):
+                return rows if number else None
+            done = await self._clear()
+            rows += sum(done)
+            if max(done) < ROWS_A_STEP:
+                break
+            await asyncio.sleep(BUSY_PAUSE_S)
+        await self._leases.give_back(TASK, EVERYTHING, holder)
+        return rows
+
+    async def _clear(self) -> tuple[int, int, int]:
+        """A step: a little everywhere."""
         now_ms = self._clock.now_ms()
-        done = (
+        return (
             await self._engine.maintain(ROWS_A_STEP, now_ms),
             await self._notifications.sweep(now_ms, ROWS_A_STEP),
             await self._subscriptions.sweep(now_ms, ROWS_A_STEP),
         )
-        await asyncio.sleep(BUSY_PAUSE_S if max(done) >= ROWS_A_STEP else IDLE_PAUSE_S)

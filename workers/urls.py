@@ -9,8 +9,11 @@ _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104  # compared with, not bound
 
 def base_url(settings: Settings) -> str:
     """What URLs in notifications begin with, without a slash at the end."""
-    if settings.public_url:
-        return settings.public_url.rstrip("/")
+    return settings.public_url.rstrip("/") or local_url(settings)
+
+
+def local_url(settings: Settings) -> str:
+    """How this machine's own processes reach it."""
     scheme = "https" if settings.tls_cert else "http"
     host = "localhost" if settings.host in _EVERYWHERE else settings.host
     return f"{scheme}://[{host}]:{settings.port}" if ":" in host else f"{scheme}://{host}:{settings.port}"

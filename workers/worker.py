@@ -11,8 +11,10 @@ from cns import jobs
 from cns.endpoints.guard import AddressGuard
 from cns.endpoints.http import HttpSender
 from cns.matching import Matching
+from cns.queue_port import QueuePort
 from cns.signing import Signer, SigningIdentity
 from cns.target import Targets
+from common.errors import OutcomeUnknown, StoreUnavailable
 from common.metrics import Sample
 from common.settings import Settings
 from workers.consumer import Consumer, Tools
@@ -23,7 +25,8 @@ from workers.loops import Loops
 from workers.pools import DeliveryPool
 from workers.producer import Producer
 from workers.quarantine import Quarantine
-from workers.services import inline_port, queue_service
+from workers.queue_ports import queue_port
+from workers.services import event_log, queue_service
 from workers.stats import Stats
 from workers.upkeep import Upkeep
 from workers.urls import base_url
@@ -36,11 +39,12 @@ log = structlog.get_logger(__name__)
 
 
 class Worker:
-    def __init__(self, settings: Settings, parts: Parts, rendering: Rendering) -> None:
+    def __init__(self, settings: Settings, parts: Parts, rendering: Rendering, port: QueuePort) -> None:
         self._parts = parts
         self._stats = Stats()
+        self._events = event_log(settings, "worker", parts.clock)
         self._loops = Loops()
-        self._port = inline_port(settings, parts, queue_service(settings, parts))
+        self._port = port
         guard = AddressGuard(settings.networks())
 
         def wall_s() -> float:
@@ -51,6 +55,7 @@ class Worker:
 
         self._delivery = DeliveryPool("delivery", settings.delivery_threads, make_sender)
         self._redelivery = DeliveryPool("redelivery", settings.redelivery_threads, make_sender)
+        self.pools = {pool.name: pool for pool in (self._delivery, self._redelivery)}
         quarantine = Quarantine(self._port, self._stats)
         targets = Targets(parts.topics, parts.subscriptions)
         parts.reconnected.append(targets.forget_all)
@@ -61,6 +66,7 @@ class Worker:
             clock=parts.clock,
             quarantine=quarantine,
             stats=self._stats,
+            events=self._events,
             client_errors_succeed=settings.permanent_4xx == "aws",
         )
         self._consumers = [
@@ -73,16 +79,19 @@ class Worker:
             parts.notifications,
             quarantine,
             self._stats,
+            self._events,
+            parts.clock,
             NOTIFICATION_LIFE_MS,
         )
         self._producers = settings.producers
-        self._upkeep = Upkeep(parts.engine, parts.notifications, parts.subscriptions, parts.clock)
+        self.upkeep = Upkeep(parts.engine, parts.notifications, parts.subscriptions, parts.leases, parts.clock)
 
     @classmethod
     async def build(cls, settings: Settings, parts: Parts) -> Worker:
         identity = await parts.signing_keys.identity(parts.clock.wall_ms())
         signer = Signer(SigningIdentity(identity.key_pem, identity.certificate_pem))
-        return cls(settings, parts, Rendering(signer=signer, base_url=base_url(settings)))
+        port = await queue_port(settings, parts, queue_service(settings, parts))
+        return cls(settings, parts, Rendering(signer=signer, base_url=base_url(settings)), port)
 
     async def run(self, until: asyncio.Future[None]) -> None:
         """Work until told to stop; then: take no more jobs, let sends end, give back what is left."""
@@ -91,20 +100,22 @@ class Worker:
         first, again = self._consumers
         self._loops.start("consumer", first.step)
         self._loops.start("redelivery", again.step)
-        self._loops.start("upkeep", self._upkeep.step)
+        self._loops.start("upkeep", self.upkeep.step)
         self._loops.start("report", self._report)
         await until
         self._port.stop_waiting()
         await self._loops.stop(cancel=("upkeep", "report"), grace_s=STEP_GRACE_S)
         given_back = sum([await consumer.drain(DRAIN_S) for consumer in self._consumers])
         unfinished = await self._delivery.close(1.0) + await self._redelivery.close(1.0)
+        await self._port.close()
+        self._events.close()
         log.info("worker.stopped", jobs_given_back=given_back, sends_unfinished=unfinished)
 
     async def _report(self) -> None:
-        depth = await self._port.depth(jobs.QUARANTINE)
         samples = [
             *self._stats.samples(),
-            Sample("quarantine_depth", depth, gauge=True),
+            *self._events.samples(),
+            *await self._quarantine_depth(),
             Sample("sends_in_flight", self._delivery.in_flight, (("pool", "delivery"),), gauge=True),
             Sample("sends_in_flight", self._redelivery.in_flight, (("pool", "redelivery"),), gauge=True),
         ]
@@ -112,3 +123,12 @@ class Worker:
             Report(f"worker-{os.getpid()}", "worker", tuple(self._loops.failing), tuple(samples))
         )
         await asyncio.sleep(REPORT_S)
+
+    async def _quarantine_depth(self) -> list[Sample]:
+        """Nothing while the queues cannot be asked: that loops fail for it must be reported all the same."""
+        try:
+            async with asyncio.timeout(REPORT_S):
+                depth = await self._port.depth(jobs.QUARANTINE)
+        except (TimeoutError, StoreUnavailable, OutcomeUnknown):
+            return []
+        return [Sample("quarantine_depth", depth, gauge=True)]

@@ -16,7 +16,7 @@ SCHEMA = (
     "CREATE TABLE IF NOT EXISTS signing_keys(number INTEGER PRIMARY KEY, sealed BLOB NOT NULL,"
     " certificate BLOB NOT NULL, created_ms INTEGER NOT NULL)",
 )
-_SEALED_AS = "signing-key"
+SEALED_AS = "signing-key"
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -59,11 +59,11 @@ class EmbeddedSigningKeyStore:
         row: Any = self._database.reader.execute(
             "SELECT sealed, certificate FROM signing_keys ORDER BY number DESC LIMIT 1"
         ).fetchone()
-        return Identity(self._seal.open(_SEALED_AS, row[0]), row[1]) if row else None
+        return Identity(self._seal.open(SEALED_AS, row[0]), row[1]) if row else None
 
     async def _make(self, now_ms: int) -> Identity:
         made: SigningIdentity = await asyncio.to_thread(new_identity, now_ms)
-        sealed = self._seal.close(_SEALED_AS, made.key_pem)
+        sealed = self._seal.close(SEALED_AS, made.key_pem)
 
         def insert(connection: apsw.Connection) -> None:
             connection.execute(

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import apsw
 import msgspec
 
-from common.aws.call import Caller, root_caller
+from common.aws.call import INTERNAL_ACCOUNT, Caller, root_caller
 from common.errors import RequestError
 from common.sealing import Seal
 from common.sqlite import Database
@@ -31,7 +31,11 @@ SCHEMA = (
     " created_ms INTEGER NOT NULL) WITHOUT ROWID",
 )
 
+_KEYS = "SELECT account, key_id, sealed, created_ms FROM access_keys"
 _INSERT_KEY = "INSERT INTO access_keys VALUES (?, ?, ?, ?)"
+_INSERT_FIRST_KEY = (
+    "INSERT INTO access_keys SELECT ?, ?, ?, ? WHERE NOT EXISTS (SELECT 1 FROM access_keys WHERE account = ?)"
+)
 
 
 class AccessKey(msgspec.Struct, frozen=True):
@@ -67,6 +71,20 @@ class AccountStore(Protocol):
         """All keys with their secrets, for the key ring of a process of this service."""
         ...
 
+    async def internal_key(self, now_ms: int) -> AccessKey:
+        """The reserved account's, made when it is first asked for. It is in `keys`, and in no list of accounts."""
+        ...
+
+
+def new_account() -> str:
+    return "".join(secrets.choice(string.digits) for _ in range(ACCOUNT_DIGITS))
+
+
+def new_key(account: str, now_ms: int) -> AccessKey:
+    key_id = "AKIA" + "".join(secrets.choice(_KEY_ID_ALPHABET) for _ in range(KEY_ID_LENGTH - 4))
+    secret = "".join(secrets.choice(_SECRET_ALPHABET) for _ in range(SECRET_LENGTH))
+    return AccessKey(account, key_id, secret, now_ms)
+
 
 class EmbeddedAccountStore:
     """See `AccountStore`; lives in the store host."""
@@ -81,8 +99,8 @@ class EmbeddedAccountStore:
         return self._database.reader.execute("SELECT 1 FROM accounts LIMIT 1").fetchone() is None
 
     async def create(self, now_ms: int) -> AccessKey:
-        account = "".join(secrets.choice(string.digits) for _ in range(ACCOUNT_DIGITS))
-        key = self._new_key(account, now_ms)
+        account = new_account()
+        key = new_key(account, now_ms)
 
         def insert(connection: apsw.Connection) -> None:
             connection.execute("INSERT INTO accounts VALUES (?, ?)", (account, now_ms))
@@ -100,7 +118,7 @@ class EmbeddedAccountStore:
         return [Account(account, ms, tuple((ids or "").split(","))) for account, ms, ids in rows]
 
     async def rotate(self, account: str, now_ms: int) -> AccessKey:
-        key = self._new_key(account, now_ms)
+        key = new_key(account, now_ms)
         known = self._database.reader.execute("SELECT 1 FROM accounts WHERE account = ?", (account,)).fetchone()
         if known is None:
             raise RequestError("NoSuchAccount", f"there is no account {account}")
@@ -116,19 +134,31 @@ class EmbeddedAccountStore:
     async def keys(self) -> list[AccessKey]:
         return self.read_keys()
 
+    async def internal_key(self, now_ms: int) -> AccessKey:
+        """Its key has a row and the account has none: that is why no list shows it."""
+        made = new_key(INTERNAL_ACCOUNT, now_ms)
+
+        def insert(connection: apsw.Connection) -> None:
+            connection.execute(_INSERT_FIRST_KEY, (*self._row(made), INTERNAL_ACCOUNT))
+
+        known = self._internal_keys()
+        if not known:
+            await self._database.write(insert)
+            known = self._internal_keys()
+            self._announce(INTERNAL_ACCOUNT)
+        return known[0]
+
+    def _internal_keys(self) -> list[AccessKey]:
+        return self._opened(self._database.reader.execute(f"{_KEYS} WHERE account = ?", (INTERNAL_ACCOUNT,)).fetchall())
+
     def read_keys(self) -> list[AccessKey]:
-        rows: list[Any] = self._database.reader.execute(
-            "SELECT account, key_id, sealed, created_ms FROM access_keys"
-        ).fetchall()
+        return self._opened(self._database.reader.execute(_KEYS).fetchall())
+
+    def _opened(self, rows: list[Any]) -> list[AccessKey]:
         return [
             AccessKey(account, key_id, self._seal.open(key_id, sealed).decode(), created_ms)
             for account, key_id, sealed, created_ms in rows
         ]
-
-    def _new_key(self, account: str, now_ms: int) -> AccessKey:
-        key_id = "AKIA" + "".join(secrets.choice(_KEY_ID_ALPHABET) for _ in range(KEY_ID_LENGTH - 4))
-        secret = "".join(secrets.choice(_SECRET_ALPHABET) for _ in range(SECRET_LENGTH))
-        return AccessKey(account, key_id, secret, now_ms)
 
     def _row(self, key: AccessKey) -> tuple[str, str, bytes, int]:
         return (key.key_id, key.account, self._seal.close(key.key_id, key.secret.encode()), key.created_ms)

@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from common.aws.accounts import KeyRing
-from common.aws.call import ANONYMOUS, Caller, root_caller
+from common.aws.call import ANONYMOUS, INTERNAL_ACCOUNT, Caller, root_caller
 from common.aws.protocol.names import ServiceName
 from common.aws.request import HttpRequest
 from common.aws.signature import parse
@@ -69,5 +69,8 @@ class Authenticator:
         scoped = self.scope_of(request.fields.get(b"authorization", b""), request.query)
         if scoped is None:
             return Identity(root_caller(self._account_id), self._region)
+        known = self._ring.find(scoped.key_id)
+        if known is not None and known[1].account == INTERNAL_ACCOUNT:
+            return Identity(known[1], scoped.region)
         account = scoped.key_id if _ACCOUNT.match(scoped.key_id) else self._account_id
         return Identity(root_caller(account, scoped.key_id), scoped.region)

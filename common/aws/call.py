@@ -6,6 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+INTERNAL_ACCOUNT = "cns"
+"""CNS itself, as a caller of CQS and the owner of its own queues. It is not twelve digits, so it is no tenant's."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:

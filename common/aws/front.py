@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl
 
 import structlog
 
 from common.aws.authentication import Authenticator
-from common.aws.call import Call, Operation
+from common.aws.call import INTERNAL_ACCOUNT, Call, Operation
 from common.aws.protocol import errors
 from common.aws.protocol.errors import Answer
 from common.aws.protocol.models import OperationModel, ServiceModel
@@ -48,6 +48,8 @@ class Service:
     operations: Mapping[str, Operation]
     anonymous: frozenset[str] = frozenset()
     """Operations that decide themselves what an unsigned caller may do."""
+    extensions: Mapping[str, Operation] = field(default_factory=dict)
+    """In AWS JSON, for the reserved account: to everybody else they are unknown operations."""
 
 
 class FrontDoor:
@@ -67,6 +69,10 @@ class FrontDoor:
         self._targets = {
             f"AmazonSQS.{name}".encode(): (sqs.model.operations[name], operation, name in sqs.anonymous)
             for name, operation in sqs.operations.items()
+        }
+        self._extensions = {
+            f"AmazonSQS.{name}".encode(): (sqs.model.operations[name], operation)
+            for name, operation in sqs.extensions.items()
         }
         self._stopping = False
         self.calls: Counter[str] = Counter()
@@ -127,16 +133,35 @@ class FrontDoor:
             if request.body is None:
                 raise _too_large()
             known = self._targets.get(target)
-            if known is None:
-                raise RequestError("InvalidAction", "")
-            model, operation, anonymous = known
-            name = model.name
-            call = self._call(request, request.body, "sqs", request_id, anonymous=anonymous)
+            if known is not None:
+                model, operation, anonymous = known
+                name = model.name
+                call = self._call(request, request.body, "sqs", request_id, anonymous=anonymous)
+            else:
+                model, operation = self._extension(target)
+                call = self._internal_call(request, request.body, request_id)
+                name = model.name
             self.calls[name] += 1
             result = await operation(call, model.parse_json(request.body))
         except Exception as error:  # noqa: BLE001  # the last resort of every request: answered, logged, counted
             return errors.render_error_json("sqs", self._count(name, error, request_id), request_id)
         return Answer(200, [_JSON_TYPE, (b"x-amzn-requestid", request_id.encode())], model.render_json(result))
+
+    def _extension(self, target: bytes) -> tuple[OperationModel, Operation]:
+        extension = self._extensions.get(target)
+        if extension is None:
+            raise _unknown_operation()
+        return extension
+
+    def _internal_call(self, request: HttpRequest, body: bytes, request_id: str) -> Call:
+        """An extension's. Whoever is not the reserved account learns nothing of it, whatever else is wrong."""
+        try:
+            call = self._call(request, body, "sqs", request_id, anonymous=False)
+        except RequestError:
+            raise _unknown_operation() from None
+        if call.caller.account != INTERNAL_ACCOUNT:
+            raise _unknown_operation()
+        return call
 
     # -- AWS Query ----------------------------------------------------------------------------------------------------
 
@@ -226,6 +251,10 @@ class _AsgiRequest(HttpRequest):
 
     def hang_up(self) -> Awaitable[object]:
         return self._receive()  # after the body, all it can still say is that the connection is gone
+
+
+def _unknown_operation() -> RequestError:
+    return RequestError("InvalidAction", "")
 
 
 def _too_large() -> RequestError:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from common.aws.call import Result
 from cqs.engines.contract import Message
+from cqs.internal_queues import job_body
 from cqs.message_attributes import Attribute, digest
 from cqs.model import Body, decode_body
 from cqs.queue_view import QueueView
@@ -60,7 +61,7 @@ def read_selection(params: Mapping[str, Any]) -> Selection:
 
 
 def delivered_message(view: QueueView, message: Message, received_at_ms: int, selection: Selection) -> Result:
-    body = decode_body(message.body)
+    body = job_body(message) if view.internal else decode_body(message.body)
     result: Result = {
         "MessageId": message.id,
         "ReceiptHandle": make_handle(view.handle_prefix, received_at_ms, message.handle),

@@ -10,7 +10,7 @@ import pytest
 
 from common.clock import Clock
 from cqs.engines.contract import Engine
-from tests.conformance.drivers import DRIVERS, Driver
+from tests.conformance.drivers import DRIVERS, FORGETFUL, Driver
 from tests.conformance.support import Desk
 
 
@@ -23,13 +23,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "driver" not in metafunc.fixturenames:
         return
     needs = {name: value for mark in metafunc.definition.iter_markers("needs") for name, value in mark.kwargs.items()}
-    fit = [name for name, has in DRIVERS.items() if needs.items() <= msgspec.structs.asdict(has).items()]
+    if "fifo" in metafunc.fixturenames:
+        needs["order"] = "group"
+    fit = [name for name in DRIVERS if needs.items() <= _traits(name).items()]
     if "fifo_queue" in metafunc.fixturenames:
         kinds = [(name, kind) for name in fit for kind in (False, True) if not kind or DRIVERS[name].order == "group"]
         ids = [f"{name}-{'fifo' if kind else 'standard'}" for name, kind in kinds]
         metafunc.parametrize(("driver", "fifo_queue"), kinds, indirect=["driver"], ids=ids)
     else:
         metafunc.parametrize("driver", fit, indirect=True)
+
+
+def _traits(name: str) -> dict[str, object]:
+    """What tests may need of a driver: its capabilities, and whether leases survive the process that gave them out."""
+    return {**msgspec.structs.asdict(DRIVERS[name]), "keeps_leases": name not in FORGETFUL}
 
 
 @pytest.fixture

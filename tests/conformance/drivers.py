@@ -7,17 +7,26 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from common.cassandra import Cassandra, Place
 from common.clock import Clock
 from common.rpc import Client, Server
 from common.sqlite import Database
 from cqs.engines.contract import Capabilities, Engine
+from cqs.engines.cqs import CqsEngine, open_engine
+from cqs.engines.cqs.schema import TABLES
 from cqs.engines.embedded import EmbeddedEngine
 from cqs.engines.remote import METHODS, RemoteEngine, end_watches, handlers
+from tests.servers import cassandra_address, fresh_keyspace, redis_url
 
 DRIVERS: Mapping[str, Capabilities] = {
     "embedded": EmbeddedEngine.capabilities,
     "remote": EmbeddedEngine.capabilities,
+    "cqs": CqsEngine.capabilities,
+    "cqs-alone": CqsEngine.capabilities,  # without Redis
 }
+FORGETFUL = {"cqs-alone"}
+"""Without Redis, messages are hidden in the memory of a process."""
+KEYSPACE = fresh_keyspace()
 
 
 class Driver:
@@ -30,6 +39,10 @@ class Driver:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Engine]:
+        if self.name.startswith("cqs"):
+            async with _cqs(self.name, self.clock) as engine:
+                yield engine
+            return
         database = Database(self.directory, self.clock)
         engine = EmbeddedEngine(database, self.clock)
         database.start(asyncio.get_running_loop())
@@ -56,3 +69,33 @@ async def _remote(engine: Engine, path: Path) -> AsyncIterator[Engine]:
     finally:
         await client.close()
         await server.close()
+
+
+@asynccontextmanager
+async def _cqs(name: str, clock: Clock) -> AsyncIterator[Engine]:
+    """All tests of a session share a keyspace: their queues have ids of their own."""
+    host, port = cassandra_address()
+    place = Place(hosts=(host,), port=port, keyspace=KEYSPACE)
+    await _make_tables(place)
+    cassandra = await Cassandra.open(place)
+    try:
+        async with open_engine(cassandra, "" if name == "cqs-alone" else redis_url(), clock, KEYSPACE) as engine:
+            yield engine
+    finally:
+        await cassandra.close()
+
+
+_made: set[str] = set()
+
+
+async def _make_tables(place: Place) -> None:
+    if place.keyspace in _made:
+        return
+    cassandra = await Cassandra.open(place, keyspace=False)
+    replication = "{'class': 'NetworkTopologyStrategy', 'replication_factor': 1}"
+    await cassandra.run_schema(f"CREATE KEYSPACE IF NOT EXISTS {place.keyspace} WITH replication = {replication}")
+    await cassandra.run_schema(f"USE {place.keyspace}")
+    for table in TABLES:
+        await cassandra.run_schema(table)
+    await cassandra.close()
+    _made.add(place.keyspace)

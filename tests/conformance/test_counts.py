@@ -93,6 +93,7 @@ async def test_after_a_drop(desk: Desk) -> None:
     assert await desk.counts() == (0, 0, 0)
 
 
+@pytest.mark.needs(keeps_leases=True)
 async def test_after_a_restart(driver: Driver, clock: Clock, fifo_queue: bool) -> None:
     async with driver.open() as engine:
         desk = Desk(engine, clock, fifo=fifo_queue)

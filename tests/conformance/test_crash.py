@@ -124,6 +124,7 @@ async def _check_sequences(ledger: Ledger, desk: Desk, seed: str) -> None:
     ledger.sent[desk.q.id][message_id] = sent.sequence
 
 
+@pytest.mark.needs(atomic_settle=True, order="group")
 @pytest.mark.parametrize("last", LAST_LINES)
 async def test_killed_again_and_again(driver: Driver, clock: Clock, last: str) -> None:
     ledger = Ledger()

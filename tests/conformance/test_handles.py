@@ -121,6 +121,7 @@ async def test_handles_of_a_dropped_queue_do_nothing(desk: Desk) -> None:
     assert await desk.hide(message, 0) == GONE
 
 
+@pytest.mark.needs(keeps_leases=True)
 async def test_handles_are_good_across_a_restart(driver: Driver, clock: Clock, fifo_queue: bool) -> None:
     async with driver.open() as engine:
         desk = Desk(engine, clock, fifo=fifo_queue)

@@ -107,5 +107,6 @@ async def test_a_restart_keeps_what_was_sent_and_deleted(driver: Driver, clock: 
     async with driver.open() as engine:
         desk = desk.at(engine)
         assert bodies(await desk.drain()) == numbered(20)[5:]
+        desk.later(1)
         (after,) = await desk.send(b"after")
         assert after.sequence > max(one.sequence for one in sent)

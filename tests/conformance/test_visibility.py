@@ -101,6 +101,7 @@ async def test_an_empty_receive_does_not_promise_too_late(standard: Desk, known:
     assert next_due_ms is None or next_due_ms <= standard.now_ms + 7_000
 
 
+@pytest.mark.needs(keeps_leases=True)
 async def test_a_change_survives_a_restart(driver: Driver, clock: Clock) -> None:
     async with driver.open() as engine:
         desk = Desk(engine, clock)

@@ -21,6 +21,7 @@ from cns.target import Targets
 from common.clock import Clock
 from common.sqlite import Database
 from cqs.engines.embedded import EmbeddedEngine
+from tests.recorded_events import RecordedEvents
 from workers.consumer import LEASE_MS, Consumer, Tools
 from workers.delivery import Deliverer
 from workers.producer import Producer
@@ -100,7 +101,9 @@ async def test_a_job_done_twice_gives_up_its_reference_once(host: Host) -> None:
 
 
 def _producer(host: Host, port: InlineQueuePort) -> Producer:
-    return Producer(port, _Everybody(), host.notifications, Quarantine(port, Stats()), Stats(), DAY_MS)
+    return Producer(
+        port, _Everybody(), host.notifications, Quarantine(port, Stats()), Stats(), RecordedEvents(), host.clock, DAY_MS
+    )
 
 
 async def _consume(host: Host, port: InlineQueuePort) -> None:
@@ -111,6 +114,7 @@ async def _consume(host: Host, port: InlineQueuePort) -> None:
         clock=host.clock,
         quarantine=Quarantine(port, Stats()),
         stats=Stats(),
+        events=RecordedEvents(),
         client_errors_succeed=False,
     )
     consumer = Consumer(jobs.ENDPOINT_JOBS, tools, cast(Deliverer, None))  # its subscription is gone: nothing is sent

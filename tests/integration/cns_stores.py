@@ -1,4 +1,4 @@
-"""CNS's stores over a directory: the embedded ones, and the same from afar."""
+"""CNS's stores: the embedded ones over a directory, the same from afar, and those in Cassandra."""
 
 from __future__ import annotations
 
@@ -9,16 +9,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from cns.model import Notification
+from cns.stores.cassandra import CassandraNotificationStore, CassandraSubscriptionStore, CassandraTopicStore
 from cns.stores.contract import NotificationStore, SubscriptionStore, TopicStore
 from cns.stores.embedded import EmbeddedNotificationStore, EmbeddedSubscriptionStore, EmbeddedTopicStore
 from cns.subscription import State, Subscription
 from cns.topic import Topic
+from common.cassandra import Place
 from common.clock import Clock
 from common.ids import hex_id, uuid_text
 from common.rpc import Client, Server
 from common.rpc_contract import announce, handlers_of, methods_of, remote
 from common.sqlite import Database
+from tests.keyspace import emptied
 
 ACCOUNT, OTHER = "111111111111", "222222222222"
 REGION = "eu-west-1"
@@ -63,6 +68,28 @@ def subscription(topic: Topic, endpoint: str = "https://e/", **changes: Any) -> 
         "attributes": {"RawMessageDelivery": "true"},
     }
     return Subscription(**(values | changes))
+
+
+@asynccontextmanager
+async def stores_of(request: pytest.FixtureRequest, directory: Path) -> AsyncIterator[Stores]:
+    """Of the kind that a fixture's parameter names."""
+    if request.param == "cassandra":
+        async with open_cassandra(request.getfixturevalue("cassandra_place")) as stores:
+            yield stores
+    else:
+        async with open_stores(request.param, directory) as stores:
+            yield stores
+
+
+@asynccontextmanager
+async def open_cassandra(place: Place) -> AsyncIterator[Stores]:
+    """Buckets hold one, so that a few subscriptions reach the next level."""
+    async with emptied(place) as cassandra:
+        yield Stores(
+            topics=CassandraTopicStore(cassandra),
+            subscriptions=CassandraSubscriptionStore(cassandra, bucket_rows=1),
+            notifications=CassandraNotificationStore(cassandra),
+        )
 
 
 @asynccontextmanager

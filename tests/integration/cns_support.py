@@ -24,6 +24,7 @@ from common.aws.protocol.models import load_service
 from common.clock import Clock
 from common.errors import RequestError
 from common.sqlite import Database
+from tests.recorded_events import RecordedEvents
 
 ACCOUNT = "111111111111"
 OTHER = "222222222222"
@@ -66,6 +67,7 @@ class Rig:
     def __init__(self, database: Database, clock: Clock, quotas: Quotas) -> None:
         self.clock = clock
         self.queue = RecordingQueue()
+        self.events = RecordedEvents()
         self.topics = EmbeddedTopicStore(database)
         self.subscriptions = EmbeddedSubscriptionStore(database)
         self.notifications = EmbeddedNotificationStore(database)
@@ -76,6 +78,7 @@ class Rig:
             notifications=self.notifications,
             queue=self.queue,
             clock=clock,
+            events=self.events,
             check_endpoint=self._refusal,
             quotas=quotas,
         )

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+from common.cassandra import Place
 from common.clock import Clock
 from common.sqlite import Database
 from cqs.service import QueueService
 from cqs.stores.embedded import EmbeddedQueueStore
 from tests.integration.sqs import Sqs, WatchedEngine
+from tests.keyspace import keyspace
+
+
+@pytest.fixture(scope="session")
+def cassandra_place() -> Iterator[Place]:
+    with keyspace() as place:
+        yield place
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What the topic and notification stores promise, kept by the embedded ones and from afar; and what holds on disk."""
+"""What the topic and notification stores promise, kept by every driver; and what holds on disk."""
 
 from __future__ import annotations
 
@@ -13,12 +13,19 @@ from cns.stores.embedded import schema
 from cns.topic import Topic
 from common.clock import Clock
 from common.sqlite import Database
-from tests.integration.cns_stores import ACCOUNT, NOTIFICATION, OTHER, REGION, Stores, open_stores
+from tests.integration.cns_stores import ACCOUNT, NOTIFICATION, OTHER, REGION, Stores, open_stores, stores_of
+
+
+@pytest.fixture(params=["embedded", "remote", "cassandra"])
+async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
+    async with stores_of(request, tmp_path) as stores:
+        yield stores
 
 
 @pytest.fixture(params=["embedded", "remote"])
-async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
-    async with open_stores(request.param, tmp_path) as stores:
+async def swept_stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
+    """Those whose rows have no time to live."""
+    async with stores_of(request, tmp_path) as stores:
         yield stores
 
 
@@ -100,7 +107,8 @@ async def test_a_repeated_put_only_adds_references(stores: Stores) -> None:
     assert await stores.notifications.get("n") == NOTIFICATION
 
 
-async def test_what_was_left_over_is_swept(stores: Stores) -> None:
+async def test_what_was_left_over_is_swept(swept_stores: Stores) -> None:
+    stores = swept_stores
     for number in range(3):
         await stores.notifications.put(replace(NOTIFICATION, id=str(number)), 1, 100 + number)
     assert await stores.notifications.sweep(99, 10) == 0

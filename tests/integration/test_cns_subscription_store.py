@@ -1,4 +1,4 @@
-"""What the subscription store promises, kept by the embedded one and from afar."""
+"""What the subscription store promises, kept by every driver."""
 
 from __future__ import annotations
 
@@ -12,12 +12,19 @@ from cns.matching import Matching
 from cns.subscription import State, SubscriptionCounts, Token
 from cns.topic import Topic
 from common.ids import uuid_text
-from tests.integration.cns_stores import ACCOUNT, NOTIFICATION, OTHER, REGION, Stores, open_stores, subscription
+from tests.integration.cns_stores import ACCOUNT, NOTIFICATION, OTHER, REGION, Stores, stores_of, subscription
+
+
+@pytest.fixture(params=["embedded", "remote", "cassandra"])
+async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
+    async with stores_of(request, tmp_path) as stores:
+        yield stores
 
 
 @pytest.fixture(params=["embedded", "remote"])
-async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
-    async with open_stores(request.param, tmp_path) as stores:
+async def swept_stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
+    """Those whose rows have no time to live."""
+    async with stores_of(request, tmp_path) as stores:
         yield stores
 
 
@@ -113,7 +120,26 @@ async def test_many_are_found_at_once(stores: Stores) -> None:
     assert await stores.subscriptions.get([]) == []
 
 
-async def test_expired_subscriptions_and_tokens_are_swept(stores: Stores) -> None:
+async def test_expired_subscriptions_are_swept(stores: Stores) -> None:
+    topic = await stores.topic()
+    first = await stores.enter(topic, "https://1/", state=State.PENDING, expires_ms=10)
+    later = await stores.enter(topic, "https://2/", state=State.REMOVED, expires_ms=11)
+    await stores.enter(topic, "https://3/")
+    assert await stores.subscriptions.sweep(9, 10) == 0
+    renewed = replace(later, expires_ms=86_400_012, version=2)
+    assert await stores.subscriptions.replace(renewed, 1, None)
+    assert await stores.subscriptions.sweep(11, 10) == 1
+    assert await stores.subscriptions.get([first.arn, later.arn]) == [renewed]
+    assert await stores.subscriptions.count_pending(ACCOUNT) == 0
+    assert await stores.subscriptions.sweep(86_400_011, 10) == 0
+    assert await stores.subscriptions.sweep(86_400_012, 10) == 1
+    assert await stores.subscriptions.sweep(86_400_012, 10) == 0
+    assert await stores.counts(topic) == (0, 1, 0)
+    assert await stores.enter(topic, "https://1/") != first
+
+
+async def test_expired_subscriptions_and_tokens_are_swept(swept_stores: Stores) -> None:
+    stores = swept_stores
     topic = await stores.topic()
     entered = []
     for number, state in enumerate((State.PENDING, State.REMOVED, State.CONFIRMED, State.PENDING)):

@@ -1,4 +1,4 @@
-"""The queue store's contract, kept in the store host and from another process."""
+"""The queue store's contract, kept in the store host, from another process, and in Cassandra."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from common.rpc_contract import announce, handlers_of, methods_of, remote
 from common.sqlite import Database
 from cqs.model import Queue
 from cqs.names import QueueKey
+from cqs.stores.cassandra import CassandraQueueStore
 from cqs.stores.contract import QueueStore
 from cqs.stores.embedded import REMEMBER_DELETED_MS, EmbeddedQueueStore
+from tests.keyspace import emptied
 
 ACCOUNT, REGION = "000000000000", "us-east-1"
 ARN = f"arn:aws:sqs:{REGION}:{ACCOUNT}:dead"
@@ -65,14 +67,19 @@ async def opened(kind: str, directory: Path) -> AsyncIterator[QueueStore]:
 
 @pytest.fixture(params=["embedded", "remote"])
 def kind(request: pytest.FixtureRequest) -> str:
+    """Those on a directory."""
     kind: str = request.param
     return kind
 
 
-@pytest.fixture
-async def store(kind: str, tmp_path: Path) -> AsyncIterator[QueueStore]:
-    async with opened(kind, tmp_path) as store:
-        yield store
+@pytest.fixture(params=["embedded", "remote", "cassandra"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[QueueStore]:
+    if request.param == "cassandra":
+        async with emptied(request.getfixturevalue("cassandra_place")) as cassandra:
+            yield CassandraQueueStore(cassandra)
+    else:
+        async with opened(request.param, tmp_path) as store:
+            yield store
 
 
 async def test_create_keeps_the_first(store: QueueStore) -> None:
@@ -117,7 +124,12 @@ async def test_delete(store: QueueStore) -> None:
     assert await store.deleted_at_ms(queue().key) == 2_000
 
 
-async def test_old_deletions_are_forgotten_once_dropped(store: QueueStore) -> None:
+async def test_old_deletions_are_forgotten_once_dropped(kind: str, tmp_path: Path) -> None:
+    async with opened(kind, tmp_path) as store:
+        await check_old_deletions(store)
+
+
+async def check_old_deletions(store: QueueStore) -> None:
     for queue_id in ("dropped", "undropped"):
         await store.create(queue(queue_id, queue_id))
         await store.delete(queue(queue_id, queue_id), 1_000)

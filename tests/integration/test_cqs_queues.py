@@ -107,7 +107,6 @@ async def test_list(sqs: Sqs) -> None:
     urls = [await sqs.queue(name) for name in ("a", "b-1", "b-2", "b_3", "c")]
     await sqs("CreateQueue", QueueName="b-0", region="eu-west-1")
     await sqs("CreateQueue", QueueName="b-0", caller=root_caller(OTHER_ACCOUNT))
-    await sqs.service.queues.internal("b-0")
     assert await sqs("ListQueues") == {"QueueUrls": urls}
     assert await sqs("ListQueues", QueueNamePrefix="b-") == {"QueueUrls": urls[1:3]}
     assert await sqs("ListQueues", QueueNamePrefix="B-") == {"QueueUrls": []}
@@ -229,22 +228,17 @@ async def test_a_crash_between_store_and_engine_is_made_good(sqs: Sqs) -> None:
     assert (await sqs.engine.receive(view.ref, 1, 0, sqs.clock.now_ms())).dropped
 
 
-async def test_internal_queues(sqs: Sqs) -> None:
-    dead = await sqs.service.queues.internal("quarantine")
-    view = await sqs.service.queues.internal(
-        "jobs", fair=True, visibility_s=60, dead_letter_name="quarantine", max_receives=5
-    )
-    assert (view.ref.retention_ms, view.ref.max_receives) == (30 * 86_400_000, 5)
-    assert (view.visibility_ms, view.bytes_max, view.delay_s_max) == (60_000, 2 * 1_048_576, 3_600)
-    assert view.dead_letter_key == dead.queue.key
-    again = await sqs.service.queues.internal("jobs", visibility_s=90)
-    assert (again.queue.id, again.visibility_ms, again.ref.max_receives) == (view.queue.id, 90_000, 0)
+async def test_internal_queues_need_no_creation(sqs: Sqs) -> None:
+    internal = root_caller("cns")
+    shown = await sqs("GetQueueAttributes", QueueUrl="/cns/jobs.fifo", AttributeNames=["All"], caller=internal)
+    attributes = shown["Attributes"]
+    assert attributes["QueueArn"] == "arn:aws:sqs:internal:cns:jobs.fifo"
+    assert (attributes["MessageRetentionPeriod"], attributes["MaximumMessageSize"]) == ("2592000", "2097152")
+    assert attributes["FifoQueue"] == "true"
+    assert await refused(sqs.receive("/cns/no name", caller=internal)) == NO_QUEUE
+    assert await sqs("ListQueues") == {"QueueUrls": []}
     for url in (f"{BASE_URL}/cns/jobs", "jobs"):
         assert await refused(sqs.send(url)) == NO_QUEUE
-    internal = root_caller("cns")
-    await sqs.send(f"{BASE_URL}/cns/jobs", "job", DelaySeconds=3_600, caller=internal)
-    sqs.advance(3_601)
-    assert await sqs.bodies("jobs", caller=internal) == ["job"]
 
 
 async def test_a_view_that_is_behind(sqs: Sqs) -> None:

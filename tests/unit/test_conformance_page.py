@@ -28,3 +28,10 @@ def test_the_page_and_the_table_agree(service: ServiceName) -> None:
     said = dict(re.findall(r"^\| (\w+) \| (answered|still to come) \|$", section, re.MULTILINE))
     assert said.keys() == load_service(service).operations.keys()
     assert {name for name, answer in said.items() if answer == "answered"} == TABLES[service].keys()
+
+
+def test_the_page_names_the_extensions() -> None:
+    section = PAGE.split("## Extensions")[1].split("\n## ")[0]
+    said = set(re.findall(r"^\| `(\w+)` \| AWS JSON 1.0, `X-Amz-Target: AmazonSQS.\1` \|", section, re.MULTILINE))
+    assert said == cqs.api.extensions(Mock()).keys()
+    assert said.isdisjoint(load_service("sqs").operations)

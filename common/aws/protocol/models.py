@@ -42,11 +42,11 @@ def load_service(name: ServiceName) -> ServiceModel:
         name=name,
         api_version=API_VERSIONS[name],
         xml_namespace=XML_NAMESPACES[name],
-        operations={signature.name: _compile(name, signature) for signature in read_signatures(name)},
+        operations={signature.name: compile_operation(name, signature) for signature in read_signatures(name)},
     )
 
 
-def _compile(service: ServiceName, signature: Signature) -> OperationModel:
+def compile_operation(service: ServiceName, signature: Signature) -> OperationModel:
     return OperationModel(
         name=signature.name,
         parse_json=json10.compile_parse(signature.input),

@@ -7,7 +7,6 @@ also receive. `settling` and `receiving` hold the statements' logic, `lines` wha
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -32,11 +31,11 @@ from cqs.engines.contract import (
     Settlement,
 )
 from cqs.engines.embedded import schema
-from cqs.engines.embedded.lines import Waiter, Waiters
 from cqs.engines.embedded.receiving import Receiving, Want
 from cqs.engines.embedded.settling import Settling, Step
 from cqs.engines.embedded.state import State
 from cqs.engines.embedded.upkeep import STEP_ROWS_MAX, maintain
+from cqs.engines.waiting import LocalWakeups, Waiters
 
 __all__ = ["EmbeddedEngine"]
 
@@ -134,31 +133,3 @@ class EmbeddedEngine:
 
     def wakeups(self, q: QueueRef) -> LocalWakeups:
         return LocalWakeups(self._waiters, q.id)
-
-
-class LocalWakeups:
-    """A waiting receive in the store host's own process."""
-
-    __slots__ = ("_event", "_waiter")
-
-    def __init__(self, waiters: Waiters, queue: str) -> None:
-        self._event = asyncio.Event()
-        self._waiter = Waiter(waiters, queue, self._event.set)
-        waiters.join(self._waiter)
-
-    async def wait(self, timeout_s: float) -> bool:
-        if not self._waiter.woken:
-            try:
-                async with asyncio.timeout(timeout_s):
-                    await self._event.wait()
-            except TimeoutError:
-                return False
-        self._event.clear()
-        self._waiter.rearm()  # before the receive that follows, so that a timer is set for what it does not find
-        return True
-
-    def pass_on(self) -> None:
-        self._waiter.pass_on()
-
-    def close(self) -> None:
-        self._waiter.close()

@@ -9,7 +9,8 @@ from common.sqlite import Database
 from cqs.engines.contract import Counts, QueueRef
 from cqs.engines.embedded import schema
 from cqs.engines.embedded.leases import Numbers
-from cqs.engines.embedded.lines import Line, Waiters
+from cqs.engines.embedded.lines import Line
+from cqs.engines.waiting import Waiters
 
 LINES_IN_MEMORY_MAX = 50_000
 

@@ -1,0 +1,50 @@
+"""When subscriptions that are not confirmed are to be forgotten: an entry in the partition of its day.
+
+An entry is written before the record that says the same; one whose record says otherwise by now is out of date.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from cns.stores import cassandra_schema as schema
+from cns.subscription import Subscription
+from common.cassandra import Cassandra
+
+DAY_MS = 86_400_000
+DAYS_AT_ONCE = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    id: str
+    expires_ms: int
+
+
+class Expiry:
+    def __init__(self, cassandra: Cassandra) -> None:
+        self._cassandra = cassandra
+
+    async def enter(self, subscription: Subscription) -> None:
+        """The day first: entries of a day that is not listed would not be found."""
+        if subscription.expires_ms:
+            day = subscription.expires_ms // DAY_MS
+            await self._cassandra.run(schema.ENTER_DAY, day)
+            await self._cassandra.run(schema.ENTER_EXPIRY, day, subscription.expires_ms, subscription.id)
+
+    async def leave(self, entry: Entry) -> None:
+        await self._cassandra.run(schema.LEAVE_EXPIRY, entry.expires_ms // DAY_MS, entry.expires_ms, entry.id)
+
+    async def due(self, now_ms: int, n: int) -> AsyncIterator[Entry]:
+        """Up to `n` entries whose time has come. A day that is over and has none left is not looked at again."""
+        today = now_ms // DAY_MS
+        for (day,) in await self._cassandra.run(schema.DAYS, today, DAYS_AT_ONCE):
+            rows = await self._cassandra.run(schema.EXPIRED, day, now_ms, n)
+            for expires_ms, subscription_id in rows:
+                yield Entry(id=subscription_id, expires_ms=expires_ms)
+            n -= len(rows)
+            if n <= 0:
+                return
+            if day < today:
+                await self._cassandra.run(schema.LEAVE_DAY, day)

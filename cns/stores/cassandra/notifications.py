@@ -1,0 +1,53 @@
+"""Notifications in Cassandra: each body once, and beside it a row for every change of how many jobs refer to it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cns.limits import NOTIFICATION_MS
+from cns.model import Notification
+from cns.stores import cassandra_schema as schema
+from common.cassandra import Cassandra
+from common.ids import uuid_text
+
+MARGIN_S = 86_400
+"""How much longer than it may be needed a notification is kept: clocks of tests run ahead of Cassandra's."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Notification).decode
+
+
+class CassandraNotificationStore:
+    """See `cns.stores.contract.NotificationStore`.
+
+    A change of the count is a row under an id of its own, so it may be written twice and counts once. Whoever adds
+    references holds one itself until they are stored, so the sum of the rows a reader sees is never too low. Who
+    crashes before giving back leaves it too high; then the rows' time to live clears up.
+    """
+
+    def __init__(self, cassandra: Cassandra) -> None:
+        self._cassandra = cassandra
+
+    async def put(self, notification: Notification, references: int, expires_ms: int) -> None:
+        """References first: a body that nothing counts would be removed by the first who gives back."""
+        life_s = max(expires_ms - notification.timestamp_ms, 0) // 1000 + MARGIN_S
+        await self._cassandra.run(schema.REFER, notification.id, uuid_text(), references, life_s)
+        await self._cassandra.run(schema.PUT_NOTIFICATION, notification.id, _encode(notification), life_s)
+
+    async def get(self, notification_id: str) -> Notification | None:
+        rows = await self._cassandra.run(schema.GET_NOTIFICATION, notification_id)
+        return _decode(rows[0][0]) if rows else None
+
+    async def refer(self, notification_id: str, change: int) -> None:
+        life_s = NOTIFICATION_MS // 1000 + MARGIN_S
+        await self._cassandra.run(schema.REFER, notification_id, uuid_text(), change, life_s)
+        if change >= 0:
+            return
+        ((references,),) = await self._cassandra.run(schema.REFERENCES, notification_id)
+        if (references or 0) <= 0:
+            await self._cassandra.run(schema.REMOVE_NOTIFICATION, notification_id)
+            await self._cassandra.run(schema.REMOVE_REFERENCES, notification_id)
+
+    async def sweep(self, now_ms: int, budget: int) -> int:
+        """Nothing waits: rows end by their time to live."""
+        return 0

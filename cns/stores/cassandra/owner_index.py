@@ -1,0 +1,33 @@
+"""Which subscriptions an account has in a region, in the order of their ids, in a partition for each first digit."""
+
+from __future__ import annotations
+
+import asyncio
+
+from cns.stores import cassandra_schema as schema
+from cns.subscription import Subscription
+from common.cassandra import Cassandra
+
+DIGITS = "0123456789abcdef"
+
+
+class OwnerIndex:
+    def __init__(self, cassandra: Cassandra) -> None:
+        self._cassandra = cassandra
+
+    async def enter(self, subscription: Subscription) -> None:
+        await self._cassandra.run(schema.ENTER_OWNER, *_row(subscription.owner, subscription.region, subscription.id))
+
+    async def remove(self, owner: str, region: str, subscription_id: str) -> None:
+        await self._cassandra.run(schema.LEAVE_OWNER, *_row(owner, region, subscription_id))
+
+    async def ids(self, owner: str, region: str, after: str, n: int) -> list[str]:
+        digits = DIGITS[int(after[:1] or "0", 16) :]
+        pages = await asyncio.gather(
+            *[self._cassandra.run(schema.IDS_OF_OWNER, owner, region, digit, after, n) for digit in digits]
+        )
+        return [subscription_id for page in pages for (subscription_id,) in page][:n]
+
+
+def _row(owner: str, region: str, subscription_id: str) -> tuple[str, str, str, str]:
+    return owner, region, subscription_id[:1], subscription_id

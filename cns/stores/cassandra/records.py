@@ -1,0 +1,104 @@
+"""The records of subscriptions in Cassandra, and the claims of their endpoints: what the indices are derived from."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import msgspec
+
+from cns.stores import cassandra_schema as schema
+from cns.subscription import Subscription
+from common.cassandra import Cassandra, Statement
+from common.conditional import decide
+from common.errors import OutcomeUnknown, StoreUnavailable
+
+TRIES_MAX = 10
+READ_AT_ONCE = 100
+ENDPOINT_KEY_BYTES = 16
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Subscription).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A subscription, and the level at which its topic's index has it."""
+
+    subscription: Subscription
+    level: int
+
+
+class Records:
+    def __init__(self, cassandra: Cassandra) -> None:
+        self._cassandra = cassandra
+
+    async def find(self, subscription_id: str) -> Placed | None:
+        rows = await self._cassandra.run(schema.GET_SUBSCRIPTION, subscription_id)
+        return Placed(_decode(rows[0][1]), rows[0][0]) if rows else None
+
+    async def find_all(self, ids: Sequence[str]) -> dict[str, Subscription]:
+        chunks = [list(ids[start : start + READ_AT_ONCE]) for start in range(0, len(ids), READ_AT_ONCE)]
+        pages = await self._cassandra.run_each(schema.GET_SUBSCRIPTIONS, [(chunk,) for chunk in chunks])
+        return {subscription_id: _decode(record) for page in pages for subscription_id, record in page}
+
+    async def insert(self, placed: Placed) -> None:
+        subscription = placed.subscription
+        row = (subscription.id, subscription.version, placed.level, _encode(subscription))
+        await self._cassandra.run(schema.INSERT_SUBSCRIPTION, *row)
+
+    async def take_back(self, subscription: Subscription) -> None:
+        """One that was inserted and got no claim: nobody has changed it."""
+        await self._cassandra.run(schema.TAKE_BACK_SUBSCRIPTION, subscription.id)
+
+    async def replace(self, subscription: Subscription, expected_version: int) -> bool:
+        async def ours() -> bool:
+            there = await self.find(subscription.id)
+            return there is not None and there.subscription == subscription
+
+        values = (subscription.version, _encode(subscription), subscription.id, expected_version)
+        return await self._decide(schema.REPLACE_SUBSCRIPTION, values, ours)
+
+    async def remove(self, subscription: Subscription) -> bool:
+        """False when it was changed or removed meanwhile."""
+
+        async def gone() -> bool:
+            return await self.find(subscription.id) is None
+
+        return await self._decide(schema.REMOVE_SUBSCRIPTION, (subscription.id, subscription.version), gone)
+
+    async def claim(self, subscription: Subscription) -> Placed | None:
+        """None when the endpoint is the given one's from now on, else who has it."""
+        endpoint = _endpoint(subscription)
+
+        async def ours() -> bool:
+            return await self._cassandra.run(schema.HOLDER, *endpoint) == [(subscription.id,)]
+
+        for _ in range(TRIES_MAX):
+            if await self._decide(schema.CLAIM, (*endpoint, subscription.id), ours):
+                return None
+            for (holder_id,) in await self._cassandra.run(schema.HOLDER, *endpoint):
+                holder = await self.find(holder_id)
+                if holder is not None:
+                    return holder
+                if await self._decide(schema.TAKE_OVER, (subscription.id, *endpoint, holder_id), ours):
+                    return None
+        raise StoreUnavailable(f"too many subscribe {subscription.endpoint} at once")
+
+    async def release(self, subscription: Subscription) -> None:
+        """One that stays, of a subscription that is gone, can be taken over."""
+        with contextlib.suppress(OutcomeUnknown):
+            await self._cassandra.applied(schema.RELEASE, *_endpoint(subscription), subscription.id)
+
+    async def _decide(
+        self, statement: Statement, values: Sequence[object], ours: Callable[[], Awaitable[bool]]
+    ) -> bool:
+        return await decide(lambda: self._cassandra.applied(statement, *values), ours)
+
+
+def _endpoint(subscription: Subscription) -> tuple[str, bytes]:
+    """The claim's key: endpoints may be long."""
+    text = f"{subscription.protocol} {subscription.endpoint}"
+    return subscription.topic_id, blake2b(text.encode(), digest_size=ENDPOINT_KEY_BYTES).digest()

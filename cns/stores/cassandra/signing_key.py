@@ -1,0 +1,46 @@
+"""The signing key in Cassandra: of two processes that make the first, one's is kept, and both sign with it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from cns.signing import SigningIdentity, new_identity
+from cns.stores import cassandra_schema as schema
+from cns.stores.signing_key import SEALED_AS, Identity
+from common.cassandra import Cassandra
+from common.conditional import decide
+from common.errors import StoreUnavailable
+from common.sealing import Seal
+
+
+class CassandraSigningKeyStore:
+    """See `cns.stores.signing_key.SigningKeyStore`."""
+
+    def __init__(self, cassandra: Cassandra, seal: Seal) -> None:
+        self._cassandra = cassandra
+        self._seal = seal
+
+    async def identity(self, now_ms: int) -> Identity:
+        return await self._newest() or await self._make(now_ms)
+
+    async def certificates(self) -> list[bytes]:
+        return [certificate for (certificate,) in await self._cassandra.run(schema.CERTIFICATES)]
+
+    async def _newest(self) -> Identity | None:
+        rows = await self._cassandra.run(schema.NEWEST_KEY)
+        return Identity(self._seal.open(SEALED_AS, rows[0][0]), rows[0][1]) if rows else None
+
+    async def _make(self, now_ms: int) -> Identity:
+        made: SigningIdentity = await asyncio.to_thread(new_identity, now_ms)
+        sealed = self._seal.close(SEALED_AS, made.key_pem)
+
+        async def ours() -> bool:
+            return await self._cassandra.run(schema.NEWEST_KEY) == [(sealed, made.certificate_pem)]
+
+        row = (sealed, made.certificate_pem, now_ms)
+        if await decide(lambda: self._cassandra.applied(schema.FIRST_KEY, *row), ours):
+            return Identity(made.key_pem, made.certificate_pem)
+        kept = await self._newest()
+        if kept is None:
+            raise StoreUnavailable("the signing key that another process made is not readable yet")
+        return kept

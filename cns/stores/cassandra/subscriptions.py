@@ -1,0 +1,217 @@
+"""Subscriptions and their tokens in Cassandra.
+
+A new one is written in this order: its record; the claim of its endpoint, which decides who is first; the indices. So a
+claim whose record is missing belonged to a subscription that was removed, and may be taken over; and a crash leaves, at
+worst, a claimed record without indices, which the next Subscribe (this one was not answered) finds and completes. A
+change of state enters the index before the record changes and leaves the old state after it: publishing may see a
+subscription too many, which its delivery then passes over, and never one too few.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+
+from cns.stores import cassandra_schema as schema
+from cns.stores.cassandra.counts import Counts
+from cns.stores.cassandra.expiry import Expiry
+from cns.stores.cassandra.owner_index import OwnerIndex
+from cns.stores.cassandra.records import Placed, Records
+from cns.stores.cassandra.sweep import Sweep
+from cns.stores.cassandra.topic_index import BUCKET_ROWS, TopicIndex, level_for
+from cns.subscription import State, Subscription, SubscriptionCounts, Token, id_of
+from common.cassandra import Cassandra
+from common.errors import OutcomeUnknown
+from common.verified_pages import verified_page
+
+TRIES_MAX = 10
+
+
+class CassandraSubscriptionStore:
+    """See `cns.stores.contract.SubscriptionStore`."""
+
+    def __init__(self, cassandra: Cassandra, *, bucket_rows: int = BUCKET_ROWS) -> None:
+        self._cassandra = cassandra
+        self._bucket_rows = bucket_rows
+        self._records = Records(cassandra)
+        self._counts = Counts(cassandra)
+        self._of_topic = TopicIndex(cassandra)
+        self._of_owner = OwnerIndex(cassandra)
+        self._expiry = Expiry(cassandra)
+        self._sweep = Sweep(cassandra, self._records, self._of_topic, self._expiry, self._counts, self._sweep_away)
+        self.changed: list[Callable[[str], None]] = []
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    async def create(self, subscription: Subscription, token: Token | None) -> Subscription | None:
+        created = await self._create(subscription, token)
+        self._tell(subscription.arn)
+        return created
+
+    async def _create(self, subscription: Subscription, token: Token | None) -> Subscription | None:
+        level = await self._level_for_new(subscription)
+        if level is None:
+            return None
+        placed = Placed(subscription, level)
+        await self._records.insert(placed)
+        holder = await self._records.claim(subscription)
+        if holder is not None:
+            await asyncio.gather(self._records.take_back(subscription), self._enter(holder))
+            return holder.subscription
+        await asyncio.gather(self._enter(placed), self._put_token(token))
+        await self._counts.count_subscription(subscription.topic_id, subscription.owner, None, subscription.state)
+        if await self._level(subscription) is None:  # deleted meanwhile, and the sweep may have passed here before us
+            await self._remove(placed)
+            return None
+        return subscription
+
+    async def _level_for_new(self, subscription: Subscription) -> int | None:
+        """The level to enter it at; None when that incarnation of its topic is gone."""
+        level = await self._level(subscription)
+        counts = await self._counts.of_topic(subscription.topic_id)
+        wanted = level_for(counts.pending + counts.confirmed + counts.removed, self._bucket_rows)
+        for _ in range(TRIES_MAX):
+            if level is None or level >= wanted:
+                break
+            with contextlib.suppress(OutcomeUnknown):  # what came of it is read
+                step = (level + 1, subscription.topic_arn, subscription.topic_id, level)
+                await self._cassandra.applied(schema.RAISE_LEVEL, *step)
+            level = await self._level(subscription)
+        return level
+
+    async def _level(self, subscription: Subscription) -> int | None:
+        """The one its topic has reached: where readers look."""
+        rows = await self._cassandra.run(schema.PLACE_OF_TOPIC, subscription.topic_arn)
+        return rows[0][1] if rows and rows[0][0] == subscription.topic_id else None
+
+    async def _enter(self, placed: Placed) -> None:
+        subscription = placed.subscription
+        await asyncio.gather(
+            self._of_topic.enter(subscription, placed.level),
+            self._of_owner.enter(subscription),
+            self._expiry.enter(subscription),
+        )
+
+    async def replace(self, subscription: Subscription, expected_version: int, token: Token | None) -> bool:
+        replaced = await self._replace(subscription, expected_version)
+        if replaced:
+            await self._put_token(token)
+        self._tell(subscription.arn)
+        return replaced
+
+    async def _replace(self, subscription: Subscription, expected_version: int) -> bool:
+        found = await self._records.find(subscription.id)
+        if found is None or found.subscription.version != expected_version:
+            return False
+        before, level = found.subscription, found.level
+        if before.state is not subscription.state:
+            await self._of_topic.enter(subscription, level)
+        if before.expires_ms != subscription.expires_ms:
+            await self._expiry.enter(subscription)
+        if not await self._records.replace(subscription, expected_version):
+            return False
+        if before.state is not subscription.state:
+            await self._of_topic.leave_others(subscription, level)
+        await self._counts.count_subscription(before.topic_id, before.owner, before.state, subscription.state)
+        return True
+
+    async def remove(self, arn: str) -> bool:
+        removed = await self._remove_whatever_version(arn)
+        self._tell(arn)
+        return removed
+
+    async def _remove_whatever_version(self, arn: str) -> bool:
+        for _ in range(TRIES_MAX):
+            found = await self._records.find(id_of(arn))
+            if found is None or found.subscription.arn != arn:
+                return False
+            if await self._remove(found):
+                return True
+        return False
+
+    async def _remove(self, placed: Placed) -> bool:
+        """False when it was changed meanwhile. A crash after the record went leaves entries that point to nothing:
+        lists remove them, deliveries pass them over, the endpoint's claim is taken over."""
+        subscription = placed.subscription
+        if not await self._records.remove(subscription):
+            return False
+        await asyncio.gather(
+            self._of_topic.remove(subscription.topic_id, placed.level, subscription.id),
+            self._of_owner.remove(subscription.owner, subscription.region, subscription.id),
+            self._records.release(subscription),
+        )
+        await self._counts.count_subscription(subscription.topic_id, subscription.owner, subscription.state, None)
+        return True
+
+    async def sweep(self, now_ms: int, budget: int) -> int:
+        done = await self._sweep.expired(now_ms, budget)
+        return done + await self._sweep.dropped_topics(budget - done)
+
+    async def _sweep_away(self, placed: Placed) -> bool:
+        removed = await self._remove(placed)
+        self._tell(placed.subscription.arn)
+        return removed
+
+    async def _put_token(self, token: Token | None) -> None:
+        if token is not None:
+            row = (token.text, token.subscription_arn, token.expires_ms)
+            await self._cassandra.run(schema.INSERT_TOKEN, *row)
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    async def get(self, arns: Sequence[str]) -> list[Subscription]:
+        ids = [id_of(arn) for arn in arns]
+        found = await self._records.find_all(ids)
+        return [found[one] for one, arn in zip(ids, arns, strict=True) if one in found and found[one].arn == arn]
+
+    async def find_token(self, text: str) -> Token | None:
+        rows = await self._cassandra.run(schema.FIND_TOKEN, text)
+        return Token(*rows[0]) if rows else None
+
+    async def confirmed_ids(self, topic_arn: str, after: str, n: int) -> list[str]:
+        """Two reads for a small topic: which incarnation there is, at which level, is never remembered."""
+        for topic_id, level in await self._cassandra.run(schema.PLACE_OF_TOPIC, topic_arn):
+            return await self._of_topic.ids(topic_id, level, State.CONFIRMED, after, n)
+        return []
+
+    async def page_of_topic(self, topic_arn: str, after: str, n: int) -> list[Subscription]:
+        for topic_id, level in await self._cassandra.run(schema.PLACE_OF_TOPIC, topic_arn):
+            return await self._page_of_topic(topic_id, level, after, n)
+        return []
+
+    async def _page_of_topic(self, topic_id: str, level: int, after: str, n: int) -> list[Subscription]:
+        async def read(after: str, n: int) -> list[str]:
+            pages = await asyncio.gather(*[self._of_topic.ids(topic_id, level, state, after, n) for state in State])
+            return sorted({one for page in pages for one in page})[:n]
+
+        async def check(ids: Sequence[str]) -> list[Subscription]:
+            found = await self._records.find_all(ids)
+            await asyncio.gather(*[self._of_topic.remove(topic_id, level, one) for one in ids if one not in found])
+            return [found[one] for one in ids if one in found]
+
+        return await verified_page(read, check, str, after, n)
+
+    async def page_of_owner(self, account: str, region: str, after: str, n: int) -> list[Subscription]:
+        async def read(after: str, n: int) -> list[str]:
+            return await self._of_owner.ids(account, region, after, n)
+
+        async def check(ids: Sequence[str]) -> list[Subscription]:
+            found = await self._records.find_all(ids)
+            await asyncio.gather(*[self._of_owner.remove(account, region, one) for one in ids if one not in found])
+            return [found[one] for one in ids if one in found]
+
+        return await verified_page(read, check, str, after, n)
+
+    async def counts(self, topic_arn: str) -> SubscriptionCounts:
+        for topic_id, _ in await self._cassandra.run(schema.PLACE_OF_TOPIC, topic_arn):
+            return await self._counts.of_topic(topic_id)
+        return SubscriptionCounts()
+
+    async def count_pending(self, account: str) -> int:
+        _, pending = await self._counts.of_account(account)
+        return pending
+
+    def _tell(self, arn: str) -> None:
+        for callback in self.changed:
+            callback(arn)

@@ -1,0 +1,85 @@
+"""Which subscriptions are to be swept away: those that were not confirmed in time, and those of deleted topics.
+
+Any number of workers may sweep at once: removing is conditional, and one of them does it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from cns.stores import cassandra_schema as schema
+from cns.stores.cassandra.counts import Counts
+from cns.stores.cassandra.expiry import Entry, Expiry
+from cns.stores.cassandra.records import Placed, Records
+from cns.stores.cassandra.topic_index import TopicIndex
+from cns.subscription import State
+from common.cassandra import Cassandra
+
+AT_ONCE = 16
+TOPICS_AT_ONCE = 100
+
+
+class Sweep:
+    def __init__(
+        self,
+        cassandra: Cassandra,
+        records: Records,
+        of_topic: TopicIndex,
+        expiry: Expiry,
+        counts: Counts,
+        remove: Callable[[Placed], Awaitable[bool]],
+    ) -> None:
+        self._cassandra = cassandra
+        self._records = records
+        self._of_topic = of_topic
+        self._expiry = expiry
+        self._counts = counts
+        self._remove = remove
+
+    async def expired(self, now_ms: int, budget: int) -> int:
+        """Looks at up to `budget` entries; returns how many subscriptions it removed."""
+        return sum([await self._end(entry) async for entry in self._expiry.due(now_ms, budget)])
+
+    async def _end(self, entry: Entry) -> bool:
+        """The entry goes last: a crash before leaves it for the next sweep."""
+        found = await self._records.find(entry.id)
+        due = found is not None and found.subscription.expires_ms == entry.expires_ms
+        removed = due and found is not None and await self._remove(found)
+        await self._expiry.leave(entry)
+        return removed
+
+    async def dropped_topics(self, budget: int) -> int:
+        """A topic without subscriptions is forgotten, which counts as one."""
+        done = 0
+        for topic_id, arn, level in await self._cassandra.run(schema.DROPPED, TOPICS_AT_ONCE):
+            while done < budget:
+                swept = await self._dropped_topic(topic_id, arn, level, min(budget - done, TOPICS_AT_ONCE))
+                done += swept
+                if swept <= 1:
+                    break
+        return done
+
+    async def _dropped_topic(self, topic_id: str, arn: str, level: int, n: int) -> int:
+        if await self._is_live(topic_id, arn):  # its deletion was begun and did not happen
+            return 0
+        ids: list[str] = []
+        for state in State:
+            ids += await self._of_topic.ids(topic_id, level, state, "", n - len(ids)) if len(ids) < n else []
+        for start in range(0, len(ids), AT_ONCE):
+            await asyncio.gather(*[self._drop(one, topic_id, level) for one in ids[start : start + AT_ONCE]])
+        if ids:
+            return len(ids)
+        await self._counts.end(topic_id)
+        await self._cassandra.run(schema.FORGET_DROPPED, topic_id)
+        return 1
+
+    async def _is_live(self, topic_id: str, arn: str) -> bool:
+        return any(live_id == topic_id for live_id, _ in await self._cassandra.run(schema.PLACE_OF_TOPIC, arn))
+
+    async def _drop(self, subscription_id: str, topic_id: str, level: int) -> None:
+        found = await self._records.find(subscription_id)
+        if found is None:  # an entry that a crash left
+            await self._of_topic.remove(topic_id, level, subscription_id)
+        else:
+            await self._remove(found)

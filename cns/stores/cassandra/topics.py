@@ -1,0 +1,118 @@
+"""Topics in Cassandra."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from cns.stores import cassandra_schema as schema
+from cns.stores.cassandra.counts import Counts
+from cns.topic import Topic
+from common.cassandra import Cassandra, Row
+from common.conditional import decide
+from common.errors import StoreUnavailable
+from common.verified_pages import verified_page
+
+TRIES_MAX = 10
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Topic).decode
+
+
+class CassandraTopicStore:
+    """See `cns.stores.contract.TopicStore`."""
+
+    def __init__(self, cassandra: Cassandra) -> None:
+        self._cassandra = cassandra
+        self._counts = Counts(cassandra)
+        self.changed: list[Callable[[str], None]] = []
+
+    async def create(self, topic: Topic) -> Topic:
+        """The list's entry comes first: one that a crash leaves without its topic is passed over."""
+        entry = (topic.account, topic.region, topic.arn, topic.id)
+        await self._cassandra.run(schema.ENTER_TOPIC, *entry)
+        kept = await self._insert(topic)
+        if kept.id == topic.id:
+            await self._counts.count_topic(topic.account, 1)
+        else:
+            await self._cassandra.run(schema.LEAVE_TOPIC, *entry)
+        self._tell(topic.arn)
+        return kept
+
+    async def _insert(self, topic: Topic) -> Topic:
+        async def ours() -> bool:
+            return await self.get(topic.arn) == topic
+
+        values = (topic.arn, topic.id, topic.version, _encode(topic))
+        for _ in range(TRIES_MAX):
+            if await decide(lambda: self._cassandra.applied(schema.INSERT_TOPIC, *values), ours):
+                return topic
+            existing = await self.get(topic.arn)
+            if existing is not None:
+                return existing
+        raise StoreUnavailable(f"{topic.arn} is created and deleted again and again")
+
+    async def get(self, arn: str) -> Topic | None:
+        rows = await self._cassandra.run(schema.GET_TOPIC, arn)
+        return _decode(rows[0][0]) if rows else None
+
+    async def replace(self, topic: Topic, expected_version: int) -> bool:
+        async def ours() -> bool:
+            return await self.get(topic.arn) == topic
+
+        values = (topic.version, _encode(topic), topic.arn, topic.id, expected_version)
+        replaced = await decide(lambda: self._cassandra.applied(schema.REPLACE_TOPIC, *values), ours)
+        self._tell(topic.arn)
+        return replaced
+
+    async def delete(self, arn: str) -> bool:
+        deleted = await self._delete(arn)
+        self._tell(arn)
+        return deleted
+
+    async def _delete(self, arn: str) -> bool:
+        """What its subscriptions are swept by is written first, and believed only of a topic that is gone. It holds
+        the level that the topic has at its end: no subscription lies where the sweep does not look."""
+        for _ in range(TRIES_MAX):
+            topic = await self.get(arn)
+            place = await self._cassandra.run(schema.PLACE_OF_TOPIC, arn)
+            if topic is None or not place or place[0][0] != topic.id:
+                return False
+            level = place[0][1]
+            await self._cassandra.run(schema.MARK_DROPPED, topic.id, arn, level)
+            if await self._delete_at(topic, level):
+                await self._cassandra.run(schema.LEAVE_TOPIC, topic.account, topic.region, arn, topic.id)
+                await self._counts.count_topic(topic.account, -1)
+                return True
+        raise StoreUnavailable(f"{arn} changes all the time")
+
+    async def _delete_at(self, topic: Topic, level: int) -> bool:
+        async def ours() -> bool:
+            there = await self.get(topic.arn)
+            return there is None or there.id != topic.id
+
+        return await decide(lambda: self._cassandra.applied(schema.DELETE_TOPIC, topic.arn, topic.id, level), ours)
+
+    async def list_arns(self, account: str, region: str, after: str, n: int) -> list[str]:
+        async def read(after: str, n: int) -> list[Row]:
+            return await self._cassandra.run(schema.LIST_TOPICS, account, region, after, n)
+
+        async def check(entries: Sequence[Row]) -> list[str]:
+            if not entries:
+                return []
+            live = {
+                (arn, topic_id)
+                for arn, topic_id in await self._cassandra.run(schema.LIVE_TOPICS, [arn for arn, _ in entries])
+            }
+            return [arn for arn, topic_id in entries if (arn, topic_id) in live]
+
+        return await verified_page(read, check, lambda entry: str(entry[0]), after, n)
+
+    async def count(self, account: str) -> int:
+        topics, _ = await self._counts.of_account(account)
+        return topics
+
+    def _tell(self, arn: str) -> None:
+        for callback in self.changed:
+            callback(arn)

@@ -1,0 +1,233 @@
+"""Cassandra awaited from one event loop: prepared statements in, rows out, the driver's errors translated at once.
+
+The driver answers in a thread of its own. One wake-up of the loop hands over all replies of a burst, not one each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cassandra import (
+    ConsistencyLevel,
+    DriverException,
+    OperationTimedOut,
+    ReadTimeout,
+    RequestExecutionException,
+    Unavailable,
+    WriteFailure,
+    WriteTimeout,
+)
+from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable, Session
+from cassandra.connection import ConnectionException
+from cassandra.policies import (
+    ConstantSpeculativeExecutionPolicy,
+    DCAwareRoundRobinPolicy,
+    RetryPolicy,
+    TokenAwarePolicy,
+)
+from cassandra.protocol import ErrorMessage
+from cassandra.query import BatchStatement, BatchType, PreparedStatement, SimpleStatement, tuple_factory
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from common.errors import CnsError, OutcomeUnknown, StartError, StoreUnavailable
+
+REQUEST_TIMEOUT_S = 10.0
+CONNECT_TIMEOUT_S = 10.0
+HEARTBEAT_S = 5
+PROTOCOL_VERSION = 5  # of Cassandra 4 and 5; asking costs two connections more
+SPECULATE_AFTER_S = 0.25
+"""An idempotent statement is sent to another replica when the first has not answered by then."""
+SPECULATE_MAX = 2
+TRIES_MAX = 3
+WAIT_S_MAX = 1.0
+EXIT_CASSANDRA_UNUSABLE = 78
+
+Row = tuple[Any, ...]
+FAILURES = (NoHostAvailable, DriverException, ConnectionException, ErrorMessage)
+"""What the driver raises: it has no one tree."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """`idempotent`: whether running it twice leaves what running it once does, so that it may be tried again."""
+
+    cql: str
+    idempotent: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a Cassandra is: contact points, its keyspace and data centre."""
+
+    hosts: tuple[str, ...]
+    port: int = 9042
+    keyspace: str = "cns"
+    data_centre: str = "datacenter1"
+
+
+class _NeverTwice(RetryPolicy):  # type: ignore[misc]  # the driver ships no types
+    """The driver's own policy goes to the next node with anything whose connection broke. A conditional statement that
+    was applied by then would find its condition false, and be told that it was not."""
+
+    def on_request_error(
+        self, query: Any, consistency: int, error: Exception, retry_num: int
+    ) -> tuple[int, int | None]:
+        if not query.is_idempotent:
+            return self.RETHROW, None
+        decision: tuple[int, int | None] = super().on_request_error(query, consistency, error, retry_num)
+        return decision
+
+
+class Cassandra:
+    """One session. Use it from the loop that opened it."""
+
+    def __init__(self, cluster: Cluster, session: Session, loop: asyncio.AbstractEventLoop) -> None:
+        self._cluster = cluster
+        self._session = session
+        self._loop = loop
+        self._prepared: dict[Statement, PreparedStatement] = {}
+        self._replies: deque[tuple[asyncio.Future[list[Row]], list[Row] | None, Exception | None]] = deque()
+        self._drain_asked = False
+        self.statements = 0  # how many were sent, each try and each batch one
+
+    @classmethod
+    async def open(cls, place: Place, *, keyspace: bool = True) -> Cassandra:
+        """`keyspace` False: for making it first."""
+        profile = ExecutionProfile(
+            load_balancing_policy=TokenAwarePolicy(DCAwareRoundRobinPolicy(place.data_centre)),
+            consistency_level=ConsistencyLevel.LOCAL_QUORUM,
+            serial_consistency_level=ConsistencyLevel.LOCAL_SERIAL,
+            retry_policy=_NeverTwice(),
+            speculative_execution_policy=ConstantSpeculativeExecutionPolicy(SPECULATE_AFTER_S, SPECULATE_MAX),
+            request_timeout=REQUEST_TIMEOUT_S,
+            row_factory=tuple_factory,
+        )
+        cluster = Cluster(
+            place.hosts,
+            port=place.port,
+            protocol_version=PROTOCOL_VERSION,
+            execution_profiles={EXEC_PROFILE_DEFAULT: profile},
+            connect_timeout=CONNECT_TIMEOUT_S,
+            idle_heartbeat_interval=HEARTBEAT_S,
+        )
+        try:
+            session = await asyncio.to_thread(cluster.connect, place.keyspace if keyspace else None)
+        except FAILURES as error:
+            await asyncio.to_thread(cluster.shutdown)
+            where = ", ".join(f"{host}:{place.port}" for host in place.hosts)
+            hint = f" (`cns schema apply` makes the keyspace {place.keyspace})" if keyspace else ""
+            text = f"cannot use Cassandra at {where}: {_text(error)}{hint}"
+            raise StartError(text, EXIT_CASSANDRA_UNUSABLE) from error
+        return cls(cluster, session, asyncio.get_running_loop())
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._cluster.shutdown)
+
+    # -- running ------------------------------------------------------------------------------------------------------
+
+    async def run(self, statement: Statement, *values: object) -> list[Row]:
+        """The rows of the first page: every query here has a limit below a page's."""
+        prepared = self._prepared.get(statement) or await self._prepare(statement)
+        return await self._run(prepared.bind(values), statement.idempotent)
+
+    async def run_each(self, statement: Statement, rows: Iterable[Sequence[object]]) -> list[list[Row]]:
+        """One statement for several values, all under way at once."""
+        return list(await asyncio.gather(*[self.run(statement, *values) for values in rows]))
+
+    async def applied(self, statement: Statement, *values: object) -> bool:
+        """Whether a conditional statement's condition held."""
+        return bool((await self.run(statement, *values))[0][0])
+
+    async def run_batch(self, parts: Sequence[tuple[Statement, Sequence[object]]], *, logged: bool) -> None:
+        """Unlogged: for rows of one partition, where it is one write. Logged: all or nothing across partitions."""
+        batch = BatchStatement(BatchType.LOGGED if logged else BatchType.UNLOGGED)
+        for statement, values in parts:
+            prepared = self._prepared.get(statement) or await self._prepare(statement)
+            batch.add(prepared.bind(values))
+        idempotent = batch.is_idempotent = all(statement.idempotent for statement, _ in parts)
+        await self._run(batch, idempotent)
+
+    async def run_schema(self, cql: str) -> list[Row]:
+        """A statement that makes or changes tables, or looks at them."""
+        return await self._run(SimpleStatement(cql, is_idempotent=True), idempotent=True)
+
+    async def _prepare(self, statement: Statement) -> PreparedStatement:
+        try:
+            prepared = await asyncio.to_thread(self._session.prepare, statement.cql)
+        except FAILURES as error:
+            raise _translate(error, written=False) from error
+        prepared.is_idempotent = statement.idempotent
+        return self._prepared.setdefault(statement, prepared)
+
+    async def _run(self, statement: object, idempotent: bool) -> list[Row]:
+        try:
+            return await self._try(statement)
+        except FAILURES as error:
+            if not idempotent:
+                raise _translate(error, written=True) from error
+        again = AsyncRetrying(
+            stop=stop_after_attempt(TRIES_MAX - 1),
+            wait=wait_random_exponential(multiplier=0.05, max=WAIT_S_MAX),
+            retry=retry_if_exception_type(FAILURES),
+            reraise=True,
+        )
+        try:
+            return await again(self._try_again, statement)
+        except FAILURES as error:
+            raise _translate(error, written=True) from error
+
+    async def _try_again(self, statement: object) -> list[Row]:
+        return await self._try(statement)
+
+    def _try(self, statement: object) -> asyncio.Future[list[Row]]:
+        future: asyncio.Future[list[Row]] = self._loop.create_future()
+        self.statements += 1
+        self._session.execute_async(statement).add_callbacks(
+            self._succeeded, self._failed, callback_args=(future,), errback_args=(future,)
+        )
+        return future
+
+    # -- in the driver's thread ---------------------------------------------------------------------------------------
+
+    def _succeeded(self, rows: list[Row] | None, future: asyncio.Future[list[Row]]) -> None:
+        self._reply((future, rows, None))
+
+    def _failed(self, error: Exception, future: asyncio.Future[list[Row]]) -> None:
+        self._reply((future, None, error))
+
+    def _reply(self, reply: tuple[asyncio.Future[list[Row]], list[Row] | None, Exception | None]) -> None:
+        self._replies.append(reply)
+        if not self._drain_asked:  # the loop clears this before it drains, so that no reply is left lying
+            self._drain_asked = True
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._drain)
+
+    def _drain(self) -> None:
+        self._drain_asked = False
+        while self._replies:
+            future, rows, error = self._replies.popleft()
+            if future.done():
+                continue
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(rows or [])
+
+
+def _translate(error: Exception, *, written: bool) -> CnsError:
+    """Timeouts of writes leave open what happened; the others say that nothing did."""
+    if written and isinstance(error, WriteTimeout | OperationTimedOut | WriteFailure):
+        return OutcomeUnknown(f"Cassandra: {_text(error)}")
+    if isinstance(error, Unavailable | ReadTimeout | NoHostAvailable | OperationTimedOut | RequestExecutionException):
+        return StoreUnavailable(f"Cassandra: {_text(error)}")
+    return OutcomeUnknown(f"Cassandra: {_text(error)}") if written else StoreUnavailable(f"Cassandra: {_text(error)}")
+
+
+def _text(error: Exception) -> str:
+    return str(error).replace(os.linesep, " ")[:300]

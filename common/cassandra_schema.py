@@ -1,0 +1,150 @@
+"""Keyspace and tables: made from their texts, and compared with what Cassandra says it has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from common.cassandra import Cassandra, Place
+
+_CREATE = re.compile(r"CREATE TABLE IF NOT EXISTS (\w+)\s*\((.*?)\)(?: WITH (.*))?\Z", re.DOTALL)
+_KEY = re.compile(r"PRIMARY KEY\s*\((.*)\)\Z", re.DOTALL)
+_ORDER = re.compile(r"CLUSTERING ORDER BY \(([^)]*)\)")
+_COMPACTION = re.compile(r"compaction = \{'class': '(\w+)'")
+_NUMBER = re.compile(r"(default_time_to_live|gc_grace_seconds) = (\d+)")
+DEFAULT_OPTIONS = {"default_time_to_live": "0", "gc_grace_seconds": "864000", "compaction": ""}
+"""A compaction that is not declared may be any."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """`columns`: name → type and place in the key."""
+
+    name: str
+    columns: dict[str, str]
+    options: dict[str, str]
+
+
+def read_table(text: str) -> Table:
+    """What a `CREATE TABLE IF NOT EXISTS` of ours declares."""
+    found = _CREATE.match(text)
+    if found is None:
+        raise ValueError(f"not a table's text: {text}")
+    name, body, with_ = found[1], found[2], found[3] or ""
+    parts = _split(body)
+    types = {part.split()[0]: _type_of(part) for part in parts if not _KEY.match(part)}
+    places = _places(_key_of(parts), _ORDER.search(with_))
+    columns = {column: f"{cql_type} {places.get(column, 'regular')}" for column, cql_type in types.items()}
+    compaction = _COMPACTION.search(with_)
+    options = {**DEFAULT_OPTIONS, **dict(_NUMBER.findall(with_)), "compaction": compaction[1] if compaction else ""}
+    return Table(name=name, columns=columns, options=options)
+
+
+def keyspace_text(place: Place, replication: int) -> str:
+    return (
+        f"CREATE KEYSPACE IF NOT EXISTS {place.keyspace} WITH replication ="
+        f" {{'class': 'NetworkTopologyStrategy', '{place.data_centre}': {replication}}}"
+    )
+
+
+async def differences(cassandra: Cassandra, place: Place, tables: Sequence[str], replication: int) -> list[str]:
+    """Each difference between what is declared and what is there, in a line."""
+    found = await cassandra.run_schema(
+        f"SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = '{place.keyspace}'"  # an identifier
+    )
+    if not found:
+        return [f"keyspace {place.keyspace} is missing"]
+    copies = dict(found[0][0])
+    said = copies.get(place.data_centre, "0")
+    lines = []
+    if not copies.get("class", "").endswith("NetworkTopologyStrategy") or said != str(replication):
+        lines.append(f"keyspace {place.keyspace} has {said} replicas in {place.data_centre}, not {replication}")
+    there = await read_tables(cassandra, place.keyspace)
+    for text in tables:
+        lines += _compare(read_table(text), there.get(read_table(text).name))
+    return lines
+
+
+async def read_tables(cassandra: Cassandra, keyspace: str) -> dict[str, Table]:
+    """The tables that a keyspace has."""
+    columns: dict[str, dict[str, str]] = {}
+    for table, column, cql_type, kind, position, order in await cassandra.run_schema(
+        "SELECT table_name, column_name, type, kind, position, clustering_order FROM system_schema.columns"
+        f" WHERE keyspace_name = '{keyspace}'"
+    ):
+        columns.setdefault(table, {})[column] = f"{cql_type} {_place(kind, position, order)}"
+    return {
+        name: Table(
+            name=name,
+            columns=columns.get(name, {}),
+            options={
+                "default_time_to_live": str(life_s),
+                "gc_grace_seconds": str(grace_s),
+                "compaction": dict(compaction)["class"].rpartition(".")[2],
+            },
+        )
+        for name, life_s, grace_s, compaction in await cassandra.run_schema(
+            "SELECT table_name, default_time_to_live, gc_grace_seconds, compaction FROM system_schema.tables"
+            f" WHERE keyspace_name = '{keyspace}'"
+        )
+    }
+
+
+def _compare(declared: Table, there: Table | None) -> list[str]:
+    if there is None:
+        return [f"table {declared.name} is missing"]
+    lines = []
+    for column in sorted(declared.columns.keys() | there.columns.keys()):
+        wanted, found = declared.columns.get(column), there.columns.get(column)
+        if wanted != found:
+            lines.append(f"column {declared.name}.{column} is {found or 'missing'}, not {wanted or 'wanted'}")
+    for option, wanted in declared.options.items():
+        if wanted and wanted != there.options[option]:
+            lines.append(f"table {declared.name}: {option} is {there.options[option]}, not {wanted}")
+    return lines
+
+
+def _key_of(parts: Sequence[str]) -> str:
+    """What is in the brackets of `PRIMARY KEY(…)`, or the column that is said to be it."""
+    for part in parts:
+        found = _KEY.match(part)
+        if found is not None:
+            return found[1]
+        if part.endswith("PRIMARY KEY"):
+            return part.split()[0]
+    raise ValueError(f"no primary key: {parts}")
+
+
+def _places(key: str, order: re.Match[str] | None) -> dict[str, str]:
+    """Each key column's place, as `_place` says it."""
+    first, *clustering = _split(key)
+    descending = {part.split()[0] for part in order[1].split(",") if part.endswith("DESC")} if order else set()
+    partition = _split(first.strip("()"))
+    places = {column: _place("partition_key", at, "none") for at, column in enumerate(partition)}
+    for at, column in enumerate(clustering):
+        places[column] = _place("clustering", at, "desc" if column in descending else "asc")
+    return places
+
+
+def _place(kind: str, position: int, order: str) -> str:
+    if kind == "partition_key":
+        return f"partition key {position}"
+    return f"clustering key {position} {order}" if kind == "clustering" else kind
+
+
+def _type_of(part: str) -> str:
+    """Of a column's text."""
+    return part.split(None, 1)[1].removesuffix("PRIMARY KEY").strip()
+
+
+def _split(text: str) -> list[str]:
+    """At the commas that are outside of brackets."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "(<") - (letter in ")>")
+        if letter == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts]

@@ -1,0 +1,24 @@
+"""Conditional writes whose answer was lost: tried again, and where that does not tell, read back to decide."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from common.errors import OutcomeUnknown
+
+TRIES_MAX = 4
+
+
+async def decide(attempt: Callable[[], Awaitable[bool]], ours: Callable[[], Awaitable[bool]]) -> bool:
+    """Whether `attempt`, a conditional write, was applied. A lost one is either settled or undone by the next try of
+    anybody, ours included; when that finds the condition false, `ours` says whether what is there is what we wrote."""
+    lost: OutcomeUnknown | None = None
+    for _ in range(TRIES_MAX):
+        try:
+            if await attempt():
+                return True
+        except OutcomeUnknown as error:
+            lost = error
+            continue
+        return lost is not None and await ours()
+    raise lost or AssertionError("no try was made")

@@ -1,0 +1,156 @@
+"""Segments on disk: what they are called, how one is sealed whose writer died, and which are too old to keep.
+
+2026-11-21/08/worker-1f0c…-000000000001.jsonl.new    locked by its writer, not yet to be found
+2026-11-21/08/worker-1f0c…-000000000001.jsonl.open   being written; whoever can lock it knows that its writer died
+2026-11-21/08/worker-1f0c…-000000000001.jsonl        sealed: never written to again
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from common.events import SCHEMA_VERSION, SegmentFact, SegmentSealed
+
+SEALED = ".jsonl"
+OPEN = ".jsonl.open"
+NEW = ".jsonl.new"
+
+encoder = msgspec.json.Encoder()
+
+
+class _Line(msgspec.Struct, frozen=True):
+    """What sealing needs to know of a line that somebody else wrote."""
+
+    event: str
+    boot: str
+    sequence: int
+    process: str = ""
+    first_sequence: int = 0
+
+
+_line_decoder = msgspec.json.Decoder(_Line)
+
+
+def folder_at(at_ms: int) -> str:
+    """The folder of a segment opened at this time; folders sort by time."""
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d/%H}"
+
+
+def segment_name(process: str, boot: str, first_sequence: int) -> str:
+    return f"{process}-{boot}-{first_sequence:012d}"
+
+
+def origin_of(boot: str) -> bytes:
+    """How every line of a boot begins, up to its sequence number."""
+    return b'{"version":%d,"boot":"%s","sequence":' % (SCHEMA_VERSION, boot.encode())
+
+
+def fact_line(boot: str, fact: SegmentFact) -> bytes:
+    """A segment's own first or last line."""
+    return origin_of(boot) + b"0," + encoder.encode(fact)[1:] + b"\n"
+
+
+def seal_orphans(directory: Path, now_ms: int) -> int:
+    """Seal what dead writers left open; returns how many segments that were."""
+    return sum([_seal_orphan(path, now_ms) for path in directory.glob(f"*/*/*{OPEN}")])
+
+
+def remove_old(directory: Path, keep_from_ms: int, bytes_max: int) -> tuple[int, int]:
+    """Remove sealed segments of hours before `keep_from_ms`, then the oldest of what exceeds the size.
+
+    Returns how many segments went for their age and how many for the size.
+    """
+    first_kept = folder_at(keep_from_ms)
+    aged: list[Path] = []
+    kept: list[Path] = []
+    for path in sorted(_removable(directory)):
+        (aged if f"{path.parent.parent.name}/{path.parent.name}" < first_kept else kept).append(path)
+    sizes = {path: _size_bytes(path) for path in kept}
+    excess_bytes = sum(sizes.values()) - bytes_max
+    crowded: list[Path] = []
+    for path in kept:
+        if excess_bytes <= 0:
+            break
+        excess_bytes -= sizes[path]
+        crowded.append(path)
+    for path in (*aged, *crowded):
+        path.unlink(missing_ok=True)
+    _remove_empty_folders({path.parent for path in aged})
+    return len(aged), len(crowded)
+
+
+def _seal_orphan(path: Path, now_ms: int) -> bool:
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:  # its writer has just sealed it
+        return False
+    with os.fdopen(fd, "r+b") as file:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:  # its writer lives
+            return False
+        if not _still_there(fd, path):
+            return False
+        written = file.read()
+        whole_bytes = written.rfind(b"\n") + 1
+        trailer = _trailer(written[:whole_bytes], len(written) - whole_bytes, now_ms)
+        if trailer is not None:
+            file.truncate(whole_bytes)
+            file.seek(whole_bytes)
+            file.write(trailer)
+            file.flush()
+        path.rename(path.with_name(path.name.removesuffix(OPEN) + SEALED))
+    return True
+
+
+def _trailer(whole: bytes, torn_bytes: int, now_ms: int) -> bytes | None:
+    """The last line of an orphan; None where it has one, or is so broken that the pipeline must keep it aside."""
+    lines = whole.splitlines()
+    try:
+        opened, last = _line_decoder.decode(lines[0]), _line_decoder.decode(lines[-1])
+    except (IndexError, msgspec.DecodeError):
+        return None
+    if last.event == "segment.sealed":
+        return None
+    sealed = SegmentSealed(
+        at_ms=now_ms,
+        process=opened.process,
+        first_sequence=opened.first_sequence,
+        last_sequence=last.sequence or opened.first_sequence - 1,
+        events=len(lines) - 1,
+        torn_bytes=torn_bytes,
+        recovered=True,
+    )
+    return fact_line(opened.boot, sealed)
+
+
+def _still_there(fd: int, path: Path) -> bool:
+    """Its writer may have sealed it between our opening and our locking it."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(fd), path.stat())
+    return False
+
+
+def _removable(directory: Path) -> Iterator[Path]:
+    yield from directory.glob(f"*/*/*{SEALED}")
+    yield from directory.glob(f"*/*/*{NEW}")
+
+
+def _size_bytes(path: Path) -> int:
+    with contextlib.suppress(FileNotFoundError):
+        return path.stat().st_size
+    return 0
+
+
+def _remove_empty_folders(folders: set[Path]) -> None:
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+            folder.parent.rmdir()

@@ -1,0 +1,114 @@
+"""What a cache of the engine does: it knows which messages are visible when, and who holds them; never their bodies.
+
+It may be lost at any time. Its *epoch* is one life of what it knows of one queue: a new one begins empty and is filled
+from the rows. While it is filling, what is in it can be received already, and what is not in it may still exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from cqs.engines.contract import Outcome
+from cqs.engines.cqs.places import Key, Place
+
+DROPPED = -1
+FILLED = -1
+FILLED_BY_ANOTHER = -2
+
+
+class CacheAway(Exception):
+    """The cache cannot be reached: what was asked may or may not have been done."""
+
+
+class Item(NamedTuple):
+    """A message as it comes into the cache."""
+
+    place: Place
+    visible_at_ms: int
+    deliveries: int = 0
+    first_at_ms: int = 0
+
+
+class Lease(NamedTuple):
+    key: Key
+    deliveries: int
+    first_at_ms: int
+    spent: bool
+
+
+class Wish(NamedTuple):
+    now_ms: int
+    want: int
+    visible_at_ms: int
+    max_receives: int
+    patient: bool = True
+    """Rather nothing than less than what is wanted, while the cache is filled: to ask again when that is done."""
+
+
+class Taken(NamedTuple):
+    leases: tuple[Lease, ...] = ()
+    next_due_ms: int | None = None
+    limit_reached: bool = False
+    filling: bool = False
+    dropped: bool = False
+
+
+class Counted(NamedTuple):
+    visible: int
+    in_flight: int
+    delayed: int
+
+
+class Cache(Protocol):
+    """`add`, `take`, `counts` and `page` answer None when nothing is known of the queue: an epoch must be begun. Any
+    method may raise CacheAway."""
+
+    async def add(self, queue: str, items: Sequence[Item], now_ms: int) -> int | None:
+        """Add messages that were sent, and wake who waits. Returns the generation that is current, or DROPPED."""
+        ...
+
+    async def take(self, queue: str, wish: Wish) -> Taken | None: ...
+
+    async def release(self, queue: str, keys: Sequence[Key]) -> list[Outcome | None]:
+        """Take messages that are to be deleted out. None: unknown, the rows must say."""
+        ...
+
+    async def check(self, queue: str, key: Key) -> Outcome | None:
+        """Whether a key still names its message's newest delivery; nothing is changed. None: unknown."""
+        ...
+
+    async def hide(self, queue: str, key: Key, visible_at_ms: int, now_ms: int) -> Outcome | None:
+        """As `check`; when it does, and the cache has not been lost since, its message is visible from then on."""
+        ...
+
+    async def forget(self, queue: str, places: Sequence[Place]) -> None:
+        """Those messages have no rows any more."""
+        ...
+
+    async def counts(self, queue: str, now_ms: int, *, patient: bool) -> Counted | None:
+        """Patient: None as long as the cache is filled."""
+        ...
+
+    async def page(self, queue: str, after: tuple[int, str], n: int, *, patient: bool) -> list[Item] | None:
+        """Soonest due first, after (due, member). Patient: as above."""
+        ...
+
+    async def begin(self, queue: str, generation: int, filler: str) -> int:
+        """Begin a new epoch, unless one runs. Returns the generation that `filler` is to fill it with; or FILLED, or
+        FILLED_BY_ANOTHER while that one lives."""
+        ...
+
+    async def fill(self, queue: str, filler: str, items: Sequence[Item]) -> bool:
+        """A page of what is there. False when another fills now: stop."""
+        ...
+
+    async def filled(self, queue: str, filler: str) -> None: ...
+
+    async def add_missing(self, queue: str, items: Sequence[Item], now_ms: int) -> int:
+        """Add those that the cache lacks; returns how many there were."""
+        ...
+
+    async def reset(self, queue: str, generation: int) -> None:
+        """Forget all of a queue, whose generation has risen or is now DROPPED, and wake who waits."""
+        ...

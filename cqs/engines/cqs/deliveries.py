@@ -1,0 +1,73 @@
+"""From leases to messages: bodies are read, deliveries counted where it matters, and what is gone is passed over."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from common.errors import CnsError
+from cqs.engines.contract import Message, Received
+from cqs.engines.cqs.cache import Lease, Taken
+from cqs.engines.cqs.caches import Caches
+from cqs.engines.cqs.lines import Line
+from cqs.engines.cqs.places import Place, generation_of, handle_of
+from cqs.engines.cqs.rows import Row, Rows
+from cqs.engines.cqs.walks import buckets_of
+
+
+class Deliveries:
+    def __init__(self, rows: Rows, caches: Caches) -> None:
+        self._rows = rows
+        self._caches = caches
+
+    async def make(self, line: Line, taken: Taken, now_ms: int) -> Received:
+        q = line.q
+        current = [lease for lease in taken.leases if generation_of(lease.key.place.bucket) == line.generation]
+        rows, _ = await asyncio.gather(
+            self._rows.read(q.id, [lease.key.place for lease in current]), self._count(line, current)
+        )
+        messages: list[Message] = []
+        spent: list[Message] = []
+        gone: list[Place] = []
+        expired: list[Place] = []
+        for lease in taken.leases:
+            row = rows.get(lease.key.place)
+            if row is None:
+                gone.append(lease.key.place)
+            elif row.born_at_ms <= now_ms - q.retention_ms:
+                expired.append(lease.key.place)
+            else:
+                (spent if lease.spent else messages).append(_message(lease, row))
+        if gone or expired:
+            await self._caches.ask(lambda cache: cache.forget(q.id, gone + expired))
+        if expired:
+            await self._rows.delete(q.id, expired)
+        return Received(tuple(messages), tuple(spent), taken.next_due_ms)
+
+    async def _count(self, line: Line, leases: list[Lease]) -> None:
+        """Only a redrive policy needs deliveries to be counted beyond the life of the cache."""
+        if not line.q.max_receives:
+            return
+        counts = [(lease.key.place, lease.deliveries, lease.first_at_ms) for lease in leases if not lease.spent]
+        with suppress(CnsError):  # a count that is lost costs one delivery more, not the message
+            await self._rows.count_deliveries(line.q.id, counts)
+
+    async def oldest_born_at_ms(self, line: Line) -> int:
+        """Of what arrived first; 0 when there is nothing."""
+        async for bucket in buckets_of(self._rows, line.q.id, line.generation):
+            for row in await self._rows.page(line.q.id, bucket, -1, 1):
+                return row.born_at_ms
+        return 0
+
+
+def _message(lease: Lease, row: Row) -> Message:
+    return Message(
+        row.id,
+        handle_of(lease.key),
+        row.body,
+        lease.key.place.sequence,
+        lease.deliveries,
+        lease.first_at_ms,
+        row.born_at_ms,
+        row.tenant,
+    )

@@ -1,0 +1,101 @@
+"""The queues this process has to do with: their generations, and the fills of their caches that are under way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterator
+
+from common.clock import Clock
+from cqs.engines.contract import QueueRef
+from cqs.engines.cqs.cache import DROPPED, Cache
+from cqs.engines.cqs.caches import Caches
+from cqs.engines.cqs.rows import Rows
+from cqs.engines.cqs.walks import Watch, fill
+
+KNOWN_MAX = 20_000
+LINE_AGE_MS = 5_000
+"""How old a known generation may be. The cache tells of a purge at once; without it this bounds what is lost to one."""
+FILL_AGAIN_S = 0.25
+FILL_END_S = 5.0
+FILL_WAIT_S = 1.0
+"""How long a receive waits for a fill before it answers with what is there."""
+
+
+class Line:
+    """A queue as this process knows it."""
+
+    __slots__ = ("generation", "q", "read_ms", "used_ms", "watch")
+
+    def __init__(self, q: QueueRef, generation: int, read_ms: int) -> None:
+        self.q = q
+        self.generation = generation
+        self.read_ms = read_ms
+        self.used_ms = read_ms
+        self.watch = Watch(generation)
+
+
+class Lines:
+    def __init__(self, rows: Rows, caches: Caches, clock: Clock) -> None:
+        self._rows = rows
+        self._caches = caches
+        self._clock = clock
+        self._lines: OrderedDict[str, Line] = OrderedDict()
+        self._fills: dict[str, asyncio.Task[None]] = {}
+
+    def __iter__(self) -> Iterator[Line]:
+        return iter(list(self._lines.values()))
+
+    async def line(self, q: QueueRef) -> Line:
+        now_ms = self._clock.wall_ms()
+        line = self._lines.get(q.id)
+        if line is None or (line.generation != DROPPED and now_ms - line.read_ms > LINE_AGE_MS):
+            generation = await self._rows.generation(q.id)
+            known = DROPPED if generation is None else generation
+            line = self._lines.get(q.id)
+            if line is None:
+                line = self._lines[q.id] = Line(q, known, now_ms)
+                if len(self._lines) > KNOWN_MAX:
+                    self._lines.popitem(last=False)
+            elif line.generation != DROPPED and (known == DROPPED or known > line.generation):
+                line.generation = known
+            line.read_ms = now_ms
+        line.q = q
+        line.used_ms = now_ms
+        return line
+
+    def fill(self, line: Line) -> asyncio.Task[None]:
+        """Fill the queue's cache, unless that is under way."""
+        task = self._fills.get(line.q.id)
+        if task is None:
+            task = self._fills[line.q.id] = asyncio.create_task(self._fill(line))
+            task.add_done_callback(lambda _: self._fills.pop(line.q.id))
+        return task
+
+    async def filled(self, line: Line) -> None:
+        """Wait for the fill, but not for long: what is in the cache can be received meanwhile."""
+        done, _ = await asyncio.wait({self.fill(line)}, timeout=FILL_WAIT_S)
+        for task in done:
+            task.result()
+
+    async def _fill(self, line: Line) -> None:
+        generation = await self._rows.generation(line.q.id)
+        line.generation = DROPPED if generation is None else max(generation, line.generation)
+        if generation is None:
+            await self._caches.ask(lambda cache: cache.reset(line.q.id, DROPPED))
+            return
+
+        async def walk(cache: Cache) -> bool:
+            return await fill(self._rows, cache, line.q.id, line.generation)
+
+        while not await self._caches.ask(walk):  # noqa: ASYNC110  # the other filler is in another process
+            await asyncio.sleep(FILL_AGAIN_S)
+
+    async def close(self) -> None:
+        """A fill that is left in the midst keeps others from filling until its lease is over."""
+        fills = set(self._fills.values())
+        if fills:
+            _, left = await asyncio.wait(fills, timeout=FILL_END_S)
+            for task in left:
+                task.cancel()
+            await asyncio.gather(*fills, return_exceptions=True)

@@ -1,0 +1,80 @@
+"""Where a message lies, as text: members of the cache, receipt handles, and the names of buckets."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+GENERATION_DIGITS = 6
+START_DIGITS = 12
+NODE_DIGITS = 8
+TURN_DIGITS = 4
+BUCKET_LENGTH = GENERATION_DIGITS + START_DIGITS + NODE_DIGITS + TURN_DIGITS
+SEQ_DIGITS = 12
+COUNTER_BITS = 20
+"""A place's number is the time since its bucket began, in ms, and below it a counter for messages of one ms."""
+
+_HANDLE = re.compile(rb"([0-9a-f]{16})\.([0-9]{1,18})\.([0-9a-f]{30})([0-9a-f]{12})\Z")
+
+
+class Place(NamedTuple):
+    bucket: str
+    seq: int
+
+    @property
+    def member(self) -> str:
+        return f"{self.bucket}{self.seq:0{SEQ_DIGITS}x}"  # members sort as their messages came
+
+    @property
+    def arrived_ms(self) -> int:
+        return self.sequence >> COUNTER_BITS
+
+    @property
+    def sequence(self) -> int:
+        """Rises from message to message of one sender, whatever buckets they are in."""
+        return (start_of(self.bucket) << COUNTER_BITS) + self.seq
+
+
+class Key(NamedTuple):
+    """One delivery: `lease` counts deliveries of one life of the cache, its `epoch`."""
+
+    epoch: str
+    lease: int
+    place: Place
+
+
+def place_of(member: str) -> Place:
+    return Place(member[:BUCKET_LENGTH], int(member[BUCKET_LENGTH:], 16))
+
+
+def handle_of(key: Key) -> bytes:
+    return f"{key.epoch}.{key.lease}.{key.place.member}".encode()
+
+
+def key_of(handle: bytes) -> Key | None:
+    """None when it is no handle of this engine."""
+    found = _HANDLE.match(handle)
+    if found is None:
+        return None
+    epoch, lease, bucket, seq = found.groups()
+    return Key(epoch.decode(), int(lease), Place(bucket.decode(), int(seq, 16)))
+
+
+def bucket_name(generation: int, start_ms: int, node: str, turn: int) -> str:
+    """`turn` tells buckets apart that a process opens in one ms, for whatever queues."""
+    return (
+        f"{generation:0{GENERATION_DIGITS}x}{start_ms:0{START_DIGITS}x}{node}{turn % 16**TURN_DIGITS:0{TURN_DIGITS}x}"
+    )
+
+
+def generation_prefix(generation: int) -> str:
+    """Sorts below every bucket of the generation, and above all earlier ones."""
+    return f"{generation:0{GENERATION_DIGITS}x}"
+
+
+def generation_of(bucket: str) -> int:
+    return int(bucket[:GENERATION_DIGITS], 16)
+
+
+def start_of(bucket: str) -> int:
+    return int(bucket[GENERATION_DIGITS : GENERATION_DIGITS + START_DIGITS], 16)

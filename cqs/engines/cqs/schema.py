@@ -1,0 +1,76 @@
+"""The engine's tables, statements and limits in Cassandra, and its names in Redis.
+
+A *bucket* is a partition that one process writes and all read: its name says the queue's generation, when it began and
+who writes it, so that names sort by time within a generation. Purging raises the generation. Every write carries its
+time: a delete is dated `DELETE_AHEAD_US` ahead, so that it wins over what a node with a slow clock writes beside it.
+A row is never written anew once deleted, because its place is never used twice.
+"""
+
+from __future__ import annotations
+
+from common.cassandra import Statement
+
+BUCKET_SPAN_MS = 3_600_000
+BUCKET_ROWS_MAX = 50_000
+BUCKET_BYTES_MAX = 32 * 1024 * 1024
+"""A bucket is closed by whichever comes first."""
+TTL_S = 31 * 86_400
+"""Longer than any retention (an internal queue's is 30 days): expiry is decided when a row is read."""
+DELETE_AHEAD_US = 60_000_000
+PAGE_ROWS = 1_000
+
+TABLES = (
+    "CREATE TABLE IF NOT EXISTS cqs_queues (queue text PRIMARY KEY, generation int, dropped boolean)",
+    "CREATE TABLE IF NOT EXISTS cqs_buckets (queue text, bucket text, PRIMARY KEY (queue, bucket))"
+    f" WITH default_time_to_live = {TTL_S} AND gc_grace_seconds = 14400",
+    "CREATE TABLE IF NOT EXISTS cqs_messages (queue text, bucket text, seq bigint, id text, body blob, born_at bigint,"
+    " visible_at bigint, tenant text, deliveries int, first_at bigint, PRIMARY KEY ((queue, bucket), seq))"
+    f" WITH default_time_to_live = {TTL_S} AND gc_grace_seconds = 14400"
+    " AND compaction = {'class': 'TimeWindowCompactionStrategy', 'compaction_window_unit': 'HOURS',"
+    " 'compaction_window_size': 6}",
+    "CREATE TABLE IF NOT EXISTS cqs_garbage (one int, queue text, below text, PRIMARY KEY (one, queue))",
+    "CREATE TABLE IF NOT EXISTS cqs_nodes (one int, node text, PRIMARY KEY (one, node))",
+)
+
+FIND_QUEUE = Statement("SELECT generation, dropped FROM cqs_queues WHERE queue = ?")
+FIRST_GENERATION = Statement(
+    "INSERT INTO cqs_queues (queue, generation, dropped) VALUES (?, ?, false) IF NOT EXISTS", idempotent=False
+)
+NEXT_GENERATION = Statement("UPDATE cqs_queues SET generation = ? WHERE queue = ? IF generation = ?", idempotent=False)
+DROP_UNKNOWN = Statement(
+    "INSERT INTO cqs_queues (queue, generation, dropped) VALUES (?, 0, true) IF NOT EXISTS", idempotent=False
+)
+DROP_KNOWN = Statement("UPDATE cqs_queues SET dropped = true WHERE queue = ? IF EXISTS", idempotent=False)
+
+ADD_BUCKET = Statement("INSERT INTO cqs_buckets (queue, bucket) VALUES (?, ?)")
+LIST_BUCKETS = Statement(f"SELECT bucket FROM cqs_buckets WHERE queue = ? AND bucket > ? LIMIT {PAGE_ROWS}")
+REMOVE_BUCKET = Statement("DELETE FROM cqs_buckets WHERE queue = ? AND bucket = ?")
+EMPTY_BUCKET = Statement("DELETE FROM cqs_messages WHERE queue = ? AND bucket = ?")
+
+INSERT = Statement(
+    "INSERT INTO cqs_messages (queue, bucket, seq, id, body, born_at, visible_at, tenant, deliveries, first_at)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) USING TIMESTAMP ?"
+)
+_COLUMNS = "seq, id, body, born_at, visible_at, tenant, deliveries, first_at"
+READ = Statement(f"SELECT {_COLUMNS} FROM cqs_messages WHERE queue = ? AND bucket = ? AND seq IN ?")
+PAGE = Statement(f"SELECT {_COLUMNS} FROM cqs_messages WHERE queue = ? AND bucket = ? AND seq > ? LIMIT ?")
+SKETCHES = Statement(
+    "SELECT seq, id, born_at, visible_at, deliveries, first_at FROM cqs_messages"
+    f" WHERE queue = ? AND bucket = ? AND seq > ? LIMIT {PAGE_ROWS}"
+)
+"""All of a page that a cache is filled with: no bodies."""
+COUNT_DELIVERY = Statement(
+    "UPDATE cqs_messages USING TIMESTAMP ? SET deliveries = ?, first_at = ? WHERE queue = ? AND bucket = ? AND seq = ?"
+)
+REPLACE_BODY = Statement(
+    "UPDATE cqs_messages USING TIMESTAMP ? SET body = ? WHERE queue = ? AND bucket = ? AND seq = ?"
+)
+DELETE = Statement("DELETE FROM cqs_messages USING TIMESTAMP ? WHERE queue = ? AND bucket = ? AND seq = ?")
+
+ADD_GARBAGE = Statement("INSERT INTO cqs_garbage (one, queue, below) VALUES (1, ?, ?)")
+LIST_GARBAGE = Statement("SELECT queue, below FROM cqs_garbage WHERE one = 1 LIMIT ?")
+REMOVE_GARBAGE = Statement("DELETE FROM cqs_garbage WHERE one = 1 AND queue = ?")
+
+NODE_LIFE_S = 10
+BEAT = Statement(f"INSERT INTO cqs_nodes (one, node) VALUES (1, ?) USING TTL {NODE_LIFE_S}")
+NODES = Statement("SELECT node FROM cqs_nodes WHERE one = 1")

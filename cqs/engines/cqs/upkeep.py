@@ -1,0 +1,64 @@
+"""Clearing up in bounded steps: what purges and drops left, and what is past its retention."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from cqs.engines.cqs.cache import DROPPED, Cache
+from cqs.engines.cqs.caches import Caches
+from cqs.engines.cqs.lines import Line, Lines
+from cqs.engines.cqs.places import Place, start_of
+from cqs.engines.cqs.rows import Rows
+from cqs.engines.cqs.walks import buckets_of, sketches_of
+
+QUEUES_MAX = 100
+
+
+async def maintain(rows: Rows, caches: Caches, lines: Lines, budget: int, now_ms: int) -> int:
+    """Look at or clear up to `budget` rows or buckets; fewer when nothing else waits."""
+    done = await _clear_garbage(rows, budget)
+    for line in lines:
+        if done >= budget:
+            break
+        if line.generation != DROPPED:
+            done += await expire(rows, caches, line, budget - done, now_ms)
+    return done
+
+
+async def _clear_garbage(rows: Rows, budget: int) -> int:
+    done = 0
+    while done < budget:
+        garbage = await rows.garbage(min(budget - done, QUEUES_MAX))
+        if not garbage:
+            break
+        for queue, below in garbage:
+            buckets = [bucket for bucket in await rows.buckets(queue, "") if bucket < below][: budget - done]
+            for bucket in buckets:
+                await rows.remove_bucket(queue, bucket)
+            done += len(buckets)
+            if done >= budget:
+                return budget
+            await rows.forget_garbage(queue)
+    return done
+
+
+async def expire(rows: Rows, caches: Caches, line: Line, budget: int, now_ms: int) -> int:
+    """Messages past their retention, from the oldest on."""
+    queue, oldest_ms, done = line.q.id, now_ms - line.q.retention_ms, 0
+    async for bucket in buckets_of(rows, queue, line.generation):
+        if start_of(bucket) > oldest_ms:
+            break
+        async for page in sketches_of(rows, queue, bucket):
+            expired = [one.place for one in page if one.born_at_ms <= oldest_ms][: budget - done]
+            if not expired:
+                return done
+            await rows.delete(queue, expired)
+            await caches.ask(partial(_forget, queue, expired))
+            done += len(expired)
+            if done >= budget:
+                return done
+    return done
+
+
+async def _forget(queue: str, places: list[Place], cache: Cache) -> None:
+    await cache.forget(queue, places)

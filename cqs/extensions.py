@@ -1,0 +1,98 @@
+"""The actions that botocore's model does not have: their shapes, all in this file, and how they read and write.
+
+They are spoken in AWS JSON 1.0 by the account `cns` alone; to everybody else they are unknown operations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+from common.aws.protocol.models import ServiceModel, compile_operation, load_service
+from common.aws.protocol.shapes import Kind, Member, Shape, Signature, read_signatures
+
+
+@cache
+def extended_model() -> ServiceModel:
+    """SQS's, with the extensions."""
+    sqs = load_service("sqs")
+    ours = {signature.name: compile_operation("sqs", signature) for signature in (_settle(), _deliver())}
+    return replace(sqs, operations={**sqs.operations, **ours})
+
+
+def _settle() -> Signature:
+    """Deletes, sends and changes of messages of internal queues, in one step where the engine can.
+
+    `Queue` is a name. The answers stand in the order of what was asked for, and say what the engine says of each; when
+    a send is rejected there are none for deletes and changes.
+    """
+    return Signature(
+        name="Settle",
+        input=_structure(
+            "SettleRequest",
+            Deletes=_list(_structure("SettleDelete", Queue=_STRING, ReceiptHandle=_STRING)),
+            Sends=_list(
+                _structure("SettleSend", Queue=_STRING, MessageId=_STRING, Body=_BLOB, Group=_STRING, DelayMs=_LONG)
+            ),
+            Changes=_list(
+                _structure("SettleChange", Queue=_STRING, ReceiptHandle=_STRING, VisibleInMs=_LONG, Body=_BLOB)
+            ),
+        ),
+        output=_structure("SettleResult", Deletes=_list(_STRING), Sends=_list(_STRING), Changes=_list(_STRING)),
+    )
+
+
+def _deliver() -> Signature:
+    """Messages to tenants' queues, each under its queue's policy and with its topic as the source.
+
+    What describes a message is SendMessage's. Each entry has its own answer: an id, or an error of SendMessage.
+    """
+    attributes = _member_of("SendMessage", "MessageAttributes")
+    return Signature(
+        name="Deliver",
+        input=_structure(
+            "DeliverRequest",
+            Entries=_list(
+                _structure(
+                    "DeliverEntry",
+                    QueueArn=_STRING,
+                    TopicArn=_STRING,
+                    MessageBody=_STRING,
+                    MessageAttributes=attributes,
+                    MessageGroupId=_STRING,
+                    MessageDeduplicationId=_STRING,
+                    TraceHeader=_STRING,
+                )
+            ),
+        ),
+        output=_structure(
+            "DeliverResult",
+            Results=_list(_structure("DeliverResultEntry", MessageId=_STRING, Code=_STRING, Message=_STRING)),
+        ),
+    )
+
+
+def _scalar(kind: Kind) -> Shape:
+    return Shape(name=kind, kind=kind)
+
+
+def _structure(name: str, **members: Shape) -> Shape:
+    named = [Member(name=member, wire=member, shape=shape) for member, shape in members.items()]
+    return Shape(name=name, kind="structure", members=tuple(named))
+
+
+def _list(item: Shape) -> Shape:
+    return Shape(name=f"{item.name}List", kind="list", members=(Member(name="member", wire="member", shape=item),))
+
+
+def _member_of(operation: str, name: str) -> Shape:
+    """The shape of a member of an input that botocore does have."""
+    for signature in read_signatures("sqs"):
+        if signature.name == operation:
+            return next(member.shape for member in signature.input.members if member.name == name)
+    raise LookupError(operation)
+
+
+_STRING = _scalar("string")
+_BLOB = _scalar("blob")
+_LONG = _scalar("long")

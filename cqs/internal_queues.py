@@ -1,0 +1,59 @@
+"""CNS's own queues, in the reserved account: there as soon as they are named, and unseen by every tenant.
+
+Their messages are jobs: bytes that mean nothing here, and what is sent and changed comes by `Settle` alone. A receive
+shows them as base64.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+from common.aws.call import INTERNAL_ACCOUNT
+from common.aws.protocol.scalars import write_blob
+from cqs.engines.contract import Message, QueueRef
+from cqs.limits import INTERNAL_MESSAGE_BYTES_MAX, INTERNAL_RETENTION_S
+from cqs.model import Body, Queue
+from cqs.names import QueueKey, is_fifo, is_queue_name
+
+REGION = "internal"
+ACTIONS = frozenset({"ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "GetQueueAttributes", "GetQueueUrl"})
+"""What of SQS may be done with them: all that writes neither a body nor a record."""
+_ATTRIBUTES: Mapping[str, str] = {
+    "MaximumMessageSize": str(INTERNAL_MESSAGE_BYTES_MAX),
+    "MessageRetentionPeriod": str(INTERNAL_RETENTION_S),
+}
+
+
+def internal_key(name: str) -> QueueKey:
+    return (INTERNAL_ACCOUNT, REGION, name)
+
+
+def internal_ref(name: str) -> QueueRef:
+    """As the engine knows it, wherever it is called from."""
+    return QueueRef(f"{INTERNAL_ACCOUNT}/{name}", is_fifo(name), INTERNAL_RETENTION_S * 1000)
+
+
+def internal_queue(key: QueueKey, engine: str) -> Queue | None:
+    """The record that nobody had to make; None where there can be no queue."""
+    _, region, name = key
+    if region != REGION or not is_queue_name(name):
+        return None
+    ref = internal_ref(name)
+    attributes = {**_ATTRIBUTES, "FifoQueue": "true"} if ref.fifo else dict(_ATTRIBUTES)
+    return Queue(
+        id=ref.id,
+        account=INTERNAL_ACCOUNT,
+        region=REGION,
+        name=name,
+        engine=engine,
+        created_ms=0,
+        modified_ms=0,
+        attributes=attributes,
+    )
+
+
+def job_body(message: Message) -> Body:
+    """A job as SQS shows it."""
+    text = write_blob(message.body)
+    return Body(text, hashlib.md5(text.encode()).hexdigest(), INTERNAL_ACCOUNT, message.born_at_ms)

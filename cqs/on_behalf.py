@@ -1,0 +1,55 @@
+"""Sending to a tenant's queue on a topic's behalf: as SNS's service principal, under the queue's own policy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from common.arn import parse_arn
+from common.aws.call import Call, Caller
+from common.bounded import Bounded
+from cqs.access import Access
+from cqs.addresses import key_of_arn, no_such_queue
+from cqs.drafts import invalid, read_draft
+from cqs.service import QueueService
+
+TOPICS_REMEMBERED = 10_000
+SERVICE = "sns.amazonaws.com"
+SENDER_ID = "AROACNSDELIVERYWORKER:AWS-CLOUDCAST"  # SNS's form of a SenderId: a role of the service and its session
+
+
+class OnBehalf:
+    def __init__(self, service: QueueService) -> None:
+        self._access = Access(service.cache, service.clock)
+        self._sending = service.sending
+        self._calls: Bounded[tuple[str, bool], Call] = Bounded(TOPICS_REMEMBERED)
+
+    async def send(
+        self, queue_arn: str, members: dict[str, Any], *, topic_arn: str, trace_header: str, enforced: bool
+    ) -> str:
+        """The id of the message it became. `members` are SendMessage's; ids that the queue's type does not take are
+        left out. `enforced` is False under `--auth=off`: then every queue takes every topic's messages."""
+        key = key_of_arn(queue_arn)
+        if key is None:
+            raise no_such_queue()
+        call = self._calls.get((topic_arn, enforced)) or self._call(topic_arn, enforced=enforced)
+        view = await self._access.queue_of(call, key, "SendMessage")
+        if not view.fifo and "MessageDeduplicationId" in members:
+            members = {name: value for name, value in members.items() if name != "MessageDeduplicationId"}
+        draft = read_draft(view, members, trace_header)
+        (accepted,) = await self._sending.send(view, [draft], SENDER_ID)
+        return accepted.id
+
+    def _call(self, topic_arn: str, *, enforced: bool) -> Call:
+        topic = parse_arn(topic_arn)
+        if topic is None:
+            raise invalid("TopicArn", topic_arn, "Must be an ARN.")
+        call = Call(
+            caller=Caller(account="", arn="", user_id=SENDER_ID, service=SERVICE),
+            region=topic.region,
+            request_id="",
+            base_url="",
+            policies_enforced=enforced,
+            facts={"aws:SourceArn": topic_arn, "aws:SourceAccount": topic.account},
+        )
+        self._calls.put((topic_arn, enforced), call)
+        return call

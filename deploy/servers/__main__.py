@@ -1,0 +1,67 @@
+"""The command line. What a shell may evaluate goes to standard output, what a person reads to standard error."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+
+from deploy.servers import commands
+from deploy.servers.failure import Failure
+from deploy.servers.server import say
+from deploy.servers.settings import NODES_MAX, Settings, read_settings
+
+EXIT_FAILED = 1
+RING_NODES = 3
+"""Of a ring whose size is not said."""
+
+VICTIMS = [*commands.SERVERS, *map(str, range(1, NODES_MAX + 1))]
+HURTING = {
+    "kill": (commands.kill, "end it without warning (SIGKILL)"),
+    "pause": (commands.pause, "stop it in its tracks (SIGSTOP)"),
+    "resume": (commands.resume, "let a paused one go on"),
+    "restart": (commands.restart, "stop it if it runs, and start it with the data it had"),
+}
+Command = Callable[[Settings, argparse.Namespace], int]
+
+
+def main(words: list[str]) -> int:
+    options = _parser().parse_args(words)
+    command: Command = options.command
+    try:
+        return command(read_settings(os.environ), options)
+    except Failure as failure:
+        say(f"servers: {failure}")
+        return EXIT_FAILED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python3 -m deploy.servers", description="Cassandra and Redis, no Docker.")
+    parsers = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, command: Command, text: str) -> argparse.ArgumentParser:
+        added = parsers.add_parser(name, help=text)
+        added.set_defaults(command=command)
+        return added
+
+    up = add("up", commands.up, "start what does not run, and print what to export")
+    up.add_argument("names", nargs="*", choices=[[], *commands.SERVERS])
+    down = add("down", commands.down, "stop what runs")
+    down.add_argument("names", nargs="*", choices=[[], *commands.SERVERS, "ring"])
+    down.add_argument("--wipe", action="store_true", help="throw away what they stored as well")
+    status = add("status", commands.status, "say what runs; exit code 3 if something does not")
+    status.add_argument("names", nargs="*", choices=[[], *commands.SERVERS])
+    ring = add("ring", commands.ring, "a ring of nodes beside the single one")
+    ring.add_argument("what", choices=["up", "down"])
+    ring.add_argument("nodes", nargs="?", type=int, choices=range(1, NODES_MAX + 1), default=RING_NODES)
+    for name, (command, text) in HURTING.items():
+        add(name, command, text).add_argument("victim", choices=VICTIMS, metavar="NODE", help="of the ring, or a name")
+    nodetool = add("nodetool", commands.nodetool, "Cassandra's own tool")
+    nodetool.add_argument("--ring", type=int, choices=range(1, NODES_MAX + 1), help="speak to this node of the ring")
+    nodetool.add_argument("words", nargs=argparse.REMAINDER)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,159 @@
+"""A Cassandra node: its configuration file, its command line, and nodetool beside it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+from typing import NoReturn
+
+from deploy.servers.server import Server
+from deploy.servers.settings import COMMIT_LOGS, HERE, LOOPBACK, NODES_MAX, Settings
+from deploy.servers.software import Cassandra, cassandra
+
+START_LIMIT_S = 120.0
+TOKENS = 2**64
+LOGGING = f"-Dlogback.configurationFile=file:{HERE}/logback.xml"
+
+# CQL, protocol 4: the request OPTIONS, and how the head of its answer SUPPORTED begins
+OPTIONS = bytes([4, 0, 0, 0, 5, 0, 0, 0, 0])
+SUPPORTED = bytes([0x84, 0, 0, 0, 6])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """The `number`th of the nodes on `hosts`, which are one cluster."""
+
+    name: str
+    number: int
+    hosts: tuple[str, ...]
+    port: int
+    directory: Path
+
+    @property
+    def host(self) -> str:
+        return self.hosts[self.number - 1]
+
+    @property
+    def storage_port(self) -> int:
+        return self.port + 1
+
+    @property
+    def jmx_port(self) -> int:
+        """On 127.0.0.1 for every node."""
+        return self.port + 1 + self.number
+
+    @property
+    def token(self) -> int:
+        """The middle of its share: the ends of the range mean something else."""
+        return TOKENS * (2 * self.number - 1) // (2 * len(self.hosts)) - TOKENS // 2
+
+
+def single_node(settings: Settings) -> Node:
+    directory = settings.state / "cassandra"
+    return Node(name="cassandra", number=1, hosts=(LOOPBACK,), port=settings.cassandra_port, directory=directory)
+
+
+def ring_node(settings: Settings, number: int, count: int = NODES_MAX) -> Node:
+    """One of so many, on 127.0.0.1, 127.0.0.2 and so on."""
+    return Node(
+        name=f"ring-{number}",
+        number=number,
+        hosts=tuple(f"127.0.0.{host}" for host in range(1, count + 1)),
+        port=settings.ring_port,
+        directory=settings.state / f"ring-{number}",
+    )
+
+
+def cassandra_server(node: Node, settings: Settings) -> Server:
+    """The single node, when it ends in order, leaves the class archive that speeds up all later starts."""
+    single = len(node.hosts) == 1
+
+    def command() -> list[str]:
+        software = cassandra(settings.software)
+        (node.directory / "cassandra.yaml").write_text(_configuration(node, settings))
+        return [*_java(software, settings), *_classes(software, record=single), *_daemon(node)]
+
+    return Server(
+        name=node.name,
+        directory=node.directory,
+        listens=((node.host, node.port), (node.host, node.storage_port), (LOOPBACK, node.jmx_port)),
+        port_variable="CNS_SERVERS_CASSANDRA_PORT" if single else "CNS_SERVERS_RING_PORT",
+        question=OPTIONS,
+        answer=SUPPORTED,
+        start_limit_s=START_LIMIT_S,
+        command=command,
+        stopped=lambda: _keep_archive(cassandra(settings.software)),
+    )
+
+
+def become_nodetool(node: Node, settings: Settings, words: list[str]) -> NoReturn:
+    """Run it in place of this process, speaking to this node."""
+    software = cassandra(settings.software)
+    words = ["-h", LOOPBACK, "-p", str(node.jmx_port), *words]
+    quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", f"-Dcassandra.logdir={settings.state}", LOGGING]
+    flags = [f"@{HERE / 'jvm.args'}", *quick, "-cp", software.class_path]
+    os.execv(software.java.binary, [software.java.binary, *flags, "org.apache.cassandra.tools.NodeTool", *words])
+
+
+def _configuration(node: Node, settings: Settings) -> str:
+    return Template((HERE / "cassandra.yaml.in").read_text()).substitute(
+        cluster=node.name.partition("-")[0],
+        token=node.token,
+        seeds=",".join(node.hosts),
+        host=node.host,
+        port=node.port,
+        storage_port=node.storage_port,
+        directory=node.directory,
+        commit_log=COMMIT_LOGS[settings.commit_log],
+    )
+
+
+def _java(software: Cassandra, settings: Settings) -> list[str]:
+    return [
+        software.java.binary,
+        f"@{HERE / 'jvm.args'}",
+        f"-Xms{settings.heap}",
+        f"-Xmx{settings.heap}",
+        "-Xss256k",
+        "-XX:+UseSerialGC",
+        "-XX:MaxDirectMemorySize=256M",
+        "-XX:+ExitOnOutOfMemoryError",
+        "-XX:+UseThreadPriorities",
+        "-XX:+PerfDisableSharedMem",
+        "-XX:-UsePerfData",
+        "-Djava.net.preferIPv4Stack=true",
+    ]
+
+
+def _classes(software: Cassandra, *, record: bool) -> list[str]:
+    """The class path, with the archive of its loaded classes: read it, or where there is none write it at the end."""
+    path = ["-cp", software.class_path]
+    if software.archive.exists():
+        return [f"-XX:SharedArchiveFile={software.archive}", *path]
+    software.new_archive.unlink(missing_ok=True)
+    return [f"-XX:ArchiveClassesAtExit={software.new_archive}", *path] if record else path
+
+
+def _daemon(node: Node) -> list[str]:
+    options = {
+        "cassandra.config": f"file:{node.directory}/cassandra.yaml",
+        "cassandra.storagedir": node.directory,
+        "cassandra.logdir": node.directory,
+        "cassandra.jmx.local.port": node.jmx_port,
+        # all nodes are known and on this machine: there is nobody to wait for
+        "cassandra.skip_wait_for_gossip_to_settle": 0,
+        "cassandra.ring_delay_ms": 100,
+        "cassandra.superuser_setup_delay_ms": 0,
+        "cassandra.shutdown_announce_in_ms": 100,
+        "cassandra.consistent.rangemovement": "false",
+        "cassandra.load_ring_state": "false",
+    }
+    flags = [f"-D{name}={value}" for name, value in options.items()]
+    return [LOGGING, *flags, "org.apache.cassandra.service.CassandraDaemon"]
+
+
+def _keep_archive(software: Cassandra) -> None:
+    if software.new_archive.exists():
+        software.new_archive.replace(software.archive)

@@ -1,0 +1,114 @@
+"""A ring of Cassandra nodes beside the single one, made to be hurt: its nodes are killed, paused and restarted."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from deploy.servers.cassandra import cassandra_server, ring_node
+from deploy.servers.cql import select
+from deploy.servers.daemon import wait_until
+from deploy.servers.failure import Failure, tail
+from deploy.servers.server import Server, start
+from deploy.servers.settings import Settings
+
+GOSSIP_LIMIT_S = 60.0
+AGREE_LIMIT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ring:
+    """Nodes 1…N on 127.0.0.1 … 127.0.0.N, all on one port."""
+
+    servers: tuple[Server, ...]
+
+    def node(self, number: int) -> Server:
+        if not 1 <= number <= len(self.servers):
+            raise Failure(f"ring: there is no node {number}; `ring up` starts some")
+        return self.servers[number - 1]
+
+    def up(self) -> None:
+        self._start(self.servers)
+
+    def restart(self, number: int) -> None:
+        self.node(number).stop()
+        self._start([self.node(number)])
+
+    def down(self) -> None:
+        """Its data go with it: the next ring is a new one."""
+        for server in self.servers:
+            server.daemon.kill()
+            shutil.rmtree(server.directory)
+
+    def _start(self, servers: Sequence[Server]) -> None:
+        """Returns when every live node sees every other one, and with the same schema: one that answers may be alone
+        still, and a table made then be unknown to the others."""
+        read = {server.name: _log_size(server) for server in self.servers}
+        started = {server.name for server in start(servers)}
+        live = [server for server in self.servers if server.is_running() and not server.daemon.is_paused()]
+        for server in live:
+            others = [other for other in live if other != server and {other.name, server.name} & started]
+            _wait_seen(server, others, read[server.name])
+        if not wait_until(lambda: _agreed(live), AGREE_LIMIT_S):
+            raise Failure("ring: its nodes do not agree on the schema")
+
+
+def nodes_of(settings: Settings, count: int) -> Ring:
+    nodes = [ring_node(settings, number, count) for number in range(1, count + 1)]
+    return Ring(servers=tuple(cassandra_server(node, settings) for node in nodes))
+
+
+def present_ring(settings: Settings) -> Ring:
+    """The one that was started last; without nodes if there is none."""
+    return nodes_of(settings, len(list(settings.state.glob("ring-*"))))
+
+
+def ring_up(settings: Settings, count: int) -> Ring:
+    """A ring of so many nodes, all running; those that ran already are kept."""
+    present = len(present_ring(settings).servers)
+    if present not in (0, count):
+        raise Failure(f"ring: there is one of {present} nodes; `ring down` ends it")
+    ring = nodes_of(settings, count)
+    for server in ring.servers:
+        server.directory.mkdir(parents=True, exist_ok=True)
+    ring.up()
+    return ring
+
+
+def _wait_seen(server: Server, others: Sequence[Server], read: int) -> None:
+    """Until its log, past what was `read`, says of each of the others that it is up."""
+    wanted = {other.listens[0][0] for other in others}
+    if not wait_until(lambda: wanted <= _seen_up(server, read), GOSSIP_LIMIT_S):
+        missing = ", ".join(sorted(wanted - _seen_up(server, read)))
+        raise Failure(f"{server.name}: does not see {missing}{tail(server.log)}")
+
+
+def _seen_up(server: Server, read: int) -> set[str]:
+    with server.log.open("rb") as log:
+        log.seek(read)
+        return set(re.findall(r"InetAddress /([\d.]+):\d+ is now UP", log.read().decode(errors="replace")))
+
+
+def _agreed(servers: Sequence[Server]) -> bool:
+    """Whether each knows the schema versions of the others, and all are one."""
+    try:
+        known = [_schema_versions(server) for server in servers]
+    except OSError:
+        return False
+    hosts = [socket.inet_aton(server.listens[0][0]) for server in servers]
+    versions = {heard.get(host) for heard in known for host in hosts}
+    return len(versions) == 1 and None not in versions
+
+
+def _schema_versions(server: Server) -> dict[bytes | None, bytes | None]:
+    """By host: its own and those it has heard of."""
+    tables = (("rpc_address", "system.local"), ("peer", "system.peers"))
+    ask = "SELECT {}, schema_version FROM {}".format
+    return {host: version for table in tables for host, version in select(*server.listens[0], ask(*table))}
+
+
+def _log_size(server: Server) -> int:
+    return server.log.stat().st_size if server.log.exists() else 0

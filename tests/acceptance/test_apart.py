@@ -1,0 +1,133 @@
+"""CNS and CQS as two services with data of their own: notifications of one reach the queues of the other."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.acceptance.endpoints import Endpoint
+from tests.acceptance.running import Service, fetch, running
+from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one
+from tests.waiting import wait_until
+
+KEY_ID = "AKIAAGREEDONBYBOTH00"
+LEASE_S = 31
+ROUNDS = 5
+
+
+@contextmanager
+def environment(**variables: str) -> Iterator[None]:
+    """For what is started in the block."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("CNS_QUEUE_PORT", "CNS_QUEUE_URL", "CNS_QUEUE_KEY_ID", "CNS_QUEUE_SECRET"):
+            patch.delenv(name, raising=False)
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        yield
+
+
+@contextmanager
+def started(directory: Path, name: str, **variables: str) -> Iterator[Service]:
+    with environment(**variables), running(directory / name, "--test-clock") as service:
+        yield service
+
+
+def apart_from(cqs: Service, secret: str) -> dict[str, str]:
+    return {
+        "CNS_QUEUE_PORT": "http",
+        "CNS_QUEUE_URL": cqs.url,
+        "CNS_QUEUE_KEY_ID": KEY_ID,
+        "CNS_QUEUE_SECRET": secret,
+    }
+
+
+@pytest.fixture(scope="module")
+def cqs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    directory = tmp_path_factory.mktemp("cqs")
+    with started(directory, "data", CNS_QUEUE_KEY_ID=KEY_ID, CNS_QUEUE_SECRET="agreed") as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def cns(tmp_path_factory: pytest.TempPathFactory, cqs: Service) -> Iterator[Service]:
+    with started(tmp_path_factory.mktemp("cns"), "data", **apart_from(cqs, "agreed")) as service:
+        yield service
+
+
+def topic_at(cns: Service) -> Topic:
+    sns = cns.client("sns", tries=3)
+    return Topic(sns, str(sns.create_topic(Name=f"t-{uuid.uuid4().hex}")["TopicArn"]))
+
+
+def subscribe(topic: Topic, sqs: Any) -> str:
+    """A queue of CQS's own account, which says that it wants the topic's messages."""
+    queue = queue_for(sqs, topic.arn)
+    assert topic.subscribe("sqs", arn_of(sqs, queue), wait=False) == "pending confirmation"
+    request = json.loads(receive_one(sqs, queue)["Body"])
+    assert fetch(request["SubscribeURL"])[0] == 200
+    return queue
+
+
+def test_queues_and_endpoints_get_notifications(cns: Service, cqs: Service, endpoint: Endpoint) -> None:
+    topic = topic_at(cns)
+    sqs = cqs.client("sqs")
+    queue = subscribe(topic, sqs)
+    topic.subscribe("http", endpoint.url)
+    published = topic.publish("hello")
+    assert json.loads(receive_one(sqs, queue)["Body"])["MessageId"] == published
+    endpoint.wait(received=1)
+    for action in ("Settle", "Deliver", "ReceiveMessage"):
+        assert cqs.metric("cns_calls_total", operation=action) > 0, action
+        assert cns.metric("cns_calls_total", operation=action) == 0, action
+
+
+def test_a_cqs_with_topics_of_its_own_keeps_them_apart(cns: Service, cqs: Service) -> None:
+    """Its own worker must not take our jobs, whose subscriptions it does not know."""
+    sqs = cqs.client("sqs")
+    topics = [topic_at(cns), topic_at(cqs)]
+    queues = [subscribe(topics[0], sqs), queue_for(sqs, topics[1].arn)]
+    topics[1].subscribe("sqs", arn_of(sqs, queues[1]))
+    for topic, queue in zip(topics, queues, strict=True):
+        published = [topic.publish(str(number)) for number in range(ROUNDS)]
+        arrived = [json.loads(message["Body"])["MessageId"] for message in receive_all(sqs, queue, ROUNDS)]
+        assert sorted(arrived) == sorted(published)
+    assert [service.metric("cns_notifications_dropped_total") for service in (cns, cqs)] == [0, 0]
+
+
+def test_what_was_accepted_arrives_although_cqs_dies(cns: Service, cqs: Service) -> None:
+    topic = topic_at(cns)
+    sqs = cqs.client("sqs", tries=5)
+    queue = subscribe(topic, sqs)
+    accepted = [topic.publish(f"before {number}") for number in range(ROUNDS)]
+    os.kill(cqs.pids()["api"], signal.SIGKILL)
+    accepted += [topic.publish(f"during {number}") for number in range(ROUNDS)]  # they wait until it is back
+    wait_until(cqs.is_ready, 30, cqs.said)
+    accepted += [topic.publish(f"after {number}") for number in range(ROUNDS)]
+    arrived: set[str] = set()
+
+    def all_arrived() -> bool:
+        cqs.advance(LEASE_S)  # jobs that were leased when it died
+        arrived.update(json.loads(message["Body"])["MessageId"] for message in receive_all(sqs, queue))
+        return arrived >= set(accepted)
+
+    wait_until(all_arrived, 30, lambda: f"{len(set(accepted) - arrived)} of {len(accepted)} are missing")
+
+
+def test_a_wrong_secret_is_said(tmp_path: Path, cqs: Service) -> None:
+    with started(tmp_path, "cns", **apart_from(cqs, "another")) as cns:
+        topic = topic_at(cns)
+        with pytest.raises(ClientError) as refused:
+            topic.subscribe("http", "http://127.0.0.1:1/x", wait=False)
+        assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 503
+        wait_until(lambda: cns.health()["status"] == "red", 20, cns.said)
+        assert cns.health()["reasons"]
+        assert "InvalidSignatureException" in cns.said()

@@ -1,0 +1,61 @@
+"""A Redis of the tests' own, as a broker that may be killed."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import redis
+
+from tests.acceptance.running import free_port
+from tests.waiting import wait_until
+
+START_S = 10.0
+
+
+@dataclass
+class Broker:
+    directory: Path
+    port: int = field(default_factory=free_port)
+    _process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def start(self) -> None:
+        """Empty, as after a loss of all it held."""
+        program = shutil.which("redis-server")
+        assert program, "redis-server is missing: `make servers-up` says how to get it"
+        settings = {"port": self.port, "bind": "127.0.0.1", "save": "", "appendonly": "no", "dir": self.directory}
+        options = [word for name, value in settings.items() for word in (f"--{name}", str(value))]
+        self._process = subprocess.Popen([program, *options], stdout=subprocess.DEVNULL)
+        wait_until(self._answers, START_S, lambda: "redis-server does not answer")
+
+    def kill(self) -> None:
+        """kill -9."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def pause(self) -> None:
+        """It keeps its connections, and answers nothing."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def _answers(self) -> bool:
+        try:
+            with redis.Redis(port=self.port) as client:
+                return bool(client.ping())
+        except redis.ConnectionError:
+            return False

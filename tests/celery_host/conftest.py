@@ -1,0 +1,57 @@
+"""One broker and one service without a worker of its own; each test starts the Celery processes it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.conftest import endpoint, receiver
+from tests.acceptance.endpoints import Endpoint
+from tests.acceptance.running import Service
+from tests.acceptance.topics import Topic
+from tests.celery_host.broker import Broker
+from tests.celery_host.celery_running import Celery
+from tests.celery_host.store import storing
+
+__all__ = ["endpoint", "receiver"]
+
+BEAT_S = 1
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    started = Broker(tmp_path_factory.mktemp("broker"))
+    started.start()
+    yield started
+    started.kill()
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """API and store; nothing delivers."""
+    with storing(tmp_path_factory.mktemp("service") / "data", "--test-clock", "--no-worker") as started:
+        yield started
+
+
+@pytest.fixture
+def celery(service: Service, broker: Broker, tmp_path: Path) -> Iterator[Celery]:
+    """What a test has left running is killed."""
+    celery = Celery(
+        tmp_path,
+        {
+            "CNS_DATA": str(service.data),
+            "CNS_PORT": service.url.rpartition(":")[2],
+            "CNS_BROKER": broker.url,
+            "CNS_MAINTENANCE_S": str(BEAT_S),
+        },
+    )
+    yield celery
+    celery.kill_all()
+
+
+@pytest.fixture
+def topic(service: Service, endpoint: Endpoint) -> Topic:
+    sns = service.client("sns")
+    return Topic(sns, sns.create_topic(Name=endpoint.name)["TopicArn"])

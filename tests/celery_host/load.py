@@ -1,0 +1,36 @@
+"""Publishes to one endpoint, and what became of them: which arrived, how often, and when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.acceptance.endpoints import Endpoint
+from tests.acceptance.topics import Topic
+from tests.waiting import wait_until
+
+BATCH = 10
+ANSWERS_S = 15
+
+
+def publish_many(topic: Topic, n: int) -> list[str]:
+    """The ids of what was accepted."""
+    ids: list[str] = []
+    for start in range(0, n, BATCH):
+        entries = [{"Id": str(number), "Message": str(number)} for number in range(start, min(start + BATCH, n))]
+        answer = topic.sns.publish_batch(TopicArn=topic.arn, PublishBatchRequestEntries=entries)
+        ids += [entry["MessageId"] for entry in answer["Successful"]]
+    assert len(ids) == n
+    return ids
+
+
+def all_arrived(endpoint: Endpoint, ids: list[str]) -> dict[str, Any]:
+    """Waits until every one was accepted; the endpoint's summary."""
+    endpoint.wait(distinct_messages=len(ids))
+    wait_until(
+        lambda: accepted(endpoint) == set(ids), ANSWERS_S, lambda: f"{set(ids) - accepted(endpoint)} did not come"
+    )
+    return endpoint.look(n=0)
+
+
+def accepted(endpoint: Endpoint) -> set[str]:
+    return {record["message_id"] for record in endpoint.notifications() if record["status"] == 200}

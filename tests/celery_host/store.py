@@ -1,0 +1,29 @@
+"""`cns up` without a worker of its own: API and store, for Celery workers to deliver from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.acceptance.running import ANNOUNCEMENT, START_S, Service, exports_in, start
+from tests.waiting import wait_until
+
+
+@contextmanager
+def storing(data: Path, *options: str) -> Iterator[Service]:
+    """Answers calls, and is not ready as long as nothing delivers."""
+    service = start(data, *options)
+    try:
+        wait_until(lambda: ANNOUNCEMENT in service.said() and _answers(service), START_S, service.said)
+        service.environment.update(exports_in(service.said()))
+        yield service
+    finally:
+        service.stop()
+
+
+def _answers(service: Service) -> bool:
+    try:
+        return service.get("/health")[0] in (200, 503)
+    except OSError:
+        return False

@@ -1,0 +1,79 @@
+"""The delivery pools by remote control, as an operator types it."""
+
+from __future__ import annotations
+
+import pytest
+from celery import Celery as celery_app
+
+from common.settings import POOL_THREADS_MAX
+from tests.acceptance.endpoints import Endpoint
+from tests.acceptance.topics import Topic
+from tests.celery_host.broker import Broker
+from tests.celery_host.celery_running import Celery, CeleryProcess
+
+IDLE = {
+    "delivery": {"threads": 2, "in_flight": 0, "waiting": 0},
+    "redelivery": {"threads": 1, "in_flight": 0, "waiting": 0},
+}
+NUMBER_WANTED = "threads must be a number from 1 to 64"
+POOL_WANTED = "pool must be one of delivery, redelivery"
+REFUSED: list[tuple[dict[str, object], str]] = [
+    ({}, NUMBER_WANTED),
+    ({"pool": "delivery"}, NUMBER_WANTED),
+    ({"pool": "delivery", "threads": 0}, NUMBER_WANTED),
+    ({"pool": "delivery", "threads": -1}, NUMBER_WANTED),
+    ({"pool": "delivery", "threads": POOL_THREADS_MAX + 1}, NUMBER_WANTED),
+    ({"pool": "delivery", "threads": 1.5}, NUMBER_WANTED),
+    ({"pool": "delivery", "threads": "many"}, NUMBER_WANTED),
+    ({"pool": "delivery", "threads": "٣"}, NUMBER_WANTED),
+    ({"pool": "delivery", "threads": "9" * 5000}, NUMBER_WANTED),
+    ({"pool": "delivery", "threads": None}, NUMBER_WANTED),
+    ({"threads": 1}, POOL_WANTED),
+    ({"pool": "prefork", "threads": 4}, POOL_WANTED),
+    ({"pool": ["delivery"], "threads": 4}, POOL_WANTED),
+]
+
+
+@pytest.fixture
+def pair(celery: Celery) -> tuple[CeleryProcess, CeleryProcess]:
+    one, two = celery.workers("one", "two")
+    one.wait_connected()
+    two.wait_connected()
+    return one, two
+
+
+def test_pools_are_shown_and_resized_while_they_deliver(
+    celery: Celery, pair: tuple[CeleryProcess, CeleryProcess], topic: Topic, endpoint: Endpoint
+) -> None:
+    one, two = pair
+    assert celery.ask("inspect", "pools") == {
+        worker.node: {"process": worker.process.pid, "pools": IDLE} for worker in pair
+    }
+    assert celery.ask("control", "resize_pool", "--destination", one.node, "delivery", "5") == {
+        one.node: {"ok": "delivery has 5 threads"}
+    }
+    topic.subscribe("http", endpoint.url)
+    endpoint.behave(hang=True, times=1)
+    topic.publish("hangs")
+    endpoint.wait(received=1)
+    delivery = {node: shown["pools"]["delivery"] for node, shown in celery.ask("inspect", "pools").items()}
+    assert {node: shown["threads"] for node, shown in delivery.items()} == {one.node: 5, two.node: 2}
+    assert sum(shown["in_flight"] for shown in delivery.values()) == 1
+    assert set(celery.ask("control", "resize_pool", "delivery", "1")) == {one.node, two.node}
+    topic.publish("does not")
+    endpoint.wait(received=2, accepted=1)
+
+
+def test_bad_arguments_are_answered(broker: Broker, celery: Celery) -> None:
+    worker = celery.worker("one")
+    worker.wait_connected()
+    with celery_app(broker=broker.url) as client:
+
+        def resize(arguments: dict[str, object]) -> object:
+            (answer,) = client.control.broadcast("resize_pool", arguments=arguments, reply=True, limit=1, timeout=10)
+            return answer[worker.node]
+
+        for arguments, error in REFUSED:
+            assert resize(arguments) == {"error": error}
+        assert resize({"pool": "redelivery", "threads": POOL_THREADS_MAX}) == {"ok": "redelivery has 64 threads"}
+    assert celery.run("control", "resize_pool", "delivery", "2", "3").returncode == 2

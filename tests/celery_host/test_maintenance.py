@@ -1,0 +1,23 @@
+"""Maintenance, triggered by a real `celery beat` and taken by one of two workers."""
+
+from __future__ import annotations
+
+from tests.celery_host.celery_running import Celery
+from tests.waiting import wait_until
+
+TRIGGERS = 2
+
+
+def test_each_trigger_is_taken_once(celery: Celery) -> None:
+    workers = celery.workers("one", "two")
+    beat = celery.start("beat", "beat", "--schedule", str(celery.directory / "schedule"))
+
+    def runs() -> list[str]:
+        ends = ("maintenance.ended", "maintenance.found_under_way")
+        return [run["trigger"] for worker in workers for end in ends for run in worker.events(end)]
+
+    wait_until(lambda: len(runs()) >= TRIGGERS, 30, lambda: beat.said() + workers[0].said())
+    assert beat.stop() == 0
+    sent = beat.said().count("Sending due task maintenance.run")
+    wait_until(lambda: len(runs()) == sent, 10, lambda: f"{sent} sent, {runs()}")
+    assert len(set(runs())) == sent

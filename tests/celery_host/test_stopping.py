@@ -1,0 +1,95 @@
+"""How a hosted worker ends under load, by each of the ways there are: nothing is lost, nothing answered is repeated."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+
+from tests.acceptance.endpoints import Endpoint
+from tests.acceptance.running import Service
+from tests.acceptance.topics import Topic
+from tests.celery_host.broker import Broker
+from tests.celery_host.celery_running import Celery
+from tests.celery_host.load import all_arrived, publish_many
+from tests.waiting import wait_until
+
+MESSAGES = 300
+DELAY_MS = 200
+LEASE_S = 31
+COLD_S = 8
+"""Far less than the endpoint hangs, or a worker would wait for it."""
+SETTLE_S = 1.5
+"""An answer is settled within one second; the rest is for a busy machine."""
+
+
+def test_warm_shutdown_loses_nothing_and_repeats_nothing(celery: Celery, topic: Topic, endpoint: Endpoint) -> None:
+    worker = celery.worker("one")
+    topic.subscribe("http", endpoint.url)
+    endpoint.behave(delay_ms=DELAY_MS)
+    ids = publish_many(topic, MESSAGES)
+    wait_until(lambda: endpoint.look(n=0)["received"], 10)
+    assert worker.stop() == 0
+    (stopped,) = worker.events("worker.stopped")
+    assert (stopped["jobs_given_back"], stopped["sends_unfinished"]) == (0, 0)
+    delivered = endpoint.look(n=0)
+    assert 0 < delivered["accepted"] == delivered["received"]
+    celery.worker("two")
+    assert all_arrived(endpoint, ids)["received"] == MESSAGES
+
+
+def test_warm_shutdown_does_not_wait_for_a_silent_broker(
+    broker: Broker, celery: Celery, topic: Topic, endpoint: Endpoint
+) -> None:
+    worker = celery.worker("one")
+    worker.wait_connected()
+    topic.subscribe("http", endpoint.url)
+    broker.pause()
+    try:
+        topic.publish("x")
+        endpoint.wait(received=1, accepted=1)
+        assert worker.stop() == 0
+    finally:
+        broker.resume()
+    assert worker.events("worker.stopped")
+
+
+def test_cold_shutdown_cuts_a_warm_one_short(
+    service: Service, celery: Celery, topic: Topic, endpoint: Endpoint
+) -> None:
+    worker = celery.worker("one")
+    topic.subscribe("http", endpoint.url)
+    endpoint.behave(hang=True, times=1)
+    topic.publish("hangs for longer than anybody waits")
+    endpoint.wait(received=1)
+    worker.signal(signal.SIGTERM)
+    wait_until(lambda: "Warm shutdown" in worker.said(), 10)
+    worker.signal(signal.SIGQUIT)
+    assert worker.process.wait(COLD_S) == 0
+    assert not worker.events("worker.stopped")
+    celery.worker("two")
+    service.advance(LEASE_S)
+    endpoint.wait(received=2, accepted=1, retries=1)
+
+
+@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGQUIT, 0)])
+def test_a_dead_worker_loses_nothing_and_repeats_only_what_was_not_settled(
+    service: Service, celery: Celery, topic: Topic, endpoint: Endpoint, number: signal.Signals, exit_code: int
+) -> None:
+    worker, _ = celery.workers("one", "two")
+    topic.subscribe("http", endpoint.url)
+    endpoint.behave(delay_ms=DELAY_MS)
+    first = publish_many(topic, MESSAGES)
+    wait_until(lambda: endpoint.look(n=0)["accepted"], 10)
+    killed_ms = time.time() * 1000
+    worker.signal(number)
+    second = publish_many(topic, MESSAGES)
+    assert worker.wait() == exit_code, worker.said()
+    service.advance(LEASE_S)
+    all_arrived(endpoint, first + second)
+    arrivals: dict[str, list[float]] = {}
+    for record in endpoint.notifications():
+        arrivals.setdefault(record["message_id"], []).append(record["arrived_ms"])
+    repeated = [times for times in arrivals.values() if len(times) > 1]
+    assert all(times[0] > killed_ms - SETTLE_S * 1000 - DELAY_MS for times in repeated)

@@ -1,0 +1,127 @@
+"""One CQS on a port of its own, and the drivers of the queue port that lead to it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from cns.queue_port import QueuePort
+from common.aws.accounts import AccessKey
+from common.aws.signature import sign
+from common.clock import Clock
+from common.ids import hex_id
+from common.settings import Settings
+from cqs.service import QueueService
+from tests.acceptance.running import free_port
+from workers.api import Api, listen
+from workers.host import Parts, StoreHost
+from workers.queue_ports import queue_port
+from workers.services import queue_service
+
+TOPIC = "arn:aws:sns:us-east-1:111111111111:t"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cqs:
+    """A service without workers, so that nobody else takes what is put."""
+
+    settings: Settings
+    parts: Parts
+    queues: QueueService
+    tenant: AccessKey
+
+    @property
+    def clock(self) -> Clock:
+        return self.parts.clock
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.settings.port}/"
+
+    async def polls_waiting(self) -> float:
+        state = await self.parts.control.state()
+        return next(sample.value for sample in state.samples if sample.name == "polls_waiting")
+
+    @asynccontextmanager
+    async def port(self, driver: str) -> AsyncIterator[QueuePort]:
+        port = await queue_port(self.settings.model_copy(update={"queue_port": driver}), self.parts, self.queues)
+        try:
+            yield port
+        finally:
+            await port.close()
+
+    async def queue(self, *, open_to_topic: bool = True, **attributes: str) -> str:
+        """A tenant's new queue's ARN; its policy lets `TOPIC` send unless told otherwise."""
+        name = hex_id() + (".fifo" if "FifoQueue" in attributes else "")
+        arn = f"arn:aws:sqs:us-east-1:{self.tenant.account}:{name}"
+        if open_to_topic:
+            allow = {
+                "Effect": "Allow",
+                "Principal": {"Service": "sns.amazonaws.com"},
+                "Action": "sqs:SendMessage",
+                "Resource": arn,
+                "Condition": {"ArnEquals": {"aws:SourceArn": TOPIC}},
+            }
+            attributes["Policy"] = json.dumps({"Statement": [allow]})
+        await self.queues.queues.create(self.tenant.account, "us-east-1", name, attributes, {})
+        return arn
+
+    async def received(self, queue_arn: str) -> list[dict[str, Any]]:
+        """What the tenant gets from a queue, with all its attributes."""
+        name = queue_arn.rpartition(":")[2]
+        members = {
+            "QueueUrl": f"{self.url}{self.tenant.account}/{name}",
+            "MaxNumberOfMessages": 10,
+            "MessageSystemAttributeNames": ["All"],
+            "MessageAttributeNames": ["All"],
+        }
+        answer = await self.post("AmazonSQS.ReceiveMessage", members)
+        assert answer.status_code == 200, answer.text
+        messages: list[dict[str, Any]] = answer.json().get("Messages", [])
+        return messages
+
+    async def post(self, target: str, members: object, key: AccessKey | None = None) -> httpx.Response:
+        """One call, by the tenant unless another key is given."""
+        return await self.send(target, json.dumps(members).encode(), key or self.tenant)
+
+    async def send(self, target: str, body: bytes, key: AccessKey | None) -> httpx.Response:
+        """With no key, unsigned."""
+        headers = {"host": f"127.0.0.1:{self.settings.port}", "x-amz-target": target}
+        if key is not None:
+            headers |= sign(
+                method="POST",
+                path="/",
+                headers=headers,
+                body=body,
+                key_id=key.key_id,
+                secret=key.secret,
+                region="us-east-1",
+                service="sqs",
+                now_ms=self.clock.wall_ms(),
+            )
+        async with httpx.AsyncClient(verify=False) as client:  # reading certificates takes longer than a call
+            return await client.post(self.url, content=body, headers=headers)
+
+
+@asynccontextmanager
+async def serving(directory: Path, *, auth: str = "on") -> AsyncIterator[Cqs]:
+    settings = Settings(data=directory, port=free_port(), auth=auth, events="off")  # type: ignore[arg-type]  # on or off
+    host = StoreHost(settings)
+    await host.start()
+    tenant = await host.accounts.create(host.parts.clock.now_ms())
+    until: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    api = await Api.build(settings, host.parts)
+    served = asyncio.create_task(api.serve(listen(settings, shared=False), until))
+    try:
+        yield Cqs(settings=settings, parts=host.parts, queues=queue_service(settings, host.parts), tenant=tenant)
+    finally:
+        until.set_result(None)
+        await served
+        await host.close()

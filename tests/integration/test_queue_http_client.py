@@ -1,0 +1,157 @@
+"""What failures of a call to CQS mean, each made by a server that really fails so."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from cns.queue_http import HttpQueuePort
+from cns.queue_http_client import Away, Place, QueueClient
+from cns.queue_port import Put, QueueMessage
+from common.aws.accounts import AccessKey
+from common.clock import Clock
+from common.errors import CnsError, OutcomeUnknown, StoreUnavailable
+from tests.acceptance.running import free_port
+
+KEY = AccessKey("cns", "AKIAAGREEDONBYBOTH00", "secret", 0)
+PUT = Put("publish-jobs", "id", b"job", "group")
+RECEIVED = {
+    "MessageId": "m",
+    "ReceiptHandle": "h",
+    "Body": "am9i",
+    "Attributes": {"ApproximateReceiveCount": "2"},
+}
+AWAY_S = 0.3
+
+
+class Server:
+    """Answers each connection's one request with the next of `answers`, or by closing it."""
+
+    def __init__(self, answers: list[bytes]) -> None:
+        self.answers = answers
+        self.requests: list[bytes] = []
+
+    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+        self.requests.append(head + await reader.readexactly(length))
+        writer.write(self.answers.pop(0))
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+
+
+def answer(status: int, body: bytes = b"{}") -> bytes:
+    head = f"HTTP/1.1 {status} x\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+    return head.encode() + body
+
+
+LOST = b""
+HALF = answer(200, b'{"Sends":["SENT"]}')[:-5]
+
+
+@asynccontextmanager
+async def talking(*answers: bytes) -> AsyncIterator[tuple[Server, HttpQueuePort]]:
+    server = Server(list(answers))
+    port = free_port()
+    listener = await asyncio.start_server(server.handle, "127.0.0.1", port)
+    client = client_of(port)
+    try:
+        async with listener:
+            yield server, HttpQueuePort(client)
+    finally:
+        await client.close()
+
+
+def client_of(port: int) -> QueueClient:
+    return QueueClient(Place(url=f"http://127.0.0.1:{port}", key=KEY, region="us-east-1"), Clock(), away_s=AWAY_S)
+
+
+@pytest.mark.parametrize(
+    ("answered", "kind"),
+    [
+        (LOST, OutcomeUnknown),
+        (HALF, OutcomeUnknown),
+        (answer(500), OutcomeUnknown),
+        (answer(502), OutcomeUnknown),
+        (answer(200, b"<html>"), OutcomeUnknown),
+        (answer(200, b'{"Deletes":[1]}'), OutcomeUnknown),
+        (answer(200, b'{"Deletes":["DONE"]}'), OutcomeUnknown),
+        (answer(302), OutcomeUnknown),
+        (answer(503), StoreUnavailable),
+        (answer(400, b'{"__type":"x#UnknownOperationException"}'), StoreUnavailable),
+        (answer(403), StoreUnavailable),
+        (answer(413), StoreUnavailable),
+    ],
+)
+async def test_a_settlement_is_sent_once(answered: bytes, kind: type[CnsError]) -> None:
+    async with talking(answered) as (server, port):
+        with pytest.raises(kind) as failed:
+            await port.put([PUT])
+    assert type(failed.value) is kind
+    assert len(server.requests) == 1
+
+
+async def test_a_delivery_is_sent_once() -> None:
+    async with talking(LOST) as (server, port):
+        with pytest.raises(OutcomeUnknown):
+            await port.deliver("arn:aws:sqs:r:1:q", QueueMessage("m"), "arn:aws:sns:r:1:t")
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("answered", [LOST, HALF, answer(500)])
+async def test_a_receive_is_repeated(answered: bytes) -> None:
+    async with talking(answered, answer(200, json.dumps({"Messages": [RECEIVED]}).encode())) as (server, port):
+        (held,) = await port.receive("publish-jobs", 1, 30_000, 0)
+    assert (held.id, held.handle, held.body, held.deliveries) == ("m", "h", b"job", 2)
+    assert len(server.requests) == 2
+
+
+async def test_a_refused_receive_is_not_repeated() -> None:
+    async with talking(answer(403)) as (server, port):
+        with pytest.raises(StoreUnavailable):
+            await port.receive("publish-jobs", 1, 30_000, 0)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda port: port.put([PUT]),
+        lambda port: port.settle("publish-jobs", ["handle"]),
+        lambda port: port.receive("publish-jobs", 1, 30_000, 20),
+        lambda port: port.depth("publish-jobs"),
+    ],
+)
+async def test_nobody_there(call: Callable[[HttpQueuePort], asyncio.Future[object]]) -> None:
+    client = client_of(free_port())
+    with pytest.raises(Away):
+        await call(HttpQueuePort(client))
+    await client.close()
+
+
+async def test_who_comes_back_in_time_gets_what_waited() -> None:
+    """Nothing was sent, so that even a settlement is tried again."""
+    port = free_port()
+    server = Server([answer(200, b'{"Sends":["SENT"]}')])
+    client = QueueClient(Place(url=f"http://127.0.0.1:{port}", key=KEY, region="r"), Clock(), away_s=20)
+    putting = asyncio.create_task(HttpQueuePort(client).put([PUT]))
+    await asyncio.sleep(0)
+    async with await asyncio.start_server(server.handle, "127.0.0.1", port):
+        await putting
+    await client.close()
+    assert len(server.requests) == 1
+
+
+async def test_a_receive_under_way_ends_with_the_stop() -> None:
+    client = client_of(free_port())
+    port = HttpQueuePort(client)
+    receiving = asyncio.create_task(port.receive("publish-jobs", 1, 30_000, 20))
+    await asyncio.sleep(0)
+    port.stop_waiting()
+    assert await receiving == []
+    await client.close()

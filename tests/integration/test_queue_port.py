@@ -1,0 +1,265 @@
+"""What the queue port promises, over both of its drivers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from cns.jobs import ENDPOINT_JOBS, INTERNAL_QUEUES, PUBLISH_JOBS, QUARANTINE, REDELIVERY
+from cns.queue_port import Held, Put, QueueMessage, QueuePort, Refused, Renewal
+from cqs.internal_queues import internal_ref
+from tests.integration.queue_ports import TOPIC, Cqs, serving
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+DRIVERS = ("inline", "http")
+LEASE_MS = 30_000
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def running(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cqs]:
+    async with serving(tmp_path_factory.mktemp("cqs") / "data") as cqs:
+        yield cqs
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def cqs(running: Cqs) -> Cqs:
+    """With no job in it, and no queue that a test knows."""
+    for name in INTERNAL_QUEUES:
+        await running.parts.engine.purge(internal_ref(name), running.clock.now_ms())
+    return running
+
+
+@pytest_asyncio.fixture(params=DRIVERS, loop_scope="module")
+async def port(request: pytest.FixtureRequest, cqs: Cqs) -> AsyncIterator[QueuePort]:
+    async with cqs.port(request.param) as opened:
+        yield opened
+
+
+def put(name: str, queue: str = PUBLISH_JOBS, *, body: bytes = b"job", delay_ms: int = 0) -> Put:
+    return Put(queue, name, body, "111111111111", delay_ms)
+
+
+async def bodies(port: QueuePort, queue: str, n: int = 10) -> list[bytes]:
+    return [held.body for held in await port.receive(queue, n, LEASE_MS, 0)]
+
+
+# -- jobs -------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_job_comes_back_as_it_was_put(port: QueuePort) -> None:
+    body = os.urandom(100_000)
+    await port.put([put("p/1", body=body)])
+    (held,) = await port.receive(PUBLISH_JOBS, 10, LEASE_MS, 0)
+    assert (held.id, held.body, held.deliveries) == ("p/1", body, 1)
+    assert await port.receive(PUBLISH_JOBS, 10, LEASE_MS, 0) == []
+
+
+async def test_a_job_of_two_mebibytes(port: QueuePort) -> None:
+    body = bytes(2 * 1024 * 1024)
+    await port.put([put("large", body=body)])
+    assert await bodies(port, PUBLISH_JOBS) == [body]
+
+
+async def test_jobs_go_to_several_queues_at_once(port: QueuePort) -> None:
+    await port.put([put("a"), put("b", ENDPOINT_JOBS), put("c", ENDPOINT_JOBS)])
+    await port.put([])
+    assert [await port.depth(name) for name in (PUBLISH_JOBS, ENDPOINT_JOBS, REDELIVERY)] == [1, 2, 0]
+
+
+async def test_a_delayed_job_waits(port: QueuePort, cqs: Cqs) -> None:
+    await port.put([put("later", delay_ms=3_600_000)])
+    assert await bodies(port, PUBLISH_JOBS) == []
+    assert await port.depth(PUBLISH_JOBS) == 1
+    cqs.clock.advance(3_600_001)
+    assert await bodies(port, PUBLISH_JOBS) == [b"job"]
+
+
+async def test_no_more_than_asked_for(port: QueuePort) -> None:
+    await port.put([put(str(number)) for number in range(5)])
+    assert len(await bodies(port, PUBLISH_JOBS, 2)) == 2
+    assert await port.depth(PUBLISH_JOBS) == 5
+
+
+async def test_a_lease_that_runs_out_counts(port: QueuePort, cqs: Cqs) -> None:
+    await port.put([put("a")])
+    (first,) = await port.receive(PUBLISH_JOBS, 1, LEASE_MS, 0)
+    cqs.clock.advance(LEASE_MS + 1)
+    (second,) = await port.receive(PUBLISH_JOBS, 1, LEASE_MS, 0)
+    assert (second.id, second.deliveries) == ("a", 2)
+    assert await port.settle(PUBLISH_JOBS, [first.handle, second.handle]) == [False, True]
+    assert await port.depth(PUBLISH_JOBS) == 0
+
+
+async def test_settling_deletes_puts_and_renews(port: QueuePort) -> None:
+    await port.put([put("done"), put("going on")])
+    done, going_on = sorted(await port.receive(PUBLISH_JOBS, 2, LEASE_MS, 0), key=lambda held: held.id)
+    renewal = Renewal(PUBLISH_JOBS, going_on.handle, LEASE_MS, b"the rest")
+    settled = await port.settle(PUBLISH_JOBS, [done.handle], [put("next", ENDPOINT_JOBS)], [renewal])
+    assert settled == [True]
+    assert [await port.depth(name) for name in (PUBLISH_JOBS, ENDPOINT_JOBS)] == [1, 1]
+    give_back = Renewal(PUBLISH_JOBS, going_on.handle, 0)
+    assert await port.settle(PUBLISH_JOBS, renewals=[give_back]) == []
+    assert await bodies(port, PUBLISH_JOBS) == [b"the rest"]
+
+
+async def test_a_renewal_prolongs_the_lease(port: QueuePort, cqs: Cqs) -> None:
+    await port.put([put("a")])
+    (held,) = await port.receive(PUBLISH_JOBS, 1, LEASE_MS, 0)
+    await port.settle(PUBLISH_JOBS, renewals=[Renewal(PUBLISH_JOBS, held.handle, 2 * LEASE_MS)])
+    cqs.clock.advance(LEASE_MS + 1)
+    assert await bodies(port, PUBLISH_JOBS) == []
+    cqs.clock.advance(LEASE_MS)
+    assert await bodies(port, PUBLISH_JOBS) == [b"job"]
+
+
+async def test_settling_with_a_handle_that_was_used(port: QueuePort) -> None:
+    await port.put([put("a")])
+    (held,) = await port.receive(PUBLISH_JOBS, 1, LEASE_MS, 0)
+    assert await port.settle(PUBLISH_JOBS, [held.handle]) == [True]
+    assert await port.settle(PUBLISH_JOBS, [held.handle], [put("b", QUARANTINE)]) == [False]
+    assert await port.depth(QUARANTINE) == 1  # a put stands, whatever became of the lease
+
+
+async def test_many_at_once_each_get_their_own_answer(port: QueuePort) -> None:
+    await asyncio.gather(*[port.put([put(str(number))]) for number in range(30)])
+    held = [each for _ in range(3) for each in await port.receive(PUBLISH_JOBS, 10, LEASE_MS, 0)]
+    handles = [each.handle for each in held]
+    await port.settle(PUBLISH_JOBS, handles[:10])
+    settled = await asyncio.gather(*[port.settle(PUBLISH_JOBS, [handle]) for handle in handles])
+    assert settled == [[False]] * 10 + [[True]] * 20
+
+
+async def test_what_one_driver_puts_the_other_holds(cqs: Cqs) -> None:
+    """The driver can be changed while jobs wait."""
+    async with cqs.port("inline") as inline, cqs.port("http") as http:
+        await inline.put([put("inline")])
+        assert [held.id for held in await http.receive(PUBLISH_JOBS, 10, LEASE_MS, 0)] == ["inline"]
+        await http.put([put("http")])
+        assert [held.id for held in await inline.receive(PUBLISH_JOBS, 10, LEASE_MS, 0)] == ["http"]
+
+
+# -- waiting ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_waiting_receive_is_woken(port: QueuePort, cqs: Cqs) -> None:
+    waiting = await _waiting(port, cqs)
+    await port.put([put("a")])
+    assert [held.id for held in await waiting] == ["a"]
+
+
+async def test_a_receive_that_waits_ends_when_told(port: QueuePort, cqs: Cqs) -> None:
+    waiting = await _waiting(port, cqs)
+    port.stop_waiting()
+    assert await waiting == []
+    await port.put([put("a")])
+    assert await bodies(port, PUBLISH_JOBS) == [b"job"]  # what is there is still handed out
+    assert await port.receive(PUBLISH_JOBS, 1, LEASE_MS, 20) == []
+
+
+async def _waiting(port: QueuePort, cqs: Cqs) -> asyncio.Task[list[Held]]:
+    """A receive that has begun to wait in the engine."""
+    waiting = asyncio.create_task(port.receive(PUBLISH_JOBS, 10, LEASE_MS, 20))
+    async with asyncio.timeout(10):
+        while not await cqs.polls_waiting():
+            await asyncio.sleep(0)
+    return waiting
+
+
+# -- customers' queues ------------------------------------------------------------------------------------------------
+
+
+async def test_a_notification_reaches_a_queue(port: QueuePort, cqs: Cqs) -> None:
+    arn = await cqs.queue()
+    attributes = {
+        "text": {"DataType": "String", "StringValue": "ä"},
+        "bytes": {"DataType": "Binary", "BinaryValue": b"\x00\xff"},
+    }
+    message = QueueMessage("{}", attributes, group="tenant", dedup="left out", trace_header="Root=1-2")
+    sent = await port.deliver(arn, message, TOPIC)
+    (received,) = await cqs.received(arn)
+    assert (received["MessageId"], received["Body"]) == (sent, "{}")
+    assert received["MessageAttributes"]["text"]["StringValue"] == "ä"
+    assert received["MessageAttributes"]["bytes"]["BinaryValue"] == "AP8="
+    assert received["Attributes"]["AWSTraceHeader"] == "Root=1-2"
+    assert received["Attributes"]["MessageGroupId"] == "tenant"
+    assert received["Attributes"]["SenderId"] == "AROACNSDELIVERYWORKER:AWS-CLOUDCAST"
+
+
+async def test_a_fifo_queue_gets_group_and_deduplication_id(port: QueuePort, cqs: Cqs) -> None:
+    arn = await cqs.queue(FifoQueue="true")
+    message = QueueMessage("body", group="g", dedup="d")
+    assert await port.deliver(arn, message, TOPIC) == await port.deliver(arn, message, TOPIC)
+    (received,) = await cqs.received(arn)
+    assert received["Attributes"]["MessageGroupId"] == "g"
+    assert received["Attributes"]["MessageDeduplicationId"] == "d"
+
+
+@pytest.mark.parametrize(
+    ("queue", "message", "topic", "code"),
+    [
+        ("open", QueueMessage("m"), f"{TOPIC}2", "AccessDenied"),
+        ("closed", QueueMessage("m"), TOPIC, "AccessDenied"),
+        ("none", QueueMessage("m"), TOPIC, "QueueDoesNotExist"),
+        ("open.fifo", QueueMessage("m"), TOPIC, "MissingParameter"),
+        ("open", QueueMessage(""), TOPIC, "MissingParameter"),
+        ("open", QueueMessage("m", group=" "), TOPIC, "InvalidParameterValue"),
+        ("open", QueueMessage("m", {"a": {"DataType": "None"}}), TOPIC, "InvalidParameterValue"),
+        ("open", QueueMessage("m" * 1_048_577), TOPIC, "InvalidParameterValue"),
+        ("open", QueueMessage("m"), "no ARN", "InvalidParameterValue"),
+    ],
+)
+async def test_what_a_queue_refuses(
+    port: QueuePort, cqs: Cqs, queue: str, message: QueueMessage, topic: str, code: str
+) -> None:
+    arns = {
+        "open": await cqs.queue(),
+        "closed": await cqs.queue(open_to_topic=False),
+        "none": f"arn:aws:sqs:us-east-1:{cqs.tenant.account}:none",
+        "open.fifo": await cqs.queue(FifoQueue="true"),
+    }
+    answer = await port.deliver(arns[queue], message, topic)
+    assert isinstance(answer, Refused)
+    assert (answer.code, answer.permanent) == (code, True)
+
+
+@pytest.mark.parametrize(
+    "arn", ["nonsense", "arn:aws:sns:us-east-1:111111111111:t", "arn:aws:sqs:internal:cns:publish-jobs"]
+)
+async def test_what_is_no_queue_of_a_customers(port: QueuePort, arn: str) -> None:
+    answer = await port.deliver(arn, QueueMessage("m"), TOPIC)
+    assert isinstance(answer, Refused)
+    assert (answer.code, answer.permanent) == ("QueueDoesNotExist", True)
+    assert await port.depth(PUBLISH_JOBS) == 0
+
+
+async def test_a_refusal_holds_up_no_other(port: QueuePort, cqs: Cqs) -> None:
+    arn = await cqs.queue()
+    answers = await asyncio.gather(
+        *[port.deliver(arn, QueueMessage(str(number)), TOPIC if number % 2 else "no ARN") for number in range(40)]
+    )
+    assert [isinstance(answer, Refused) for answer in answers] == [True, False] * 20
+    assert len(set(answers[1::2])) == 20
+
+
+async def test_all_is_open_without_authentication(tmp_path: Path) -> None:
+    async with serving(tmp_path / "open", auth="off") as cqs:
+        arn = await cqs.queue(open_to_topic=False)
+        for driver in DRIVERS:
+            async with cqs.port(driver) as port:
+                assert isinstance(await port.deliver(arn, QueueMessage("m"), TOPIC), str)
+                await port.put([put(driver)])
+                assert await port.depth(PUBLISH_JOBS) == 1
+                (held,) = await port.receive(PUBLISH_JOBS, 1, LEASE_MS, 0)
+                assert await port.settle(PUBLISH_JOBS, [held.handle]) == [True]
+
+
+async def test_internal_queues_are_where_they_always_were() -> None:
+    """Their ids are in the data of every running service."""
+    assert internal_ref(PUBLISH_JOBS).id == "cns/publish-jobs"
+    assert internal_ref(PUBLISH_JOBS).retention_ms == 30 * 86_400_000

@@ -1,0 +1,55 @@
+"""A keyspace with all tables, made once for a session of tests, and emptied where a test wants it empty."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+from common.cassandra import Cassandra, Place
+from common.cassandra_schema import read_table
+from tests.servers import cassandra_address, fresh_keyspace
+from workers import schema
+
+TABLES = tuple(read_table(text).name for text in schema.TABLES)
+
+
+@contextmanager
+def keyspace() -> Iterator[Place]:
+    host, port = cassandra_address()
+    place = Place(hosts=(host,), port=port, keyspace=fresh_keyspace())
+    aside(schema.apply(place, 1))
+    try:
+        yield place
+    finally:
+        aside(_drop(place))
+
+
+@asynccontextmanager
+async def emptied(place: Place) -> AsyncIterator[Cassandra]:
+    """A session on a keyspace without rows. Looking for them is quicker than truncating what has none."""
+    cassandra = await Cassandra.open(place)
+    try:
+        await asyncio.gather(*[_empty(cassandra, table) for table in TABLES])
+        yield cassandra
+    finally:
+        await cassandra.close()
+
+
+def aside(work: Coroutine[Any, Any, None]) -> None:
+    """Run on a loop of its own, wherever the caller is."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, work).result()
+
+
+async def _empty(cassandra: Cassandra, table: str) -> None:
+    if await cassandra.run_schema(f"SELECT * FROM {table} LIMIT 1"):
+        await cassandra.run_schema(f"TRUNCATE {table}")
+
+
+async def _drop(place: Place) -> None:
+    cassandra = await Cassandra.open(place, keyspace=False)
+    await cassandra.run_schema(f"DROP KEYSPACE {place.keyspace}")
+    await cassandra.close()

@@ -1,0 +1,28 @@
+"""Starts jobs in processes of their own, as a person would."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from tests.acceptance.running import BIN
+
+ROOT = Path(__file__).parents[2]
+QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""Jobs of seconds end before what the second compiler makes pays."""
+JOB_S = 200.0
+
+
+def job(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run to its end; `spark-submit` finds its Python on the PATH, as in an activated environment."""
+    variables = {**os.environ, **QUICK_JAVA, "PATH": f"{BIN}:{os.environ['PATH']}", **environment}
+    return subprocess.run(
+        [BIN / words[0], *words[1:]],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=JOB_S,
+        cwd=ROOT,
+        env=variables,
+    )

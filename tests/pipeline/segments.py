@@ -1,0 +1,109 @@
+"""Segments as the service writes them, with what a test wants in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from common.events import (
+    DeliveryAttempted,
+    DeliveryDeadLettered,
+    DeliveryDelivered,
+    Event,
+    NotificationDropped,
+    PublishAccepted,
+    SegmentOpened,
+    SegmentSealed,
+)
+from common.segment_files import SEALED, encoder, fact_line, folder_at, origin_of, segment_name
+
+DAY_MS = 86_400_000
+AT_MS = 20_000 * DAY_MS
+DATE = "2024-10-04"
+
+
+def write_segment(directory: Path, boot: str, first_sequence: int, events: Sequence[Event], junk: bytes = b"") -> Path:
+    """Sealed, with `junk` between its events and its last line."""
+    last_sequence = first_sequence + len(events) - 1
+    path = directory / folder_at(AT_MS) / (segment_name("test", boot, first_sequence) + SEALED)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    opened = SegmentOpened(at_ms=AT_MS, process="test", first_sequence=first_sequence)
+    sealed = SegmentSealed(
+        at_ms=AT_MS,
+        process="test",
+        first_sequence=first_sequence,
+        last_sequence=last_sequence,
+        events=len(events),
+        torn_bytes=0,
+        recovered=False,
+    )
+    lines = [event_line(boot, first_sequence + at, event) for at, event in enumerate(events)]
+    path.write_bytes(b"".join([fact_line(boot, opened), *lines, junk, fact_line(boot, sealed)]))
+    return path
+
+
+def event_line(boot: str, sequence: int, event: Event) -> bytes:
+    return origin_of(boot) + b"%d," % sequence + encoder.encode(event)[1:] + b"\n"
+
+
+def publish(topic: str = "t", at_ms: int = AT_MS, size_bytes: int = 10) -> PublishAccepted:
+    return PublishAccepted(
+        at_ms=at_ms, message_id="m", topic=topic, account="a", size_bytes=size_bytes, has_subject=False, jobs=1
+    )
+
+
+def attempt(topic: str, subscription: str, cause: str = "", message_type: str = "Notification") -> DeliveryAttempted:
+    return DeliveryAttempted(
+        at_ms=AT_MS,
+        message_id="m",
+        message_type=message_type,
+        topic=topic,
+        subscription=subscription,
+        protocol="http",
+        attempt=1,
+        phase="first",
+        outcome="failed" if cause else "delivered",
+        cause=cause,
+        status=500 if cause else 200,
+        duration_ms=3,
+    )
+
+
+def delivery(topic: str, subscription: str, since_publish_ms: int, message_type: str = "Notification") -> Event:
+    return DeliveryDelivered(
+        at_ms=AT_MS,
+        message_id="m",
+        message_type=message_type,
+        topic=topic,
+        subscription=subscription,
+        protocol="http",
+        attempt=1,
+        since_publish_ms=since_publish_ms,
+    )
+
+
+def dead_letter(topic: str, subscription: str) -> Event:
+    return DeliveryDeadLettered(
+        at_ms=AT_MS,
+        message_id="m",
+        message_type="Notification",
+        topic=topic,
+        subscription=subscription,
+        protocol="http",
+        attempt=3,
+        cause="spent:status",
+        queue="q",
+        since_publish_ms=9,
+    )
+
+
+def drop(topic: str, subscription: str) -> Event:
+    return NotificationDropped(
+        at_ms=AT_MS,
+        message_id="m",
+        message_type="Notification",
+        topic=topic,
+        subscription=subscription,
+        attempt=3,
+        cause="spent:status",
+    )

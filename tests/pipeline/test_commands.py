@@ -1,0 +1,63 @@
+"""`cns pipeline` where it cannot run: one line that says what to do, and an exit code for scripts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from common.directory import lock_directory
+from tests.acceptance.running import BIN
+from tests.pipeline.jobs import job
+from workers.pipeline.arguments import LOCK
+
+LACKING = 77
+NOTHING_THERE = 74
+IN_USE = 73
+
+
+@pytest.fixture
+def old_java(tmp_path: Path) -> Path:
+    home = tmp_path / "java"
+    (home / "bin").mkdir(parents=True)
+    java = home / "bin" / "java"
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
+    java.chmod(0o755)
+    return home
+
+
+def refused(code: int, *words: str | Path, **environment: str) -> str:
+    """The one line that was said."""
+    done = job("cns", "pipeline", *words, **environment)
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    (said,) = done.stderr.splitlines()
+    return said
+
+
+@pytest.mark.parametrize("command", ["ingest", "report"])
+def test_without_java(command: str, tmp_path: Path) -> None:
+    assert "no Java in JAVA_HOME=/nowhere" in refused(LACKING, command, "--data", tmp_path, JAVA_HOME="/nowhere")
+    said = refused(LACKING, command, "--data", tmp_path, PATH=str(BIN), JAVA_HOME="")
+    assert "there is no Java on the PATH: install Java 17" in said
+
+
+def test_with_an_old_java(old_java: Path, tmp_path: Path) -> None:
+    said = refused(LACKING, "report", "--data", tmp_path, JAVA_HOME=str(old_java))
+    assert "Java 17 or newer, not Java 11" in said
+
+
+def test_without_pyspark(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['pyspark'] = None\n")
+    said = refused(LACKING, "ingest", "--data", tmp_path, PYTHONPATH=str(tmp_path))
+    assert "PySpark is not installed: run `make install-pipeline`" in said
+
+
+def test_without_events_or_tables(tmp_path: Path) -> None:
+    assert "there are no events in" in refused(NOTHING_THERE, "ingest", "--data", tmp_path)
+    assert "run `cns pipeline ingest` first" in refused(NOTHING_THERE, "report", "--data", tmp_path)
+
+
+def test_two_ingests_do_not_meet(tmp_path: Path) -> None:
+    (tmp_path / "events").mkdir()
+    lock_directory(tmp_path / "pipeline", LOCK)
+    assert "is in use by another cns" in refused(IN_USE, "ingest", "--data", tmp_path)

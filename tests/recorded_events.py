@@ -1,0 +1,15 @@
+"""An event sink that keeps what it is told."""
+
+from __future__ import annotations
+
+from common.events import Event
+
+
+class RecordedEvents:
+    """See `common.events.EventSink`."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def emit(self, event: Event) -> None:
+        self.events.append(event)

@@ -1,0 +1,158 @@
+"""Real Cassandra and Redis for tests: those that the environment names, else those of `deploy/servers`, started here.
+
+Many tests share a server, so each keeps to a keyspace (`fresh_keyspace`) or a key prefix of its own. Without a server a
+test fails; it never skips. `python -m tests.servers` has them running before a stage that needs them.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import socket
+import subprocess
+import sys
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+import redis
+
+ROOT = Path(__file__).resolve().parents[1]
+VARIABLES = {"cassandra": "CNS_CASSANDRA", "redis": "CNS_REDIS"}
+PORTS = {"cassandra": 9042, "redis": 6379}
+"""Where an address names none."""
+START_S = 600.0
+"""The first start of all fetches packages and jars."""
+CONNECT_S = 5.0
+FLUSH_KEYS = 1_000
+_EXPORT = re.compile(r"export (\w+)=(.+)")
+_GLOB = re.compile(r"([*?\[\]^\\-])")
+
+Address = tuple[str, int]
+
+
+def cassandra_address() -> Address:
+    """Of a node that answers."""
+    return _addresses("cassandra", _running("cassandra"))[0]
+
+
+def redis_url() -> str:
+    """Of a server that answers."""
+    return _running("redis")
+
+
+def fresh_keyspace() -> str:
+    """A name that nobody has used; who creates it drops it."""
+    return f"test_{uuid.uuid4().hex[:12]}"
+
+
+def fresh_prefix() -> str:
+    """What all keys of one test begin with."""
+    return f"test:{uuid.uuid4().hex[:12]}:"
+
+
+def flush_prefix(client: redis.Redis, prefix: str) -> None:
+    """Delete the keys that begin so."""
+    for key in client.scan_iter(match=_GLOB.sub(r"\\\1", prefix) + "*", count=FLUSH_KEYS):
+        client.delete(key)
+
+
+def names_to_start(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """The servers that the environment does not name."""
+    return [name for name, variable in VARIABLES.items() if not environment.get(variable)]
+
+
+def running(names: list[str]) -> set[str]:
+    """Those of `deploy/servers` that run now."""
+    return {name for name in names if _servers("status", name, check=False).returncode == 0}
+
+
+def stop(names: set[str]) -> None:
+    if names:
+        _servers("down", *sorted(names))
+
+
+class Ring:
+    """Cassandra nodes 1, 2, 3 in a ring of their own, for tests that hurt them; its data end with it."""
+
+    def __init__(self, nodes: int = 3) -> None:
+        self.nodes = nodes
+        self.addresses: list[Address] = []
+
+    def start(self) -> None:
+        """Returns when each node answers and sees the others."""
+        self.addresses = _addresses("cassandra", _exported("cassandra", "ring", "up", str(self.nodes)))
+
+    def stop(self) -> None:
+        _servers("ring", "down")
+
+    def kill(self, number: int) -> None:
+        """Without warning; returns when the process is gone."""
+        _servers("kill", str(number))
+
+    def pause(self, number: int) -> None:
+        """Its sockets stay open and nobody answers."""
+        _servers("pause", str(number))
+
+    def resume(self, number: int) -> None:
+        _servers("resume", str(number))
+
+    def restart(self, number: int) -> None:
+        """With the data it had; returns when the ring has it back."""
+        _servers("restart", str(number))
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+@functools.cache
+def _running(name: str) -> str:
+    """What the variable of this server says, or would say; the server answers."""
+    named = os.environ.get(VARIABLES[name]) or _exported(name, "up", name)
+    host, port = _addresses(name, named)[0]
+    try:
+        socket.create_connection((host, port), CONNECT_S).close()
+    except OSError as error:
+        raise AssertionError(f"no {name} at {host}:{port}, where {VARIABLES[name]} says it is: {error}") from error
+    return named
+
+
+def _addresses(name: str, text: str) -> list[Address]:
+    """From a list of host:port, or from a URL."""
+    hosts = [urlsplit(part if "//" in part else f"//{part}") for part in text.split(",")]
+    return [(host.hostname or "localhost", host.port or PORTS[name]) for host in hosts]
+
+
+def _exported(name: str, *words: str) -> str:
+    """What a command tells its user to export for this server."""
+    exports: dict[str, str] = dict(_EXPORT.findall(_servers(*words).stdout))
+    return exports[VARIABLES[name]]
+
+
+def _servers(*words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """A command of `deploy/servers`, in a process of its own: what it starts is not our child."""
+    done = subprocess.run(
+        [sys.executable, "-m", "deploy.servers", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=START_S,
+    )
+    if check and done.returncode != 0:
+        raise AssertionError(f"deploy/servers {' '.join(words)}: {done.stderr}")
+    return done
+
+
+if __name__ == "__main__":
+    print(cassandra_address(), redis_url())

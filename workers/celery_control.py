@@ -1,0 +1,65 @@
+"""Remote control of the delivery pools: `celery -A workers inspect pools`, `… control resize_pool delivery 4`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from celery.worker.control import control_command, inspect_command
+
+from common.errors import CnsError
+from common.settings import POOL_THREADS_MAX
+from workers.celery_host import WorkerHost
+from workers.worker import Worker
+
+ANSWER_S = 0.5
+"""Who asks waits one second for the answers of all workers."""
+DIGITS_MAX = 3
+
+Reply = dict[str, Any]
+
+
+@inspect_command()
+def pools(state: Any) -> Reply:
+    """Threads, sends in flight and sends waiting of each delivery pool."""
+    return _answer(state.app.host, _look)
+
+
+@control_command(args=[("pool", str), ("threads", str)], signature="<delivery|redelivery> <threads>")
+def resize_pool(state: Any, pool: str = "", threads: str = "") -> Reply:
+    """Give a delivery pool so many threads, until the worker ends."""
+    n = _number(str(threads))
+    if not 1 <= n <= POOL_THREADS_MAX:
+        return {"error": f"threads must be a number from 1 to {POOL_THREADS_MAX}"}
+
+    async def resize(worker: Worker) -> Reply:
+        chosen = worker.pools.get(str(pool))
+        if chosen is None:
+            return {"error": f"pool must be one of {', '.join(worker.pools)}"}
+        chosen.resize(n)
+        return {"ok": f"{pool} has {n} threads"}
+
+    return _answer(state.app.host, resize)
+
+
+async def _look(worker: Worker) -> Reply:
+    shown = {
+        name: {"threads": pool.size, "in_flight": pool.in_flight, "waiting": pool.waiting}
+        for name, pool in worker.pools.items()
+    }
+    return {"process": os.getpid(), "pools": shown}
+
+
+def _answer(host: WorkerHost, ask: Callable[[Worker], Coroutine[Any, Any, Reply]]) -> Reply:
+    try:
+        return host.call(ask, ANSWER_S)
+    except CnsError as error:
+        return {"error": str(error)}
+    except TimeoutError:
+        return {"error": "the worker does not answer"}
+
+
+def _number(text: str) -> int:
+    """0 for what is none, or too long to be one that is meant."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= DIGITS_MAX else 0

@@ -1,0 +1,123 @@
+"""Hosts the worker inside a Celery worker process: one thread, one event loop, untouched by what the broker does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import structlog
+import uvloop
+from celery import bootsteps
+from celery.concurrency import solo, thread
+from celery.exceptions import ImproperlyConfigured
+from celery.platforms import EX_FAILURE
+from celery.worker import state
+
+from common.errors import OutcomeUnknown, StartError, StoreUnavailable
+from common.settings import Settings, load_settings
+from workers.host import open_parts
+from workers.process import collect_seldom
+from workers.worker import Worker
+
+STORE_RETRY_S = 1.0
+LOOK_S = 0.1
+CELERY_END_S = 5.0
+"""What Celery may take to end once the worker has."""
+POOLS = (thread.TaskPool, solo.TaskPool)
+"""Celery's pools that run tasks in the worker's own process."""
+
+log = structlog.get_logger(__name__)
+
+Answer = TypeVar("Answer")
+
+
+class HostStep(bootsteps.StartStopStep):
+    """Starts before Celery connects to its broker, and stops after it has left."""
+
+    def create(self, parent: Any) -> WorkerHost:
+        if not issubclass(parent.pool_cls, POOLS):
+            raise ImproperlyConfigured("the worker's tasks run in its own process: use --pool=threads, the default")
+        parent.options.update(without_mingle=True, without_gossip=True)  # workers have nothing to tell one another
+        parent.app.host = host = WorkerHost(load_settings())
+        return host
+
+
+class WorkerHost:
+    """Started and stopped by Celery's main thread; `call` is for all of its threads."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._worker: Worker | None = None
+        self._loop = uvloop.new_event_loop()
+        self._until: asyncio.Future[None] = self._loop.create_future()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._main, name="cns-worker", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def leave(self) -> None:
+        """Begin a warm shutdown: the worker ends what is under way and gives back the rest."""
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._stop_working)
+
+    def stop(self) -> None:
+        """Warm shutdown, waited for unless a cold one comes."""
+        self.leave()
+        while not self._ended.wait(LOOK_S) and not state.should_terminate:
+            pass
+
+    def terminate(self) -> None:
+        """Cold shutdown: as if the process were killed. What was leased comes back when its lease runs out."""
+
+    def call(self, ask: Callable[[Worker], Coroutine[Any, Any, Answer]], timeout_s: float | None) -> Answer:
+        """What the worker answers, on its own loop. Waits without limit for what ends by itself."""
+        worker = self._worker
+        if worker is None:
+            raise StoreUnavailable("the worker has not reached the store, or stops")
+        return asyncio.run_coroutine_threadsafe(ask(worker), self._loop).result(timeout_s)
+
+    # -- in the thread ------------------------------------------------------------------------------------------------
+
+    def _main(self) -> None:
+        structlog.contextvars.bind_contextvars(process="worker")
+        try:
+            with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+                runner.run(self._serve())
+        except StartError as error:
+            log.critical("worker.not_started", error=str(error))
+            state.should_stop = error.exit_code
+        except Exception as error:  # it delivers nothing, so it must not look alive: Celery ends as well
+            log.critical("worker.crashed", exc_info=error)
+            state.should_stop = EX_FAILURE
+        self._ended.set()
+        self._outlast_celery()
+
+    def _outlast_celery(self) -> None:
+        """Celery waits without limit for a broker that has gone silent; nothing of ours does. As a daemon, this thread
+        sees the end of the wait only then."""
+        threading.Event().wait(CELERY_END_S)
+        log.warning("celery.abandoned")
+        os._exit(state.should_stop or 0)
+
+    async def _serve(self) -> None:
+        while not self._until.done():
+            try:
+                async with open_parts(self._settings) as parts:
+                    worker = self._worker = await Worker.build(self._settings, parts)
+                    collect_seldom()
+                    log.info("worker.started")
+                    await worker.run(until=self._until)
+            except (StoreUnavailable, OutcomeUnknown) as error:
+                log.warning("store.awaited", error=str(error))
+                await asyncio.wait({self._until}, timeout=STORE_RETRY_S)
+            finally:
+                self._worker = None
+
+    def _stop_working(self) -> None:
+        if not self._until.done():
+            self._until.set_result(None)

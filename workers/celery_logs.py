@@ -1,0 +1,25 @@
+"""Celery's log lines as events of ours, so that its processes write one kind of line."""
+
+from __future__ import annotations
+
+import logging
+
+import structlog
+
+from common.logs import set_up_logs
+
+log = structlog.get_logger(__name__)
+
+
+def set_up_celery_logs(level: str) -> None:
+    set_up_logs(level, "celery")
+    root = logging.getLogger()
+    root.handlers = [_AsEvents()]
+    root.setLevel(level.upper())
+
+
+class _AsEvents(logging.Handler):
+    """What the standard library's loggers are told becomes the event `celery.said`."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        log.log(record.levelno, "celery.said", logger=record.name, text=record.getMessage(), exc_info=record.exc_info)

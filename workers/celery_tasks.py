@@ -1,0 +1,33 @@
+"""Celery's tasks: triggers of work that the store knows of already, so that a lost one loses nothing."""
+
+from __future__ import annotations
+
+from concurrent.futures import CancelledError
+from typing import Any
+
+import structlog
+from celery import shared_task
+
+from common.errors import CnsError
+from workers.worker import Worker
+
+MAINTENANCE = "maintenance.run"
+
+log = structlog.get_logger(__name__)
+
+
+@shared_task(name=MAINTENANCE, bind=True)
+def maintenance(task: Any) -> None:
+    """Have the worker of this process clear up, unless another is at it."""
+    try:
+        rows = task.app.host.call(_maintain, timeout_s=None)
+    except (CnsError, CancelledError) as error:  # the store is away, or the worker stops: its loop, or another, does it
+        log.warning("maintenance.left", error=str(error))
+        return
+    log.info(
+        "maintenance.ended" if rows is not None else "maintenance.found_under_way", rows=rows, trigger=task.request.id
+    )
+
+
+async def _maintain(worker: Worker) -> int | None:
+    return await worker.upkeep.run()

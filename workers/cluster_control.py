@@ -1,0 +1,99 @@
+"""What a cluster's processes tell one another through Cassandra: reports, the test clock, proof of the master key."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+import msgspec
+from msgspec.structs import replace
+
+from common.cassandra import Cassandra, Row, Statement
+from common.clock import Clock
+from common.conditional import decide
+from common.errors import OutcomeUnknown, StoreUnavailable
+from common.metrics import Sample
+from common.sealing import Seal
+from workers.control import REPORT_LIFE_S, HostState, Report
+
+TABLES = (
+    # rows that live for seconds: what is left of them is cleared soon
+    "CREATE TABLE IF NOT EXISTS process_reports(shard int, process text, report blob, PRIMARY KEY(shard, process))"
+    f" WITH default_time_to_live = {int(REPORT_LIFE_S)} AND gc_grace_seconds = 60",
+    "CREATE TABLE IF NOT EXISTS cluster_state(name text PRIMARY KEY, value blob)",
+)
+PROCESSES_MAX = 1_000
+ADVANCE_TRIES_MAX = 20
+CLOCK_NAME = "clock_offset_ms"
+KEY_NAME = "master_key"
+
+_REPORT = Statement("INSERT INTO process_reports(shard, process, report) VALUES (0, ?, ?)")
+_REPORTS = Statement(f"SELECT report FROM process_reports WHERE shard = 0 LIMIT {PROCESSES_MAX}")
+_GET = Statement("SELECT value FROM cluster_state WHERE name = ?")
+_FIRST = Statement("INSERT INTO cluster_state(name, value) VALUES (?, ?) IF NOT EXISTS", idempotent=False)
+_NEXT = Statement("UPDATE cluster_state SET value = ? WHERE name = ? IF value = ?", idempotent=False)
+
+_encode = msgspec.msgpack.encode
+_decode_report = msgspec.msgpack.Decoder(Report).decode
+
+
+class ClusterControl:
+    """See `workers.control.HostControl`."""
+
+    def __init__(self, cassandra: Cassandra, clock: Clock, announce_clock: Callable[[int], None]) -> None:
+        self._cassandra = cassandra
+        self._clock = clock
+        self._announce_clock = announce_clock
+        self._machine = socket.gethostname()
+
+    async def clock_offset_ms(self) -> int:
+        for (value,) in await self._cassandra.run(_GET, CLOCK_NAME):
+            return _read_offset_ms(value)
+        return 0
+
+    async def advance_clock(self, by_ms: int) -> int:
+        for _ in range(ADVANCE_TRIES_MAX):
+            rows = await self._cassandra.run(_GET, CLOCK_NAME)
+            offset_ms = (_read_offset_ms(rows[0][0]) if rows else 0) + by_ms
+            if await self._set_offset(rows, offset_ms):
+                self._clock.follow(offset_ms)
+                self._announce_clock(offset_ms)
+                return offset_ms
+        raise StoreUnavailable("too many advance the clock at once")
+
+    async def _set_offset(self, rows: list[Row], offset_ms: int) -> bool:
+        """Advancing is not idempotent, so of a lost answer it is read what came of it."""
+        value = _encode(offset_ms)
+
+        async def attempt() -> bool:
+            if not rows:
+                return await self._cassandra.applied(_FIRST, CLOCK_NAME, value)
+            return await self._cassandra.applied(_NEXT, value, CLOCK_NAME, rows[0][0])
+
+        async def ours() -> bool:
+            return await self._cassandra.run(_GET, CLOCK_NAME) == [(value,)]
+
+        return await decide(attempt, ours)
+
+    async def report(self, report: Report) -> None:
+        named = replace(report, process=f"{self._machine}/{report.process}")
+        await self._cassandra.run(_REPORT, named.process, _encode(named))
+
+    async def state(self) -> HostState:
+        samples = (Sample("cassandra_statements", self._cassandra.statements),)
+        try:
+            rows = await self._cassandra.run(_REPORTS)
+        except (StoreUnavailable, OutcomeUnknown) as error:
+            return HostState(str(error), (), samples)
+        return HostState("", tuple(_decode_report(report) for (report,) in rows), samples)
+
+
+async def check_master_key(cassandra: Cassandra, seal: Seal) -> None:
+    """Every process of a cluster has the same key: another one cannot open what the first has sealed, which says so."""
+    await cassandra.applied(_FIRST, KEY_NAME, seal.close(KEY_NAME, KEY_NAME.encode()))
+    for (sealed,) in await cassandra.run(_GET, KEY_NAME):
+        seal.open(KEY_NAME, sealed)
+
+
+def _read_offset_ms(value: bytes) -> int:
+    return msgspec.msgpack.decode(value, type=int)

@@ -1,0 +1,122 @@
+"""What a job has to say of each of its targets: to the counters, and to the event sink."""
+
+from __future__ import annotations
+
+from cns.endpoints.outcome import Failed, Outcome
+from cns.envelope import MessageType
+from cns.jobs import ConfirmationJob, EndpointJob
+from cns.retry_policy import RetryPolicy, next_retry
+from cns.target import Target
+from common.clock import Clock
+from common.events import (
+    FIRST,
+    UNPLANNED,
+    DeliveryAttempted,
+    DeliveryDeadLettered,
+    DeliveryDelivered,
+    EventSink,
+    NotificationDropped,
+)
+from workers.stats import Stats
+
+
+class JobFacts:
+    """`failures` is how often its targets failed before; a confirmation's own timestamp is when it was published."""
+
+    def __init__(
+        self, stats: Stats, events: EventSink, clock: Clock, job: EndpointJob | ConfirmationJob, failures: int
+    ) -> None:
+        self._stats = stats
+        self._events = events
+        self._clock = clock
+        self._topic = job.topic
+        self._failures = failures
+        self._answered_ms: dict[str, int] = {}
+        if isinstance(job, ConfirmationJob):
+            self._message_id = job.message_id
+            self._message_type = MessageType(job.kind)
+            self.published_ms = job.timestamp_ms
+        else:
+            self._message_id = job.notification_id
+            self._message_type = MessageType.NOTIFICATION
+            self.published_ms = 0  # until the notification is read
+
+    def attempted(self, target: Target, outcome: Outcome) -> None:
+        """Called when the outcome is known, which may be a second before the job is settled."""
+        self._answered_ms[target.arn] = now_ms = self._clock.now_ms()
+        cause = outcome.cause.value if isinstance(outcome, Failed) else ""
+        if cause:
+            self._stats.failed(target.protocol, cause)
+        self._events.emit(
+            DeliveryAttempted(
+                at_ms=now_ms,
+                message_id=self._message_id,
+                message_type=self._message_type.value,
+                topic=self._topic,
+                subscription=target.arn,
+                protocol=target.protocol,
+                attempt=self._failures + 1,
+                phase=phase_of(target.retry, self._failures),
+                outcome="failed" if cause else "delivered",
+                cause=cause,
+                status=outcome.status,
+                duration_ms=outcome.dwell_ms,
+            )
+        )
+
+    def delivered(self, target: Target) -> None:
+        self._stats.delivered(target.protocol)
+        at_ms = self._answered_ms[target.arn]
+        self._events.emit(
+            DeliveryDelivered(
+                at_ms=at_ms,
+                message_id=self._message_id,
+                message_type=self._message_type.value,
+                topic=self._topic,
+                subscription=target.arn,
+                protocol=target.protocol,
+                attempt=self._failures + 1,
+                since_publish_ms=at_ms - self.published_ms,
+            )
+        )
+
+    def dead_lettered(self, target: Target, cause: str) -> None:
+        self._stats.dead_lettered(cause)
+        at_ms = self._clock.now_ms()
+        self._events.emit(
+            DeliveryDeadLettered(
+                at_ms=at_ms,
+                message_id=self._message_id,
+                message_type=self._message_type.value,
+                topic=self._topic,
+                subscription=target.arn,
+                protocol=target.protocol,
+                attempt=self._failures + 1,
+                cause=cause,
+                queue=target.dead_letter_arn,
+                since_publish_ms=at_ms - self.published_ms,
+            )
+        )
+
+    def dropped(self, subscription: str, cause: str) -> None:
+        """After its last attempt, or without one where the target or the notification is gone."""
+        self._stats.dropped(cause)
+        self._events.emit(
+            NotificationDropped(
+                at_ms=self._clock.now_ms(),
+                message_id=self._message_id,
+                message_type=self._message_type.value,
+                topic=self._topic,
+                subscription=subscription,
+                attempt=self._failures + (subscription in self._answered_ms),
+                cause=cause,
+            )
+        )
+
+
+def phase_of(policy: RetryPolicy, failures: int) -> str:
+    """Which phase an attempt after so many failures belongs to."""
+    if failures == 0:
+        return FIRST
+    retry = next_retry(policy, failures)
+    return UNPLANNED if retry is None else retry.phase.value

@@ -1,0 +1,51 @@
+"""Leases in Cassandra: a row a task and part, taken by conditional writes."""
+
+from __future__ import annotations
+
+import contextlib
+
+from common.cassandra import Cassandra, Statement
+from common.conditional import decide
+from common.errors import OutcomeUnknown
+
+TABLES = (
+    "CREATE TABLE IF NOT EXISTS leases(task text, part text, holder text, until_ms bigint, PRIMARY KEY((task, part)))",
+)
+
+_FIND = Statement("SELECT holder, until_ms FROM leases WHERE task = ? AND part = ?")
+_FIRST = Statement(
+    "INSERT INTO leases(task, part, holder, until_ms) VALUES (?, ?, ?, ?) IF NOT EXISTS", idempotent=False
+)
+_NEXT = Statement(
+    "UPDATE leases SET holder = ?, until_ms = ? WHERE task = ? AND part = ? IF holder = ? AND until_ms = ?",
+    idempotent=False,
+)
+_GIVE_BACK = Statement("DELETE FROM leases WHERE task = ? AND part = ? IF holder = ?", idempotent=False)
+
+
+class CassandraLeaseStore:
+    """See `workers.leases.LeaseStore`."""
+
+    def __init__(self, cassandra: Cassandra) -> None:
+        self._cassandra = cassandra
+
+    async def take(self, task: str, part: str, holder: str, life_ms: int, now_ms: int) -> bool:
+        """Who loses a race has not looked again: it comes back."""
+        until_ms = now_ms + life_ms
+        rows = await self._cassandra.run(_FIND, task, part)
+        if rows and rows[0][0] != holder and now_ms < rows[0][1]:
+            return False
+
+        async def attempt() -> bool:
+            if not rows:
+                return await self._cassandra.applied(_FIRST, task, part, holder, until_ms)
+            return await self._cassandra.applied(_NEXT, holder, until_ms, task, part, *rows[0])
+
+        async def ours() -> bool:
+            return await self._cassandra.run(_FIND, task, part) == [(holder, until_ms)]
+
+        return await decide(attempt, ours)
+
+    async def give_back(self, task: str, part: str, holder: str) -> None:
+        with contextlib.suppress(OutcomeUnknown):  # then it runs out by itself
+            await self._cassandra.applied(_GIVE_BACK, task, part, holder)

@@ -1,0 +1,72 @@
+"""The delivery report: from the table to a CSV file, a JSON file, and what a person sees of it."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from workers.pipeline.places import Places
+from workers.pipeline.read import ingested
+from workers.pipeline.schema import EVENT, MALFORMED
+from workers.pipeline.transforms.accepted import accepted
+from workers.pipeline.transforms.coverage import coverage
+from workers.pipeline.transforms.deliveries import deliveries
+from workers.pipeline.transforms.delivery_report import delivery_report
+
+CSV = "deliveries.csv"
+JSON_LINES = "deliveries.jsonl"
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """`top` are the first rows; the files have all. `unknown` is how many events no segment has."""
+
+    rows: int
+    top: list[Row]
+    events: int
+    unknown: int
+    malformed: int
+    files: tuple[Path, Path]
+
+
+def report(spark: SparkSession, places: Places, top: int) -> Report:
+    events = ingested(spark, places.table)
+    rows, first = _write(delivery_report(accepted(events), deliveries(events)), places.reports, top)
+    known = coverage(events).agg({"events": "sum", "unknown": "sum"}).first()
+    assert known is not None  # an aggregate over all has one row
+    return Report(
+        rows=rows,
+        top=first,
+        events=known["sum(events)"] or 0,
+        unknown=known["sum(unknown)"] or 0,
+        malformed=events.where(F.col(EVENT) == MALFORMED).count(),
+        files=(places.reports / CSV, places.reports / JSON_LINES),
+    )
+
+
+def _write(frame: DataFrame, directory: Path, top: int) -> tuple[int, list[Row]]:
+    """Row by row, however many there are; a reader sees the former files or the new ones whole."""
+    directory.mkdir(parents=True, exist_ok=True)
+    table, lines = directory / f"{CSV}.new", directory / f"{JSON_LINES}.new"
+    written, first = 0, []
+    with table.open("w", newline="", encoding="utf-8") as csv_file, lines.open("wb") as json_file:
+        writer = csv.DictWriter(csv_file, frame.columns)
+        writer.writeheader()
+        for row in frame.toLocalIterator():
+            values = row.asDict()
+            writer.writerow(values)
+            json_file.write(msgspec.json.encode(values) + b"\n")
+            written += 1
+            if written <= top:
+                first.append(values)
+    table.replace(directory / CSV)
+    lines.replace(directory / JSON_LINES)
+    return written, first

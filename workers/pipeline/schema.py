@@ -1,0 +1,46 @@
+"""The Spark schema of events, made from `common.events`, which is the only place that says what an event is."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args, get_origin, get_type_hints
+
+import msgspec
+from pyspark.sql.types import BooleanType, DataType, DateType, DoubleType, LongType, StringType, StructField, StructType
+
+from common.events import EVENTS, Origin
+
+_TYPES: dict[type, DataType] = {int: LongType(), float: DoubleType(), bool: BooleanType(), str: StringType()}
+EVENT = "event"
+LINE = "line"
+"""The text of a line that could not be read; null in all others."""
+FILE = "file"
+DATE = "date"
+MALFORMED = "malformed"
+"""Stands where an event's name would."""
+
+EVENT_NAMES: tuple[str, ...] = tuple([str(event.__struct_config__.tag) for event in EVENTS])
+
+
+def event_schema() -> StructType:
+    """Every field of every event, once: first those that all have."""
+    types = {**_fields(Origin), EVENT: StringType()}
+    for event in EVENTS:
+        for name, data_type in _fields(event).items():
+            if types.setdefault(name, data_type) != data_type:
+                raise TypeError(f"the field {name} has different types in different events")
+    return StructType([StructField(name, data_type) for name, data_type in types.items()])
+
+
+def table_schema() -> StructType:
+    """What `ingest` writes: the events, and beside each where it came from."""
+    added = [StructField(LINE, StringType()), StructField(FILE, StringType()), StructField(DATE, DateType())]
+    return StructType([*event_schema().fields, *added])
+
+
+def _fields(struct: type[msgspec.Struct]) -> dict[str, DataType]:
+    hints = get_type_hints(struct)
+    return {name: _TYPES[_plain(hints[name])] for name in struct.__struct_fields__}
+
+
+def _plain(hint: type) -> type:
+    return type(get_args(hint)[0]) if get_origin(hint) is Literal else hint

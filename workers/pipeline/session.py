@@ -1,0 +1,50 @@
+"""The one place that makes a Spark session: small, on this machine alone, without a web page, unless submitted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+
+_LOG_SETTINGS = Path(__file__).parent / "log4j2.properties"
+SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""In the environment of what `spark-submit` runs, whose options then count: its Java process is there already."""
+ALWAYS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.files.ignoreMissingFiles": "true",  # retention removed a segment: a gap that the segments tell of
+    "spark.sql.streaming.numRecentProgressUpdates": "10000",
+}
+LOCAL = {
+    "spark.master": "local[2]",
+    "spark.driver.memory": "768m",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}",
+}
+
+
+@contextmanager
+def open_session(name: str) -> Iterator[SparkSession]:
+    """Stopped at the end."""
+    session = SparkSession.builder.config(conf=_conf(name)).getOrCreate()
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def _conf(name: str) -> SparkConf:
+    for key, value in ALWAYS.items() if SUBMITTED in os.environ else ():
+        SparkContext.setSystemProperty(key, value)  # finds the Java process, so that SparkConf knows what was submitted
+    conf = SparkConf().setAppName(name).setAll(list(ALWAYS.items()))
+    if (conf.get("spark.master") or "local").startswith("local"):
+        for key, value in LOCAL.items():
+            conf.setIfMissing(key, value)
+    return conf

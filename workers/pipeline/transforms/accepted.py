@@ -1,0 +1,18 @@
+"""What each topic accepted."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from workers.pipeline.schema import EVENT
+
+
+def accepted(events: DataFrame) -> DataFrame:
+    is_publish = F.col(EVENT) == "publish.accepted"
+    return (
+        events.where(is_publish)
+        .groupBy("topic")
+        .agg(F.count("*").alias("accepted"), F.sum("size_bytes").alias("accepted_bytes"))
+        .select("topic", "accepted", "accepted_bytes")
+    )

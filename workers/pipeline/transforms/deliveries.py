@@ -1,0 +1,46 @@
+"""What became of the notifications of each subscription, and how long they took."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from workers.pipeline.schema import EVENT
+
+NOTIFICATION = "Notification"
+"""Confirmations are attempted too, but nobody published them."""
+ACCURACY = 10_000
+"""A percentile is off by at most one in so many ranks."""
+
+
+def deliveries(events: DataFrame) -> DataFrame:
+    of_a_subscription = (F.col("message_type") == NOTIFICATION) & (F.col("subscription") != "")
+    took_ms = F.when(_is("delivery.delivered"), F.col("since_publish_ms"))
+    return (
+        events.where(of_a_subscription)
+        .groupBy("topic", "subscription")
+        .agg(
+            F.count_if(_is("delivery.attempted")).alias("attempts"),
+            F.count_if(_is("delivery.attempted") & (F.col("outcome") == "failed")).alias("attempts_failed"),
+            F.count_if(_is("delivery.delivered")).alias("delivered"),
+            F.count_if(_is("delivery.dead_lettered")).alias("dead_lettered"),
+            F.count_if(_is("notification.dropped")).alias("dropped"),
+            F.percentile_approx(took_ms, 0.5, ACCURACY).alias("p50_ms"),
+            F.percentile_approx(took_ms, 0.99, ACCURACY).alias("p99_ms"),
+        )
+        .select(
+            "topic",
+            "subscription",
+            "attempts",
+            "attempts_failed",
+            "delivered",
+            "dead_lettered",
+            "dropped",
+            "p50_ms",
+            "p99_ms",
+        )
+    )
+
+
+def _is(event: str) -> Column:
+    return F.col(EVENT) == event

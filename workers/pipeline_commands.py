@@ -1,0 +1,58 @@
+"""`cns pipeline …`: the Spark jobs on this machine, and in one line what they lack where they cannot run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from common.errors import StartError
+from workers.pipeline.arguments import arguments_of, exit_code
+
+EXIT_PIPELINE_LACKING = 77
+JAVA_VERSION_MIN = 17
+_VERSION = re.compile(rb'version "(\d+)')
+
+
+def ingest(data: Path | None, events: Path | None, out: Path | None) -> None:
+    def work() -> str:
+        check_tools()
+        from workers.pipeline.jobs.ingest import run
+
+        return run(arguments_of(data, events, out))
+
+    sys.exit(exit_code(work))
+
+
+def report(data: Path | None, out: Path | None) -> None:
+    def work() -> str:
+        check_tools()
+        from workers.pipeline.jobs.report import run
+
+        return run(arguments_of(data, None, out))
+
+    sys.exit(exit_code(work))
+
+
+def check_tools() -> None:
+    """Raises what a person must install."""
+    if find_spec("pyspark") is None:
+        raise _lacking("PySpark is not installed: run `make install-pipeline`")
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else "java"
+    if shutil.which(java) is None:
+        where = f"in JAVA_HOME={home}" if home else "on the PATH"
+        raise _lacking(f"there is no Java {where}: install Java {JAVA_VERSION_MIN} (Debian: openjdk-17-jre-headless)")
+    said = subprocess.run([java, "-version"], capture_output=True, check=False).stderr  # noqa: S603  # the Java that Spark would run
+    version = _VERSION.search(said)
+    if version is None or int(version[1]) < JAVA_VERSION_MIN:
+        found = f"Java {version[1].decode()}" if version else f"what is at {shutil.which(java)}"
+        raise _lacking(f"Spark needs Java {JAVA_VERSION_MIN} or newer, not {found}: install it and set JAVA_HOME")
+
+
+def _lacking(what: str) -> StartError:
+    return StartError(f"the pipeline cannot run: {what}", EXIT_PIPELINE_LACKING)

@@ -1,0 +1,60 @@
+"""Which driver of the queue port a process uses, and by whose key the two sides know one another."""
+
+from __future__ import annotations
+
+import ssl
+
+from cns.queue_delivery import QueueDeliverer
+from cns.queue_inline import InlineQueuePort
+from cns.queue_port import QueuePort
+from common.aws.accounts import AccessKey
+from common.aws.call import INTERNAL_ACCOUNT
+from common.settings import Settings
+from cqs.service import QueueService
+from workers.host import Parts
+from workers.urls import local_url
+
+
+async def queue_port(settings: Settings, parts: Parts, queues: QueueService) -> QueuePort:
+    """`queues` is this process's own queue service, which the http driver does not use."""
+    if settings.queue_port == "inline":
+        deliverer = QueueDeliverer(queues, enforced=settings.auth == "on")
+        return InlineQueuePort(parts.engine, parts.clock, deliverer.deliver)
+    from cns.queue_http import HttpQueuePort  # with httpx: imported by those who chose it
+    from cns.queue_http_client import Place, QueueClient
+
+    agreed = _agreed_key(settings)
+    own = await parts.accounts.internal_key(parts.clock.now_ms())
+    place = Place(
+        url=settings.queue_url or local_url(settings),
+        key=agreed or own,
+        region=settings.region,
+        tls=None if settings.queue_url else _own_certificate(settings),
+    )
+    # Where a key had to be agreed on, CQS has data of its own, and a CNS on them. Ours is told from that one, and from
+    # others, by the key of its own data: that is random, and lasts as long as they do.
+    return HttpQueuePort(QueueClient(place, parts.clock), space="" if agreed is None else own.key_id)
+
+
+async def access_keys(settings: Settings, parts: Parts) -> list[AccessKey]:
+    """All that calls may be signed with."""
+    await parts.accounts.internal_key(parts.clock.now_ms())  # there from the first start on
+    agreed = _agreed_key(settings)
+    return await parts.accounts.keys() + ([] if agreed is None else [agreed])
+
+
+def _agreed_key(settings: Settings) -> AccessKey | None:
+    if not settings.queue_key_id:
+        return None
+    return AccessKey(INTERNAL_ACCOUNT, settings.queue_key_id, settings.queue_secret, 0)
+
+
+def _own_certificate(settings: Settings) -> ssl.SSLContext | None:
+    """Trust the very certificate this service shows, whatever name it was made out to."""
+    if settings.tls_cert is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.load_verify_locations(settings.tls_cert)
+    return context
