@@ -9,6 +9,8 @@ from typing import Annotated, Literal, Optional
 
 import typer
 
+from workers.extras import extra_missing
+
 app = typer.Typer(
     name="cns",
     help="An open pub/sub notification service that speaks the Amazon SNS and SQS APIs.",
@@ -206,7 +208,12 @@ def _run_cluster_process(role: str) -> None:
 
 
 def main() -> None:
-    app()
+    try:
+        app()
+    except ModuleNotFoundError as error:
+        missing = extra_missing(error)
+        print(f"cns: {missing}", file=sys.stderr)
+        sys.exit(missing.exit_code)
 
 
 if __name__ == "__main__":

@@ -11,9 +11,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from common.errors import StartError
+from workers.extras import EXIT_EXTRA_MISSING
 from workers.pipeline.arguments import arguments_of, exit_code
 
-EXIT_PIPELINE_LACKING = 77
 JAVA_VERSION_MIN = 17
 _VERSION = re.compile(rb'version "(\d+)')
 
@@ -55,4 +55,4 @@ def check_tools() -> None:
 
 
 def _lacking(what: str) -> StartError:
-    return StartError(f"the pipeline cannot run: {what}", EXIT_PIPELINE_LACKING)
+    return StartError(f"the pipeline cannot run: {what}", EXIT_EXTRA_MISSING)

@@ -16,6 +16,7 @@ from common.directory import EXIT_DATA_IN_USE
 from common.errors import EXIT_SETTINGS_WRONG, StartError
 from common.logs import set_up_logs
 from common.settings import Settings, load_settings
+from workers.extras import extra_missing
 
 if TYPE_CHECKING:
     from workers.host import Parts, StoreHost
@@ -36,7 +37,10 @@ def main(role: str) -> None:
         settings = load_settings()
         set_up_logs(settings.log_level, role)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(ROLES[role](settings))
+            try:
+                runner.run(ROLES[role](settings))
+            except ModuleNotFoundError as error:
+                raise extra_missing(error) from error
     except StartError as error:
         if error.exit_code != EXIT_SETTINGS_WRONG:  # that is for `cns up` to say, once for all its processes
             print(f"cns: {error}", file=sys.stderr)  # noqa: T201  # for the person who started it

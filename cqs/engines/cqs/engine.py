@@ -163,11 +163,12 @@ class CqsEngine:
         if key is None:
             return Outcome.MALFORMED
         queue, due_ms, body = line.q.id, change.visible_at_ms, change.body
-        if body is not None:
+        if body is not None or due_ms is None:
             known = await self._caches.ask(lambda cache: cache.check(queue, key))
             (outcome,) = await self._judged(line, [key], [known])
             if outcome is not Outcome.DONE:
                 return outcome
+        if body is not None:
             await self._rows.replace_body(queue, key.place, body)
         if due_ms is None:
             return Outcome.DONE

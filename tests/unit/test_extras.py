@@ -1,0 +1,20 @@
+"""What is said when a part that the core installation leaves out is asked for: `workers.extras`."""
+
+from __future__ import annotations
+
+import pytest
+
+from workers.extras import EXIT_EXTRA_MISSING, extra_missing
+
+
+@pytest.mark.parametrize("name", ["cassandra", "cassandra.cluster", "redis.asyncio", "celery"])
+def test_it_says_how_to_get_it(name: str) -> None:
+    missing = extra_missing(ModuleNotFoundError(f"No module named '{name}'", name=name))
+    assert str(missing) == f"{name} is not installed: run `make install-cluster`"
+    assert missing.exit_code == EXIT_EXTRA_MISSING
+
+
+@pytest.mark.parametrize("name", ["cns.missing", "cassandras", None])
+def test_our_own_mistakes_are_not_hidden(name: str | None) -> None:
+    with pytest.raises(ModuleNotFoundError):
+        extra_missing(ModuleNotFoundError("No module", name=name))
