@@ -25,6 +25,14 @@ OVER_HTTP = [
 ]
 """What passes through the queue port, a second time with its other driver."""
 
+OVER_CLUSTER = [
+    "tests/acceptance/test_sqs_boto3.py",
+    "tests/acceptance/test_sns_boto3.py",
+    "tests/acceptance/test_aws_cli.py",
+    "tests/acceptance/test_celery.py",
+]
+"""What runs on Cassandra and Redis as well, so far."""
+
 STAGES: tuple[tuple[str, list[str]], ...] = (
     ("format", [str(BIN / "ruff"), "format", "--check", "--quiet", "."]),
     ("lint", [str(BIN / "ruff"), "check", "--quiet", "."]),
@@ -36,13 +44,14 @@ STAGES: tuple[tuple[str, list[str]], ...] = (
     ("integration", [*PYTEST, "tests/integration"]),
     ("acceptance", [*PYTEST, "tests/acceptance"]),
     ("acceptance-http", ["env", "CNS_QUEUE_PORT=http", *PYTEST, *OVER_HTTP]),
+    ("acceptance-cluster", [sys.executable, "-m", "tests.acceptance.over_cluster", *OVER_CLUSTER]),
     ("celery", [*PYTEST, "tests/celery_host"]),
     ("pipeline", [*PYTEST, "tests/pipeline"]),
     ("faults", [*PYTEST, "-m", "not ring", "tests/faults"]),
     ("tools", [*PYTEST, "tests/load"]),
     ("load", [sys.executable, "-m", "tests.load.bench", "--quick"]),
 )
-NEED_SERVERS = {"conformance", "integration", "acceptance", "celery", "faults", "load"}
+NEED_SERVERS = {"acceptance-cluster", "conformance", "integration", "acceptance", "celery", "faults", "load"}
 
 
 def main(names: list[str]) -> int:

@@ -18,6 +18,7 @@ from redis.exceptions import RedisError
 
 from common.ids import hex_id
 from common.rpc_contract import Changing
+from common.tasks import end
 
 CACHE_AGE_S = 5.0
 LISTENING_AGE_S = 60.0
@@ -85,9 +86,7 @@ class Announcements:
         if self._redis is not None and self._tasks:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._waiting.join(), REDIS_TIMEOUT_S)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(self._tasks)
         if self._redis is not None:
             await self._redis.aclose()
 

@@ -17,6 +17,7 @@ from common.cassandra import Cassandra
 from common.clock import Clock
 from common.errors import CnsError
 from common.ids import hex_id
+from common.tasks import end
 from cqs.engines.cqs.cache import DROPPED, Cache, CacheAway
 from cqs.engines.cqs.caches import Caches
 from cqs.engines.cqs.engine import CqsEngine
@@ -68,9 +69,7 @@ async def open_engine(
     try:
         yield engine
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(tasks)
         await lines.close()
         if redis is not None:
             await redis.close()

@@ -1,0 +1,20 @@
+"""Ending tasks that a client library may keep from ending."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+AGAIN_S = 0.1
+
+
+async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel, and again for those that went on: redis-py now and then swallows a cancellation while it reads."""
+    ending = set(tasks)
+    left = set(ending)
+    while left:
+        for task in left:
+            task.cancel()
+        _, left = await asyncio.wait(left, timeout=AGAIN_S)
+    await asyncio.gather(*ending, return_exceptions=True)

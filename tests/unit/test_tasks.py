@@ -1,0 +1,34 @@
+"""Ending tasks: `common.tasks`."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from common.tasks import end
+
+
+@pytest.mark.parametrize("swallows", [0, 1, 3])
+async def test_tasks_end_whatever_they_swallow(swallows: int) -> None:
+    async def stubborn() -> None:
+        for _ in range(swallows):
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                continue
+        await asyncio.Event().wait()
+
+    tasks = [asyncio.create_task(stubborn()) for _ in range(3)]
+    await asyncio.sleep(0)
+    async with asyncio.timeout(10):
+        await end(tasks)
+    assert all(task.done() for task in tasks)
+
+
+async def test_tasks_that_have_failed_are_no_matter() -> None:
+    async def fails() -> None:
+        raise ValueError
+
+    await end([asyncio.create_task(fails())])
+    await end([])
