@@ -11,9 +11,9 @@ from tests.acceptance.conftest import endpoint, receiver
 from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.running import Service
 from tests.acceptance.topics import Topic
-from tests.celery_host.broker import Broker
 from tests.celery_host.celery_running import Celery
 from tests.celery_host.store import storing
+from tests.own_redis import OwnRedis
 
 __all__ = ["endpoint", "receiver"]
 
@@ -21,8 +21,8 @@ BEAT_S = 1
 
 
 @pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    started = Broker(tmp_path_factory.mktemp("broker"))
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnRedis]:
+    started = OwnRedis(tmp_path_factory.mktemp("broker"))
     started.start()
     yield started
     started.kill()
@@ -36,7 +36,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 @pytest.fixture
-def celery(service: Service, broker: Broker, tmp_path: Path) -> Iterator[Celery]:
+def celery(service: Service, broker: OwnRedis, tmp_path: Path) -> Iterator[Celery]:
     """What a test has left running is killed."""
     celery = Celery(
         tmp_path,

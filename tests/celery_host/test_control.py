@@ -8,8 +8,8 @@ from celery import Celery as celery_app
 from common.settings import POOL_THREADS_MAX
 from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.topics import Topic
-from tests.celery_host.broker import Broker
 from tests.celery_host.celery_running import Celery, CeleryProcess
+from tests.own_redis import OwnRedis
 
 IDLE = {
     "delivery": {"threads": 2, "in_flight": 0, "waiting": 0},
@@ -64,7 +64,7 @@ def test_pools_are_shown_and_resized_while_they_deliver(
     endpoint.wait(received=2, accepted=1)
 
 
-def test_bad_arguments_are_answered(broker: Broker, celery: Celery) -> None:
+def test_bad_arguments_are_answered(broker: OwnRedis, celery: Celery) -> None:
     worker = celery.worker("one")
     worker.wait_connected()
     with celery_app(broker=broker.url) as client:

@@ -14,10 +14,10 @@ from common.errors import EXIT_SETTINGS_WRONG
 from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.running import Service
 from tests.acceptance.topics import Topic
-from tests.celery_host.broker import Broker
 from tests.celery_host.celery_running import Celery
 from tests.celery_host.load import all_arrived, publish_many
 from tests.celery_host.store import storing
+from tests.own_redis import OwnRedis
 from tests.waiting import wait_until
 
 MESSAGES = 200
@@ -89,7 +89,7 @@ def test_two_workers_share_the_load(service: Service, celery: Celery, topic: Top
 
 
 def test_a_lost_broker_takes_away_nothing_but_remote_control(
-    broker: Broker, celery: Celery, topic: Topic, endpoint: Endpoint
+    broker: OwnRedis, celery: Celery, topic: Topic, endpoint: Endpoint
 ) -> None:
     one = celery.worker("one")
     topic.subscribe("http", endpoint.url)

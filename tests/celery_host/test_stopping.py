@@ -10,9 +10,9 @@ import pytest
 from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.running import Service
 from tests.acceptance.topics import Topic
-from tests.celery_host.broker import Broker
 from tests.celery_host.celery_running import Celery
 from tests.celery_host.load import all_arrived, publish_many
+from tests.own_redis import OwnRedis
 from tests.waiting import wait_until
 
 MESSAGES = 300
@@ -40,7 +40,7 @@ def test_warm_shutdown_loses_nothing_and_repeats_nothing(celery: Celery, topic: 
 
 
 def test_warm_shutdown_does_not_wait_for_a_silent_broker(
-    broker: Broker, celery: Celery, topic: Topic, endpoint: Endpoint
+    broker: OwnRedis, celery: Celery, topic: Topic, endpoint: Endpoint
 ) -> None:
     worker = celery.worker("one")
     worker.wait_connected()

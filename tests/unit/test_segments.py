@@ -134,12 +134,14 @@ while True:
 
 def test_what_a_killed_process_left_open_is_sealed_by_the_next_start(tmp_path: Path) -> None:
     victim = subprocess.Popen([sys.executable, "-c", WRITE_FOR_EVER, str(tmp_path)], cwd=Path(__file__).parents[2])
-    wait_until(lambda: any(path.stat().st_size > MIB for path in files(tmp_path, ".open")), 20)
-    with writing(tmp_path):  # the writer lives: its segment is left alone
-        pass
-    assert len(files(tmp_path, ".open")) == 1
-    victim.send_signal(signal.SIGKILL)
-    victim.wait(10)
+    try:
+        wait_until(lambda: any(path.stat().st_size > MIB for path in files(tmp_path, ".open")), 20)
+        with writing(tmp_path):  # the writer lives: its segment is left alone
+            pass
+        assert len(files(tmp_path, ".open")) == 1
+    finally:
+        victim.send_signal(signal.SIGKILL)  # it would write for ever
+        victim.wait(10)
     with writing(tmp_path):
         wait_until(lambda: not files(tmp_path, ".open"), 10)
     (path,) = files(tmp_path)

@@ -27,11 +27,6 @@ class Caches:
         self._away_until_ms = 0
         self._away = redis is None
 
-    @property
-    def away(self) -> bool:
-        """Whether messages are hidden in memory now."""
-        return self._away
-
     async def ask(self, question: Callable[[Cache], Awaitable[T]]) -> T:
         """Ask Redis, or memory when it is away: then what Redis knew is not known, and messages may come twice."""
         if self._redis is not None and self._clock.wall_ms() >= self._away_until_ms:
@@ -43,10 +38,6 @@ class Caches:
                 self._regained()
                 return answer
         return await question(self._memory)
-
-    def forget_memory(self) -> None:
-        """Other processes own other buckets now."""
-        self._memory.clear()
 
     def _lost(self, error: CacheAway) -> None:
         if not self._away:

@@ -29,7 +29,6 @@ TABLES = (
     " AND compaction = {'class': 'TimeWindowCompactionStrategy', 'compaction_window_unit': 'HOURS',"
     " 'compaction_window_size': 6}",
     "CREATE TABLE IF NOT EXISTS cqs_garbage (one int, queue text, below text, PRIMARY KEY (one, queue))",
-    "CREATE TABLE IF NOT EXISTS cqs_nodes (one int, node text, PRIMARY KEY (one, node))",
 )
 
 FIND_QUEUE = Statement("SELECT generation, dropped FROM cqs_queues WHERE queue = ?")
@@ -70,7 +69,3 @@ DELETE = Statement("DELETE FROM cqs_messages USING TIMESTAMP ? WHERE queue = ? A
 ADD_GARBAGE = Statement("INSERT INTO cqs_garbage (one, queue, below) VALUES (1, ?, ?)")
 LIST_GARBAGE = Statement("SELECT queue, below FROM cqs_garbage WHERE one = 1 LIMIT ?")
 REMOVE_GARBAGE = Statement("DELETE FROM cqs_garbage WHERE one = 1 AND queue = ?")
-
-NODE_LIFE_S = 10
-BEAT = Statement(f"INSERT INTO cqs_nodes (one, node) VALUES (1, ?) USING TTL {NODE_LIFE_S}")
-NODES = Statement("SELECT node FROM cqs_nodes WHERE one = 1")

@@ -1,4 +1,4 @@
-"""A Redis of the tests' own, as a broker that may be killed."""
+"""A Redis of a test's own, which may be killed and paused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ START_S = 10.0
 
 
 @dataclass
-class Broker:
+class OwnRedis:
     directory: Path
     port: int = field(default_factory=free_port)
     _process: subprocess.Popen[bytes] | None = None

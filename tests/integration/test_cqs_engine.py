@@ -1,0 +1,95 @@
+"""What the engine on Cassandra and Redis costs, and what it does when Redis forgets, goes away and comes back."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import redis
+
+from common.cassandra import Cassandra, Place
+from common.clock import Clock
+from cqs.engines.contract import Outcome
+from cqs.engines.cqs import CqsEngine, open_engine
+from tests.conformance.support import HIDE_MS, Desk, bodies, numbered
+from tests.keyspace import keyspace
+from tests.own_redis import OwnRedis
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Place]:
+    with keyspace() as made:
+        yield made
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[OwnRedis]:
+    running = OwnRedis(tmp_path)
+    running.start()
+    yield running
+    running.kill()
+
+
+@asynccontextmanager
+async def opened(place: Place, url: str, clock: Clock) -> AsyncIterator[tuple[CqsEngine, Cassandra]]:
+    cassandra = await Cassandra.open(place)
+    try:
+        async with open_engine(cassandra, url, clock) as engine:
+            yield engine, cassandra
+    finally:
+        await cassandra.close()
+
+
+async def test_statements_of_each_operation(place: Place, server: OwnRedis) -> None:
+    clock = Clock()
+    async with opened(place, server.url, clock) as (engine, cassandra):
+        desk = Desk(engine, clock)
+        await desk.send(*numbered(30))  # the bucket is open, the cache filled
+        await desk.take(1)
+
+        async def cost(work: Awaitable[object]) -> int:
+            before = cassandra.statements
+            await work
+            return cassandra.statements - before
+
+        assert await cost(desk.send(b"one")) == 1
+        assert await cost(desk.send(*numbered(10))) == 1
+        assert await cost(desk.receive(10)) == 1
+        (message,) = await desk.take(1)
+        assert await cost(desk.hide(message, HIDE_MS)) == 0
+        assert await cost(desk.delete(message)) == 1
+        desk.set(max_receives=3)
+        assert await cost(desk.receive(10)) == 2  # deliveries are counted for good
+
+
+async def test_a_cache_that_forgets_loses_nothing(place: Place, server: OwnRedis) -> None:
+    clock = Clock()
+    async with opened(place, server.url, clock) as (engine, _):
+        desk = Desk(engine, clock)
+        await desk.send(*numbered(20))
+        held, *others = await desk.take(5)
+        await desk.delete(others[0])
+        with redis.Redis(port=server.port) as client:
+            client.flushall()
+        assert (await desk.engine.delete(desk.q, [held.handle], desk.now_ms)) == [Outcome.DONE]
+        kept = set(numbered(20)) - {held.body, others[0].body}
+        assert {message.body for message in await desk.drain()} == kept
+
+
+async def test_a_server_started_anew_is_noticed(place: Place, server: OwnRedis) -> None:
+    """Whatever it still has is of another life."""
+    clock = Clock()
+    async with opened(place, server.url, clock) as (engine, _):
+        desk = Desk(engine, clock)
+        await desk.send(*numbered(20))
+        await desk.take(3)
+        server.kill()
+        await desk.send(b"meanwhile")
+        assert b"meanwhile" in bodies(await desk.drain(hide_ms=1))  # hidden in memory
+        server.start()
+        clock.advance(2_000)
+        desk.now_ms = clock.now_ms()
+        await desk.send(b"after")
+        assert {message.body for message in await desk.drain()} >= {*numbered(20), b"meanwhile", b"after"}
