@@ -50,7 +50,6 @@ class Machine(RuleBasedStateMachine):
     def __init__(self, opened: Opened, fifo: bool, max_receives: int) -> None:
         super().__init__()
         self.opened = opened
-        self.fifo = fifo
         self.run = opened.runner.run
         self.desk = Desk(opened.engine, opened.driver.clock, fifo=fifo, max_receives=max_receives)
         self.desk.set(retention_ms=14 * 86_400_000)
@@ -126,7 +125,7 @@ class Machine(RuleBasedStateMachine):
             self.opened.close()
             self.opened.open()
             self.desk = self.desk.at(self.opened.engine)
-            if not self.fifo:
+            if self.opened.engine.capabilities.order == "none":
                 self.desk.later(1)  # processes that share no counter tell their messages apart by time
 
     @invariant()

@@ -152,7 +152,7 @@ def _wait_listening(process: subprocess.Popen[bytes], port: int) -> None:
         with socket.socket() as probe:
             if probe.connect_ex((HOST, port)) == 0:
                 return
-        time.sleep(LOOK_S)
+        time.sleep(LOOK_S)  # between two looks at another process, whose port raises no event here
     raise SiteError("the receiver does not listen")
 
 

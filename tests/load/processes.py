@@ -68,7 +68,7 @@ def await_quiet(seconds_max: float) -> None:
     until = time.monotonic() + seconds_max
     while time.monotonic() < until:
         before_s = machine_cpu_s()
-        time.sleep(QUIET_LOOK_S)
+        time.sleep(QUIET_LOOK_S)  # the span that is measured
         if machine_cpu_s() - before_s < QUIET_SHARE * QUIET_LOOK_S:
             return
 
@@ -115,7 +115,7 @@ def _wait_ready(process: subprocess.Popen[bytes], port: int, said: Path) -> None
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return
-        time.sleep(POLL_S)
+        time.sleep(POLL_S)  # between two looks at another process, whose port raises no event here
     raise StartError(f"{process.args!r} did not listen on {port}; it said:\n{_read(said)[-4000:]}")
 
 
