@@ -20,6 +20,7 @@ START_S = 10.0
 class OwnRedis:
     directory: Path
     port: int = field(default_factory=free_port)
+    options: tuple[str, ...] = ()
     _process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -32,7 +33,7 @@ class OwnRedis:
         assert program, "redis-server is missing: `make servers-up` says how to get it"
         settings = {"port": self.port, "bind": "127.0.0.1", "save": "", "appendonly": "no", "dir": self.directory}
         options = [word for name, value in settings.items() for word in (f"--{name}", str(value))]
-        self._process = subprocess.Popen([program, *options], stdout=subprocess.DEVNULL)
+        self._process = subprocess.Popen([program, *options, *self.options], stdout=subprocess.DEVNULL)
         wait_until(self._answers, START_S, lambda: "redis-server does not answer")
 
     def kill(self) -> None:
@@ -57,5 +58,7 @@ class OwnRedis:
         try:
             with redis.Redis(port=self.port) as client:
                 return bool(client.ping())
+        except redis.AuthenticationError:
+            return True
         except redis.ConnectionError:
             return False

@@ -8,7 +8,7 @@ import errno
 import os
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import uvicorn
@@ -94,6 +94,7 @@ class Api:
         self._events = events
         self._port = port
         pages = Pages(
+            live=lambda: not front.stopping,
             health=self.health,
             metrics=self.metrics,
             certificate=self._certificates.get,
@@ -187,7 +188,7 @@ class Api:
 
     async def health(self) -> Health:
         state = await self._parts.control.state()
-        return judge_health(state, self._settings.data)
+        return judge_health(state, self._settings.data, self._parts.samples())
 
     async def metrics(self) -> str:
         state = await self._parts.control.state()
@@ -196,14 +197,15 @@ class Api:
             Sample("call_failures", n, (("operation", name), ("code", code)))
             for (name, code), n in self._front.failures.items()
         ]
-        samples += [sample.labelled("process", f"api-{os.getpid()}") for sample in self._events.samples()]
+        own = (*self._events.samples(), *self._parts.samples())
+        samples += [sample.labelled("process", f"api-{os.getpid()}") for sample in own]
         samples += state.samples
         for report in state.reports:
             samples += [sample.labelled("process", report.process) for sample in report.samples]
         return page(samples)
 
 
-def judge_health(state: HostState, data: Path) -> Health:
+def judge_health(state: HostState, data: Path, own: Sequence[Sample] = ()) -> Health:
     """Red when nothing can be stored, nothing is delivered, or a process dies again and again."""
     red = [state.store_failure] if state.store_failure else []
     yellow = []
@@ -220,6 +222,8 @@ def judge_health(state: HostState, data: Path) -> Health:
         red += [f"the worker's {loop} loop fails" for loop in report.failing]
         if any(sample.name == "quarantine_depth" and sample.value for sample in report.samples):
             yellow.append("jobs are in quarantine")
+    if any(sample.name == "cache_away" and sample.value for sample in own):
+        yellow.append("Redis does not answer: without it messages are given out more slowly")
     return Health(
         "red" if red else "yellow" if yellow else "green",
         ready=bool(workers) and not state.store_failure,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +19,7 @@ from cns.stores.embedded import EmbeddedNotificationStore, EmbeddedSubscriptionS
 from cns.stores.signing_key import EmbeddedSigningKeyStore, SigningKeyStore
 from common.aws.accounts import AccountStore, EmbeddedAccountStore
 from common.clock import Clock
+from common.metrics import Sample
 from common.rpc import Client, Method, Server
 from common.rpc_contract import announce, handlers_of, methods_of, remote
 from common.sealing import Seal, load_master_key
@@ -53,6 +54,8 @@ class Parts:
     signing_keys: SigningKeyStore
     leases: LeaseStore
     control: HostControl
+    samples: Callable[[], Sequence[Sample]] = tuple
+    """Of this process's own part of the store."""
     reconnected: list[Callable[[], None]]
     """Called when the store host was away and is back: what it would have told meanwhile is not known."""
 

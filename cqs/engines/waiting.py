@@ -54,6 +54,9 @@ class Waiters:
     def __len__(self) -> int:
         return sum(len(waiters) for waiters in self._queues.values())
 
+    def queues(self) -> list[str]:
+        return list(self._queues)
+
     def join(self, waiter: Waiter) -> None:
         self._queues.setdefault(waiter.queue, OrderedDict())[waiter] = None
 

@@ -15,15 +15,24 @@ import msgspec
 
 from common.clock import Clock
 from cqs.engines.contract import Engine, Entry, Message, QueueRef, Sent, Settlement
-from tests.conformance.drivers import Driver
+from tests.conformance.drivers import DRIVERS, Driver
 
 RETENTION_MS = 14 * 86_400_000
 HIDE_MS = 3_600_000
-STANDARD = QueueRef("standard", False, RETENTION_MS)
-MOVED = QueueRef("moved", False, RETENTION_MS)
-FIFO = QueueRef("fifo", True, RETENTION_MS)
 GROUP_DIGITS = 1
 """Messages that differ in so many last digits are a group: there are always new ones, that nobody holds."""
+
+
+class Queues:
+    """Of one test: `tag` tells them from those of others in the same store."""
+
+    def __init__(self, tag: str) -> None:
+        self.standard = QueueRef(f"standard{tag}", False, RETENTION_MS)
+        self.moved = QueueRef(f"moved{tag}", False, RETENTION_MS)
+        self.fifo = QueueRef(f"fifo{tag}", True, RETENTION_MS)
+
+    def used(self, driver: Driver) -> list[QueueRef]:
+        return [self.standard, self.fifo] if DRIVERS[driver.name].order == "group" else [self.standard]
 
 
 class Said(msgspec.Struct, frozen=True, array_like=True):
@@ -44,9 +53,9 @@ def body_of(message_id: str) -> bytes:
 class Voice:
     """Says what happens; and dies at the first line of a kind once so many were said, before anything else is done."""
 
-    def __init__(self, lines: int, last: str) -> None:
+    def __init__(self, lines: int, last: str, tag: str) -> None:
         self._left = lines
-        self._last = last
+        self._last = last + tag if last else ""
 
     def __call__(self, said: Said) -> None:
         os.write(1, msgspec.json.encode(said) + b"\n")
@@ -58,11 +67,14 @@ class Voice:
 class Worker:
     """Sends to and receives from one queue, for ever."""
 
-    def __init__(self, engine: Engine, clock: Clock, say: Voice, q: QueueRef, ids: Iterator[str], seed: str) -> None:
+    def __init__(
+        self, engine: Engine, clock: Clock, say: Voice, q: QueueRef, moved: QueueRef, ids: Iterator[str], seed: str
+    ) -> None:
         self._engine = engine
         self._clock = clock
         self._say = say
         self._q = q
+        self._moved = moved
         self._ids = ids
         self._dice = random.Random(seed)
 
@@ -104,20 +116,21 @@ class Worker:
         self._say(Said("moving", self._q.id, message.id))
         now_ms = self._clock.now_ms()
         moved = Entry(message.id, message.body, message.born_at_ms, now_ms)
-        await self._engine.settle(Settlement(((self._q, message.handle),), ((MOVED, moved),)), now_ms)
+        await self._engine.settle(Settlement(((self._q, message.handle),), ((self._moved, moved),)), now_ms)
         self._say(Said("moved", self._q.id, message.id))
 
 
-async def _work(driver: Driver, seed: str, say: Voice) -> None:
+async def _work(driver: Driver, seed: str, say: Voice, queues: Queues) -> None:
     async with driver.open() as engine, asyncio.TaskGroup() as tasks:
         ids = (f"{seed}-{number}" for number in itertools.count())
         for number in range(4):
-            for q in (STANDARD, FIFO):
-                worker = Worker(engine, driver.clock, say, q, ids, f"{seed} {number} {q.id}")
+            for q in queues.used(driver):
+                worker = Worker(engine, driver.clock, say, q, queues.moved, ids, f"{seed} {number} {q.id}")
                 tasks.create_task(worker.send())
                 tasks.create_task(worker.receive())
 
 
 if __name__ == "__main__":
-    name, directory, seed_text, lines_text, last_line = sys.argv[1:]
-    asyncio.run(_work(Driver(name, Path(directory), Clock()), seed_text, Voice(int(lines_text), last_line)))
+    name, directory, seed_text, lines_text, last_line, tag_text = sys.argv[1:]
+    voice = Voice(int(lines_text), last_line, tag_text)
+    asyncio.run(_work(Driver(name, Path(directory), Clock()), seed_text, voice, Queues(tag_text)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -26,7 +27,8 @@ DRIVERS: Mapping[str, Capabilities] = {
 }
 FORGETFUL = {"cqs-alone"}
 """Without Redis, messages are hidden in the memory of a process."""
-KEYSPACE = fresh_keyspace()
+KEYSPACE = os.environ.get("CONFORMANCE_KEYSPACE") or fresh_keyspace()
+"""A child of the tests works in that of its parent."""
 
 
 class Driver:

@@ -12,9 +12,14 @@ from typing import NamedTuple, Protocol
 from cqs.engines.contract import Outcome
 from cqs.engines.cqs.places import Key, Place
 
+EPOCH_DIGITS = 16
 DROPPED = -1
 FILLED = -1
 FILLED_BY_ANOTHER = -2
+
+
+Verdict = Outcome | None
+"""Of a key, whether it still names its message's newest delivery. None: unknown, the rows must say."""
 
 
 class CacheAway(Exception):
@@ -70,16 +75,25 @@ class Cache(Protocol):
 
     async def take(self, queue: str, wish: Wish) -> Taken | None: ...
 
-    async def release(self, queue: str, keys: Sequence[Key]) -> list[Outcome | None]:
-        """Take messages that are to be deleted out. None: unknown, the rows must say."""
+    async def release(self, queue: str, keys: Sequence[Key]) -> list[Verdict]:
+        """Take messages that are to be deleted out. None: unknown, the rows must say. Who holds a delivery whose hiding
+        was lost may delete the message, though another has it as well by now."""
         ...
 
-    async def check(self, queue: str, key: Key) -> Outcome | None:
+    async def check(self, queue: str, key: Key) -> Verdict:
         """Whether a key still names its message's newest delivery; nothing is changed. None: unknown."""
         ...
 
-    async def hide(self, queue: str, key: Key, visible_at_ms: int, now_ms: int) -> Outcome | None:
+    async def hide(self, queue: str, key: Key, visible_at_ms: int, now_ms: int) -> Verdict:
         """As `check`; when it does, and the cache has not been lost since, its message is visible from then on."""
+        ...
+
+    async def postpone(self, queue: str, items: Sequence[Item]) -> None:
+        """They were taken, and their rows say that another process hid them longer."""
+        ...
+
+    async def hold(self, queue: str, items: Sequence[Item]) -> None:
+        """Hide for so long at least what was given out while the cache was away."""
         ...
 
     async def forget(self, queue: str, places: Sequence[Place]) -> None:

@@ -1,52 +1,160 @@
-"""Which cache hides messages now: Redis, or this process's memory while Redis is away."""
+"""Who hides messages now: Redis, or the processes themselves while it is away."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 import structlog
 
 from common.clock import Clock
+from common.errors import CnsError
 from cqs.engines.cqs.cache import Cache, CacheAway
-from cqs.engines.cqs.memory_cache import MemoryCache, Tell
+from cqs.engines.cqs.held import Held
+from cqs.engines.cqs.outage import Outage
+from cqs.engines.cqs.places import Place
 from cqs.engines.cqs.redis_cache import RedisCache
+from cqs.engines.cqs.rows import Rows
 
-AWAY_MS = 1_000
-"""After a failure Redis is not asked for so long: its timeouts must not become everybody's."""
+GRACE_MS = 2_000
+"""So long nothing is given out after Redis was lost: it may be back at once, and what it hid is written down."""
+RETURN_S = 0.5
+RETURN_S_MAX = 5.0
+"""So long nothing is given out after it is back, until all processes have written down what they hide."""
+LOOK_S = 0.5
 
 T = TypeVar("T")
 log = structlog.get_logger(__name__)
 
 
 class Caches:
-    def __init__(self, redis: RedisCache | None, clock: Clock, tell: Tell) -> None:
+    """A circuit breaker: after one failure Redis is asked by `watch` alone until it answers again."""
+
+    def __init__(self, redis: RedisCache | None, outage: Outage, held: Held, rows: Rows, clock: Clock) -> None:
         self._redis = redis
-        self._memory = MemoryCache(tell)
+        self._outage = outage
+        self._held = held
+        self._rows = rows
         self._clock = clock
-        self._away_until_ms = 0
-        self._away = redis is None
+        self._run = ""
+        self._lost = asyncio.Event()
+        self.losses = 0
+        self.are_away = redis is None
 
     async def ask(self, question: Callable[[Cache], Awaitable[T]]) -> T:
-        """Ask Redis, or memory when it is away: then what Redis knew is not known, and messages may come twice."""
-        if self._redis is not None and self._clock.wall_ms() >= self._away_until_ms:
+        if self._redis is not None and not self.are_away:
             try:
                 answer = await question(self._redis)
             except CacheAway as error:
-                self._lost(error)
+                self.lost(str(error))
             else:
-                self._regained()
-                return answer
-        return await question(self._memory)
+                if self._redis.run == self._run or not self._run:
+                    self._run = self._redis.run
+                    return answer
+                self.lost("another server answers")
+        return await question(self._outage)
 
-    def _lost(self, error: CacheAway) -> None:
-        if not self._away:
-            log.warning("cache.lost", error=str(error))
-        self._away = True
-        self._away_until_ms = self._clock.wall_ms() + AWAY_MS
+    @property
+    def redis(self) -> RedisCache | None:
+        """None while it is away."""
+        return None if self.are_away else self._redis
 
-    def _regained(self) -> None:
-        if self._away:
+    @property
+    def redis_is_lost(self) -> bool:
+        return self._redis is not None and self.are_away
+
+    def deleted(self, queue: str, places: Sequence[Place]) -> None:
+        """Their rows are gone, or they were brought back."""
+        if self._redis is not None:
+            self._redis.deleted(queue, places)
+
+    def lost(self, why: str) -> None:
+        if not self.are_away:
+            log.warning("cache.lost", error=why)
+            self.losses += 1
+            self.are_away = True
+            self._lost.set()
+
+    # -- while it is away ---------------------------------------------------------------------------------------------
+
+    async def watch(self, wake_everybody: Callable[[], None]) -> None:
+        """Runs as long as the engine does."""
+        while self._redis is None:
+            await self.tick()
+            await asyncio.sleep(LOOK_S)
+        while True:
+            await self._until_lost(self._redis)
+            self._lost.clear()
+            await self._bridge(self._redis)
+            self.are_away = False
             log.info("cache.regained")
-            self._away = False
-            self._memory.clear()
+            with suppress(CacheAway):  # the reconciler finds what Redis is not told
+                for queue, items in self._outage.take_sent().items():
+                    await self._redis.add_missing(queue, items, self._clock.now_ms())
+            wake_everybody()
+
+    async def _until_lost(self, redis: RedisCache) -> None:
+        """A process that asks nothing must notice, too: others give out what it holds, unless that is written down."""
+        while not self._lost.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._lost.wait(), LOOK_S)
+            try:
+                await redis.greet()
+            except CacheAway as error:
+                self.lost(str(error))
+
+    async def _bridge(self, redis: RedisCache) -> None:
+        """Until Redis is back, and knows what happened meanwhile."""
+        open_at_ms = self._clock.wall_ms() + GRACE_MS
+        while True:
+            await self._write_down_all()  # again: answers of Redis may have been under way when it was lost
+            try:
+                await redis.greet()
+                for queue, items in (await self._outage.close()).items():
+                    await redis.hold(queue, items)
+                await self._wait_for_others()
+                self._run = redis.run
+            except CacheAway:
+                if self._clock.wall_ms() >= open_at_ms:
+                    await self.tick()
+                await asyncio.sleep(LOOK_S)
+            else:
+                return
+
+    async def tick(self) -> None:
+        try:
+            await self._outage.step()
+        except CnsError as error:
+            log.warning("outage.step_failed", error=str(error))
+
+    async def _wait_for_others(self) -> None:
+        await asyncio.sleep(RETURN_S)
+        with suppress(TimeoutError, CnsError):
+            async with asyncio.timeout(RETURN_S_MAX):
+                await self._outage.until_others_end()
+
+    async def _write_down_all(self) -> None:
+        for queue in self._held.queues():
+            await self.write_down(queue)
+
+    async def write_down(self, queue: str) -> None:
+        """What this process gave out of it, and what Redis may not know any more, stays hidden."""
+        held = self._held.still(queue, self._clock.now_ms())
+        try:
+            await self._rows.hold(queue, held)
+        except CnsError as error:
+            log.warning("cache.hiding_lost", queue=queue, messages=len(held), error=str(error))
+        else:
+            self._held.forget(queue, [item.place for item in held])
+
+    @property
+    def twice(self) -> int:
+        """Deliveries whose hiding was lost, and whose messages others had got by the time they were settled."""
+        return self._outage.twice + (self._redis.twice if self._redis else 0)
+
+    async def close(self) -> None:
+        """What this process hides stays hidden when it has ended."""
+        if self.are_away:
+            await self._outage.close()

@@ -6,8 +6,8 @@ import asyncio
 from contextlib import suppress
 
 from common.errors import CnsError
-from cqs.engines.contract import Message, Received
-from cqs.engines.cqs.cache import Lease, Taken
+from cqs.engines.contract import Message, Peeked, Received
+from cqs.engines.cqs.cache import Item, Lease, Taken
 from cqs.engines.cqs.caches import Caches
 from cqs.engines.cqs.lines import Line
 from cqs.engines.cqs.places import Place, generation_of, handle_of
@@ -23,34 +23,39 @@ class Deliveries:
     async def make(self, line: Line, taken: Taken, now_ms: int) -> Received:
         q = line.q
         current = [lease for lease in taken.leases if generation_of(lease.key.place.bucket) == line.generation]
-        rows, _ = await asyncio.gather(
-            self._rows.read(q.id, [lease.key.place for lease in current]), self._count(line, current)
-        )
+        reading = self._rows.read(q.id, [lease.key.place for lease in current])
+        # only a redrive policy needs deliveries to be counted beyond the life of the cache
+        counting = self._count(line, current, now_ms) if q.max_receives else None
+        rows = (await asyncio.gather(reading, counting))[0] if counting else await reading
         messages: list[Message] = []
         spent: list[Message] = []
         gone: list[Place] = []
         expired: list[Place] = []
+        later: list[Item] = []
         for lease in taken.leases:
             row = rows.get(lease.key.place)
             if row is None:
                 gone.append(lease.key.place)
             elif row.born_at_ms <= now_ms - q.retention_ms:
                 expired.append(lease.key.place)
+            elif row.visible_at_ms > now_ms and self._caches.are_away:
+                later.append(Item(lease.key.place, row.visible_at_ms))
             else:
                 (spent if lease.spent else messages).append(_message(lease, row))
         if gone or expired:
             await self._caches.ask(lambda cache: cache.forget(q.id, gone + expired))
+        if later:
+            await self._caches.ask(lambda cache: cache.postpone(q.id, later))
         if expired:
             await self._rows.delete(q.id, expired)
         return Received(tuple(messages), tuple(spent), taken.next_due_ms)
 
-    async def _count(self, line: Line, leases: list[Lease]) -> None:
-        """Only a redrive policy needs deliveries to be counted beyond the life of the cache."""
-        if not line.q.max_receives:
-            return
-        counts = [(lease.key.place, lease.deliveries, lease.first_at_ms) for lease in leases if not lease.spent]
+    async def _count(self, line: Line, leases: list[Lease], now_ms: int) -> None:
+        items = [
+            Item(lease.key.place, now_ms, lease.deliveries, lease.first_at_ms) for lease in leases if not lease.spent
+        ]
         with suppress(CnsError):  # a count that is lost costs one delivery more, not the message
-            await self._rows.count_deliveries(line.q.id, counts)
+            await self._rows.count_deliveries(line.q.id, items)
 
     async def oldest_born_at_ms(self, line: Line) -> int:
         """Of what arrived first; 0 when there is nothing."""
@@ -69,5 +74,18 @@ def _message(lease: Lease, row: Row) -> Message:
         lease.deliveries,
         lease.first_at_ms,
         row.born_at_ms,
+        row.tenant,
+    )
+
+
+def peeked_of(item: Item, row: Row) -> Peeked:
+    return Peeked(
+        row.id,
+        row.body,
+        item.place.sequence,
+        item.deliveries,
+        item.first_at_ms,
+        row.born_at_ms,
+        item.visible_at_ms,
         row.tenant,
     )

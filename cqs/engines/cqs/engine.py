@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from common.clock import Clock
 from common.errors import CnsError, StoreUnavailable
+from common.metrics import Sample
 from cqs.engines.contract import (
     Capabilities,
     Change,
@@ -19,7 +20,6 @@ from cqs.engines.contract import (
     Entry,
     Outcome,
     Page,
-    Peeked,
     QueueRef,
     Received,
     Rejected,
@@ -29,10 +29,11 @@ from cqs.engines.contract import (
 )
 from cqs.engines.cqs.cache import DROPPED, Cache, Item, Taken, Wish
 from cqs.engines.cqs.caches import Caches
-from cqs.engines.cqs.deliveries import Deliveries
+from cqs.engines.cqs.deliveries import Deliveries, peeked_of
 from cqs.engines.cqs.lines import Line, Lines
 from cqs.engines.cqs.places import Key, Place, generation_of, key_of
-from cqs.engines.cqs.rows import Row, Rows
+from cqs.engines.cqs.reconciler import Reconciler
+from cqs.engines.cqs.rows import Rows
 from cqs.engines.cqs.upkeep import expire, maintain
 from cqs.engines.waiting import LocalWakeups, Waiters
 
@@ -58,10 +59,13 @@ class CqsEngine:
         max_delay_ms=7 * 24 * 3_600_000,
     )
 
-    def __init__(self, rows: Rows, caches: Caches, lines: Lines, waiters: Waiters, clock: Clock) -> None:
+    def __init__(
+        self, rows: Rows, caches: Caches, lines: Lines, reconciler: Reconciler, waiters: Waiters, clock: Clock
+    ) -> None:
         self._rows = rows
         self._caches = caches
         self._lines = lines
+        self._reconciler = reconciler
         self._waiters = waiters
         self._clock = clock
         self._deliveries = Deliveries(rows, caches)
@@ -145,13 +149,17 @@ class CqsEngine:
 
     async def _delete(self, line: Line, keys: Sequence[Key], now_ms: int) -> list[Outcome]:
         outcomes = await self._judged(line, keys, await self._caches.ask(lambda cache: cache.release(line.q.id, keys)))
-        places = [key.place for key, outcome in zip(keys, outcomes, strict=True) if outcome is Outcome.DONE]
+        judged = list(zip(keys, outcomes, strict=True))
+        places = [key.place for key, outcome in judged if outcome is Outcome.DONE]
+        gone = [key.place for key, outcome in judged if outcome is Outcome.GONE]
         try:
-            await self._rows.delete(line.q.id, places)
+            await self._rows.delete(line.q.id, places + gone)  # who took it out may have died before it deleted the row
         except CnsError:
             items = [Item(place, now_ms) for place in places]  # not deleted for certain: to be delivered again
-            await self._caches.ask(lambda cache: cache.add_missing(line.q.id, items, now_ms))
+            await self._caches.ask(lambda cache: cache.add(line.q.id, items, now_ms))
             raise
+        finally:
+            self._caches.deleted(line.q.id, places)
         return outcomes
 
     async def change(self, q: QueueRef, changes: Sequence[Change], now_ms: int) -> list[Outcome]:
@@ -174,6 +182,8 @@ class CqsEngine:
             return Outcome.DONE
         hidden = await self._caches.ask(lambda cache: cache.hide(queue, key, due_ms, now_ms))
         (outcome,) = await self._judged(line, [key], [hidden])
+        if hidden is None and outcome is Outcome.DONE:
+            await self._rows.hold(queue, [Item(key.place, due_ms)])  # for whoever hides it now
         return outcome
 
     async def _judged(self, line: Line, keys: Sequence[Key], known: Sequence[Outcome | None]) -> list[Outcome]:
@@ -221,7 +231,7 @@ class CqsEngine:
         line = await self._lines.line(q)
         items = await self._known(line, lambda cache, patient: cache.page(q.id, after, n, patient=patient))
         rows = await self._rows.read(q.id, [item.place for item in items or ()])
-        peeked = [_peeked(item, rows[item.place]) for item in items or () if item.place in rows]
+        peeked = [peeked_of(item, rows[item.place]) for item in items or () if item.place in rows]
         if items is None or len(items) < n:
             return Page(tuple(peeked))
         return Page(tuple(peeked), f"{items[-1].visible_at_ms}:{items[-1].place.member}")
@@ -257,24 +267,21 @@ class CqsEngine:
         (await self._lines.line(q)).generation = generation
         await self._caches.ask(lambda cache: cache.reset(q.id, generation))
 
+    def samples(self) -> list[Sample]:
+        """For the metrics page."""
+        return [
+            Sample("cache_away", int(self._caches.redis_is_lost), gauge=True),
+            Sample("cache_losses", self._caches.losses),
+            Sample("cache_repairs", self._reconciler.repairs),
+            Sample("cache_walk_lag_seconds", self._reconciler.lag_ms / 1000, gauge=True),
+            Sample("deliveries_twice", self._caches.twice),
+        ]
+
     async def maintain(self, budget: int, now_ms: int) -> int:
-        return await maintain(self._rows, self._caches, self._lines, budget, now_ms)
+        return await maintain(self._rows, self._caches, self._lines, budget, now_ms, self._clock.wall_ms())
 
 
 def _rejected(settlement: Settlement, lines: dict[str, Line]) -> tuple[Sent | Rejected, ...]:
     return tuple(
         [Rejected() if lines[q.id].generation == DROPPED else Rejected("another_rejected") for q, _ in settlement.sends]
-    )
-
-
-def _peeked(item: Item, row: Row) -> Peeked:
-    return Peeked(
-        row.id,
-        row.body,
-        item.place.sequence,
-        item.deliveries,
-        item.first_at_ms,
-        row.born_at_ms,
-        item.visible_at_ms,
-        row.tenant,
     )

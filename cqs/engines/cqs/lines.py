@@ -16,6 +16,7 @@ from cqs.engines.cqs.walks import Watch, fill
 KNOWN_MAX = 20_000
 LINE_AGE_MS = 5_000
 """How old a known generation may be. The cache tells of a purge at once; without it this bounds what is lost to one."""
+USED_MS = 60_000
 FILL_AGAIN_S = 0.25
 FILL_END_S = 5.0
 FILL_WAIT_S = 1.0
@@ -25,13 +26,16 @@ FILL_WAIT_S = 1.0
 class Line:
     """A queue as this process knows it."""
 
-    __slots__ = ("generation", "q", "read_ms", "used_ms", "watch")
+    __slots__ = ("empty", "generation", "looked_at", "q", "read_ms", "used_ms", "walked_ms", "watch")
 
     def __init__(self, q: QueueRef, generation: int, read_ms: int) -> None:
         self.q = q
         self.generation = generation
         self.read_ms = read_ms
         self.used_ms = read_ms
+        self.walked_ms = read_ms  # up to when its rows were compared with the cache
+        self.empty: dict[str, int] = {}  # closed buckets that were seen empty, and when first
+        self.looked_at = ""  # the closed bucket last seen so
         self.watch = Watch(generation)
 
 
@@ -45,6 +49,12 @@ class Lines:
 
     def __iter__(self) -> Iterator[Line]:
         return iter(list(self._lines.values()))
+
+    def lately(self) -> list[Line]:
+        """Those that this process used lately, the longest not compared with the cache first."""
+        now_ms = self._clock.wall_ms()
+        lately = [line for line in self if line.generation != DROPPED and now_ms - line.used_ms < USED_MS]
+        return sorted(lately, key=lambda line: line.walked_ms)
 
     async def line(self, q: QueueRef) -> Line:
         now_ms = self._clock.wall_ms()
@@ -61,6 +71,8 @@ class Lines:
                 line.generation = known
             line.read_ms = now_ms
         line.q = q
+        if now_ms - line.used_ms >= USED_MS:
+            line.walked_ms = now_ms  # nobody here missed anything until now
         line.used_ms = now_ms
         return line
 
@@ -84,6 +96,8 @@ class Lines:
         if generation is None:
             await self._caches.ask(lambda cache: cache.reset(line.q.id, DROPPED))
             return
+
+        await self._caches.write_down(line.q.id)
 
         async def walk(cache: Cache) -> bool:
             return await fill(self._rows, cache, line.q.id, line.generation)

@@ -1,15 +1,16 @@
 """What Redis does atomically, as scripts. Every one begins with the head, which knows the names of a queue's keys.
 
 For a queue there are: `z`, all messages by when they become visible; `f`, of those the ones that were ever delivered;
-`m`, their records "deliveries:lease:first received"; `d`, what was deleted while the rest is filled in; `e`, the epoch.
+`m`, their records "deliveries:lease:first received"; `d`, what was deleted while the rest is filled in; `x`, what was
+taken out to be deleted, by when, until its row is gone; `e`, the epoch.
 An epoch that began in another life of the server (a snapshot was loaded, a replica took over) is as good as none.
 """
 
 from __future__ import annotations
 
-PARTS = "zfmde"
+PARTS = "zfmdxe"
 HEAD = """
-local z, f, m, d, e = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local z, f, m, d, x, e = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local run = ARGV[1]
 local function known() return redis.call('HGET', e, 'run') == run end
 local function record(member)
@@ -23,23 +24,24 @@ local function keep(member, deliveries, lease, first_at, due)
   redis.call('ZADD', f, due, member)
 end
 local function lost() return redis.call('HGET', e, 'state') ~= 'ok' end
--- DONE 0, GONE 1, STALE 2, as in the contract; 9: the rows must say
+-- DONE 0, GONE 1, STALE 2, as in the contract; 8: STALE, for that delivery's hiding was lost; 9: the rows must say
 local function judge(member, epoch, lease)
   if not redis.call('ZSCORE', z, member) then
     if lost() then return 9 end
     return 1
   end
-  if redis.call('HGET', e, 'epoch') ~= epoch then lease = 0 end
   local _, newest = record(member)
+  if redis.call('HGET', e, 'epoch') ~= epoch then return newest > 0 and 8 or 0 end
   if newest > lease then return 2 end
   return 0
 end
-local function add(at)
+local function add(at, but)
   local added, visible, due = 0, 0, ''
   local now = tonumber(ARGV[2])
   for i = at, #ARGV, 4 do
     local member, score, deliveries = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
-    if redis.call('SISMEMBER', d, member) == 0 and redis.call('ZADD', z, 'NX', score, member) == 1 then
+    local leaving = redis.call('SISMEMBER', d, member) == 1 or but and redis.call('ZSCORE', but, member)
+    if not leaving and redis.call('ZADD', z, 'NX', score, member) == 1 then
       added = added + 1
       if deliveries > 0 then keep(member, deliveries, 0, tonumber(ARGV[i + 3]), score) end
       if score <= now then visible = visible + 1
@@ -99,11 +101,12 @@ return answer
 RELEASE = """
 if not known() then return false end
 local outcomes = {}
-for i = 2, #ARGV, 3 do
+for i = 3, #ARGV, 3 do
   local member = ARGV[i]
   local outcome = judge(member, ARGV[i + 1], tonumber(ARGV[i + 2]))
   if outcome ~= 1 and outcome ~= 2 and lost() then redis.call('SADD', d, member) end
-  if outcome == 0 then
+  if outcome == 0 or outcome == 8 then
+    redis.call('ZADD', x, ARGV[2], member)
     redis.call('ZREM', z, member)
     redis.call('ZREM', f, member)
     redis.call('HDEL', m, member)
@@ -122,12 +125,35 @@ HIDE = """
 if not known() then return false end
 local member, epoch, lease, due, now = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local outcome = judge(member, epoch, lease)
-if outcome == 0 and redis.call('HGET', e, 'epoch') == epoch then
+if outcome == 0 then
   redis.call('ZADD', z, 'XX', due, member)
-  redis.call('ZADD', f, 'XX', due, member)
+  redis.call('ZADD', f, due, member)
   if due <= now then call(1, '') else call(0, ARGV[5]) end
 end
 return outcome
+"""
+
+HOLD = """
+if not known() then return 0 end
+for i = 2, #ARGV, 4 do
+  local member, due = ARGV[i], tonumber(ARGV[i + 1])
+  local score = redis.call('ZSCORE', z, member)
+  if not score or tonumber(score) < due then
+    local deliveries, _, first_at = record(member)
+    redis.call('ZADD', z, due, member)
+    keep(member, math.max(deliveries, tonumber(ARGV[i + 2])), 0, math.max(first_at, tonumber(ARGV[i + 3])), due)
+  end
+end
+return 1
+"""
+
+DELETED = """
+redis.call('ZREM', x, unpack(ARGV, 2))
+return 1
+"""
+
+UNDELETED = """
+return redis.call('ZRANGEBYSCORE', x, '-inf', ARGV[2], 'LIMIT', 0, 1000)
 """
 
 FORGET = """
@@ -176,7 +202,7 @@ if known() then
   if tonumber(redis.call('HGET', e, 'filler_until')) > now then return -2 end
   generation = has
 else
-  redis.call('UNLINK', z, f, m, d, e)
+  redis.call('UNLINK', z, f, m, d, x, e)
   redis.call('HSET', e, 'run', run, 'epoch', epoch, 'generation', generation, 'state', 'filling', 'lease', 0)
 end
 redis.call('HSET', e, 'filler', filler, 'filler_until', now + life)
@@ -201,13 +227,13 @@ return 0
 
 ADD_MISSING = """
 if not known() then return 0 end
-local added, visible, due = add(3)
+local added, visible, due = add(3, x)
 call(visible, due)
 return added
 """
 
 RESET = """
-redis.call('UNLINK', z, f, m, d, e)
+redis.call('UNLINK', z, f, m, d, x, e)
 redis.call('HSET', e, 'run', run, 'epoch', ARGV[3], 'generation', ARGV[2], 'state', 'filling', 'lease', 0,
   'filler', '', 'filler_until', 0)
 if ARGV[2] == '-1' then

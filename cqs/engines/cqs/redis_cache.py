@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import hashlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
-from redis.asyncio import BlockingConnectionPool, Connection, Redis
+from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import NoScriptError, RedisError
+from redis.exceptions import RedisError
 
 from common.clock import Clock
 from common.ids import hex_id
+from common.redis_pipe import PipeError, RedisPipe, ReplyError, Word
 from cqs.engines.contract import IN_FLIGHT_MAX, SPENT_HIDE_MS, Outcome
 from cqs.engines.cqs import lua
-from cqs.engines.cqs.cache import CacheAway, Counted, Item, Lease, Taken, Wish
+from cqs.engines.cqs.cache import EPOCH_DIGITS, CacheAway, Counted, Item, Lease, Taken, Verdict, Wish
+from cqs.engines.cqs.held import Held
 from cqs.engines.cqs.places import Key, Place, place_of
 
 PREFIX = "cqs"
 TIMEOUT_S = 2.0
-CONNECTIONS_MAX = 32
-POOL_WAIT_S = 10.0
-"""Callers beyond the connections wait so long for one: many callers are no sign of a server that is away."""
 FILLER_LIFE_MS = 5_000
 """A filler that has not added a page for so long has died: another goes on."""
 DROPPED_LIFE_MS = 86_400_000
-EPOCH_DIGITS = 16
+UNDELETED_MS = 60_000
+"""Longer than any delete of a row takes that has not failed."""
+DELETED_AT_ONCE = HELD_AT_ONCE = 1_000
 
 
 class _Script:
@@ -42,57 +42,59 @@ class _Script:
 _ADD, _TAKE, _RELEASE, _CHECK, _HIDE = map(_Script, (lua.ADD, lua.TAKE, lua.RELEASE, lua.CHECK, lua.HIDE))
 _FORGET, _COUNTS, _PAGE, _BEGIN, _FILL = map(_Script, (lua.FORGET, lua.COUNTS, lua.PAGE, lua.BEGIN, lua.FILL))
 _FILLED, _ADD_MISSING, _RESET = map(_Script, (lua.FILLED, lua.ADD_MISSING, lua.RESET))
+_HOLD, _DELETED, _UNDELETED = map(_Script, (lua.HOLD, lua.DELETED, lua.UNDELETED))
 
-
-_OUTCOMES: dict[int | None, Outcome | None] = {None: None, 9: None, **{one.value: one for one in Outcome}}
+LOST = 8
+_VERDICTS: dict[int | None, Verdict] = {None: None, 9: None, LOST: Outcome.STALE, **{one.value: one for one in Outcome}}
 
 
 class RedisCache:
     """See `Cache`. A server that was started anew is noticed by its run id, on the first connection made to it."""
 
-    def __init__(self, url: str, clock: Clock, prefix: str = PREFIX) -> None:
+    def __init__(self, url: str, clock: Clock, held: Held, prefix: str = PREFIX) -> None:
         self._clock = clock
+        self._held = held
         self._prefix = prefix
-        self._run = ""
-        pool = BlockingConnectionPool.from_url(
-            url,
-            socket_timeout=TIMEOUT_S,
-            socket_connect_timeout=TIMEOUT_S,
-            max_connections=CONNECTIONS_MAX,
-            timeout=POOL_WAIT_S,
-            retry=Retry(NoBackoff(), 0),  # the engine decides what to do without it
-            redis_connect_func=self._meet,
+        self._deleted: dict[str, list[str]] = {}
+        self.twice = 0
+        """Deliveries whose hiding was lost, and which others had got as well by the time they were settled."""
+        self._pipe = RedisPipe(url, TIMEOUT_S)
+        self._redis = Redis.from_url(
+            url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=Retry(NoBackoff(), 0)
         )
-        self._redis = Redis.from_pool(pool)
+        """For wake-ups alone: what is asked often goes through the pipe."""
+
+    @property
+    def run(self) -> str:
+        """Which server it is, as of the newest connection."""
+        return self._pipe.run
 
     async def close(self) -> None:
+        self._pipe.close()
         await self._redis.aclose()
-
-    async def _meet(self, connection: Connection) -> None:
-        await connection.on_connect()
-        await connection.send_command("INFO", "server")
-        facts: bytes = await connection.read_response()
-        lines = dict(line.split(":", 1) for line in facts.decode().splitlines() if ":" in line)
-        self._run = lines["run_id"]
 
     def keys(self, queue: str) -> list[str]:
         """All of one queue in one slot."""
         return [f"{self._prefix}:{{{queue}}}:{part}" for part in lua.PARTS]
 
-    async def _call(self, script: _Script, queue: str, *arguments: object) -> Any:
-        """As a task: the client's time-outs need one, and API calls run without (`common.eager`)."""
-        return await asyncio.create_task(self._run_script(script, queue, arguments))
-
-    async def _run_script(self, script: _Script, queue: str, arguments: tuple[object, ...]) -> Any:
+    async def greet(self) -> None:
+        """See that it answers, and which server it is."""
         try:
-            if not self._run:
-                await self._redis.ping()
-            words: list[Any] = [*self.keys(queue), self._run, *arguments]
+            await (await self._pipe.link()).ask("PING")
+        except (PipeError, ReplyError) as error:
+            raise CacheAway(str(error)) from error
+
+    async def _call(self, script: _Script, queue: str, *arguments: Word) -> Any:
+        try:
+            link = await self._pipe.link()
+            words = (len(lua.PARTS), *self.keys(queue), self._pipe.run, *arguments)
             try:
-                return await self._redis.evalsha(script.sha, len(lua.PARTS), *words)
-            except NoScriptError:
-                return await self._redis.eval(script.text, len(lua.PARTS), *words)
-        except (RedisError, OSError) as error:
+                return await link.ask("EVALSHA", script.sha, *words)
+            except ReplyError as error:
+                if not str(error).startswith("NOSCRIPT"):
+                    raise
+                return await link.ask("EVAL", script.text, *words)
+        except (PipeError, ReplyError) as error:
             raise CacheAway(str(error)) from error
 
     # -- Cache --------------------------------------------------------------------------------------------------------
@@ -124,20 +126,57 @@ class RedisCache:
             Lease(Key(epoch.decode(), number, place_of(member.decode())), deliveries, int(first_at), bool(spent))
             for member, deliveries, first_at, spent in zip(*[iter(fields)] * 4, strict=True)
         )
+        for (_, _, place), taken, first_at_ms, spent in leases:
+            if not spent:
+                self._held.put(queue, Item(place, wish.visible_at_ms, taken, first_at_ms))
         return Taken(leases, due_ms, filling=bool(filling))
 
-    async def release(self, queue: str, keys: Sequence[Key]) -> list[Outcome | None]:
+    async def release(self, queue: str, keys: Sequence[Key]) -> list[Verdict]:
         words = [word for key in keys for word in (key.place.member, key.epoch, key.lease)]
-        outcomes = await self._call(_RELEASE, queue, *words)
-        return [None] * len(keys) if outcomes is None else [_OUTCOMES[outcome] for outcome in outcomes]
+        outcomes = await self._call(_RELEASE, queue, self._clock.wall_ms(), *words)
+        verdicts = [
+            Outcome.DONE if self._verdict(outcome) is Outcome.STALE and outcome == LOST else _VERDICTS[outcome]
+            for outcome in outcomes or [None] * len(keys)
+        ]
+        ended = [key.place for key, verdict in zip(keys, verdicts, strict=True) if verdict is not Outcome.STALE]
+        self._held.forget(queue, ended)
+        return verdicts
 
-    async def check(self, queue: str, key: Key) -> Outcome | None:
-        outcome = await self._call(_CHECK, queue, key.place.member, key.epoch, key.lease)
-        return _OUTCOMES[outcome]
+    def deleted(self, queue: str, places: Sequence[Place]) -> None:
+        """Their rows are gone: what is kept until then may go with the next `clear_deleted`."""
+        self._deleted.setdefault(queue, []).extend([place.member for place in places])
 
-    async def hide(self, queue: str, key: Key, visible_at_ms: int, now_ms: int) -> Outcome | None:
+    async def clear_deleted(self) -> None:
+        deleted, self._deleted = self._deleted, {}
+        for queue, members in deleted.items():
+            for at in range(0, len(members), DELETED_AT_ONCE):
+                await self._call(_DELETED, queue, *members[at : at + DELETED_AT_ONCE])
+
+    async def undeleted(self, queue: str) -> list[Place]:
+        """What was taken out to be deleted by a process that has not come to do it."""
+        members = await self._call(_UNDELETED, queue, self._clock.wall_ms() - UNDELETED_MS)
+        return [place_of(member.decode()) for member in members]
+
+    def _verdict(self, outcome: int | None) -> Verdict:
+        self.twice += outcome == LOST
+        return _VERDICTS[outcome]
+
+    async def check(self, queue: str, key: Key) -> Verdict:
+        return self._verdict(await self._call(_CHECK, queue, key.place.member, key.epoch, key.lease))
+
+    async def hide(self, queue: str, key: Key, visible_at_ms: int, now_ms: int) -> Verdict:
         outcome = await self._call(_HIDE, queue, key.place.member, key.epoch, key.lease, visible_at_ms, now_ms)
-        return _OUTCOMES[outcome]
+        verdict = self._verdict(outcome)
+        if verdict is Outcome.DONE:
+            self._held.move(queue, key.place, visible_at_ms)
+        return verdict
+
+    async def postpone(self, queue: str, items: Sequence[Item]) -> None:
+        """Redis was told itself when it was hidden longer."""
+
+    async def hold(self, queue: str, items: Sequence[Item]) -> None:
+        for at in range(0, len(items), HELD_AT_ONCE):
+            await self._call(_HOLD, queue, *_flat(items[at : at + HELD_AT_ONCE]))
 
     async def forget(self, queue: str, places: Sequence[Place]) -> None:
         await self._call(_FORGET, queue, *[place.member for place in places])
@@ -202,8 +241,8 @@ class RedisCache:
                 await pubsub.aclose()  # type: ignore[no-untyped-call]  # redis-py has none here
 
 
-def _flat(items: Sequence[Item]) -> list[object]:
-    words: list[object] = []
+def _flat(items: Sequence[Item]) -> list[Word]:
+    words: list[Word] = []
     for item in items:
         words += (item.place.member, item.visible_at_ms, item.deliveries, item.first_at_ms)
     return words

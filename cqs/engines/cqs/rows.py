@@ -6,12 +6,15 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from common.cassandra import Cassandra
+from common.cassandra import Cassandra, Statement
 from common.clock import Clock
 from cqs.engines.contract import Entry
 from cqs.engines.cqs import schema
 from cqs.engines.cqs.buckets import Buckets
+from cqs.engines.cqs.cache import Item
 from cqs.engines.cqs.places import Place, generation_prefix
+
+HOLD_BATCH = 100
 
 
 class Row(NamedTuple):
@@ -111,19 +114,25 @@ class Rows:
             if row[1] is not None  # else only a count or a body that was written beside the delete
         }
 
-    async def count_deliveries(self, queue: str, counts: Sequence[tuple[Place, int, int]]) -> None:
-        """One batch a bucket: (place, deliveries, first received)."""
+    async def count_deliveries(self, queue: str, items: Sequence[Item]) -> None:
+        """One batch a bucket."""
         write_us = self._write_us()
-        by_bucket: dict[str, list[tuple[object, ...]]] = {}
-        for place, deliveries, first_at_ms in counts:
-            values = (write_us, deliveries, first_at_ms, queue, place.bucket, place.seq)
-            by_bucket.setdefault(place.bucket, []).append(values)
         await asyncio.gather(
             *[
-                self._cassandra.run_batch([(schema.COUNT_DELIVERY, values) for values in rows], logged=False)
-                for rows in by_bucket.values()
+                self._cassandra.run_batch([_count(queue, item, write_us) for item in some], logged=False)
+                for some in _by_bucket(items)
             ]
         )
+
+    async def hold(self, queue: str, items: Sequence[Item]) -> None:
+        """Write down until when messages are hidden, and what of their deliveries is known, a batch after the other."""
+        write_us = self._write_us()
+        for some in _by_bucket(items):
+            for at in range(0, len(some), HOLD_BATCH):
+                batch = some[at : at + HOLD_BATCH]
+                counts = [_count(queue, item, write_us) for item in batch if item.deliveries]
+                holds = [(schema.HOLD, (write_us, item.visible_at_ms, queue, *item.place)) for item in batch]
+                await self._cassandra.run_batch([*holds, *counts], logged=False)
 
     async def replace_body(self, queue: str, place: Place, body: bytes) -> None:
         await self._cassandra.run(schema.REPLACE_BODY, self._write_us(), body, queue, place.bucket, place.seq)
@@ -134,14 +143,16 @@ class Rows:
         by_bucket: dict[str, list[tuple[object, ...]]] = {}
         for place in places:
             by_bucket.setdefault(place.bucket, []).append((write_us, queue, place.bucket, place.seq))
-        await asyncio.gather(
-            *[
-                self._cassandra.run(schema.DELETE, *rows[0])
-                if len(rows) == 1
-                else self._cassandra.run_batch([(schema.DELETE, values) for values in rows], logged=False)
-                for rows in by_bucket.values()
-            ]
-        )
+        deletes = [
+            self._cassandra.run(schema.DELETE, *rows[0])
+            if len(rows) == 1
+            else self._cassandra.run_batch([(schema.DELETE, values) for values in rows], logged=False)
+            for rows in by_bucket.values()
+        ]
+        if len(deletes) == 1:
+            await deletes[0]  # without a task for it
+        else:
+            await asyncio.gather(*deletes)
 
     # -- walking ------------------------------------------------------------------------------------------------------
 
@@ -194,3 +205,14 @@ def _values(queue: str, place: Place, entry: Entry, write_us: int) -> tuple[obje
         entry.first_received_ms,
         write_us,
     )
+
+
+def _by_bucket(items: Sequence[Item]) -> Iterable[list[Item]]:
+    buckets: dict[str, list[Item]] = {}
+    for item in items:
+        buckets.setdefault(item.place.bucket, []).append(item)
+    return buckets.values()
+
+
+def _count(queue: str, item: Item, write_us: int) -> tuple[Statement, tuple[object, ...]]:
+    return schema.COUNT_DELIVERY, (write_us, item.deliveries, item.first_at_ms, queue, *item.place)

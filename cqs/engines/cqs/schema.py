@@ -28,6 +28,9 @@ TABLES = (
     f" WITH default_time_to_live = {TTL_S} AND gc_grace_seconds = 14400"
     " AND compaction = {'class': 'TimeWindowCompactionStrategy', 'compaction_window_unit': 'HOURS',"
     " 'compaction_window_size': 6}",
+    "CREATE TABLE IF NOT EXISTS cqs_living (one int, node text, PRIMARY KEY (one, node)) WITH gc_grace_seconds = 3600",
+    "CREATE TABLE IF NOT EXISTS cqs_claims (queue text, bucket text, node text, PRIMARY KEY (queue, bucket))"
+    f" WITH default_time_to_live = {TTL_S} AND gc_grace_seconds = 14400",
     "CREATE TABLE IF NOT EXISTS cqs_garbage (one int, queue text, below text, PRIMARY KEY (one, queue))",
 )
 
@@ -61,6 +64,7 @@ SKETCHES = Statement(
 COUNT_DELIVERY = Statement(
     "UPDATE cqs_messages USING TIMESTAMP ? SET deliveries = ?, first_at = ? WHERE queue = ? AND bucket = ? AND seq = ?"
 )
+HOLD = Statement("UPDATE cqs_messages USING TIMESTAMP ? SET visible_at = ? WHERE queue = ? AND bucket = ? AND seq = ?")
 REPLACE_BODY = Statement(
     "UPDATE cqs_messages USING TIMESTAMP ? SET body = ? WHERE queue = ? AND bucket = ? AND seq = ?"
 )
@@ -69,3 +73,12 @@ DELETE = Statement("DELETE FROM cqs_messages USING TIMESTAMP ? WHERE queue = ? A
 ADD_GARBAGE = Statement("INSERT INTO cqs_garbage (one, queue, below) VALUES (1, ?, ?)")
 LIST_GARBAGE = Statement("SELECT queue, below FROM cqs_garbage WHERE one = 1 LIMIT ?")
 REMOVE_GARBAGE = Statement("DELETE FROM cqs_garbage WHERE one = 1 AND queue = ?")
+
+SHOW_LIFE = Statement("INSERT INTO cqs_living (one, node) VALUES (1, ?) USING TTL ?")
+END_LIFE = Statement("DELETE FROM cqs_living WHERE one = 1 AND node = ?")
+LIST_LIVING = Statement("SELECT node FROM cqs_living WHERE one = 1")
+LIST_CLAIMS = Statement(f"SELECT bucket, node FROM cqs_claims WHERE queue = ? LIMIT {PAGE_ROWS}")
+"""Of a queue with more, some look unclaimed: claiming them fails."""
+CLAIM = Statement("INSERT INTO cqs_claims (queue, bucket, node) VALUES (?, ?, ?) IF NOT EXISTS", idempotent=False)
+CLAIM_FROM = Statement("UPDATE cqs_claims SET node = ? WHERE queue = ? AND bucket = ? IF node = ?", idempotent=False)
+UNCLAIM = Statement("DELETE FROM cqs_claims WHERE queue = ? AND bucket = ? IF node = ?", idempotent=False)

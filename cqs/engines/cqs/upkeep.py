@@ -9,12 +9,15 @@ from cqs.engines.cqs.caches import Caches
 from cqs.engines.cqs.lines import Line, Lines
 from cqs.engines.cqs.places import Place, start_of
 from cqs.engines.cqs.rows import Rows
-from cqs.engines.cqs.walks import buckets_of, sketches_of
+from cqs.engines.cqs.walks import buckets_of, has_messages, is_closed, sketches_of
 
 QUEUES_MAX = 100
+EMPTY_LOOKS = 2
+EMPTY_MS = 30_000
+"""No write is under way for longer."""
 
 
-async def maintain(rows: Rows, caches: Caches, lines: Lines, budget: int, now_ms: int) -> int:
+async def maintain(rows: Rows, caches: Caches, lines: Lines, budget: int, now_ms: int, wall_ms: int) -> int:
     """Look at or clear up to `budget` rows or buckets; fewer when nothing else waits."""
     done = await _clear_garbage(rows, budget)
     for line in lines:
@@ -22,7 +25,27 @@ async def maintain(rows: Rows, caches: Caches, lines: Lines, budget: int, now_ms
             break
         if line.generation != DROPPED:
             done += await expire(rows, caches, line, budget - done, now_ms)
+            done += await _drop_empty(rows, line, now_ms, wall_ms)
     return done
+
+
+async def _drop_empty(rows: Rows, line: Line, now_ms: int, wall_ms: int) -> int:
+    """Of closed buckets, those that were seen empty twice: what was under way the first time is there by the second.
+
+    A few at a time, each in turn.
+    """
+    dropped = 0
+    closed = [bucket async for bucket in buckets_of(rows, line.q.id, line.generation) if is_closed(bucket, now_ms)]
+    turn = [bucket for bucket in closed if bucket > line.looked_at][:EMPTY_LOOKS] or closed[:EMPTY_LOOKS]
+    for bucket in turn:
+        line.looked_at = bucket
+        if await has_messages(rows, line.q.id, bucket):
+            line.empty.pop(bucket, None)
+        elif wall_ms - line.empty.setdefault(bucket, wall_ms) >= EMPTY_MS:
+            await rows.remove_bucket(line.q.id, bucket)
+            del line.empty[bucket]
+            dropped += 1
+    return dropped
 
 
 async def _clear_garbage(rows: Rows, budget: int) -> int:

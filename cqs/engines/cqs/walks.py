@@ -15,6 +15,11 @@ RECONCILE_AGE_MS = 5_000
 """A row this old is in the cache, or whoever wrote it could not tell the cache."""
 
 
+def is_closed(bucket: str, now_ms: int) -> bool:
+    """Nobody writes into it any more."""
+    return start_of(bucket) + BUCKET_SPAN_MS + 2 * RECONCILE_AGE_MS < now_ms
+
+
 async def buckets_of(rows: Rows, queue: str, generation: int) -> AsyncIterator[str]:
     after = generation_prefix(generation)
     while page := await rows.buckets(queue, after):
@@ -28,6 +33,13 @@ async def sketches_of(rows: Rows, queue: str, bucket: str, after_seq: int = -1) 
     while at is not None:
         page, at = await rows.sketches(queue, bucket, at)
         yield page
+
+
+async def has_messages(rows: Rows, queue: str, bucket: str) -> bool:
+    async for page in sketches_of(rows, queue, bucket):
+        if page:
+            return True
+    return False
 
 
 def items_of(sketches: list[Sketch]) -> list[Item]:
@@ -62,8 +74,8 @@ async def reconcile(rows: Rows, cache: Cache, queue: str, watch: Watch, now_ms: 
     added = 0
     buckets = [bucket async for bucket in buckets_of(rows, queue, watch.generation)]
     for bucket in buckets:
-        if bucket in watch.at and start_of(bucket) + BUCKET_SPAN_MS + 2 * RECONCILE_AGE_MS < now_ms:
-            continue  # closed, and walked to its end since
+        if bucket in watch.at and is_closed(bucket, now_ms):
+            continue  # walked to its end since
         async for page in sketches_of(rows, queue, bucket, watch.at.get(bucket, -1)):
             settled = [one for one in page if one.place.arrived_ms <= now_ms - RECONCILE_AGE_MS]
             if settled:

@@ -1,0 +1,81 @@
+"""Which process alone may give out a bucket's messages while there is no Redis to keep them apart.
+
+A claim is a conditional row, taken when somebody here asks for messages and given back when nobody does. It holds as
+long as its process shows that it lives: one row of its own a second, which goes by itself after `LIFE_S`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+
+from common.cassandra import Cassandra
+from common.clock import Clock
+from common.errors import CnsError
+from cqs.engines.cqs import schema
+
+LIFE_S = 6
+LOOK_MS = 1_000
+SURE_MS = 4_000
+"""A process that has not shown for so long that it lives must take its claims for lost."""
+
+
+class Claims:
+    def __init__(self, cassandra: Cassandra, clock: Clock, node: str) -> None:
+        self._cassandra = cassandra
+        self._clock = clock
+        self._node = node
+        self._shown_ms = 0
+        self._living: set[str] = set()  # as last looked at: who is in it may have died since
+        self._looked_ms = 0
+
+    async def show_life(self) -> None:
+        begun_ms = self._clock.wall_ms()
+        await self._cassandra.run(schema.SHOW_LIFE, self._node, LIFE_S)
+        self._shown_ms = begun_ms
+
+    async def end_life(self) -> None:
+        """Everything is given back."""
+        self._shown_ms = 0
+        await self._cassandra.run(schema.END_LIFE, self._node)
+
+    async def others_live(self) -> bool:
+        return bool(await self._living_now() - {self._node})
+
+    @property
+    def sure(self) -> bool:
+        """Whether what this process claimed is its own for certain."""
+        return self._clock.wall_ms() - self._shown_ms < SURE_MS
+
+    async def owners(self, queue: str) -> dict[str, str]:
+        """Process by bucket, dead ones too."""
+        return {row[0]: row[1] for row in await self._cassandra.run(schema.LIST_CLAIMS, queue)}
+
+    async def has(self, queue: str, buckets: Iterable[str]) -> bool:
+        """Whether all of them are this process's still."""
+        owners = await self.owners(queue)
+        return all(owners.get(bucket) == self._node for bucket in buckets)
+
+    async def take(self, queue: str, bucket: str, owner: str | None) -> bool:
+        """Whether the bucket is ours now; `owner` is whom it was seen with."""
+        if owner == self._node:
+            return True
+        if owner is None:
+            return await self._cassandra.applied(schema.CLAIM, queue, bucket, self._node)
+        if await self._lives(owner):
+            return False
+        return await self._cassandra.applied(schema.CLAIM_FROM, self._node, queue, bucket, owner)
+
+    async def _lives(self, node: str) -> bool:
+        now_ms = self._clock.wall_ms()
+        if node not in self._living or now_ms - self._looked_ms > LOOK_MS:
+            self._living, self._looked_ms = await self._living_now(), now_ms
+        return node in self._living
+
+    async def _living_now(self) -> set[str]:
+        return {row[0] for row in await self._cassandra.run(schema.LIST_LIVING)}
+
+    async def give_back(self, queue: str, buckets: Iterable[str]) -> None:
+        for bucket in buckets:
+            with suppress(CnsError):  # then it is free when this process has ended
+                await self._cassandra.applied(schema.UNCLAIM, queue, bucket, self._node)

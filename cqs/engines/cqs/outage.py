@@ -1,0 +1,161 @@
+"""What stands in for Redis while it is away: each process hides the messages of the buckets that it claims."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from common.clock import Clock
+from cqs.engines.contract import Outcome
+from cqs.engines.cqs.cache import DROPPED, FILLED, Counted, Item, Taken, Verdict, Wish
+from cqs.engines.cqs.looks import Looks, Tell
+from cqs.engines.cqs.places import Key, Place, generation_of
+from cqs.engines.cqs.shelf import Shelf
+from cqs.engines.cqs.surveys import Surveys
+
+OTHERS_AGAIN_S = 0.1
+SENT_MAX = 50_000
+"""Messages sent meanwhile that Redis is told of when it is back; the reconciler finds what is beyond."""
+
+
+class Outage:
+    """See `Cache`. While it is not open it takes messages in and answers that there are none."""
+
+    def __init__(self, looks: Looks, surveys: Surveys, clock: Clock, tell: Tell, *, for_ever: bool) -> None:
+        """`for_ever`: there is no Redis that will come back."""
+        self._looks = looks
+        self._surveys = surveys
+        self._clock = clock
+        self._tell = tell
+        self._sent: dict[str, list[Item]] = {}
+        self._sent_left = 0 if for_ever else SENT_MAX
+        self.is_open = False
+        self.twice = 0
+
+    async def step(self) -> None:
+        """Open it, or go on: to be called every now and then."""
+        await self._looks.step()
+        self.is_open = True
+
+    async def close(self) -> dict[str, list[Item]]:
+        """Returns what is hidden, by queue; it is written down, too."""
+        self.is_open = False
+        return await self._looks.end()
+
+    async def until_others_end(self) -> None:
+        """Say that nothing is hidden here any more, and wait until nobody hides anything himself."""
+        await self._looks.claims.end_life()
+        while await self._looks.claims.others_live():  # noqa: ASYNC110  # they are other processes
+            await asyncio.sleep(OTHERS_AGAIN_S)
+
+    def take_sent(self) -> dict[str, list[Item]]:
+        """What was sent while Redis was away, by queue."""
+        sent, self._sent, self._sent_left = self._sent, {}, SENT_MAX
+        return sent
+
+    def _shelf(self, queue: str) -> Shelf | None:
+        return self._looks.shelves.get(queue)
+
+    # -- Cache --------------------------------------------------------------------------------------------------------
+
+    async def add(self, queue: str, items: Sequence[Item], now_ms: int) -> int | None:
+        shelf = self._shelf(queue)
+        if shelf is not None and shelf.generation == DROPPED:
+            return DROPPED
+        if self._sent_left > 0:
+            self._sent.setdefault(queue, []).extend(items)
+            self._sent_left -= len(items)
+        self._surveys.forget(queue)
+        if self.is_open and (shelf is None or self._looks.bring(queue, shelf, items) < len(items)):
+            self._looks.soon(queue)
+        generation = generation_of(items[0].place.bucket)
+        return generation if shelf is None else max(generation, shelf.generation)
+
+    async def take(self, queue: str, wish: Wish) -> Taken | None:
+        if not self.is_open or not self._looks.claims.sure:
+            return Taken()
+        shelf = self._shelf(queue)
+        if shelf is None or not (self._clock.wall_ms() < shelf.look_at_ms or shelf.is_ready(wish.want, wish.now_ms)):
+            await self._looks.at(queue, wish.want)
+            shelf = self._shelf(queue)
+        if shelf is None or not self.is_open:
+            return Taken()
+        if shelf.generation == DROPPED:
+            return Taken(dropped=True)
+        shelf.used_ms = self._clock.wall_ms()
+        return shelf.take(wish)
+
+    async def release(self, queue: str, keys: Sequence[Key]) -> list[Verdict]:
+        self._surveys.forget(queue)
+        shelf = self._shelf(queue)
+        return [self._release(shelf, key) for key in keys]
+
+    def _release(self, shelf: Shelf | None, key: Key) -> Verdict:
+        verdict = self._judge(shelf, key)
+        if shelf is None or verdict is None:
+            return None
+        if verdict is Outcome.STALE and key.epoch != shelf.epoch:
+            verdict = Outcome.DONE
+        if verdict is Outcome.DONE:
+            shelf.remove(key.place)
+        return verdict
+
+    async def check(self, queue: str, key: Key) -> Verdict:
+        return self._judge(self._shelf(queue), key)
+
+    async def hide(self, queue: str, key: Key, visible_at_ms: int, now_ms: int) -> Verdict:
+        shelf = self._shelf(queue)
+        verdict = self._judge(shelf, key)
+        if shelf is not None and verdict is Outcome.DONE:
+            shelf.hide(key.place, visible_at_ms)
+            self._tell(queue, int(visible_at_ms <= now_ms), visible_at_ms)
+        return verdict
+
+    def _judge(self, shelf: Shelf | None, key: Key) -> Verdict:
+        if shelf is None:
+            return None
+        verdict = shelf.judge(key)
+        self.twice += verdict is Outcome.STALE and key.epoch != shelf.epoch
+        return verdict
+
+    async def postpone(self, queue: str, items: Sequence[Item]) -> None:
+        shelf = self._shelf(queue)
+        if shelf is not None:
+            for item in items:
+                shelf.postpone(item.place, item.visible_at_ms)
+
+    async def forget(self, queue: str, places: Sequence[Place]) -> None:
+        shelf = self._shelf(queue)
+        if shelf is not None:
+            for place in places:
+                shelf.remove(place)
+
+    async def counts(self, queue: str, now_ms: int, *, patient: bool) -> Counted | None:
+        await self._looks.rest(queue)
+        return await self._surveys.counts(queue, now_ms)
+
+    async def page(self, queue: str, after: tuple[int, str], n: int, *, patient: bool) -> list[Item] | None:
+        await self._looks.rest(queue)
+        return await self._surveys.page(queue, after, n)
+
+    async def begin(self, queue: str, generation: int, filler: str) -> int:
+        """There is nothing to fill: looks do that."""
+        return FILLED
+
+    async def fill(self, queue: str, filler: str, items: Sequence[Item]) -> bool:
+        return False
+
+    async def filled(self, queue: str, filler: str) -> None:
+        """Nothing is ever filled."""
+
+    async def add_missing(self, queue: str, items: Sequence[Item], now_ms: int) -> int:
+        shelf = self._shelf(queue)
+        return 0 if shelf is None else self._looks.bring(queue, shelf, items)
+
+    async def hold(self, queue: str, items: Sequence[Item]) -> None:
+        """What is given out here is hidden here."""
+
+    async def reset(self, queue: str, generation: int) -> None:
+        self._surveys.forget(queue)
+        self._looks.shelves[queue] = Shelf(generation, self._clock.wall_ms())
+        self._tell(queue, 1_000_000, None)

@@ -1,0 +1,56 @@
+"""Keeps what Redis knows in step with the rows: brings what it lacks, ends deletes that a dead process began."""
+
+from __future__ import annotations
+
+import structlog
+
+from common.clock import Clock
+from cqs.engines.cqs.caches import Caches
+from cqs.engines.cqs.lines import Line, Lines
+from cqs.engines.cqs.redis_cache import RedisCache
+from cqs.engines.cqs.rows import Rows
+from cqs.engines.cqs.walks import Watch, reconcile
+
+QUEUES_AT_ONCE = 200
+
+log = structlog.get_logger(__name__)
+
+
+class Reconciler:
+    """Of the queues that this process used lately."""
+
+    def __init__(self, rows: Rows, caches: Caches, lines: Lines, clock: Clock) -> None:
+        self._rows = rows
+        self._caches = caches
+        self._lines = lines
+        self._clock = clock
+        self.repairs = 0
+
+    @property
+    def lag_ms(self) -> int:
+        """How long ago the queue was compared that waits longest: it bounds how late a message is that its sender could
+        not tell Redis of."""
+        return max((self._clock.wall_ms() - line.walked_ms for line in self._lines.lately()), default=0)
+
+    async def step(self) -> None:
+        redis = self._caches.redis
+        if redis is None:
+            return
+        await redis.clear_deleted()
+        for line in self._lines.lately()[:QUEUES_AT_ONCE]:
+            begun_ms = self._clock.wall_ms()
+            await self._compare(redis, line)
+            line.walked_ms = begun_ms
+
+    async def _compare(self, redis: RedisCache, line: Line) -> None:
+        queue = line.q.id
+        if line.watch.generation != line.generation:
+            line.watch = Watch(line.generation)
+        repairs = await reconcile(self._rows, redis, queue, line.watch, self._clock.now_ms())
+        if repairs:
+            log.info("cache.repaired", queue=queue, messages=repairs)
+            self.repairs += repairs
+        left = await redis.undeleted(queue)
+        if left:
+            await self._rows.delete(queue, left)
+            redis.deleted(queue, left)

@@ -1,0 +1,35 @@
+"""The session with Cassandra when its contact points' names come to mean other addresses, as containers' do."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from common.cassandra import Cassandra, Place, Statement
+from common.errors import CnsError
+
+_LOOK = Statement("SELECT generation FROM cqs_queues WHERE queue = ?")
+TRIES = 100
+
+
+async def test_a_node_that_comes_back_elsewhere_is_found(cassandra_place: Place) -> None:
+    session = await Cassandra.open(cassandra_place)
+    assert await session.run(_LOOK, "none") == []
+    gone = session._connection
+    session._connection = replace(gone, addresses=frozenset({"192.0.2.1"}))
+    await asyncio.to_thread(gone.cluster.shutdown)
+    with pytest.raises(CnsError):
+        await session.run(_LOOK, "none")
+    assert await _until_it_answers(session) == []
+    await session.close()
+
+
+async def _until_it_answers(session: Cassandra) -> object:
+    for _ in range(TRIES):
+        try:
+            return await session.run(_LOOK, "none")
+        except CnsError:
+            await asyncio.sleep(0.05)
+    raise AssertionError("it does not answer again")

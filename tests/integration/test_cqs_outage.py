@@ -1,0 +1,237 @@
+"""Processes of the engine `cqs` when Redis goes away and comes back: what is in flight stays with its holder."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+import redis
+
+from common.cassandra import Cassandra, Place
+from common.clock import Clock
+from cqs.engines.contract import Message, Outcome
+from cqs.engines.cqs import CqsEngine, open_engine, reconciler, redis_cache, upkeep
+from cqs.engines.cqs.claims import Claims
+from cqs.engines.cqs.places import key_of
+from cqs.engines.cqs.rows import Rows
+from tests.conformance.support import HIDE_MS, Desk, bodies, numbered
+from tests.keyspace import keyspace
+from tests.own_redis import OwnRedis
+
+SOON_S = 20.0
+"""A process that has died is known to be dead after six."""
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Place]:
+    with keyspace() as made:
+        yield made
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[OwnRedis]:
+    running = OwnRedis(tmp_path)
+    running.start()
+    yield running
+    running.kill()
+
+
+@asynccontextmanager
+async def desks(place: Place, url: str, n: int) -> AsyncIterator[list[Desk]]:
+    """One queue, as `n` processes use it."""
+    clock = Clock()
+    async with AsyncExitStack() as stack:
+        first: Desk | None = None
+        opened = []
+        for _ in range(n):
+            cassandra = await Cassandra.open(place)
+            stack.push_async_callback(cassandra.close)
+            engine = await stack.enter_async_context(open_engine(cassandra, url, clock))
+            first = first.at(engine) if first else Desk(engine, clock)
+            opened.append(first)
+        yield opened
+
+
+async def arriving(desk: Desk, n: int, hide_ms: int = HIDE_MS) -> list[Message]:
+    """The next `n` messages, as a long poll waits for them."""
+    arrived: list[Message] = []
+    wakeups = desk.engine.wakeups(desk.q)
+    until_ms = desk.clock.wall_ms() + 1000 * SOON_S
+    while len(arrived) < n:
+        assert desk.clock.wall_ms() < until_ms, f"{len(arrived)} of {n} came"
+        desk.now_ms = desk.clock.now_ms()
+        arrived += await desk.take(n - len(arrived), hide_ms) or await _pause(wakeups)
+    wakeups.close()
+    return arrived
+
+
+async def _pause(wakeups: object) -> tuple[Message, ...]:
+    await wakeups.wait(0.2)  # type: ignore[attr-defined]
+    return ()
+
+
+def sample(engine: object, name: str) -> float:
+    assert isinstance(engine, CqsEngine)
+    return next(sample.value for sample in engine.samples() if sample.name == name)
+
+
+async def test_two_processes_without_redis_share_a_queue_and_give_nothing_twice(place: Place) -> None:
+    async with desks(place, "", 2) as (one, two):
+        await one.send(*numbered(5, b"a"))
+        await two.send(*numbered(5, b"b"))
+        held = [*await arriving(one, 3), *await arriving(two, 3)]
+        rest = [*await one.drain(), *await two.drain()]
+        assert sorted(bodies(held + rest)) == sorted(numbered(5, b"a") + numbered(5, b"b"))
+        assert sum(await one.counts()) == sum(await two.counts()) == 10
+
+
+async def test_what_waits_at_one_process_is_woken_by_another(place: Place) -> None:
+    async with desks(place, "", 2) as (one, two):
+        wakeups = one.engine.wakeups(one.q)
+        await two.send(b"for whoever asks")
+        assert await wakeups.wait(SOON_S)
+        assert bodies(await one.take()) == [b"for whoever asks"]
+        wakeups.close()
+
+
+async def test_any_process_settles_what_another_gave_out(place: Place) -> None:
+    async with desks(place, "", 2) as (one, two):
+        await one.send(*numbered(3))
+        deleted, longer, shorter = await arriving(one, 3, hide_ms=2_000)
+        assert await two.delete(deleted) == [Outcome.DONE]
+        assert await two.hide(longer, 60_000) is Outcome.DONE
+        one.later(3_000)
+        assert bodies(await one.take()) == [shorter.body]
+        assert not await two.take()
+
+
+async def test_who_gives_a_queue_back_says_what_is_hidden(place: Place) -> None:
+    async with desks(place, "", 1) as (one,):
+        await one.send(*numbered(4))
+        held = await arriving(one, 2)
+    async with desks(place, "", 1) as (other,):
+        two = one.at(other.engine)
+        assert sorted(bodies(await arriving(two, 2))) == sorted(set(numbered(4)) - set(bodies(held)))
+        assert await two.counts() == (0, 4, 0)
+        assert await two.delete(*held) == [Outcome.DONE, Outcome.DONE]
+        assert await two.counts() == (0, 2, 0)
+
+
+async def test_a_process_that_dies_with_its_claims_is_followed_by_another(place: Place) -> None:
+    async with desks(place, "", 1) as (desk,):
+        await desk.send(*numbered(3))
+        cassandra = await Cassandra.open(place)
+        dead = Claims(cassandra, desk.clock, "deadbeef")
+        await dead.show_life()
+        rows = Rows(cassandra, desk.clock, "deadbeef")
+        for bucket in await rows.buckets(desk.q.id, ""):
+            assert await dead.take(desk.q.id, bucket, None)
+        assert not await desk.take()
+        assert sorted(bodies(await arriving(desk, 3))) == numbered(3)
+        assert not await dead.has(desk.q.id, await rows.buckets(desk.q.id, ""))
+        await cassandra.close()
+
+
+async def test_what_is_in_flight_when_redis_dies_stays_hidden(place: Place, server: OwnRedis) -> None:
+    async with desks(place, server.url, 2) as (one, two):
+        await one.send(*numbered(6))
+        held = [*await arriving(one, 2), *await arriving(two, 2)]
+        server.kill()
+        await one.send(b"meanwhile")
+        assert sorted(bodies(await arriving(two, 3))) == sorted({*numbered(6), b"meanwhile"} - set(bodies(held)))
+        assert not await one.take()
+        assert await two.delete(held[0]) == [Outcome.DONE]  # by another process than gave it out
+        server.start()
+        await one.send(b"after")
+        assert bodies(await arriving(one, 1)) == [b"after"]
+        while sample(two.engine, "cache_away"):
+            await asyncio.sleep(0.05)  # until this process, too, has noticed
+        assert await two.hide(held[1], 0) is Outcome.DONE  # a handle of before moves its message still
+        assert bodies(await arriving(one, 1)) == [held[1].body]
+        assert not await two.take()
+        assert await one.counts() == (0, 7, 0)
+        assert [sample(desk.engine, "cache_losses") for desk in (one, two)] == [1, 1]
+        assert [sample(desk.engine, "deliveries_twice") for desk in (one, two)] == [0, 0]
+
+
+async def test_a_redis_that_only_paused_learns_what_happened(place: Place, server: OwnRedis) -> None:
+    async with desks(place, server.url, 2) as (one, two):
+        await one.send(*numbered(4))
+        before = await arriving(one, 1)
+        server.pause()
+        await two.send(b"meanwhile")
+        during = await arriving(two, 2)
+        await two.delete(during[0])
+        server.resume()
+        await one.send(b"after")
+        rest = await arriving(one, 3)
+        assert len({*bodies(before), *bodies(during), *bodies(rest)}) == 6
+        assert not await two.take()
+        assert await two.delete(during[1]) == [Outcome.DONE]
+        assert await one.counts() == (0, 4, 0)
+
+
+async def test_a_delivery_that_came_twice_is_counted(place: Place, server: OwnRedis) -> None:
+    async with desks(place, server.url, 2) as (one, two):
+        await one.send(b"one")
+        first = await arriving(one, 1)
+        with redis.Redis(port=server.port) as client:
+            client.flushall()  # `two` fills the cache again, and does not know what `one` gave out
+        second = await arriving(two, 1)
+        assert bodies(first) == bodies(second)
+        assert await one.delete(*first) == [Outcome.DONE]
+        assert await two.delete(*second) == [Outcome.GONE]
+        assert sample(one.engine, "deliveries_twice") == 1
+
+
+async def test_a_delete_that_its_process_did_not_live_to_finish(
+    place: Place, server: OwnRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The row is deleted by whoever deletes the message again, or by the reconciler of another process."""
+    async with desks(place, server.url, 2) as (one, two):
+        await one.send(*numbered(2))
+        again, left = await arriving(one, 2)
+        cassandra = await Cassandra.open(place)
+        rows = Rows(cassandra, one.clock, "deadbeef")
+
+        async def rows_left() -> int:
+            buckets = await rows.buckets(one.q.id, "")
+            return len([row for bucket in buckets for row in await rows.page(one.q.id, bucket, -1, 10)])
+
+        caches = one.engine._caches  # type: ignore[attr-defined]  # the moment between Redis and the row
+        keys = [key_of(message.handle) for message in (again, left)]
+        await caches.ask(lambda cache: cache.release(one.q.id, keys))
+        assert await rows_left() == 2
+        assert await two.delete(again) == [Outcome.GONE]
+        assert await rows_left() == 1
+        monkeypatch.setattr(redis_cache, "UNDELETED_MS", -1)
+        await two.take()
+        await two.engine._reconciler.step()  # type: ignore[attr-defined]
+        assert await rows_left() == 0
+        assert isinstance(two.engine._reconciler, reconciler.Reconciler)  # type: ignore[attr-defined]
+        await cassandra.close()
+
+
+async def test_empty_buckets_of_before_go(place: Place, server: OwnRedis, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "EMPTY_MS", 0)
+    async with desks(place, server.url, 1) as (desk,):
+        await desk.send(b"deleted", b"kept")
+        cassandra = await Cassandra.open(place)
+        rows = Rows(cassandra, desk.clock, "deadbeef")
+        first = await rows.buckets(desk.q.id, "")
+        deleted, kept = await arriving(desk, 2, hide_ms=1)
+        await desk.delete(deleted)
+        desk.later(2 * 3_600_000)
+        await desk.send(b"new")
+        for _ in range(3):
+            await desk.engine.maintain(100, desk.now_ms)
+        assert set(first) <= set(await rows.buckets(desk.q.id, ""))
+        await desk.delete(next(message for message in await arriving(desk, 2) if message.body == kept.body))
+        for _ in range(3):
+            await desk.engine.maintain(100, desk.now_ms)
+        assert not set(first) & set(await rows.buckets(desk.q.id, ""))
+        assert await desk.counts() == (0, 1, 0)
+        await cassandra.close()

@@ -1,0 +1,112 @@
+"""The pipe to Redis: answers in order, errors to whom they belong, and what it says when the server is hurt."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from common.redis_pipe import PipeError, RedisPipe, ReplyError
+from tests.own_redis import OwnRedis
+
+TIMEOUT_S = 0.5
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[OwnRedis]:
+    running = OwnRedis(tmp_path)
+    running.start()
+    yield running
+    running.kill()
+
+
+@pytest.fixture
+async def pipe(server: OwnRedis) -> AsyncIterator[RedisPipe]:
+    opened = RedisPipe(server.url, TIMEOUT_S)
+    yield opened
+    opened.close()
+
+
+async def test_many_at_once_get_each_their_answer(pipe: RedisPipe) -> None:
+    link = await pipe.link()
+    assert await asyncio.gather(*[link.ask("ECHO", str(n)) for n in range(1_000)]) == [b"%d" % n for n in range(1_000)]
+    assert await pipe.link() is link
+
+
+async def test_all_who_need_a_connection_share_one(pipe: RedisPipe) -> None:
+    links = await asyncio.gather(*[pipe.link() for _ in range(20)])
+    assert len(set(links)) == 1
+
+
+async def test_an_error_is_its_own_command_s(pipe: RedisPipe) -> None:
+    link = await pipe.link()
+    good, bad, after = link.ask("ECHO", "a"), link.ask("EVALSHA", "0" * 40, 0), link.ask("ECHO", b"\x00\xff")
+    assert await good == b"a"
+    with pytest.raises(ReplyError, match="NOSCRIPT"):
+        await bad
+    assert await after == b"\x00\xff"
+
+
+async def test_who_went_away_leaves_the_others_their_answers(pipe: RedisPipe) -> None:
+    link = await pipe.link()
+    gone, stays = link.ask("ECHO", "gone"), link.ask("ECHO", "stays")
+    gone.cancel()
+    assert await stays == b"stays"
+
+
+async def test_a_server_that_dies_fails_what_is_under_way_and_the_next_one_is_another(
+    pipe: RedisPipe, server: OwnRedis
+) -> None:
+    link = await pipe.link()
+    first = pipe.run
+    waiting = [link.ask("BLPOP", "nothing", 0), link.ask("ECHO", "behind")]
+    server.kill()
+    for each in waiting:
+        with pytest.raises(PipeError):
+            await each
+    with pytest.raises(PipeError):
+        await link.ask("PING")
+    with pytest.raises(PipeError, match="cannot use Redis"):
+        await pipe.link()
+    server.start()
+    assert await (await pipe.link()).ask("PING") == b"PONG"
+    assert pipe.run != first
+
+
+async def test_a_server_that_is_silent_is_given_up(pipe: RedisPipe, server: OwnRedis) -> None:
+    link = await pipe.link()
+    server.pause()
+    try:
+        with pytest.raises(PipeError, match="hung up"):
+            await link.ask("PING")
+        with pytest.raises(PipeError, match="no answer"):
+            await pipe.link()
+    finally:
+        server.resume()
+    assert await (await pipe.link()).ask("PING") == b"PONG"
+
+
+async def test_passwords_databases_and_sockets(tmp_path: Path) -> None:
+    server = OwnRedis(tmp_path, options=("--requirepass", "open sesame", "--unixsocket", str(tmp_path / "socket")))
+    server.start()
+    try:
+        for url, is_let_in in (
+            (f"redis://:open%20sesame@127.0.0.1:{server.port}/3", True),
+            (f"redis://default:open%20sesame@127.0.0.1:{server.port}", True),
+            (f"unix://:open%20sesame@{tmp_path}/socket?db=3", True),
+            (f"redis://:wrong@127.0.0.1:{server.port}/3", False),
+            (f"redis://127.0.0.1:{server.port}/3", False),
+        ):
+            pipe = RedisPipe(url, TIMEOUT_S)
+            if is_let_in:
+                assert await (await pipe.link()).ask("SET", "key", "value") == b"OK"
+                database = b"db=3" if url.endswith("3") else b"db=0"
+                assert database in await (await pipe.link()).ask("CLIENT", "INFO")
+            else:
+                with pytest.raises(PipeError, match="cannot use Redis"):
+                    await pipe.link()
+            pipe.close()
+    finally:
+        server.kill()
