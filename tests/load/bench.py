@@ -1,6 +1,6 @@
 """`make bench`: the service against the bare floor in interleaved runs; the tables go into docs/performance.md.
 
-python -m tests.load.bench [--runs 5] [--seed 1] [--date YYYY-MM-DD] [--quick] [--only SECTION]
+python -m tests.load.bench [--runs 5] [--seed 1] [--date YYYY-MM-DD] [--quick] [--ring] [--only SECTION]
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import uvloop
 
-from tests.load import polls
+from tests.load import cluster, polls
 from tests.load.figures import Figures, median_run
 from tests.load.processes import await_quiet
 from tests.load.profiles import profile
@@ -34,6 +34,7 @@ from tests.load.runs import (
     served,
     topology_runs,
 )
+from tests.load.singles import OPERATIONS
 
 PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
 SCRATCH = PAGE.parents[1] / "build"
@@ -44,6 +45,8 @@ DEPTH_CYCLES = 400
 IDLE_POLLS = 10_000
 BARS = {"send": 0.5, "receive + delete": 0.5, "batch send": 0.5, "batch receive + delete": 0.5}
 SIDES = ("floor", "service")
+RING = "ring"
+"""A section that is made only when it is asked for: three Cassandra nodes want a machine of some memory."""
 WAKE_BAR = 1.4
 DEPTH_BAR = 1.2
 SANE_CPU_RATIO = 6.0
@@ -57,6 +60,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--date", default="")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--ring", action="store_true", help="the cluster form on a ring of three nodes as well")
     parser.add_argument("--only", choices=SECTIONS)
     parser.add_argument("--profile", dest="only", action="store_const", const="profiles", help="--only profiles")
     options = parser.parse_args()
@@ -65,21 +69,23 @@ def main() -> int:
         if options.quick:
             return quick(Path(scratch), options.seed)
         for name, table in SECTIONS.items():
-            if options.only in (None, name):
+            if options.only in (None, name) and (name != RING or options.ring or options.only == RING):
                 write(name, table(Path(scratch), options.runs, options.seed), options)
     return 0
 
 
 def quick(scratch: Path, seed: int) -> int:
-    """One small run of everything but the depths; fails when something is absurdly slow, or wrong."""
+    """One small run of everything but the depths and the ring; fails when something is absurdly slow, or wrong."""
     runs = interleave(scratch, 1, seed, quick_run=True)
     table = queue_table(runs)
     print("\n".join(table))
     with served("service", SERVICE, scratch / "publish") as server:
         print("\n".join(publish_table([uvloop.run(publish_workloads(server, QUICK, seed))])))
     slow = [workload for workload in BARS if cpu_ratio(runs, workload) > SANE_CPU_RATIO]
-    print(f"workloads: {len(BARS) - len(slow)} passed, {len(slow)} failed")
-    return 1 if slow else 0
+    dear = cluster.quick(scratch / "cluster", seed)
+    failed, total = len(slow) + len(dear), len(BARS) + len(OPERATIONS)
+    print(f"workloads: {total - failed} passed, {failed} failed{': ' if failed else ''}{', '.join([*slow, *dear])}")
+    return 1 if failed else 0
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------
@@ -215,6 +221,8 @@ SECTIONS: dict[str, Table] = {
     "publish": publish,
     "depth": depths,
     "idle": idle,
+    "cluster": cluster.cluster_table,
+    RING: cluster.ring_table,
     "profiles": profiles,
 }
 

@@ -7,6 +7,7 @@ import resource
 import statistics
 from collections.abc import Sequence
 from time import perf_counter
+from typing import TypeVar
 
 import msgspec
 
@@ -24,11 +25,15 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     per_s: float
     p50_ms: float
+    p95_ms: float
     p99_ms: float
     mean_ms: float
     server_us: float  # CPU per unit, all processes of the server
     generator_us: float  # CPU per unit, a receiver in the generator's process included
     others_share: float  # of all cores: what neither of the two used, so how noisy the machine was
+
+
+Run = TypeVar("Run", bound=Figures)
 
 
 class Meter:
@@ -51,6 +56,7 @@ class Meter:
             seconds=round(seconds, 3),
             per_s=round(units / seconds, 1),
             p50_ms=round(percentile(times_ms, 50), 3),
+            p95_ms=round(percentile(times_ms, 95), 3),
             p99_ms=round(percentile(times_ms, 99), 3),
             mean_ms=round(statistics.fmean(times_ms), 4),
             server_us=round(server / max(units, 1) * US_PER_S, 1),
@@ -73,6 +79,6 @@ def percentile(ordered: Sequence[float], percent: int) -> float:
     return ordered[max(rank, 1) - 1]
 
 
-def median_run(runs: Sequence[Figures]) -> Figures:
+def median_run(runs: Sequence[Run]) -> Run:
     """The run whose throughput is the median, with all that belongs to it."""
     return sorted(runs, key=lambda run: run.per_s)[len(runs) // 2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -51,16 +52,37 @@ class Server:
         return found
 
     def cpu_s(self) -> float:
-        return sum(_cpu_s(pid) for pid in self.processes())
+        return sum(cpu_s(pid) for pid in self.processes())
 
     def resident_bytes(self) -> int:
         return sum(int((_read(Path(f"/proc/{pid}/statm")).split() or "00")[1]) for pid in self.processes()) * PAGE_BYTES
+
+
+def cpu_s(pid: int) -> float:
+    """CPU seconds of one process, its threads included."""
+    fields = _read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) * TICK_S if fields else 0.0
 
 
 def machine_cpu_s() -> float:
     """CPU seconds all of the machine has used, what its host took from it included."""
     user, nice, system, _idle, _iowait, irq, softirq, steal = _read(Path("/proc/stat")).split()[1:9]
     return sum(map(int, (user, nice, system, irq, softirq, steal))) * TICK_S
+
+
+def local_ports(pid: int) -> set[int]:
+    """This end of each of a process's TCP sockets."""
+    inodes = _inodes(pid)
+    return {port for inode, (_, port, _) in _sockets().items() if inode in inodes}
+
+
+def listener(host: str, port: int) -> int:
+    """The process that listens there."""
+    wanted = {inode for inode, at in _sockets().items() if at == (host, port, True)}
+    for entry in Path("/proc").glob("[0-9]*"):
+        if wanted & _inodes(int(entry.name)):
+            return int(entry.name)
+    raise StartError(f"no process of this machine listens on {host}:{port}")
 
 
 def await_quiet(seconds_max: float) -> None:
@@ -109,6 +131,31 @@ def python(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-m", module, "--port", "{port}", "--data", "{data}", *arguments]
 
 
+def _sockets() -> dict[str, tuple[str, int, bool]]:
+    """By inode: address and port of this end, and whether it listens."""
+    return read_sockets(_read(Path("/proc/net/tcp")))
+
+
+def read_sockets(table: str) -> dict[str, tuple[str, int, bool]]:
+    """As the kernel prints them: the address backwards, a state of 0A listens."""
+    sockets = {}
+    for line in table.splitlines()[1:]:
+        fields = line.split()
+        address, _, port = fields[1].partition(":")
+        host = socket.inet_ntoa(bytes.fromhex(address)[::-1])
+        sockets[fields[9]] = (host, int(port, 16), fields[3] == "0A")
+    return sockets
+
+
+def _inodes(pid: int) -> set[str]:
+    """Of a process's sockets."""
+    links = []
+    for descriptor in Path(f"/proc/{pid}/fd").glob("*"):
+        with contextlib.suppress(OSError):  # closed meanwhile, or another user's
+            links.append(str(descriptor.readlink()))
+    return {link[8:-1] for link in links if link.startswith("socket:[")}
+
+
 def _wait_ready(process: subprocess.Popen[bytes], port: int, said: Path) -> None:
     until = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < until and process.poll() is None:
@@ -134,11 +181,6 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-def _cpu_s(pid: int) -> float:
-    fields = _read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) * TICK_S if fields else 0.0
 
 
 def _read(path: Path) -> str:

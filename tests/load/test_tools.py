@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import random
+import socket
+import statistics
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,12 +18,16 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as BotocoreCredentials
 
-from tests.load import queues
-from tests.load.figures import percentile
-from tests.load.processes import python, running
+from tests.load import queues, singles
+from tests.load.backends import Look, costs_between
+from tests.load.figures import Figures, percentile
+from tests.load.processes import Server, listener, local_ports, python, read_sockets, running
 from tests.load.signing import Credentials, Signer
 from tests.load.sink import Sink
 from tests.load.wire import Budget, Lane, LoadError, connect
+
+CREDENTIALS = Credentials(key_id="AKIDEXAMPLE", secret="secret", region="eu-west-3")
+LATE_S = 0.3
 
 
 class Wire(asyncio.WriteTransport):
@@ -28,6 +37,11 @@ class Wire(asyncio.WriteTransport):
     def abort(self) -> None: ...
 
 
+KERNEL_SOCKETS = """\
+  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:4A64 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4711 1 0 100 0 0 10 0
+   1: 0200007F:D2F0 0100007F:4A64 01 00000000:00000000 00:00000000 00000000  1000        0 4712 1 0 20 4 30 10 -1
+"""
 BUSY = """
 import threading, time
 def spin(seconds):
@@ -49,8 +63,7 @@ thread.join()
     ids=["json", "form"],
 )
 def test_signs_as_botocore_does(operation: str, body: bytes) -> None:
-    credentials = Credentials(key_id="AKIDEXAMPLE", secret="secret", region="eu-west-3")
-    signer = Signer(credentials, "sqs", "127.0.0.1:6059")
+    signer = Signer(CREDENTIALS, "sqs", "127.0.0.1:6059")
     request = (signer.call(operation, body) if operation else signer.form(body)).decode()
     head, _, _ = request.partition("\r\n\r\n")
     headers = dict(line.split(": ", 1) for line in head.split("\r\n")[1:])
@@ -77,6 +90,73 @@ def test_signs_as_botocore_does(operation: str, body: bytes) -> None:
 )
 def test_percentile_is_the_nearest_rank(values: list[float], percent: int, expected: float) -> None:
     assert percentile(values, percent) == expected
+
+
+def test_reads_sockets_as_the_kernel_prints_them() -> None:
+    assert read_sockets(KERNEL_SOCKETS) == {"4711": ("127.0.0.1", 19044, True), "4712": ("127.0.0.2", 54000, False)}
+
+
+def test_finds_who_listens_and_whose_connections_are_whose() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        assert listener("127.0.0.1", port) == os.getpid()
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            assert {port, connection.getsockname()[1]} <= local_ports(os.getpid())
+
+
+def test_costs_are_what_was_added_from_these_ports_per_unit() -> None:
+    figures = Figures(
+        workload="send",
+        server="service",
+        connections=1,
+        units=10,
+        seconds=2.0,
+        per_s=5.0,
+        p50_ms=0.0,
+        p95_ms=0.0,
+        p99_ms=0.0,
+        mean_ms=0.0,
+        server_us=0.0,
+        generator_us=0.0,
+        others_share=1.0,
+    )
+    before = Look(statements={("a", 1): 7, ("a", 2): 5}, commands={"evalsha": 3}, cassandra_s=1.0, redis_s=0.5)
+    after = Look(
+        statements={("a", 1): 17, ("a", 2): 99, ("b", 1): 5},
+        commands={"evalsha": 13, "zadd": 20, "info": 4},
+        cassandra_s=1.001,
+        redis_s=0.5005,
+    )
+    costs = costs_between(before, after, figures, {1})
+    assert (costs.statements, costs.redis_calls, costs.redis_commands) == (1.5, 1.0, 2.0)
+    assert (costs.cassandra_us, costs.redis_us) == (100.0, 50.0)
+    assert costs_between(before, before, figures, {1}).statements == 0
+
+
+def test_arrivals_come_at_the_rate_and_know_nothing_of_one_another() -> None:
+    planned_ns = singles.arrivals_ns(random.Random(1), 200.0, 50.0)
+    gaps_s = [(later - sooner) / 1e9 for sooner, later in pairwise(planned_ns)]
+    assert len(planned_ns) == 10_000
+    assert statistics.fmean(gaps_s) == pytest.approx(1 / 200, rel=0.05)
+    assert statistics.stdev(gaps_s) == pytest.approx(1 / 200, rel=0.05)
+
+
+async def test_a_stall_counts_for_the_calls_that_could_not_begin() -> None:
+    """One connection, calls every few ms, the first answer 0.3 s late: later calls count what they waited for it."""
+    client = queues.Client(Server(name="late", port=0, pid=os.getpid(), credentials=CREDENTIALS, data=Path()), [], 1)
+
+    class Late(Lane):
+        first = True
+
+        async def ask(self, _request: bytes) -> bytes:
+            if self.first:
+                self.first = False
+                await asyncio.sleep(LATE_S)  # what is late here is a server
+            return b'"ReceiptHandle":"h"'
+
+    client.lanes = [Late()]
+    figures = await singles.paced(client, [b"h"], per_s=300.0, seconds=0.1)
+    assert all(each.p50_ms > LATE_S * 1000 / 2 for each in figures)
 
 
 def test_a_budget_ends_by_units_and_by_time() -> None:
@@ -143,8 +223,17 @@ async def test_the_floor_gives_back_what_it_took_and_counts_its_cpu(command: tup
             await queues.receive_delete(client, 20),
             await queues.send_batches(client, 60),
             await queues.drain(client, 100),
+            await queues.send(client, 30),
+            await singles.cycles(client, 30),
         ]
-        assert [each.units for each in figures] == [60, 20, 60, 100]
+        assert [each.units for each in figures] == [60, 20, 60, 100, 30, 90]
+        received, handles = await singles.receive(client, 30)
+        deleted = await singles.delete(client, handles)
+        assert (received.units, len(set(handles)), deleted.units) == (30, 30, 30)
+        handles = await singles.stock(client)
+        paced = await singles.paced(client, handles, 300.0, 0.5)
+        assert [(each.workload, each.units) for each in paced] == [(name, 150) for name in singles.OPERATIONS]
+        await queues.drain(client, 2 * singles.STOCK - singles.STOCK)
         with pytest.raises(LoadError, match="empty"):
             await queues.receive_delete(client, 1)
         client.close()
