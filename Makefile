@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 DATA ?= data
 
-.PHONY: help install install-cluster install-pipeline install-dev up test check fast format lock bench faults servers-up servers-down clean
+.PHONY: help install install-cluster install-pipeline install-dev up test check fast format lock bench faults compose-test servers-up servers-down clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -43,9 +43,10 @@ fast: install-dev
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker-compose.yml
 	$(BIN)/python -m pytest -q tests/unit tests/protocol
 
-check: fast ## format, lint, types, layers, fast tests
+check: fast ## format, lint, types, layers, the compose file, fast tests
 
 test: install-dev ## everything that CI runs
 	$(BIN)/python -m tests.run_stages
@@ -56,6 +57,9 @@ bench: install-dev ## measure against the bare floor; writes docs/performance.md
 faults: install-dev ## kill -9 and power loss, all rounds, and a ring of three nodes; writes docs/reliability.md
 	$(BIN)/python -m pytest -q -m ring tests/faults
 	$(BIN)/python -m tests.faults.run $(ARGS)
+
+compose-test: install-dev ## the composed cluster, brought up by podman-compose on images made here, and driven
+	$(BIN)/python -m pytest -q -m compose tests/compose
 
 format: install-dev
 	$(BIN)/ruff format .

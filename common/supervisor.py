@@ -11,6 +11,7 @@ import sys
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -87,7 +88,9 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         while not self._stop.is_set():
             started_s = loop.time()
-            child.process = await asyncio.create_subprocess_exec(*child.command, preexec_fn=_die_with_parent)
+            child.process = await asyncio.create_subprocess_exec(
+                *child.command, preexec_fn=partial(_die_with, os.getpid())
+            )
             self._write_status()
             code = await child.process.wait()
             if self._stop.is_set():
@@ -132,9 +135,9 @@ class Supervisor:
             scratch.replace(self._status_path)
 
 
-def _die_with_parent() -> None:
+def _die_with(supervisor: int) -> None:
     """Linux: a child outlives no supervisor, however that ended, so the next start finds the data free."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() == 1:
+        if os.getppid() != supervisor:  # which had ended before this was asked for; in a container it is process 1
             os._exit(1)

@@ -11,6 +11,7 @@ from deploy.servers import commands
 from deploy.servers.failure import Failure
 from deploy.servers.server import say
 from deploy.servers.settings import NODES_MAX, Settings, read_settings
+from deploy.servers.software import PACKAGES
 
 EXIT_FAILED = 1
 RING_NODES = 3
@@ -52,6 +53,8 @@ def _parser() -> argparse.ArgumentParser:
     down.add_argument("--wipe", action="store_true", help="throw away what they stored as well")
     status = add("status", commands.status, "say what runs; exit code 3 if something does not")
     status.add_argument("names", nargs="*", choices=[[], *commands.SERVERS])
+    install = add("install", commands.install, "have on this machine what may be missing, by Debian's packages")
+    install.add_argument("names", nargs="+", choices=PACKAGES)
     ring = add("ring", commands.ring, "a ring of nodes beside the single one")
     ring.add_argument("what", choices=["up", "down"])
     ring.add_argument("nodes", nargs="?", type=int, choices=range(1, NODES_MAX + 1), default=RING_NODES)

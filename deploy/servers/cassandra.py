@@ -70,11 +70,6 @@ def cassandra_server(node: Node, settings: Settings) -> Server:
     """The single node, when it ends in order, leaves the class archive that speeds up all later starts."""
     single = len(node.hosts) == 1
 
-    def command() -> list[str]:
-        software = cassandra(settings.software)
-        (node.directory / "cassandra.yaml").write_text(_configuration(node, settings))
-        return [*_java(software, settings), *_classes(software, record=single), *_daemon(node)]
-
     return Server(
         name=node.name,
         directory=node.directory,
@@ -83,9 +78,16 @@ def cassandra_server(node: Node, settings: Settings) -> Server:
         question=OPTIONS,
         answer=SUPPORTED,
         start_limit_s=START_LIMIT_S,
-        command=command,
+        command=lambda: node_command(node, settings, record_classes=single),
         stopped=lambda: _keep_archive(cassandra(settings.software)),
     )
+
+
+def node_command(node: Node, settings: Settings, *, record_classes: bool) -> list[str]:
+    """Write its configuration file; returns what runs it, in the foreground."""
+    software = cassandra(settings.software)
+    (node.directory / "cassandra.yaml").write_text(_configuration(node, settings))
+    return [*_java(software, settings), *_classes(software, record=record_classes), *_daemon(node)]
 
 
 def become_nodetool(node: Node, settings: Settings, words: list[str]) -> NoReturn:

@@ -14,6 +14,7 @@ from deploy.servers.redis import redis_server
 from deploy.servers.ring import present_ring, ring_up
 from deploy.servers.server import Server, start
 from deploy.servers.settings import Settings
+from deploy.servers.software import require
 
 EXIT_NOT_RUNNING = 3
 
@@ -60,6 +61,12 @@ def status(settings: Settings, options: Namespace) -> int:
         process = f"pid {server.daemon.pid()}  {server.daemon.memory_mib()} MiB" if server.is_running() else ""
         print(f"{server.name:<10} {server.address:<18} {state:<12} {process}".rstrip())
     return 0 if all(ready) else EXIT_NOT_RUNNING
+
+
+def install(_settings: Settings, options: Namespace) -> int:
+    """Have these on the machine; nothing is started."""
+    require(*options.names)
+    return 0
 
 
 def ring(settings: Settings, options: Namespace) -> int:

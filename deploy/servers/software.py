@@ -1,4 +1,4 @@
-"""What the servers are made of: Java, Maven and Redis from the system's packages, Cassandra's jars from Maven."""
+"""What the servers are made of: Java, Maven, Redis, HAProxy as packages of the system, Cassandra's jars from Maven."""
 
 from __future__ import annotations
 
@@ -58,10 +58,16 @@ def find_java() -> Java | None:
     return next(fit, None)
 
 
+def find_haproxy() -> str | None:
+    """On the path, or where Debian puts it, which is only on root's."""
+    return shutil.which("haproxy", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
+
+
 PACKAGES: Mapping[str, tuple[str, Callable[[], object]]] = {
     "java": (f"openjdk-{JAVA_RELEASE}-jre-headless", find_java),
     "maven": ("maven", lambda: shutil.which("mvn")),
     "redis": ("redis-server", lambda: shutil.which("redis-server")),
+    "haproxy": ("haproxy", find_haproxy),
 }
 """What may be missing: its Debian package, and how to see whether it is there."""
 

@@ -1,0 +1,34 @@
+"""The command line: builds what is missing, or what is named, and prints what the file `.env` is to say."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from deploy.images.builds import BASE, IMAGES, exists
+from deploy.servers.failure import Failure
+from deploy.servers.server import say
+
+EXIT_FAILED = 1
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python3 -m deploy.images", description="Images without an image registry.")
+    parser.add_argument("names", nargs="*", choices=[[], *IMAGES], help="build these anew; else those that are missing")
+    named = parser.parse_args(words).names
+    wanted = [IMAGES[name] for name in named] or [image for image in IMAGES.values() if not exists(image)]
+    if wanted and BASE not in wanted and not exists(BASE):
+        wanted.insert(0, BASE)
+    try:
+        for image in sorted(wanted, key=list(IMAGES.values()).index):
+            image.build(image.tag)
+    except Failure as failure:
+        say(f"images: {failure}")
+        return EXIT_FAILED
+    for image in IMAGES.values():
+        print(f"{image.variable}={image.tag}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

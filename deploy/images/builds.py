@@ -1,0 +1,117 @@
+"""Each image: what it is made from, and the variable by which docker-compose.yml is told to use it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from deploy.servers.failure import Failure
+from deploy.servers.server import say
+from deploy.servers.settings import Settings
+from deploy.servers.software import cassandra
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+RELEASE = "bookworm"
+"""Of Debian: has Python 3.11, Java 17 and Redis 7.0."""
+PACKAGES = "ca-certificates,python3,python3-venv"
+CALLERS = (
+    "/etc/pip.conf",
+    "/etc/uv/uv.toml",
+    "/etc/apt/apt.conf.d",
+    "/etc/ssl/certs/ca-certificates.crt",
+)
+"""How this machine reaches its registries: seen by the steps of a build, and no part of the image."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """`build` makes it, under its name with `localhost/` before it."""
+
+    name: str
+    variable: str
+    build: Callable[[str], None]
+
+    @property
+    def tag(self) -> str:
+        return f"localhost/{self.name}"
+
+
+def build_base(tag: str) -> None:
+    """Debian with Python, from its packages."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:  # it makes devices, which /tmp may forbid
+        root = Path(directory, "root")
+        _run(["debootstrap", "--variant=minbase", f"--include={PACKAGES}", RELEASE, str(root), *_mirror()])
+        shutil.rmtree(root / "var/cache/apt")
+        shutil.rmtree(root / "var/lib/apt/lists")
+        packed = Path(directory, "root.tar")
+        _run(["tar", "-C", str(root), "-cf", str(packed), "."])
+        _run(["podman", "import", str(packed), tag])
+
+
+def build_cassandra(tag: str) -> None:
+    """The jars come by Maven, on this machine."""
+    software = Settings().software
+    jars = cassandra(software).jars
+    with tempfile.TemporaryDirectory() as directory:
+        context = Path(directory)
+        shutil.copytree(jars, context / "jars")
+        shutil.copy(software / "fetched.xml", context)
+        shutil.copy(HERE / "logback.xml", context)
+        shutil.copytree(ROOT / "deploy", context / "deploy", ignore=shutil.ignore_patterns("__pycache__"))
+        _build(tag, HERE / "cassandra.Dockerfile", context)
+
+
+def build_redis(tag: str) -> None:
+    with tempfile.TemporaryDirectory() as context:
+        _build(tag, HERE / "redis.Dockerfile", Path(context))
+
+
+def build_cns(tag: str) -> None:
+    _build(tag, ROOT / "deploy" / "Dockerfile", ROOT)
+
+
+BASE = Image(name="cns-base", variable="CNS_BASE_IMAGE", build=build_base)
+IMAGES: Mapping[str, Image] = {
+    "base": BASE,
+    "cassandra": Image(name="cns-cassandra", variable="CNS_CASSANDRA_IMAGE", build=build_cassandra),
+    "redis": Image(name="cns-redis", variable="CNS_REDIS_IMAGE", build=build_redis),
+    "cns": Image(name="cns", variable="CNS_IMAGE", build=build_cns),
+}
+"""In the order in which they are built: the others are made on the first."""
+
+
+def exists(image: Image) -> bool:
+    return subprocess.run(["podman", "image", "exists", image.tag], check=False).returncode == 0  # noqa: S607
+
+
+def _build(tag: str, file: Path, context: Path) -> None:
+    """In Docker's format: the other one forgets health checks."""
+    mounts = [f"--volume={path}:{path}:ro" for path in CALLERS if Path(path).exists()]
+    command = ["podman", "build", "--format=docker", "--network=host", f"--build-arg=BASE={BASE.tag}", *mounts]
+    _run([*command, f"--tag={tag}", f"--file={file}", str(context)])
+
+
+def _mirror() -> list[str]:
+    """Where this machine's own apt finds that release; else debootstrap knows one."""
+    select = ["Created-By: Packages", f"Codename: {RELEASE}", "Component: main"]
+    asked = subprocess.run(
+        ["apt-get", "indextargets", "--format", "$(REPO_URI)", *select],  # noqa: S607
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return asked.stdout.split()[:1]
+
+
+def _run(command: Sequence[str]) -> None:
+    """Its output goes to standard error: standard output is for the file `.env`."""
+    if not shutil.which(command[0]):
+        raise Failure(f"missing on this machine: {command[0]}")
+    say(f"images: {' '.join(command)}")
+    if subprocess.run(command, stdin=subprocess.DEVNULL, stdout=2, check=False).returncode != 0:
+        raise Failure(f"{command[0]} failed, see above")

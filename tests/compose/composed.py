@@ -1,0 +1,140 @@
+"""docker-compose.yml brought up by podman-compose under a project of the test's own, and what hurts it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.acceptance.running import exports_in, free_port
+from tests.acceptance.service import REGION, Service
+from tests.waiting import wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+COMPOSE = "docker-compose.yml"
+IMAGES_S = 900.0
+READY_S = 300.0
+"""For each step: two cores may be busy with other things."""
+STOP_S = 60
+POOLS = 2
+"""Of each worker; they are in `/metrics` one by one."""
+PODMAN_NETWORKS = "10.88.0.0/15"
+CONTAINERS_CONF = {"CONTAINERS_CONF": str(ROOT / "deploy" / "images" / "containers.conf")}
+"""For a machine whose podman needs it; the caller's own wins."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Composed(Service):
+    """In a directory of its own, with a file `.env` of its own."""
+
+    directory: Path
+    project: str
+
+    def said(self) -> str:
+        return "".join(podman("logs", name, check=False).stdout for name in self.containers())
+
+    def cns(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        return self.compose("exec", "-T", "api", "cns", *words, check=check)
+
+    def copies(self, text: str) -> int:
+        raise NotImplementedError("the store is in another container")
+
+    # -- the whole ----------------------------------------------------------------------------------------------------
+
+    def compose(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        command = ["podman-compose", "-p", self.project, "-f", str(self.directory / COMPOSE), *words]
+        return run(command, check=check)
+
+    def up(self) -> None:
+        """Step by step, as docs/operations.md has it: this podman-compose heeds no conditions."""
+        self.compose("up", "-d", "cassandra", "redis")
+        wait_until(lambda: self.is_healthy("cassandra") and self.is_healthy("redis"), READY_S, self.said)
+        self.compose("up", "-d", "schema")
+        wait_until(lambda: self.state("schema")["Status"] == "exited", READY_S, self.said)
+        self.compose("up", "-d")
+        wait_until(self.is_ready, READY_S, self.said)
+
+    def down(self, *words: str) -> None:
+        """With the grace that docker-compose.yml asks for, which this podman-compose does not read."""
+        self.compose("down", "-t", str(STOP_S), *words)
+
+    def set(self, name: str, value: str) -> None:
+        with (self.directory / ".env").open("a") as file:
+            file.write(f"{name}={value}\n")
+
+    # -- its containers -----------------------------------------------------------------------------------------------
+
+    def containers(self) -> list[str]:
+        label = f"label=io.podman.compose.project={self.project}"
+        return podman("ps", "-a", "--filter", label, "--format", "{{.Names}}").stdout.split()
+
+    def container(self, service: str, number: int = 1) -> str:
+        return f"{self.project}_{service}_{number}"
+
+    def state(self, service: str, number: int = 1) -> dict[str, Any]:
+        (found,) = json.loads(podman("inspect", self.container(service, number)).stdout)
+        state: dict[str, Any] = found["State"]
+        return state
+
+    def is_healthy(self, service: str, number: int = 1) -> bool:
+        """Its own check, run now: without systemd podman runs none by itself."""
+        return podman("healthcheck", "run", self.container(service, number), check=False).returncode == 0
+
+    def gateway(self) -> str:
+        """This machine, as its containers see it."""
+        (network,) = json.loads(podman("network", "inspect", f"{self.project}_default").stdout)
+        return str(network["subnets"][0]["gateway"])
+
+    def reporting_workers(self) -> int:
+        return len({labels for name, labels in self.samples() if name == "cns_sends_in_flight"}) // POOLS
+
+
+def prepare(directory: Path) -> Composed:
+    """What an operator does first: the file, an example of `.env` made theirs, the images."""
+    project = f"cnstest{secrets.token_hex(4)}"
+    address = f"127.0.0.1:{free_port()}"
+    shutil.copy(ROOT / COMPOSE, directory)
+    shutil.copy(ROOT / "deploy" / "compose.env.example", directory / ".env")
+    composed = Composed(url=f"http://{address}", directory=directory, project=project)
+    composed.set("CNS_PUBLISH", address)
+    composed.set("CNS_PUBLIC_URL", composed.url)
+    composed.set("CNS_ALLOWED_NETWORKS", PODMAN_NETWORKS)
+    built = run([sys.executable, "-m", "deploy.images"], timeout_s=IMAGES_S).stdout
+    for name, value in (line.split("=", 1) for line in built.splitlines()):
+        composed.set(name, value)
+    return composed
+
+
+def give_key(composed: Composed) -> None:
+    composed.set("CNS_MASTER_KEY", base64.b64encode(secrets.token_bytes(32)).decode())
+
+
+def first_account(composed: Composed) -> None:
+    """Its keys go where `composed.client` finds them."""
+    composed.environment.update(exports_in(composed.cns("account", "create").stdout), AWS_DEFAULT_REGION=REGION)
+
+
+def podman(*words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    return run(["podman", *words], check=check)
+
+
+def run(command: list[str], *, check: bool = True, timeout_s: float = 180.0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**CONTAINERS_CONF, **os.environ},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=timeout_s,
+    )
+    if check and done.returncode != 0:
+        raise AssertionError(f"{' '.join(command)}: {done.stdout}{done.stderr}")
+    return done
