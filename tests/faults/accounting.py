@@ -1,7 +1,6 @@
 """Total-queue accounting of a kill round: valid only if nothing acknowledged is lost and nothing is invented.
 
-Every duplicate must have a cause: the client's own retry after an unknown outcome, a lease that ran out, or a crash
-that came before a receive or a settlement was durable. One without a cause is a fault like a loss.
+Every duplicate must have a cause (`causes`): one without is a fault like a loss.
 """
 
 from __future__ import annotations
@@ -11,38 +10,27 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from tests.faults.arrivals import Arrivals
-from tests.faults.ledger import Ledger, Letter, Receipt
-from tests.faults.scene import VISIBILITY_S, Scene
-
-NS_PER_S = 1_000_000_000
-SETTLED_WITHIN_NS = int(2.0 * NS_PER_S)
-"""A worker settles one second after a job's first answer; the other is for a machine that is busy."""
-AFTERMATH_NS = NS_PER_S // 2
-"""How long after the service is whole again calls that the crash cut off still fail or are repeated."""
-
-JITTER_NS = NS_PER_S // 10
-"""Between a kill and when it is noted, or an answer and when its reader gets to it."""
+from tests.faults.causes import CLIENT_RETRY, Causes
+from tests.faults.ledger import NS_PER_MS, Ledger, Letter, Receipt
+from tests.faults.scene import Scene
 
 MISSING = ("lost", "never deleted", "notification lost")
-
-CLIENT_RETRY = "client retry after an unknown outcome"
-LEASE_OVER = "lease ran out"
-CRASH_BEFORE_RECEIVE = "crash before a receive was durable"
-CRASH_BEFORE_SETTLE = "crash before a settlement"
 
 
 class Account:
     """`faults` is empty when the round is valid; `duplicates` counts by cause."""
 
-    def __init__(self, scene: Scene, ledger: Ledger, arrivals: Arrivals) -> None:
+    def __init__(self, scene: Scene, ledger: Ledger, arrivals: Arrivals, causes: Causes) -> None:
         self._scene = scene
         self._ledger = ledger
         self._arrivals = arrivals
+        self._causes = causes
         self.faults: list[str] = []
         self.duplicates: Counter[str] = Counter()
         self._check_queue(scene.standard)
-        self._check_queue(scene.fifo)
-        self._check_groups()
+        if scene.fifo:
+            self._check_queue(scene.fifo)
+            self._check_groups()
         self._check_envelopes()
         for topic in scene.subscribers:
             self._check_topic(topic)
@@ -88,23 +76,12 @@ class Account:
                 self._check_repeat(before, after, fifo=fifo)
 
     def _check_repeat(self, before: Receipt, after: Receipt, *, fifo: bool) -> None:
-        if before.deleted_ns and before.deleted_ns < after.received_ns:
+        if self._causes.gone(before, after):
             self._fault("came back", f"{before.text}, {_ms(after.received_ns - before.deleted_ns)} after its delete")
-        elif self._lease_over(before.received_ns, after.received_ns):
-            self.duplicates[LEASE_OVER] += 1
-        elif not fifo and self._crash_soon(before.received_ns, after.received_ns):
-            self.duplicates[CRASH_BEFORE_RECEIVE] += 1
+        elif cause := self._causes.of_repeat(before, after, fifo=fifo):
+            self.duplicates[cause] += 1
         else:
             self._fault("duplicate", f"{before.text} twice within {_ms(after.received_ns - before.received_ns)}")
-
-    def _lease_over(self, from_ns: int, to_ns: int) -> bool:
-        jumped = any(from_ns < jump < to_ns for jump in self._ledger.jumps_ns)
-        return jumped or to_ns - from_ns >= VISIBILITY_S * NS_PER_S
-
-    def _crash_soon(self, received_ns: int, again_ns: int) -> bool:
-        """A receive is durable with the next commit, so only a crash right after it makes the message come again."""
-        until = min(received_ns + SETTLED_WITHIN_NS, again_ns)
-        return any(received_ns - JITTER_NS < kill < until for kill in self._ledger.kills_ns)
 
     # -- FIFO groups --------------------------------------------------------------------------------------------------
 
@@ -134,7 +111,7 @@ class Account:
         """While one receive's messages are held, no other receive gets any of their group."""
         for before, after in pairwise(receipts):
             held = after.take != before.take and after.received_ns < before.delete_asked_ns
-            if held and not self._lease_over(before.received_ns, after.received_ns):
+            if held and not self._ledger.lease_over(before.received_ns, after.received_ns):
                 self._fault("two in flight", f"{before.text} and {after.text} of group {group}")
 
     # -- notifications ------------------------------------------------------------------------------------------------
@@ -159,14 +136,16 @@ class Account:
                     self._fault("notification lost", f"{letter.text} at the queue")
         for notification in self._arrivals.notifications(self._scene.news) - messages.keys():
             self._fault("notification lost", f"{notification} at the queue, although it came to an endpoint")
-        for copies in messages.values():
-            times = sorted(receipt.sent_ms * 1_000_000 for receipt in copies.values())
-            self._check_copies(times, "the queue")
+        began = self._began(self._scene.news)
+        for notification, copies in messages.items():
+            times = [self._ledger.wall_ns(receipt.sent_ms) for receipt in copies.values()]
+            self._check_copies(times, began.get(notification, 0), "the queue", fans_out=False)
 
     def _check_topic(self, topic: str) -> None:
         letters = self._ledger.of(topic)
         acknowledged = {notification for letter in letters for notification in letter.ids}
         arrived = self._arrivals.notifications(topic)
+        began = self._began(topic)
         unasked = len(arrived - acknowledged)
         if unasked > self._ledger.opened(topic):
             self._fault("invented", f"{unasked} notifications of {topic}, {self._ledger.opened(topic)} had no answer")
@@ -177,24 +156,23 @@ class Account:
             if missing:
                 self._fault("notification lost", f"{notification} of {topic} at {missing} endpoints")
             for times in subscribers.values():
-                self._check_copies(sorted(times), "an endpoint")
+                self._check_copies(times, began.get(notification, 0), "an endpoint", fans_out=topic == self._scene.wide)
 
-    def _check_copies(self, times_ns: list[int], where: str) -> None:
-        """Each further one needs a crash, or a lease that ran out, soon after the one before."""
-        for before in times_ns[:-1]:
-            if any(before < jump < before + SETTLED_WITHIN_NS for jump in self._ledger.jumps_ns):
-                self.duplicates[LEASE_OVER] += 1
-            elif self._unsettled(before):
-                self.duplicates[CRASH_BEFORE_SETTLE] += 1
+    def _began(self, topic: str) -> dict[str, int]:
+        """When the publish began that was acknowledged, by notification."""
+        return {notification: letter.began_ns for letter in self._ledger.of(topic) for notification in letter.ids}
+
+    def _check_copies(self, times_ns: list[int], published_ns: int, where: str, *, fans_out: bool) -> None:
+        for first, again in pairwise(sorted(times_ns)):
+            if cause := self._causes.of_copy(first, again, published_ns, fans_out=fans_out):
+                self.duplicates[cause] += 1
             else:
-                after = [_ms(kill - before) for kill in self._ledger.kills_ns]
-                self._fault("duplicate", f"a notification at {where}, whose first had come {after} before the crash")
-
-    def _unsettled(self, arrived_ns: int) -> bool:
-        return any(
-            kill - SETTLED_WITHIN_NS <= arrived_ns <= back + AFTERMATH_NS
-            for kill, back in zip(self._ledger.kills_ns, self._ledger.back_ns, strict=True)
-        )
+                after = [_ms(kill - first) for kill in self._ledger.kills_ns]
+                self._fault(
+                    "duplicate",
+                    f"a notification at {where}, whose first had come {after} before the crash and its next"
+                    f" {_ms(again - first)} later",
+                )
 
 
 def _first_disorder(numbers: list[int]) -> str:
@@ -205,4 +183,4 @@ def _first_disorder(numbers: list[int]) -> str:
 
 
 def _ms(nanoseconds: int) -> str:
-    return f"{nanoseconds // 1_000_000} ms"
+    return f"{nanoseconds // NS_PER_MS} ms"

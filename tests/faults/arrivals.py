@@ -45,6 +45,9 @@ class Arrivals:
         ]
         return min(arrived, default=at_ns)
 
+    def times(self, notification: str) -> list[int]:
+        return [arrival for times in self.by_notification.get(notification, {}).values() for arrival in times]
+
     def subscribers(self, topic: str, notification: str) -> dict[str, list[int]]:
         """Times by subscription of this topic."""
         found = self.by_notification.get(notification, {})

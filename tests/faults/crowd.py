@@ -38,7 +38,9 @@ Step = Callable[[], Awaitable[None]]
 class Crowd:
     """Everything runs from `start`; `stop_sending` ends what makes messages, `close` the rest."""
 
-    def __init__(self, scene: Scene, ledger: Ledger, random: Random) -> None:
+    def __init__(self, scene: Scene, ledger: Ledger, random: Random, prefix: str = "") -> None:
+        """`prefix` tells the texts of rounds apart that share their queues."""
+        self._prefix = prefix
         self._scene = scene
         self._ledger = ledger
         self._random = random
@@ -52,13 +54,13 @@ class Crowd:
         scene = self._scene
         makers = [
             *[self._standard_sender(f"s{number}") for number in range(STANDARD_SENDERS)],
-            *[self._fifo_sender(number) for number in range(FIFO_SENDERS)],
+            *[self._fifo_sender(number) for number in range(FIFO_SENDERS) if scene.fifo],
             *[self._publisher(scene.news, f"n{number}", PUBLISH_PAUSE_S) for number in range(PUBLISHERS)],
             self._publisher(scene.wide, "w", WIDE_PAUSE_S),
         ]
         takers = [
             *[self._consumer(scene.standard) for _ in range(STANDARD_CONSUMERS)],
-            *[self._consumer(scene.fifo) for _ in range(FIFO_CONSUMERS)],
+            *[self._consumer(scene.fifo) for _ in range(FIFO_CONSUMERS) if scene.fifo],
             self._consumer(scene.letters),
         ]
         self._makers = [asyncio.create_task(self._while_sending(step)) for step in makers]
@@ -116,7 +118,7 @@ class Crowd:
         wire, numbers, queue = self._wire(), count(), self._scene.standard
 
         async def step() -> None:
-            letter = self._ledger.letter(queue, f"{name}-{next(numbers)}")
+            letter = self._ledger.letter(queue, f"{self._prefix}{name}-{next(numbers)}")
             await self._send(wire, letter, {"QueueUrl": queue})
             await asyncio.sleep(SEND_PAUSE_S)
 
@@ -141,7 +143,7 @@ class Crowd:
         wire, numbers = self._wire(), count()
 
         async def step() -> None:
-            letter = self._ledger.letter(topic, f"{name}-{next(numbers)}")
+            letter = self._ledger.letter(topic, f"{self._prefix}{name}-{next(numbers)}")
             members = {"TopicArn": topic, "Message": body_of(letter.text)}
             answer = await self._insist(letter, lambda: wire.sns("Publish", members))
             found = _MESSAGE_ID.search(answer)
@@ -159,13 +161,17 @@ class Crowd:
         letter.sequence = int(told.get("SequenceNumber", "0"))
 
     async def _insist(self, letter: Letter, call: Callable[[], Awaitable[bytes]]) -> bytes:
+        letter.began_ns = time.time_ns()
         while True:
             try:
-                return await call()
+                answer = await call()
             except NotSent:
                 pass
             except OutcomeOpen:
                 letter.open += 1
+            else:
+                letter.acknowledged_ns = time.time_ns()
+                return answer
             await asyncio.sleep(RETRY_PAUSE_S)
 
     # -- takers -------------------------------------------------------------------------------------------------------
@@ -186,18 +192,19 @@ class Crowd:
             }
             if fifo:
                 members["ReceiveRequestAttemptId"] = attempt
+            asked_ns = time.time_ns()
             try:
                 answer = await wire.sqs("ReceiveMessage", members)
             except (NotSent, OutcomeOpen):
                 await asyncio.sleep(RETRY_PAUSE_S)
                 return  # a FIFO receive is repeated under its attempt id
             attempt = hex_id()
-            for receipt, handle in self._note(queue, answer):
+            for receipt, handle in self._note(queue, asked_ns, answer):
                 await self._delete(wire, queue, receipt, handle)
 
         return step
 
-    def _note(self, queue: str, answer: bytes) -> list[tuple[Receipt, str]]:
+    def _note(self, queue: str, asked_ns: int, answer: bytes) -> list[tuple[Receipt, str]]:
         received_ns = time.time_ns()
         self._ledger.takes += 1
         messages: list[dict[str, Any]] = msgspec.json.decode(answer).get("Messages", [])
@@ -218,6 +225,7 @@ class Crowd:
                 take=self._ledger.takes,
                 sent_ms=int(attributes["SentTimestamp"]),
                 received_ns=received_ns,
+                asked_ns=asked_ns,
                 notification=notification,
             )
             self._ledger.receipts.append(receipt)
@@ -230,7 +238,10 @@ class Crowd:
         while True:
             try:
                 await wire.sqs("DeleteMessage", members)
-            except (NotSent, OutcomeOpen):
+            except NotSent:
+                await asyncio.sleep(RETRY_PAUSE_S)
+            except OutcomeOpen:
+                receipt.deletes_open += 1
                 await asyncio.sleep(RETRY_PAUSE_S)
             else:
                 receipt.deleted_ns = time.time_ns()

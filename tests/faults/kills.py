@@ -14,11 +14,12 @@ import msgspec
 from common import kill_points
 from tests.faults.accounting import Account
 from tests.faults.arrivals import Arrivals
+from tests.faults.causes import OneMachine
 from tests.faults.crowd import Crowd
 from tests.faults.ledger import Ledger
 from tests.faults.remains import examine
 from tests.faults.results import KillResult
-from tests.faults.scene import VISIBILITY_S, Scene
+from tests.faults.scene import JUMP_S, Scene
 from tests.faults.site import Order, Service, SiteError, copy, running
 from tests.faults.wire import Refused, Wire
 
@@ -155,7 +156,7 @@ class Round:
     async def _jump(self, wire: Wire) -> None:
         await self._crowd.pause()
         self._ledger.jumps_ns.append(time.time_ns())
-        await wire.post("/_cns/clock", msgspec.json.encode({"advance_s": VISIBILITY_S + 1}))
+        await wire.post("/_cns/clock", msgspec.json.encode({"advance_s": JUMP_S}))
         self._crowd.resume()
 
     async def _quiet(self, quiet_s: float = QUIET_S) -> bool:
@@ -167,11 +168,11 @@ class Round:
             if self._crowd.failed():
                 return True  # `close` says what it was
             await asyncio.sleep(LOOK_S)
-        return not Account(self._scene, self._ledger, self._arrivals).missing
+        return not Account(self._scene, self._ledger, self._arrivals, OneMachine(self._ledger)).missing
 
     def _result(self, faults: list[str]) -> KillResult:
         scene, ledger = self._scene, self._ledger
-        account = Account(scene, ledger, self._arrivals)
+        account = Account(scene, ledger, self._arrivals, OneMachine(ledger))
         queues, topics = (scene.standard, scene.fifo), (scene.news, scene.wide)
         return KillResult(
             kind=self._plan.kind,

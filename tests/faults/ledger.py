@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tests.faults.scene import JUMP_S, VISIBILITY_S
+
 PADDING = "." * 900
+NS_PER_MS = 1_000_000
+NS_PER_S = 1_000_000_000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -17,6 +21,8 @@ class Letter:
     ids: list[str] = field(default_factory=list)  # acknowledged
     sequence: int = 0
     open: int = 0  # attempts whose outcome nobody knows
+    began_ns: int = 0
+    acknowledged_ns: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,7 +37,9 @@ class Receipt:
     take: int  # the number of the receive
     sent_ms: int
     received_ns: int
+    asked_ns: int = 0  # when the receive began that got it
     delete_asked_ns: int = 0
+    deletes_open: int = 0  # attempts whose outcome nobody knows
     deleted_ns: int = 0  # acknowledged
     notification: str = ""  # its id, where the message is a topic's envelope
 
@@ -43,7 +51,26 @@ class Ledger:
     kills_ns: list[int] = field(default_factory=list)
     back_ns: list[int] = field(default_factory=list)  # when the service was whole again after each
     jumps_ns: list[int] = field(default_factory=list)  # when the clock was moved past every lease
+    failures_ns: list[int] = field(default_factory=list)  # when a worker said that the store had failed it
+    ahead_ms: int = 0  # how far the test clock had been moved before
     takes: int = 0
+
+    @property
+    def falls(self) -> list[tuple[int, int]]:
+        """Each kill, and when the service was whole again; the last has no end yet while it lasts."""
+        return [(kill, (self.back_ns[number:] or [kill])[0]) for number, kill in enumerate(self.kills_ns)]
+
+    def lease_over(self, from_ns: int, to_ns: int) -> bool:
+        jumped = any(from_ns < jump < to_ns for jump in self.jumps_ns)
+        return jumped or to_ns - from_ns >= VISIBILITY_S * NS_PER_S
+
+    def wall_ns(self, service_ms: int) -> int:
+        """What our clock showed when the service's showed this."""
+        wall_ns = (service_ms - self.ahead_ms) * NS_PER_MS
+        for jumps, jump in reversed(list(enumerate(self.jumps_ns, 1))):
+            if wall_ns - jumps * JUMP_S * NS_PER_S >= jump:
+                return wall_ns - jumps * JUMP_S * NS_PER_S
+        return wall_ns
 
     def letter(self, target: str, text: str, group: str = "", number: int = 0) -> Letter:
         letter = Letter(text=text, group=group, number=number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import statistics
 import subprocess
 import tempfile
@@ -12,26 +13,50 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import apsw
 
-from tests.faults import accounting
+from tests.faults.causes import (
+    CLIENT_RETRY,
+    CRASH_BEFORE_RECEIVE,
+    CRASH_BEFORE_SETTLE,
+    HIDING_LOST,
+    LEASE_OVER,
+    SETTLEMENT_FAILED,
+)
+from tests.faults.cluster_plan import CLUSTER_KINDS
 from tests.faults.kills import RANDOM_TIME, VICTIMS
-from tests.faults.results import KillResult, PowerResult
+from tests.faults.results import ClusterResult, KillResult, PowerResult
 from tests.faults.site import ROOT
 
 BEGIN = "<!-- written by make faults: begin -->"
 END = "<!-- written by make faults: end -->"
+CLUSTER_BEGIN = "<!-- the cluster, written by make faults: begin -->"
+CLUSTER_END = "<!-- the cluster, written by make faults: end -->"
 SYNCS_MEASURED = 50
-CAUSES = (
-    accounting.CLIENT_RETRY,
-    accounting.LEASE_OVER,
-    accounting.CRASH_BEFORE_RECEIVE,
-    accounting.CRASH_BEFORE_SETTLE,
+EMBEDDED_CAUSES = (CLIENT_RETRY, LEASE_OVER, CRASH_BEFORE_RECEIVE, CRASH_BEFORE_SETTLE)
+CLUSTER_CAUSES = (CLIENT_RETRY, LEASE_OVER, HIDING_LOST, CRASH_BEFORE_SETTLE, SETTLEMENT_FAILED)
+KILL_HEADS = (
+    "killed",
+    "rounds",
+    "valid",
+    "acknowledged sends",
+    "acknowledged publishes",
+    "deliveries",
+    "messages lost",
+    "notifications lost",
+    "invented",
 )
+BACK_HEAD = "back after, median / worst"
+WAIT_HEAD = "longest wait of a sender, median / worst"
 LOST = ("lost", "never deleted", "stuck")
 INVENTED = ("invented", "came back", "twice")
 ORDER = ("order", "sequence", "two in flight", "lock")
+_VERSION = re.compile(r"<version>(\d+\.\d+\.\d+)</version>")
+
+Result = KillResult | PowerResult | ClusterResult
+Hurt = TypeVar("Hurt", KillResult, ClusterResult)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,75 +71,100 @@ def facts(command: str) -> Facts:
 
 
 def write_report(page: Path, found: Facts, results: Sequence[KillResult | PowerResult]) -> None:
-    """Put the tables between the markers of the page."""
+    """Put the tables of the embedded form between the markers of the page."""
     kills = [result for result in results if isinstance(result, KillResult)]
     powers = [result for result in results if isinstance(result, PowerResult)]
-    seeds = f"{min(result.seed for result in results)}–{max(result.seed for result in results)}"
     parts = [
-        f"`{found.command}`, seeds {seeds}, commit {found.commit}. {found.machine}",
-        _kill_table(kills),
-        _cause_table(kills),
+        _facts_line(found, results, f"SQLite {apsw.sqlite_lib_version()}; an fsync takes {_sync_ms():.2f} ms"),
+        _table((*KILL_HEADS, "order broken", BACK_HEAD), _kill_rows(kills)),
+        _cause_table(kills, tuple(VICTIMS), EMBEDDED_CAUSES),
         _point_table(kills),
         _power_table(powers),
     ]
-    before, _, rest = page.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    page.write_text(before + BEGIN + "\n\n" + "\n\n".join(parts) + "\n\n" + END + after)
+    _put(page, BEGIN, END, parts)
+
+
+def write_cluster_report(page: Path, found: Facts, results: Sequence[ClusterResult]) -> None:
+    """Put the tables of the cluster form between theirs."""
+    parts = [
+        _facts_line(found, results, f"Cassandra {_cassandra_version()}, {_redis_version()}"),
+        _table((*KILL_HEADS, BACK_HEAD, WAIT_HEAD), _cluster_rows(results)),
+        _cause_table(results, CLUSTER_KINDS, CLUSTER_CAUSES),
+    ]
+    _put(page, CLUSTER_BEGIN, CLUSTER_END, parts)
+
+
+def _put(page: Path, begin: str, end: str, parts: Sequence[str]) -> None:
+    before, _, rest = page.read_text().partition(begin)
+    _, _, after = rest.partition(end)
+    page.write_text(before + begin + "\n\n" + "\n\n".join(parts) + "\n\n" + end + after)
+
+
+def _facts_line(found: Facts, results: Sequence[Result], storage: str) -> str:
+    seeds = f"{min(result.seed for result in results)}–{max(result.seed for result in results)}"
+    return f"`{found.command}`, seeds {seeds}, commit {found.commit}. {found.machine}, {storage}."
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _kill_table(results: Sequence[KillResult]) -> str:
+def _kill_rows(results: Sequence[KillResult]) -> list[tuple[object, ...]]:
     rows = []
-    for kind in VICTIMS:
-        of_kind = [result for result in results if result.kind == kind]
-        if not of_kind:
-            continue
-        faults = [fault for result in of_kind for fault in result.faults]
-        down = [result.down_ms for result in of_kind]
-        rows.append(
-            (
-                kind,
-                len(of_kind),
-                sum(result.valid for result in of_kind),
-                f"{sum(result.messages for result in of_kind):,}",
-                f"{sum(result.notifications for result in of_kind):,}",
-                f"{sum(result.deliveries for result in of_kind):,}",
-                _count(faults, LOST),
-                _count(faults, ("notification lost",)),
-                _count(faults, INVENTED),
-                _count(faults, ORDER),
-                f"{statistics.median(down):,.0f} / {max(down):,} ms",
-            )
+    for kind, of_kind in _by_kind(results, tuple(VICTIMS)):
+        order = _count([fault for result in of_kind for fault in result.faults], ORDER)
+        rows.append((*_counts(kind, of_kind), order, _middle_and_worst([result.down_ms for result in of_kind])))
+    return rows
+
+
+def _cluster_rows(results: Sequence[ClusterResult]) -> list[tuple[object, ...]]:
+    return [
+        (
+            *_counts(kind, of_kind),
+            _middle_and_worst([result.down_ms for result in of_kind]),
+            _middle_and_worst([result.wait_ms for result in of_kind]),
         )
-    heads = (
-        "killed",
-        "rounds",
-        "valid",
-        "acknowledged sends",
-        "acknowledged publishes",
-        "deliveries",
-        "messages lost",
-        "notifications lost",
-        "invented",
-        "order broken",
-        "back after, median / worst",
+        for kind, of_kind in _by_kind(results, CLUSTER_KINDS)
+    ]
+
+
+def _by_kind(results: Sequence[Hurt], kinds: Sequence[str]) -> list[tuple[str, list[Hurt]]]:
+    by_kind = [(kind, [result for result in results if result.kind == kind]) for kind in kinds]
+    return [(kind, of_kind) for kind, of_kind in by_kind if of_kind]
+
+
+def _counts(kind: str, results: Sequence[KillResult | ClusterResult]) -> tuple[object, ...]:
+    """The cells under `KILL_HEADS`."""
+    faults = [fault for result in results for fault in result.faults]
+    return (
+        kind,
+        len(results),
+        sum(result.valid for result in results),
+        f"{sum(result.messages for result in results):,}",
+        f"{sum(result.notifications for result in results):,}",
+        f"{sum(result.deliveries for result in results):,}",
+        _count(faults, LOST),
+        _count(faults, ("notification lost",)),
+        _count(faults, INVENTED),
     )
-    return _table(heads, rows)
 
 
-def _cause_table(results: Sequence[KillResult]) -> str:
+def _middle_and_worst(times_ms: Sequence[int]) -> str:
+    return f"{statistics.median(times_ms):,.0f} / {max(times_ms):,} ms"
+
+
+def _cause_table(
+    results: Sequence[KillResult | ClusterResult], kinds: Sequence[str], known_causes: Sequence[str]
+) -> str:
     rows = []
-    for cause in CAUSES:
-        counts = [sum(result.duplicates.get(cause, 0) for result in results if result.kind == kind) for kind in VICTIMS]
+    for cause in known_causes:
+        counts = [sum(result.duplicates.get(cause, 0) for result in results if result.kind == kind) for kind in kinds]
         rows.append((cause, *[f"{n:,}" for n in counts]))
     unknown = [
         _count([fault for result in results if result.kind == kind for fault in result.faults], ("duplicate",))
-        for kind in VICTIMS
+        for kind in kinds
     ]
     rows.append(("none that is known (a fault)", *[str(n) for n in unknown]))
-    return _table(("cause of duplicates", *VICTIMS), rows)
+    return _table(("cause of duplicates", *kinds), rows)
 
 
 def _point_table(results: Sequence[KillResult]) -> str:
@@ -170,10 +220,19 @@ def _git(*words: str) -> str:
 
 
 def _machine() -> str:
-    return (
-        f"Linux {platform.release()}, {os.cpu_count()} cores, Python {platform.python_version()},"
-        f" SQLite {apsw.sqlite_lib_version()}; an fsync takes {_sync_ms():.2f} ms."
-    )
+    return f"Linux {platform.release()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+
+
+def _cassandra_version() -> str:
+    """The one that `deploy/servers` starts."""
+    found = _VERSION.search((ROOT / "deploy" / "servers" / "pom.xml").read_text())
+    return found[1] if found else "unknown"
+
+
+def _redis_version() -> str:
+    """As the program says it: "Redis server v=7.0.15 sha=…"."""
+    said = subprocess.run(["redis-server", "--version"], capture_output=True, text=True, check=True).stdout
+    return f"Redis {said.split('v=')[1].split()[0]}"
 
 
 def _sync_ms() -> float:

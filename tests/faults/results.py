@@ -41,3 +41,24 @@ class KillResult(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def valid(self) -> bool:
         return not self.faults
+
+
+class ClusterResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A round against the cluster form."""
+
+    kind: str  # which part was killed: cluster-redis, cluster-worker, cluster-api, cluster-node
+    seed: int
+    place: str
+    messages: int = 0  # as in KillResult
+    notifications: int = 0
+    deliveries: int = 0
+    unanswered: int = 0
+    down_ms: int = 0  # from the kill until a send and a publish that began after it had got through
+    wait_ms: int = 0  # the longest that a sender waited to be acknowledged, its retries included
+    duplicates: dict[str, int] = {}
+    faults: list[str]
+    seconds: float = 0.0
+
+    @property
+    def valid(self) -> bool:
+        return not self.faults

@@ -1,8 +1,9 @@
 """`make faults`: all rounds against the whole service and of power loss; the findings go into docs/reliability.md.
 
-    python -m tests.faults.run [--rounds 50] [--power 20] [--seed 1] [--only api|worker|both|power]
+    python -m tests.faults.run [--rounds N] [--power 20] [--seed 1] [--only KIND|embedded|cluster]
 
-A round that fails is repeated by its kind and seed: `--only worker --rounds 1 --seed 17`.
+KIND is api, worker, both or power; cluster-redis, cluster-worker, cluster-api or cluster-node. A round that fails is
+repeated by its kind and seed: `--only worker --rounds 1 --seed 17`.
 """
 
 from __future__ import annotations
@@ -12,44 +13,65 @@ import asyncio
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
 
+from tests.faults.cluster_kills import cluster_round
+from tests.faults.cluster_plan import CLUSTER_KINDS, NODE, plan_cluster_round
+from tests.faults.cluster_site import site
 from tests.faults.kills import VICTIMS, kill_round, plan_round
 from tests.faults.power import power_round
-from tests.faults.report import Facts, facts, write_report
-from tests.faults.results import KillResult, PowerResult
+from tests.faults.report import Facts, facts, write_cluster_report, write_report
+from tests.faults.results import ClusterResult, KillResult, PowerResult
 from tests.faults.scene import set_up
 from tests.faults.site import ROOT, free_port, receiving
+from tests.servers import Ring
 
 LINES = ROOT / "docs" / "reliability.jsonl"
 PAGE = ROOT / "docs" / "reliability.md"
-KINDS = (*VICTIMS, "power")
+KINDS: dict[str, tuple[str, ...]] = {"embedded": (*VICTIMS, "power"), "cluster": CLUSTER_KINDS}
+"""By form of the service: what one run says of a form replaces what was known of it, if all its kinds were run."""
+ROUNDS = {"embedded": 50, "cluster": 20}
 FAULTS_PRINTED = 10
 
-Result = KillResult | PowerResult
+Result = KillResult | PowerResult | ClusterResult
 
 
 def main(words: list[str]) -> int:
     options = _options(words)
-    kinds = [options.only] if options.only else list(KINDS)
     machine = facts(f"python -m tests.faults.run {' '.join(words)}".strip())
-    results = asyncio.run(_run_all(kinds, options, lambda result, done, of: _say(result, done, of)))
-    if len(kinds) == len(KINDS):  # part of the evidence must not replace all of it
-        LINES.write_bytes(b"".join(_line(result, machine) for result in results))
-        write_report(PAGE, machine, results)
-    invalid = [result for result in results if not result.valid]
-    print(f"{len(results)} rounds at {machine.commit}, {len(invalid)} invalid")
+    invalid = 0
+    for form, kinds in KINDS.items():
+        chosen = [kind for kind in kinds if options.only in (None, form, kind)]
+        results = asyncio.run(_run_all(form, chosen, options, _say))
+        if len(chosen) == len(kinds):  # part of the evidence must not replace all of it
+            _write(form, machine, results)
+        failed = sum(not result.valid for result in results)
+        if chosen:
+            print(f"{form}: {len(results)} rounds at {machine.commit}, {failed} invalid")
+        invalid += failed
     return 1 if invalid else 0
 
 
+def _write(form: str, machine: Facts, results: list[Result]) -> None:
+    kept = LINES.read_bytes().splitlines(keepends=True) if LINES.exists() else []
+    others = [line for line in kept if msgspec.json.decode(line)["kind"] not in KINDS[form]]
+    ours = [_line(result, machine) for result in results]
+    LINES.write_bytes(b"".join([*ours, *others] if form == "embedded" else [*others, *ours]))
+    if form == "cluster":
+        write_cluster_report(PAGE, machine, [result for result in results if isinstance(result, ClusterResult)])
+    else:
+        write_report(PAGE, machine, [result for result in results if not isinstance(result, ClusterResult)])
+
+
 async def _run_all(
-    kinds: list[str], options: argparse.Namespace, say: Callable[[Result, int, int], None]
+    form: str, kinds: list[str], options: argparse.Namespace, say: Callable[[Result, int, int], None]
 ) -> list[Result]:
     results: list[Result] = []
-    rounds = {kind: options.power if kind == "power" else options.rounds for kind in kinds}
-    for kind, of in rounds.items():
+    for kind in kinds:
+        of = options.power if kind == "power" else options.rounds or ROUNDS[form]
         number = 0
         async for result in _rounds(kind, of, options.seed):
             number += 1
@@ -63,6 +85,10 @@ async def _rounds(kind: str, rounds: int, seed: int) -> AsyncIterator[Result]:
         for number in range(rounds):
             yield await power_round(seed + number)
         return
+    if kind in CLUSTER_KINDS:
+        async for result in _cluster_rounds(kind, rounds, seed):
+            yield result
+        return
     with tempfile.TemporaryDirectory(prefix="cns-faults-") as scratch:
         directory, receiver_port = Path(scratch), free_port()
         journal = directory / "arrivals"
@@ -72,12 +98,31 @@ async def _rounds(kind: str, rounds: int, seed: int) -> AsyncIterator[Result]:
                 yield await kill_round(scene, plan_round(kind, seed + number))
 
 
+async def _cluster_rounds(kind: str, rounds: int, seed: int) -> AsyncIterator[ClusterResult]:
+    """All on one cluster; after an invalid round on a new one, since what it left must not spoil the next."""
+    seeds = list(range(seed, seed + rounds))
+    with ExitStack() as whole:
+        ring = whole.enter_context(Ring()) if kind == NODE else None
+        while seeds:
+            with ExitStack() as stack:
+                directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cns-faults-")))
+                receiver_port, journal = free_port(), directory / "arrivals"
+                stack.enter_context(receiving(receiver_port, journal))
+                hurt = stack.enter_context(site(directory, ring))
+                scene = await hurt.scene(receiver_port, journal)
+                valid = True
+                while seeds and valid:
+                    result = await cluster_round(hurt, scene, plan_cluster_round(kind, seeds.pop(0)))
+                    valid = result.valid
+                    yield result
+
+
 def _options(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tests.faults.run", description="Kill and power-loss rounds.")
-    parser.add_argument("--rounds", type=int, default=50, help="of each: API, worker, both")
+    parser.add_argument("--rounds", type=int, help="of each kind but power [default: 50, of the cluster's 20]")
     parser.add_argument("--power", type=int, default=20, help="of power loss")
     parser.add_argument("--seed", type=int, default=1, help="of the first round; the next has the next")
-    parser.add_argument("--only", choices=KINDS)
+    parser.add_argument("--only", choices=[*KINDS, *[kind for kinds in KINDS.values() for kind in kinds]])
     return parser.parse_args(words)
 
 
@@ -87,7 +132,7 @@ def _line(result: Result, machine: Facts) -> bytes:
 
 def _say(result: Result, done: int, of: int) -> None:
     what = f"{result.kind} {done}/{of}  seed {result.seed}  {'valid' if result.valid else 'INVALID'}"
-    if isinstance(result, KillResult):
+    if not isinstance(result, PowerResult):
         counts = f"{result.place}  {result.messages} messages  {result.notifications} notifications"
         print(f"{what}  {counts}  {result.seconds} s", flush=True)
     else:

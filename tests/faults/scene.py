@@ -16,6 +16,8 @@ from tests.load.signing import Credentials
 WIDE_SUBSCRIPTIONS = 102
 """More than a hundred: a producer must fan out."""
 VISIBILITY_S = 30
+JUMP_S = VISIBILITY_S + 1
+"""How far the clock is moved, so that every lease runs out."""
 CONFIRM_TIMEOUT_S = 30.0
 LOOK_S = 0.05
 
@@ -31,7 +33,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     journal: Path  # the receiver's
     credentials: tuple[str, str]
     standard: str  # queue URLs
-    fifo: str
+    fifo: str  # '' in the cluster form, whose engine has none yet
     letters: str
     news: str  # topic ARNs
     wide: str
@@ -46,31 +48,35 @@ async def set_up(directory: Path, port: int, receiver_port: int, journal: Path) 
     """Start the service on new data, make what the load needs, and stop it again."""
     with running(port, directory / "scene") as service:
         await service.ready({"api": 0, "worker": 0})
-        credentials = service.credentials()
-        wire = Wire(port, credentials)
-        builder = _Builder(wire, f"http://{HOST}:{receiver_port}/endpoint")
-        news, wide = await builder.topic("news"), await builder.topic("wide")
-        letters = await builder.queue("letters")
-        scene = Scene(
-            data=service.data,
-            port=port,
-            journal=journal,
-            credentials=(credentials.key_id, credentials.secret),
-            standard=await builder.queue("standard"),
-            fifo=await builder.queue("groups.fifo", FifoQueue="true"),
-            letters=letters,
-            news=news,
-            wide=wide,
-            subscribers={news: 2, wide: WIDE_SUBSCRIPTIONS},
-        )
-        await builder.subscribe(news, "sqs", await builder.open_to_topics(letters))
-        await builder.subscribe(news, "http", builder.endpoint("news-raw"), raw=True)
-        await builder.subscribe(news, "http", builder.endpoint("news-signed"))
-        for number in range(WIDE_SUBSCRIPTIONS):
-            await builder.subscribe(wide, "http", builder.endpoint(f"wide-{number}"), raw=True)
-        await builder.confirmed(news, 3)
-        await builder.confirmed(wide, WIDE_SUBSCRIPTIONS)
-        wire.close()
+        return await furnish(port, service.credentials(), receiver_port, journal, service.data)
+
+
+async def furnish(port: int, credentials: Credentials, receiver_port: int, journal: Path, data: Path | None) -> Scene:
+    """Make queues, topics and subscriptions; FIFO ones where there are `data` of the embedded form."""
+    wire = Wire(port, credentials)
+    builder = _Builder(wire, f"http://{HOST}:{receiver_port}/endpoint")
+    news, wide = await builder.topic("news"), await builder.topic("wide")
+    letters = await builder.queue("letters")
+    scene = Scene(
+        data=data or Path(),
+        port=port,
+        journal=journal,
+        credentials=(credentials.key_id, credentials.secret),
+        standard=await builder.queue("standard"),
+        fifo=await builder.queue("groups.fifo", FifoQueue="true") if data else "",
+        letters=letters,
+        news=news,
+        wide=wide,
+        subscribers={news: 2, wide: WIDE_SUBSCRIPTIONS},
+    )
+    await builder.subscribe(news, "sqs", await builder.open_to_topics(letters))
+    await builder.subscribe(news, "http", builder.endpoint("news-raw"), raw=True)
+    await builder.subscribe(news, "http", builder.endpoint("news-signed"))
+    for number in range(WIDE_SUBSCRIPTIONS):
+        await builder.subscribe(wide, "http", builder.endpoint(f"wide-{number}"), raw=True)
+    await builder.confirmed(news, 3)
+    await builder.confirmed(wide, WIDE_SUBSCRIPTIONS)
+    wire.close()
     return scene
 
 

@@ -2,109 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.faults.accounting import (
-    CLIENT_RETRY,
-    CRASH_BEFORE_RECEIVE,
-    CRASH_BEFORE_SETTLE,
-    LEASE_OVER,
-    NS_PER_S,
-    Account,
-)
-from tests.faults.arrivals import Arrivals
-from tests.faults.ledger import Ledger, Receipt
-from tests.faults.scene import Scene
-
-STANDARD, FIFO, LETTERS, NEWS = "standard", "fifo", "letters", "arn:news"
-SCENE = Scene(
-    data=Path(),
-    port=0,
-    journal=Path(),
-    credentials=("", ""),
-    standard=STANDARD,
-    fifo=FIFO,
-    letters=LETTERS,
-    news=NEWS,
-    wide="arn:wide",
-    subscribers={NEWS: 2},
-)
-KILL_S, BACK_S, JUMP_S = 100.0, 102.0, 110.0
-
-
-class Story:
-    """A round told in a few words; times are seconds."""
-
-    def __init__(self, journal: Path) -> None:
-        journal.touch()
-        self._journal = journal
-        self._arrivals = Arrivals(journal)
-        self.ledger = Ledger(kills_ns=[_ns(KILL_S)], back_ns=[_ns(BACK_S)], jumps_ns=[_ns(JUMP_S)])
-
-    def sends(self, text: str, *ids: str, open: int = 0) -> Story:  # noqa: A002  # as in Letter
-        letter = self.ledger.letter(STANDARD, text)
-        letter.ids += ids
-        letter.open = open
-        return self
-
-    def sends_in_group(self, *numbers: int) -> Story:
-        for number in numbers:
-            letter = self.ledger.letter(FIFO, f"g-{number}", "g", number)
-            letter.ids.append(f"id-{number}")
-            letter.sequence = number
-        return self
-
-    def publishes(self, text: str, *ids: str, open: int = 0) -> Story:  # noqa: A002
-        letter = self.ledger.letter(NEWS, text)
-        letter.ids += ids
-        letter.open = open
-        return self
-
-    def gets(self, text: str, message_id: str, at_s: float, *, deleted: bool = True, queue: str = STANDARD) -> Story:
-        self._receipt(queue, text, message_id, at_s, deleted=deleted)
-        return self
-
-    def gets_of_group(self, number: int, at_s: float, *, held_s: float = 0.01) -> Story:
-        receipt = self._receipt(FIFO, f"g-{number}", f"id-{number}", at_s)
-        receipt.group, receipt.sequence = "g", number
-        receipt.delete_asked_ns = _ns(at_s + held_s)
-        receipt.deleted_ns = receipt.delete_asked_ns + 1
-        return self
-
-    def gets_envelope(self, text: str, notification: str, at_s: float, *, copy: int = 0) -> Story:
-        receipt = self._receipt(LETTERS, text, f"{notification}-{copy}", at_s)
-        receipt.notification, receipt.sent_ms = notification, int(at_s * 1000)
-        return self
-
-    def arrives(self, notification: str, *arrivals: tuple[int, float]) -> Story:
-        with self._journal.open("a") as file:
-            file.writelines(f"{_ns(at_s)}\te\t{notification}\t{NEWS}:{number}\t200\n" for number, at_s in arrivals)
-        return self
-
-    def account(self) -> Account:
-        self._arrivals.read()
-        return Account(SCENE, self.ledger, self._arrivals)
-
-    def _receipt(self, queue: str, text: str, message_id: str, at_s: float, *, deleted: bool = True) -> Receipt:
-        self.ledger.takes += 1
-        receipt = Receipt(
-            queue=queue,
-            id=message_id,
-            text=text,
-            group="",
-            sequence=0,
-            take=self.ledger.takes,
-            sent_ms=0,
-            received_ns=_ns(at_s),
-            delete_asked_ns=_ns(at_s) + 1 if deleted else 0,
-            deleted_ns=_ns(at_s) + 2 if deleted else 0,
-        )
-        self.ledger.receipts.append(receipt)
-        return receipt
+from tests.faults.causes import CLIENT_RETRY, CRASH_BEFORE_RECEIVE, CRASH_BEFORE_SETTLE, LEASE_OVER
+from tests.faults.story import BACK_S, FIFO, JUMP_S, KILL_S, Story, at_ns, causes_of, fault_kinds
 
 
 @pytest.fixture
@@ -112,55 +16,41 @@ def story(tmp_path: Path) -> Story:
     return Story(tmp_path / "arrivals")
 
 
-def _ns(seconds: float) -> int:
-    return int(seconds * NS_PER_S)
-
-
-def _faults(story: Story) -> list[str]:
-    return [fault.partition(":")[0] for fault in story.account().faults]
-
-
-def _causes(story: Story) -> Counter[str]:
-    account = story.account()
-    assert account.faults == []
-    return +account.duplicates
-
-
 # -- queues -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_round_in_which_nothing_happens_is_valid(story: Story) -> None:
-    assert _causes(story.sends("a", "1").gets("a", "1", 50)) == {}
+    assert causes_of(story.sends("a", "1").gets("a", "1", 50)) == {}
 
 
 def test_an_acknowledged_message_that_never_came_is_lost(story: Story) -> None:
-    assert _faults(story.sends("a", "1")) == ["lost"]
+    assert fault_kinds(story.sends("a", "1")) == ["lost"]
 
 
 def test_a_message_that_nobody_sent_is_invented(story: Story) -> None:
-    assert _faults(story.gets("a", "1", 50)) == ["invented"]
+    assert fault_kinds(story.gets("a", "1", 50)) == ["invented"]
 
 
 def test_a_message_with_a_spoilt_body_is_invented_and_the_true_one_lost(story: Story) -> None:
-    assert _faults(story.sends("a", "1").gets("b", "1", 50)) == ["invented", "lost"]
+    assert fault_kinds(story.sends("a", "1").gets("b", "1", 50)) == ["invented", "lost"]
 
 
 def test_one_message_more_than_attempts_is_invented(story: Story) -> None:
-    assert _faults(story.sends("a", "1", open=1).gets("a", "1", 50).gets("a", "2", 50).gets("a", "3", 50)) == [
+    assert fault_kinds(story.sends("a", "1", open=1).gets("a", "1", 50).gets("a", "2", 50).gets("a", "3", 50)) == [
         "invented"
     ]
 
 
 def test_a_retry_after_an_unknown_outcome_makes_a_duplicate(story: Story) -> None:
-    assert _causes(story.sends("a", "2", open=1).gets("a", "1", 50).gets("a", "2", 50)) == {CLIENT_RETRY: 1}
+    assert causes_of(story.sends("a", "2", open=1).gets("a", "1", 50).gets("a", "2", 50)) == {CLIENT_RETRY: 1}
 
 
 def test_a_message_may_not_come_back_after_its_delete(story: Story) -> None:
-    assert _faults(story.sends("a", "1").gets("a", "1", KILL_S - 0.1).gets("a", "1", BACK_S)) == ["came back"]
+    assert fault_kinds(story.sends("a", "1").gets("a", "1", KILL_S - 0.1).gets("a", "1", BACK_S)) == ["came back"]
 
 
 def test_a_message_may_not_stay(story: Story) -> None:
-    assert _faults(story.sends("a", "1").gets("a", "1", 50, deleted=False)) == ["never deleted"]
+    assert fault_kinds(story.sends("a", "1").gets("a", "1", 50, deleted=False)) == ["never deleted"]
 
 
 @pytest.mark.parametrize(
@@ -173,7 +63,7 @@ def test_a_message_may_not_stay(story: Story) -> None:
 )
 def test_a_message_comes_twice_with_a_cause(story: Story, first_s: float, again_s: float, cause: str) -> None:
     story.sends("a", "1").gets("a", "1", first_s, deleted=False).gets("a", "1", again_s)
-    assert _causes(story) == {cause: 1}
+    assert causes_of(story) == {cause: 1}
 
 
 @pytest.mark.parametrize(
@@ -181,39 +71,39 @@ def test_a_message_comes_twice_with_a_cause(story: Story, first_s: float, again_
 )
 def test_a_message_may_not_come_twice_without_a_cause(story: Story, first_s: float, again_s: float) -> None:
     story.sends("a", "1").gets("a", "1", first_s, deleted=False).gets("a", "1", again_s)
-    assert _faults(story) == ["duplicate"]
+    assert fault_kinds(story) == ["duplicate"]
 
 
 # -- FIFO groups ------------------------------------------------------------------------------------------------------
 
 
 def test_a_group_in_order_is_valid(story: Story) -> None:
-    assert _causes(story.sends_in_group(0, 1).gets_of_group(0, 50).gets_of_group(1, 51)) == {}
+    assert causes_of(story.sends_in_group(0, 1).gets_of_group(0, 50).gets_of_group(1, 51)) == {}
 
 
 def test_a_group_out_of_order_is_found(story: Story) -> None:
-    assert _faults(story.sends_in_group(0, 1).gets_of_group(1, 50).gets_of_group(0, 51)) == ["order", "sequence"]
+    assert fault_kinds(story.sends_in_group(0, 1).gets_of_group(1, 50).gets_of_group(0, 51)) == ["order", "sequence"]
 
 
 def test_a_gap_in_a_group_is_a_loss_and_breaks_its_order(story: Story) -> None:
-    assert _faults(story.sends_in_group(0, 1, 2).gets_of_group(0, 50).gets_of_group(2, 51)) == ["lost", "order"]
+    assert fault_kinds(story.sends_in_group(0, 1, 2).gets_of_group(0, 50).gets_of_group(2, 51)) == ["lost", "order"]
 
 
 def test_two_receives_may_not_hold_one_group(story: Story) -> None:
     story.sends_in_group(0, 1).gets_of_group(0, 50, held_s=2).gets_of_group(1, 51)
-    assert _faults(story) == ["two in flight"]
+    assert fault_kinds(story) == ["two in flight"]
 
 
 def test_a_crash_excuses_no_fifo_message_that_comes_twice(story: Story) -> None:
     story.sends_in_group(0).gets_of_group(0, KILL_S - 0.5, held_s=9).gets_of_group(0, BACK_S)
-    assert "duplicate" in _faults(story)
+    assert "duplicate" in fault_kinds(story)
 
 
 def test_deduplication_leaves_a_fifo_sender_no_duplicate(story: Story) -> None:
     story.sends_in_group(0).gets_of_group(0, 50)
     story.ledger.sent[FIFO]["g-0"].open = 1
-    story.ledger.receipts.append(replace(story.ledger.receipts[0], id="other", received_ns=_ns(51)))
-    assert _faults(story) == ["invented"]
+    story.ledger.receipts.append(replace(story.ledger.receipts[0], id="other", received_ns=at_ns(51)))
+    assert fault_kinds(story) == ["invented"]
 
 
 # -- notifications ----------------------------------------------------------------------------------------------------
@@ -221,7 +111,7 @@ def test_deduplication_leaves_a_fifo_sender_no_duplicate(story: Story) -> None:
 
 def test_a_notification_at_every_subscriber_is_valid(story: Story) -> None:
     story.publishes("a", "n").gets_envelope("a", "n", 50).arrives("n", (1, 50), (2, 50))
-    assert _causes(story) == {}
+    assert causes_of(story) == {}
 
 
 @pytest.mark.parametrize("missing", ["queue", "endpoint"])
@@ -231,13 +121,13 @@ def test_a_notification_that_came_to_some_must_come_to_all(story: Story, missing
     if missing == "endpoint":
         story.gets_envelope("a", "n", 50)
     story.arrives("n", (1, 50), *[(2, 50.0)] if missing == "queue" else [])
-    assert set(_faults(story)) == {"notification lost"}
+    assert set(fault_kinds(story)) == {"notification lost"}
 
 
 def test_a_notification_that_nobody_published_is_invented(story: Story) -> None:
     story.publishes("a", "n").gets_envelope("a", "n", 50).arrives("n", (1, 50), (2, 50))
     story.gets_envelope("a", "m", 50).arrives("m", (1, 50), (2, 50))
-    assert set(_faults(story)) == {"invented"}
+    assert set(fault_kinds(story)) == {"invented"}
 
 
 @pytest.mark.parametrize(
@@ -247,11 +137,11 @@ def test_a_notification_that_nobody_published_is_invented(story: Story) -> None:
 def test_a_notification_comes_twice_with_a_cause(story: Story, first_s: float, cause: str) -> None:
     story.publishes("a", "n").gets_envelope("a", "n", first_s).gets_envelope("a", "n", JUMP_S + 5, copy=1)
     story.arrives("n", (1, first_s), (1, JUMP_S + 5), (2, first_s))
-    assert _causes(story) == {cause: 2}
+    assert causes_of(story) == {cause: 2}
 
 
 @pytest.mark.parametrize("first_s", [50.0, KILL_S - 3, BACK_S + 2])
 def test_a_notification_may_not_come_twice_without_a_cause(story: Story, first_s: float) -> None:
     story.publishes("a", "n").gets_envelope("a", "n", 50)
     story.arrives("n", (1, first_s), (1, JUMP_S + 5), (2, 50))
-    assert _faults(story) == ["duplicate"]
+    assert fault_kinds(story) == ["duplicate"]

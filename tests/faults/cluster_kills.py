@@ -1,0 +1,179 @@
+"""A round of the cluster form: one part killed under load and started again later, drain, accounting."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from random import Random
+
+import msgspec
+
+from tests.faults.accounting import Account
+from tests.faults.arrivals import Arrivals
+from tests.faults.causes import Cluster as ClusterCauses
+from tests.faults.cluster_plan import ACCEPTED, ClusterPlan
+from tests.faults.cluster_remains import Logs, rows_at_rest
+from tests.faults.cluster_site import Site
+from tests.faults.crowd import Crowd
+from tests.faults.ledger import NS_PER_MS, Ledger, Letter
+from tests.faults.results import ClusterResult
+from tests.faults.scene import JUMP_S, Scene
+from tests.faults.site import SiteError
+from tests.faults.wire import OutcomeOpen, Refused, Wire
+
+LOAD_AFTER_S = 2.0
+QUIET_S = 1.5
+"""Nothing came for so long: what is still missing waits for its lease to run out. A worker settles after a second."""
+LAST_LOOK_S = 1.0
+JUMPS_MAX = 8
+CLOCK_FOLLOWED_S = 1.2
+"""Processes that were not told of a jump look for it every second."""
+REST_S = 12.0
+"""A reconciler looks every two seconds for what is five seconds old."""
+ROUND_TIMEOUT_S = 240.0
+STANDS_STILL_S = 3.0
+"""Who is away for so long must not have kept all sends waiting."""
+LOOK_S = 0.02
+
+
+async def cluster_round(site: Site, scene: Scene, plan: ClusterPlan) -> ClusterResult:
+    began_s = time.monotonic()
+    try:
+        async with asyncio.timeout(ROUND_TIMEOUT_S):
+            done = await ClusterRound(site, scene, plan).run()
+    except (TimeoutError, SiteError, Refused, AssertionError) as error:
+        done = ClusterResult(kind=plan.kind, seed=plan.seed, place=plan.place, faults=[f"broken off: {error!r}"])
+    return msgspec.structs.replace(done, seconds=round(time.monotonic() - began_s, 1))
+
+
+class ClusterRound:
+    """Leaves the site whole, its queues empty and the clock ahead."""
+
+    def __init__(self, site: Site, scene: Scene, plan: ClusterPlan) -> None:
+        self._site = site
+        self._scene = scene
+        self._plan = plan
+        self._ledger = Ledger()
+        self._causes = ClusterCauses(self._ledger, ACCEPTED[plan.kind])
+        self._arrivals = Arrivals(scene.journal)
+        self._crowd = Crowd(scene, self._ledger, Random(plan.seed), f"{plan.kind}-{plan.seed}-")
+        self._logs = Logs(site.cluster)
+
+    async def run(self) -> ClusterResult:
+        wire = self._scene.wire()
+        self._ledger.ahead_ms = await _advance(wire, 0)
+        self._crowd.start()
+        try:
+            await self._hurt()
+            await asyncio.sleep(LOAD_AFTER_S)
+            await self._crowd.stop_sending()
+            await self._drain(wire)
+        finally:
+            await self._crowd.close()
+            wire.close()
+        faults = await rows_at_rest(self._site.place, REST_S)
+        self._arrivals.read()
+        self._ledger.failures_ns += self._logs.failures_ns()
+        return self._result(faults + self._logs.complaints() + self._dead() + self._stood_still())
+
+    async def _hurt(self) -> None:
+        kind, victim = self._plan.kind, self._plan.victim
+        await asyncio.sleep(self._plan.after_s)
+        self._ledger.kills_ns.append(time.time_ns())
+        await asyncio.to_thread(self._site.kill, kind, victim)
+        try:
+            await asyncio.sleep(self._plan.away_s)
+        finally:  # a ring outlives a round that is broken off
+            await asyncio.to_thread(self._site.start_again, kind, victim)
+        self._ledger.back_ns.append(time.time_ns())
+
+    # -- the drain ----------------------------------------------------------------------------------------------------
+
+    async def _drain(self, wire: Wire) -> None:
+        """Until all that was acknowledged has come out. Leases of the dead end early: the clock is moved past them."""
+        for _ in range(JUMPS_MAX):
+            if await self._quiet():
+                break
+            await self._jump(wire)
+        else:
+            await self._quiet()
+        await self._jump(wire)  # what must not come back gets its chance to
+        await self._quiet(LAST_LOOK_S)
+
+    async def _jump(self, wire: Wire) -> None:
+        await self._crowd.pause()
+        self._ledger.jumps_ns.append(time.time_ns())
+        await _advance(wire, JUMP_S)
+        await asyncio.sleep(CLOCK_FOLLOWED_S)
+        self._crowd.resume()
+
+    async def _quiet(self, quiet_s: float = QUIET_S) -> bool:
+        """Wait until nothing comes any more; whether nothing is missing then."""
+        last_s, seen = time.monotonic(), 0
+        while time.monotonic() - last_s < quiet_s:
+            if self._arrivals.read() or len(self._ledger.receipts) != seen:
+                last_s, seen = time.monotonic(), len(self._ledger.receipts)
+            if self._crowd.failed():
+                return True  # `close` says what it was
+            await asyncio.sleep(LOOK_S)
+        return not self._account().missing
+
+    # -- findings -----------------------------------------------------------------------------------------------------
+
+    def _account(self) -> Account:
+        return Account(self._scene, self._ledger, self._arrivals, self._causes)
+
+    def _dead(self) -> list[str]:
+        return [f"ended: {name}, which nobody killed" for name in self._site.dead()]
+
+    def _stood_still(self) -> list[str]:
+        """While one part is away the others must go on."""
+        ((kill, back),) = self._ledger.falls
+        through = any(kill < letter.began_ns and letter.acknowledged_ns < back for letter in self._letters())
+        return [] if through or self._plan.away_s < STANDS_STILL_S else ["stood still: no send got through meanwhile"]
+
+    def _letters(self) -> list[Letter]:
+        return [letter for target in self._targets for letter in self._ledger.of(target)]
+
+    @property
+    def _targets(self) -> tuple[str, ...]:
+        return (self._scene.standard, self._scene.news, self._scene.wide)
+
+    def _result(self, faults: list[str]) -> ClusterResult:
+        scene, ledger = self._scene, self._ledger
+        account = self._account()
+        topics = (scene.news, scene.wide)
+        waits = [letter.acknowledged_ns - letter.began_ns for letter in self._letters()]
+        return ClusterResult(
+            kind=self._plan.kind,
+            seed=self._plan.seed,
+            place=self._plan.place,
+            messages=ledger.acknowledged(scene.standard),
+            notifications=sum(ledger.acknowledged(topic) for topic in topics),
+            deliveries=self._arrivals.count + len({r.id for r in ledger.receipts_of(scene.letters)}),
+            unanswered=sum(ledger.opened(target) for target in self._targets),
+            down_ms=self._down_ns() // NS_PER_MS,
+            wait_ms=max(waits) // NS_PER_MS,
+            duplicates={cause: n for cause, n in account.duplicates.items() if n},
+            faults=account.faults + faults,
+        )
+
+    def _down_ns(self) -> int:
+        """From the kill until a send that began after it was acknowledged, and a publish that did arrived."""
+        (kill,) = self._ledger.kills_ns
+        after = [letter for letter in self._letters() if letter.began_ns > kill]
+        sends = [letter.acknowledged_ns for letter in after]
+        arrivals = [at for letter in after for id_ in letter.ids for at in self._arrivals.times(id_)]
+        return max(min(sends, default=kill), min(arrivals, default=kill)) - kill
+
+
+async def _advance(wire: Wire, seconds: int) -> int:
+    """Move the test clock; returns how far it has been moved in all."""
+    body = msgspec.json.encode({"advance_s": seconds})
+    while True:
+        try:
+            answer = await wire.post("/_cns/clock", body)
+        except OutcomeOpen:
+            await asyncio.sleep(LOOK_S)
+        else:
+            return msgspec.json.decode(answer, type=dict[str, int])["offset_ms"]

@@ -1,0 +1,124 @@
+"""A made-up round, for tests of the accounting."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from tests.faults.accounting import Account
+from tests.faults.arrivals import Arrivals
+from tests.faults.causes import Causes, OneMachine
+from tests.faults.ledger import NS_PER_S, Ledger, Receipt
+from tests.faults.scene import Scene
+
+STANDARD, FIFO, LETTERS, NEWS, WIDE = "standard", "fifo", "letters", "arn:news", "arn:wide"
+SCENE = Scene(
+    data=Path(),
+    port=0,
+    journal=Path(),
+    credentials=("", ""),
+    standard=STANDARD,
+    fifo=FIFO,
+    letters=LETTERS,
+    news=NEWS,
+    wide=WIDE,
+    subscribers={NEWS: 2, WIDE: 1},
+)
+KILL_S, BACK_S, JUMP_S = 100.0, 102.0, 110.0
+
+
+class Story:
+    """A round told in a few words; times are seconds."""
+
+    def __init__(self, journal: Path) -> None:
+        journal.touch()
+        self._journal = journal
+        self._arrivals = Arrivals(journal)
+        self.ledger = Ledger(kills_ns=[at_ns(KILL_S)], back_ns=[at_ns(BACK_S)], jumps_ns=[at_ns(JUMP_S)])
+        self.scene = SCENE
+        self.causes: Causes = OneMachine(self.ledger)
+
+    def sends(self, text: str, *ids: str, open: int = 0) -> Story:  # noqa: A002  # as in Letter
+        letter = self.ledger.letter(STANDARD, text)
+        letter.ids += ids
+        letter.open = open
+        return self
+
+    def sends_in_group(self, *numbers: int) -> Story:
+        for number in numbers:
+            letter = self.ledger.letter(FIFO, f"g-{number}", "g", number)
+            letter.ids.append(f"id-{number}")
+            letter.sequence = number
+        return self
+
+    def publishes(
+        self,
+        text: str,
+        *ids: str,
+        open: int = 0,  # noqa: A002
+        at_s: float = 0,
+        topic: str = NEWS,
+    ) -> Story:
+        letter = self.ledger.letter(topic, text)
+        letter.ids += ids
+        letter.open = open
+        letter.began_ns = at_ns(at_s)
+        return self
+
+    def gets(self, text: str, message_id: str, at_s: float, *, deleted: bool = True, queue: str = STANDARD) -> Story:
+        self._receipt(queue, text, message_id, at_s, deleted=deleted)
+        return self
+
+    def gets_of_group(self, number: int, at_s: float, *, held_s: float = 0.01) -> Story:
+        receipt = self._receipt(FIFO, f"g-{number}", f"id-{number}", at_s)
+        receipt.group, receipt.sequence = "g", number
+        receipt.delete_asked_ns = at_ns(at_s + held_s)
+        receipt.deleted_ns = receipt.delete_asked_ns + 1
+        return self
+
+    def gets_envelope(self, text: str, notification: str, at_s: float, *, copy: int = 0) -> Story:
+        receipt = self._receipt(LETTERS, text, f"{notification}-{copy}", at_s)
+        receipt.notification, receipt.sent_ms = notification, int(at_s * 1000)
+        return self
+
+    def arrives(self, notification: str, *arrivals: tuple[int, float], topic: str = NEWS) -> Story:
+        with self._journal.open("a") as file:
+            file.writelines(f"{at_ns(at_s)}\te\t{notification}\t{topic}:{number}\t200\n" for number, at_s in arrivals)
+        return self
+
+    def account(self) -> Account:
+        self._arrivals.read()
+        return Account(self.scene, self.ledger, self._arrivals, self.causes)
+
+    def _receipt(self, queue: str, text: str, message_id: str, at_s: float, *, deleted: bool = True) -> Receipt:
+        self.ledger.takes += 1
+        receipt = Receipt(
+            queue=queue,
+            id=message_id,
+            text=text,
+            group="",
+            sequence=0,
+            take=self.ledger.takes,
+            sent_ms=0,
+            received_ns=at_ns(at_s),
+            asked_ns=at_ns(at_s),
+            delete_asked_ns=at_ns(at_s) + 1 if deleted else 0,
+            deleted_ns=at_ns(at_s) + 2 if deleted else 0,
+        )
+        self.ledger.receipts.append(receipt)
+        return receipt
+
+
+def at_ns(seconds: float) -> int:
+    return int(seconds * NS_PER_S)
+
+
+def fault_kinds(story: Story) -> list[str]:
+    return [fault.partition(":")[0] for fault in story.account().faults]
+
+
+def causes_of(story: Story) -> Counter[str]:
+    """Of a valid round."""
+    account = story.account()
+    assert account.faults == []
+    return +account.duplicates

@@ -1,0 +1,34 @@
+"""One round of each kind that a single Cassandra node allows: `make faults` runs twenty, and those of a ring."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from tests.faults.cluster_kills import cluster_round
+from tests.faults.cluster_plan import API, REDIS, WORKER, plan_cluster_round
+from tests.faults.cluster_site import Site, site
+from tests.faults.scene import Scene
+from tests.faults.site import free_port, receiving
+
+ROUNDS = {REDIS: 2, WORKER: 7, API: 2}
+"""Seeds of short ones."""
+
+
+@pytest.fixture(scope="module")
+def hurt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Scene]]:
+    directory = tmp_path_factory.mktemp("cluster")
+    receiver_port, journal = free_port(), directory / "arrivals"
+    with receiving(receiver_port, journal), site(directory) as made:
+        yield made, asyncio.run(made.scene(receiver_port, journal))
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("kind", ROUNDS)
+async def test_a_cluster_loses_and_invents_nothing(hurt: tuple[Site, Scene], kind: str) -> None:
+    result = await cluster_round(*hurt, plan_cluster_round(kind, ROUNDS[kind]))
+    assert result.faults == []
+    assert result.messages > 50
+    assert result.notifications > 10
