@@ -20,6 +20,7 @@ CERTIFICATE_PREFIX = "SimpleNotificationService-"
 class Pages:
     """What the routes beside the AWS calls show and do."""
 
+    live: Callable[[], bool]
     health: Callable[[], Awaitable[Health]]
     metrics: Callable[[], Awaitable[str]]
     certificate: Callable[[str], bytes | None]
@@ -41,9 +42,14 @@ class App(FastAPI):
             await super().__call__(scope, receive, send)
 
     def _add_routes(self, pages: Pages) -> None:
+        @self.get("/live")
+        async def live() -> Response:
+            """This process takes calls. It asks nobody, so it says so while the store or the workers are away, too."""
+            return PlainTextResponse("", status_code=200 if pages.live() else 503)
+
         @self.get("/health")
         async def health() -> Response:
-            """Live: the process answers. 503 when something needs a person."""
+            """503 when something needs a person."""
             report = await pages.health()
             return JSONResponse(report.to_dict(), status_code=503 if report.status == "red" else 200)
 

@@ -25,26 +25,19 @@ OVER_HTTP = [
 ]
 """What passes through the queue port, a second time with its other driver."""
 
-OVER_CLUSTER = [
-    "tests/acceptance/test_sqs_boto3.py",
-    "tests/acceptance/test_sns_boto3.py",
-    "tests/acceptance/test_aws_cli.py",
-    "tests/acceptance/test_celery.py",
-]
-"""What runs on Cassandra and Redis as well, so far."""
-
 STAGES: tuple[tuple[str, list[str]], ...] = (
     ("format", [str(BIN / "ruff"), "format", "--check", "--quiet", "."]),
     ("lint", [str(BIN / "ruff"), "check", "--quiet", "."]),
     ("layers", [str(BIN / "lint-imports")]),
     ("types", [str(BIN / "mypy")]),
+    ("compose", [str(BIN / "check-jsonschema"), "--builtin-schema", "vendor.compose-spec", "docker-compose.yml"]),
     ("unit", [*PYTEST, "tests/unit", "tests/protocol"]),
     ("servers", [sys.executable, "-m", "tests.servers"]),
     ("conformance", [*PYTEST, "tests/conformance"]),
     ("integration", [*PYTEST, "tests/integration"]),
     ("acceptance", [*PYTEST, "tests/acceptance"]),
     ("acceptance-http", ["env", "CNS_QUEUE_PORT=http", *PYTEST, *OVER_HTTP]),
-    ("acceptance-cluster", [sys.executable, "-m", "tests.acceptance.over_cluster", *OVER_CLUSTER]),
+    ("acceptance-cluster", [sys.executable, "-m", "tests.acceptance.over_cluster"]),
     ("celery", [*PYTEST, "tests/celery_host"]),
     ("pipeline", [*PYTEST, "tests/pipeline"]),
     ("faults", [*PYTEST, "-m", "not ring", "tests/faults"]),

@@ -21,6 +21,8 @@ from urllib.parse import urlsplit
 
 import redis
 
+from deploy.servers.software import find_haproxy
+
 ROOT = Path(__file__).resolve().parents[1]
 VARIABLES = {"cassandra": "CNS_CASSANDRA", "redis": "CNS_REDIS"}
 PORTS = {"cassandra": 9042, "redis": 6379}
@@ -43,6 +45,15 @@ def cassandra_address() -> Address:
 def redis_url() -> str:
     """Of a server that answers."""
     return _running("redis")
+
+
+@functools.cache
+def haproxy_program() -> str:
+    """Where it is, installed if it was not."""
+    _servers("install", "haproxy")
+    program = find_haproxy()
+    assert program is not None
+    return program
 
 
 def fresh_keyspace() -> str:

@@ -58,6 +58,8 @@ def configuration(settings: Settings) -> dict[str, Any]:
     """Celery's settings, from ours."""
     return {
         "broker_url": settings.broker or settings.redis or LOCAL_BROKER,
+        # other clusters may use that Redis, too: their workers have their own queue and hear their own commands
+        "broker_transport_options": {"global_keyprefix": f"cns:{settings.cassandra_keyspace}:celery:"},
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,  # the broker may stay away for as long as it likes
         "task_default_queue": QUEUE,

@@ -74,7 +74,12 @@ async def open_cluster_parts(settings: Settings) -> AsyncIterator[Parts]:
         changing = {name: keepers[name] for name in CHANGING}
         announcements = Announcements(settings.redis, channel_of(settings), changing, reconnected)
         announcements.listen(CLOCK, clock.follow)
-        control = ClusterControl(cassandra, clock, lambda offset_ms: announcements.announce(CLOCK, offset_ms))
+
+        async def announce_clock(offset_ms: int) -> None:
+            announcements.announce(CLOCK, offset_ms)
+            await announcements.heard()
+
+        control = ClusterControl(cassandra, clock, announce_clock)
         clock.follow(await control.clock_offset_ms())
         announcements.start()
         following = asyncio.create_task(_follow_clock(control, clock)) if settings.test_clock else None
@@ -88,6 +93,7 @@ async def open_cluster_parts(settings: Settings) -> AsyncIterator[Parts]:
                 signing_keys=CassandraSigningKeyStore(cassandra, seal),
                 leases=CassandraLeaseStore(cassandra),
                 control=control,
+                samples=engine.samples,
                 reconnected=reconnected,
                 **keepers,
             )

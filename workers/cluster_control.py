@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 from msgspec.structs import replace
@@ -40,7 +40,7 @@ _decode_report = msgspec.msgpack.Decoder(Report).decode
 class ClusterControl:
     """See `workers.control.HostControl`."""
 
-    def __init__(self, cassandra: Cassandra, clock: Clock, announce_clock: Callable[[int], None]) -> None:
+    def __init__(self, cassandra: Cassandra, clock: Clock, announce_clock: Callable[[int], Awaitable[None]]) -> None:
         self._cassandra = cassandra
         self._clock = clock
         self._announce_clock = announce_clock
@@ -57,7 +57,7 @@ class ClusterControl:
             offset_ms = (_read_offset_ms(rows[0][0]) if rows else 0) + by_ms
             if await self._set_offset(rows, offset_ms):
                 self._clock.follow(offset_ms)
-                self._announce_clock(offset_ms)
+                await self._announce_clock(offset_ms)
                 return offset_ms
         raise StoreUnavailable("too many advance the clock at once")
 

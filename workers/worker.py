@@ -115,6 +115,7 @@ class Worker:
         samples = [
             *self._stats.samples(),
             *self._events.samples(),
+            *self._parts.samples(),
             *await self._quarantine_depth(),
             Sample("sends_in_flight", self._delivery.in_flight, (("pool", "delivery"),), gauge=True),
             Sample("sends_in_flight", self._redelivery.in_flight, (("pool", "redelivery"),), gauge=True),

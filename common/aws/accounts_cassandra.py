@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from common.aws.accounts import AccessKey, Account, new_account, new_key
 from common.aws.call import INTERNAL_ACCOUNT
 from common.cassandra import Cassandra, Row, Statement
 from common.conditional import decide
 from common.errors import RequestError, StoreUnavailable
 from common.sealing import Seal
+from common.telling import Telling
 
 TABLES = (
     # one partition: every process reads all of it into its key ring
@@ -33,13 +32,13 @@ _GET = Statement(f"{_SELECT} AND account = ?")
 _PAGE = Statement(f"{_SELECT} AND account > ? LIMIT {PAGE_ROWS}")
 
 
-class CassandraAccountStore:
+class CassandraAccountStore(Telling[str]):
     """See `common.aws.accounts.AccountStore`."""
 
     def __init__(self, cassandra: Cassandra, seal: Seal) -> None:
+        super().__init__()
         self._cassandra = cassandra
         self._seal = seal
-        self.changed: list[Callable[[str], None]] = []
 
     async def empty(self) -> bool:
         return not await self.accounts()
@@ -98,8 +97,7 @@ class CassandraAccountStore:
 
         written = await decide(lambda: self._cassandra.applied(statement, *values), ours)
         if written:
-            for callback in self.changed:
-                callback(key.account)
+            await self._tell(key.account)
         return written
 
     def _open(self, row: Row) -> AccessKey:

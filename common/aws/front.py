@@ -74,7 +74,7 @@ class FrontDoor:
             f"AmazonSQS.{name}".encode(): (sqs.model.operations[name], operation)
             for name, operation in sqs.extensions.items()
         }
-        self._stopping = False
+        self.stopping = False
         self.calls: Counter[str] = Counter()
         self.failures: Counter[tuple[str, str]] = Counter()
 
@@ -85,7 +85,7 @@ class FrontDoor:
 
     def stop(self) -> None:
         """Refuse new calls, in a way that makes SDKs try again elsewhere or later."""
-        self._stopping = True
+        self.stopping = True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """As an ASGI app, for servers that know nothing else."""
@@ -214,7 +214,7 @@ class FrontDoor:
     def _call(
         self, request: HttpRequest, body: bytes, service: ServiceName, request_id: str, *, anonymous: bool
     ) -> Call:
-        if self._stopping:
+        if self.stopping:
             raise StoreUnavailable("stopping")
         fields = request.fields
         identity = self._authenticator.identify(request, body, service, anonymous=anonymous)

@@ -11,6 +11,7 @@ from common.arn import parse_arn
 from common.cassandra import Cassandra, Row, Statement
 from common.conditional import decide
 from common.errors import StoreUnavailable
+from common.telling import Telling
 from common.verified_pages import verified_page
 from cqs.model import Queue
 from cqs.names import QueueKey
@@ -25,12 +26,12 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Queue).decode
 
 
-class CassandraQueueStore:
+class CassandraQueueStore(Telling[QueueKey]):
     """See `cqs.stores.contract.QueueStore`."""
 
     def __init__(self, cassandra: Cassandra) -> None:
+        super().__init__()
         self._cassandra = cassandra
-        self.changed: list[Callable[[QueueKey], None]] = []
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -43,20 +44,20 @@ class CassandraQueueStore:
             await asyncio.gather(
                 self._cassandra.run(schema.LEAVE_NAME, *queue.key, queue.id), self._leave_source(queue)
             )
-        self._tell(queue.key)
+        await self._tell(queue.key)
         return kept
 
     async def replace(self, queue: Queue, expected_version: int) -> bool:
         before = await self.get(queue.key)
         if before is None or before.id != queue.id or before.version != expected_version:
-            self._tell(queue.key)
+            await self._tell(queue.key)
             return False
         await self._enter_source(queue)
         values = (queue.version, _target_arn(queue), _encode(queue), *queue.key, queue.id, expected_version)
         replaced = await self._decide(schema.REPLACE, values, lambda: self._is(queue.key, queue))
         if replaced:
             await self._leave_source(before)
-        self._tell(queue.key)
+        await self._tell(queue.key)
         return replaced
 
     async def delete(self, queue: Queue, now_ms: int) -> bool:
@@ -64,7 +65,7 @@ class CassandraQueueStore:
         deletion changes nothing, one after it leaves the rest to `undropped`."""
         before = await self.get(queue.key)
         deleted = before is not None and before.id == queue.id and await self._delete(before, now_ms)
-        self._tell(queue.key)
+        await self._tell(queue.key)
         return deleted
 
     async def _delete(self, queue: Queue, now_ms: int) -> bool:
@@ -172,10 +173,6 @@ class CassandraQueueStore:
     async def _is_gone(self, queue: Queue) -> bool:
         there = await self.get(queue.key)
         return there is None or there.id != queue.id
-
-    def _tell(self, key: QueueKey) -> None:
-        for callback in self.changed:
-            callback(key)
 
 
 def _target_arn(queue: Queue) -> str | None:

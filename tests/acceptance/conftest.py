@@ -5,16 +5,22 @@ from __future__ import annotations
 import subprocess
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.acceptance.clustered import CLUSTER, serving
 from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import BIN, CLUSTER, Service, cns, fetch, free_port, keys_in, running
+from tests.acceptance.running import free_port, keys_in, running
+from tests.acceptance.service import BIN, Service, fetch
 from tests.acceptance.topics import Topic
 from tests.waiting import wait_until
 
 BODY_BYTES_KEPT = 300 * 1024
+
+collect_ignore = [] if CLUSTER else ["test_cluster.py"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -26,7 +32,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """Signatures on, and a test clock."""
-    with running(tmp_path_factory.mktemp("service") / "data", "--test-clock") as started:
+    with _serving(tmp_path_factory.mktemp("service"), "--test-clock") as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def open_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """Any credentials pass."""
+    with _serving(tmp_path_factory.mktemp("open"), "--auth=off") as started:
         yield started
 
 
@@ -43,7 +56,7 @@ def sns(service: Service) -> Any:
 @pytest.fixture(scope="session")
 def stranger(service: Service) -> dict[str, str]:
     """The keys of a second account."""
-    return keys_in(cns("account", "create", "--data", service.data).stdout)
+    return keys_in(service.cns("account", "create").stdout)
 
 
 @pytest.fixture
@@ -89,6 +102,13 @@ def receiver() -> Iterator[str]:
 def endpoint(receiver: str) -> Endpoint:
     """One that nobody has used."""
     return Endpoint(receiver)
+
+
+@contextmanager
+def _serving(directory: Path, *options: str) -> Iterator[Service]:
+    """On the form that the environment names, with a store of its own."""
+    with serving(directory, *options) if CLUSTER else running(directory / "data", *options) as started:
+        yield started
 
 
 def _answers(url: str) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
-from tests.acceptance.running import fetch
+from tests.acceptance.service import fetch
 
 WAIT_S = 20.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from tests.acceptance.running import Service
+from tests.acceptance.service import Service
 from tests.waiting import wait_until
 
 

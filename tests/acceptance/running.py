@@ -1,108 +1,35 @@
-"""Starts `cns` as a person would, and speaks to it with clients we did not write."""
+"""Starts `cns up` as a person would."""
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import socket
-import ssl
 import subprocess
-import sys
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import boto3
-from botocore.config import Config
-
+from tests.acceptance.service import BIN, Service
 from tests.waiting import wait_until
 
-BIN = Path(sys.executable).parent
-REGION = "eu-central-1"
-CLUSTER = os.environ.get("CNS_STORE") == "cassandra"
 START_S = 30.0
 STOP_S = 45.0
 ANNOUNCEMENT = "cns: SNS and SQS on "
-_METRIC = re.compile(r"(\w+)(?:\{(.*)\})? (\S+)")
 
 
-@dataclass(frozen=True)
-class Service:
-    """A running `cns up`. `environment` is what it told its user to export."""
+@dataclass(frozen=True, kw_only=True)
+class Up(Service):
+    """A running `cns up`, which told its user what to export."""
 
-    url: str
     data: Path
     said_path: Path
     process: subprocess.Popen[bytes]
-    ca_file: Path | None = None
-    environment: dict[str, str] = field(default_factory=dict)
-
-    # -- clients ------------------------------------------------------------------------------------------------------
-
-    def client(self, name: str, **options: Any) -> Any:
-        """boto3's; `key` and `secret` are those of the first account unless given."""
-        return boto3.client(
-            name,
-            endpoint_url=options.pop("url", self.url),
-            region_name=options.pop("region_name", REGION),
-            aws_access_key_id=options.pop("key", self.environment.get("AWS_ACCESS_KEY_ID", "123456789012")),
-            aws_secret_access_key=options.pop("secret", self.environment.get("AWS_SECRET_ACCESS_KEY", "none")),
-            verify=None if self.ca_file is None else str(self.ca_file),
-            config=Config(retries={"total_max_attempts": options.pop("tries", 1)}, **options),
-        )
-
-    def aws(self, *words: str) -> Any:
-        """The AWS CLI's answer. Without the option its version 1 would send SQS calls to AWS itself."""
-        done = subprocess.run(
-            [BIN / "aws", "--endpoint-url", self.url, *words],
-            env={**os.environ, **self.environment, "AWS_PAGER": "", "AWS_DEFAULT_REGION": REGION},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout) if done.stdout.strip() else None
-
-    # -- pages --------------------------------------------------------------------------------------------------------
-
-    def get(self, path: str) -> tuple[int, bytes]:
-        return fetch(self.url + path, ca_file=self.ca_file)
-
-    def health(self) -> dict[str, Any]:
-        report: dict[str, Any] = json.loads(self.get("/health")[1])
-        return report
-
-    def is_ready(self) -> bool:
-        try:
-            return self.get("/ready")[0] == 200
-        except OSError:
-            return False
 
     def pids(self) -> dict[str, int]:
-        """The processes that `cns up` watches, by name."""
+        """The processes that it watches, by name."""
         return {process["name"]: process["pid"] for process in self.health()["processes"]}
-
-    def metric(self, name: str, **labels: str) -> float:
-        """The sum of one metric's samples that have these labels."""
-        total = 0.0
-        wanted = {f'{label}="{value}"' for label, value in labels.items()}
-        for line in self.get("/metrics")[1].decode().splitlines():
-            found = _METRIC.fullmatch(line)
-            if found and found[1] == name and wanted <= set((found[2] or "").split(",")):
-                total += float(found[3])
-        return total
-
-    def advance(self, seconds: float) -> None:
-        """Move the test clock; it has moved in every process when this returns."""
-        body = json.dumps({"advance_s": seconds}).encode()
-        status, answer = fetch(self.url + "/_cns/clock", body, {"content-type": "application/json"})
-        assert status == 200, answer
 
     def inside(self, path: Path) -> Path:
         """A file as the service sees it, which may have a disk of its own."""
@@ -111,10 +38,12 @@ class Service:
     def said(self) -> str:
         return self.said_path.read_text()
 
-    def events(self, event: str, **members: object) -> list[dict[str, Any]]:
-        """What it logged under this name, with these members."""
-        logged = [json.loads(line) for line in self.said().splitlines() if line.startswith('{"')]
-        return [entry for entry in logged if members.items() | {("event", event)} <= _hashable(entry).items()]
+    def cns(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        return cns(*words, "--data", self.data, check=check)
+
+    def copies(self, text: str) -> int:
+        """In the log, and perhaps by now in the file."""
+        return max(path.read_bytes().count(text.encode()) for path in self.data.glob("store.db*"))
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -125,11 +54,7 @@ class Service:
             self.said,
         )
         assert self.process.poll() is None, self.said()
-        self.environment.update(exports_in(self.said()) or self._first_account())
-
-    def _first_account(self) -> dict[str, str]:
-        """Only the embedded form makes an account by itself."""
-        return exports_in(cns("account", "create", "--data", self.data).stdout) if CLUSTER else {}
+        self.environment.update(exports_in(self.said()))
 
     def stop(self) -> int:
         """SIGTERM, and the exit code."""
@@ -145,7 +70,7 @@ def start(
     ca_file: Path | None = None,
     first: Callable[[], None] | None = None,
     disk_mib: int = 0,
-) -> Service:
+) -> Up:
     """`cns up`, not waited for. `first` is called in the new process before it begins; with `disk_mib` its data are on
     a disk of that size, which only it sees."""
     port = port or free_port()
@@ -164,14 +89,14 @@ def start(
             ],
             stdout=out,
             stderr=subprocess.STDOUT,
-            env=_plain_environment(),
+            env=plain_environment(),
             preexec_fn=first,
         )
-    return Service(url or f"http://127.0.0.1:{port}", data, said_path, process, ca_file)
+    return Up(url=url or f"http://127.0.0.1:{port}", data=data, ca_file=ca_file, said_path=said_path, process=process)
 
 
 @contextmanager
-def running(data: Path, *options: str, **more: Any) -> Iterator[Service]:
+def running(data: Path, *options: str, **more: Any) -> Iterator[Up]:
     """`cns up`, ready; stopped at the end if it still runs. See `start`."""
     service = start(data, *options, **more)
     try:
@@ -207,7 +132,7 @@ def keys_in(text: str) -> dict[str, str]:
     return {"key": exports["AWS_ACCESS_KEY_ID"], "secret": exports["AWS_SECRET_ACCESS_KEY"]}
 
 
-def _plain_environment() -> dict[str, str]:
+def plain_environment() -> dict[str, str]:
     """As a person's shell has it, who lets Python keep what it has compiled."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
@@ -217,27 +142,3 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
     return port
-
-
-def fetch(
-    url: str,
-    body: bytes | None = None,
-    headers: Mapping[str, str] | None = None,
-    *,
-    method: str | None = None,
-    ca_file: Path | None = None,
-    timeout_s: float = 10.0,
-) -> tuple[int, bytes]:
-    """Status and body, of errors too."""
-    request = urllib.request.Request(url, body, dict(headers or {}), method=method)
-    context = ssl.create_default_context(cafile=ca_file) if ca_file else None
-    try:
-        with urllib.request.urlopen(request, timeout=timeout_s, context=context) as answer:
-            return answer.status, answer.read()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read()
-
-
-def _hashable(entry: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in entry.items() if not isinstance(value, dict | list)}

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.acceptance.running import Service, cns, keys_in, running
+from tests.acceptance.running import cns, keys_in, running
+from tests.acceptance.service import Service
 
 KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 
@@ -22,25 +23,25 @@ def who(service: Service, keys: dict[str, str]) -> str:
 
 
 def test_with_the_service_running(service: Service) -> None:
-    created = cns("account", "create", "--data", service.data).stdout
+    created = service.cns("account", "create").stdout
     keys = keys_in(created)
     account = who(service, keys)
     assert re.fullmatch(r"\d{12}", account)
     assert account in created
-    assert [f"{account} {keys['key']}"] == cns("account", "show", account, "--data", service.data).stdout.splitlines()
-    listed = cns("account", "list", "--data", service.data).stdout.splitlines()
+    assert [f"{account} {keys['key']}"] == service.cns("account", "show", account).stdout.splitlines()
+    listed = service.cns("account", "list").stdout.splitlines()
     assert f"{account} {keys['key']}" in listed
     assert any(service.environment["AWS_ACCESS_KEY_ID"] in line for line in listed)
     assert all(keys["secret"] not in line for line in listed)
 
-    renewed = keys_in(cns("account", "rotate", account, "--data", service.data).stdout)
+    renewed = keys_in(service.cns("account", "rotate", account).stdout)
     assert who(service, keys) == "InvalidClientTokenId", "the former keys are refused at once"
     assert who(service, renewed) == account
 
 
 def test_accounts_do_not_see_one_another(service: Service, stranger: dict[str, str], queue: str) -> None:
     theirs = service.client("sqs", **stranger)
-    assert "QueueUrls" not in theirs.list_queues()
+    assert queue not in theirs.list_queues().get("QueueUrls", [])
     with pytest.raises(theirs.exceptions.QueueDoesNotExist):
         theirs.get_queue_url(QueueName=queue.rpartition("/")[2])
 
@@ -59,5 +60,5 @@ def test_with_the_service_stopped(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["show", "rotate"])
 def test_an_account_that_is_not(service: Service, command: str) -> None:
-    refused = cns("account", command, "999999999999", "--data", service.data, check=False)
+    refused = service.cns("account", command, "999999999999", check=False)
     assert (refused.returncode, refused.stderr) == (1, "cns: there is no account 999999999999\n")

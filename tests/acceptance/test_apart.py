@@ -15,7 +15,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import Service, fetch, running
+from tests.acceptance.running import Up, running
+from tests.acceptance.service import fetch
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one
 from tests.waiting import wait_until
 
@@ -36,12 +37,12 @@ def environment(**variables: str) -> Iterator[None]:
 
 
 @contextmanager
-def started(directory: Path, name: str, **variables: str) -> Iterator[Service]:
+def started(directory: Path, name: str, **variables: str) -> Iterator[Up]:
     with environment(**variables), running(directory / name, "--test-clock") as service:
         yield service
 
 
-def apart_from(cqs: Service, secret: str) -> dict[str, str]:
+def apart_from(cqs: Up, secret: str) -> dict[str, str]:
     return {
         "CNS_QUEUE_PORT": "http",
         "CNS_QUEUE_URL": cqs.url,
@@ -51,19 +52,19 @@ def apart_from(cqs: Service, secret: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def cqs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def cqs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     directory = tmp_path_factory.mktemp("cqs")
     with started(directory, "data", CNS_QUEUE_KEY_ID=KEY_ID, CNS_QUEUE_SECRET="agreed") as service:
         yield service
 
 
 @pytest.fixture(scope="module")
-def cns(tmp_path_factory: pytest.TempPathFactory, cqs: Service) -> Iterator[Service]:
+def cns(tmp_path_factory: pytest.TempPathFactory, cqs: Up) -> Iterator[Up]:
     with started(tmp_path_factory.mktemp("cns"), "data", **apart_from(cqs, "agreed")) as service:
         yield service
 
 
-def topic_at(cns: Service) -> Topic:
+def topic_at(cns: Up) -> Topic:
     sns = cns.client("sns", tries=3)
     return Topic(sns, str(sns.create_topic(Name=f"t-{uuid.uuid4().hex}")["TopicArn"]))
 
@@ -77,7 +78,7 @@ def subscribe(topic: Topic, sqs: Any) -> str:
     return queue
 
 
-def test_queues_and_endpoints_get_notifications(cns: Service, cqs: Service, endpoint: Endpoint) -> None:
+def test_queues_and_endpoints_get_notifications(cns: Up, cqs: Up, endpoint: Endpoint) -> None:
     topic = topic_at(cns)
     sqs = cqs.client("sqs")
     queue = subscribe(topic, sqs)
@@ -90,7 +91,7 @@ def test_queues_and_endpoints_get_notifications(cns: Service, cqs: Service, endp
         assert cns.metric("cns_calls_total", operation=action) == 0, action
 
 
-def test_a_cqs_with_topics_of_its_own_keeps_them_apart(cns: Service, cqs: Service) -> None:
+def test_a_cqs_with_topics_of_its_own_keeps_them_apart(cns: Up, cqs: Up) -> None:
     """Its own worker must not take our jobs, whose subscriptions it does not know."""
     sqs = cqs.client("sqs")
     topics = [topic_at(cns), topic_at(cqs)]
@@ -103,7 +104,7 @@ def test_a_cqs_with_topics_of_its_own_keeps_them_apart(cns: Service, cqs: Servic
     assert [service.metric("cns_notifications_dropped_total") for service in (cns, cqs)] == [0, 0]
 
 
-def test_what_was_accepted_arrives_although_cqs_dies(cns: Service, cqs: Service) -> None:
+def test_what_was_accepted_arrives_although_cqs_dies(cns: Up, cqs: Up) -> None:
     topic = topic_at(cns)
     sqs = cqs.client("sqs", tries=5)
     queue = subscribe(topic, sqs)
@@ -122,7 +123,7 @@ def test_what_was_accepted_arrives_although_cqs_dies(cns: Service, cqs: Service)
     wait_until(all_arrived, 30, lambda: f"{len(set(accepted) - arrived)} of {len(accepted)} are missing")
 
 
-def test_a_wrong_secret_is_said(tmp_path: Path, cqs: Service) -> None:
+def test_a_wrong_secret_is_said(tmp_path: Path, cqs: Up) -> None:
     with started(tmp_path, "cns", **apart_from(cqs, "another")) as cns:
         topic = topic_at(cns)
         with pytest.raises(ClientError) as refused:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from tests.acceptance.running import Service
+from tests.acceptance.service import Service
 
 
 def test_the_first_five_minutes(service: Service, new_name: Callable[[], str]) -> None:

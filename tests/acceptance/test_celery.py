@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
-from tests.acceptance.running import REGION, Service
+from tests.acceptance.service import REGION, Service
 from tests.waiting import wait_until
 
 SEND = """

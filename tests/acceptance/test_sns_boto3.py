@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import Service, fetch
+from tests.acceptance.service import Service, fetch
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one, signature_is_good
 from tests.waiting import wait_until
 

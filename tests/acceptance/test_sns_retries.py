@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
 
 from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import Service
+from tests.acceptance.service import Service
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one, signature_is_good
 from tests.waiting import wait_until
 
@@ -42,18 +43,20 @@ def planned_delays_s(service: Service, subscription: str) -> list[float | None]:
     return [failure["retry_in_s"] for failure in failures]
 
 
-def advance_until_received(service: Service, endpoint: Endpoint, attempts: int) -> list[int]:
-    """Move time second by second; the second at which each attempt had been seen."""
-    seen_s: list[int] = []
-    second = 0
+def advance_until_received(service: Service, endpoint: Endpoint, attempts: int) -> list[float]:
+    """Move time second by second; by when on the service's clock each attempt had been seen."""
+    seen_s: list[float] = []
+    advanced_s = 0
+    started_s = time.monotonic()
 
     def step() -> bool:
-        nonlocal second
-        seen_s.extend([second] * (endpoint.look(n=0)["received"] - len(seen_s)))
+        nonlocal advanced_s
+        received = endpoint.look(n=0)["received"]
+        seen_s.extend([advanced_s + time.monotonic() - started_s] * (received - len(seen_s)))
         if len(seen_s) >= attempts:
             return True
         service.advance(1)
-        second += 1
+        advanced_s += 1
         return False
 
     wait_until(step, 60, lambda: f"attempts were seen at {seen_s}")
@@ -168,18 +171,18 @@ def test_retry_after_is_respected(service: Service, topic: Topic, endpoint: Endp
     def statuses() -> list[int]:
         return [attempt["status"] for attempt in endpoint.notifications() if attempt["message_id"] == published]
 
-    endpoint.behave(status=503, retry_after="600", times=1)
+    endpoint.behave(status=503, retry_after="3000", times=1)
     subscription = topic.subscribe("http", endpoint.url, **policy(numRetries=1))
     published = topic.publish("wait")
-    wait_until(lambda: planned_delays_s(service, subscription) == [600], 10)
-    service.advance(590)
+    wait_until(lambda: planned_delays_s(service, subscription) == [3000], 10)
+    service.advance(2_900)
     later = Endpoint(receiver)
     later.behave(status=500, times=1)
     topic.subscribe("http", later.url, **at_once(1))
     topic.publish("by now the first would have been retried, but for Retry-After")
     later.wait(received=2)
     assert statuses() == [503]
-    service.advance(11)
+    service.advance(101)
     wait_until(lambda: statuses() == [503, 200], 10, lambda: str(statuses()))
 
 

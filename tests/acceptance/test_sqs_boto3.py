@@ -12,7 +12,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.acceptance.polls import Poll
-from tests.acceptance.running import Service
+from tests.acceptance.service import Service
 
 DAY_S = 86_400
 

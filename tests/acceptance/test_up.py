@@ -15,7 +15,7 @@ import pytest
 
 from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.polls import Poll
-from tests.acceptance.running import Service, free_port, running, start
+from tests.acceptance.running import Up, free_port, running, start
 from tests.acceptance.topics import Topic
 from tests.waiting import wait_until
 
@@ -38,7 +38,7 @@ def without_override() -> None:
     ctypes.CDLL(None).prctl(_PR_CAPBSET_DROP, _CAP_DAC_OVERRIDE)
 
 
-def ends_saying(service: Service, exit_code: int, *words: str) -> None:
+def ends_saying(service: Up, exit_code: int, *words: str) -> None:
     """It ends with this code and one line, in which these words are."""
     wait_until(lambda: service.process.poll() is not None, 20, service.said)
     assert service.process.returncode == exit_code, service.said()

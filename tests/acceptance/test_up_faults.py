@@ -12,7 +12,7 @@ import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
 from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import Service, running
+from tests.acceptance.running import Up, running
 from tests.acceptance.topics import Topic
 from tests.waiting import wait_until
 
@@ -22,13 +22,13 @@ DISK_MIB = 32
 
 
 @pytest.fixture
-def lone(tmp_path: Path) -> Iterator[Service]:
+def lone(tmp_path: Path) -> Iterator[Up]:
     """A service to be broken."""
     with running(tmp_path / "data", "--test-clock") as started:
         yield started
 
 
-def kill(service: Service, name: str) -> int:
+def kill(service: Up, name: str) -> int:
     """kill -9; returns the process id it had."""
     pid = service.pids()[name]
     os.kill(pid, signal.SIGKILL)
@@ -58,7 +58,7 @@ def receive_ids(sqs: Any, queue: str, n: int) -> list[str]:
     return ids
 
 
-def test_a_killed_worker_comes_back(lone: Service, endpoint: Endpoint) -> None:
+def test_a_killed_worker_comes_back(lone: Up, endpoint: Endpoint) -> None:
     sns = lone.client("sns")
     topic = Topic(sns, sns.create_topic(Name="t")["TopicArn"])
     topic.subscribe("http", endpoint.url)
@@ -73,7 +73,7 @@ def test_a_killed_worker_comes_back(lone: Service, endpoint: Endpoint) -> None:
     endpoint.wait(received=2)
 
 
-def test_a_delivery_under_way_when_its_worker_dies_is_made_again(lone: Service, endpoint: Endpoint) -> None:
+def test_a_delivery_under_way_when_its_worker_dies_is_made_again(lone: Up, endpoint: Endpoint) -> None:
     sns = lone.client("sns")
     topic = Topic(sns, sns.create_topic(Name="t")["TopicArn"])
     topic.subscribe("http", endpoint.url)
@@ -85,7 +85,7 @@ def test_a_delivery_under_way_when_its_worker_dies_is_made_again(lone: Service, 
     endpoint.wait(received=2, accepted=1, retries=1)
 
 
-def test_a_killed_store_loses_nothing(lone: Service, endpoint: Endpoint) -> None:
+def test_a_killed_store_loses_nothing(lone: Up, endpoint: Endpoint) -> None:
     sqs, sns = lone.client("sqs", tries=10), lone.client("sns", tries=10)
     queue = sqs.create_queue(QueueName="q")["QueueUrl"]
     topic = Topic(sns, sns.create_topic(Name="t")["TopicArn"])
@@ -99,7 +99,7 @@ def test_a_killed_store_loses_nothing(lone: Service, endpoint: Endpoint) -> None
     assert lone.health()["status"] == "yellow"
 
 
-def test_a_crash_loop_turns_health_red(lone: Service) -> None:
+def test_a_crash_loop_turns_health_red(lone: Up) -> None:
     pid = 0
     for _ in range(CRASHES):
         wait_until(lambda last=pid: lone.pids()["worker"] not in (0, last), 20)

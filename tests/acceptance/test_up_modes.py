@@ -20,7 +20,8 @@ from cryptography.x509.oid import NameOID
 
 from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.polls import Poll
-from tests.acceptance.running import Service, cns, fetch, free_port, keys_in, running
+from tests.acceptance.running import Up, cns, free_port, keys_in, running
+from tests.acceptance.service import fetch
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_one, signature_is_good
 from tests.waiting import wait_until
 
@@ -30,7 +31,7 @@ SPREAD = 12
 """So many connections do not all meet the same one of two processes."""
 
 
-def envelope_through(service: Service, **options: str) -> dict[str, str]:
+def envelope_through(service: Up, **options: str) -> dict[str, str]:
     """One notification from a topic to a queue."""
     sqs, sns = service.client("sqs", **options), service.client("sns", **options)
     topic = Topic(sns, sns.create_topic(Name="t")["TopicArn"])
@@ -138,12 +139,12 @@ def _certificate(directory: Path) -> tuple[Path, Path]:
 
 
 @pytest.fixture
-def several(tmp_path: Path) -> Iterator[Service]:
+def several(tmp_path: Path) -> Iterator[Up]:
     with running(tmp_path / "data", "--api", "2", "--test-clock") as started:
         yield started
 
 
-def test_several_api_processes_are_one_service(several: Service, endpoint: Endpoint) -> None:
+def test_several_api_processes_are_one_service(several: Up, endpoint: Endpoint) -> None:
     assert set(several.pids()) == PROCESSES
     queues = [several.client("sqs").create_queue(QueueName=f"q{n}")["QueueUrl"] for n in range(SPREAD)]
     polls = [Poll(several, queue) for queue in queues]
@@ -179,7 +180,7 @@ def test_several_api_processes_are_one_service(several: Service, endpoint: Endpo
 
 
 @pytest.mark.parametrize("name", ["api-1", "store"])
-def test_each_of_several_processes_may_die(several: Service, endpoint: Endpoint, name: str) -> None:
+def test_each_of_several_processes_may_die(several: Up, endpoint: Endpoint, name: str) -> None:
     sqs, sns = several.client("sqs", tries=10), several.client("sns", tries=10)
     queue = sqs.create_queue(QueueName="q")["QueueUrl"]
     topic = Topic(sns, sns.create_topic(Name="t")["TopicArn"])
@@ -195,7 +196,7 @@ def test_each_of_several_processes_may_die(several: Service, endpoint: Endpoint,
     endpoint.wait(received=1)
 
 
-def _recovered(service: Service, name: str, former_pid: int) -> bool:
+def _recovered(service: Up, name: str, former_pid: int) -> bool:
     """Another process has taken the place of the one killed, and all is ready."""
     try:
         return service.is_ready() and service.pids()[name] not in (0, former_pid)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.running import REGION, Service, running
+from tests.acceptance.service import REGION, Service
 from tests.waiting import wait_until
 
 HOST = "localhost"
@@ -53,12 +53,6 @@ class Wire:
             return self._reader.read() == b""
         except ConnectionResetError:  # it closed without reading all that was written
             return True
-
-
-@pytest.fixture(scope="module")
-def open_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with running(tmp_path_factory.mktemp("wire") / "data", "--auth", "off") as service:
-        yield service
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-from tests.acceptance.running import fetch
+from tests.acceptance.service import fetch
 from tests.waiting import wait_until
 
 ARRIVAL_S = 15.0

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.acceptance.running import BIN
+from tests.acceptance.service import BIN
 from tests.waiting import wait_until
 
 START_S = 30.0

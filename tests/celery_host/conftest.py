@@ -9,7 +9,7 @@ import pytest
 
 from tests.acceptance.conftest import endpoint, receiver
 from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import Service
+from tests.acceptance.running import Up
 from tests.acceptance.topics import Topic
 from tests.celery_host.celery_running import Celery
 from tests.celery_host.store import storing
@@ -29,14 +29,14 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnRedis]:
 
 
 @pytest.fixture(scope="session")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """API and store; nothing delivers."""
     with storing(tmp_path_factory.mktemp("service") / "data", "--test-clock", "--no-worker") as started:
         yield started
 
 
 @pytest.fixture
-def celery(service: Service, broker: OwnRedis, tmp_path: Path) -> Iterator[Celery]:
+def celery(service: Up, broker: OwnRedis, tmp_path: Path) -> Iterator[Celery]:
     """What a test has left running is killed."""
     celery = Celery(
         tmp_path,
@@ -52,6 +52,6 @@ def celery(service: Service, broker: OwnRedis, tmp_path: Path) -> Iterator[Celer
 
 
 @pytest.fixture
-def topic(service: Service, endpoint: Endpoint) -> Topic:
+def topic(service: Up, endpoint: Endpoint) -> Topic:
     sns = service.client("sns")
     return Topic(sns, sns.create_topic(Name=endpoint.name)["TopicArn"])

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.acceptance.running import ANNOUNCEMENT, START_S, Service, exports_in, start
+from tests.acceptance.running import ANNOUNCEMENT, START_S, Up, exports_in, start
 from tests.waiting import wait_until
 
 
 @contextmanager
-def storing(data: Path, *options: str) -> Iterator[Service]:
+def storing(data: Path, *options: str) -> Iterator[Up]:
     """Answers calls, and is not ready as long as nothing delivers."""
     service = start(data, *options)
     try:
@@ -22,7 +22,7 @@ def storing(data: Path, *options: str) -> Iterator[Service]:
         service.stop()
 
 
-def _answers(service: Service) -> bool:
+def _answers(service: Up) -> bool:
     try:
         return service.get("/health")[0] in (200, 503)
     except OSError:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from celery import Celery as celery_app
 
-from common.settings import POOL_THREADS_MAX
+from common.settings import POOL_THREADS_MAX, Settings
 from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.topics import Topic
 from tests.celery_host.celery_running import Celery, CeleryProcess
 from tests.own_redis import OwnRedis
+from workers.celery import configuration
 
 IDLE = {
     "delivery": {"threads": 2, "in_flight": 0, "waiting": 0},
@@ -67,7 +68,8 @@ def test_pools_are_shown_and_resized_while_they_deliver(
 def test_bad_arguments_are_answered(broker: OwnRedis, celery: Celery) -> None:
     worker = celery.worker("one")
     worker.wait_connected()
-    with celery_app(broker=broker.url) as client:
+    with celery_app() as client:
+        client.config_from_object(configuration(Settings(broker=broker.url)))
 
         def resize(arguments: dict[str, object]) -> object:
             (answer,) = client.control.broadcast("resize_pool", arguments=arguments, reply=True, limit=1, timeout=10)

@@ -12,7 +12,7 @@ import pytest
 
 from common.errors import EXIT_SETTINGS_WRONG
 from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import Service
+from tests.acceptance.running import Up
 from tests.acceptance.topics import Topic
 from tests.celery_host.celery_running import Celery
 from tests.celery_host.load import all_arrived, publish_many
@@ -57,7 +57,7 @@ def test_the_setting_is_as_good_as_the_option(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_celery_worker_delivers_and_health_is_honest(
-    service: Service, celery: Celery, topic: Topic, endpoint: Endpoint
+    service: Up, celery: Celery, topic: Topic, endpoint: Endpoint
 ) -> None:
     assert set(service.pids()) == {"api"}
     wait_until(lambda: not service.is_ready(), REPORTS_END_S)
@@ -74,7 +74,7 @@ def test_a_celery_worker_delivers_and_health_is_honest(
     assert service.health()["status"] == "red"
 
 
-def test_two_workers_share_the_load(service: Service, celery: Celery, topic: Topic, endpoint: Endpoint) -> None:
+def test_two_workers_share_the_load(service: Up, celery: Celery, topic: Topic, endpoint: Endpoint) -> None:
     workers = celery.workers("one", "two")
     topic.subscribe("http", endpoint.url)
     ids = publish_many(topic, MESSAGES)

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import Service
+from tests.acceptance.running import Up
 from tests.acceptance.topics import Topic
 from tests.celery_host.celery_running import Celery
 from tests.celery_host.load import all_arrived, publish_many
@@ -55,9 +55,7 @@ def test_warm_shutdown_does_not_wait_for_a_silent_broker(
     assert worker.events("worker.stopped")
 
 
-def test_cold_shutdown_cuts_a_warm_one_short(
-    service: Service, celery: Celery, topic: Topic, endpoint: Endpoint
-) -> None:
+def test_cold_shutdown_cuts_a_warm_one_short(service: Up, celery: Celery, topic: Topic, endpoint: Endpoint) -> None:
     worker = celery.worker("one")
     topic.subscribe("http", endpoint.url)
     endpoint.behave(hang=True, times=1)
@@ -75,7 +73,7 @@ def test_cold_shutdown_cuts_a_warm_one_short(
 
 @pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGQUIT, 0)])
 def test_a_dead_worker_loses_nothing_and_repeats_only_what_was_not_settled(
-    service: Service, celery: Celery, topic: Topic, endpoint: Endpoint, number: signal.Signals, exit_code: int
+    service: Up, celery: Celery, topic: Topic, endpoint: Endpoint, number: signal.Signals, exit_code: int
 ) -> None:
     worker, _ = celery.workers("one", "two")
     topic.subscribe("http", endpoint.url)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from common.telling import nobody_else
+from tests.own_redis import OwnRedis
 from tests.servers import fresh_prefix, redis_url
 from tests.waiting import wait_until
 from workers import announcements
@@ -21,6 +24,7 @@ class Store:
     """As much of a store as announcements use."""
 
     changed: list[Callable[[Any], None]] = field(default_factory=list)
+    others_told: Callable[[], Awaitable[None]] = nobody_else
 
     def change(self, key: str | tuple[str, ...]) -> None:
         for callback in self.changed:
@@ -63,6 +67,31 @@ async def test_what_one_changes_the_others_are_told_once() -> None:
         await asyncio.to_thread(wait_until, lambda: len(one.told) == 3, 10)
         assert one.told == ["arn", ("account", "region", "name"), "back"]
         assert other.told[3:] == ["back"]
+
+
+async def test_all_have_heard_of_a_change_before_it_is_answered() -> None:
+    channel = fresh_prefix()
+    async with started(redis_url(), channel) as one, started(redis_url(), channel) as other:
+        await asyncio.to_thread(wait_until, lambda: one.forgot > 0 and other.forgot > 0, 10)
+        for number in range(20):
+            one.topics.change(str(number))
+            await one.topics.others_told()
+            assert other.told[-1:] == [str(number)]
+
+
+async def test_a_redis_that_is_silent_holds_up_no_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(announcements, "HEARD_S", 0.01)
+    server = OwnRedis(tmp_path)
+    server.start()
+    try:
+        async with started(server.url, "any") as process:
+            await asyncio.to_thread(wait_until, lambda: process.forgot > 0, 10)
+            server.pause()
+            process.topics.change("arn")
+            await asyncio.wait_for(process.topics.others_told(), 1)
+            server.resume()
+    finally:
+        server.kill()
 
 
 async def test_what_was_announced_is_told_before_the_end() -> None:

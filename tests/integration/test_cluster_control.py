@@ -26,9 +26,17 @@ async def cassandra(cassandra_place: Place) -> AsyncIterator[Cassandra]:
         yield cassandra
 
 
+async def nobody_is_told(_offset_ms: int) -> None:
+    """There is one process."""
+
+
 async def test_every_advance_of_the_clock_counts(cassandra: Cassandra) -> None:
     told: list[int] = []
-    controls = [ClusterControl(cassandra, Clock(), told.append) for _ in range(2)]
+
+    async def tell(offset_ms: int) -> None:
+        told.append(offset_ms)
+
+    controls = [ClusterControl(cassandra, Clock(), tell) for _ in range(2)]
     assert await controls[0].clock_offset_ms() == 0
     await asyncio.gather(*[controls[number % 2].advance_clock(1_000) for number in range(4)])
     assert await controls[1].clock_offset_ms() == 4_000
@@ -36,7 +44,7 @@ async def test_every_advance_of_the_clock_counts(cassandra: Cassandra) -> None:
 
 
 async def test_reports_are_seen_by_all_and_end_by_themselves(cassandra: Cassandra) -> None:
-    control = ClusterControl(cassandra, Clock(), lambda _: None)
+    control = ClusterControl(cassandra, Clock(), nobody_is_told)
     assert (await control.state()).reports == ()
     await control.report(REPORT)
     state = await control.state()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from common.directory import lock_directory
-from tests.acceptance.running import BIN
+from tests.acceptance.service import BIN
 from tests.pipeline.jobs import job
 from workers.pipeline.arguments import LOCK
 

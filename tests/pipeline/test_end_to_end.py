@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import Service, running
+from tests.acceptance.running import Up, running
 from tests.acceptance.topics import Topic, arn_of, queue_for
 from tests.pipeline.jobs import job
 from tests.waiting import wait_until
@@ -59,7 +59,7 @@ def test_the_report_has_the_numbers_that_the_test_kept(
     assert counts_of(report(spark, Places(out), 40).top) == counted
 
 
-def make_traffic(service: Service, receiver: str) -> Counted:
+def make_traffic(service: Up, receiver: str) -> Counted:
     """What must be reported of it, by topic and subscription."""
     sns, sqs = service.client("sns"), service.client("sqs")
     busy, quiet = [Topic(sns, str(sns.create_topic(Name=name)["TopicArn"])) for name in ("busy", "quiet")]
@@ -101,7 +101,7 @@ def make_traffic(service: Service, receiver: str) -> Counted:
     }
 
 
-def seen(service: Service, ends: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], float]:
+def seen(service: Up, ends: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], float]:
     return {
         (name, protocol): service.metric(f"cns_{name}_total", **({"protocol": protocol} if protocol else {}))
         for name, protocol in ends

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from cns.stores import cassandra_schema as schema
 from cns.stores.cassandra.counts import Counts
@@ -23,15 +23,17 @@ from cns.stores.cassandra.topic_index import BUCKET_ROWS, TopicIndex, level_for
 from cns.subscription import State, Subscription, SubscriptionCounts, Token, id_of
 from common.cassandra import Cassandra
 from common.errors import OutcomeUnknown
+from common.telling import Telling
 from common.verified_pages import verified_page
 
 TRIES_MAX = 10
 
 
-class CassandraSubscriptionStore:
+class CassandraSubscriptionStore(Telling[str]):
     """See `cns.stores.contract.SubscriptionStore`."""
 
     def __init__(self, cassandra: Cassandra, *, bucket_rows: int = BUCKET_ROWS) -> None:
+        super().__init__()
         self._cassandra = cassandra
         self._bucket_rows = bucket_rows
         self._records = Records(cassandra)
@@ -40,13 +42,12 @@ class CassandraSubscriptionStore:
         self._of_owner = OwnerIndex(cassandra)
         self._expiry = Expiry(cassandra)
         self._sweep = Sweep(cassandra, self._records, self._of_topic, self._expiry, self._counts, self._sweep_away)
-        self.changed: list[Callable[[str], None]] = []
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
     async def create(self, subscription: Subscription, token: Token | None) -> Subscription | None:
         created = await self._create(subscription, token)
-        self._tell(subscription.arn)
+        await self._tell(subscription.arn)
         return created
 
     async def _create(self, subscription: Subscription, token: Token | None) -> Subscription | None:
@@ -97,7 +98,7 @@ class CassandraSubscriptionStore:
         replaced = await self._replace(subscription, expected_version)
         if replaced:
             await self._put_token(token)
-        self._tell(subscription.arn)
+        await self._tell(subscription.arn)
         return replaced
 
     async def _replace(self, subscription: Subscription, expected_version: int) -> bool:
@@ -118,7 +119,7 @@ class CassandraSubscriptionStore:
 
     async def remove(self, arn: str) -> bool:
         removed = await self._remove_whatever_version(arn)
-        self._tell(arn)
+        await self._tell(arn)
         return removed
 
     async def _remove_whatever_version(self, arn: str) -> bool:
@@ -150,7 +151,7 @@ class CassandraSubscriptionStore:
 
     async def _sweep_away(self, placed: Placed) -> bool:
         removed = await self._remove(placed)
-        self._tell(placed.subscription.arn)
+        await self._tell(placed.subscription.arn)
         return removed
 
     async def _put_token(self, token: Token | None) -> None:
@@ -211,7 +212,3 @@ class CassandraSubscriptionStore:
     async def count_pending(self, account: str) -> int:
         _, pending = await self._counts.of_account(account)
         return pending
-
-    def _tell(self, arn: str) -> None:
-        for callback in self.changed:
-            callback(arn)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -12,6 +12,7 @@ from cns.topic import Topic
 from common.cassandra import Cassandra, Row
 from common.conditional import decide
 from common.errors import StoreUnavailable
+from common.telling import Telling
 from common.verified_pages import verified_page
 
 TRIES_MAX = 10
@@ -20,13 +21,13 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Topic).decode
 
 
-class CassandraTopicStore:
+class CassandraTopicStore(Telling[str]):
     """See `cns.stores.contract.TopicStore`."""
 
     def __init__(self, cassandra: Cassandra) -> None:
+        super().__init__()
         self._cassandra = cassandra
         self._counts = Counts(cassandra)
-        self.changed: list[Callable[[str], None]] = []
 
     async def create(self, topic: Topic) -> Topic:
         """The list's entry comes first: one that a crash leaves without its topic is passed over."""
@@ -37,7 +38,7 @@ class CassandraTopicStore:
             await self._counts.count_topic(topic.account, 1)
         else:
             await self._cassandra.run(schema.LEAVE_TOPIC, *entry)
-        self._tell(topic.arn)
+        await self._tell(topic.arn)
         return kept
 
     async def _insert(self, topic: Topic) -> Topic:
@@ -63,12 +64,12 @@ class CassandraTopicStore:
 
         values = (topic.version, _encode(topic), topic.arn, topic.id, expected_version)
         replaced = await decide(lambda: self._cassandra.applied(schema.REPLACE_TOPIC, *values), ours)
-        self._tell(topic.arn)
+        await self._tell(topic.arn)
         return replaced
 
     async def delete(self, arn: str) -> bool:
         deleted = await self._delete(arn)
-        self._tell(arn)
+        await self._tell(arn)
         return deleted
 
     async def _delete(self, arn: str) -> bool:
@@ -112,7 +113,3 @@ class CassandraTopicStore:
     async def count(self, account: str) -> int:
         topics, _ = await self._counts.of_account(account)
         return topics
-
-    def _tell(self, arn: str) -> None:
-        for callback in self.changed:
-            callback(arn)

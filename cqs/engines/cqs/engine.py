@@ -275,6 +275,7 @@ class CqsEngine:
             Sample("cache_repairs", self._reconciler.repairs),
             Sample("cache_walk_lag_seconds", self._reconciler.lag_ms / 1000, gauge=True),
             Sample("deliveries_twice", self._caches.twice),
+            Sample("polls_waiting", len(self._waiters), gauge=True),
         ]
 
     async def maintain(self, budget: int, now_ms: int) -> int:

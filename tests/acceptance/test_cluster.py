@@ -1,0 +1,290 @@
+"""What only a cluster can get wrong: one API process knows at once what another has done, and no process is missed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tests.acceptance.clustered import Clustered
+from tests.acceptance.endpoints import Endpoint
+from tests.acceptance.polls import Poll
+from tests.acceptance.running import keys_in, running
+from tests.acceptance.service import BIN, REGION
+from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one
+from tests.waiting import wait_until
+
+WAKE_S = 0.5
+"""Far above what is measured, and far below any timer that could have helped."""
+SDK_TRIES = 5
+"""Of the SDKs, when nobody says otherwise."""
+
+
+def at(service: Clustered, index: int, queue: str) -> str:
+    """The queue's URL at one of the API processes."""
+    return queue.replace(service.url, service.cluster.apis[index].url)
+
+
+# -- calls go to each API process in turn -----------------------------------------------------------------------------
+
+
+def test_each_request_goes_to_the_next_process(service: Clustered, sqs: Any, queue: str) -> None:
+    def calls() -> list[float]:
+        counter = ("cns_calls_total", frozenset({'operation="SendMessage"'}))
+        return [service.samples_at(index).get(counter, 0) for index in (0, 1)]
+
+    before = calls()
+    for n in range(10):
+        sqs.send_message(QueueUrl=queue, MessageBody=str(n))
+    assert [now - then for now, then in zip(calls(), before, strict=True)] == [5, 5]
+
+
+# -- long polls -------------------------------------------------------------------------------------------------------
+
+
+def test_a_poll_at_one_is_woken_by_a_send_at_the_other(
+    service: Clustered, queue: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    took_s = []
+    for n in range(10):
+        there, here = n % 2, 1 - n % 2
+        poll = Poll(service.at(there), at(service, there, queue))
+        poll.start()
+        sent_s = time.monotonic()
+        service.at(here).client("sqs").send_message(QueueUrl=at(service, here, queue), MessageBody=str(n))
+        assert poll.bodies() == [str(n)]
+        took_s.append(time.monotonic() - sent_s)
+    with capsys.disabled():
+        print(f"\nsend at one API, received at the other: {min(took_s) * 1e3:.0f} to {max(took_s) * 1e3:.0f} ms")
+    assert max(took_s) < WAKE_S
+
+
+def test_a_poll_at_one_is_woken_when_a_message_of_the_other_is_due(
+    service: Clustered, queue: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    poll = Poll(service.at(0), at(service, 0, queue))
+    poll.start()
+    sent_s = time.monotonic()
+    service.at(1).client("sqs").send_message(QueueUrl=at(service, 1, queue), MessageBody="later", DelaySeconds=1)
+    assert poll.bodies() == ["later"]
+    late_s = time.monotonic() - sent_s - 1
+    with capsys.disabled():
+        print(f"\ndelayed at one API, received at the other {late_s * 1e3:.0f} ms after it was due")
+    assert 0 <= late_s < WAKE_S
+
+
+def test_who_dies_in_a_poll_gets_no_message(service: Clustered, sqs: Any, queue: str) -> None:
+    """The balancer passes it on that the caller is gone."""
+
+    def polls() -> float:
+        return service.metric("cns_calls_total", operation="ReceiveMessage")
+
+    before = polls()
+    poll = ["sqs", "receive-message", "--queue-url", queue, "--wait-time-seconds", "20", "--region", REGION]
+    caller = subprocess.Popen(
+        [BIN / "aws", "--endpoint-url", service.url, *poll], env={**os.environ, **service.environment}
+    )
+    try:
+        wait_until(lambda: polls() > before, 30, lambda: "nobody waits")
+    finally:
+        caller.kill()
+        caller.wait()
+    sqs.send_message(QueueUrl=queue, MessageBody="for who is left")
+    assert receive_one(sqs, queue)["Body"] == "for who is left"
+
+
+# -- what one has changed the other knows -----------------------------------------------------------------------------
+
+
+def test_queues(service: Clustered, new_name: Callable[[], str]) -> None:
+    one, other = service.at(0).client("sqs"), service.at(1).client("sqs")
+    name = new_name()
+    queue = at(service, 0, one.create_queue(QueueName=name)["QueueUrl"])
+    there = at(service, 1, queue.replace(service.cluster.apis[0].url, service.url))
+    assert other.get_queue_url(QueueName=name)["QueueUrl"].endswith(name)
+    for n in range(10):
+        one.set_queue_attributes(QueueUrl=queue, Attributes={"VisibilityTimeout": str(n)})
+        told = other.get_queue_attributes(QueueUrl=there, AttributeNames=["VisibilityTimeout"])["Attributes"]
+        assert told == {"VisibilityTimeout": str(n)}
+    one.delete_queue(QueueUrl=queue)
+    with pytest.raises(other.exceptions.QueueDoesNotExist):
+        other.send_message(QueueUrl=there, MessageBody="x")
+
+
+def test_queue_policies(service: Clustered, queue: str, stranger: dict[str, str]) -> None:
+    one, guest = service.at(0).client("sqs"), service.at(1).client("sqs", **stranger)
+    account = guest_account(service, stranger)
+    for _ in range(5):
+        with pytest.raises(ClientError, match="AccessDenied"):
+            guest.send_message(QueueUrl=at(service, 1, queue), MessageBody="x")
+        label = {"QueueUrl": at(service, 0, queue), "Label": "guest"}
+        one.add_permission(**label, AWSAccountIds=[account], Actions=["SendMessage"])
+        guest.send_message(QueueUrl=at(service, 1, queue), MessageBody="x")
+        one.remove_permission(**label)
+
+
+def test_topics(service: Clustered, new_name: Callable[[], str]) -> None:
+    one, other = service.at(0).client("sns"), service.at(1).client("sns")
+    arn = one.create_topic(Name=new_name())["TopicArn"]
+    for n in range(10):
+        one.set_topic_attributes(TopicArn=arn, AttributeName="DisplayName", AttributeValue=str(n))
+        assert other.get_topic_attributes(TopicArn=arn)["Attributes"]["DisplayName"] == str(n)
+    one.delete_topic(TopicArn=arn)
+    with pytest.raises(other.exceptions.NotFoundException):
+        other.publish(TopicArn=arn, Message="x")
+
+
+def test_topic_policies(service: Clustered, topic: Topic, stranger: dict[str, str]) -> None:
+    one, guest = service.at(0).client("sns"), service.at(1).client("sns", **stranger)
+    account = guest_account(service, stranger)
+    for _ in range(5):
+        with pytest.raises(guest.exceptions.AuthorizationErrorException):
+            guest.publish(TopicArn=topic.arn, Message="x")
+        one.add_permission(TopicArn=topic.arn, Label="guest", AWSAccountId=[account], ActionName=["Publish"])
+        guest.publish(TopicArn=topic.arn, Message="x")
+        one.remove_permission(TopicArn=topic.arn, Label="guest")
+
+
+def test_subscriptions_and_their_attributes(service: Clustered, sqs: Any, topic: Topic) -> None:
+    """The workers know them, too: it is they who deliver."""
+    queue = queue_for(sqs, topic.arn)
+    subscription = topic.subscribe("sqs", arn_of(sqs, queue))
+    one, other = service.at(0).client("sns"), service.at(1).client("sns")
+    for raw in ("true", "false") * 3:
+        one.set_subscription_attributes(
+            SubscriptionArn=subscription, AttributeName="RawMessageDelivery", AttributeValue=raw
+        )
+        other.publish(TopicArn=topic.arn, Message="x")
+        assert (receive_one(sqs, queue)["Body"] == "x") == (raw == "true")
+
+
+def test_accounts(service: Clustered) -> None:
+    def accounts(keys: dict[str, str]) -> set[str]:
+        return {guest_account(service.at(index), keys) for index in (0, 1)}
+
+    keys = keys_in(service.cns("account", "create").stdout)
+    (account,) = accounts(keys)
+    renewed = keys_in(service.cns("account", "rotate", account).stdout)
+    assert accounts(renewed) == {account}
+    for index in (0, 1):
+        with pytest.raises(ClientError, match="InvalidClientTokenId"):
+            guest_account(service.at(index), keys)
+
+
+def guest_account(service: Clustered, keys: dict[str, str]) -> str:
+    return str(service.client("sts", **keys).get_caller_identity()["Account"])
+
+
+# -- workers ----------------------------------------------------------------------------------------------------------
+
+
+def test_both_workers_deliver(service: Clustered, topic: Topic, endpoint: Endpoint) -> None:
+    def delivered() -> dict[str, float]:
+        return {
+            next(label for label in labels if label.startswith("process=")): value
+            for (name, labels), value in service.samples().items()
+            if name == "cns_deliveries_total" and 'protocol="http"' in labels
+        }
+
+    before = delivered()
+    topic.subscribe("http", endpoint.url)
+    for n in range(100):
+        topic.publish(str(n))
+    endpoint.wait(received=100, accepted=100)
+    wait_until(lambda: sum(delivered().values()) - sum(before.values()) >= 100, 10, lambda: str(delivered()))
+    shares = {process: n - before.get(process, 0) for process, n in delivered().items()}
+    assert len(shares) == 2
+    assert min(shares.values()) > 10, shares
+
+
+def test_workers_hear_the_commands_of_their_own_cluster(service: Clustered) -> None:
+    def nodes(**more: str) -> set[str]:
+        done = subprocess.run(
+            [BIN / "celery", "-A", "workers", "inspect", "pools", "--json"],
+            env={**os.environ, **service.cluster.environment, **more},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        return {node.partition("@")[0] for node in json.loads(done.stdout or "{}")}
+
+    assert nodes() == {"worker-1", "worker-2"}
+    assert nodes(CNS_CASSANDRA_KEYSPACE="another") == set()
+
+
+def test_without_workers_calls_are_answered_and_deliveries_wait(
+    service: Clustered, topic: Topic, endpoint: Endpoint
+) -> None:
+    topic.subscribe("http", endpoint.url)
+    try:
+        assert service.cluster.stop_workers() == [0, 0]
+        for n in range(4):
+            topic.publish(str(n))
+        assert [service.at(index).get("/live")[0] for index in (0, 1)] == [200, 200]
+    finally:
+        service.cluster.start_workers()
+    endpoint.wait(received=4, accepted=4)
+
+
+# -- processes come and go --------------------------------------------------------------------------------------------
+
+
+def test_an_api_process_is_killed_and_no_caller_sees_it(service: Clustered, queue: str) -> None:
+    sent: list[str] = []
+    failures: list[ClientError | BotoCoreError] = []
+    ended = threading.Event()
+
+    def send(caller: int) -> None:
+        sqs = service.client("sqs", tries=SDK_TRIES)
+        try:
+            for n in range(10_000):
+                if ended.is_set():
+                    return
+                body = f"{caller}-{n}"
+                sqs.send_message(QueueUrl=queue, MessageBody=body)
+                sent.append(body)
+        except (ClientError, BotoCoreError) as error:
+            failures.append(error)
+
+    callers = [threading.Thread(target=send, args=(caller,)) for caller in range(4)]
+    for caller in callers:
+        caller.start()
+    victim = service.cluster.apis[0]
+    try:
+        wait_until(lambda: len(sent) > 50, 20)
+        os.kill(victim.pid, signal.SIGKILL)
+        victim.wait_end()
+        at_death = len(sent)
+        wait_until(lambda: failures or len(sent) > at_death + 100, 20)
+    finally:
+        service.cluster.start_api(0)
+        ended.set()
+        for caller in callers:
+            caller.join()
+    assert failures == []
+    bodies = {message["Body"] for message in receive_all(service.client("sqs", tries=SDK_TRIES), queue, len(sent))}
+    assert set(sent) <= bodies
+
+
+def test_cns_up_is_one_more_machine(
+    service: Clustered, queue: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in service.cluster.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("CNS_PUBLIC_URL")
+    with running(tmp_path / "data", "--api", "2") as up:
+        up.environment.update(service.environment)
+        poll = Poll(service, queue)
+        poll.start()
+        up.client("sqs").send_message(QueueUrl=queue.replace(service.url, up.url), MessageBody="hello")
+        assert poll.bodies() == ["hello"]
