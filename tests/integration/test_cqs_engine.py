@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -78,3 +79,13 @@ async def test_a_cache_that_forgets_loses_nothing(place: Place, server: OwnRedis
         assert {message.body for message in await desk.drain()} == unseen
         desk.later(HIDE_MS)
         assert {message.body for message in await desk.drain()} == unseen | set(bodies(others[1:]))
+
+
+async def test_the_first_sends_of_all_share_what_opens_a_bucket(place: Place, server: OwnRedis) -> None:
+    clock = Clock()
+    async with opened(place, server.url, clock) as (engine, cassandra):
+        desk = Desk(engine, clock)
+        before = cassandra.statements
+        await asyncio.gather(*[desk.send(body) for body in numbered(16)])
+        await engine._lines.close()  # the first fill is over, which reads generation, buckets, rows and buckets again
+        assert cassandra.statements - before <= 16 + len(("generation", "bucket")) + 4

@@ -45,6 +45,7 @@ class Lines:
         self._caches = caches
         self._clock = clock
         self._lines: OrderedDict[str, Line] = OrderedDict()
+        self._reads: dict[str, asyncio.Task[Line]] = {}
         self._fills: dict[str, asyncio.Task[None]] = {}
 
     def __iter__(self) -> Iterator[Line]:
@@ -60,20 +61,31 @@ class Lines:
         now_ms = self._clock.wall_ms()
         line = self._lines.get(q.id)
         if line is None or (line.generation != DROPPED and now_ms - line.read_ms > LINE_AGE_MS):
-            generation = await self._rows.generation(q.id)
-            known = DROPPED if generation is None else generation
-            line = self._lines.get(q.id)
-            if line is None:
-                line = self._lines[q.id] = Line(q, known, now_ms)
-                if len(self._lines) > KNOWN_MAX:
-                    self._lines.popitem(last=False)
-            elif line.generation != DROPPED and (known == DROPPED or known > line.generation):
-                line.generation = known
-            line.read_ms = now_ms
+            line = await asyncio.shield(self._reads.get(q.id) or self._read(q))
         line.q = q
         if now_ms - line.used_ms >= USED_MS:
             line.walked_ms = now_ms  # nobody here missed anything until now
         line.used_ms = now_ms
+        return line
+
+    def _read(self, q: QueueRef) -> asyncio.Task[Line]:
+        """Once for all who ask."""
+        read = self._reads[q.id] = asyncio.create_task(self._look(q))
+        read.add_done_callback(lambda _: self._reads.pop(q.id))
+        return read
+
+    async def _look(self, q: QueueRef) -> Line:
+        now_ms = self._clock.wall_ms()
+        generation = await self._rows.generation(q.id)
+        known = DROPPED if generation is None else generation
+        line = self._lines.get(q.id)
+        if line is None:
+            line = self._lines[q.id] = Line(q, known, now_ms)
+            if len(self._lines) > KNOWN_MAX:
+                self._lines.popitem(last=False)
+        elif line.generation != DROPPED and (known == DROPPED or known > line.generation):
+            line.generation = known
+        line.read_ms = now_ms
         return line
 
     def fill(self, line: Line) -> asyncio.Task[None]:

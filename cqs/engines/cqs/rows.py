@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from common.cassandra import Cassandra, Statement
+from common.cassandra import Row as CassandraRow
 from common.clock import Clock
 from cqs.engines.contract import Entry
 from cqs.engines.cqs import schema
@@ -43,6 +44,7 @@ class Rows:
         self._cassandra = cassandra
         self._clock = clock
         self._buckets = Buckets(node)
+        self._adding: dict[str, asyncio.Task[list[CassandraRow]]] = {}
 
     # -- queues -------------------------------------------------------------------------------------------------------
 
@@ -95,9 +97,17 @@ class Rows:
         if self._buckets.is_stored(queue, bucket):
             await writing
         else:
-            await asyncio.gather(self._cassandra.run(schema.ADD_BUCKET, queue, bucket), writing)
-            self._buckets.stored(queue, bucket)
+            await asyncio.gather(self._add_bucket(queue, bucket), writing)
         return places
+
+    async def _add_bucket(self, queue: str, bucket: str) -> None:
+        """Once for all who write the first rows."""
+        adding = self._adding.get(bucket)
+        if adding is None:
+            adding = self._adding[bucket] = asyncio.create_task(self._cassandra.run(schema.ADD_BUCKET, queue, bucket))
+            adding.add_done_callback(lambda _: self._adding.pop(bucket))
+        await asyncio.shield(adding)
+        self._buckets.stored(queue, bucket)
 
     async def read(self, queue: str, places: Iterable[Place]) -> dict[Place, Row]:
         """Those that are there; one read a bucket, all at once."""
