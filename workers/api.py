@@ -11,6 +11,7 @@ import ssl
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import structlog
 import uvicorn
 
 import cns.api
@@ -23,7 +24,7 @@ from common.aws.accounts import KeyRing
 from common.aws.authentication import Authenticator
 from common.aws.front import FrontDoor, Service
 from common.aws.protocol.models import load_service
-from common.errors import StartError
+from common.errors import CnsError, StartError
 from common.health import Health
 from common.metrics import Sample, page
 from common.segments import EventLog
@@ -43,6 +44,8 @@ EXIT_TLS_UNUSABLE = 76
 BACKLOG = 2_048
 KEEP_ALIVE_S = 75
 DRAIN_S = 10
+
+log = structlog.get_logger(__name__)
 
 
 def listen(settings: Settings, *, shared: bool) -> socket.socket:
@@ -107,7 +110,10 @@ class Api:
         ring = KeyRing(await access_keys(settings, parts))
 
         async def reread() -> None:
-            ring.replace(await access_keys(settings, parts))
+            try:
+                ring.replace(await access_keys(settings, parts))
+            except CnsError as error:  # the keys of before are good until caches are forgotten, within 60 s
+                log.warning("keys.not_reread", error=str(error))
 
         rereading: set[asyncio.Task[None]] = set()
 
