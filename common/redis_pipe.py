@@ -15,6 +15,7 @@ import hiredis
 from redis.connection import SSLConnection, parse_url
 
 PORT = 6379
+LAST_LOOK_S = 0.1
 Word = str | bytes | int | float
 
 
@@ -95,6 +96,7 @@ class _Link(asyncio.Protocol):
         self._unsent: list[bytes] = []
         self._transport: asyncio.Transport | None = None
         self._watch: asyncio.TimerHandle | None = None
+        self._is_late = False
         self.lost = False
 
     def ask(self, *words: Word) -> asyncio.Future[Any]:
@@ -122,6 +124,7 @@ class _Link(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
+        self._is_late = False
         self._reader.feed(data)
         while (answer := self._reader.gets()) is not False:
             future, _ = self._asked.popleft()
@@ -153,8 +156,11 @@ class _Link(asyncio.Protocol):
         self._watch = None
         if self._asked:
             left_s = self._asked[0][1] + self._timeout_s - self._loop.time()
-            if left_s <= 0:
+            if left_s <= 0 and self._is_late:
                 self.close()
+            elif left_s <= 0:  # this process may have been stopped: what came meanwhile has not been read
+                self._is_late = True
+                self._watch = self._loop.call_later(LAST_LOOK_S, self._look)
             else:
                 self._watch = self._loop.call_later(left_s, self._look)
 

@@ -235,3 +235,17 @@ async def test_empty_buckets_of_before_go(place: Place, server: OwnRedis, monkey
         assert not set(first) & set(await rows.buckets(desk.q.id, ""))
         assert await desk.counts() == (0, 1, 0)
         await cassandra.close()
+
+
+async def test_a_redis_that_is_full_counts_as_away(place: Place, server: OwnRedis) -> None:
+    """It answers, and takes nothing more in."""
+    async with desks(place, server.url, 2) as (one, two):
+        await one.send(b"before")
+        with redis.Redis(port=server.port) as client:
+            client.config_set("maxmemory", 1)
+            await two.send(b"while it is full")
+            assert sorted(bodies(await arriving(one, 2))) == [b"before", b"while it is full"]
+            client.config_set("maxmemory", 0)
+        await two.send(b"after")
+        assert bodies(await arriving(one, 1)) == [b"after"]
+        assert not await two.take()

@@ -66,7 +66,13 @@ class Caches:
         return self._redis is not None and self.are_away
 
     def deleted(self, queue: str, places: Sequence[Place]) -> None:
-        """Their rows are gone, or they were brought back."""
+        """Their rows are gone."""
+        if self.are_away:
+            self._outage.deleted(queue, places)
+        self.not_deleted(queue, places)
+
+    def not_deleted(self, queue: str, places: Sequence[Place]) -> None:
+        """They were brought back: nobody else has to end it."""
         if self._redis is not None:
             self._redis.deleted(queue, places)
 
@@ -91,9 +97,15 @@ class Caches:
             self.are_away = False
             log.info("cache.regained")
             with suppress(CacheAway):  # the reconciler finds what Redis is not told
-                for queue, items in self._outage.take_sent().items():
-                    await self._redis.add_missing(queue, items, self._clock.now_ms())
+                await self._tell(self._redis)
             wake_everybody()
+
+    async def _tell(self, redis: RedisCache) -> None:
+        sent, deleted = self._outage.take_news()
+        for queue, items in sent.items():
+            await redis.add_missing(queue, items, self._clock.now_ms())
+        for queue, places in deleted.items():
+            await redis.forget(queue, places)
 
     async def _until_lost(self, redis: RedisCache) -> None:
         """A process that asks nothing must notice, too: others give out what it holds, unless that is written down."""

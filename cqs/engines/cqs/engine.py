@@ -157,9 +157,9 @@ class CqsEngine:
         except CnsError:
             items = [Item(place, now_ms) for place in places]  # not deleted for certain: to be delivered again
             await self._caches.ask(lambda cache: cache.add(line.q.id, items, now_ms))
+            self._caches.not_deleted(line.q.id, places)
             raise
-        finally:
-            self._caches.deleted(line.q.id, places)
+        self._caches.deleted(line.q.id, places)
         return outcomes
 
     async def change(self, q: QueueRef, changes: Sequence[Change], now_ms: int) -> list[Outcome]:

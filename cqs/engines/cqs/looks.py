@@ -20,6 +20,7 @@ from cqs.engines.cqs.rows import Rows
 from cqs.engines.cqs.shelf import Shelf
 from cqs.engines.cqs.walks import RECONCILE_AGE_MS, buckets_of, has_messages, is_closed, items_of, sketches_of
 
+LOOKS_AT_ONCE = 16
 LOOK_AGAIN_MS = 100
 LOOK_REST = 5
 """Between two looks at a queue's rows lies so many times what the first took."""
@@ -54,11 +55,12 @@ class Looks:
             self._show_at_ms = now_ms + SHOW_LIFE_MS
             if not was_sure:
                 await self._leave_what_others_took()
-        waited_for = set(self._waiting())
-        for queue in waited_for:
-            await self.at(queue, 1)
+        waited_for = self._waiting()
+        for at in range(0, len(waited_for), LOOKS_AT_ONCE):
+            await asyncio.gather(*[self.at(queue, 1) for queue in waited_for[at : at + LOOKS_AT_ONCE]])
+        left_alone = self.shelves.keys() - set(waited_for)
         for queue, shelf in list(self.shelves.items()):
-            if queue not in waited_for and now_ms - shelf.used_ms > IDLE_MS and queue not in self._tasks:
+            if queue in left_alone and now_ms - shelf.used_ms > IDLE_MS and queue not in self._tasks:
                 await self._alone(queue, self._give_back(queue, shelf))
 
     async def end(self) -> dict[str, list[Item]]:

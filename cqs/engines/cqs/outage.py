@@ -14,8 +14,9 @@ from cqs.engines.cqs.shelf import Shelf
 from cqs.engines.cqs.surveys import Surveys
 
 OTHERS_AGAIN_S = 0.1
-SENT_MAX = 50_000
-"""Messages sent meanwhile that Redis is told of when it is back; the reconciler finds what is beyond."""
+NEWS_MAX = 50_000
+"""Messages sent and deleted meanwhile that Redis is told of when it is back. Of those beyond, the reconciler finds what
+was sent; what was deleted is in counts until it would be received."""
 
 
 class Outage:
@@ -28,7 +29,8 @@ class Outage:
         self._clock = clock
         self._tell = tell
         self._sent: dict[str, list[Item]] = {}
-        self._sent_left = 0 if for_ever else SENT_MAX
+        self._deleted: dict[str, list[Place]] = {}
+        self._news_left = 0 if for_ever else NEWS_MAX
         self.is_open = False
         self.twice = 0
 
@@ -48,10 +50,15 @@ class Outage:
         while await self._looks.claims.others_live():  # noqa: ASYNC110  # they are other processes
             await asyncio.sleep(OTHERS_AGAIN_S)
 
-    def take_sent(self) -> dict[str, list[Item]]:
-        """What was sent while Redis was away, by queue."""
-        sent, self._sent, self._sent_left = self._sent, {}, SENT_MAX
-        return sent
+    def take_news(self) -> tuple[dict[str, list[Item]], dict[str, list[Place]]]:
+        """What was sent and what was deleted while Redis was away, by queue."""
+        news, self._sent, self._deleted, self._news_left = (self._sent, self._deleted), {}, {}, NEWS_MAX
+        return news
+
+    def deleted(self, queue: str, places: Sequence[Place]) -> None:
+        if self._news_left > 0:
+            self._deleted.setdefault(queue, []).extend(places)
+            self._news_left -= len(places)
 
     def _shelf(self, queue: str) -> Shelf | None:
         return self._looks.shelves.get(queue)
@@ -62,9 +69,9 @@ class Outage:
         shelf = self._shelf(queue)
         if shelf is not None and shelf.generation == DROPPED:
             return DROPPED
-        if self._sent_left > 0:
+        if self._news_left > 0:
             self._sent.setdefault(queue, []).extend(items)
-            self._sent_left -= len(items)
+            self._news_left -= len(items)
         self._surveys.forget(queue)
         if self.is_open and (shelf is None or self._looks.bring(queue, shelf, items) < len(items)):
             self._looks.soon(queue)

@@ -25,10 +25,12 @@ PREFIX = "cqs"
 TIMEOUT_S = 2.0
 FILLER_LIFE_MS = 5_000
 """A filler that has not added a page for so long has died: another goes on."""
+GREETING_LIFE_MS = 1_000
 DROPPED_LIFE_MS = 86_400_000
 UNDELETED_MS = 60_000
 """Longer than any delete of a row takes that has not failed."""
-DELETED_AT_ONCE = HELD_AT_ONCE = 1_000
+AT_ONCE = 1_000
+"""Messages of one script: Redis does nothing else meanwhile."""
 
 
 class _Script:
@@ -78,9 +80,9 @@ class RedisCache:
         return [f"{self._prefix}:{{{queue}}}:{part}" for part in lua.PARTS]
 
     async def greet(self) -> None:
-        """See that it answers, and which server it is."""
+        """See that it answers and may be written, and which server it is."""
         try:
-            await (await self._pipe.link()).ask("PING")
+            await (await self._pipe.link()).ask("SET", f"{self._prefix}:greeting", "", "PX", GREETING_LIFE_MS)
         except (PipeError, ReplyError) as error:
             raise CacheAway(str(error)) from error
 
@@ -149,8 +151,8 @@ class RedisCache:
     async def clear_deleted(self) -> None:
         deleted, self._deleted = self._deleted, {}
         for queue, members in deleted.items():
-            for at in range(0, len(members), DELETED_AT_ONCE):
-                await self._call(_DELETED, queue, *members[at : at + DELETED_AT_ONCE])
+            for at in range(0, len(members), AT_ONCE):
+                await self._call(_DELETED, queue, *members[at : at + AT_ONCE])
 
     async def undeleted(self, queue: str) -> list[Place]:
         """What was taken out to be deleted by a process that has not come to do it."""
@@ -175,11 +177,12 @@ class RedisCache:
         """Redis was told itself when it was hidden longer."""
 
     async def hold(self, queue: str, items: Sequence[Item]) -> None:
-        for at in range(0, len(items), HELD_AT_ONCE):
-            await self._call(_HOLD, queue, *_flat(items[at : at + HELD_AT_ONCE]))
+        for at in range(0, len(items), AT_ONCE):
+            await self._call(_HOLD, queue, *_flat(items[at : at + AT_ONCE]))
 
     async def forget(self, queue: str, places: Sequence[Place]) -> None:
-        await self._call(_FORGET, queue, *[place.member for place in places])
+        for at in range(0, len(places), AT_ONCE):
+            await self._call(_FORGET, queue, *[place.member for place in places[at : at + AT_ONCE]])
 
     async def counts(self, queue: str, now_ms: int, *, patient: bool) -> Counted | None:
         counts = await self._call(_COUNTS, queue, now_ms, int(patient))
@@ -207,7 +210,9 @@ class RedisCache:
         await self._call(_FILLED, queue, filler)
 
     async def add_missing(self, queue: str, items: Sequence[Item], now_ms: int) -> int:
-        added: int = await self._call(_ADD_MISSING, queue, now_ms, *_flat(items))
+        added = 0
+        for at in range(0, len(items), AT_ONCE):
+            added += await self._call(_ADD_MISSING, queue, now_ms, *_flat(items[at : at + AT_ONCE]))
         return added
 
     async def reset(self, queue: str, generation: int) -> None:
