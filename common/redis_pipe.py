@@ -72,6 +72,8 @@ class RedisPipe:
             link.close()
             raise PipeError(f"cannot use Redis: {str(error) or 'no answer'}") from error
         lines = dict(line.split(":", 1) for line in facts.decode().splitlines() if ":" in line)
+        if "run_id" not in lines:
+            raise PipeError("Redis does not say which server it is")
         self.run = lines["run_id"]
         return link
 

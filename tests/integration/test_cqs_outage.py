@@ -10,12 +10,15 @@ from pathlib import Path
 import pytest
 import redis
 
-from common.cassandra import Cassandra, Place
+from common.cassandra import Cassandra
+from common.cassandra import Place as Cluster
 from common.clock import Clock
 from cqs.engines.contract import Message, Outcome
 from cqs.engines.cqs import CqsEngine, open_engine, reconciler, redis_cache, upkeep
+from cqs.engines.cqs.cache import Item, Wish
 from cqs.engines.cqs.claims import Claims
-from cqs.engines.cqs.places import key_of
+from cqs.engines.cqs.held import Held
+from cqs.engines.cqs.places import Place, bucket_name, key_of
 from cqs.engines.cqs.rows import Rows
 from tests.conformance.support import HIDE_MS, Desk, bodies, numbered
 from tests.keyspace import keyspace
@@ -26,7 +29,7 @@ SOON_S = 20.0
 
 
 @pytest.fixture(scope="module")
-def place() -> Iterator[Place]:
+def place() -> Iterator[Cluster]:
     with keyspace() as made:
         yield made
 
@@ -40,7 +43,7 @@ def server(tmp_path: Path) -> Iterator[OwnRedis]:
 
 
 @asynccontextmanager
-async def desks(place: Place, url: str, n: int) -> AsyncIterator[list[Desk]]:
+async def desks(place: Cluster, url: str, n: int) -> AsyncIterator[list[Desk]]:
     """One queue, as `n` processes use it."""
     clock = Clock()
     async with AsyncExitStack() as stack:
@@ -78,7 +81,7 @@ def sample(engine: object, name: str) -> float:
     return next(sample.value for sample in engine.samples() if sample.name == name)
 
 
-async def test_two_processes_without_redis_share_a_queue_and_give_nothing_twice(place: Place) -> None:
+async def test_two_processes_without_redis_share_a_queue_and_give_nothing_twice(place: Cluster) -> None:
     async with desks(place, "", 2) as (one, two):
         await one.send(*numbered(5, b"a"))
         await two.send(*numbered(5, b"b"))
@@ -88,7 +91,7 @@ async def test_two_processes_without_redis_share_a_queue_and_give_nothing_twice(
         assert sum(await one.counts()) == sum(await two.counts()) == 10
 
 
-async def test_what_waits_at_one_process_is_woken_by_another(place: Place) -> None:
+async def test_what_waits_at_one_process_is_woken_by_another(place: Cluster) -> None:
     async with desks(place, "", 2) as (one, two):
         wakeups = one.engine.wakeups(one.q)
         await two.send(b"for whoever asks")
@@ -97,7 +100,7 @@ async def test_what_waits_at_one_process_is_woken_by_another(place: Place) -> No
         wakeups.close()
 
 
-async def test_any_process_settles_what_another_gave_out(place: Place) -> None:
+async def test_any_process_settles_what_another_gave_out(place: Cluster) -> None:
     async with desks(place, "", 2) as (one, two):
         await one.send(*numbered(3))
         deleted, longer, shorter = await arriving(one, 3, hide_ms=2_000)
@@ -108,7 +111,7 @@ async def test_any_process_settles_what_another_gave_out(place: Place) -> None:
         assert not await two.take()
 
 
-async def test_who_gives_a_queue_back_says_what_is_hidden(place: Place) -> None:
+async def test_who_gives_a_queue_back_says_what_is_hidden(place: Cluster) -> None:
     async with desks(place, "", 1) as (one,):
         await one.send(*numbered(4))
         held = await arriving(one, 2)
@@ -120,7 +123,7 @@ async def test_who_gives_a_queue_back_says_what_is_hidden(place: Place) -> None:
         assert await two.counts() == (0, 2, 0)
 
 
-async def test_a_process_that_dies_with_its_claims_is_followed_by_another(place: Place) -> None:
+async def test_a_process_that_dies_with_its_claims_is_followed_by_another(place: Cluster) -> None:
     async with desks(place, "", 1) as (desk,):
         await desk.send(*numbered(3))
         cassandra = await Cassandra.open(place)
@@ -131,11 +134,11 @@ async def test_a_process_that_dies_with_its_claims_is_followed_by_another(place:
             assert await dead.take(desk.q.id, bucket, None)
         assert not await desk.take()
         assert sorted(bodies(await arriving(desk, 3))) == numbered(3)
-        assert not await dead.has(desk.q.id, await rows.buckets(desk.q.id, ""))
+        assert not await dead.has(desk.q.id, 0, await rows.buckets(desk.q.id, ""))
         await cassandra.close()
 
 
-async def test_what_is_in_flight_when_redis_dies_stays_hidden(place: Place, server: OwnRedis) -> None:
+async def test_what_is_in_flight_when_redis_dies_stays_hidden(place: Cluster, server: OwnRedis) -> None:
     async with desks(place, server.url, 2) as (one, two):
         await one.send(*numbered(6))
         held = [*await arriving(one, 2), *await arriving(two, 2)]
@@ -157,7 +160,7 @@ async def test_what_is_in_flight_when_redis_dies_stays_hidden(place: Place, serv
         assert [sample(desk.engine, "deliveries_twice") for desk in (one, two)] == [0, 0]
 
 
-async def test_a_redis_that_only_paused_learns_what_happened(place: Place, server: OwnRedis) -> None:
+async def test_a_redis_that_only_paused_learns_what_happened(place: Cluster, server: OwnRedis) -> None:
     async with desks(place, server.url, 2) as (one, two):
         await one.send(*numbered(4))
         before = await arriving(one, 1)
@@ -174,7 +177,7 @@ async def test_a_redis_that_only_paused_learns_what_happened(place: Place, serve
         assert await one.counts() == (0, 4, 0)
 
 
-async def test_a_delivery_that_came_twice_is_counted(place: Place, server: OwnRedis) -> None:
+async def test_a_delivery_that_came_twice_is_counted(place: Cluster, server: OwnRedis) -> None:
     async with desks(place, server.url, 2) as (one, two):
         await one.send(b"one")
         first = await arriving(one, 1)
@@ -188,7 +191,7 @@ async def test_a_delivery_that_came_twice_is_counted(place: Place, server: OwnRe
 
 
 async def test_a_delete_that_its_process_did_not_live_to_finish(
-    place: Place, server: OwnRedis, monkeypatch: pytest.MonkeyPatch
+    place: Cluster, server: OwnRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The row is deleted by whoever deletes the message again, or by the reconciler of another process."""
     async with desks(place, server.url, 2) as (one, two):
@@ -215,7 +218,7 @@ async def test_a_delete_that_its_process_did_not_live_to_finish(
         await cassandra.close()
 
 
-async def test_empty_buckets_of_before_go(place: Place, server: OwnRedis, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_empty_buckets_of_before_go(place: Cluster, server: OwnRedis, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upkeep, "EMPTY_MS", 0)
     async with desks(place, server.url, 1) as (desk,):
         await desk.send(b"deleted", b"kept")
@@ -237,7 +240,7 @@ async def test_empty_buckets_of_before_go(place: Place, server: OwnRedis, monkey
         await cassandra.close()
 
 
-async def test_a_redis_that_is_full_counts_as_away(place: Place, server: OwnRedis) -> None:
+async def test_a_redis_that_is_full_counts_as_away(place: Cluster, server: OwnRedis) -> None:
     """It answers, and takes nothing more in."""
     async with desks(place, server.url, 2) as (one, two):
         await one.send(b"before")
@@ -249,3 +252,51 @@ async def test_a_redis_that_is_full_counts_as_away(place: Place, server: OwnRedi
         await two.send(b"after")
         assert bodies(await arriving(one, 1)) == [b"after"]
         assert not await two.take()
+
+
+async def test_what_is_made_visible_while_redis_is_away(place: Cluster, server: OwnRedis) -> None:
+    """Its row says otherwise, since it was in flight when Redis was lost."""
+    async with desks(place, server.url, 2) as (one, two):
+        await one.send(b"one")
+        (held,) = await arriving(one, 1, hide_ms=1_800_000)
+        server.kill()
+        await two.send(b"two")
+        assert bodies(await arriving(two, 1)) == [b"two"]
+        assert await two.hide(held, 0) is Outcome.DONE
+        assert bodies(await arriving(two, 1)) == [b"one"]
+
+
+async def test_a_purge_while_redis_does_not_answer(place: Cluster, server: OwnRedis) -> None:
+    """Redis comes back with what was purged."""
+    async with desks(place, server.url, 2) as (one, two):
+        await one.send(*numbered(5))
+        server.pause()
+        await one.purge()
+        await one.send(b"after")
+        server.resume()
+        for desk in (one, two):
+            while sample(desk.engine, "cache_away"):
+                await asyncio.sleep(0.05)
+        await one.send(b"later")
+        assert sorted(bodies(await arriving(one, 2))) == [b"after", b"later"]
+        assert sum(await one.counts()) == 2
+
+
+async def test_a_delete_that_failed_amid_a_fill(server: OwnRedis) -> None:
+    """What was to be kept out of the cache while it is filled is brought back."""
+    clock = Clock()
+    cache = redis_cache.RedisCache(server.url, clock, Held())
+    now_ms = clock.now_ms()
+    item = Item(Place(bucket_name(0, now_ms, "deadbeef", 0), 1), now_ms)
+    await cache.begin("q", 0, "filler")
+    assert await cache.fill("q", "filler", [item])
+    wish = Wish(now_ms, 1, now_ms, 0, patient=False)
+    taken = await cache.take("q", wish)
+    assert taken
+    assert await cache.release("q", [taken.leases[0].key]) == [Outcome.DONE]
+    assert await cache.add_missing("q", [item], now_ms) == 0
+    await cache.restore("q", [item], now_ms)
+    again = await cache.take("q", wish)
+    assert again
+    assert [lease.key.place for lease in again.leases] == [item.place]
+    await cache.close()

@@ -35,6 +35,7 @@ from cqs.engines.waiting import Waiters
 __all__ = ["CqsEngine", "open_engine"]
 
 RECONCILE_EVERY_S = 2.0
+WATCH_AGAIN_S = 0.5
 LISTEN_AGAIN_S = 0.5
 LISTEN_S_MAX = 3.0
 """How long the start waits for Redis before it goes on without."""
@@ -67,7 +68,7 @@ async def open_engine(
     if redis is None:
         await caches.tick()
     tasks = [
-        asyncio.create_task(caches.watch(waiters.wake_everybody)),
+        asyncio.create_task(_again(lambda: caches.watch(waiters.wake_everybody), WATCH_AGAIN_S)),
         asyncio.create_task(_again(reconciler.step, RECONCILE_EVERY_S)),
     ]
     if redis is not None:

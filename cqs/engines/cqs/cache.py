@@ -73,6 +73,10 @@ class Cache(Protocol):
         """Add messages that were sent, and wake who waits. Returns the generation that is current, or DROPPED."""
         ...
 
+    async def restore(self, queue: str, items: Sequence[Item], now_ms: int) -> None:
+        """Bring back what was taken out to be deleted, and was not."""
+        ...
+
     async def take(self, queue: str, wish: Wish) -> Taken | None: ...
 
     async def release(self, queue: str, keys: Sequence[Key]) -> list[Verdict]:

@@ -24,6 +24,7 @@ RETURN_S = 0.5
 RETURN_S_MAX = 5.0
 """So long nothing is given out after it is back, until all processes have written down what they hide."""
 LOOK_S = 0.5
+QUEUES_AT_ONCE = 16
 
 T = TypeVar("T")
 log = structlog.get_logger(__name__)
@@ -69,11 +70,7 @@ class Caches:
         """Their rows are gone."""
         if self.are_away:
             self._outage.deleted(queue, places)
-        self.not_deleted(queue, places)
-
-    def not_deleted(self, queue: str, places: Sequence[Place]) -> None:
-        """They were brought back: nobody else has to end it."""
-        if self._redis is not None:
+        elif self._redis is not None:
             self._redis.deleted(queue, places)
 
     def lost(self, why: str) -> None:
@@ -91,7 +88,8 @@ class Caches:
             await self.tick()
             await asyncio.sleep(LOOK_S)
         while True:
-            await self._until_lost(self._redis)
+            if not self.are_away:
+                await self._until_lost(self._redis)
             self._lost.clear()
             await self._bridge(self._redis)
             self.are_away = False
@@ -145,11 +143,13 @@ class Caches:
         await asyncio.sleep(RETURN_S)
         with suppress(TimeoutError, CnsError):
             async with asyncio.timeout(RETURN_S_MAX):
+                await self._outage.end_life()
                 await self._outage.until_others_end()
 
     async def _write_down_all(self) -> None:
-        for queue in self._held.queues():
-            await self.write_down(queue)
+        queues = self._held.queues()
+        for at in range(0, len(queues), QUEUES_AT_ONCE):
+            await asyncio.gather(*[self.write_down(queue) for queue in queues[at : at + QUEUES_AT_ONCE]])
 
     async def write_down(self, queue: str) -> None:
         """What this process gave out of it, and what Redis may not know any more, stays hidden."""
@@ -170,3 +170,5 @@ class Caches:
         """What this process hides stays hidden when it has ended."""
         if self.are_away:
             await self._outage.close()
+            with suppress(CnsError):  # it ends by itself
+                await self._outage.end_life()

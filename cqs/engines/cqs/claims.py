@@ -7,12 +7,12 @@ long as its process shows that it lives: one row of its own a second, which goes
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 
 from common.cassandra import Cassandra
 from common.clock import Clock
 from common.errors import CnsError
 from cqs.engines.cqs import schema
+from cqs.engines.cqs.places import generation_prefix
 
 LIFE_S = 6
 LOOK_MS = 1_000
@@ -47,13 +47,14 @@ class Claims:
         """Whether what this process claimed is its own for certain."""
         return self._clock.wall_ms() - self._shown_ms < SURE_MS
 
-    async def owners(self, queue: str) -> dict[str, str]:
+    async def owners(self, queue: str, generation: int) -> dict[str, str]:
         """Process by bucket, dead ones too."""
-        return {row[0]: row[1] for row in await self._cassandra.run(schema.LIST_CLAIMS, queue)}
+        rows = await self._cassandra.run(schema.LIST_CLAIMS, queue, generation_prefix(generation))
+        return {str(bucket): str(node) for bucket, node in rows}
 
-    async def has(self, queue: str, buckets: Iterable[str]) -> bool:
+    async def has(self, queue: str, generation: int, buckets: Iterable[str]) -> bool:
         """Whether all of them are this process's still."""
-        owners = await self.owners(queue)
+        owners = await self.owners(queue, generation)
         return all(owners.get(bucket) == self._node for bucket in buckets)
 
     async def take(self, queue: str, bucket: str, owner: str | None) -> bool:
@@ -75,7 +76,12 @@ class Claims:
     async def _living_now(self) -> set[str]:
         return {row[0] for row in await self._cassandra.run(schema.LIST_LIVING)}
 
-    async def give_back(self, queue: str, buckets: Iterable[str]) -> None:
+    async def give_back(self, queue: str, buckets: Iterable[str]) -> set[str]:
+        """Returns those for which it is to be tried again: nobody else has them as long as this process lives."""
+        left = set()
         for bucket in buckets:
-            with suppress(CnsError):  # then it is free when this process has ended
+            try:
                 await self._cassandra.applied(schema.UNCLAIM, queue, bucket, self._node)
+            except CnsError:
+                left.add(bucket)
+        return left

@@ -156,8 +156,8 @@ class CqsEngine:
             await self._rows.delete(line.q.id, places + gone)  # who took it out may have died before it deleted the row
         except CnsError:
             items = [Item(place, now_ms) for place in places]  # not deleted for certain: to be delivered again
-            await self._caches.ask(lambda cache: cache.add(line.q.id, items, now_ms))
-            self._caches.not_deleted(line.q.id, places)
+            if items:
+                await self._caches.ask(lambda cache: cache.restore(line.q.id, items, now_ms))
             raise
         self._caches.deleted(line.q.id, places)
         return outcomes
@@ -182,7 +182,7 @@ class CqsEngine:
             return Outcome.DONE
         hidden = await self._caches.ask(lambda cache: cache.hide(queue, key, due_ms, now_ms))
         (outcome,) = await self._judged(line, [key], [hidden])
-        if hidden is None and outcome is Outcome.DONE:
+        if outcome is Outcome.DONE and (hidden is None or self._caches.are_away):
             await self._rows.hold(queue, [Item(key.place, due_ms)])  # for whoever hides it now
         return outcome
 

@@ -14,31 +14,35 @@ from cqs.engines.cqs.places import Place
 HELD_MAX = 50_000
 """Deliveries remembered by a process, the newest: those beyond may come twice when Redis is lost."""
 
-Slot = tuple[str, Place]
-
 
 class Held:
     def __init__(self) -> None:
-        self._items: dict[Slot, Item] = {}
+        self._queues: dict[str, dict[Place, Item]] = {}
+        self._count = 0
 
     def put(self, queue: str, item: Item) -> None:
-        slot = (queue, item.place)
-        self._items.pop(slot, None)  # the newest are at the end
-        self._items[slot] = item
-        if len(self._items) > HELD_MAX:
-            del self._items[next(iter(self._items))]
+        items = self._queues.setdefault(queue, {})
+        self._count += items.pop(item.place, None) is None
+        items[item.place] = item  # the newest are at the end
+        if self._count > HELD_MAX:
+            oldest = next(iter(self._queues))
+            self.forget(oldest, [next(iter(self._queues[oldest]))])
 
     def move(self, queue: str, place: Place, visible_at_ms: int) -> None:
-        item = self._items.get((queue, place))
+        item = self._queues.get(queue, {}).get(place)
         self.put(queue, Item(place, visible_at_ms) if item is None else item._replace(visible_at_ms=visible_at_ms))
 
     def forget(self, queue: str, places: Iterable[Place]) -> None:
-        for place in places:
-            self._items.pop((queue, place), None)
+        items = self._queues.get(queue)
+        if items is not None:
+            for place in places:
+                self._count -= items.pop(place, None) is not None
+            if not items:
+                del self._queues[queue]
 
-    def queues(self) -> set[str]:
-        return {queue for queue, _ in self._items}
+    def queues(self) -> list[str]:
+        return list(self._queues)
 
     def still(self, queue: str, now_ms: int) -> list[Item]:
         """What of a queue is not visible again by now."""
-        return [item for (of, _), item in self._items.items() if of == queue and item.visible_at_ms > now_ms]
+        return [item for item in self._queues.get(queue, {}).values() if item.visible_at_ms > now_ms]

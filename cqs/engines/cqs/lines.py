@@ -6,6 +6,8 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Iterator
 
+import structlog
+
 from common.clock import Clock
 from cqs.engines.contract import QueueRef
 from cqs.engines.cqs.cache import DROPPED, Cache
@@ -21,6 +23,8 @@ FILL_AGAIN_S = 0.25
 FILL_END_S = 5.0
 FILL_WAIT_S = 1.0
 """How long a receive waits for a fill before it answers with what is there."""
+
+log = structlog.get_logger(__name__)
 
 
 class Line:
@@ -93,8 +97,13 @@ class Lines:
         task = self._fills.get(line.q.id)
         if task is None:
             task = self._fills[line.q.id] = asyncio.create_task(self._fill(line))
-            task.add_done_callback(lambda _: self._fills.pop(line.q.id))
+            task.add_done_callback(lambda ended: self._filled(line.q.id, ended))
         return task
+
+    def _filled(self, queue: str, task: asyncio.Task[None]) -> None:
+        del self._fills[queue]
+        if not task.cancelled() and (error := task.exception()):
+            log.warning("cache.not_filled", queue=queue, error=str(error))  # the next who asks fills again
 
     async def filled(self, line: Line) -> None:
         """Wait for the fill, but not for long: what is in the cache can be received meanwhile."""

@@ -18,15 +18,17 @@ from cqs.engines.cqs.cache import DROPPED, Item
 from cqs.engines.cqs.claims import Claims
 from cqs.engines.cqs.rows import Rows
 from cqs.engines.cqs.shelf import Shelf
-from cqs.engines.cqs.walks import RECONCILE_AGE_MS, buckets_of, has_messages, is_closed, items_of, sketches_of
+from cqs.engines.cqs.walks import buckets_of, has_messages, is_closed, items_of, sketches_of
 
-LOOKS_AT_ONCE = 16
+QUEUES_AT_ONCE = 16
 LOOK_AGAIN_MS = 100
 LOOK_REST = 5
 """Between two looks at a queue's rows lies so many times what the first took."""
 IDLE_MS = 2_000
 """A queue that nobody here has asked for messages so long is given back."""
-SHOW_LIFE_MS = 1_000
+WRITE_MS_MAX = 40_000
+"""A row that was begun so long ago is there, or will never be: all tries of a statement are over."""
+GIVEN_MAX = 50_000
 
 Tell = Callable[[str, int, int | None], None]
 log = structlog.get_logger(__name__)
@@ -44,33 +46,56 @@ class Looks:
         self._tell = tell
         self.shelves: dict[str, Shelf] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._show_at_ms = 0
+        self._owed: dict[str, set[str]] = {}  # claims that are to be given back still
+        self._given: dict[str, list[Item]] = {}  # what was hidden in what was given back
+        self._doubts = False  # whether others may have taken what is claimed here
+
+    async def beat(self) -> None:
+        """Show that this process lives, and find out what is left to it if others had to think that it does not."""
+        self._doubts = self._doubts or not self.claims.sure
+        await self.claims.show_life()
+        if self._doubts:
+            for queue, shelf in list(self.shelves.items()):
+                if not await self.claims.has(queue, shelf.generation, shelf.buckets):
+                    log.warning("outage.claims_lost", queue=queue)
+                    await self._leave(queue)
+            self._doubts = False
 
     async def step(self) -> None:
         """What is to be done every now and then."""
         now_ms = self._clock.wall_ms()
-        if now_ms >= self._show_at_ms or not self.claims.sure:
-            was_sure = self.claims.sure
-            await self.claims.show_life()
-            self._show_at_ms = now_ms + SHOW_LIFE_MS
-            if not was_sure:
-                await self._leave_what_others_took()
         waited_for = self._waiting()
-        for at in range(0, len(waited_for), LOOKS_AT_ONCE):
-            await asyncio.gather(*[self.at(queue, 1) for queue in waited_for[at : at + LOOKS_AT_ONCE]])
-        left_alone = self.shelves.keys() - set(waited_for)
-        for queue, shelf in list(self.shelves.items()):
-            if queue in left_alone and now_ms - shelf.used_ms > IDLE_MS and queue not in self._tasks:
-                await self._alone(queue, self._give_back(queue, shelf))
+        due = [queue for queue in waited_for if queue not in self.shelves or self.shelves[queue].look_at_ms <= now_ms]
+        await self._each(due, self._look_for_waiters_at)
+        idle = [queue for queue, shelf in self.shelves.items() if now_ms - shelf.used_ms > IDLE_MS]
+        await self._each([queue for queue in idle if queue not in waited_for], self._leave)
+        for queue, buckets in list(self._owed.items()):
+            self._owed[queue] = await self.claims.give_back(queue, buckets)
+            if not self._owed[queue]:
+                del self._owed[queue]
 
     async def end(self) -> dict[str, list[Item]]:
         """Give everything back; returns what is hidden, by queue."""
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
-        hidden: dict[str, list[Item]] = {}
-        for queue, shelf in list(self.shelves.items()):
-            hidden[queue] = shelf.in_flight(self._clock.now_ms())
-            await self._give_back(queue, shelf)
-        return hidden
+        await self._each(list(self.shelves), self._leave)
+        given, self._given = self._given, {}
+        now_ms = self._clock.now_ms()
+        return {queue: [item for item in items if item.visible_at_ms > now_ms] for queue, items in given.items()}
+
+    @staticmethod
+    async def _each(queues: Sequence[str], work: Callable[[str], Coroutine[Any, Any, None]]) -> None:
+        for at in range(0, len(queues), QUEUES_AT_ONCE):
+            await asyncio.gather(*[work(queue) for queue in queues[at : at + QUEUES_AT_ONCE]])
+
+    async def _look_for_waiters_at(self, queue: str) -> None:
+        if queue in self._tasks:
+            await self.rest(queue)
+        else:
+            await self._alone(queue, self._look_for_waiters(queue))
+
+    async def _leave(self, queue: str) -> None:
+        await self.rest(queue)
+        if queue in self.shelves and queue not in self._tasks:
+            await self._alone(queue, self._give_back(queue))
 
     async def at(self, queue: str, want: int) -> None:
         if queue in self._tasks:
@@ -109,8 +134,13 @@ class Looks:
 
     def _begin(self, queue: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._tasks[queue] = asyncio.create_task(work)
-        task.add_done_callback(lambda _: self._tasks.pop(queue))
+        task.add_done_callback(lambda ended: self._ended(queue, ended))
         return task
+
+    def _ended(self, queue: str, task: asyncio.Task[None]) -> None:
+        del self._tasks[queue]
+        if not task.cancelled():
+            task.exception()  # whoever waits for it has it; who went away does not need it
 
     async def _look_for_waiters(self, queue: str) -> None:
         try:
@@ -125,13 +155,13 @@ class Looks:
         shelf = self._shelf(queue, DROPPED if generation is None else generation)
         if shelf.generation == DROPPED:
             return
-        owners = await self.claims.owners(queue)
+        owners = await self.claims.owners(queue, shelf.generation)
         async for bucket in buckets_of(self._rows, queue, shelf.generation):
             now_ms = self._clock.now_ms()
             if bucket in shelf.buckets:
-                if not is_closed(bucket, now_ms):
-                    await self._read(queue, shelf, bucket)
+                await self._read(queue, shelf, bucket)
             elif not shelf.is_ready(want, now_ms) and await self._claim(queue, bucket, owners.get(bucket)):
+                self._owed.get(queue, set()).discard(bucket)
                 shelf.buckets[bucket] = -1
                 await self._read(queue, shelf, bucket)
         ended_ms = self._clock.wall_ms()
@@ -148,23 +178,27 @@ class Looks:
         return await has_messages(self._rows, queue, bucket) and await self.claims.take(queue, bucket, owner)
 
     async def _read(self, queue: str, shelf: Shelf, bucket: str) -> None:
-        settled_ms = self._clock.now_ms() - RECONCILE_AGE_MS
+        if bucket in shelf.ended:
+            return
+        now_ms = self._clock.now_ms()
+        closed = is_closed(bucket, now_ms)
         async for page in sketches_of(self._rows, queue, bucket, shelf.buckets[bucket]):
             self.bring(queue, shelf, items_of(page))
-            settled = [one.place.seq for one in page if one.place.arrived_ms <= settled_ms]
+            settled = [one.place.seq for one in page if one.place.arrived_ms <= now_ms - WRITE_MS_MAX]
             shelf.buckets[bucket] = max(shelf.buckets[bucket], *settled, -1)
+        shelf.whole.add(bucket)
+        if closed:
+            shelf.ended.add(bucket)
 
-    async def _give_back(self, queue: str, shelf: Shelf) -> None:
-        del self.shelves[queue]
+    async def _give_back(self, queue: str) -> None:
+        shelf = self.shelves.pop(queue)
+        hidden = shelf.in_flight(self._clock.now_ms())
+        if sum(map(len, self._given.values())) < GIVEN_MAX:
+            self._given[queue] = [*self._given.get(queue, ()), *hidden][-GIVEN_MAX:]
         try:
-            await self._rows.hold(queue, shelf.in_flight(self._clock.now_ms()))
+            await self._rows.hold(queue, hidden)
         except CnsError as error:
             log.warning("outage.hiding_lost", queue=queue, error=str(error))
-        await self.claims.give_back(queue, shelf.buckets)
-
-    async def _leave_what_others_took(self) -> None:
-        """After a time in which they had to think that this process is dead."""
-        for queue, shelf in list(self.shelves.items()):
-            if not await self.claims.has(queue, shelf.buckets):
-                log.warning("outage.claims_lost", queue=queue)
-                self.shelves.pop(queue, None)
+        left = await self.claims.give_back(queue, shelf.buckets)
+        if left:
+            self._owed.setdefault(queue, set()).update(left)

@@ -62,6 +62,17 @@ call(visible, due)
 return tonumber(redis.call('HGET', e, 'generation'))
 """
 
+RESTORE = """
+if not known() then return 0 end
+for i = 3, #ARGV, 4 do
+  redis.call('SREM', d, ARGV[i])
+  redis.call('ZREM', x, ARGV[i])
+end
+local _, visible, due = add(3)
+call(visible, due)
+return 1
+"""
+
 TAKE = """
 if not known() then return false end
 if redis.call('HGET', e, 'generation') == '-1' then return {'', 0, 2, ''} end
@@ -196,8 +207,8 @@ return answer
 
 BEGIN = """
 local generation, filler, epoch, now, life = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
-if known() then
-  local has = tonumber(redis.call('HGET', e, 'generation'))
+local has = known() and tonumber(redis.call('HGET', e, 'generation'))
+if has and (has < 0 or has >= tonumber(generation)) then
   if not lost() then return -1 end
   if tonumber(redis.call('HGET', e, 'filler_until')) > now then return -2 end
   generation = has

@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+import structlog
+
 from common.clock import Clock
+from common.errors import CnsError
+from common.tasks import end
 from cqs.engines.contract import Outcome
 from cqs.engines.cqs.cache import DROPPED, FILLED, Counted, Item, Taken, Verdict, Wish
 from cqs.engines.cqs.looks import Looks, Tell
@@ -13,10 +17,13 @@ from cqs.engines.cqs.places import Key, Place, generation_of
 from cqs.engines.cqs.shelf import Shelf
 from cqs.engines.cqs.surveys import Surveys
 
+BEAT_S = 1.0
 OTHERS_AGAIN_S = 0.1
 NEWS_MAX = 50_000
 """Messages sent and deleted meanwhile that Redis is told of when it is back. Of those beyond, the reconciler finds what
 was sent; what was deleted is in counts until it would be received."""
+
+log = structlog.get_logger(__name__)
 
 
 class Outage:
@@ -31,22 +38,41 @@ class Outage:
         self._sent: dict[str, list[Item]] = {}
         self._deleted: dict[str, list[Place]] = {}
         self._news_left = 0 if for_ever else NEWS_MAX
+        self._beating: asyncio.Task[None] | None = None
         self.is_open = False
         self.twice = 0
 
     async def step(self) -> None:
         """Open it, or go on: to be called every now and then."""
-        await self._looks.step()
+        if self._beating is None:
+            await self._looks.beat()
+            self._beating = asyncio.create_task(self._beat())
         self.is_open = True
+        await self._looks.step()
 
     async def close(self) -> dict[str, list[Item]]:
         """Returns what is hidden, by queue; it is written down, too."""
         self.is_open = False
-        return await self._looks.end()
+        hidden = await self._looks.end()
+        if self._beating is not None:
+            await end([self._beating])
+            self._beating = None
+        return hidden
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(BEAT_S)
+            try:
+                await self._looks.beat()
+            except CnsError as error:  # if it lasts, others take over what is claimed here
+                log.warning("outage.beat_failed", error=str(error))
+
+    async def end_life(self) -> None:
+        """Say that nothing is hidden here any more."""
+        await self._looks.claims.end_life()
 
     async def until_others_end(self) -> None:
-        """Say that nothing is hidden here any more, and wait until nobody hides anything himself."""
-        await self._looks.claims.end_life()
+        """Wait until nobody hides anything himself."""
         while await self._looks.claims.others_live():  # noqa: ASYNC110  # they are other processes
             await asyncio.sleep(OTHERS_AGAIN_S)
 
@@ -78,6 +104,9 @@ class Outage:
         generation = generation_of(items[0].place.bucket)
         return generation if shelf is None else max(generation, shelf.generation)
 
+    async def restore(self, queue: str, items: Sequence[Item], now_ms: int) -> None:
+        await self.add_missing(queue, items, now_ms)
+
     async def take(self, queue: str, wish: Wish) -> Taken | None:
         if not self.is_open or not self._looks.claims.sure:
             return Taken()
@@ -85,7 +114,7 @@ class Outage:
         if shelf is None or not (self._clock.wall_ms() < shelf.look_at_ms or shelf.is_ready(wish.want, wish.now_ms)):
             await self._looks.at(queue, wish.want)
             shelf = self._shelf(queue)
-        if shelf is None or not self.is_open:
+        if shelf is None or not self.is_open or not self._looks.claims.sure:
             return Taken()
         if shelf.generation == DROPPED:
             return Taken(dropped=True)

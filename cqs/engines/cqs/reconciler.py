@@ -5,6 +5,7 @@ from __future__ import annotations
 import structlog
 
 from common.clock import Clock
+from common.errors import CnsError
 from cqs.engines.cqs.caches import Caches
 from cqs.engines.cqs.lines import Line, Lines
 from cqs.engines.cqs.redis_cache import RedisCache
@@ -39,8 +40,12 @@ class Reconciler:
         await redis.clear_deleted()
         for line in self._lines.lately()[:QUEUES_AT_ONCE]:
             begun_ms = self._clock.wall_ms()
-            await self._compare(redis, line)
-            line.walked_ms = begun_ms
+            try:
+                await self._compare(redis, line)
+            except CnsError as error:  # the others have their turn all the same
+                log.warning("cache.not_compared", queue=line.q.id, error=str(error))
+            else:
+                line.walked_ms = begun_ms
 
     async def _compare(self, redis: RedisCache, line: Line) -> None:
         queue = line.q.id

@@ -44,7 +44,7 @@ class _Script:
 _ADD, _TAKE, _RELEASE, _CHECK, _HIDE = map(_Script, (lua.ADD, lua.TAKE, lua.RELEASE, lua.CHECK, lua.HIDE))
 _FORGET, _COUNTS, _PAGE, _BEGIN, _FILL = map(_Script, (lua.FORGET, lua.COUNTS, lua.PAGE, lua.BEGIN, lua.FILL))
 _FILLED, _ADD_MISSING, _RESET = map(_Script, (lua.FILLED, lua.ADD_MISSING, lua.RESET))
-_HOLD, _DELETED, _UNDELETED = map(_Script, (lua.HOLD, lua.DELETED, lua.UNDELETED))
+_HOLD, _DELETED, _UNDELETED, _RESTORE = map(_Script, (lua.HOLD, lua.DELETED, lua.UNDELETED, lua.RESTORE))
 
 LOST = 8
 _VERDICTS: dict[int | None, Verdict] = {None: None, 9: None, LOST: Outcome.STALE, **{one.value: one for one in Outcome}}
@@ -84,6 +84,7 @@ class RedisCache:
         try:
             await (await self._pipe.link()).ask("SET", f"{self._prefix}:greeting", "", "PX", GREETING_LIFE_MS)
         except (PipeError, ReplyError) as error:
+            self._pipe.close()  # the name may mean another server by now
             raise CacheAway(str(error)) from error
 
     async def _call(self, script: _Script, queue: str, *arguments: Word) -> Any:
@@ -104,6 +105,9 @@ class RedisCache:
     async def add(self, queue: str, items: Sequence[Item], now_ms: int) -> int | None:
         generation: int | None = await self._call(_ADD, queue, now_ms, *_flat(items))
         return generation
+
+    async def restore(self, queue: str, items: Sequence[Item], now_ms: int) -> None:
+        await self._call(_RESTORE, queue, now_ms, *_flat(items))
 
     async def take(self, queue: str, wish: Wish) -> Taken | None:
         answer = await self._call(

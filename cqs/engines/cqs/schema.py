@@ -77,8 +77,8 @@ REMOVE_GARBAGE = Statement("DELETE FROM cqs_garbage WHERE one = 1 AND queue = ?"
 SHOW_LIFE = Statement("INSERT INTO cqs_living (one, node) VALUES (1, ?) USING TTL ?")
 END_LIFE = Statement("DELETE FROM cqs_living WHERE one = 1 AND node = ?")
 LIST_LIVING = Statement("SELECT node FROM cqs_living WHERE one = 1")
-LIST_CLAIMS = Statement(f"SELECT bucket, node FROM cqs_claims WHERE queue = ? LIMIT {PAGE_ROWS}")
-"""Of a queue with more, some look unclaimed: claiming them fails."""
+LIST_CLAIMS = Statement(f"SELECT bucket, node FROM cqs_claims WHERE queue = ? AND bucket > ? LIMIT {PAGE_ROWS}")
+"""Of a generation with more, some look unclaimed: claiming them fails."""
 CLAIM = Statement("INSERT INTO cqs_claims (queue, bucket, node) VALUES (?, ?, ?) IF NOT EXISTS", idempotent=False)
 CLAIM_FROM = Statement("UPDATE cqs_claims SET node = ? WHERE queue = ? AND bucket = ? IF node = ?", idempotent=False)
 UNCLAIM = Statement("DELETE FROM cqs_claims WHERE queue = ? AND bucket = ? IF node = ?", idempotent=False)

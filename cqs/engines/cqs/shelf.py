@@ -24,12 +24,26 @@ class _Record:
 class Shelf:
     """One life of one queue's hiding: its epoch."""
 
-    __slots__ = ("_heap", "_in_flight", "_lease", "_records", "buckets", "epoch", "generation", "look_at_ms", "used_ms")
+    __slots__ = (
+        "_heap",
+        "_in_flight",
+        "_lease",
+        "_records",
+        "buckets",
+        "ended",
+        "epoch",
+        "generation",
+        "look_at_ms",
+        "used_ms",
+        "whole",
+    )
 
     def __init__(self, generation: int, now_ms: int) -> None:
         self.epoch = hex_id()[:EPOCH_DIGITS]
         self.generation = generation
         self.buckets: dict[str, int] = {}  # claimed ones, and up to which number their rows have been read for good
+        self.whole: set[str] = set()  # of those, the ones that were read to their end
+        self.ended: set[str] = set()  # and the ones that were so after their last row was written
         self.look_at_ms = 0  # when the rows are worth another look
         self.used_ms = now_ms
         self._lease = 0
@@ -79,7 +93,7 @@ class Shelf:
             return None
         record = self._records.get(key.place)
         if record is None:
-            return Outcome.GONE
+            return Outcome.GONE if key.place.bucket in self.whole else None
         lease = key.lease if key.epoch == self.epoch else 0
         return Outcome.STALE if record.lease > lease else Outcome.DONE
 

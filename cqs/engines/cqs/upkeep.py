@@ -74,7 +74,7 @@ async def expire(rows: Rows, caches: Caches, line: Line, budget: int, now_ms: in
         async for page in sketches_of(rows, queue, bucket):
             expired = [one.place for one in page if one.born_at_ms <= oldest_ms][: budget - done]
             if not expired:
-                return done
+                break  # the bucket's rest is younger
             await rows.delete(queue, expired)
             await caches.ask(partial(_forget, queue, expired))
             done += len(expired)

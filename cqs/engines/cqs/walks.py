@@ -67,6 +67,8 @@ class Watch:
 
     generation: int
     at: dict[str, int] = field(default_factory=dict)
+    ended: set[str] = field(default_factory=set)
+    """Buckets that were compared to their end after their last row was written."""
 
 
 async def reconcile(rows: Rows, cache: Cache, queue: str, watch: Watch, now_ms: int) -> int:
@@ -74,12 +76,16 @@ async def reconcile(rows: Rows, cache: Cache, queue: str, watch: Watch, now_ms: 
     added = 0
     buckets = [bucket async for bucket in buckets_of(rows, queue, watch.generation)]
     for bucket in buckets:
-        if bucket in watch.at and is_closed(bucket, now_ms):
-            continue  # walked to its end since
+        if bucket in watch.ended:
+            continue
+        closed = is_closed(bucket, now_ms)
         async for page in sketches_of(rows, queue, bucket, watch.at.get(bucket, -1)):
             settled = [one for one in page if one.place.arrived_ms <= now_ms - RECONCILE_AGE_MS]
             if settled:
                 added += await cache.add_missing(queue, items_of(settled), now_ms)
             watch.at[bucket] = max(watch.at.get(bucket, -1), *[one.place.seq for one in settled], -1)
+        if closed:
+            watch.ended.add(bucket)
+    watch.ended &= set(buckets)
     watch.at = {bucket: watch.at[bucket] for bucket in buckets if bucket in watch.at}
     return added
