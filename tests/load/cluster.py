@@ -109,7 +109,7 @@ def measure(place: Place, scratch: Path, names: list[str], n: int, size: Size, s
     with Backends(place, redis_url) as backends:
         for number in range(n):
             for name in names:
-                with running(name, SIDES[name], scratch / f"{name}-{number}", environment) as server:
+                with running(name, SIDES[name], scratch / f"{names.index(name)}-{number}", environment) as server:
                     if name == PAIR:
                         time.sleep(SETTLE_S)  # of several processes on one port, the first to listen is not the last
                     await_quiet(QUIET_S_MAX if size.warm_up else 0)
