@@ -14,4 +14,4 @@ def wait_until(condition: Callable[[], object], seconds: float, complaint: Calla
     while not condition():
         if time.monotonic() > until:
             raise AssertionError(f"not within {seconds} s: {complaint()}")
-        time.sleep(LOOK_S)  # the one wait of all tests, between two looks
+        time.sleep(LOOK_S)  # between two looks at what raises no event: every test that must wait does it here

@@ -143,7 +143,7 @@ class FrontDoor:
                 name = model.name
             self.calls[name] += 1
             result = await operation(call, model.parse_json(request.body))
-        except Exception as error:  # noqa: BLE001  # the last resort of every request: answered, logged, counted
+        except Exception as error:  # noqa: BLE001  # the last resort of every JSON request: answered, logged, counted
             return errors.render_error_json("sqs", self._count(name, error, request_id), request_id)
         return Answer(200, [_JSON_TYPE, (b"x-amzn-requestid", request_id.encode())], model.render_json(result))
 
@@ -186,7 +186,7 @@ class FrontDoor:
             call = self._call(request, request.body, service, request_id, anonymous=anonymous)
             self.calls[name] += 1
             result = await operation(call, model.parse_query(pairs))
-        except Exception as error:  # noqa: BLE001  # as above
+        except Exception as error:  # noqa: BLE001  # the last resort of every Query request: answered, logged, counted
             render = errors.render_error_query_json if as_json else errors.render_error_xml
             return render(service, self._count(name, error, request_id), request_id)
         request_header = (b"x-amzn-requestid", request_id.encode())

@@ -20,6 +20,7 @@ from common.kill_points import VARIABLE
 from common.supervisor import read_status
 from tests.faults.wire import HOST, NotSent, OutcomeOpen, Wire
 from tests.load.signing import Credentials
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 READY_TIMEOUT_S = 20.0
@@ -147,13 +148,14 @@ def copy(data: Path, to: Path) -> None:
 
 
 def _wait_listening(process: subprocess.Popen[bytes], port: int) -> None:
-    until_s = time.monotonic() + READY_TIMEOUT_S
-    while time.monotonic() < until_s and process.poll() is None:
-        with socket.socket() as probe:
-            if probe.connect_ex((HOST, port)) == 0:
-                return
-        time.sleep(LOOK_S)  # between two looks at another process, whose port raises no event here
-    raise SiteError("the receiver does not listen")
+    wait_until(lambda: process.poll() is not None or _is_open(port), READY_TIMEOUT_S)
+    if process.poll() is not None:
+        raise SiteError("the receiver ended before it listened")
+
+
+def _is_open(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((HOST, port)) == 0
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

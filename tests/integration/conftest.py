@@ -15,12 +15,21 @@ from cqs.service import QueueService
 from cqs.stores.embedded import EmbeddedQueueStore
 from tests.integration.sqs import Sqs, WatchedEngine
 from tests.keyspace import keyspace
+from tests.own_redis import OwnRedis
 
 
 @pytest.fixture(scope="session")
 def cassandra_place() -> Iterator[Place]:
     with keyspace() as place:
         yield place
+
+
+@pytest.fixture
+def own_redis(tmp_path: Path) -> Iterator[OwnRedis]:
+    running = OwnRedis(tmp_path)
+    running.start()
+    yield running
+    running.kill()
 
 
 @pytest.fixture

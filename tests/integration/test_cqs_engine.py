@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
-from pathlib import Path
 
-import pytest
 import redis
 
 from common.cassandra import Cassandra, Place
@@ -15,22 +13,7 @@ from common.clock import Clock
 from cqs.engines.contract import Outcome
 from cqs.engines.cqs import CqsEngine, open_engine
 from tests.conformance.support import HIDE_MS, Desk, bodies, numbered
-from tests.keyspace import keyspace
 from tests.own_redis import OwnRedis
-
-
-@pytest.fixture(scope="module")
-def place() -> Iterator[Place]:
-    with keyspace() as made:
-        yield made
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[OwnRedis]:
-    running = OwnRedis(tmp_path)
-    running.start()
-    yield running
-    running.kill()
 
 
 @asynccontextmanager
@@ -43,9 +26,9 @@ async def opened(place: Place, url: str, clock: Clock) -> AsyncIterator[tuple[Cq
         await cassandra.close()
 
 
-async def test_statements_of_each_operation(place: Place, server: OwnRedis) -> None:
+async def test_statements_of_each_operation(cassandra_place: Place, own_redis: OwnRedis) -> None:
     clock = Clock()
-    async with opened(place, server.url, clock) as (engine, cassandra):
+    async with opened(cassandra_place, own_redis.url, clock) as (engine, cassandra):
         desk = Desk(engine, clock)
         await desk.send(*numbered(30))  # the bucket is open, the cache filled
         await desk.take(1)
@@ -65,14 +48,14 @@ async def test_statements_of_each_operation(place: Place, server: OwnRedis) -> N
         assert await cost(desk.receive(10)) == 2  # deliveries are counted for good
 
 
-async def test_a_cache_that_forgets_loses_nothing(place: Place, server: OwnRedis) -> None:
+async def test_a_cache_that_forgets_loses_nothing(cassandra_place: Place, own_redis: OwnRedis) -> None:
     clock = Clock()
-    async with opened(place, server.url, clock) as (engine, _):
+    async with opened(cassandra_place, own_redis.url, clock) as (engine, _):
         desk = Desk(engine, clock)
         await desk.send(*numbered(20))
         held, *others = await desk.take(5)
         await desk.delete(others[0])
-        with redis.Redis(port=server.port) as client:
+        with redis.Redis(port=own_redis.port) as client:
             client.flushall()
         assert (await desk.engine.delete(desk.q, [held.handle], desk.now_ms)) == [Outcome.DONE]
         unseen = set(numbered(20)) - {held.body, *bodies(others)}
@@ -81,9 +64,9 @@ async def test_a_cache_that_forgets_loses_nothing(place: Place, server: OwnRedis
         assert {message.body for message in await desk.drain()} == unseen | set(bodies(others[1:]))
 
 
-async def test_the_first_sends_of_all_share_what_opens_a_bucket(place: Place, server: OwnRedis) -> None:
+async def test_the_first_sends_of_all_share_what_opens_a_bucket(cassandra_place: Place, own_redis: OwnRedis) -> None:
     clock = Clock()
-    async with opened(place, server.url, clock) as (engine, cassandra):
+    async with opened(cassandra_place, own_redis.url, clock) as (engine, cassandra):
         desk = Desk(engine, clock)
         before = cassandra.statements
         await asyncio.gather(*[desk.send(body) for body in numbered(16)])

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 
 import pytest
 import redis
@@ -14,32 +13,17 @@ from common.cassandra import Cassandra
 from common.cassandra import Place as Cluster
 from common.clock import Clock
 from cqs.engines.contract import Message, Outcome
-from cqs.engines.cqs import CqsEngine, open_engine, reconciler, redis_cache, upkeep
+from cqs.engines.cqs import CqsEngine, open_engine, redis_cache, upkeep
 from cqs.engines.cqs.cache import Item, Wish
 from cqs.engines.cqs.claims import Claims
 from cqs.engines.cqs.held import Held
 from cqs.engines.cqs.places import Place, bucket_name, key_of
 from cqs.engines.cqs.rows import Rows
 from tests.conformance.support import HIDE_MS, Desk, bodies, numbered
-from tests.keyspace import keyspace
 from tests.own_redis import OwnRedis
 
 SOON_S = 20.0
 """A process that has died is known to be dead after six."""
-
-
-@pytest.fixture(scope="module")
-def place() -> Iterator[Cluster]:
-    with keyspace() as made:
-        yield made
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[OwnRedis]:
-    running = OwnRedis(tmp_path)
-    running.start()
-    yield running
-    running.kill()
 
 
 @asynccontextmanager
@@ -81,8 +65,8 @@ def sample(engine: object, name: str) -> float:
     return next(sample.value for sample in engine.samples() if sample.name == name)
 
 
-async def test_two_processes_without_redis_share_a_queue_and_give_nothing_twice(place: Cluster) -> None:
-    async with desks(place, "", 2) as (one, two):
+async def test_two_processes_without_redis_share_a_queue_and_give_nothing_twice(cassandra_place: Cluster) -> None:
+    async with desks(cassandra_place, "", 2) as (one, two):
         await one.send(*numbered(5, b"a"))
         await two.send(*numbered(5, b"b"))
         held = [*await arriving(one, 3), *await arriving(two, 3)]
@@ -91,8 +75,8 @@ async def test_two_processes_without_redis_share_a_queue_and_give_nothing_twice(
         assert sum(await one.counts()) == sum(await two.counts()) == 10
 
 
-async def test_what_waits_at_one_process_is_woken_by_another(place: Cluster) -> None:
-    async with desks(place, "", 2) as (one, two):
+async def test_what_waits_at_one_process_is_woken_by_another(cassandra_place: Cluster) -> None:
+    async with desks(cassandra_place, "", 2) as (one, two):
         wakeups = one.engine.wakeups(one.q)
         await two.send(b"for whoever asks")
         assert await wakeups.wait(SOON_S)
@@ -100,8 +84,8 @@ async def test_what_waits_at_one_process_is_woken_by_another(place: Cluster) -> 
         wakeups.close()
 
 
-async def test_any_process_settles_what_another_gave_out(place: Cluster) -> None:
-    async with desks(place, "", 2) as (one, two):
+async def test_any_process_settles_what_another_gave_out(cassandra_place: Cluster) -> None:
+    async with desks(cassandra_place, "", 2) as (one, two):
         await one.send(*numbered(3))
         deleted, longer, shorter = await arriving(one, 3, hide_ms=2_000)
         assert await two.delete(deleted) == [Outcome.DONE]
@@ -111,11 +95,11 @@ async def test_any_process_settles_what_another_gave_out(place: Cluster) -> None
         assert not await two.take()
 
 
-async def test_who_gives_a_queue_back_says_what_is_hidden(place: Cluster) -> None:
-    async with desks(place, "", 1) as (one,):
+async def test_who_gives_a_queue_back_says_what_is_hidden(cassandra_place: Cluster) -> None:
+    async with desks(cassandra_place, "", 1) as (one,):
         await one.send(*numbered(4))
         held = await arriving(one, 2)
-    async with desks(place, "", 1) as (other,):
+    async with desks(cassandra_place, "", 1) as (other,):
         two = one.at(other.engine)
         assert sorted(bodies(await arriving(two, 2))) == sorted(set(numbered(4)) - set(bodies(held)))
         assert await two.counts() == (0, 4, 0)
@@ -123,10 +107,10 @@ async def test_who_gives_a_queue_back_says_what_is_hidden(place: Cluster) -> Non
         assert await two.counts() == (0, 2, 0)
 
 
-async def test_a_process_that_dies_with_its_claims_is_followed_by_another(place: Cluster) -> None:
-    async with desks(place, "", 1) as (desk,):
+async def test_a_process_that_dies_with_its_claims_is_followed_by_another(cassandra_place: Cluster) -> None:
+    async with desks(cassandra_place, "", 1) as (desk,):
         await desk.send(*numbered(3))
-        cassandra = await Cassandra.open(place)
+        cassandra = await Cassandra.open(cassandra_place)
         dead = Claims(cassandra, desk.clock, "deadbeef")
         await dead.show_life()
         rows = Rows(cassandra, desk.clock, "deadbeef")
@@ -138,16 +122,16 @@ async def test_a_process_that_dies_with_its_claims_is_followed_by_another(place:
         await cassandra.close()
 
 
-async def test_what_is_in_flight_when_redis_dies_stays_hidden(place: Cluster, server: OwnRedis) -> None:
-    async with desks(place, server.url, 2) as (one, two):
+async def test_what_is_in_flight_when_redis_dies_stays_hidden(cassandra_place: Cluster, own_redis: OwnRedis) -> None:
+    async with desks(cassandra_place, own_redis.url, 2) as (one, two):
         await one.send(*numbered(6))
         held = [*await arriving(one, 2), *await arriving(two, 2)]
-        server.kill()
+        own_redis.kill()
         await one.send(b"meanwhile")
         assert sorted(bodies(await arriving(two, 3))) == sorted({*numbered(6), b"meanwhile"} - set(bodies(held)))
         assert not await one.take()
         assert await two.delete(held[0]) == [Outcome.DONE]  # by another process than gave it out
-        server.start()
+        own_redis.start()
         await one.send(b"after")
         assert bodies(await arriving(one, 1)) == [b"after"]
         while sample(two.engine, "cache_away"):
@@ -160,15 +144,15 @@ async def test_what_is_in_flight_when_redis_dies_stays_hidden(place: Cluster, se
         assert [sample(desk.engine, "deliveries_twice") for desk in (one, two)] == [0, 0]
 
 
-async def test_a_redis_that_only_paused_learns_what_happened(place: Cluster, server: OwnRedis) -> None:
-    async with desks(place, server.url, 2) as (one, two):
+async def test_a_redis_that_only_paused_learns_what_happened(cassandra_place: Cluster, own_redis: OwnRedis) -> None:
+    async with desks(cassandra_place, own_redis.url, 2) as (one, two):
         await one.send(*numbered(4))
         before = await arriving(one, 1)
-        server.pause()
+        own_redis.pause()
         await two.send(b"meanwhile")
         during = await arriving(two, 2)
         await two.delete(during[0])
-        server.resume()
+        own_redis.resume()
         await one.send(b"after")
         rest = await arriving(one, 3)
         assert len({*bodies(before), *bodies(during), *bodies(rest)}) == 6
@@ -177,11 +161,11 @@ async def test_a_redis_that_only_paused_learns_what_happened(place: Cluster, ser
         assert await one.counts() == (0, 4, 0)
 
 
-async def test_a_delivery_that_came_twice_is_counted(place: Cluster, server: OwnRedis) -> None:
-    async with desks(place, server.url, 2) as (one, two):
+async def test_a_delivery_that_came_twice_is_counted(cassandra_place: Cluster, own_redis: OwnRedis) -> None:
+    async with desks(cassandra_place, own_redis.url, 2) as (one, two):
         await one.send(b"one")
         first = await arriving(one, 1)
-        with redis.Redis(port=server.port) as client:
+        with redis.Redis(port=own_redis.port) as client:
             client.flushall()  # `two` fills the cache again, and does not know what `one` gave out
         second = await arriving(two, 1)
         assert bodies(first) == bodies(second)
@@ -191,13 +175,13 @@ async def test_a_delivery_that_came_twice_is_counted(place: Cluster, server: Own
 
 
 async def test_a_delete_that_its_process_did_not_live_to_finish(
-    place: Cluster, server: OwnRedis, monkeypatch: pytest.MonkeyPatch
+    cassandra_place: Cluster, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The row is deleted by whoever deletes the message again, or by the reconciler of another process."""
-    async with desks(place, server.url, 2) as (one, two):
+    async with desks(cassandra_place, own_redis.url, 2) as (one, two):
         await one.send(*numbered(2))
         again, left = await arriving(one, 2)
-        cassandra = await Cassandra.open(place)
+        cassandra = await Cassandra.open(cassandra_place)
         rows = Rows(cassandra, one.clock, "deadbeef")
 
         async def rows_left() -> int:
@@ -214,15 +198,16 @@ async def test_a_delete_that_its_process_did_not_live_to_finish(
         await two.take()
         await two.engine._reconciler.step()  # type: ignore[attr-defined]
         assert await rows_left() == 0
-        assert isinstance(two.engine._reconciler, reconciler.Reconciler)  # type: ignore[attr-defined]
         await cassandra.close()
 
 
-async def test_empty_buckets_of_before_go(place: Cluster, server: OwnRedis, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_empty_buckets_of_before_go(
+    cassandra_place: Cluster, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(upkeep, "EMPTY_MS", 0)
-    async with desks(place, server.url, 1) as (desk,):
+    async with desks(cassandra_place, own_redis.url, 1) as (desk,):
         await desk.send(b"deleted", b"kept")
-        cassandra = await Cassandra.open(place)
+        cassandra = await Cassandra.open(cassandra_place)
         rows = Rows(cassandra, desk.clock, "deadbeef")
         first = await rows.buckets(desk.q.id, "")
         deleted, kept = await arriving(desk, 2, hide_ms=1)
@@ -240,11 +225,11 @@ async def test_empty_buckets_of_before_go(place: Cluster, server: OwnRedis, monk
         await cassandra.close()
 
 
-async def test_a_redis_that_is_full_counts_as_away(place: Cluster, server: OwnRedis) -> None:
+async def test_a_redis_that_is_full_counts_as_away(cassandra_place: Cluster, own_redis: OwnRedis) -> None:
     """It answers, and takes nothing more in."""
-    async with desks(place, server.url, 2) as (one, two):
+    async with desks(cassandra_place, own_redis.url, 2) as (one, two):
         await one.send(b"before")
-        with redis.Redis(port=server.port) as client:
+        with redis.Redis(port=own_redis.port) as client:
             client.config_set("maxmemory", 1)
             await two.send(b"while it is full")
             assert sorted(bodies(await arriving(one, 2))) == [b"before", b"while it is full"]
@@ -254,26 +239,26 @@ async def test_a_redis_that_is_full_counts_as_away(place: Cluster, server: OwnRe
         assert not await two.take()
 
 
-async def test_what_is_made_visible_while_redis_is_away(place: Cluster, server: OwnRedis) -> None:
+async def test_what_is_made_visible_while_redis_is_away(cassandra_place: Cluster, own_redis: OwnRedis) -> None:
     """Its row says otherwise, since it was in flight when Redis was lost."""
-    async with desks(place, server.url, 2) as (one, two):
+    async with desks(cassandra_place, own_redis.url, 2) as (one, two):
         await one.send(b"one")
         (held,) = await arriving(one, 1, hide_ms=1_800_000)
-        server.kill()
+        own_redis.kill()
         await two.send(b"two")
         assert bodies(await arriving(two, 1)) == [b"two"]
         assert await two.hide(held, 0) is Outcome.DONE
         assert bodies(await arriving(two, 1)) == [b"one"]
 
 
-async def test_a_purge_while_redis_does_not_answer(place: Cluster, server: OwnRedis) -> None:
+async def test_a_purge_while_redis_does_not_answer(cassandra_place: Cluster, own_redis: OwnRedis) -> None:
     """Redis comes back with what was purged."""
-    async with desks(place, server.url, 2) as (one, two):
+    async with desks(cassandra_place, own_redis.url, 2) as (one, two):
         await one.send(*numbered(5))
-        server.pause()
+        own_redis.pause()
         await one.purge()
         await one.send(b"after")
-        server.resume()
+        own_redis.resume()
         for desk in (one, two):
             while sample(desk.engine, "cache_away"):
                 await asyncio.sleep(0.05)
@@ -282,10 +267,10 @@ async def test_a_purge_while_redis_does_not_answer(place: Cluster, server: OwnRe
         assert sum(await one.counts()) == 2
 
 
-async def test_a_delete_that_failed_amid_a_fill(server: OwnRedis) -> None:
+async def test_a_delete_that_failed_amid_a_fill(own_redis: OwnRedis) -> None:
     """What was to be kept out of the cache while it is filled is brought back."""
     clock = Clock()
-    cache = redis_cache.RedisCache(server.url, clock, Held())
+    cache = redis_cache.RedisCache(own_redis.url, clock, Held())
     now_ms = clock.now_ms()
     item = Item(Place(bucket_name(0, now_ms, "deadbeef", 0), 1), now_ms)
     await cache.begin("q", 0, "filler")

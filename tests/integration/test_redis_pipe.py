@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -15,16 +15,8 @@ TIMEOUT_S = 0.5
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[OwnRedis]:
-    running = OwnRedis(tmp_path)
-    running.start()
-    yield running
-    running.kill()
-
-
-@pytest.fixture
-async def pipe(server: OwnRedis) -> AsyncIterator[RedisPipe]:
-    opened = RedisPipe(server.url, TIMEOUT_S)
+async def pipe(own_redis: OwnRedis) -> AsyncIterator[RedisPipe]:
+    opened = RedisPipe(own_redis.url, TIMEOUT_S)
     yield opened
     opened.close()
 
@@ -57,12 +49,12 @@ async def test_who_went_away_leaves_the_others_their_answers(pipe: RedisPipe) ->
 
 
 async def test_a_server_that_dies_fails_what_is_under_way_and_the_next_one_is_another(
-    pipe: RedisPipe, server: OwnRedis
+    pipe: RedisPipe, own_redis: OwnRedis
 ) -> None:
     link = await pipe.link()
     first = pipe.run
     waiting = [link.ask("BLPOP", "nothing", 0), link.ask("ECHO", "behind")]
-    server.kill()
+    own_redis.kill()
     for each in waiting:
         with pytest.raises(PipeError):
             await each
@@ -70,34 +62,34 @@ async def test_a_server_that_dies_fails_what_is_under_way_and_the_next_one_is_an
         await link.ask("PING")
     with pytest.raises(PipeError, match="cannot use Redis"):
         await pipe.link()
-    server.start()
+    own_redis.start()
     assert await (await pipe.link()).ask("PING") == b"PONG"
     assert pipe.run != first
 
 
-async def test_a_server_that_is_silent_is_given_up(pipe: RedisPipe, server: OwnRedis) -> None:
+async def test_a_server_that_is_silent_is_given_up(pipe: RedisPipe, own_redis: OwnRedis) -> None:
     link = await pipe.link()
-    server.pause()
+    own_redis.pause()
     try:
         with pytest.raises(PipeError, match="hung up"):
             await link.ask("PING")
         with pytest.raises(PipeError, match="no answer"):
             await pipe.link()
     finally:
-        server.resume()
+        own_redis.resume()
     assert await (await pipe.link()).ask("PING") == b"PONG"
 
 
 async def test_passwords_databases_and_sockets(tmp_path: Path) -> None:
-    server = OwnRedis(tmp_path, options=("--requirepass", "open sesame", "--unixsocket", str(tmp_path / "socket")))
-    server.start()
+    own_redis = OwnRedis(tmp_path, options=("--requirepass", "open sesame", "--unixsocket", str(tmp_path / "socket")))
+    own_redis.start()
     try:
         for url, is_let_in in (
-            (f"redis://:open%20sesame@127.0.0.1:{server.port}/3", True),
-            (f"redis://default:open%20sesame@127.0.0.1:{server.port}", True),
+            (f"redis://:open%20sesame@127.0.0.1:{own_redis.port}/3", True),
+            (f"redis://default:open%20sesame@127.0.0.1:{own_redis.port}", True),
             (f"unix://:open%20sesame@{tmp_path}/socket?db=3", True),
-            (f"redis://:wrong@127.0.0.1:{server.port}/3", False),
-            (f"redis://127.0.0.1:{server.port}/3", False),
+            (f"redis://:wrong@127.0.0.1:{own_redis.port}/3", False),
+            (f"redis://127.0.0.1:{own_redis.port}/3", False),
         ):
             pipe = RedisPipe(url, TIMEOUT_S)
             if is_let_in:
@@ -109,4 +101,4 @@ async def test_passwords_databases_and_sockets(tmp_path: Path) -> None:
                     await pipe.link()
             pipe.close()
     finally:
-        server.kill()
+        own_redis.kill()

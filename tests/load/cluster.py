@@ -6,7 +6,6 @@ import base64
 import secrets
 import shlex
 import sys
-import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from tests.load import queues, singles
 from tests.load.backends import Backends, Costs
 from tests.load.figures import Figures, median_run
 from tests.load.processes import Server, await_quiet, python, running
-from tests.load.runs import QUIET_S_MAX, SETTLE_S
+from tests.load.runs import QUIET_S_MAX
 from workers import schema
 
 CNS = shlex.quote(str(Path(sys.executable).parent / "cns"))
@@ -48,6 +47,7 @@ def _service(apis: int) -> list[str]:
 
 FLOOR, SERVICE, PAIR = "floor", "service", "service, 2 processes"
 SIDES = {FLOOR: python("tests.load.floor.rows"), SERVICE: _service(1), PAIR: _service(2)}
+LISTENERS = {FLOOR: 1, SERVICE: 1, PAIR: 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,9 +109,9 @@ def measure(place: Place, scratch: Path, names: list[str], n: int, size: Size, s
     with Backends(place, redis_url) as backends:
         for number in range(n):
             for name in names:
-                with running(name, SIDES[name], scratch / f"{names.index(name)}-{number}", environment) as server:
-                    if name == PAIR:
-                        time.sleep(SETTLE_S)  # of several processes on one port, the first to listen is not the last
+                with running(
+                    name, SIDES[name], scratch / f"{names.index(name)}-{number}", environment, listeners=LISTENERS[name]
+                ) as server:
                     await_quiet(QUIET_S_MAX if size.warm_up else 0)
                     for connections, costs in uvloop.run(_workloads(server, backends, size, seed + number)):
                         print(connections or "half load", costs, flush=True)

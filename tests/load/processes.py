@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.load.signing import Credentials
+from tests.waiting import wait_until
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 20.0
-POLL_S = 0.05
 QUIET_LOOK_S = 0.25
 QUIET_SHARE = 0.2  # of one core
 ROOT = Path(__file__).parents[2]
@@ -90,7 +90,7 @@ def await_quiet(seconds_max: float) -> None:
     until = time.monotonic() + seconds_max
     while time.monotonic() < until:
         before_s = machine_cpu_s()
-        time.sleep(QUIET_LOOK_S)  # the span that is measured
+        time.sleep(QUIET_LOOK_S)  # not a wait for something: the span in which the machine's CPU time is measured
         if machine_cpu_s() - before_s < QUIET_SHARE * QUIET_LOOK_S:
             return
 
@@ -104,9 +104,9 @@ def free_port() -> int:
 
 @contextmanager
 def running(
-    name: str, command: list[str], data: Path, environment: Mapping[str, str] | None = None
+    name: str, command: list[str], data: Path, environment: Mapping[str, str] | None = None, *, listeners: int = 1
 ) -> Iterator[Server]:
-    """A server for as long as the block lasts. `command` may say {port} and {data}."""
+    """A server for as long as the block lasts. `command` may say {port} and {data}, and so many processes listen."""
     port = free_port()
     data.mkdir(parents=True, exist_ok=True)
     words = [word.format(port=port, data=data.absolute() / "store") for word in command]
@@ -121,7 +121,7 @@ def running(
             stderr=subprocess.STDOUT,
         )
     try:
-        _wait_ready(process, port, said)
+        _wait_ready(process, port, listeners, said)
         yield Server(name=name, port=port, pid=process.pid, credentials=_credentials(said), data=data)
     finally:
         _stop(process)
@@ -156,14 +156,17 @@ def _inodes(pid: int) -> set[str]:
     return {link[8:-1] for link in links if link.startswith("socket:[")}
 
 
-def _wait_ready(process: subprocess.Popen[bytes], port: int, said: Path) -> None:
-    until = time.monotonic() + START_TIMEOUT_S
-    while time.monotonic() < until and process.poll() is None:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(POLL_S)  # between two looks at another process, whose port raises no event here
-    raise StartError(f"{process.args!r} did not listen on {port}; it said:\n{_read(said)[-4000:]}")
+def _wait_ready(process: subprocess.Popen[bytes], port: int, listeners: int, said: Path) -> None:
+    def is_over() -> bool:
+        return process.poll() is not None or _listening(port) >= listeners
+
+    wait_until(is_over, START_TIMEOUT_S, lambda: _read(said)[-4000:])
+    if process.poll() is not None:
+        raise StartError(f"{process.args!r} did not listen on {port}; it said:\n{_read(said)[-4000:]}")
+
+
+def _listening(port: int) -> int:
+    return sum(at == port and listens for _, at, listens in _sockets().values())
 
 
 def _credentials(said: Path) -> Credentials:

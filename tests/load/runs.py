@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -22,16 +21,15 @@ from tests.waiting import wait_until
 
 FLOOR = python("tests.load.floor.server")
 TOPOLOGIES = {
-    "one process": FLOOR,
-    "store apart": python("tests.load.floor.split", "--apis", "1"),
-    "store apart, 2 APIs": python("tests.load.floor.split", "--apis", "2"),
+    "one process": (FLOOR, 1),
+    "store apart": (python("tests.load.floor.split", "--apis", "1"), 1),
+    "store apart, 2 APIs": (python("tests.load.floor.split", "--apis", "2"), 2),
 }
-"""The floor in the topologies that ADR 0001 compares."""
+"""The floor in the topologies that ADR 0001 compares, and how many processes listen."""
 SERVICE = [str(Path(sys.executable).parent / "cns"), "up", "--port", "{port}", "--data", "{data}"]
 CONNECTIONS = 64
 PUBLISHERS = 16
 WAITING = 8
-SETTLE_S = 1.0
 QUIET_S_MAX = 10.0
 """How long a run waits for the machine to do nothing else."""
 
@@ -52,9 +50,11 @@ QUICK = Size(sends=2_000, pairs=1_000, batched=4_000, wakes=20, publishes=200)
 
 
 @contextmanager
-def served(name: str, command: list[str], data: Path, environment: Mapping[str, str] | None = None) -> Iterator[Server]:
+def served(
+    name: str, command: list[str], data: Path, environment: Mapping[str, str] | None = None, *, listeners: int = 1
+) -> Iterator[Server]:
     """A server that has finished starting: for the service, until its worker reports."""
-    with running(name, command, data, environment) as server:
+    with running(name, command, data, environment, listeners=listeners) as server:
         if command[0].endswith("cns"):
             wait_until(lambda: _ready(server.port), 30, lambda: f"{name} is not ready")
         yield server
@@ -83,10 +83,9 @@ def topology_runs(data: Path, n: int, size: Size, seed: int) -> Iterator[Figures
     """Single sends, receives and deletes on the floor in each topology. All are up and take turns: only one is busy."""
     with ExitStack() as stack:
         servers = [
-            stack.enter_context(served(name, command, data / f"topology-{place}"))
-            for place, (name, command) in enumerate(TOPOLOGIES.items())
+            stack.enter_context(served(name, command, data / f"topology-{place}", listeners=listeners))
+            for place, (name, (command, listeners)) in enumerate(TOPOLOGIES.items())
         ]
-        time.sleep(SETTLE_S)  # of several APIs on one port, the first to listen is not the last
         for number in range(-1, n):  # the first warms up
             for server in servers:
                 await_quiet(QUIET_S_MAX)
