@@ -5,12 +5,14 @@ Cassandra and Redis are started before the stages that need them; what was not r
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 from tests import servers
+from tests.spec.record import RECORDS
 
 BIN = Path(sys.executable).parent
 PYTEST = [sys.executable, "-m", "pytest", "-q"]
@@ -43,12 +45,15 @@ STAGES: tuple[tuple[str, list[str]], ...] = (
     ("faults", [*PYTEST, "-m", "not ring", "tests/faults"]),
     ("tools", [*PYTEST, "tests/load"]),
     ("load", [sys.executable, "-m", "tests.load.bench", "--quick"]),
+    ("rules", [sys.executable, "-m", "tests.spec.page"]),
 )
 NEED_SERVERS = {"acceptance-cluster", "conformance", "integration", "acceptance", "celery", "faults", "load"}
 
 
 def main(names: list[str]) -> int:
     chosen = set(names or dict(STAGES))
+    if not names:
+        shutil.rmtree(RECORDS, ignore_errors=True)  # what earlier runs showed
     chosen |= {"servers"} if chosen & NEED_SERVERS else set()
     ours = servers.names_to_start() if "servers" in chosen else []
     before = servers.running(ours)

@@ -1,0 +1,86 @@
+"""`python -m tests.spec.page`: what the test runs showed, joined into docs/conformance.md.
+
+Fails when a rule has neither a test nor a reason, when too many have but a reason, and when the page was out of date
+(it is written anew all the same: commit it).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+from tests.spec.record import RECORDS
+from tests.spec.rules import Rule, load_rules
+
+PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
+BEGIN, END = "<!-- rules: written by the tests -->\n", "<!-- rules: end -->\n"
+UNTESTED_SHARE_MAX = 0.05
+
+Shown = dict[str, list[str]]
+"""Tests by rule."""
+
+
+def main() -> int:
+    rules, shown = load_rules(), _shown()
+    page = PAGE.read_text()
+    head, _, rest = page.partition(BEGIN)
+    new = head + BEGIN + "\n".join(_tables(rules, shown)) + "\n" + END + rest.partition(END)[2]
+    PAGE.write_text(new)
+    faults = _faults(rules, shown)
+    if new != page:
+        faults.append("docs/conformance.md was out of date; it is written anew")
+    for fault in faults:
+        print(fault)
+    print(f"rules: {sum(rule in shown for rule in rules)} passed, {len(faults)} failed")
+    return 1 if faults else 0
+
+
+def _shown() -> Shown:
+    shown: defaultdict[str, set[str]] = defaultdict(set)
+    for record in RECORDS.glob("*.json"):
+        for rule, tests in json.loads(record.read_text()).items():
+            shown[rule].update(tests)
+    return {rule: sorted(tests) for rule, tests in shown.items() if tests}
+
+
+def _faults(rules: dict[str, Rule], shown: Shown) -> list[str]:
+    faults = []
+    for rule in rules.values():
+        if bool(rule.untested) == (rule.id in shown):
+            faults.append(f"{rule.id}: {'tested, and said not to be' if rule.untested else 'neither test nor reason'}")
+    untested = sum(bool(rule.untested) for rule in rules.values())
+    if untested > UNTESTED_SHARE_MAX * len(rules):
+        faults.append(f"{untested} of {len(rules)} rules have a reason instead of a test")
+    return faults
+
+
+def _tables(rules: dict[str, Rule], shown: Shown) -> list[str]:
+    lines = [f"{len(rules)} rules, {sum(bool(shown.get(rule)) for rule in rules)} shown by tests of `make test`.", ""]
+    parts = dict.fromkeys(rule.part for rule in rules.values())
+    for part in parts:
+        lines += [f"### {part}", "", "| rule | operations | shown by |", "|---|---|---|"]
+        lines += [_row(rule, shown.get(rule.id, [])) for rule in rules.values() if rule.part == part]
+        lines.append("")
+    lines += ["### Different on purpose", "", "| rule | here |", "|---|---|"]
+    lines += [f"| {rule.says} | {rule.differs} |" for rule in rules.values() if rule.differs]
+    return lines
+
+
+def _row(rule: Rule, tests: list[str]) -> str:
+    operations = ", ".join(rule.on) or "all"
+    return f"| {rule.says} | {operations} | {_names(tests) if tests else f'not shown: {rule.untested}'} |"
+
+
+def _names(tests: list[str]) -> str:
+    """`file: test, test`, without what all names have."""
+    by_file: defaultdict[str, list[str]] = defaultdict(list)
+    for test in tests:
+        path, _, name = test.partition("::")
+        by_file[Path(path).stem.removeprefix("test_")].append(name.rpartition("::")[2].removeprefix("test_"))
+    return "; ".join(f"`{file}`: {', '.join(names)}" for file, names in by_file.items())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,36 @@
+"""The rules of the SQS API as this project reads them, one by one: what tests are marked with, and the page shows."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import msgspec
+
+TABLES = tuple(sorted(Path(__file__).parent.glob("*.toml")))
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One thing that a caller can see. `on` names operations; none stands for all of them."""
+
+    id: str
+    part: str
+    says: str
+    on: tuple[str, ...] = ()
+    untested: str = ""  # why no test shows it
+    differs: str = ""  # what is done here instead, on purpose
+
+
+class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    rule: tuple[Rule, ...]
+
+
+def load_rules() -> dict[str, Rule]:
+    """All rules by id, in the order of the tables."""
+    rules: dict[str, Rule] = {}
+    for table in TABLES:
+        for rule in msgspec.convert(tomllib.loads(table.read_text()), _Table).rule:
+            if rule.id in rules:
+                raise ValueError(f"{table.name}: there are two rules {rule.id}")
+            rules[rule.id] = rule
+    return rules
