@@ -5,31 +5,48 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from common.aws.call import Operation
 from cqs.access import Access
+from cqs.dialect import Dialect
 from cqs.on_behalf import OnBehalf
 from cqs.operations.attributes import AttributeOperations
 from cqs.operations.batches import BatchOperations
 from cqs.operations.deliver import DeliverOperations
 from cqs.operations.messages import MessageOperations
+from cqs.operations.moves import MoveOperations
+from cqs.operations.overrides import OVERRIDDEN, overridable
 from cqs.operations.permissions import PermissionOperations
 from cqs.operations.queues import QueueOperations
 from cqs.operations.settle import SettleOperations
 from cqs.operations.tags import TagOperations
+from cqs.permissions import GRANTABLE
 from cqs.service import QueueService
 
+ANONYMOUS = (GRANTABLE - {"*"}) | {"ChangeMessageVisibilityBatch", "DeleteMessageBatch", "SendMessageBatch"}
+"""Actions that a queue's policy may open to everyone, unsigned callers too."""
 
-def operations(service: QueueService) -> dict[str, Operation]:
+_SQS = Dialect()
+
+
+def operations(service: QueueService, dialect: Dialect = _SQS) -> dict[str, Operation]:
     """Whatever is not here is answered as an unknown operation."""
-    access = Access(service.cache, service.clock)
-    queues = QueueOperations(access, service.queues)
+    access = Access(service.cache, service.clock, dialect.address)
+    queues = QueueOperations(access, service.queues, dialect.write_url)
     attributes = AttributeOperations(access, service.queues)
-    messages = MessageOperations(access, service.sending, service.receiving, service.holding)
+    within = partial(MessageOperations, access, service.sending, service.receiving, service.holding)
+    messages = within()
+    receive_message = messages.receive_message
+    if dialect.receive_overrides:
+        receive_message = overridable(receive_message, within(OVERRIDDEN).receive_message)
     batches = BatchOperations(access, service.sending, service.holding)
     tags = TagOperations(access, service.queues)
     permissions = PermissionOperations(access, service.queues)
+    moves = MoveOperations(access, service.move_tasks)
     return {
         "AddPermission": permissions.add_permission,
+        "CancelMessageMoveTask": moves.cancel_message_move_task,
         "ChangeMessageVisibility": messages.change_message_visibility,
         "ChangeMessageVisibilityBatch": batches.change_message_visibility_batch,
         "CreateQueue": queues.create_queue,
@@ -39,14 +56,16 @@ def operations(service: QueueService) -> dict[str, Operation]:
         "GetQueueAttributes": attributes.get_queue_attributes,
         "GetQueueUrl": queues.get_queue_url,
         "ListDeadLetterSourceQueues": queues.list_dead_letter_source_queues,
+        "ListMessageMoveTasks": moves.list_message_move_tasks,
         "ListQueues": queues.list_queues,
         "ListQueueTags": tags.list_queue_tags,
         "PurgeQueue": queues.purge_queue,
-        "ReceiveMessage": messages.receive_message,
+        "ReceiveMessage": receive_message,
         "RemovePermission": permissions.remove_permission,
         "SendMessage": messages.send_message,
         "SendMessageBatch": batches.send_message_batch,
         "SetQueueAttributes": attributes.set_queue_attributes,
+        "StartMessageMoveTask": moves.start_message_move_task,
         "TagQueue": tags.tag_queue,
         "UntagQueue": tags.untag_queue,
     }

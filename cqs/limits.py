@@ -33,10 +33,17 @@ PERMISSION_ACTIONS_MAX = 7
 REDRIVE_RECEIVES_MAX = 1_000
 REDRIVE_SOURCES_MAX = 10
 
-PURGE_PAUSE_MS = 60_000
-"""How long after a purge the next one of the same queue is refused."""
+PURGE_WAIT_S = 60
+"""How long after a purge the next one of the same queue is refused, unless a setting says otherwise."""
 RECREATE_WAIT_S = 60
 """How long the name of a deleted queue stays taken, unless a setting says otherwise."""
+
+MOVE_RATE_MAX = 500
+"""Messages a second that a move task may be held to."""
+MOVE_TASKS_ACTIVE_MAX = 100
+"""Of one account at a time."""
+MOVE_TASKS_LISTED_MAX = 10
+MOVE_TASK_MS_MAX = 36 * 3_600_000
 
 INTERNAL_DELAY_S_MAX = 3_600
 INTERNAL_RETENTION_S = 30 * 86_400

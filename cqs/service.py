@@ -8,12 +8,14 @@ from common.clock import Clock
 from cqs.dead_letters import DeadLetters
 from cqs.engines.contract import Engine
 from cqs.holding import Holding
-from cqs.limits import RECREATE_WAIT_S
+from cqs.limits import PURGE_WAIT_S, RECREATE_WAIT_S
+from cqs.move_tasks import MoveTasks
+from cqs.moving import Moving
 from cqs.queue_cache import QueueCache
 from cqs.queues import Queues
 from cqs.receiving import Receiving
 from cqs.sending import Sending
-from cqs.stores.contract import QueueStore
+from cqs.stores.contract import MoveTaskStore, QueueStore
 
 
 class QueueService:
@@ -22,20 +24,30 @@ class QueueService:
     def __init__(
         self,
         store: QueueStore,
+        moves: MoveTaskStore,
         engines: Mapping[str, Engine],
         clock: Clock,
         *,
         default_engine: str = "embedded",
         recreate_wait_s: int = RECREATE_WAIT_S,
+        purge_wait_s: int = PURGE_WAIT_S,
     ) -> None:
         self.clock = clock
         self.cache = QueueCache(store, engines, default_engine)
         self.queues = Queues(
-            store, self.cache, engines, clock, default_engine=default_engine, recreate_wait_s=recreate_wait_s
+            store,
+            self.cache,
+            engines,
+            clock,
+            default_engine=default_engine,
+            recreate_wait_s=recreate_wait_s,
+            purge_wait_s=purge_wait_s,
         )
         self.sending = Sending(clock)
         self.receiving = Receiving(clock, DeadLetters(self.cache))
         self.holding = Holding(clock)
+        self.move_tasks = MoveTasks(moves, store, clock)
+        self.moving = Moving(moves, self.cache, clock)
 
     async def start(self) -> None:
         """Finish what an earlier process left undone."""

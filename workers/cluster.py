@@ -21,6 +21,7 @@ from common.errors import EXIT_SETTINGS_WRONG, OutcomeUnknown, StartError, Store
 from common.sealing import Seal, load_master_key
 from common.settings import Settings
 from cqs.stores.cassandra import CassandraQueueStore
+from cqs.stores.cassandra_moves import CassandraMoveTaskStore
 from workers.announcements import Announcements
 from workers.cluster_control import ClusterControl, check_master_key
 from workers.control import CLOCK
@@ -89,6 +90,7 @@ async def open_cluster_parts(settings: Settings) -> AsyncIterator[Parts]:
                 engine=engine,
                 engine_name="cqs",
                 one_commit=False,
+                move_tasks=CassandraMoveTaskStore(cassandra),
                 notifications=CassandraNotificationStore(cassandra),
                 signing_keys=CassandraSigningKeyStore(cassandra, seal),
                 leases=CassandraLeaseStore(cassandra),

@@ -29,8 +29,9 @@ from cqs.engines import remote as engine_calls
 from cqs.engines.contract import Engine
 from cqs.engines.embedded import EmbeddedEngine
 from cqs.engines.remote import RemoteEngine
-from cqs.stores.contract import QueueStore
+from cqs.stores.contract import MoveTaskStore, QueueStore
 from cqs.stores.embedded import EmbeddedQueueStore
+from cqs.stores.embedded_moves import EmbeddedMoveTaskStore
 from workers.control import CLOCK, HostControl, LocalControl
 from workers.leases import EmbeddedLeaseStore, LeaseStore
 
@@ -48,6 +49,7 @@ class Parts:
     """Whether what is begun in one turn of the loop, notification first, is stored in that order or at once."""
     accounts: AccountStore
     queues: QueueStore
+    move_tasks: MoveTaskStore
     topics: TopicStore
     subscriptions: SubscriptionStore
     notifications: NotificationStore
@@ -63,6 +65,7 @@ class Parts:
 CONTRACTS: dict[str, type[Any]] = {
     "accounts": AccountStore,
     "queues": QueueStore,
+    "move_tasks": MoveTaskStore,
     "topics": TopicStore,
     "subscriptions": SubscriptionStore,
     "notifications": NotificationStore,
@@ -93,6 +96,7 @@ class StoreHost:
         keepers: dict[str, Any] = {
             "accounts": self.accounts,
             "queues": EmbeddedQueueStore(self.database),
+            "move_tasks": EmbeddedMoveTaskStore(self.database),
             "topics": EmbeddedTopicStore(self.database),
             "subscriptions": EmbeddedSubscriptionStore(self.database),
             "notifications": EmbeddedNotificationStore(self.database),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import cns.stores.cassandra_schema
 import common.aws.accounts_cassandra
 import cqs.engines.cqs.schema
+import cqs.stores.cassandra_moves
 import cqs.stores.cassandra_schema
 import workers.cluster_control
 import workers.leases_cassandra
@@ -14,6 +15,7 @@ from common.cassandra_schema import differences, keyspace_text, read_table, read
 TABLES: tuple[str, ...] = (
     *common.aws.accounts_cassandra.TABLES,
     *cqs.stores.cassandra_schema.TABLES,
+    *cqs.stores.cassandra_moves.TABLES,
     *cqs.engines.cqs.schema.TABLES,
     *cns.stores.cassandra_schema.TABLES,
     *workers.cluster_control.TABLES,

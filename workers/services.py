@@ -16,10 +16,12 @@ from workers.host import Parts
 def queue_service(settings: Settings, parts: Parts) -> QueueService:
     service = QueueService(
         parts.queues,
+        parts.move_tasks,
         {parts.engine_name: parts.engine},
         parts.clock,
         default_engine=parts.engine_name,
         recreate_wait_s=settings.recreate_wait_s,
+        purge_wait_s=settings.purge_wait_s,
     )
     parts.reconnected.append(service.cache.clear)
     return service

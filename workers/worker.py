@@ -17,11 +17,13 @@ from cns.target import Targets
 from common.errors import OutcomeUnknown, StoreUnavailable
 from common.metrics import Sample
 from common.settings import Settings
+from cqs.service import QueueService
 from workers.consumer import Consumer, Tools
 from workers.control import REPORT_S, Report
 from workers.delivery import Deliverer, Rendering
 from workers.host import Parts
 from workers.loops import Loops
+from workers.movers import Movers
 from workers.pools import DeliveryPool
 from workers.producer import Producer
 from workers.quarantine import Quarantine
@@ -39,7 +41,9 @@ log = structlog.get_logger(__name__)
 
 
 class Worker:
-    def __init__(self, settings: Settings, parts: Parts, rendering: Rendering, port: QueuePort) -> None:
+    def __init__(
+        self, settings: Settings, parts: Parts, rendering: Rendering, queues: QueueService, port: QueuePort
+    ) -> None:
         self._parts = parts
         self._stats = Stats()
         self._events = event_log(settings, "worker", parts.clock)
@@ -84,14 +88,16 @@ class Worker:
             NOTIFICATION_LIFE_MS,
         )
         self._producers = settings.producers
+        self._movers = Movers(parts.move_tasks, queues.moving, parts.leases, parts.clock)
         self.upkeep = Upkeep(parts.engine, parts.notifications, parts.subscriptions, parts.leases, parts.clock)
 
     @classmethod
     async def build(cls, settings: Settings, parts: Parts) -> Worker:
         identity = await parts.signing_keys.identity(parts.clock.wall_ms())
         signer = Signer(SigningIdentity(identity.key_pem, identity.certificate_pem))
-        port = await queue_port(settings, parts, queue_service(settings, parts))
-        return cls(settings, parts, Rendering(signer=signer, base_url=base_url(settings)), port)
+        queues = queue_service(settings, parts)
+        port = await queue_port(settings, parts, queues)
+        return cls(settings, parts, Rendering(signer=signer, base_url=base_url(settings)), queues, port)
 
     async def run(self, until: asyncio.Future[None]) -> None:
         """Work until told to stop; then: take no more jobs, let sends end, give back what is left."""
@@ -101,10 +107,12 @@ class Worker:
         self._loops.start("consumer", first.step)
         self._loops.start("redelivery", again.step)
         self._loops.start("upkeep", self.upkeep.step)
+        self._loops.start("moves", self._movers.step)
         self._loops.start("report", self._report)
         await until
         self._port.stop_waiting()
-        await self._loops.stop(cancel=("upkeep", "report"), grace_s=STEP_GRACE_S)
+        await self._loops.stop(cancel=("upkeep", "moves", "report"), grace_s=STEP_GRACE_S)
+        await self._movers.close()
         given_back = sum([await consumer.drain(DRAIN_S) for consumer in self._consumers])
         unfinished = await self._delivery.close(1.0) + await self._redelivery.close(1.0)
         await self._port.close()

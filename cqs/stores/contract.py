@@ -1,4 +1,4 @@
-"""What a queue store promises: the records of all queues, found by account, region and name.
+"""What the stores promise: the records of all queues, found by account, region and name, and of message move tasks.
 
 Arguments and results are what msgspec encodes, since a driver on the far side of a socket keeps the same contract.
 """
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from cqs.model import Queue
+from cqs.move_task import MoveTask
 from cqs.names import QueueKey
 
 
@@ -50,4 +51,26 @@ class QueueStore(Protocol):
 
     async def forget_dropped(self, queue_id: str) -> None:
         """The engine has dropped this queue."""
+        ...
+
+
+class MoveTaskStore(Protocol):
+    """Message move tasks: those under way, and the last few of each source queue. Changes are durable on return."""
+
+    async def create(self, task: MoveTask) -> bool:
+        """False, and nothing is done, while another task of the same source is active."""
+        ...
+
+    async def get(self, source_arn: str, task_id: str) -> MoveTask | None: ...
+
+    async def replace(self, task: MoveTask, expected_version: int) -> bool:
+        """False, and nothing is done, when the record is not of that version or is gone."""
+        ...
+
+    async def newest(self, source_arn: str, n: int) -> list[MoveTask]:
+        """Those started last first."""
+        ...
+
+    async def active(self) -> list[MoveTask]:
+        """All that are under way, of all accounts."""
         ...

@@ -1,0 +1,155 @@
+"""The work of a message move task, a batch at a time: taken from the dead-letter queue, sent on, recorded.
+
+A batch is held under a lease while it is moved, so whatever ends the worker, no message is lost: what was not moved
+comes back to the dead-letter queue when the lease is over. A message's new id is derived from the task and its old id:
+where taking and sending are not one transaction, a crash between them repeats an id and never invents one.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from common.clock import Clock
+from cqs.addresses import key_of_arn
+from cqs.engines.contract import Change, Entry, Message, Received, Rejected, Sent, Settlement
+from cqs.limits import MOVE_TASK_MS_MAX
+from cqs.model import Body, decode_body, encode_body
+from cqs.move_task import MoveStatus, MoveTask
+from cqs.move_tasks import update
+from cqs.queue_cache import QueueCache
+from cqs.queue_view import QueueView
+from cqs.sending import dedup_key
+from cqs.stores.contract import MoveTaskStore
+
+HOLD_MS = 30_000
+NO_SUCH_QUEUE = "AWS.SimpleQueueService.NonExistentQueue"
+NO_SOURCE = "CouldNotDetermineMessageSource"
+OVERDUE = "TaskTimedOut"
+
+
+class Step(NamedTuple):
+    """The task after a batch, and how many messages that took from the queue."""
+
+    task: MoveTask
+    taken: int = 0
+
+
+class _Route(NamedTuple):
+    """Messages that go to one queue, in their order."""
+
+    target: QueueView
+    messages: list[Message]
+
+
+class Moving:
+    def __init__(self, store: MoveTaskStore, cache: QueueCache, clock: Clock) -> None:
+        self._store = store
+        self._cache = cache
+        self._clock = clock
+
+    async def take_up(self, task: MoveTask) -> MoveTask:
+        """Before the first step of a worker."""
+        return await self._record(task, lambda current: replace(current, takes=current.takes + 1))
+
+    async def step(self, task: MoveTask, n: int) -> Step:
+        """Move up to `n` messages; a step that takes none leaves it to the caller to say that the task is complete."""
+        now_ms = self._clock.now_ms()
+        current = await self._store.get(task.source_arn, task.id)
+        if current is None:
+            return Step(replace(task, status="CANCELLED"))
+        if current.status == "CANCELLING":
+            return Step(await self.end(current, "CANCELLED"))
+        if now_ms - current.started_ms > MOVE_TASK_MS_MAX:
+            return Step(await self.end(current, "FAILED", OVERDUE))
+        source = await self._queue(task.source_arn)
+        if source is None or source.queue.id != task.source_id:
+            return Step(await self.end(current, "FAILED", NO_SUCH_QUEUE))
+        received = await source.engine.receive(source.undying, n, now_ms + HOLD_MS, now_ms)
+        return await self._move(current, source, received, now_ms)
+
+    async def end(self, task: MoveTask, status: MoveStatus, failure: str = "", moved: int = 0) -> MoveTask:
+        """`status` COMPLETED becomes CANCELLED where that was asked for meanwhile."""
+
+        def ended(current: MoveTask) -> MoveTask:
+            final = "CANCELLED" if current.status == "CANCELLING" and status == "COMPLETED" else status
+            return replace(current, status=final, failure=failure, moved=current.moved + moved)
+
+        return await self._record(task, ended)
+
+    async def _move(self, task: MoveTask, source: QueueView, received: Received, now_ms: int) -> Step:
+        if received.dropped:
+            return Step(await self.end(task, "FAILED", NO_SUCH_QUEUE))
+        if not received.messages:
+            return Step(task)
+        routes, failure = await self._routes(task, received.messages)
+        moved = 0
+        for route in routes:
+            moved += await self._move_to(task, source, route, now_ms)
+        if failure:
+            on_their_way = sum(len(route.messages) for route in routes)
+            await _give_back(source, received.messages[on_their_way:], now_ms)
+            return Step(await self.end(task, "FAILED", failure, moved), on_their_way)
+        after = await self._record(task, lambda current: replace(current, moved=current.moved + moved))
+        return Step(after, len(received.messages))
+
+    async def _routes(self, task: MoveTask, messages: Sequence[Message]) -> tuple[list[_Route], str]:
+        """Where messages go, up to the first that can go nowhere, and why it cannot."""
+        routes: list[_Route] = []
+        for message in messages:
+            arn = task.destination_arn or decode_body(message.body).source_arn
+            if not arn:
+                return routes, NO_SOURCE
+            target = await self._queue(arn)
+            if target is None:
+                return routes, NO_SUCH_QUEUE
+            if not routes or routes[-1].target is not target:
+                routes.append(_Route(target, []))
+            routes[-1].messages.append(message)
+        return routes, ""
+
+    async def _move_to(self, task: MoveTask, source: QueueView, route: _Route, now_ms: int) -> int:
+        """How many arrived. What a FIFO queue takes for a duplicate is gone, and does not count."""
+        target, messages = route
+        entries = [_redriven(task, target, message, now_ms) for message in messages]
+        if source.engine is target.engine:
+            deletes = tuple([(source.ref, message.handle) for message in messages])
+            sends = tuple([(target.ref, entry) for entry in entries])
+            settled = await source.engine.settle(Settlement(deletes, sends), now_ms)
+            return _arrived(settled.sends)
+        sent = await target.engine.send(target.ref, entries, now_ms)
+        taken = [message.handle for message, answer in zip(messages, sent, strict=True) if isinstance(answer, Sent)]
+        await source.engine.delete(source.ref, taken, now_ms)
+        return _arrived(sent)
+
+    async def _queue(self, arn: str) -> QueueView | None:
+        key = key_of_arn(arn)
+        return None if key is None else await self._cache.find(key)
+
+    async def _record(self, task: MoveTask, change: Callable[[MoveTask], MoveTask]) -> MoveTask:
+        return await update(self._store, task, change) or replace(task, status="CANCELLED")
+
+
+def _arrived(answers: Sequence[Sent | Rejected]) -> int:
+    return sum(isinstance(answer, Sent) and not answer.duplicate for answer in answers)
+
+
+async def _give_back(source: QueueView, messages: Sequence[Message], now_ms: int) -> None:
+    await source.engine.change(source.ref, [Change(message.handle, now_ms) for message in messages], now_ms)
+
+
+def _redriven(task: MoveTask, target: QueueView, message: Message, now_ms: int) -> Entry:
+    """A new message with the old one's content. On a FIFO queue the old one's id is its deduplication id."""
+    body: Body = decode_body(message.body)
+    dedup = message.id if target.fifo else ""
+    return Entry(
+        str(uuid.uuid5(uuid.UUID(task.id), message.id)),
+        encode_body(replace(body, sent_at_ms=now_ms, source_arn="", dedup=dedup)),
+        now_ms,
+        now_ms,
+        message.group,
+        dedup_key(target, message.group, dedup) if dedup else "",
+    )
