@@ -33,6 +33,7 @@ from cqs.redrive import (
     refused_redrive,
 )
 from cqs.stores.contract import QueueStore
+from cqs.tags import tagged
 
 UPDATE_TRIES_MAX = 20
 
@@ -51,6 +52,7 @@ class Queues:
         *,
         default_engine: str,
         recreate_wait_s: int = limits.RECREATE_WAIT_S,
+        purge_wait_s: int = limits.PURGE_WAIT_S,
     ) -> None:
         self._store = store
         self._cache = cache
@@ -58,6 +60,7 @@ class Queues:
         self._clock = clock
         self._default_engine = default_engine
         self._recreate_wait_s = recreate_wait_s
+        self._purge_wait_s = purge_wait_s
 
     # -- creating -----------------------------------------------------------------------------------------------------
 
@@ -67,18 +70,19 @@ class Queues:
         region: str,
         name: str | None,
         given: Mapping[str, str],
-        tags: Mapping[str, str],
+        given_tags: Mapping[str, str],
     ) -> Queue:
         """The queue of this name. One that exists must not differ in any attribute that is given."""
         fifo = wants_fifo(given)
         key = (account, region, check_queue_name(name, fifo=fifo))
+        tags = tagged(key[2], {}, given_tags)
         existing = await self._store.get(key)
         if existing is None:
             await self._check_not_deleted_recently(key)
             engine = self._engine_for(given.get(ENGINE, self._default_engine), fifo=fifo)
             attributes = check_new(given, fifo=fifo)
             await self._check_redrive(key, given, fifo=fifo)
-            queue = self._new(key, engine, merged({}, attributes), dict(tags))
+            queue = self._new(key, engine, merged({}, attributes), tags)
             existing = await self._store.create(queue)
             if existing.id == queue.id:
                 return queue
@@ -125,6 +129,9 @@ class Queues:
             view,
             lambda queue: replace(queue, attributes=merged(queue.attributes, changes), modified_ms=now_ms),
         )
+        # SQS: of a standard queue, only what is sent from now on has the new delay
+        if view.fifo and "DelaySeconds" in changes:
+            await view.engine.redelay(view.ref, int(changes["DelaySeconds"]) * 1000, now_ms)
 
     async def set_policy(self, view: QueueView, change: Callable[[str], str]) -> None:
         """Replace the queue's policy by what `change` makes of its text ('' stands for none)."""
@@ -172,10 +179,10 @@ class Queues:
         now_ms = self._clock.now_ms()
 
         def mark(queue: Queue) -> Queue:
-            if now_ms - queue.purged_ms < limits.PURGE_PAUSE_MS:
+            if now_ms - queue.purged_ms < self._purge_wait_s * 1000:
                 raise RequestError(
                     "PurgeQueueInProgress",
-                    f"Only one PurgeQueue operation on {queue.name} is allowed every 60 seconds.",
+                    f"Only one PurgeQueue operation on {queue.name} is allowed every {self._purge_wait_s} seconds.",
                 )
             return replace(queue, purged_ms=now_ms)
 

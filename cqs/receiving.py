@@ -27,7 +27,7 @@ class Wish(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    received_at_ms: int
+    received_at_ms: int  # a repeated attempt's leases date from its first
     messages: tuple[Message, ...]
 
 
@@ -40,7 +40,7 @@ class Receiving:
         now_ms = self._clock.now_ms()
         received = await self._take(view, wish, now_ms)
         if received.messages:
-            return Delivery(now_ms, received.messages)
+            return Delivery(received.received_at_ms or now_ms, received.messages)
         if received.dropped:
             raise no_such_queue()
         if wish.wait_ms:
@@ -58,7 +58,7 @@ class Receiving:
                 now_ms = self._clock.now_ms()
                 received = await self._take(view, wish, now_ms)
                 if received.messages or received.dropped:
-                    return Delivery(now_ms, received.messages)
+                    return Delivery(received.received_at_ms or now_ms, received.messages)
                 await patience.woken(wakeups)
             return Delivery(self._clock.now_ms(), ())
         finally:
@@ -87,4 +87,4 @@ class Receiving:
             messages += received.messages
             if not received.spent:
                 break
-        return Received(messages, (), received.next_due_ms, received.limit_reached, received.dropped)
+        return Received(messages, (), received.next_due_ms, received.limit_reached, received.dropped, now_ms)

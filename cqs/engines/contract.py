@@ -18,11 +18,15 @@ import msgspec
 
 DEDUP_WINDOW_MS = 300_000
 ATTEMPT_WINDOW_MS = 300_000
+FIFO_DELAY_MS_MAX = 900_000
+"""The longest delay that a FIFO queue can have: what was sent before that is not delayed, whatever the delay is."""
 IN_FLIGHT_MAX = 120_000
 """Messages of one queue that may be in flight (SQS: 120,000, standard and FIFO)."""
 NOISY_IN_FLIGHT_MIN = 30
+NOISY_BUSY_MS_MIN = 1_000
 NOISY_SHARE = 0.10
-"""A tenant of a fair queue is noisy with this many in flight and more than this share of all in flight."""
+"""A tenant of a fair queue is noisy with this many in flight and more than this share of all in flight, or with this
+much recent processing time (time in flight, summed over its messages) and more than this share of all of that."""
 SPENT_HIDE_MS = 30_000
 """How long a spent message stays hidden while the service moves it: after a crash it is offered again."""
 
@@ -84,6 +88,9 @@ class Received(msgspec.Struct, frozen=True, array_like=True):
     next_due_ms: int | None = None  # when a message now hidden becomes visible, where the engine knows
     limit_reached: bool = False  # IN_FLIGHT_MAX are in flight
     dropped: bool = False  # the queue exists no more
+    received_at_ms: int = (
+        0  # FIFO: when these leases were first given out; earlier than now under a repeated attempt id
+    )
 
 
 class Change(msgspec.Struct, frozen=True, array_like=True):
@@ -187,10 +194,10 @@ class Engine(Protocol):
     async def receive(self, q: QueueRef, want: int, visible_at_ms: int, now_ms: int, attempt_id: str = "") -> Received:
         """Lease up to `want` messages until `visible_at_ms`.
 
-        Standard queues: oldest visible first, tenants that are not noisy before those that are; not waited for (a
-        crash may repeat a message). FIFO: in order within each group, never past a hidden message of it, durable
-        when it returns. A repeated `attempt_id` within five minutes returns the same leases anew, unless one of
-        their messages was deleted or changed.
+        Standard queues: oldest visible first, tenants that are not noisy before those that are, and of those whoever
+        has fewest in flight; not waited for (a crash may repeat a message). FIFO: in order within each group, never
+        past a hidden message of it, durable when it returns. A repeated `attempt_id` within five minutes returns the
+        same leases anew, unless one of their messages was deleted or changed.
         """
         ...
 
@@ -219,6 +226,10 @@ class Engine(Protocol):
 
     async def drop(self, q: QueueRef, now_ms: int) -> None:
         """O(1): the queue and its messages are gone; waiting receives are woken; its id stays dead for ever."""
+        ...
+
+    async def redelay(self, q: QueueRef, delay_ms: int, now_ms: int) -> None:
+        """FIFO queues: each message that was never delivered becomes visible `delay_ms` after it was sent."""
         ...
 
     async def maintain(self, budget: int, now_ms: int) -> int:

@@ -42,6 +42,7 @@ METHODS = {
     "engine.counts": Method(tuple[QueueRef, int], Counts),
     "engine.purge": Method(tuple[QueueRef, int], None),
     "engine.drop": Method(tuple[QueueRef, int], None),
+    "engine.redelay": Method(tuple[QueueRef, int, int], None),
     "engine.maintain": Method(tuple[int, int], int),
     "engine.watch": Method(tuple[QueueRef, int], None),
     "engine.pass_on": Method(tuple[int], None),
@@ -67,6 +68,7 @@ def handlers(engine: Engine) -> dict[str, Handler]:
         "engine.counts": lambda _, *a: engine.counts(*a),
         "engine.purge": lambda _, *a: engine.purge(*a),
         "engine.drop": lambda _, *a: engine.drop(*a),
+        "engine.redelay": lambda _, *a: engine.redelay(*a),
         "engine.maintain": lambda _, *a: engine.maintain(*a),
         "engine.watch": watches.watch,
         "engine.pass_on": watches.pass_on,
@@ -174,6 +176,9 @@ class RemoteEngine:
 
     async def drop(self, q: QueueRef, now_ms: int) -> None:
         await self._client.call("engine.drop", q, now_ms)
+
+    async def redelay(self, q: QueueRef, delay_ms: int, now_ms: int) -> None:
+        await self._client.call("engine.redelay", q, delay_ms, now_ms)
 
     async def maintain(self, budget: int, now_ms: int) -> int:
         done: int = await self._client.call("engine.maintain", budget, now_ms)

@@ -19,6 +19,7 @@ TESTS = [
     f"tests/acceptance/{name}.py"
     for name in (
         "test_sqs_boto3",
+        "test_sqs_polls",
         "test_sns_boto3",
         "test_sns_many",
         "test_sns_retries",
@@ -26,6 +27,7 @@ TESTS = [
         "test_wire",
         "test_aws_cli",
         "test_celery",
+        "test_move_tasks",
         "test_cluster",
     )
 ]

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
+from common.ids import hex_id
 from tests.acceptance.endpoints import Endpoint
+from tests.acceptance.moves import moves
 from tests.acceptance.running import Up, running
 from tests.acceptance.topics import Topic
 from tests.waiting import wait_until
@@ -142,3 +144,18 @@ def _fill(path: Path) -> None:
                 out.write(b"\0" * 4096)
         except OSError:
             pass
+
+
+@pytest.mark.spec("moves.resumed")
+def test_a_move_task_outlives_its_worker(lone: Up) -> None:
+    of = moves(lone.client("sqs", tries=5), hex_id)
+    of.die(60)
+    of.start(MaxNumberOfMessagesPerSecond=20)
+    wait_until(lambda: of.moved() >= 10, 10)
+    kill(lone, "worker")
+    lone.advance(16)  # the dead one's lease of the task ends…
+    wait_until(lambda: of.moved() >= 50, 20, lambda: str(of.newest()))
+    lone.advance(31)  # …and then that of the batch it was at
+    task = of.end()
+    assert (task["Status"], task["ApproximateNumberOfMessagesMoved"]) == ("COMPLETED", 60)
+    assert of.bodies(of.source) == sorted([str(n) for n in range(60)], key=int)

@@ -72,10 +72,14 @@ class Model:
         if not self.fifo:
             visible = [kept for kept in self.kept.values() if not kept.hidden(now_ms)]
             return [[kept] for kept in sorted(visible, key=lambda kept: kept.visible_at_ms)]
+        return [run for run in (self._run(group, now_ms) for group in self.groups()) if run]
+
+    def groups(self) -> list[list[Kept]]:
+        """Each in its order."""
         groups: dict[str, list[Kept]] = {}
         for kept in sorted(self.kept.values(), key=lambda kept: kept.sequence):
             groups.setdefault(kept.group, []).append(kept)
-        return [run for run in (self._run(group, now_ms) for group in groups.values()) if run]
+        return list(groups.values())
 
     def _run(self, group: list[Kept], now_ms: int) -> list[Kept]:
         """The first of a group, up to one that is hidden, and up to and with one that is spent."""
@@ -118,8 +122,11 @@ class Model:
         self._check_due(received, now_ms, given)
         self._follow(received, visible_at_ms, now_ms)
         if attempt_id and received.messages and visible_at_ms > now_ms:
-            handles = {message.id: message.handle for message in received.messages}
-            self.attempts[attempt_id] = Attempt(now_ms + ATTEMPT_WINDOW_MS, handles)
+            self.remember(attempt_id, received.messages, now_ms)
+
+    def remember(self, attempt_id: str, given: Sequence[Message], now_ms: int) -> None:
+        handles = {message.id: message.handle for message in given}
+        self.attempts[attempt_id] = Attempt(now_ms + ATTEMPT_WINDOW_MS, handles)
 
     def _check_groups(self, given: list[Message], runs: list[list[Kept]]) -> None:
         order = {kept.id: (number, place) for number, run in enumerate(runs) for place, kept in enumerate(run)}

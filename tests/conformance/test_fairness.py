@@ -53,6 +53,7 @@ async def test_a_tenant_is_neither_an_order_nor_a_lock(standard: Desk) -> None:
     assert len(await standard.take(10)) == 3
 
 
+@pytest.mark.spec("fair.noisy-in-flight")
 @pytest.mark.parametrize(
     ("own", "others", "first"),
     [
@@ -75,6 +76,7 @@ async def test_a_noisy_tenant_is_served_when_nobody_else_waits(standard: Desk) -
     assert await _first_of(standard, "loud") == {"loud"}
 
 
+@pytest.mark.spec("fair.noisy-served")
 async def test_all_of_a_noisy_tenants_messages_are_served_in_the_end(standard: Desk) -> None:
     await standard.put([standard.entry(b"x", group="loud") for _ in range(120)])
     await standard.put([standard.entry(b"x", group="quiet") for _ in range(20)])
@@ -105,6 +107,7 @@ async def test_a_message_without_a_tenant_is_quiet(standard: Desk) -> None:
     assert await _first_of(standard, "") == {""}
 
 
+@pytest.mark.spec("fair.none-is-quiet")
 async def test_messages_without_a_tenant_are_never_noisy_together(standard: Desk) -> None:
     await _hold(standard, "quiet", 1)
     await _hold(standard, "", 60)
@@ -121,16 +124,55 @@ async def test_messages_of_before_the_first_tenant(standard: Desk) -> None:
     assert len(await standard.drain(HOUR_MS)) == 52
 
 
+@pytest.mark.spec("fair.state-ends")
 async def test_noise_ends_with_its_leases(standard: Desk) -> None:
     held = await _hold(standard, "loud", 40)
     assert await standard.delete(*held[:20]) == [DONE] * 20
     assert await _first_of(standard, "loud", "quiet") == {"loud"}
 
 
+@pytest.mark.spec("fair.state-ends")
 async def test_noise_ends_with_its_timeouts(standard: Desk) -> None:
     await _hold(standard, "loud", 40)
-    standard.later(HOUR_MS + 1_000)
+    standard.later(HOUR_MS + 300_000)
     assert await _first_of(standard, "loud", "quiet") == {"loud"}
+
+
+async def _work(desk: Desk, tenant: str, rounds: int) -> None:
+    """So many rounds of ten messages of a tenant, each 50 ms in flight and then deleted."""
+    for _ in range(rounds):
+        held = await _hold(desk, tenant, 10)
+        desk.later(50)
+        assert set(await desk.delete(*held)) == {DONE}
+
+
+@pytest.mark.spec("fair.noisy-processing-time")
+@pytest.mark.parametrize(("rounds", "first"), [(1, "loud"), (5, "quiet")])
+async def test_who_keeps_consumers_busy_is_noisy_with_little_in_flight(standard: Desk, rounds: int, first: str) -> None:
+    await _work(standard, "loud", rounds)
+    assert await _first_of(standard, "loud", "quiet") == {first}
+
+
+@pytest.mark.spec("fair.noisy-processing-time")
+async def test_busy_is_more_than_a_tenth_of_all_that_consumers_did(standard: Desk) -> None:
+    for _ in range(10):
+        for tenant in range(11):
+            await _work(standard, f"t{tenant}", 1)
+    assert await _first_of(standard, "t0", "quiet") == {"t0"}
+
+
+@pytest.mark.spec("fair.least-noisy-first")
+async def test_of_noisy_tenants_who_has_fewest_in_flight_goes_first(standard: Desk) -> None:
+    await _hold(standard, "louder", 50)
+    await _hold(standard, "loud", 40)
+    assert await _first_of(standard, "louder", "loud") == {"loud"}
+
+
+async def test_a_batch_is_filled_up_with_the_noisy(standard: Desk) -> None:
+    await _hold(standard, "loud", 40)
+    await standard.put([standard.entry(b"x", group="loud") for _ in range(20)])
+    await standard.send(b"x", group="quiet")
+    assert _tenants(await standard.take(10, HOUR_MS)) == Counter(quiet=1, loud=9)
 
 
 async def test_deleted_messages_are_forgotten_when_their_time_comes(standard: Desk) -> None:

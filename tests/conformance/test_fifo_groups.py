@@ -99,6 +99,7 @@ async def test_a_later_delayed_message_does_not_hide_earlier_ones(fifo: Desk) ->
     assert bodies(await fifo.take()) == [b"2", b"3"]
 
 
+@pytest.mark.spec("fifo.earlier-delayed")
 async def test_an_earlier_delayed_message_blocks_later_ones(fifo: Desk) -> None:
     await fifo.send(b"1", group="g", delay_ms=10_000)
     await fifo.send(b"2", group="g")

@@ -263,6 +263,9 @@ class CqsEngine:
         await self._reset(q, DROPPED)
         self._waiters.wake_all(q.id)
 
+    async def redelay(self, q: QueueRef, delay_ms: int, now_ms: int) -> None:
+        """For FIFO queues, of which this engine has none."""
+
     async def _reset(self, q: QueueRef, generation: int) -> None:
         (await self._lines.line(q)).generation = generation
         await self._caches.ask(lambda cache: cache.reset(q.id, generation))

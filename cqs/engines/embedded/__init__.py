@@ -16,6 +16,7 @@ import apsw
 from common.clock import Clock
 from common.sqlite import Database
 from cqs.engines.contract import (
+    FIFO_DELAY_MS_MAX,
     Capabilities,
     Change,
     Counts,
@@ -32,6 +33,7 @@ from cqs.engines.contract import (
 )
 from cqs.engines.embedded import schema
 from cqs.engines.embedded.receiving import Receiving, Want
+from cqs.engines.embedded.redelaying import redelay
 from cqs.engines.embedded.settling import Settling, Step
 from cqs.engines.embedded.state import State
 from cqs.engines.embedded.upkeep import STEP_ROWS_MAX, maintain
@@ -117,6 +119,19 @@ class EmbeddedEngine:
     async def drop(self, q: QueueRef, now_ms: int) -> None:
         await self._database.write(lambda _: self._state.drop(q))
         self._waiters.wake_all(q.id)
+
+    async def redelay(self, q: QueueRef, delay_ms: int, now_ms: int) -> None:
+        line = self._state.peek_line(q)
+        if line is None:
+            return
+        lately = {"line": line, "after": now_ms - FIFO_DELAY_MS_MAX}
+        seqs: list[Any] = [seq for (seq,) in self._database.reader.execute(schema.SENT_LATELY, lately)]
+        for start in range(0, len(seqs), STEP_ROWS_MAX):
+            step = seqs[start : start + STEP_ROWS_MAX]
+            await self._database.write(partial(self._redelay, q, step, delay_ms, now_ms))
+
+    def _redelay(self, q: QueueRef, seqs: list[int], delay_ms: int, now_ms: int, _: apsw.Connection) -> None:
+        redelay(self._state, q, seqs, delay_ms, now_ms)
 
     async def maintain(self, budget: int, now_ms: int) -> int:
         done = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 
-from cqs.engines.contract import NOISY_IN_FLIGHT_MIN, NOISY_SHARE
+from cqs.engines.embedded.tenants import Tenants
 
 BUCKET_MS = 100
 """Hidden messages are counted by the tenth of a second in which they become visible."""
@@ -29,9 +29,9 @@ class Hidden:
         self._heap: list[int] = []
         self.in_flight = 0
         self.delayed = 0
-        self.tenants: dict[str, int] = {}  # in flight, by tenant
+        self.tenants: Tenants | None = None  # of a fair queue
 
-    def add(self, visible_at_ms: int, delivered: bool, tenant: str = "", n: int = 1) -> None:
+    def add(self, now_ms: int, visible_at_ms: int, delivered: bool, tenant: str = "", n: int = 1) -> None:
         """`n` more (or, below zero, fewer) are hidden until `visible_at_ms`."""
         key = visible_at_ms // BUCKET_MS
         bucket = self._buckets.get(key)
@@ -46,22 +46,24 @@ class Hidden:
             return
         bucket.in_flight += n
         self.in_flight += n
-        if tenant:
+        if self.tenants is not None:
             bucket.tenants[tenant] = bucket.tenants.get(tenant, 0) + n
-            self._tenant(tenant, n)
+            self.tenants.change(tenant, n, now_ms)
 
-    def remove(self, visible_at_ms: int, delivered: bool, tenant: str = "") -> None:
-        self.add(visible_at_ms, delivered, tenant, -1)
+    def remove(self, now_ms: int, visible_at_ms: int, delivered: bool, tenant: str = "") -> None:
+        self.add(now_ms, visible_at_ms, delivered, tenant, -1)
 
     def expire(self, now_ms: int) -> None:
         """Take out all that is visible by now."""
         limit = now_ms // BUCKET_MS
         while self._heap and self._heap[0] < limit:
-            bucket = self._buckets.pop(heapq.heappop(self._heap))
+            key = heapq.heappop(self._heap)
+            bucket = self._buckets.pop(key)
             self.in_flight -= bucket.in_flight
             self.delayed -= bucket.delayed
-            for tenant, n in bucket.tenants.items():
-                self._tenant(tenant, -n)
+            if self.tenants is not None:
+                for tenant, n in bucket.tenants.items():
+                    self.tenants.change(tenant, -n, (key + 1) * BUCKET_MS)
 
     def ending(self, now_ms: int) -> tuple[int, int, int]:
         """(in flight, delayed) as counted in the tenth of a second that is not over, and when it will be."""
@@ -70,17 +72,17 @@ class Hidden:
         in_flight, delayed = (bucket.in_flight, bucket.delayed) if bucket is not None else (0, 0)
         return in_flight, delayed, (key + 1) * BUCKET_MS
 
-    def noisy(self) -> list[str]:
-        """Tenants that hold so much of what is in flight that others should go first (SQS fair queues)."""
-        least = max(NOISY_IN_FLIGHT_MIN, int(self.in_flight * NOISY_SHARE) + 1)
-        return [tenant for tenant, n in self.tenants.items() if n >= least]
+    def noisy(self, now_ms: int) -> dict[str, int]:
+        return {} if self.tenants is None else self.tenants.noisy(now_ms)
 
-    def _tenant(self, tenant: str, n: int) -> None:
-        left = self.tenants.get(tenant, 0) + n
-        if left:
-            self.tenants[tenant] = left
-        else:
-            self.tenants.pop(tenant, None)  # all of a bucket's may have been deleted before its time came
+    def become_fair(self) -> None:
+        """Count by tenant from now on. What is in flight already counts as nobody's."""
+        if self.tenants is not None:
+            return
+        self.tenants = Tenants()
+        self.tenants.change("", self.in_flight, 0)
+        for bucket in self._buckets.values():
+            bucket.tenants[""] = bucket.in_flight
 
 
 class Line:

@@ -106,7 +106,7 @@ class Receiving:
         deliveries += 1
         self._leases.append((visible_at, visible_at, deliveries, lease, first_at, seq))
         if visible_at > want.now_ms:
-            line.hidden.add(visible_at, True, group)
+            line.hidden.add(want.now_ms, visible_at, True, group)
         return Message(message_id, handle(seq, lease), body, seq, deliveries, first_at, born_at, group)
 
     def _spend(self, line: Line, row: Row, lease: int, now_ms: int) -> Message:
@@ -114,15 +114,16 @@ class Receiving:
         seq, _, born_at, deliveries, first_at, group, message_id, body = row
         visible_at = now_ms + SPENT_HIDE_MS
         self._leases.append((visible_at, visible_at, deliveries, lease, first_at, seq))
-        line.hidden.add(visible_at, True, group)
+        line.hidden.add(now_ms, visible_at, True, group)
         return Message(message_id, handle(seq, lease), body, seq, deliveries, first_at, born_at, group)
 
     def _visible(self, line: Line, q: QueueRef, n: int, now_ms: int) -> list[Row]:
-        noisy = line.hidden.noisy() if line.fair else ()
+        noisy = line.hidden.noisy(now_ms) if line.fair else {}
         batch = n
         for _ in range(EXPIRED_ROUNDS_MAX):
-            rows: list[Row] = self._quiet_first(line, set(noisy), n, now_ms) if noisy else []
-            if not rows:
+            if noisy:
+                rows = self._quiet_first(line, noisy, batch, now_ms)
+            else:
                 rows = self._state.rows(schema.DUE, (line.key, now_ms, batch))
             oldest = now_ms - q.retention_ms
             expired = [row for row in rows if row[2] <= oldest]
@@ -136,22 +137,30 @@ class Receiving:
             batch = max(n, EXPIRED_BATCH)
         return []
 
-    def _quiet_first(self, line: Line, noisy: set[str], n: int, now_ms: int) -> list[Row]:
-        """Visible messages of tenants that are not noisy, the tenants in turn; none when only noisy ones wait."""
-        rows: list[Row] = [row for row in self._state.rows(schema.DUE, (line.key, now_ms, n)) if row[5] not in noisy]
-        share = max(1, n // 4)
-        for tenant in islice(chain([""], self._tenants(line)), TENANTS_LOOKED_AT_MAX):
-            if len(rows) >= n:
-                break
-            line.tenant_cursor = tenant or line.tenant_cursor  # '' stands for all without a tenant, looked at always
-            if tenant not in noisy:
-                known = {row[0] for row in rows}
-                rows += [
-                    row
-                    for row in self._state.rows(schema.DUE_OF_TENANT, (line.key, tenant, now_ms, share))
-                    if row[0] not in known
-                ]
-        return rows[:n]
+    def _quiet_first(self, line: Line, noisy: dict[str, int], n: int, now_ms: int) -> list[Row]:
+        """Visible messages: the quiet tenants' that are oldest, then of each quiet tenant in turn, then of the noisy
+        ones in the order given."""
+        due = self._state.rows(schema.TENANTS_DUE, (line.key, now_ms, n))
+        rows: list[Row] = [self._state.row(schema.DELIVERY, (seq,)) for seq, tenant in due if tenant not in noisy]
+        if len(rows) < n:
+            quiet = chain([""], self._tenants(line))  # '' stands for all without a tenant, looked at always
+            share = max(1, n // 4)
+            for tenant in islice(quiet, TENANTS_LOOKED_AT_MAX):
+                line.tenant_cursor = tenant or line.tenant_cursor
+                if tenant not in noisy:
+                    self._add_of_tenant(rows, line, tenant, min(share, n - len(rows)), now_ms)
+                if len(rows) >= n:
+                    return rows
+            for tenant in islice(noisy, TENANTS_LOOKED_AT_MAX):
+                self._add_of_tenant(rows, line, tenant, n - len(rows), now_ms)
+                if len(rows) >= n:
+                    return rows
+        return rows or self._state.rows(schema.DUE, (line.key, now_ms, n))
+
+    def _add_of_tenant(self, rows: list[Row], line: Line, tenant: str, n: int, now_ms: int) -> None:
+        known = {row[0] for row in rows}
+        found = self._state.rows(schema.DUE_OF_TENANT, (line.key, tenant, now_ms, n))
+        rows += [row for row in found if row[0] not in known]
 
     def _tenants(self, line: Line) -> Iterator[str]:
         """Each tenant once, beginning after the one that was looked at last."""
@@ -199,7 +208,7 @@ class Receiving:
             until = want.now_ms + ATTEMPT_WINDOW_MS
             self._connection.execute(schema.KEEP_ATTEMPT, (line.key, want.attempt_id, until, lease, seqs))
         next_due = None if messages or spent else self._next_due(line, want.now_ms)
-        return Received(tuple(messages), tuple(spent), next_due)
+        return Received(tuple(messages), tuple(spent), next_due, received_at_ms=want.now_ms)
 
     def _lease_groups(self, line: Line, want: Want, n: int, lease: int) -> tuple[list[Message], list[Message]]:
         messages: list[Message] = []
@@ -248,7 +257,8 @@ class Receiving:
         known = self._state.row(schema.FIND_ATTEMPT, (line.key, want.attempt_id, want.now_ms))
         if known is None:
             return None
-        lease, seqs = known[0], [int(seq) for seq in known[1].split(",")]
+        lease, until = known[0], known[2]
+        seqs = [int(seq) for seq in known[1].split(",")]
         rows: list[Row] = []
         for seq in seqs:
             row = self._state.row(schema.LEASED, (seq, lease))
@@ -257,11 +267,11 @@ class Receiving:
             rows.append(row)
         messages = []
         for row in rows:
-            line.hidden.remove(row[1], True, row[5])
+            line.hidden.remove(want.now_ms, row[1], True, row[5])
             counted_before = (*row[:3], row[3] - 1, *row[4:])
             messages.append(self._lease(line, counted_before, lease, want))
         self._flush_fifo()
-        return Received(tuple(messages))
+        return Received(tuple(messages), received_at_ms=until - ATTEMPT_WINDOW_MS)
 
     def _flush_fifo(self) -> None:
         if self._leases:

@@ -40,10 +40,10 @@ NEW_LINE = "INSERT INTO lines(queue, total, fair, retention_ms, doomed) VALUES (
 KEEP_LINE = "UPDATE lines SET total = ?, fair = ?, retention_ms = ? WHERE line = ?"
 DOOM_LINE = "UPDATE lines SET doomed = 1 WHERE line = ?"
 KILL_QUEUE = "INSERT OR IGNORE INTO dead_queues VALUES (?)"
+_HIDDEN = "SELECT visible_at, deliveries > 0, iif(:fair AND grp IS NOT NULL, grp, ''), count(*) FROM slots"
 HIDDEN = (
-    "SELECT visible_at, deliveries > 0, grp, count(*) FROM slots WHERE line = :line AND due > :now GROUP BY 1, 2, 3"
-    " UNION ALL SELECT visible_at, deliveries > 0, grp, count(*) FROM slots"
-    " WHERE line = :line AND due IS NULL AND visible_at > :now GROUP BY 1, 2, 3"
+    f"{_HIDDEN} WHERE line = :line AND due > :now GROUP BY 1, 2, 3"
+    f" UNION ALL {_HIDDEN} WHERE line = :line AND due IS NULL AND visible_at > :now GROUP BY 1, 2, 3"
 )
 HIDDEN_UNTIL = (
     "SELECT deliveries > 0, count(*) FROM slots WHERE line = :line AND due > :now AND due < :end GROUP BY 1"
@@ -70,6 +70,7 @@ DUE_OF_TENANT = (
     f"SELECT {_DELIVERY} FROM slots s JOIN bodies b USING (seq)"
     " WHERE s.line = ? AND s.grp = ? AND s.due <= ? ORDER BY s.due, s.seq LIMIT ?"
 )
+TENANTS_DUE = "SELECT seq, coalesce(grp, '') FROM slots WHERE line = ? AND due <= ? ORDER BY due, seq LIMIT ?"
 NEXT_TENANT = "SELECT grp FROM slots WHERE line = ? AND grp > ? LIMIT 1"
 HEADS_DUE = "SELECT seq FROM slots WHERE line = ? AND due <= ? ORDER BY due, seq LIMIT ?"
 BEHIND = (
@@ -83,7 +84,7 @@ LEASE_FIFO = (
     "UPDATE slots SET due = iif(due IS NULL, NULL, ?1), visible_at = ?1, deliveries = ?2, lease = ?3, first_at = ?4"
     " WHERE seq = ?5"
 )
-FIND_ATTEMPT = "SELECT lease, seqs FROM attempts WHERE line = ? AND attempt = ? AND until > ?"
+FIND_ATTEMPT = "SELECT lease, seqs, until FROM attempts WHERE line = ? AND attempt = ? AND until > ?"
 KEEP_ATTEMPT = "INSERT OR REPLACE INTO attempts VALUES (?, ?, ?, ?, ?)"
 
 # -- settling ---------------------------------------------------------------------------------------------------------
@@ -100,6 +101,14 @@ PROMOTE = (
 )
 MOVE = "UPDATE slots SET due = iif(due IS NULL, NULL, ?1), visible_at = ?1 WHERE seq = ?2"
 FORGET_ATTEMPT = "DELETE FROM attempts WHERE lease = ?"
+SENT_LATELY = (
+    "SELECT seq FROM slots WHERE line = :line AND due > :after AND deliveries = 0"
+    " UNION ALL SELECT seq FROM slots WHERE line = :line AND due IS NULL AND visible_at > :after AND deliveries = 0"
+)
+REDELAY = (
+    "UPDATE slots SET due = iif(due IS NULL, NULL, born_at + ?1), visible_at = born_at + ?1"
+    " WHERE seq = ?2 AND line = ?3 AND deliveries = 0 AND visible_at != born_at + ?1 RETURNING visible_at"
+)
 REPLACE_BODY = "UPDATE bodies SET body = ? WHERE seq = ?"
 
 # -- looking and clearing up ------------------------------------------------------------------------------------------

@@ -90,7 +90,9 @@ class Settling:
         seq = self._state.sequences.take()
         group: str | None = entry.group or None
         if group is not None:
-            line.fair = True
+            if not line.fair:
+                line.fair = True
+                line.hidden.become_fair()
         elif line.fair:
             group = ""  # its own tenant, found by the tenant index beside the others
         self._add(line, entry, seq, entry.visible_at_ms, group, now_ms)
@@ -118,7 +120,7 @@ class Settling:
         self._bodies.append((seq, entry.id, entry.body))
         line.total += 1
         if visible_at > now_ms:
-            line.hidden.add(visible_at, entry.deliveries > 0, group or "")
+            line.hidden.add(now_ms, visible_at, entry.deliveries > 0, group or "")
         self._state.touch(line, 1)
 
     def _insert(self) -> None:
@@ -158,7 +160,7 @@ class Settling:
             outcomes[index] = Outcome.DONE
             line.total -= 1
             if visible_at > now_ms:
-                line.hidden.remove(visible_at, deliveries > 0, tenant)
+                line.hidden.remove(now_ms, visible_at, deliveries > 0, tenant)
             self._state.touch(line)
         self._connection.executemany(schema.DELETE_BODY, [(row[0],) for row in deleted])
         for (seq, key, _), delete in deletes.items():
@@ -175,7 +177,7 @@ class Settling:
         execute(schema.DELETE_SLOT, (seq,))
         execute(schema.DELETE_BODY, (seq,))
         line.total -= 1
-        line.hidden.remove(visible_at, deliveries > 0, group)
+        line.hidden.remove(now_ms, visible_at, deliveries > 0, group)
         if due is not None:
             execute(schema.PROMOTE, (line.key, group))
         self._state.touch(line)
@@ -217,9 +219,9 @@ class Settling:
         if change.visible_at_ms is not None:
             self._connection.execute(schema.MOVE, (change.visible_at_ms, seq))
             if visible_at > now_ms:
-                line.hidden.remove(visible_at, deliveries > 0, group)
+                line.hidden.remove(now_ms, visible_at, deliveries > 0, group)
             if change.visible_at_ms > now_ms:
-                line.hidden.add(change.visible_at_ms, deliveries > 0, group)
+                line.hidden.add(now_ms, change.visible_at_ms, deliveries > 0, group)
             self._state.touch(line, 1)
         if change.body is not None:
             self._connection.execute(schema.REPLACE_BODY, (change.body, seq))

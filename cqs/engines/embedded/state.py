@@ -79,10 +79,11 @@ class State:
         else:
             key, total, fair, retention_ms = row
             line = Line(key, q.id, total, bool(fair), retention_ms)
-            for visible_at, delivered, tenant, n in self.connection.execute(
-                schema.HIDDEN, {"line": key, "now": now_ms}
-            ):
-                line.hidden.add(visible_at, bool(delivered), tenant or "", n)
+            if line.fair:
+                line.hidden.become_fair()
+            bindings = {"line": key, "now": now_ms, "fair": line.fair}
+            for visible_at, delivered, tenant, n in self.connection.execute(schema.HIDDEN, bindings):
+                line.hidden.add(now_ms, visible_at, bool(delivered), tenant, n)
         self._lines[q.id] = line
         return line
 

@@ -1,0 +1,93 @@
+"""Who uses a fair queue's consumers: how many messages each tenant has in flight, and processing time of late.
+
+Processing time is the time messages are in flight, summed over messages and fading: what was `RECENT_MS` ago counts a
+third of what is now. It tells who keeps consumers busy where they are so quick that little is in flight when they ask.
+"""
+
+from __future__ import annotations
+
+from math import exp
+
+from cqs.engines.contract import NOISY_BUSY_MS_MIN, NOISY_IN_FLIGHT_MIN, NOISY_SHARE
+
+RECENT_MS = 30_000
+SWEEP_LEAST = 1_000
+
+
+class _Use:
+    """One tenant's, or all together."""
+
+    __slots__ = ("at_ms", "busy_ms", "in_flight")
+
+    def __init__(self, at_ms: int) -> None:
+        self.in_flight = 0
+        self.busy_ms = 0.0
+        self.at_ms = at_ms
+
+    def until(self, now_ms: int) -> None:
+        passed_ms = now_ms - self.at_ms
+        if passed_ms > 0:
+            kept = exp(-passed_ms / RECENT_MS)
+            self.busy_ms = self.busy_ms * kept + self.in_flight * RECENT_MS * (1.0 - kept)
+            self.at_ms = now_ms
+
+
+class Tenants:
+    """Of one line. Everything that goes in flight or ends is told; '' is nobody, and counts for all together only."""
+
+    __slots__ = ("_all", "_loud", "_sweep_at", "_uses")
+
+    def __init__(self) -> None:
+        self._all = _Use(0)
+        self._uses: dict[str, _Use] = {}
+        self._loud: set[str] = set()  # who may be noisy, looked at again by `noisy`
+        self._sweep_at = SWEEP_LEAST
+
+    def __len__(self) -> int:
+        return len(self._uses)
+
+    def change(self, tenant: str, n: int, now_ms: int) -> None:
+        """`n` more messages (or, below zero, fewer) of a tenant are in flight."""
+        everybody = self._all
+        everybody.until(now_ms)
+        everybody.in_flight += n
+        if not tenant:
+            return
+        use = self._uses.get(tenant)
+        if use is None:
+            use = self._uses[tenant] = _Use(now_ms)
+        use.until(now_ms)
+        use.in_flight += n
+        if use.in_flight >= NOISY_IN_FLIGHT_MIN or use.busy_ms >= NOISY_BUSY_MS_MIN:
+            self._loud.add(tenant)
+        if len(self._uses) > self._sweep_at:
+            self._sweep(now_ms)
+
+    def noisy(self, now_ms: int) -> dict[str, int]:
+        """In flight by tenant, of those that use so much that others go first; who has fewest in flight comes first."""
+        if not self._loud:
+            return {}
+        everybody = self._all
+        everybody.until(now_ms)
+        found: dict[str, int] = {}
+        for tenant in tuple(self._loud):
+            use = self._uses[tenant]
+            use.until(now_ms)
+            many = use.in_flight >= NOISY_IN_FLIGHT_MIN
+            busy = use.busy_ms >= NOISY_BUSY_MS_MIN
+            if (many and use.in_flight > NOISY_SHARE * everybody.in_flight) or (
+                busy and use.busy_ms > NOISY_SHARE * everybody.busy_ms
+            ):
+                found[tenant] = use.in_flight
+            elif not many and not busy:
+                self._loud.discard(tenant)
+        return dict(sorted(found.items(), key=lambda each: each[1]))
+
+    def _sweep(self, now_ms: int) -> None:
+        """Forget those that use nothing; next when twice as many are known, so that it costs a change little."""
+        for tenant, use in tuple(self._uses.items()):
+            use.until(now_ms)
+            if not use.in_flight and use.busy_ms < 1.0:
+                del self._uses[tenant]
+                self._loud.discard(tenant)
+        self._sweep_at = max(SWEEP_LEAST, 2 * len(self._uses))
