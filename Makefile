@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 DATA ?= data
 
-.PHONY: help install install-cluster install-pipeline install-dev up test check fast format lock bench faults compose-test servers-up servers-down clean
+.PHONY: help install install-cluster install-pipeline install-dev install-clients up test check fast format lock bench faults compose-test servers-up servers-down clean
 
 help:
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 $(UV):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: set PYTHON=" >&2; exit 1; }
@@ -34,6 +34,9 @@ install-cluster: $(VENV)/cluster.done ## install what Cassandra, Redis and Celer
 install-pipeline: $(VENV)/pipeline.done ## install what the Spark jobs take as well
 
 install-dev: $(VENV)/dev.done ## install what testing it takes as well
+
+install-clients: install-dev ## install and build the clients in JavaScript, Java and Go that tests drive the service with
+	$(BIN)/python -m tests.clients
 
 up: install ## install and run the service on this machine
 	$(BIN)/cns up --data $(DATA) $(ARGS)

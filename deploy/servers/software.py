@@ -19,6 +19,9 @@ JAVA_RELEASE = 17  # Cassandra 5.0 knows 11 and 17; jvm.args is for this one
 FETCH = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 OTHER_SYSTEMS = re.compile(r"osx|windows|riscv64|macos")
 
+Package = tuple[str, Callable[[], object]]
+"""What may be missing: its Debian package, as a dependency is written, and how to see whether it is there."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Java:
@@ -63,29 +66,33 @@ def find_haproxy() -> str | None:
     return shutil.which("haproxy", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
 
 
-PACKAGES: Mapping[str, tuple[str, Callable[[], object]]] = {
+PACKAGES: Mapping[str, Package] = {
     "java": (f"openjdk-{JAVA_RELEASE}-jre-headless", find_java),
     "maven": ("maven", lambda: shutil.which("mvn")),
     "redis": ("redis-server", lambda: shutil.which("redis-server")),
     "haproxy": ("haproxy", find_haproxy),
 }
-"""What may be missing: its Debian package, and how to see whether it is there."""
 
 
 def require(*names: str) -> None:
+    """Have these of `PACKAGES` on the machine."""
+    have(*(PACKAGES[name] for name in names))
+
+
+def have(*packages: Package) -> None:
     """Have these on the machine: root on Debian installs what is missing, everybody else is told."""
-    missing = [package for package, found in (PACKAGES[name] for name in names) if not found()]
+    missing = [package for package, found in packages if not found()]
     if not missing:
         return
-    wanted = " ".join(missing)
+    wanted = ", ".join(missing)
     if os.geteuid() != 0 or not shutil.which("apt-get"):
         raise Failure(f"missing on this machine: install {wanted}, or let root run this command on Debian")
     say(f"installing {wanted}")
     _run(["apt-get", "-qq", "update"], "apt-get update failed")
-    _run(["apt-get", "-qq", "-y", "--no-install-recommends", "install", *missing], f"could not install {wanted}")
-    still = [package for package, found in (PACKAGES[name] for name in names) if not found()]
+    _run(["apt-get", "-qq", "-y", "--no-install-recommends", "satisfy", *missing], f"could not install {wanted}")
+    still = [package for package, found in packages if not found()]
     if still:
-        raise Failure(f"installed but not found: {' '.join(still)}")
+        raise Failure(f"installed but not found: {', '.join(still)}")
 
 
 def cassandra(software: Path) -> Cassandra:

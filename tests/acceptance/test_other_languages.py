@@ -1,0 +1,113 @@
+"""The AWS SDKs for JavaScript (v3), Java (v2) and Go (v2), each in a program of its own: `tests/clients`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.acceptance.running import keys_in, running
+from tests.acceptance.service import REGION
+from tests.clients.installing import CLIENTS, INSTALL_S, installed
+
+RUN_S = 120.0
+SCENARIOS = (
+    "create-queue",
+    "create-queue-again",
+    "create-queue-that-differs",
+    "get-queue-url",
+    "missing-queue",
+    "list-queues",
+    "set-queue-attributes",
+    "queue-tags",
+    "purge-queue",
+    "delete-queue",
+    "message-attributes",
+    "message-text",
+    "system-attributes",
+    "batch-with-a-bad-entry",
+    "long-poll",
+    "visibility",
+    "visibility-batch",
+    "delay",
+    "invalid-receipt-handle",
+    "fair-queue",
+    "fifo-order",
+    "fifo-deduplication-by-id",
+    "fifo-deduplication-by-content",
+    "fifo-receive-attempt",
+    "dead-letter-queue",
+    "move-task",
+    "move-task-cancelled",
+    "move-task-without-queue",
+    "caller-identity",
+    "wrong-secret",
+    "unknown-key",
+    "anonymous",
+    "permissions",
+    "topic-to-queue",
+    "topic-to-queue-raw",
+    "publish-batch",
+    "consumer",
+)
+
+pytestmark = pytest.mark.timeout(INSTALL_S)  # whoever comes first waits for it
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a program printed of each scenario, and how it ended."""
+
+    scenarios: dict[str, dict[str, Any]]
+    exit_code: int
+    complaints: str
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Names a service, an account's keys, and those of a stranger."""
+    with running(tmp_path_factory.mktemp("clients") / "data") as service:
+        stranger = keys_in(service.cns("account", "create").stdout)
+        yield {
+            **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
+            **service.environment,
+            "AWS_REGION": REGION,
+            "STRANGER_ACCESS_KEY_ID": stranger["key"],
+            "STRANGER_SECRET_ACCESS_KEY": stranger["secret"],
+        }
+
+
+@pytest.fixture(scope="module", params=CLIENTS)
+def told(environment: dict[str, str], request: pytest.FixtureRequest) -> Told:
+    """By a language's program, which runs once; installed before, if need be."""
+    return _run(installed(request.param), environment)
+
+
+def test_every_scenario_is_told_of(told: Told) -> None:
+    assert tuple(told.scenarios) == SCENARIOS, told.complaints
+    assert told.exit_code == (0 if all(each["ok"] for each in told.scenarios.values()) else 1), told.complaints
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_scenario(told: Told, scenario: str) -> None:
+    assert scenario in told.scenarios, told.complaints
+    assert told.scenarios[scenario]["ok"], told.scenarios[scenario]["error"]
+
+
+def _run(command: list[str], environment: dict[str, str]) -> Told:
+    done = subprocess.run(
+        command,
+        env=environment,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=RUN_S,
+        stdin=subprocess.DEVNULL,
+    )
+    results = [json.loads(line) for line in done.stdout.splitlines()]
+    return Told({each["scenario"]: each for each in results}, done.returncode, done.stderr)

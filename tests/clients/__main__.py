@@ -1,0 +1,15 @@
+"""`make install-clients`: has all of them ready before a test asks."""
+
+from __future__ import annotations
+
+import sys
+
+from deploy.servers.failure import Failure
+from tests.clients.installing import CLIENTS, installed
+
+if __name__ == "__main__":
+    try:
+        for each in CLIENTS:
+            installed(each)
+    except (AssertionError, Failure) as failure:
+        sys.exit(f"clients: {failure}")

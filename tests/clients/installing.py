@@ -1,0 +1,120 @@
+"""Installs and builds the clients by their languages' package managers, from locks with hashes, into `build/clients`.
+
+What a client is made of is noted beside it: as long as that stays the same, nothing is done. Without a tool that a
+language needs a test fails; it never skips.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from deploy.servers.lock import alone
+from deploy.servers.server import say
+from deploy.servers.settings import BUILD
+from deploy.servers.software import PACKAGES, Package, have
+from tests.clients.tools import GO, JDK, NODE, NPM, find_jdk
+
+HERE = Path(__file__).resolve().parent
+INSTALL_S = 600.0
+SAID_LINES = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """`build` makes it from its directory in the tree, in a new one; `command` runs it there."""
+
+    needs: tuple[Package, ...]
+    build: Callable[[Path, Path], None]
+    command: Callable[[Path], list[str]]
+
+
+def installed(language: str) -> list[str]:
+    """The command that runs it; installed before, if need be."""
+    client = CLIENTS[language]
+    source, directory = HERE / language, BUILD / "clients" / language
+    built, made_of = directory / "client", directory / "made_of"
+    have(*client.needs)
+    with alone(directory):
+        wanted = _digest(source)
+        if not made_of.exists() or made_of.read_text() != wanted:
+            say(f"clients: building {language}")
+            made_of.unlink(missing_ok=True)
+            shutil.rmtree(built, ignore_errors=True)
+            client.build(source, built)
+            made_of.write_text(wanted)
+    return client.command(built)
+
+
+def _build_javascript(source: Path, built: Path) -> None:
+    shutil.copytree(source, built)
+    _run(["npm", "ci"], built)
+
+
+def _build_go(source: Path, built: Path) -> None:
+    _run(["go", "build", "-trimpath", "-mod=readonly", "-o", str(built / "client")], source, CGO_ENABLED="0")
+
+
+def _build_java(source: Path, built: Path) -> None:
+    goals = ["compile", "dependency:copy-dependencies"]
+    _run(["mvn", "-B", "-q", "-ntp", f"-Dto={built}", *goals], source, JAVA_HOME=str(find_jdk()))
+    locked = (source / "jars.sha256").read_text().splitlines()
+    found = [f"{_sha256(jar.read_bytes())}  {jar.name}" for jar in (built / "jars").iterdir()]
+    strange = set(locked) ^ set(found)
+    assert not strange, "jars that are not as jars.sha256 says:\n" + "\n".join(sorted(strange))
+
+
+CLIENTS: Mapping[str, Client] = {
+    "javascript": Client(
+        needs=(NODE, NPM),
+        build=_build_javascript,
+        command=lambda built: ["node", str(built / "main.js")],
+    ),
+    "java": Client(
+        needs=(JDK, PACKAGES["maven"]),
+        build=_build_java,
+        command=lambda built: [
+            f"{find_jdk()}/bin/java",
+            "-XX:TieredStopAtLevel=1",  # it runs for seconds
+            "-cp",
+            f"{built}/classes:{built}/jars/*",
+            "client.Main",
+        ],
+    ),
+    "go": Client(
+        needs=(GO,),
+        build=_build_go,
+        command=lambda built: [str(built / "client")],
+    ),
+}
+
+
+def _run(command: list[str], directory: Path, **environment: str) -> None:
+    done = subprocess.run(
+        command,
+        cwd=directory,
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=INSTALL_S,
+    )
+    said = "\n".join(done.stdout.splitlines()[-SAID_LINES:])
+    assert done.returncode == 0, f"{' '.join(command)} in {directory}:\n{said}"
+
+
+def _digest(directory: Path) -> str:
+    """Of all files, by their names and what is in them."""
+    files = sorted(path for path in directory.rglob("*") if path.is_file())
+    return _sha256("".join(f"{path.relative_to(directory)} {_sha256(path.read_bytes())}\n" for path in files).encode())
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
