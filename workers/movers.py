@@ -38,7 +38,7 @@ class Movers:
         self._stopping = asyncio.Event()
 
     async def step(self) -> None:
-        """Take up what nobody is at, and rest. What went wrong with one is this loop's failure, and it is taken up anew."""
+        """Take up what nobody is at, and rest. What went wrong with one is this loop's failure."""
         if self._failures:
             raise self._failures.pop()
         for task in await self._tasks.active():

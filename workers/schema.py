@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cns.stores.cassandra_schema
 import common.aws.accounts_cassandra
+import cqs.engines.cqs.fifo.schema
 import cqs.engines.cqs.schema
 import cqs.stores.cassandra_moves
 import cqs.stores.cassandra_schema
@@ -17,6 +18,7 @@ TABLES: tuple[str, ...] = (
     *cqs.stores.cassandra_schema.TABLES,
     *cqs.stores.cassandra_moves.TABLES,
     *cqs.engines.cqs.schema.TABLES,
+    *cqs.engines.cqs.fifo.schema.TABLES,
     *cns.stores.cassandra_schema.TABLES,
     *workers.cluster_control.TABLES,
     *workers.leases_cassandra.TABLES,

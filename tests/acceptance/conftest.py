@@ -23,12 +23,6 @@ BODY_BYTES_KEPT = 300 * 1024
 collect_ignore = [] if CLUSTER else ["test_cluster.py"]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The engine of the cluster form has no FIFO queues yet, and says so when one is created."""
-    if CLUSTER:
-        items[:] = [item for item in items if "fifo" not in getattr(item, "fixturenames", ())]
-
-
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """Signatures on, and a test clock."""

@@ -14,7 +14,8 @@ from common.rpc import Client, Server
 from common.sqlite import Database
 from cqs.engines.contract import Capabilities, Engine
 from cqs.engines.cqs import CqsEngine, open_engine
-from cqs.engines.cqs.schema import TABLES
+from cqs.engines.cqs import schema as standard_schema
+from cqs.engines.cqs.fifo import schema as fifo_schema
 from cqs.engines.embedded import EmbeddedEngine
 from cqs.engines.remote import METHODS, RemoteEngine, end_watches, handlers
 from tests.servers import cassandra_address, fresh_keyspace, redis_url
@@ -97,7 +98,7 @@ async def _make_tables(place: Place) -> None:
     replication = "{'class': 'NetworkTopologyStrategy', 'replication_factor': 1}"
     await cassandra.run_schema(f"CREATE KEYSPACE IF NOT EXISTS {place.keyspace} WITH replication = {replication}")
     await cassandra.run_schema(f"USE {place.keyspace}")
-    for table in TABLES:
+    for table in (*standard_schema.TABLES, *fifo_schema.TABLES):
         await cassandra.run_schema(table)
     await cassandra.close()
     _made.add(place.keyspace)

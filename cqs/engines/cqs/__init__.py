@@ -1,7 +1,7 @@
 """The engine on Cassandra and Redis: rows in time buckets are the truth, a sorted set hides and shows them.
 
 After the original CQS (seed 000), without its faults: the cache is never trusted to be complete, and losing it loses
-nothing. Standard queues only, so far.
+nothing. FIFO queues have a log of their own instead (`fifo`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from cqs.engines.cqs.cache import CacheAway
 from cqs.engines.cqs.caches import Caches
 from cqs.engines.cqs.claims import Claims
 from cqs.engines.cqs.engine import CqsEngine
+from cqs.engines.cqs.fifo.queues import FifoQueues
 from cqs.engines.cqs.held import Held
 from cqs.engines.cqs.lines import Lines
 from cqs.engines.cqs.looks import Looks
@@ -29,6 +30,7 @@ from cqs.engines.cqs.places import NODE_DIGITS
 from cqs.engines.cqs.reconciler import Reconciler
 from cqs.engines.cqs.redis_cache import PREFIX, RedisCache
 from cqs.engines.cqs.rows import Rows
+from cqs.engines.cqs.standard import StandardQueues
 from cqs.engines.cqs.surveys import Surveys
 from cqs.engines.waiting import Waiters
 
@@ -37,6 +39,8 @@ __all__ = ["CqsEngine", "open_engine"]
 RECONCILE_EVERY_S = 2.0
 WATCH_AGAIN_S = 0.5
 LISTEN_AGAIN_S = 0.5
+FIFO_LOOK_S = 1.0
+"""Between two looks at FIFO queues that somebody waits for, for what was not hinted at: all, without Redis."""
 LISTEN_S_MAX = 3.0
 """How long the start waits for Redis before it goes on without."""
 
@@ -51,6 +55,7 @@ async def open_engine(
     waiters = Waiters(clock)
 
     def tell(queue: str, visible: int, due_ms: int | None) -> None:
+        fifo.hear(queue)
         if queue in waiters:
             waiters.wake(queue, visible)
         if due_ms is not None and queue in waiters:
@@ -64,12 +69,15 @@ async def open_engine(
     caches = Caches(redis, outage, held, rows, clock)
     lines = Lines(rows, caches, clock)
     reconciler = Reconciler(rows, caches, lines, clock)
-    engine = CqsEngine(rows, caches, lines, reconciler, waiters, clock)
+    fifo = FifoQueues(cassandra, rows, lines, clock, caches.hint)
+    standard = StandardQueues(rows, caches, lines, waiters)
+    engine = CqsEngine(rows, caches, lines, standard, fifo, reconciler, clock)
     if redis is None:
         await caches.tick()
     tasks = [
         asyncio.create_task(_again(lambda: caches.watch(waiters.wake_everybody), WATCH_AGAIN_S)),
         asyncio.create_task(_again(reconciler.step, RECONCILE_EVERY_S)),
+        asyncio.create_task(_again(fifo.look_at_all, FIFO_LOOK_S)),
     ]
     if redis is not None:
         heard = asyncio.Event()
@@ -81,6 +89,7 @@ async def open_engine(
         yield engine
     finally:
         await end(tasks)
+        await fifo.close()
         await lines.close()
         await caches.close()
         if redis is not None:

@@ -66,6 +66,11 @@ class Caches:
     def redis_is_lost(self) -> bool:
         return self._redis is not None and self.are_away
 
+    def hint(self, queue: str) -> None:
+        """Tell other processes that there is something new in a queue that has nothing to do with the cache."""
+        if self._redis is not None and not self.are_away:
+            self._redis.hint(queue)
+
     def deleted(self, queue: str, places: Sequence[Place]) -> None:
         """Their rows are gone."""
         if self.are_away:

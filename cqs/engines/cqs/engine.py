@@ -1,17 +1,12 @@
-"""The engine itself: rows are the truth, the cache says what is visible, and both are asked as seldom as can be.
-
-Statements: send 1 (1 more for a new bucket), receive one read of bodies a bucket (and one batched count where a redrive
-policy needs it), visibility 0, delete 1.
-"""
+"""The engine itself: each operation by the queue's kind, and what spans queues."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 from common.clock import Clock
-from common.errors import CnsError, StoreUnavailable
 from common.metrics import Sample
 from cqs.engines.contract import (
     Capabilities,
@@ -27,31 +22,23 @@ from cqs.engines.contract import (
     Settled,
     Settlement,
 )
-from cqs.engines.cqs.cache import DROPPED, Cache, Item, Taken, Wish
+from cqs.engines.cqs.cache import DROPPED
 from cqs.engines.cqs.caches import Caches
-from cqs.engines.cqs.deliveries import Deliveries, peeked_of
+from cqs.engines.cqs.fifo.queues import FifoQueues
 from cqs.engines.cqs.lines import Line, Lines
-from cqs.engines.cqs.places import Key, Place, generation_of, key_of
 from cqs.engines.cqs.reconciler import Reconciler
 from cqs.engines.cqs.rows import Rows
-from cqs.engines.cqs.upkeep import expire, maintain
-from cqs.engines.waiting import LocalWakeups, Waiters
-
-GENERATIONS_MAX = 5
-"""How often one send may meet a purge before it says that it could not be done."""
-ROUNDS_MAX = 20
-EXPIRED_AT_ONCE = 1_000
-"""How many batches of messages that are gone one receive passes over before it answers with nothing."""
-
-T = TypeVar("T")
+from cqs.engines.cqs.standard import StandardQueues
+from cqs.engines.cqs.upkeep import maintain
+from cqs.engines.waiting import LocalWakeups
 
 
 class CqsEngine:
     """See `cqs.engines.contract.Engine`. `open_engine` makes one, with what runs beside it."""
 
     capabilities = Capabilities(
-        order="none",
-        dedup=False,
+        order="group",
+        dedup=True,
         exact_counts=True,
         fair=False,
         update_body=True,
@@ -60,152 +47,55 @@ class CqsEngine:
     )
 
     def __init__(
-        self, rows: Rows, caches: Caches, lines: Lines, reconciler: Reconciler, waiters: Waiters, clock: Clock
+        self,
+        rows: Rows,
+        caches: Caches,
+        lines: Lines,
+        standard: StandardQueues,
+        fifo: FifoQueues,
+        reconciler: Reconciler,
+        clock: Clock,
     ) -> None:
         self._rows = rows
         self._caches = caches
         self._lines = lines
+        self._standard = standard
+        self._fifo = fifo
         self._reconciler = reconciler
-        self._waiters = waiters
         self._clock = clock
-        self._deliveries = Deliveries(rows, caches)
 
-    # -- sending ------------------------------------------------------------------------------------------------------
+    def _of(self, q: QueueRef) -> StandardQueues | FifoQueues:
+        return self._fifo if q.fifo else self._standard
 
     async def send(self, q: QueueRef, entries: Sequence[Entry], now_ms: int) -> list[Sent | Rejected]:
-        if q.fifo:
-            raise StoreUnavailable("this engine has no FIFO queues")
-        if not entries:
-            return []
-        line = await self._lines.line(q)
-        for _ in range(GENERATIONS_MAX):
-            if line.generation == DROPPED:
-                return [Rejected() for _ in entries]
-            places = await self._rows.insert(q.id, line.generation, entries, now_ms)
-            current = await self._announce(line, places, entries, now_ms)
-            if current == line.generation:
-                return [Sent(entry.id, place.sequence) for entry, place in zip(entries, places, strict=True)]
-            line.generation = current  # purged or dropped meanwhile: what was written belongs to before
-        raise StoreUnavailable("the queue is purged again and again")
-
-    async def _announce(self, line: Line, places: Sequence[Place], entries: Sequence[Entry], now_ms: int) -> int:
-        """Bring what was written into the cache; returns the queue's generation."""
-        items = [
-            Item(place, entry.visible_at_ms, entry.deliveries, entry.first_received_ms)
-            for place, entry in zip(places, entries, strict=True)
-        ]
-        current = await self._caches.ask(lambda cache: cache.add(line.q.id, items, now_ms))
-        if current is None or DROPPED < current < line.generation:
-            self._lines.fill(line)  # which finds it, and wakes who waits
-            return line.generation
-        return current
-
-    # -- receiving ----------------------------------------------------------------------------------------------------
+        return await self._of(q).send(q, entries, now_ms) if entries else []
 
     async def receive(self, q: QueueRef, want: int, visible_at_ms: int, now_ms: int, attempt_id: str = "") -> Received:
-        line = await self._lines.line(q)
-        for _ in range(ROUNDS_MAX):
-            if line.generation == DROPPED:
-                return Received(dropped=True)
-            taken = await self._take(line, Wish(now_ms, want, visible_at_ms, q.max_receives))
-            if taken.dropped:
-                line.generation = DROPPED
-                continue
-            if q.id in self._waiters:
-                self._follow(q.id, taken, want)
-            if not taken.leases:
-                return Received(next_due_ms=taken.next_due_ms, limit_reached=taken.limit_reached)
-            received = await self._deliveries.make(line, taken, now_ms)
-            if received.messages or received.spent:
-                return received
-            await expire(self._rows, self._caches, line, EXPIRED_AT_ONCE, now_ms)  # there may be any number of them
-        return Received()
-
-    async def _take(self, line: Line, wish: Wish) -> Taken:
-        taken = await self._caches.ask(lambda cache: cache.take(line.q.id, wish))
-        if taken is None or (taken.filling and not taken.leases):
-            await self._lines.filled(line)
-            content = wish._replace(patient=False)
-            taken = await self._caches.ask(lambda cache: cache.take(line.q.id, content))
-        return taken or Taken()
-
-    def _follow(self, queue: str, taken: Taken, want: int) -> None:
-        """See to it that others who wait are woken."""
-        if len(taken.leases) == want:
-            self._waiters.wake(queue, 1)
-        if taken.next_due_ms is not None and queue in self._waiters:
-            self._waiters.wake_at(queue, taken.next_due_ms)
-
-    def wakeups(self, q: QueueRef) -> LocalWakeups:
-        return LocalWakeups(self._waiters, q.id)
-
-    # -- holding ------------------------------------------------------------------------------------------------------
+        return await self._of(q).receive(q, want, visible_at_ms, now_ms, attempt_id)
 
     async def delete(self, q: QueueRef, handles: Sequence[bytes], now_ms: int) -> list[Outcome]:
-        keys = [key_of(handle) for handle in handles]
-        known = [key for key in keys if key is not None]
-        outcomes = iter(await self._delete(await self._lines.line(q), known, now_ms) if known else ())
-        return [Outcome.MALFORMED if key is None else next(outcomes) for key in keys]
-
-    async def _delete(self, line: Line, keys: Sequence[Key], now_ms: int) -> list[Outcome]:
-        outcomes = await self._judged(line, keys, await self._caches.ask(lambda cache: cache.release(line.q.id, keys)))
-        judged = list(zip(keys, outcomes, strict=True))
-        places = [key.place for key, outcome in judged if outcome is Outcome.DONE]
-        gone = [key.place for key, outcome in judged if outcome is Outcome.GONE]
-        try:
-            await self._rows.delete(line.q.id, places + gone)  # who took it out may have died before it deleted the row
-        except CnsError:
-            items = [Item(place, now_ms) for place in places]  # not deleted for certain: to be delivered again
-            if items:
-                await self._caches.ask(lambda cache: cache.restore(line.q.id, items, now_ms))
-            raise
-        self._caches.deleted(line.q.id, places)
-        return outcomes
+        return await self._of(q).delete(q, handles, now_ms)
 
     async def change(self, q: QueueRef, changes: Sequence[Change], now_ms: int) -> list[Outcome]:
-        line = await self._lines.line(q)
-        return list(await asyncio.gather(*[self._change(line, change, now_ms) for change in changes]))
+        return await self._of(q).change(q, changes, now_ms)
 
-    async def _change(self, line: Line, change: Change, now_ms: int) -> Outcome:
-        key = key_of(change.handle)
-        if key is None:
-            return Outcome.MALFORMED
-        queue, due_ms, body = line.q.id, change.visible_at_ms, change.body
-        if body is not None or due_ms is None:
-            known = await self._caches.ask(lambda cache: cache.check(queue, key))
-            (outcome,) = await self._judged(line, [key], [known])
-            if outcome is not Outcome.DONE:
-                return outcome
-        if body is not None:
-            await self._rows.replace_body(queue, key.place, body)
-        if due_ms is None:
-            return Outcome.DONE
-        hidden = await self._caches.ask(lambda cache: cache.hide(queue, key, due_ms, now_ms))
-        (outcome,) = await self._judged(line, [key], [hidden])
-        if outcome is Outcome.DONE and (hidden is None or self._caches.are_away):
-            await self._rows.hold(queue, [Item(key.place, due_ms)])  # for whoever hides it now
-        return outcome
+    async def peek(self, q: QueueRef, cursor: str, n: int, now_ms: int) -> Page:
+        return await self._of(q).peek(q, cursor, n, now_ms)
 
-    async def _judged(self, line: Line, keys: Sequence[Key], known: Sequence[Outcome | None]) -> list[Outcome]:
-        """What the cache does not know, the rows do: a message that is there may be deleted by its last holder."""
-        unknown = [key.place for key, outcome in zip(keys, known, strict=True) if outcome is None]
-        there = await self._rows.read(line.q.id, unknown) if unknown else {}
-        outcomes = []
-        for key, outcome in zip(keys, known, strict=True):
-            if outcome is None:
-                alive = there.pop(key.place, None) is not None and generation_of(key.place.bucket) == line.generation
-                outcomes.append(Outcome.DONE if alive else Outcome.GONE)
-            else:
-                outcomes.append(outcome)
-        return outcomes
+    async def counts(self, q: QueueRef, now_ms: int) -> Counts:
+        return await self._of(q).counts(q, now_ms)
+
+    def wakeups(self, q: QueueRef) -> LocalWakeups:
+        return LocalWakeups(self._of(q).waiters, q.id)
+
+    # -- across queues ------------------------------------------------------------------------------------------------
 
     async def settle(self, settlement: Settlement, now_ms: int) -> Settled:
         """Sends first: a crash between leaves a message twice, never not at all."""
         lines = {q.id: await self._lines.line(q) for q, _ in settlement.sends}
         if any(line.generation == DROPPED for line in lines.values()):
             return Settled(sends=_rejected(settlement, lines))
-        sent = await asyncio.gather(*[self.send(q, [entry], now_ms) for q, entry in settlement.sends])
-        answers = tuple([answer for (answer,) in sent])
+        answers = await self._send_each(settlement, now_ms)
         if any(isinstance(answer, Rejected) for answer in answers):
             return Settled(sends=_rejected(settlement, lines))
         changes, deletes = await asyncio.gather(
@@ -223,52 +113,40 @@ class CqsEngine:
         answers = {q: iter(outcomes) for q, outcomes in zip(handles, done, strict=True)}
         return tuple([next(answers[q]) for q, _ in settlement.deletes])
 
-    # -- looking ------------------------------------------------------------------------------------------------------
+    async def _send_each(self, settlement: Settlement, now_ms: int) -> tuple[Sent | Rejected, ...]:
+        """What goes to one FIFO queue goes together, in its order."""
+        batches: dict[object, tuple[QueueRef, list[int]]] = {}
+        for index, (q, _) in enumerate(settlement.sends):
+            batches.setdefault(q.id if q.fifo else index, (q, []))[1].append(index)
+        sent = await asyncio.gather(
+            *[self.send(q, [settlement.sends[index][1] for index in some], now_ms) for q, some in batches.values()]
+        )
+        answers = {
+            index: answer
+            for (_, some), given in zip(batches.values(), sent, strict=True)
+            for index, answer in zip(some, given, strict=True)
+        }
+        return tuple([answers[index] for index in range(len(answers))])
 
-    async def peek(self, q: QueueRef, cursor: str, n: int, now_ms: int) -> Page:
-        due_text, _, member = cursor.partition(":")
-        after = (int(due_text), member) if cursor else (-1, "")
-        line = await self._lines.line(q)
-        items = await self._known(line, lambda cache, patient: cache.page(q.id, after, n, patient=patient))
-        rows = await self._rows.read(q.id, [item.place for item in items or ()])
-        peeked = [peeked_of(item, rows[item.place]) for item in items or () if item.place in rows]
-        if items is None or len(items) < n:
-            return Page(tuple(peeked))
-        return Page(tuple(peeked), f"{items[-1].visible_at_ms}:{items[-1].place.member}")
-
-    async def counts(self, q: QueueRef, now_ms: int) -> Counts:
-        line = await self._lines.line(q)
-        counted = await self._known(line, lambda cache, patient: cache.counts(q.id, now_ms, patient=patient))
-        if counted is None or not sum(counted):
-            return Counts()
-        return Counts(*counted, await self._deliveries.oldest_born_at_ms(line))
-
-    async def _known(self, line: Line, question: Callable[[Cache, bool], Awaitable[T | None]]) -> T | None:
-        """What a full cache answers, or one that is still being filled when that takes long."""
-        answer = await self._caches.ask(lambda cache: question(cache, True))
-        if answer is None and line.generation != DROPPED:
-            await self._lines.filled(line)
-            answer = await self._caches.ask(lambda cache: question(cache, False))
-        return answer
-
-    # -- ending -------------------------------------------------------------------------------------------------------
+    # -- the whole queue ----------------------------------------------------------------------------------------------
 
     async def purge(self, q: QueueRef, now_ms: int) -> None:
         generation = await self._rows.raise_generation(q.id)
         if generation is not None:
-            await self._reset(q, generation)
+            await self._of(q).begin(q, generation, now_ms)
 
     async def drop(self, q: QueueRef, now_ms: int) -> None:
         await self._rows.drop(q.id)
-        await self._reset(q, DROPPED)
-        self._waiters.wake_all(q.id)
+        await self._of(q).begin(q, DROPPED, now_ms)
 
     async def redelay(self, q: QueueRef, delay_ms: int, now_ms: int) -> None:
-        """For FIFO queues, of which this engine has none."""
+        await self._fifo.redelay(q, delay_ms, now_ms)
 
-    async def _reset(self, q: QueueRef, generation: int) -> None:
-        (await self._lines.line(q)).generation = generation
-        await self._caches.ask(lambda cache: cache.reset(q.id, generation))
+    async def maintain(self, budget: int, now_ms: int) -> int:
+        def clear(line: Line, n: int) -> Coroutine[Any, Any, int]:
+            return self._of(line.q).maintain(line, n, now_ms)
+
+        return await maintain(self._rows, self._lines, clear, budget, now_ms, self._clock.wall_ms())
 
     def samples(self) -> list[Sample]:
         """For the metrics page."""
@@ -278,11 +156,8 @@ class CqsEngine:
             Sample("cache_repairs", self._reconciler.repairs),
             Sample("cache_walk_lag_seconds", self._reconciler.lag_ms / 1000, gauge=True),
             Sample("deliveries_twice", self._caches.twice),
-            Sample("polls_waiting", len(self._waiters), gauge=True),
+            Sample("polls_waiting", len(self._standard.waiters) + len(self._fifo.waiters), gauge=True),
         ]
-
-    async def maintain(self, budget: int, now_ms: int) -> int:
-        return await maintain(self._rows, self._caches, self._lines, budget, now_ms, self._clock.wall_ms())
 
 
 def _rejected(settlement: Settlement, lines: dict[str, Line]) -> tuple[Sent | Rejected, ...]:

@@ -56,9 +56,10 @@ class Lines:
         return iter(list(self._lines.values()))
 
     def lately(self) -> list[Line]:
-        """Those that this process used lately, the longest not compared with the cache first."""
+        """Those that the cache has to do with and this process used lately, the longest not compared with it first."""
         now_ms = self._clock.wall_ms()
-        lately = [line for line in self if line.generation != DROPPED and now_ms - line.used_ms < USED_MS]
+        cached = [line for line in self if not line.q.fifo and line.generation != DROPPED]
+        lately = [line for line in cached if now_ms - line.used_ms < USED_MS]
         return sorted(lately, key=lambda line: line.walked_ms)
 
     async def line(self, q: QueueRef) -> Line:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -15,6 +16,7 @@ from redis.exceptions import RedisError
 from common.clock import Clock
 from common.ids import hex_id
 from common.redis_pipe import PipeError, RedisPipe, ReplyError, Word
+from common.tasks import end
 from cqs.engines.contract import IN_FLIGHT_MAX, SPENT_HIDE_MS, Outcome
 from cqs.engines.cqs import lua
 from cqs.engines.cqs.cache import EPOCH_DIGITS, CacheAway, Counted, Item, Lease, Taken, Verdict, Wish
@@ -60,6 +62,7 @@ class RedisCache:
         self._deleted: dict[str, list[str]] = {}
         self.twice = 0
         """Deliveries whose hiding was lost, and which others had got as well by the time they were settled."""
+        self._hints: set[asyncio.Task[None]] = set()
         self._pipe = RedisPipe(url, TIMEOUT_S)
         self._redis = Redis.from_url(
             url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=Retry(NoBackoff(), 0)
@@ -72,6 +75,7 @@ class RedisCache:
         return self._pipe.run
 
     async def close(self) -> None:
+        await end(self._hints)
         self._pipe.close()
         await self._redis.aclose()
 
@@ -223,6 +227,16 @@ class RedisCache:
         await self._call(_RESET, queue, generation, hex_id()[:EPOCH_DIGITS], DROPPED_LIFE_MS)
 
     # -- wake-ups -----------------------------------------------------------------------------------------------------
+
+    def hint(self, queue: str) -> None:
+        """Wakes who waits, if it arrives."""
+        hinting = asyncio.create_task(self._hint(queue))
+        self._hints.add(hinting)
+        hinting.add_done_callback(self._hints.discard)
+
+    async def _hint(self, queue: str) -> None:
+        with contextlib.suppress(PipeError, ReplyError):
+            await (await self._pipe.link()).ask("PUBLISH", f"{self._prefix}:{{{queue}}}:e", "1:")
 
     @contextlib.asynccontextmanager
     async def listening(self, tell: Callable[[str, int, int | None], None]) -> AsyncIterator[Callable[[], Any]]:

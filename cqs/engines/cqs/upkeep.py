@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from functools import partial
+from typing import Any
 
 from cqs.engines.cqs.cache import DROPPED, Cache
 from cqs.engines.cqs.caches import Caches
@@ -17,14 +19,21 @@ EMPTY_MS = 30_000
 """No write is under way for longer."""
 
 
-async def maintain(rows: Rows, caches: Caches, lines: Lines, budget: int, now_ms: int, wall_ms: int) -> int:
-    """Look at or clear up to `budget` rows or buckets; fewer when nothing else waits."""
+async def maintain(
+    rows: Rows,
+    lines: Lines,
+    clear: Callable[[Line, int], Coroutine[Any, Any, int]],
+    budget: int,
+    now_ms: int,
+    wall_ms: int,
+) -> int:
+    """Look at or clear up to `budget` rows or buckets; fewer when nothing else waits. `clear` is of a queue in use."""
     done = await _clear_garbage(rows, budget)
     for line in lines:
         if done >= budget:
             break
         if line.generation != DROPPED:
-            done += await expire(rows, caches, line, budget - done, now_ms)
+            done += await clear(line, budget - done)
             done += await _drop_empty(rows, line, now_ms, wall_ms)
     return done
 

@@ -1,0 +1,58 @@
+"""How many messages are in flight or delayed, kept as they come and go."""
+
+from __future__ import annotations
+
+import heapq
+
+
+class Hidden:
+    """Messages that are hidden, and until when."""
+
+    __slots__ = ("_heap", "_until", "delayed", "in_flight")
+
+    def __init__(self) -> None:
+        self._until: dict[int, tuple[int, bool]] = {}  # until when, and whether it is in flight
+        self._heap: list[tuple[int, int]] = []  # (until when, sequence); what is not so any more is passed over
+        self.in_flight = 0
+        self.delayed = 0
+
+    def add(self, seq: int, until_ms: int, *, in_flight: bool) -> None:
+        self._until[seq] = (until_ms, in_flight)
+        heapq.heappush(self._heap, (until_ms, seq))
+        self._count(in_flight, 1)
+
+    def remove(self, seq: int) -> None:
+        known = self._until.pop(seq, None)
+        if known is not None:
+            self._count(known[1], -1)
+
+    def end(self, now_ms: int) -> None:
+        """Take out all that is visible by now."""
+        while self._heap and self._heap[0][0] <= now_ms:
+            until_ms, seq = heapq.heappop(self._heap)
+            known = self._until.get(seq)
+            if known is not None and known[0] == until_ms:
+                self.remove(seq)
+
+    def counts(self, now_ms: int) -> tuple[int, int]:
+        """(in flight, delayed) at a time that no command has brought yet; looks at those alone that end before it."""
+        in_flight, delayed = self.in_flight, self.delayed
+        ended: set[int] = set()
+        at = [0]
+        while at:
+            n = at.pop()
+            if n < len(self._heap) and self._heap[n][0] <= now_ms:
+                at += (2 * n + 1, 2 * n + 2)
+                until_ms, seq = self._heap[n]
+                known = self._until.get(seq)
+                if known is not None and known[0] == until_ms and seq not in ended:
+                    ended.add(seq)
+                    in_flight -= known[1]
+                    delayed -= not known[1]
+        return in_flight, delayed
+
+    def _count(self, in_flight: bool, n: int) -> None:
+        if in_flight:
+            self.in_flight += n
+        else:
+            self.delayed += n

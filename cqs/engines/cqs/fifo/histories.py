@@ -1,0 +1,85 @@
+"""What a FIFO queue remembers for five minutes: what was sent, and who received what."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+import msgspec
+
+from cqs.engines.contract import ATTEMPT_WINDOW_MS, DEDUP_WINDOW_MS
+
+
+class Original(msgspec.Struct, frozen=True, array_like=True):
+    until_ms: int
+    key: str
+    id: str
+    seq: int
+
+
+class Attempt(msgspec.Struct, frozen=True, array_like=True):
+    until_ms: int
+    id: str
+    lease: int
+    seqs: tuple[int, ...]
+
+    @property
+    def made_ms(self) -> int:
+        return self.until_ms - ATTEMPT_WINDOW_MS
+
+
+class Originals:
+    """Deduplication: the first of each key. They end in the order they came in, since the queue's time only rises."""
+
+    def __init__(self, known: Iterable[Original] = ()) -> None:
+        self._ends = deque(known)
+        self._by_key = {original.key: original for original in self._ends}
+
+    def find(self, key: str, now_ms: int) -> Original | None:
+        original = self._by_key.get(key)
+        return original if original is not None and original.until_ms > now_ms else None
+
+    def add(self, key: str, message_id: str, seq: int, now_ms: int) -> None:
+        original = self._by_key[key] = Original(now_ms + DEDUP_WINDOW_MS, key, message_id, seq)
+        self._ends.append(original)
+        while self._ends[0].until_ms <= now_ms:
+            ended = self._ends.popleft()
+            if self._by_key.get(ended.key) is ended:
+                del self._by_key[ended.key]
+
+    def all(self) -> list[Original]:
+        return list(self._ends)
+
+
+class Attempts:
+    """Receives that gave an attempt id, by that and by their lease."""
+
+    def __init__(self, known: Iterable[Attempt] = ()) -> None:
+        self._ends = deque(known)
+        self._by_id = {attempt.id: attempt for attempt in self._ends}
+        self._by_lease = {attempt.lease: attempt for attempt in self._ends}
+
+    def find(self, attempt_id: str, now_ms: int) -> Attempt | None:
+        attempt = self._by_id.get(attempt_id)
+        return attempt if attempt is not None and attempt.until_ms > now_ms else None
+
+    def add(self, attempt_id: str, lease: int, seqs: tuple[int, ...], now_ms: int) -> None:
+        attempt = Attempt(now_ms + ATTEMPT_WINDOW_MS, attempt_id, lease, seqs)
+        self._by_id[attempt_id] = self._by_lease[lease] = attempt
+        self._ends.append(attempt)
+        while self._ends[0].until_ms <= now_ms:
+            self._forget(self._ends.popleft())
+
+    def forget_lease(self, lease: int) -> None:
+        attempt = self._by_lease.get(lease)
+        if attempt is not None:
+            self._forget(attempt)
+
+    def _forget(self, attempt: Attempt) -> None:
+        if self._by_id.get(attempt.id) is attempt:
+            del self._by_id[attempt.id]
+        if self._by_lease.get(attempt.lease) is attempt:
+            del self._by_lease[attempt.lease]
+
+    def all(self) -> list[Attempt]:
+        return [attempt for attempt in self._ends if self._by_lease.get(attempt.lease) is attempt]

@@ -1,0 +1,52 @@
+"""The log's tables and statements.
+
+A *slot* of the log holds commands, written once by a conditional write. Slots are numbered from 0; a partition holds a
+*segment* of them. A *mark* says that the state before some slot has been written down, in chunks. What a newer mark has
+made needless goes after a while; a segment that goes is sealed first, so that nobody can write into it any more.
+"""
+
+from __future__ import annotations
+
+from common.cassandra import Statement
+
+SEGMENT_SLOTS = 500
+COMMANDS_BYTES_MAX = 256 * 1024
+COMMANDS_MAX = 200
+"""Of one slot."""
+CHUNK_BYTES = 256 * 1024
+IMAGE_EVERY_BYTES = 512 * 1024
+"""Commands, beyond the size of the last image, after which the state is written down anew."""
+IMAGE_EVERY_SLOTS = 4 * SEGMENT_SLOTS
+DROPPED_SLOT = 2**31 - 1
+"""The mark of a queue that is gone for ever."""
+NEEDLESS_MS = 300_000
+"""How long what a newer mark made needless is kept for those who read it."""
+
+TABLES = (
+    "CREATE TABLE IF NOT EXISTS cqs_fifo_log (queue text, segment int, slot int, sealed boolean static, commands blob,"
+    " PRIMARY KEY ((queue, segment), slot)) WITH gc_grace_seconds = 14400",
+    "CREATE TABLE IF NOT EXISTS cqs_fifo_marks (queue text, slot int, image text, chunks int, made_ms bigint,"
+    " PRIMARY KEY (queue, slot, image)) WITH CLUSTERING ORDER BY (slot DESC, image ASC) AND gc_grace_seconds = 14400",
+    "CREATE TABLE IF NOT EXISTS cqs_fifo_images (image text, chunk int, content blob, PRIMARY KEY ((image, chunk)))"
+    " WITH gc_grace_seconds = 14400",
+)
+
+SLOTS = Statement(
+    f"SELECT slot, commands FROM cqs_fifo_log WHERE queue = ? AND segment = ? AND slot >= ? LIMIT {SEGMENT_SLOTS}"
+)
+SLOT = Statement("SELECT commands FROM cqs_fifo_log WHERE queue = ? AND segment = ? AND slot = ?")
+PROPOSE = Statement(
+    "UPDATE cqs_fifo_log SET commands = ? WHERE queue = ? AND segment = ? AND slot = ?"
+    " IF commands = null AND sealed = null",
+    idempotent=False,
+)
+SEAL = Statement("UPDATE cqs_fifo_log SET sealed = true WHERE queue = ? AND segment = ? IF sealed = null", False)
+CLEAR_SEGMENT = Statement("DELETE FROM cqs_fifo_log WHERE queue = ? AND segment = ? AND slot >= 0")
+
+MARKS = Statement("SELECT slot, image, chunks, made_ms FROM cqs_fifo_marks WHERE queue = ? LIMIT 100")
+NEWEST_MARK = Statement("SELECT slot, image, chunks, made_ms FROM cqs_fifo_marks WHERE queue = ? LIMIT 1")
+ADD_MARK = Statement("INSERT INTO cqs_fifo_marks (queue, slot, image, chunks, made_ms) VALUES (?, ?, ?, ?, ?)")
+REMOVE_MARK = Statement("DELETE FROM cqs_fifo_marks WHERE queue = ? AND slot = ? AND image = ?")
+ADD_CHUNK = Statement("INSERT INTO cqs_fifo_images (image, chunk, content) VALUES (?, ?, ?)")
+CHUNK = Statement("SELECT content FROM cqs_fifo_images WHERE image = ? AND chunk = ?")
+REMOVE_CHUNK = Statement("DELETE FROM cqs_fifo_images WHERE image = ? AND chunk = ?")

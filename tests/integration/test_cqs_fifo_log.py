@@ -1,0 +1,188 @@
+"""FIFO queues of the engine `cqs` in several processes at once: one order, one deduplication, one lease a message."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+
+from common.cassandra import Cassandra, Place
+from common.clock import Clock
+from cqs.engines.contract import Outcome, QueueRef, Rejected, Sent
+from cqs.engines.cqs import CqsEngine, open_engine
+from cqs.engines.cqs.fifo import schema
+from tests.conformance.support import DAY_MS, Desk, bodies
+from tests.own_redis import OwnRedis
+
+GROUPS = 6
+MESSAGES = 25
+WOKEN_S = 5.0
+
+
+@asynccontextmanager
+async def opened(place: Place, clock: Clock, url: str = "") -> AsyncIterator[CqsEngine]:
+    cassandra = await Cassandra.open(place)
+    try:
+        async with open_engine(cassandra, url, clock) as engine:
+            yield engine
+    finally:
+        await cassandra.close()
+
+
+@asynccontextmanager
+async def processes(place: Place, n: int, url: str = "") -> AsyncIterator[list[Desk]]:
+    """One FIFO queue, seen through as many engines."""
+    clock = Clock()
+    q = QueueRef(f"queue-{uuid.uuid4()}", True, DAY_MS)
+    async with AsyncExitStack() as stack:
+        desks = []
+        for _ in range(n):
+            desk = Desk(await stack.enter_async_context(opened(place, clock, url)), clock, fifo=True)
+            desk.q = q
+            desks.append(desk)
+        yield desks
+
+
+@pytest.fixture
+def small_segments(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Logs that begin a new segment, and are written down, every few slots."""
+    monkeypatch.setattr(schema, "SEGMENT_SLOTS", 4)
+    monkeypatch.setattr(schema, "IMAGE_EVERY_SLOTS", 9)
+    monkeypatch.setattr(schema, "CHUNK_BYTES", 100)
+    monkeypatch.setattr(schema, "NEEDLESS_MS", 0)
+    yield
+
+
+async def _sent_and_received(desks: list[Desk]) -> None:
+    """Each process sends to groups of its own and to common ones; all receive and delete, until nothing is left."""
+    received: defaultdict[str, list[bytes]] = defaultdict(list)
+    in_flight: set[str] = set()
+    total = len(desks) * MESSAGES * 2
+
+    async def send(desk: Desk, name: str) -> None:
+        for number in range(MESSAGES):
+            await desk.send(b"%d" % number, group=f"{name}{number % GROUPS}", dedup=f"{name}-{number}")
+            await desk.send(b"common %s %d" % (name.encode(), number), group="common")
+
+    async def take(desk: Desk) -> None:
+        while sum(map(len, received.values())) < total:
+            messages = await desk.take(5, 60_000)
+            for group in {message.group for message in messages}:
+                assert group not in in_flight, "a group is held by one receive at a time"
+                in_flight.add(group)
+            for message in messages:
+                received[message.group].append(message.body)
+            in_flight.difference_update(message.group for message in messages)
+            assert set(await desk.delete(*messages)) <= {Outcome.DONE}
+
+    names = [chr(ord("a") + index) for index in range(len(desks))]
+    senders = [send(desk, name) for desk, name in zip(desks, names, strict=True)]
+    await asyncio.wait_for(asyncio.gather(*senders, *[take(desk) for desk in desks]), 60)
+    for name in names:
+        for group in range(GROUPS):
+            expected = [b"%d" % number for number in range(MESSAGES) if number % GROUPS == group]
+            assert received[f"{name}{group}"] == expected
+        common = [body for body in received["common"] if body.startswith(b"common %s" % name.encode())]
+        assert common == [b"common %s %d" % (name.encode(), number) for number in range(MESSAGES)]
+    for desk in desks:
+        assert await desk.counts() == (0, 0, 0)
+
+
+async def test_order_and_locks_hold_across_processes(cassandra_place: Place) -> None:
+    async with processes(cassandra_place, 3) as desks:
+        await _sent_and_received(desks)
+
+
+async def test_and_while_logs_are_written_down_and_cleared(cassandra_place: Place, small_segments: None) -> None:
+    async with processes(cassandra_place, 2) as desks:
+
+        async def clear() -> None:
+            while True:
+                await desks[0].engine.maintain(1_000, desks[0].now_ms)
+                await asyncio.sleep(0.05)  # between two rounds of what a worker does every few seconds
+
+        clearing = asyncio.create_task(clear())
+        await _sent_and_received(desks)
+        clearing.cancel()
+
+
+async def test_deduplication_is_one_for_all(cassandra_place: Place) -> None:
+    async with processes(cassandra_place, 3) as desks:
+        sent = await asyncio.gather(*[desk.send(b"x", group="g", dedup="same") for desk in desks * 3])
+        answers = [answer for (answer,) in sent]
+        assert all(isinstance(answer, Sent) for answer in answers)
+        assert len({(answer.id, answer.sequence) for answer in answers if isinstance(answer, Sent)}) == 1
+        assert [answer.duplicate for answer in answers if isinstance(answer, Sent)].count(False) == 1
+        assert await desks[0].counts() == (1, 0, 0)
+
+
+async def test_who_was_away_finds_what_was_written_down(cassandra_place: Place, small_segments: None) -> None:
+    """Its place in the log was cleared meanwhile: it can neither write there nor be misled."""
+    async with processes(cassandra_place, 2) as (here, away):
+        await away.send(b"0", group="g")
+        for number in range(1, 40):
+            await here.send(b"%d" % number, group="g")
+        while not await here.engine.maintain(1_000, here.now_ms):
+            await here.send(b"more", group="h")
+        await away.send(b"last", group="g")
+        received: list[bytes] = []
+        while messages := await here.take():
+            received += bodies(messages)
+            await here.delete(*messages)
+        assert [body for body in received if body != b"more"] == [b"%d" % number for number in range(40)] + [b"last"]
+
+
+async def test_a_purge_is_a_purge_for_all(cassandra_place: Place) -> None:
+    async with processes(cassandra_place, 2) as (here, there):
+        await here.send(b"before", group="g", dedup="k")
+        assert await there.counts() == (1, 0, 0)
+        await there.purge()
+        assert await here.counts() == (0, 0, 0)
+        await here.send(b"after", group="g", dedup="k")
+        assert bodies(await there.take()) == [b"after"]
+
+
+async def test_a_dropped_queue_is_gone_for_all(cassandra_place: Place) -> None:
+    async with processes(cassandra_place, 3) as (here, there, later):
+        await here.send(b"x", group="g")
+        held = await there.take_one()
+        await here.drop()
+        assert await there.delete(held) == [Outcome.GONE]
+        for desk in (here, there, later):
+            assert all(isinstance(answer, Rejected) for answer in await desk.put([desk.entry(b"y", group="g")]))
+            assert (await desk.receive()).dropped
+
+
+@pytest.mark.parametrize("hinted", [True, False], ids=["by a hint", "by a look"])
+async def test_a_poll_hears_of_another_process(cassandra_place: Place, own_redis: OwnRedis, hinted: bool) -> None:
+    async with processes(cassandra_place, 2, own_redis.url if hinted else "") as (here, there):
+        wakeups = await there.wait()
+        await here.send(b"x", group="g")
+        assert await wakeups.wait(WOKEN_S)
+        assert bodies(await there.take()) == [b"x"]
+        wakeups.close()
+
+
+async def test_what_it_costs(cassandra_place: Place) -> None:
+    """A send is a row and an append; what others wrote is met by an append that fails, or looked for by a question."""
+    clock = Clock()
+    cassandra = await Cassandra.open(cassandra_place)
+    async with open_engine(cassandra, "", clock) as engine:
+        desk = Desk(engine, clock, fifo=True)
+        await desk.send(b"x", group="g")
+
+        async def cost(work: asyncio.Future[object]) -> int:
+            before = cassandra.statements
+            await work
+            return cassandra.statements - before
+
+        assert await cost(asyncio.ensure_future(desk.send(b"x", group="g"))) == 2
+        assert await cost(asyncio.ensure_future(desk.take(10))) == 2  # an append, and one read of the bodies
+        assert await cost(asyncio.ensure_future(desk.take(10))) == 1  # a look at the log
+        many = asyncio.gather(*[desk.send(b"x", group=f"{number}") for number in range(50)])
+        assert await cost(many) <= 50 + 3  # all that wait are appended together
+    await cassandra.close()

@@ -1,0 +1,99 @@
+"""A FIFO queue's state: written down and read it is the same, and whoever applies the same commands has the same."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from cqs.engines.cqs.fifo import commands as c
+from cqs.engines.cqs.fifo.state import State
+
+START_MS = 1_000_000
+COMMANDS = 1_500
+
+
+def command(dice: Random, state: State, number: int) -> c.Command:
+    """Any that a caller could make, whose clock may be a little behind."""
+    now_ms = max(START_MS, state.now_ms) + dice.randrange(-300, 3_000)
+    held = [kept for kept in state.order.kept.values() if kept.lease]
+    kept = dice.choice(held) if held else None
+    key = (kept.seq, kept.lease - dice.choice((0, 0, 0, 1))) if kept else (1, 1)
+    match dice.randrange(100):
+        case n if n < 35:
+            messages = [_message(dice, f"{number}-{index}", now_ms) for index in range(dice.choice((1, 1, 5)))]
+            return c.Send(now_ms, state.generation + (dice.random() < 0.01), tuple(messages))
+        case n if n < 70:
+            attempt = dice.choice(("", "a", "b", "c"))
+            hide_ms = dice.choice((0, 1_000, 20_000, 60_000))
+            return c.Receive(now_ms, dice.randrange(1, 11), now_ms + hide_ms, 600_000, dice.choice((0, 3)), attempt)
+        case n if n < 88:
+            return c.Delete(now_ms, (key, (number, 1)))
+        case n if n < 94:
+            visible_at_ms = dice.choice((None, now_ms, now_ms + 30_000))
+            return c.Change(now_ms, key, visible_at_ms, dice.choice(("", f"body {number}")))
+        case n if n < 97:
+            return c.Redelay(now_ms, dice.choice((0, 5_000, 60_000)))
+        case n if n < 99 and kept:
+            return c.Remove(now_ms, ((kept.seq, kept.place),))
+        case _:
+            return c.Purge(now_ms, state.generation + 1) if dice.random() < 0.2 else c.Remove(now_ms, ())
+
+
+def _message(dice: Random, name: str, now_ms: int) -> c.NewMessage:
+    dedup = dice.choice(("", name, f"k{dice.randrange(20)}"))
+    delay_ms = dice.choice((0, 0, 2_000))
+    return c.NewMessage(name, f"at {name}", f"g{dice.randrange(7)}", dedup, now_ms, now_ms + delay_ms, 0, 0)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_state_that_is_written_down_goes_on_as_the_one_that_was_not(seed: int) -> None:
+    dice = Random(seed)
+    lived, read = State(), State()
+    answered: set[type[c.Answer]] = set()
+    for number in range(COMMANDS):
+        one = command(dice, lived, number)
+        answer = lived.apply(one)
+        answered.add(type(answer))
+        assert read.apply(one) == answer
+        if number % 37 == 0:
+            read = State.of(read.image())
+    assert read.image() == lived.image()
+    assert answered == {c.Accepted, c.Taken, c.Done, type(None)}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_counts_are_what_the_messages_say(seed: int) -> None:
+    dice = Random(seed)
+    state = State()
+    for number in range(COMMANDS):
+        state.apply(command(dice, state, number))
+        now_ms = state.now_ms + dice.randrange(0, 2_000)
+        hidden = [kept for kept in state.order.kept.values() if kept.visible_at_ms > now_ms]
+        delayed = sum(not kept.deliveries for kept in hidden)
+        assert state.order.hidden.counts(now_ms) == (len(hidden) - delayed, delayed)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_due_next_is_the_first_of_some_group(seed: int) -> None:
+    dice = Random(seed)
+    state = State()
+    for number in range(COMMANDS):
+        state.apply(command(dice, state, number))
+        firsts: dict[str, int] = {}
+        for kept in state.order.kept.values():
+            firsts.setdefault(kept.group, kept.visible_at_ms)
+        assert state.order.next_due_ms() == min(firsts.values(), default=None)
+
+
+def test_nothing_of_a_group_passes_what_is_hidden_of_it() -> None:
+    dice = Random(1)
+    state = State()
+    for number in range(COMMANDS):
+        one = command(dice, state, number)
+        before = {kept.seq: (kept.visible_at_ms, kept.group) for kept in state.order.kept.values()}
+        answer = state.apply(one)
+        if isinstance(answer, c.Taken) and isinstance(one, c.Receive) and not one.attempt_id:
+            for given in answer.messages:
+                earlier = [due for seq, (due, group) in before.items() if group == given.group and seq < given.seq]
+                assert all(due <= state.now_ms for due in earlier)
