@@ -143,24 +143,26 @@ class Receiving:
         due = self._state.rows(schema.TENANTS_DUE, (line.key, now_ms, n))
         rows: list[Row] = [self._state.row(schema.DELIVERY, (seq,)) for seq, tenant in due if tenant not in noisy]
         if len(rows) < n:
-            quiet = chain([""], self._tenants(line))  # '' stands for all without a tenant, looked at always
             share = max(1, n // 4)
-            for tenant in islice(quiet, TENANTS_LOOKED_AT_MAX):
-                line.tenant_cursor = tenant or line.tenant_cursor
-                if tenant not in noisy:
-                    self._add_of_tenant(rows, line, tenant, min(share, n - len(rows)), now_ms)
+            left: list[str] = []  # tenants of which more may be there
+            for tenant in islice(chain([""], self._tenants(line)), TENANTS_LOOKED_AT_MAX):
+                line.tenant_cursor = tenant or line.tenant_cursor  # '' stands for all without one, looked at always
+                if tenant not in noisy and self._add_of_tenant(rows, line, tenant, min(share, n - len(rows)), now_ms):
+                    left.append(tenant)
                 if len(rows) >= n:
                     return rows
-            for tenant in islice(noisy, TENANTS_LOOKED_AT_MAX):
-                self._add_of_tenant(rows, line, tenant, n - len(rows), now_ms)
+            for tenant in chain(left, islice(noisy, TENANTS_LOOKED_AT_MAX)):
+                self._add_of_tenant(rows, line, tenant, n, now_ms)
                 if len(rows) >= n:
-                    return rows
+                    return rows[:n]
         return rows or self._state.rows(schema.DUE, (line.key, now_ms, n))
 
-    def _add_of_tenant(self, rows: list[Row], line: Line, tenant: str, n: int, now_ms: int) -> None:
+    def _add_of_tenant(self, rows: list[Row], line: Line, tenant: str, n: int, now_ms: int) -> bool:
+        """Returns whether the tenant may have more than the `n` that were looked at."""
         known = {row[0] for row in rows}
         found = self._state.rows(schema.DUE_OF_TENANT, (line.key, tenant, now_ms, n))
         rows += [row for row in found if row[0] not in known]
+        return len(found) == n
 
     def _tenants(self, line: Line) -> Iterator[str]:
         """Each tenant once, beginning after the one that was looked at last."""

@@ -40,7 +40,7 @@ class Tenants:
     def __init__(self) -> None:
         self._all = _Use(0)
         self._uses: dict[str, _Use] = {}
-        self._loud: set[str] = set()  # who may be noisy, looked at again by `noisy`
+        self._loud: set[str] = set()  # who was noisy at a change of its own, looked at again by `noisy`
         self._sweep_at = SWEEP_LEAST
 
     def __len__(self) -> int:
@@ -58,7 +58,7 @@ class Tenants:
             use = self._uses[tenant] = _Use(now_ms)
         use.until(now_ms)
         use.in_flight += n
-        if use.in_flight >= NOISY_IN_FLIGHT_MIN or use.busy_ms >= NOISY_BUSY_MS_MIN:
+        if tenant not in self._loud and self._is_noisy(use):
             self._loud.add(tenant)
         if len(self._uses) > self._sweep_at:
             self._sweep(now_ms)
@@ -67,21 +67,23 @@ class Tenants:
         """In flight by tenant, of those that use so much that others go first; who has fewest in flight comes first."""
         if not self._loud:
             return {}
-        everybody = self._all
-        everybody.until(now_ms)
+        self._all.until(now_ms)
         found: dict[str, int] = {}
         for tenant in tuple(self._loud):
             use = self._uses[tenant]
             use.until(now_ms)
-            many = use.in_flight >= NOISY_IN_FLIGHT_MIN
-            busy = use.busy_ms >= NOISY_BUSY_MS_MIN
-            if (many and use.in_flight > NOISY_SHARE * everybody.in_flight) or (
-                busy and use.busy_ms > NOISY_SHARE * everybody.busy_ms
-            ):
+            if self._is_noisy(use):
                 found[tenant] = use.in_flight
-            elif not many and not busy:
+            else:
                 self._loud.discard(tenant)
         return dict(sorted(found.items(), key=lambda each: each[1]))
+
+    def _is_noisy(self, use: _Use) -> bool:
+        """A tenth of all is exceeded by nine at most."""
+        everybody = self._all
+        return (use.in_flight >= NOISY_IN_FLIGHT_MIN and use.in_flight > NOISY_SHARE * everybody.in_flight) or (
+            use.busy_ms >= NOISY_BUSY_MS_MIN and use.busy_ms > NOISY_SHARE * everybody.busy_ms
+        )
 
     def _sweep(self, now_ms: int) -> None:
         """Forget those that use nothing; next when twice as many are known, so that it costs a change little."""

@@ -6,7 +6,7 @@ from cqs.engines.contract import QueueRef
 from cqs.engines.embedded import schema
 from cqs.engines.embedded.state import State
 
-STEP_ROWS_MAX = 1_000
+STEP_ROWS_MAX = 200
 """Rows one step may look at or remove: a step holds up every other call."""
 LOOK_ROWS = 100
 """How many messages of a line, those due first, are looked at for one past its retention."""
