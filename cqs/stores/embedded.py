@@ -36,11 +36,9 @@ _REPLACE = (
     " WHERE account = ? AND region = ? AND name = ? AND id = ? AND version = ?"
 )
 _DELETE = "DELETE FROM queues WHERE account = ? AND region = ? AND name = ? AND id = ?"
-_LIST = (
-    "SELECT name FROM queues WHERE account = ? AND region = ? AND name > ? AND name >= ? AND name < ?"
-    " ORDER BY name LIMIT ?"
-)
-_AFTER_ALL = "\x7f"  # names are made of characters before it
+_LIST = "SELECT name FROM queues WHERE account = ? AND region = ? AND name >= ? AND name < ? ORDER BY name LIMIT ?"
+"""One bound on each side: of two on the same, SQLite looks up the first and tries all names from there on."""
+_BEFORE_ALL, _AFTER_ALL = "\x01", "\x7f"  # names are made of characters between them
 _SOURCES = "SELECT name FROM queues WHERE target_arn = ? AND name > ? ORDER BY name LIMIT ?"
 _BURY = "INSERT INTO deleted_queues VALUES (?, ?, ?, ?, ?, ?)"
 _FORGET_OLD = (
@@ -99,7 +97,8 @@ class EmbeddedQueueStore:
         return deleted
 
     async def list_names(self, account: str, region: str, prefix: str, after: str, n: int) -> list[str]:
-        return self._column(_LIST, (account, region, after, prefix, prefix + _AFTER_ALL, n))
+        first = max(prefix, after + _BEFORE_ALL) if after else prefix
+        return self._column(_LIST, (account, region, first, prefix + _AFTER_ALL, n))
 
     async def dead_letter_sources(self, target_arn: str, after: str, n: int) -> list[str]:
         return self._column(_SOURCES, (target_arn, after, n))

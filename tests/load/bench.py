@@ -17,7 +17,7 @@ from pathlib import Path
 
 import uvloop
 
-from tests.load import cluster, polls
+from tests.load import cluster, curves, fairness, groups, polls, waiting
 from tests.load.figures import Figures, median_run
 from tests.load.processes import await_quiet
 from tests.load.profiles import profile
@@ -28,7 +28,6 @@ from tests.load.runs import (
     QUIET_S_MAX,
     SERVICE,
     TOPOLOGIES,
-    depth_curve,
     publish_workloads,
     queue_workloads,
     served,
@@ -40,15 +39,12 @@ PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
 SCRATCH = PAGE.parents[1] / "build"
 """On the disk the project lies on: the system's temporary directory may be memory, where an fsync costs nothing."""
 PROFILES = PAGE.parent / "profiles"
-DEPTHS = (100, 10_000, 1_000_000)
-DEPTH_CYCLES = 400
 IDLE_POLLS = 10_000
 BARS = {"send": 0.5, "receive + delete": 0.5, "batch send": 0.5, "batch receive + delete": 0.5}
 SIDES = ("floor", "service")
 RING = "ring"
 """A section that is made only when it is asked for: three Cassandra nodes want a machine of some memory."""
 WAKE_BAR = 1.4
-DEPTH_BAR = 1.2
 SANE_CPU_RATIO = 6.0
 """A quick run proves that the harness and the service work, not how fast they are. CPU for CPU, because on a machine
 that is busy with other things the one that needs two cores loses more time than the one that needs one."""
@@ -182,19 +178,6 @@ def publish_table(runs: list[list[Figures]]) -> list[str]:
     return lines
 
 
-def depths(scratch: Path, _n: int, seed: int) -> list[str]:
-    curve = depth_curve(scratch, DEPTHS, DEPTH_CYCLES, seed)
-    shallow, deep = curve[0].mean_ms, curve[-1].mean_ms
-    header = " | ".join(f"{one.depth:,}" for one in curve)
-    lines = [f"| operation, mean ms at a depth of | {header} | last : first | bar |", "|---" * (len(curve) + 3) + "|"]
-    for operation in shallow:
-        times = " | ".join(f"{one.mean_ms[operation]:.3f}" for one in curve)
-        lines.append(f"| {operation} | {times} | **{deep[operation] / shallow[operation]:.2f}** | ≤ {DEPTH_BAR} |")
-    cpu = " | ".join(f"{one.cpu_us:.0f}" for one in curve)
-    lines.append(f"| CPU µs of one cycle of all | {cpu} | {curve[-1].cpu_us / curve[0].cpu_us:.2f} | |")
-    return lines
-
-
 def idle(scratch: Path, _n: int, _seed: int) -> list[str]:
     with served("service", SERVICE, scratch / "idle") as server:
         empty = uvloop.run(polls.idle(server, 1, 10.0))
@@ -219,8 +202,11 @@ SECTIONS: dict[str, Table] = {
     "queues": queues,
     "topologies": topologies,
     "publish": publish,
-    "depth": depths,
+    "curves": curves.table,
+    "groups": groups.table,
+    "fairness": fairness.table,
     "idle": idle,
+    "waiting": waiting.table,
     "cluster": cluster.cluster_table,
     RING: cluster.ring_table,
     "profiles": profiles,
@@ -231,7 +217,7 @@ SECTIONS: dict[str, Table] = {
 
 
 def write(name: str, table: list[str], options: argparse.Namespace) -> None:
-    """Replace what stands between the markers of `name`."""
+    """Replace what stands between the markers of `name`; a section that is not there yet comes at the end."""
     command = f"python -m tests.load.bench --only {name} --runs {options.runs} --seed {options.seed}"
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     facts = (
@@ -239,6 +225,8 @@ def write(name: str, table: list[str], options: argparse.Namespace) -> None:
         f" Linux {platform.release()}, Python {platform.python_version()}."
     )
     text = PAGE.read_text()
+    if f"<!-- {name} -->" not in text:
+        text += f"\n## {name.capitalize()}\n\n<!-- {name} -->\n<!-- /{name} -->\n"
     before, _, rest = text.partition(f"<!-- {name} -->\n")
     _, _, after = rest.partition(f"<!-- /{name} -->")
     PAGE.write_text(f"{before}<!-- {name} -->\n" + "\n".join([*table, "", facts]) + f"\n<!-- /{name} -->{after}")

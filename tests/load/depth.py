@@ -1,20 +1,32 @@
-"""Each operation's time at a depth: one connection, one call at a time, and the depth the same after each cycle."""
+"""What each operation takes at a depth: one connection, one call at a time, and the depth the same after each cycle."""
 
 from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from tests.load.figures import NS_PER_MS, US_PER_S
-from tests.load.queues import BATCH, HIDE_S, Client, delete_batch_request, delete_request, handles_in, send_batches
+from tests.load.kinds import Stock
+from tests.load.queues import BATCH, HIDE_S, Client, delete_batch_request, delete_request, handles_in
 from tests.load.wire import LoadError, Script
 
 BLOCK = 20
 """The depths take turns every so many cycles, so that the machine is equally fast or slow for all of them."""
-FILL_SECONDS_MAX = 300.0
+
+Times = defaultdict[str, list[int]]
+"""Nanoseconds by operation."""
+
+
+class Side(NamedTuple):
+    """One of the depths that are compared: a server, and what is done there over and over."""
+
+    depth: int
+    client: Client
+    cycle: Callable[[Times], Script]
 
 
 class DepthFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,56 +37,74 @@ class DepthFigures(msgspec.Struct, frozen=True, kw_only=True):
     cpu_us: float  # the server's, per cycle
 
 
-async def fill(client: Client, depth: int) -> None:
-    await send_batches(client, depth, FILL_SECONDS_MAX)
-
-
-async def compare(clients: Sequence[tuple[int, Client]], cycles: int, *, bare: bool) -> list[DepthFigures]:
-    """Servers filled to different depths take turns; `bare` leaves out what the floor does not know."""
-    times: list[defaultdict[str, list[int]]] = [defaultdict(list) for _ in clients]
-    for _, client in clients:
-        await client.lanes[0].start(_cycles(client, BLOCK, defaultdict(list), bare=bare))  # warms up
-    before_s = [client.server.cpu_s() for _, client in clients]
-    for _ in range(cycles // BLOCK):
-        for (_, client), taken in zip(clients, times, strict=True):
-            await client.lanes[0].start(_cycles(client, BLOCK, taken, bare=bare))
-    used_s = [client.server.cpu_s() - before for (_, client), before in zip(clients, before_s, strict=True)]
+async def compare(sides: Sequence[Side], cycles: int) -> list[DepthFigures]:
+    """Servers filled to different depths take turns."""
+    times: list[Times] = [defaultdict(list) for _ in sides]
+    for side in sides:
+        await _run(side, min(BLOCK, cycles), defaultdict(list))  # warms up
+    before_s = [side.client.server.cpu_s() for side in sides]
+    for begun in range(0, cycles, BLOCK):
+        for side, taken in zip(sides, times, strict=True):
+            await _run(side, min(BLOCK, cycles - begun), taken)
+    used_s = [side.client.server.cpu_s() - before for side, before in zip(sides, before_s, strict=True)]
     return [
         DepthFigures(
-            server=client.server.name,
-            depth=depth,
+            server=side.client.server.name,
+            depth=side.depth,
             cycles=cycles,
-            mean_ms={name: round(statistics.fmean(ns) / NS_PER_MS, 4) for name, ns in taken.items()},
+            mean_ms=means(taken),
             cpu_us=round(used / cycles * US_PER_S, 1),
         )
-        for (depth, client), taken, used in zip(clients, times, used_s, strict=True)
+        for side, taken, used in zip(sides, times, used_s, strict=True)
     ]
 
 
-def _cycles(client: Client, n: int, times: defaultdict[str, list[int]], *, bare: bool) -> Script:
-    for _ in range(n):
-        yield times["send"], client.call("SendMessage", MessageBody=client.body())
-        (handle,) = _held((yield times["receive"], _receive(client, 1)), 1)
-        if not bare:
-            text = handle.decode()
-            yield (
-                times["change visibility"],
-                client.call("ChangeMessageVisibility", ReceiptHandle=text, VisibilityTimeout=HIDE_S),
-            )
-            yield times["get attributes"], client.call("GetQueueAttributes", AttributeNames=["All"])
-        yield times["delete"], delete_request(client, handle)
-        entries = [{"Id": str(n), "MessageBody": client.body()} for n in range(BATCH)]
-        yield times["batch send"], client.call("SendMessageBatch", Entries=entries)
-        handles = _held((yield times["batch receive"], _receive(client, BATCH)), BATCH)
-        yield times["batch delete"], delete_batch_request(client, handles)
+async def _run(side: Side, cycles: int, times: Times) -> None:
+    def script() -> Script:
+        for _ in range(cycles):
+            yield from side.cycle(times)
+
+    await side.client.lanes[0].start(script())
 
 
-def _receive(client: Client, n: int) -> bytes:
-    return client.call("ReceiveMessage", MaxNumberOfMessages=n, VisibilityTimeout=HIDE_S)
+def means(times: Times) -> dict[str, float]:
+    return {name: round(statistics.fmean(ns) / NS_PER_MS, 4) for name, ns in times.items()}
 
 
-def _held(answer: bytes, n: int) -> list[bytes]:
+# -- what is done -----------------------------------------------------------------------------------------------------
+
+
+def messages(stock: Stock, times: Times) -> Script:
+    """All that is done with messages, singly and in batches of ten."""
+    client = stock.client
+    yield times["send"], stock.send()
+    (handle,) = held((yield times["receive"], receive(client, 1)), 1)
+    visibility = {"ReceiptHandle": handle.decode(), "VisibilityTimeout": HIDE_S}
+    yield times["change visibility"], client.call("ChangeMessageVisibility", **visibility)
+    yield times["get attributes"], client.call("GetQueueAttributes", AttributeNames=["All"])
+    yield times["delete"], delete_request(client, handle)
+    yield times["batch send"], stock.send_batch()
+    handles = held((yield times["batch receive"], receive(client, BATCH)), BATCH)
+    changed = yield times["batch change visibility"], _change_batch(client, handles)
+    deleted = yield times["batch delete"], delete_batch_request(client, handles)
+    if b'"Failed"' in changed + deleted:
+        raise LoadError("an entry of a batch was refused")
+
+
+def receive(client: Client, n: int, hide_s: int = HIDE_S) -> bytes:
+    return client.call("ReceiveMessage", MaxNumberOfMessages=n, VisibilityTimeout=hide_s)
+
+
+def held(answer: bytes, n: int) -> list[bytes]:
     handles = handles_in(answer)
     if len(handles) != n:
         raise LoadError(f"a receive of {n} gave {len(handles)} although as many are there")
     return handles
+
+
+def _change_batch(client: Client, handles: list[bytes]) -> bytes:
+    entries = [
+        {"Id": str(place), "ReceiptHandle": handle.decode(), "VisibilityTimeout": HIDE_S}
+        for place, handle in enumerate(handles)
+    ]
+    return client.call("ChangeMessageVisibilityBatch", Entries=entries)

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,13 +85,14 @@ def listener(host: str, port: int) -> int:
     raise StartError(f"no process of this machine listens on {host}:{port}")
 
 
-def await_quiet(seconds_max: float) -> None:
-    """Wait until the machine does nothing else, but no longer than this: then the figures say how busy it was."""
+def await_quiet(seconds_max: float, used_s: Callable[[], float] = machine_cpu_s) -> None:
+    """Wait until the machine, or whoever's CPU time is given, does nothing, but no longer than this: then the figures
+    say how busy it was."""
     until = time.monotonic() + seconds_max
     while time.monotonic() < until:
-        before_s = machine_cpu_s()
-        time.sleep(QUIET_LOOK_S)  # not a wait for something: the span in which the machine's CPU time is measured
-        if machine_cpu_s() - before_s < QUIET_SHARE * QUIET_LOOK_S:
+        before_s = used_s()
+        time.sleep(QUIET_LOOK_S)  # not a wait for something: the span in which the CPU time is measured
+        if used_s() - before_s < QUIET_SHARE * QUIET_LOOK_S:
             return
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import uvloop
 
-from tests.load import depth, polls, publishes, queues
+from tests.load import polls, publishes, queues
 from tests.load.figures import Figures
 from tests.load.processes import Server, await_quiet, python, running
 from tests.load.sink import Sink
@@ -119,24 +119,6 @@ async def publish_workloads(server: Server, size: Size, seed: int) -> list[Figur
         await publisher.subscribe_queues(names, raw=True)
         figures.append(await publishes.saturate_queues(publisher, size.publishes, names))
     return figures
-
-
-def depth_curve(data: Path, depths: tuple[int, ...], cycles: int, seed: int) -> list[depth.DepthFigures]:
-    """One server a depth, all at the same time, taking turns."""
-
-    with ExitStack() as stack:
-        servers = [(n, stack.enter_context(served(f"depth {n:,}", SERVICE, data / f"depth-{n}"))) for n in depths]
-        return uvloop.run(_compare_depths(servers, cycles, seed))
-
-
-async def _compare_depths(servers: list[tuple[int, Server]], cycles: int, seed: int) -> list[depth.DepthFigures]:
-    clients = []
-    for n, server in servers:
-        filler = await queues.open_client(server, CONNECTIONS, seed, "deep")
-        await depth.fill(filler, n)
-        filler.close()
-        clients.append((n, await queues.open_client(server, 1, seed, "deep")))
-    return await depth.compare(clients, cycles, bare=False)
 
 
 def _named(figures: Figures, workload: str) -> Figures:

@@ -1,0 +1,93 @@
+"""Depth curves as SVG: each operation's time relative to the least depth, readable on light and on dark pages."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from xml.sax.saxutils import escape
+
+WIDTH, HEIGHT = 760, 380
+LEFT, RIGHT, TOP, BOTTOM = 52, 230, 40, 44
+LABEL_GAP = 15
+COLOURS = ("#4c78a8", "#e45756", "#54a24b", "#f58518", "#b279a2", "#3fa7a0", "#9d755d", "#8a8f98")
+DASHES = ("", "7 3", "2 3")
+"""Lines beyond the colours repeat them in another dash."""
+RATIO_MIN, RATIO_MAX = 0.5, 1.5
+"""What the page shows at least, so that noise looks like noise."""
+STYLE = """\
+text { font: 12px system-ui, sans-serif; fill: #57606a }
+.title { font-size: 14px; font-weight: 600 }
+.rule { stroke: #d0d7de; stroke-width: 1 }
+.bar { stroke: #cf222e; stroke-width: 1; stroke-dasharray: 4 4 }
+.curve { fill: none; stroke-width: 2 }
+@media (prefers-color-scheme: dark) { text { fill: #c9d1d9 } .rule { stroke: #3d444d } .bar { stroke: #ff7b72 } }"""
+
+
+def draw(title: str, depths: Sequence[int], times: Mapping[str, Sequence[float]], bar: float) -> str:
+    """One line an operation, labelled at its end; `bar` is how much more than at the first depth is allowed."""
+    ratios = {name: [value / values[0] for value in values] for name, values in times.items()}
+    low = min(RATIO_MIN, *[min(values) for values in ratios.values()])
+    high = max(RATIO_MAX, *[max(values) for values in ratios.values()])
+    across = _Scale(math.log10(depths[0]), math.log10(depths[-1]), LEFT, WIDTH - RIGHT)
+    up = _Scale(low, high, HEIGHT - BOTTOM, TOP)
+    xs = [across(math.log10(depth)) for depth in depths]
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">',
+        f"<title>{escape(title)}</title>",
+        f"<style>{STYLE}</style>",
+        _text(LEFT, TOP - 18, title, 'class="title"'),
+    ]
+    for ratio in _ticks(low, high):
+        parts.append(_line(LEFT, up(ratio), xs[-1], up(ratio), "rule"))
+        parts.append(_text(LEFT - 8, up(ratio) + 4, f"{ratio:g}×", 'text-anchor="end"'))
+    for x, depth in zip(xs, depths, strict=True):
+        parts.append(_line(x, HEIGHT - BOTTOM, x, HEIGHT - BOTTOM + 5, "rule"))
+        parts.append(_text(x, HEIGHT - BOTTOM + 20, f"{depth:,}", 'text-anchor="middle"'))
+    parts.append(_line(LEFT, up(bar), xs[-1], up(bar), "bar"))
+    ends = _spread({name: up(values[-1]) for name, values in ratios.items()})
+    for place, (name, values) in enumerate(ratios.items()):
+        points = " ".join(f"{x:.1f},{up(value):.1f}" for x, value in zip(xs, values, strict=True))
+        stroke = f'stroke="{COLOURS[place % len(COLOURS)]}" stroke-dasharray="{DASHES[place // len(COLOURS) % 3]}"'
+        parts.append(f'<polyline class="curve" points="{points}" {stroke}/>')
+        leader = (
+            f"{xs[-1]:.1f},{up(values[-1]):.1f} {xs[-1] + 18:.1f},{ends[name]:.1f} {xs[-1] + 26:.1f},{ends[name]:.1f}"
+        )
+        parts.append(f'<polyline class="curve" points="{leader}" {stroke}/>')
+        parts.append(_text(xs[-1] + 31, ends[name] + 4, f"{name} {values[-1]:.2f}×"))
+    return "\n".join([*parts, "</svg>", ""])
+
+
+class _Scale:
+    """From values to places on the page."""
+
+    def __init__(self, first: float, last: float, start: float, end: float) -> None:
+        self._first = first
+        self._start = start
+        self._step = (end - start) / (last - first)
+
+    def __call__(self, value: float) -> float:
+        return self._start + (value - self._first) * self._step
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Some five round numbers."""
+    step = next(step for step in (0.25, 0.5, 1, 2, 5, 10, 25, 50, 100, 1e9) if (high - low) / step <= 6)
+    return [step * n for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def _spread(places: Mapping[str, float]) -> dict[str, float]:
+    """Labels at their lines' ends, moved apart until none covers another."""
+    spread: dict[str, float] = {}
+    below = -math.inf
+    for name in sorted(places, key=lambda name: places[name]):
+        below = spread[name] = max(places[name], below + LABEL_GAP)
+    too_low = max(below - (HEIGHT - 8), 0)
+    return {name: place - too_low for name, place in spread.items()}
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, style: str) -> str:
+    return f'<line class="{style}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
+
+
+def _text(x: float, y: float, text: str, attributes: str = "") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" {attributes}>{escape(text)}</text>'
