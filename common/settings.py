@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
-from pydantic import Field, FilePath, ValidationError, ValidationInfo, field_validator
+from pydantic import Field, FilePath, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from common.errors import EXIT_SETTINGS_WRONG, StartError
@@ -14,6 +16,16 @@ from common.errors import EXIT_SETTINGS_WRONG, StartError
 LOOPBACK = ("127.0.0.0/8", "::1/128")
 POOL_THREADS_MAX = 64
 """Of one delivery pool in one process, at its start and by control command."""
+UrlStyle = Literal["off", "standard", "domain", "path", "dynamic"]
+_LOCALSTACK: Mapping[str, object] = {
+    "port": 4566,
+    "auth": "off",
+    "recreate_wait_s": 0,
+    "purge_wait_s": 0,
+}
+"""The defaults under `compat=localstack`."""
+_LOCALSTACK_STRATEGY = "SQS_ENDPOINT_STRATEGY"
+"""LocalStack's own variable; what is no strategy means `off` there."""
 
 
 class Settings(BaseSettings):
@@ -25,12 +37,16 @@ class Settings(BaseSettings):
     port: Annotated[int, Field(ge=0, le=65535)] = 6059
     data: Path = Path("data")
     auth: Literal["on", "off"] = "on"
+    compat: Literal["none", "localstack"] = "none"
+    """localstack: its port, pages, URLs and leniency, for those who leave it."""
     account_id: Annotated[str, Field(pattern=r"^\d{12}$")] = "000000000000"
     """Under `auth=off`, the account of callers whose access key names none."""
     region: Annotated[str, Field(pattern=r"^[a-z0-9-]{1,32}$")] = "us-east-1"
     """Where a request says no region: unsigned calls."""
     public_url: str = ""
     """What URLs handed out begin with; empty: the request's Host."""
+    sqs_endpoint_strategy: UrlStyle = "off"
+    """The form of the queue URLs handed out, by LocalStack's names; off: as AWS's."""
     tls_cert: FilePath | None = None
     tls_key: FilePath | None = None
     test_clock: bool = False
@@ -50,6 +66,8 @@ class Settings(BaseSettings):
 
     recreate_wait_s: int = 60
     """How long a deleted queue's name stays taken (SQS: 60 s)."""
+    purge_wait_s: int = 60
+    """How long after a purge the next one of the same queue is refused (SQS: 60 s)."""
 
     queue_port: Literal["inline", "http"] = "inline"
     """How CNS reaches CQS: in the same process and store, or over HTTP wherever that is."""
@@ -89,6 +107,24 @@ class Settings(BaseSettings):
     """Of all segments together; the oldest make room, read or not."""
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_localstack(cls, given: dict[str, object]) -> dict[str, object]:
+        """Only defaults: what was given stays."""
+        if given.get("compat") != "localstack":
+            return given
+        strategy = os.environ.get(_LOCALSTACK_STRATEGY, "standard")
+        styled = {"sqs_endpoint_strategy": strategy if strategy in get_args(UrlStyle) else "off"}
+        return {**_LOCALSTACK, **styled, **given}
+
+    @field_validator("compat")
+    @classmethod
+    def _open(cls, value: str, info: ValidationInfo) -> str:
+        """Its pages show every queue to whoever asks."""
+        if value == "localstack" and info.data.get("auth") == "on":
+            raise ValueError("there are no signatures with it: leave CNS_AUTH=on out")
+        return value
 
     @field_validator("allowed_networks", mode="before")
     @classmethod

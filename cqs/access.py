@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from common.aws.call import INTERNAL_ACCOUNT, Call, Params
@@ -11,26 +11,42 @@ from common.aws.policy_facts import call_facts
 from common.clock import Clock
 from common.errors import RequestError
 from cqs import internal_queues
-from cqs.addresses import addressed_queue, no_such_queue, queue_url
+from cqs.addresses import addressed_queue, no_such_queue, queue_key, queue_url
 from cqs.names import QueueKey
 from cqs.permissions import OWNER_ONLY
 from cqs.queue_cache import QueueCache
 from cqs.queue_view import QueueView
 
+ReadAddress = Callable[[Call, str | None], QueueKey]
+"""Which queue a QueueUrl, or without one the path of the call, names."""
+
 
 class Access:
-    def __init__(self, cache: QueueCache, clock: Clock) -> None:
+    def __init__(self, cache: QueueCache, clock: Clock, address: ReadAddress = addressed_queue) -> None:
         self._cache = cache
         self._clock = clock
+        self._address = address
 
     def queue(self, call: Call, params: Params, action: str) -> Coroutine[Any, Any, QueueView]:
         """The queue that a request names by its QueueUrl or path, once the caller may do `action` there."""
-        return self.queue_of(call, addressed_queue(call, params.get("QueueUrl")), action)
+        try:
+            key = self._address(call, params.get("QueueUrl"))
+        except RequestError as error:
+            raise _seen_by(call, f"{call.base_url}{call.path}", error) from None
+        return self.queue_of(call, key, action)
+
+    def named_queue(self, call: Call, account: str, name: str, action: str) -> Coroutine[Any, Any, QueueView]:
+        """As `queue`, of an account and by its name."""
+        try:
+            key = queue_key(call, account, name)
+        except RequestError as error:
+            raise _seen_by(call, f"{call.base_url}{call.path}", error) from None
+        return self.queue_of(call, key, action)
 
     async def queue_of(self, call: Call, key: QueueKey, action: str) -> QueueView:
         view = self._cache.cached(key) or await self._cache.find(key)
         if view is None:
-            raise no_such_queue()
+            raise _seen_by(call, queue_url(call, key), no_such_queue())
         if view.internal:
             _check_internal(call, action)
         if view.policy is not None or call.caller.account != view.account or call.caller.service:
@@ -56,8 +72,15 @@ class Access:
         if verdict is Verdict.ALLOWED and action in OWNER_ONLY and call.caller.account != view.account:
             verdict = Verdict.NOT_ALLOWED
         if verdict is not Verdict.ALLOWED:
-            address = queue_url(call, view.account, view.queue.name)
+            address = queue_url(call, view.queue.key)
             raise RequestError("AccessDenied", sqs_refusal(verdict, request, address))
+
+
+def _seen_by(call: Call, address: str, error: RequestError) -> RequestError:
+    """What is wrong with the address of a queue; who does not say who he is learns no more of it than of any other."""
+    if call.caller.anonymous and call.policies_enforced:
+        return RequestError("AccessDenied", f"Access to the resource {address} is denied.")
+    return error
 
 
 def _check_internal(call: Call, action: str) -> None:

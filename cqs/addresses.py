@@ -1,21 +1,23 @@
 """Where a queue is: from a request's QueueUrl or path to the queue's key, and back to the URL that is handed out.
 
 A QueueUrl's host is ignored (clients reach us under many), except that a host or path which names another region than
-the request was signed for is refused. A bare queue name is taken for one of the caller's own.
+the request was signed for is refused. A bare queue name is taken for one of the caller's own. `cqs.url_styles` has the
+other forms that may be handed out; all of them are understood here.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from common.arn import parse_arn
 from common.aws.call import INTERNAL_ACCOUNT, Call
+from common.aws.named_region import region_of_host, region_of_path
 from common.errors import RequestError
 from cqs.internal_queues import internal_key
 from cqs.names import QueueKey
 
 _URL = re.compile(r"https?://([^/]*)(/.*)\Z", re.ASCII)
-_HOST_REGION = re.compile(r"(?:sqs\.([a-z]+-[a-z-]+-[0-9]+)|([a-z]+-[a-z-]+-[0-9]+)\.queue)\.", re.ASCII)
 _ACCOUNT_DIGITS = 12
 
 
@@ -23,7 +25,8 @@ def no_such_queue() -> RequestError:
     return RequestError("QueueDoesNotExist", "The specified queue does not exist.")
 
 
-def queue_url(call: Call, account: str, name: str) -> str:
+def queue_url(call: Call, key: QueueKey) -> str:
+    account, _, name = key
     return f"{call.base_url}/{account}/{name}"
 
 
@@ -46,6 +49,12 @@ def addressed_queue(call: Call, url: str | None) -> QueueKey:
     raise no_such_queue()
 
 
+def queue_in_named_region(call: Call, url: str | None) -> QueueKey:
+    """As `addressed_queue`, except that the region which an address names counts, not that of the signature."""
+    region = _named_region(url or f"{call.base_url}{call.path}")
+    return addressed_queue(replace(call, region=region) if region else call, url)
+
+
 def queue_key(call: Call, account: str, name: str) -> QueueKey:
     """A tenant's queue, or for the internal account itself an internal one."""
     if not (name.isascii() and account.isascii()):
@@ -65,13 +74,19 @@ def key_of_arn(text: str) -> QueueKey | None:
     return (arn.account, arn.region, arn.resource)
 
 
+def _named_region(address: str) -> str:
+    match = _URL.match(address)
+    host, path = match.groups() if match else ("", address)
+    return region_of_path(path) or region_of_host(host)
+
+
 def _path_of(url: str, region: str) -> str:
     match = _URL.match(url)
     if match is None:
         return url
-    host_region = _HOST_REGION.match(match[1])
-    if host_region is not None:
-        _check_region(host_region[1] or host_region[2], region, url)
+    host_region = region_of_host(match[1])
+    if host_region:
+        _check_region(host_region, region, url)
     return match[2]
 
 

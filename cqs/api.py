@@ -37,7 +37,7 @@ def operations(service: QueueService, dialect: Dialect = _SQS) -> dict[str, Oper
     attributes = AttributeOperations(access, service.queues)
     within = partial(MessageOperations, access, service.sending, service.receiving, service.holding)
     messages = within()
-    receive_message = messages.receive_message
+    receive_message: Operation = messages.receive_message
     if dialect.receive_overrides:
         receive_message = overridable(receive_message, within(OVERRIDDEN).receive_message)
     batches = BatchOperations(access, service.sending, service.holding)

@@ -78,10 +78,12 @@ class Receiving:
         if not received.spent or target is None:
             return received
         messages = received.messages
+        # a second look would give out again what is not hidden; and the attempt is known now by the messages it got
+        one_look = not wish.visibility_ms or bool(wish.attempt_id)
         for _ in range(SPENT_ROUNDS_MAX):
             await self._dead_letters.move(view, target, received.spent, now_ms)
             missing = wish.want - len(messages)
-            if not missing or (messages and wish.attempt_id):  # the attempt is known now by the messages it got
+            if not missing or (messages and one_look):
                 break
             received = await view.engine.receive(ref, missing, visible_at_ms, now_ms, wish.attempt_id)
             messages += received.messages

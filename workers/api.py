@@ -31,11 +31,13 @@ from common.segments import EventLog
 from common.settings import Settings
 from common.supervisor import read_status
 from cqs.extensions import extended_model
+from workers.compat.localstack import localstack_pages
+from workers.compat.messages import MessagePages
 from workers.control import HostState
 from workers.host import Parts
 from workers.http_protocol import ApiProtocol
 from workers.queue_ports import access_keys, queue_port
-from workers.services import event_log, notification_service, queue_service
+from workers.services import event_log, notification_service, queue_service, sqs_dialect
 from workers.up import STATUS_FILE
 
 EXIT_PORT_TAKEN = 72
@@ -140,7 +142,8 @@ class Api:
             {
                 "sqs": Service(
                     model=extended_model(),
-                    operations=cqs.api.operations(queues),
+                    operations=cqs.api.operations(queues, sqs_dialect(settings)),
+                    anonymous=cqs.api.ANONYMOUS,
                     extensions=cqs.api.extensions(queues),
                 ),
                 "sns": Service(
@@ -152,7 +155,11 @@ class Api:
             public_url=settings.public_url,
             body_bytes_max=settings.body_bytes_max,
         )
-        return cls(settings, parts, front, {}, events, port)
+        api = cls(settings, parts, front, {}, events, port)
+        if settings.compat == "localstack":
+            messages = MessagePages(queues, authenticator, settings.region)
+            api.app.include_router(localstack_pages(api.health, messages, parts.clock))
+        return api
 
     async def serve(self, listener: socket.socket, until: asyncio.Future[None]) -> None:
         server = _Server(

@@ -40,6 +40,7 @@ def up(
         bool, typer.Option(envvar="CNS_WORKER", help="A worker of its own, or CNS_WORKER=off: Celery workers deliver.")
     ] = True,
     account_id: Annotated[Optional[str], typer.Option(help="Account of callers under --auth=off.")] = None,  # noqa: UP045
+    compat: Annotated[Optional[str], typer.Option(help="localstack: its port, pages and URLs. [default: none]")] = None,  # noqa: UP045
     region: Annotated[Optional[str], typer.Option(help="Region of unsigned calls. [default: us-east-1]")] = None,  # noqa: UP045
     public_url: Annotated[str | None, typer.Option(help="What URLs handed out begin with. [default: the Host]")] = None,
     tls_cert: Annotated[Optional[Path], typer.Option(help="PEM certificate: serve https.")] = None,  # noqa: UP045
@@ -52,6 +53,7 @@ def up(
         "PORT": port,
         "DATA": data,
         "AUTH": auth,
+        "COMPAT": compat,
         "ACCOUNT_ID": account_id,
         "REGION": region,
         "PUBLIC_URL": public_url,

@@ -25,6 +25,8 @@ PREDECESSOR_S = 15.0
 """How long the processes of a `cns up` that was killed may take to end, when it is started again at once."""
 LOOK_S = 0.1
 AUTH_OFF = "cns: --auth=off: ANY credentials pass and no policy is enforced. For tests only."
+LOCALSTACK_READY = "Ready."
+"""The line of LocalStack's log that is waited for."""
 GARBAGE_THRESHOLDS = (20_000, 20, 50)
 """Few collections, and rarely one of all: calls and jobs leave no cycles behind."""
 
@@ -138,7 +140,7 @@ async def print_first_key(settings: Settings, host: StoreHost) -> None:
         key = await host.accounts.create(host.parts.clock.now_ms())
         print(f"# account {key.account}; paste these lines, they are shown only now:")  # noqa: T201
         print(exports(key, settings.region, url), end="", flush=True)  # noqa: T201
-    print(f"cns: SNS and SQS on {url}, data in {settings.data}", flush=True)  # noqa: T201
+    _announce(settings, url, str(settings.data))
 
 
 async def print_cluster_start(settings: Settings, parts: Parts) -> None:
@@ -150,7 +152,13 @@ async def print_cluster_start(settings: Settings, parts: Parts) -> None:
     elif not await parts.accounts.accounts():
         print("cns: there are no accounts yet: `cns account create` makes one", flush=True)  # noqa: T201
     where = f"keyspace {settings.cassandra_keyspace} at {settings.cassandra}"
-    print(f"cns: SNS and SQS on {base_url(settings)}, data in {where}", flush=True)  # noqa: T201
+    _announce(settings, base_url(settings), where)
+
+
+def _announce(settings: Settings, url: str, data: str) -> None:
+    print(f"cns: SNS and SQS on {url}, data in {data}", flush=True)  # noqa: T201  # for the person who started it
+    if settings.compat == "localstack":
+        print(LOCALSTACK_READY, flush=True)  # noqa: T201  # for the programs that wait for it
 
 
 def collect_seldom() -> None:

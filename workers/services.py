@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 from cns.endpoints.guard import AddressGuard
 from cns.queue_port import QueuePort
 from cns.service import NotificationService
@@ -9,6 +11,7 @@ from common.clock import Clock
 from common.events import EventSink
 from common.segments import EventLog, NoEventLog, SegmentLimits, SegmentWriter
 from common.settings import Settings
+from cqs.dialect import Dialect, dialect_of
 from cqs.service import QueueService
 from workers.host import Parts
 
@@ -25,6 +28,12 @@ def queue_service(settings: Settings, parts: Parts) -> QueueService:
     )
     parts.reconnected.append(service.cache.clear)
     return service
+
+
+def sqs_dialect(settings: Settings) -> Dialect:
+    """The form of URLs, and under `compat=localstack` what it takes that SQS does not."""
+    domain = urlsplit(settings.public_url).netloc
+    return dialect_of(settings.sqs_endpoint_strategy, domain, localstack=settings.compat == "localstack")
 
 
 def event_log(settings: Settings, process: str, clock: Clock) -> EventLog:

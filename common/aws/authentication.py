@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from common.aws.accounts import KeyRing
 from common.aws.call import ANONYMOUS, INTERNAL_ACCOUNT, Caller, root_caller
+from common.aws.named_region import region_of_host, region_of_path
 from common.aws.protocol.names import ServiceName
 from common.aws.request import HttpRequest
 from common.aws.signature import parse
@@ -49,9 +50,9 @@ class Authenticator:
         signed = parse(request.method, request.raw_path, request.query, request.headers)
         if signed is None:
             if anonymous:
-                return Identity(ANONYMOUS, self._region)
+                return Identity(ANONYMOUS, self._region_of(request))
             if service == "sqs":
-                raise RequestError("AccessDenied", f"Access to the resource {request.path} is denied.")
+                raise RequestError("AccessDenied", f"Access to the resource {request.origin}{request.path} is denied.")
             raise RequestError("MissingAuthenticationToken", "Request is missing Authentication Token")
         signed.check(service, self._clock.wall_ms())
         known = self._ring.find(signed.key_id)
@@ -65,10 +66,15 @@ class Authenticator:
         found = _SCOPE.search(authorization) or _SCOPE.search(query)
         return Scoped(*(part.decode() for part in found.groups())) if found else None
 
+    def _region_of(self, request: HttpRequest) -> str:
+        """That of an unsigned request: only its address can name one."""
+        host = request.fields.get(b"host", b"").decode("latin-1")
+        return region_of_path(request.path) or region_of_host(host) or self._region
+
     def _believe(self, request: HttpRequest) -> Identity:
         scoped = self.scope_of(request.fields.get(b"authorization", b""), request.query)
         if scoped is None:
-            return Identity(root_caller(self._account_id), self._region)
+            return Identity(root_caller(self._account_id), self._region_of(request))
         known = self._ring.find(scoped.key_id)
         if known is not None and known[1].account == INTERNAL_ACCOUNT:
             return Identity(known[1], scoped.region)

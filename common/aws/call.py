@@ -47,12 +47,16 @@ class Call:
     base_url: str  # 'http://localhost:6059', no slash at its end: what URLs handed out begin with
     source_ip: str = ""
     secure: bool = False
-    user_agent: str = ""
+    headers: Mapping[bytes, bytes] = field(default_factory=dict)  # the last of each name, in lower case
     path: str = "/"  # '/<account>/<queue>' addresses a queue in the Query protocol
     trace_header: str = ""
     policies_enforced: bool = True  # False under --auth=off: policies are stored, and everything is allowed
-    facts: Mapping[str, str] = field(default_factory=dict)  # condition keys of a service call, such as aws:SourceArn
+    facts: Mapping[str, str | list[str]] = field(default_factory=dict)  # more condition keys, such as aws:SourceArn
     hang_up: Callable[[], Awaitable[Any]] | None = None  # returns once the caller has gone: a poll ends with it
+
+    @property
+    def user_agent(self) -> str:
+        return self.headers.get(b"user-agent", b"").decode("latin-1")
 
 
 Params = dict[str, Any]

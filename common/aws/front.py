@@ -33,6 +33,8 @@ Send = Callable[[Message], Awaitable[None]]
 PARAMETERS_MAX = 2_000
 """Pairs in one Query request: the largest legal batch has some 1,100."""
 _SERVICE_BY_VERSION: Mapping[str, ServiceName] = {"2012-11-05": "sqs", "2010-03-31": "sns", "2011-06-15": "sts"}
+_SERVICE_BY_HOST: Mapping[bytes, ServiceName] = {b"sqs": "sqs", b"sns": "sns", b"sts": "sts"}
+"""By the first label of a host such as sqs.us-east-1.localhost.localstack.cloud."""
 _QUEUE_PATH = re.compile(r"/(?:queue/[a-z0-9-]+/)?[0-9]{12}/[^/]+/?\Z")
 _JSON_TYPE = (b"content-type", b"application/x-amz-json-1.0")
 _XML_TYPE = (b"content-type", b"text/xml")
@@ -174,7 +176,7 @@ class FrontDoor:
         try:
             if request.body is None:
                 raise _too_large()
-            pairs = _pairs(request.query, request.body if request.method == "POST" else b"")
+            pairs = read_pairs(request.query, request.body if request.method == "POST" else b"")
             fields = dict(pairs)
             action = fields.get("Action", "")
             if not action and on_queue_path and request.method == "GET":
@@ -200,7 +202,9 @@ class FrontDoor:
         if by_version is not None:
             return by_version
         scoped = self._authenticator.scope_of(request.fields.get(b"authorization", b""), request.query)
-        return scoped.service if scoped is not None and scoped.service in self._services else default  # type: ignore[return-value]  # a key of the table is a ServiceName
+        if scoped is not None and scoped.service in self._services:
+            return scoped.service  # type: ignore[return-value]  # a key of the table is a ServiceName
+        return _SERVICE_BY_HOST.get(request.fields.get(b"host", b"").partition(b".")[0], default)
 
     def _find(self, service: ServiceName, name: str, *, on_queue_path: bool) -> tuple[OperationModel, Operation]:
         table = self._services[service]
@@ -222,10 +226,10 @@ class FrontDoor:
             caller=identity.caller,
             region=identity.region,
             request_id=request_id,
-            base_url=self._public_url or f"{request.scheme}://{fields.get(b'host', b'').decode('latin-1')}",
+            base_url=self._public_url or request.origin,
             source_ip=request.source_ip,
             secure=request.scheme == "https",
-            user_agent=fields.get(b"user-agent", b"").decode("latin-1"),
+            headers=fields,
             path=request.path,
             trace_header=fields.get(b"x-amzn-trace-id", b"").decode("latin-1"),
             policies_enforced=self._authenticator.enforced,
@@ -261,7 +265,7 @@ def _too_large() -> RequestError:
     return RequestError("RequestEntityTooLarge", "The request is larger than any operation takes.")
 
 
-def _pairs(query: bytes, form: bytes) -> list[tuple[str, str]]:
+def read_pairs(query: bytes, form: bytes) -> list[tuple[str, str]]:
     """Name-value pairs of the query string and of a form body."""
     pairs: list[tuple[str, str]] = []
     for raw in (query, form):

@@ -32,6 +32,11 @@ class HttpRequest:
         self.body = body
         self.fields = dict(headers)
 
+    @property
+    def origin(self) -> str:
+        """The address this was sent to, as its sender knows it, without a path."""
+        return f"{self.scheme}://{self.fields.get(b'host', b'').decode('latin-1')}"
+
     @abstractmethod
     def hang_up(self) -> Awaitable[object]:
         """Done once the caller has gone."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from common.aws.call import Call, Params, Result
 from cqs.access import Access
 from cqs.drafts import Draft, check_id, invalid, missing, read_draft, wrong_queue_type
@@ -13,12 +15,28 @@ from cqs.receiving import Receiving, Wish
 from cqs.sending import Accepted, Sending
 
 
+class ReceiveBounds(NamedTuple):
+    messages_max: int = RECEIVE_MESSAGES_MAX
+    wait_s_max: int = RECEIVE_WAIT_S_MAX
+
+
+_OF_SQS = ReceiveBounds()
+
+
 class MessageOperations:
-    def __init__(self, access: Access, sending: Sending, receiving: Receiving, holding: Holding) -> None:
+    def __init__(
+        self,
+        access: Access,
+        sending: Sending,
+        receiving: Receiving,
+        holding: Holding,
+        bounds: ReceiveBounds = _OF_SQS,
+    ) -> None:
         self._access = access
         self._sending = sending
         self._receiving = receiving
         self._holding = holding
+        self._bounds = bounds
 
     async def send_message(self, call: Call, params: Params) -> Result:
         view = await self._access.queue(call, params, "SendMessage")
@@ -29,7 +47,7 @@ class MessageOperations:
     async def receive_message(self, call: Call, params: Params) -> Result:
         view = await self._access.queue(call, params, "ReceiveMessage")
         selection = read_selection(params)
-        delivery = await self._receiving.receive(view, _wish(view, params), call.hang_up)
+        delivery = await self._receiving.receive(view, _wish(view, params, self._bounds), call.hang_up)
         return {
             "Messages": [
                 delivered_message(view, message, delivery.received_at_ms, selection) for message in delivery.messages
@@ -79,15 +97,16 @@ def _handle(params: Params) -> str:
     return handle
 
 
-def _wish(view: QueueView, params: Params) -> Wish:
+def _wish(view: QueueView, params: Params, bounds: ReceiveBounds) -> Wish:
+    messages_max, wait_s_max = bounds
     want: int = params.get("MaxNumberOfMessages", 1)
-    if not 1 <= want <= RECEIVE_MESSAGES_MAX:
-        raise invalid("MaxNumberOfMessages", want, f"Must be between 1 and {RECEIVE_MESSAGES_MAX}, if provided.")
+    if not 1 <= want <= messages_max:
+        raise invalid("MaxNumberOfMessages", want, f"Must be between 1 and {messages_max}, if provided.")
     visibility_s: int | None = params.get("VisibilityTimeout")
     visibility_ms = view.visibility_ms if visibility_s is None else check_visibility(visibility_s) * 1000
     wait_s: int | None = params.get("WaitTimeSeconds")
-    if wait_s is not None and not 0 <= wait_s <= RECEIVE_WAIT_S_MAX:
-        raise invalid("WaitTimeSeconds", wait_s, f"Must be >= 0 and <= {RECEIVE_WAIT_S_MAX}, if provided.")
+    if wait_s is not None and not 0 <= wait_s <= wait_s_max:
+        raise invalid("WaitTimeSeconds", wait_s, f"Must be >= 0 and <= {wait_s_max}, if provided.")
     wait_ms = view.wait_ms if wait_s is None else wait_s * 1000
     attempt_id: str | None = params.get("ReceiveRequestAttemptId")
     if attempt_id is None:

@@ -52,11 +52,10 @@ def read_selection(params: Mapping[str, Any]) -> Selection:
     if not system and not names:
         return _NOTHING
     wanted = frozenset(names or ())
-    every = "All" in wanted or ".*" in wanted
     return Selection(
         tuple(_SYSTEM) if "All" in system else tuple([name for name in _SYSTEM if name in system]),
         wanted,
-        ("",) if every else tuple([name.removesuffix(".*") for name in wanted if name.endswith(".*")]),
+        ("",) if "All" in wanted else tuple([name.removesuffix(".*") for name in wanted if name.endswith(".*")]),
     )
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterable, Mapping
+
 from msgspec.structs import replace
 
 from common.aws.call import Call, Params, Result
@@ -17,16 +20,16 @@ class TagOperations:
         self._queues = queues
 
     async def tag_queue(self, call: Call, params: Params) -> Result:
-        view = await self._access.queue(call, params, "TagQueue")
         added: dict[str, str] = params.get("Tags") or {}
+        view = await self._access.queue(_naming(call, added, added), params, "TagQueue")
         if not added:
             raise missing("Tags")
         await self._queues.update(view, lambda queue: replace(queue, tags=tagged(queue.name, queue.tags, added)))
         return {}
 
     async def untag_queue(self, call: Call, params: Params) -> Result:
-        view = await self._access.queue(call, params, "UntagQueue")
         keys = frozenset(params.get("TagKeys") or ())
+        view = await self._access.queue(_naming(call, keys), params, "UntagQueue")
         if not keys:
             raise missing("TagKeys")
         await self._queues.update(
@@ -38,3 +41,9 @@ class TagOperations:
     async def list_queue_tags(self, call: Call, params: Params) -> Result:
         view = await self._access.queue(call, params, "ListQueueTags")
         return {"Tags": dict(view.queue.tags)}
+
+
+def _naming(call: Call, keys: Iterable[str], tags: Mapping[str, str] | None = None) -> Call:
+    """The call with what policies may ask of the tags that it names."""
+    values = {f"aws:RequestTag/{key}": value for key, value in (tags or {}).items()}
+    return dataclasses.replace(call, facts={**call.facts, **values, "aws:TagKeys": [*keys]})

@@ -66,14 +66,15 @@ def start(
     data: Path,
     *options: str,
     port: int | None = None,
+    own_port: int = 0,
     url: str = "",
     ca_file: Path | None = None,
     first: Callable[[], None] | None = None,
     disk_mib: int = 0,
 ) -> Up:
-    """`cns up`, not waited for. `first` is called in the new process before it begins; with `disk_mib` its data are on
-    a disk of that size, which only it sees."""
-    port = port or free_port()
+    """`cns up`, not waited for. `own_port` is one that it takes without being told; `first` is called in the new
+    process before it begins; with `disk_mib` its data are on a disk of that size, which only it sees."""
+    port = own_port or port or free_port()
     said_path = data.parent / f"{data.name}-{port}.said"
     with said_path.open("wb") as out:
         process = subprocess.Popen(
@@ -81,8 +82,7 @@ def start(
                 *(_own_disk(data, disk_mib) if disk_mib else ()),
                 BIN / "cns",
                 "up",
-                "--port",
-                str(port),
+                *(() if own_port else ("--port", str(port))),
                 "--data",
                 data,
                 *options,

@@ -7,6 +7,7 @@ import pytest
 from common.aws.canonical_request import canonical_path, canonical_query, joined_headers, reencoded, split_query
 
 
+@pytest.mark.spec("sign.path")
 @pytest.mark.parametrize(
     ("raw", "canonical"),
     [
@@ -32,6 +33,7 @@ def test_canonical_path(raw: str, canonical: str) -> None:
     assert canonical_path(raw.encode()) == canonical.encode()
 
 
+@pytest.mark.spec("sign.query-string", "sign.query-spelling")
 @pytest.mark.parametrize(
     ("sent", "canonical", "reencoded_form"),
     [
@@ -50,6 +52,7 @@ def test_canonical_query(sent: str, canonical: str, reencoded_form: str) -> None
     assert canonical_query(reencoded(pairs)) == reencoded_form.encode()
 
 
+@pytest.mark.spec("sign.header-values")
 def test_repeated_headers_are_joined_in_order_of_arrival() -> None:
     headers = [(b"b", b" 2 "), (b"a", b"x"), (b"b", b"1")]
     assert joined_headers(headers) == {b"b": b"2,1", b"a": b"x"}

@@ -87,7 +87,7 @@ def test_internal_queues_are_for_the_internal_account() -> None:
 
 
 def test_url_and_arn() -> None:
-    assert queue_url(call(), ACCOUNT, "q") == f"{BASE}/{ACCOUNT}/q"
+    assert queue_url(call(), (ACCOUNT, "us-east-1", "q")) == f"{BASE}/{ACCOUNT}/q"
     assert key_of_arn(f"arn:aws:sqs:us-east-1:{ACCOUNT}:q") == (ACCOUNT, "us-east-1", "q")
     assert key_of_arn(f"arn:aws:sns:us-east-1:{ACCOUNT}:q") is None
     assert key_of_arn("q") is None

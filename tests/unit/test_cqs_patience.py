@@ -49,6 +49,7 @@ async def test_over_while_waiting() -> None:
     patience.end()
 
 
+@pytest.mark.spec("poll.gone-client-passes-on")
 async def test_a_wakeup_that_comes_with_the_end_is_passed_on() -> None:
     clock, wakeups = Clock(), Wakeups()
     gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -110,6 +110,7 @@ def test_principal(element: Element, expected: set[str]) -> None:
     assert {name for name, caller in CALLERS.items() if allows(asked, request(caller))} == expected
 
 
+@pytest.mark.spec("policy.not-principal", "policy.not-principal-session")
 @pytest.mark.parametrize(
     ("element", "denied"),
     [

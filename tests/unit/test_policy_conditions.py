@@ -125,6 +125,21 @@ def holds(operator: str, values: object, facts: Facts, *, variables: bool = True
     return condition.holds(facts)
 
 
+@pytest.mark.spec(
+    "policy.string-operators",
+    "policy.numeric-operators",
+    "policy.date-operators",
+    "policy.bool-operator",
+    "policy.binary-operator",
+    "policy.address-operators",
+    "policy.arn-operators",
+    "policy.conditions-or",
+    "policy.like-units",
+    "policy.ignore-case",
+    "policy.cidr-4",
+    "policy.cidr-6",
+    "policy.bad-values",
+)
 @pytest.mark.parametrize(("operator", "values", "value", "expected"), VALUES)
 def test_operators(operator: str, values: object, value: str, expected: bool) -> None:
     assert holds(operator, values, {"key": value}) is expected
@@ -134,6 +149,7 @@ def test_operators(operator: str, values: object, value: str, expected: bool) ->
         assert holds(twin, values, {"key": value}) is not expected
 
 
+@pytest.mark.spec("policy.absent-key", "policy.if-exists", "policy.for-any-value", "policy.for-all-values")
 @pytest.mark.parametrize(
     ("operator", "expected"),
     [
@@ -156,6 +172,7 @@ def test_absent_keys(operator: str, expected: bool) -> None:
     assert holds(operator, "a", {"key": []}) is expected
 
 
+@pytest.mark.spec("policy.for-any-value", "policy.for-all-values", "policy.many-values")
 @pytest.mark.parametrize(
     ("operator", "values", "found", "expected"),
     [
@@ -179,6 +196,7 @@ def test_keys_of_many_values(operator: str, values: object, found: str | list[st
     assert holds(operator, values, {"key": found}) is expected
 
 
+@pytest.mark.spec("policy.null-operator")
 @pytest.mark.parametrize(
     ("wanted", "facts", "expected"),
     [

@@ -22,7 +22,7 @@ ALWAYS = {
 
 
 def test_facts_of_a_signed_call() -> None:
-    assert facts_of(OTHER_ROOT, source_ip="10.1.2.3", user_agent="Boto3/1", secure=True) == ALWAYS | {
+    assert facts_of(OTHER_ROOT, source_ip="10.1.2.3", headers={b"user-agent": b"Boto3/1"}, secure=True) == ALWAYS | {
         "aws:SecureTransport": "true",
         "aws:SourceIp": "10.1.2.3",
         "aws:UserAgent": "Boto3/1",

@@ -56,12 +56,14 @@ _drafts = st.builds(
 )
 
 
+@pytest.mark.spec("sign.header-form", "sign.header-values", "sign.path", "sign.query-string", "sign.token")
 @given(_drafts, _query, st.binary(max_size=64))
 @example(Draft(headers=(("X-Amz-Target", " a \t  b "), ("X-Two", "1"), ("x-two", " 2 "))), "", b"")
 def test_header_form_agrees_with_botocore(draft: Draft, query: str, body: bytes) -> None:
     judge(botocore_header_form(replace(draft, query=query, body=body)), service=draft.service)
 
 
+@pytest.mark.spec("sign.query-form", "sign.presigned-payload", "sign.token")
 @given(_drafts, _parameters)
 def test_query_form_agrees_with_botocore(draft: Draft, query: str) -> None:
     judge(botocore_query_form(replace(draft, query=query)), service=draft.service)
@@ -86,6 +88,7 @@ def _far_from_greenwich(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     time.tzset()
 
 
+@pytest.mark.spec("sign.date")
 @pytest.mark.usefixtures("_far_from_greenwich")
 def test_the_date_header_stands_in_for_x_amz_date() -> None:
     request = botocore_header_form(Draft(headers=(("Date", "anything"),)))

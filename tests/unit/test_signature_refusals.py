@@ -192,6 +192,7 @@ def test_refusals(request_: Request, expected: tuple[str, str]) -> None:
     assert refusal(request_) == expected
 
 
+@pytest.mark.spec("refused.order")
 def test_each_fault_is_found_before_those_that_follow_it() -> None:
     later = "AWS3 Credential=a/b, SignedHeaders=x, Signature=z"
     assert refusal(claiming("Bearer x", x_amz_date="201"))[1].startswith("'x' not a valid key=value pair")

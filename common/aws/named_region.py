@@ -1,0 +1,26 @@
+"""The region that the address of a queue names: in hosts of AWS's and LocalStack's forms, and in LocalStack's paths."""
+
+from __future__ import annotations
+
+import re
+
+REGION = "[a-z]+-[a-z-]+-[0-9]+"
+_HOST = re.compile(rf"(?:sqs\.({REGION})|({REGION})\.queue)\.", re.ASCII)
+_FIRST_REGION_HOST = re.compile(r"queue\.(?:amazonaws\.com|localhost\.localstack\.cloud)(?::|\Z)", re.ASCII)
+FIRST_REGION = "us-east-1"
+"""The only one that the older form of host has no label for."""
+_PATH = re.compile(r"/queue/([a-z0-9-]+)/[0-9]{12}/", re.ASCII)
+
+
+def region_of_host(host: str) -> str:
+    """'' when it names none."""
+    found = _HOST.match(host)
+    if found is not None:
+        return found[1] or found[2]
+    return FIRST_REGION if _FIRST_REGION_HOST.match(host) else ""
+
+
+def region_of_path(path: str) -> str:
+    """'' when it names none."""
+    found = _PATH.match(path)
+    return found[1] if found else ""

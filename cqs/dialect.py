@@ -1,0 +1,27 @@
+"""In what the SQS API may be spoken as LocalStack speaks it: chosen at the start, for all calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cqs.access import ReadAddress
+from cqs.addresses import addressed_queue, queue_in_named_region, queue_url
+from cqs.url_styles import UrlStyle, WriteUrl, url_writer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """As it stands: SQS's own."""
+
+    write_url: WriteUrl = queue_url
+    address: ReadAddress = addressed_queue
+    receive_overrides: bool = False
+
+
+def dialect_of(style: UrlStyle, domain: str = "", *, localstack: bool) -> Dialect:
+    """`style` and `domain` as for `url_writer`."""
+    return Dialect(
+        write_url=url_writer(style, domain),
+        address=queue_in_named_region if localstack else addressed_queue,
+        receive_overrides=localstack,
+    )

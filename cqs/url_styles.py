@@ -1,0 +1,76 @@
+"""The forms of the queue URLs that are handed out: AWS's plain one, and those that LocalStack has besides."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Literal
+
+from common.aws.call import Call
+from common.aws.named_region import FIRST_REGION, REGION
+from cqs.addresses import queue_url
+from cqs.names import QueueKey
+
+UrlStyle = Literal["off", "standard", "domain", "path", "dynamic"]
+"""LocalStack's names; `off` is the plain form."""
+WriteUrl = Callable[[Call, QueueKey], str]
+
+LOCAL_DOMAIN = "localhost.localstack.cloud"
+"""A public name, as are all that end in it, of the machine that asks for it."""
+_BASE = re.compile(r"(https?://)([^/]*)")
+_PORT = re.compile(r":[0-9]+\Z")
+_STANDARD_HOST = re.compile(rf"sqs\.{REGION}\.(.+)", re.ASCII)
+_DOMAIN_HOST = re.compile(rf"(?:{REGION}\.)?queue\.(.+)", re.ASCII)
+
+
+def url_writer(style: UrlStyle, domain: str = "") -> WriteUrl:
+    """`domain`, a host with or without a port, is what the styles that name hosts build upon; '' stands for
+    LocalStack's, at the port that the request came to."""
+    writers: Mapping[UrlStyle, WriteUrl] = {
+        "off": queue_url,
+        "standard": partial(_standard, domain),
+        "domain": partial(_domain, domain),
+        "path": _path,
+        "dynamic": _dynamic,
+    }
+    return writers[style]
+
+
+def _standard(domain: str, call: Call, key: QueueKey) -> str:
+    account, region, name = key
+    scheme, host = _base(call)
+    return f"{scheme}sqs.{region}.{domain or _local_domain(host)}/{account}/{name}"
+
+
+def _domain(domain: str, call: Call, key: QueueKey) -> str:
+    account, region, name = key
+    scheme, host = _base(call)
+    label = "" if region == FIRST_REGION else f"{region}."
+    return f"{scheme}{label}queue.{domain or _local_domain(host)}/{account}/{name}"
+
+
+def _path(call: Call, key: QueueKey) -> str:
+    account, region, name = key
+    return f"{call.base_url}/queue/{region}/{account}/{name}"
+
+
+def _dynamic(call: Call, key: QueueKey) -> str:
+    """The form that the caller's own host has."""
+    _, host = _base(call)
+    if found := _STANDARD_HOST.match(host):
+        return _standard(found[1], call, key)
+    if found := _DOMAIN_HOST.match(host):
+        return _domain(found[1], call, key)
+    return _path(call, key)
+
+
+def _base(call: Call) -> tuple[str, str]:
+    """Scheme and host of what URLs handed out begin with."""
+    found = _BASE.match(call.base_url)
+    return (found[1], found[2]) if found else ("http://", "")
+
+
+def _local_domain(host: str) -> str:
+    port = _PORT.search(host)
+    return f"{LOCAL_DOMAIN}{port[0]}" if port else LOCAL_DOMAIN

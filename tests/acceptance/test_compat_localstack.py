@@ -1,0 +1,392 @@
+"""`cns up --compat localstack`, used by those who leave LocalStack: with nothing changed but the address."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.acceptance.running import Up, cns, running
+from tests.acceptance.service import Service, fetch
+from tests.acceptance.topics import Topic, arn_of, receive_one
+from tests.waiting import wait_until
+
+LOCAL = "localhost.localstack.cloud"
+ACCOUNT = "000000000000"
+KEYS = {"key": "test", "secret": "test", "region_name": "us-east-1"}
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    with running(tmp_path_factory.mktemp("localstack") / "data", "--compat", "localstack", "--test-clock") as started:
+        yield started
+
+
+@pytest.fixture
+def sqs(stack: Up) -> Any:
+    return stack.client("sqs", **KEYS)
+
+
+@pytest.fixture
+def queue(sqs: Any, new_name: Any) -> str:
+    return str(sqs.create_queue(QueueName=new_name())["QueueUrl"])
+
+
+def at(stack: Service, url: str, body: bytes | None = None, **headers: str) -> tuple[int, bytes]:
+    """What `url` answers, wherever its host is: the request goes to the service, with that host in it."""
+    parts = urlsplit(url)
+    target = f"{stack.url}{parts.path}" + (f"?{parts.query}" if parts.query else "")
+    return fetch(target, body, {"host": parts.netloc, **headers})
+
+
+def error_of(call: Any, **members: Any) -> tuple[str, int]:
+    with pytest.raises(ClientError) as caught:
+        call(**members)
+    response: dict[str, Any] = caught.value.response
+    return response["Error"]["Code"], response["ResponseMetadata"]["HTTPStatusCode"]
+
+
+# -- starting ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("localstack.port", "localstack.accounts")
+def test_it_is_where_localstack_is(tmp_path: Path) -> None:
+    with running(tmp_path / "data", "--compat", "localstack", own_port=4566) as service:
+        assert "ANY credentials pass" in service.said()
+        assert "Ready.\n" in service.said(), "Testcontainers waits for this line"
+        sqs = service.client("sqs", **KEYS)
+        url = sqs.create_queue(QueueName="q")["QueueUrl"]
+        assert url == f"http://sqs.us-east-1.{LOCAL}:4566/{ACCOUNT}/q"
+        assert service.client("sts", **KEYS).get_caller_identity()["Account"] == ACCOUNT
+        other = service.client("sqs", **{**KEYS, "key": "111111111111"})
+        assert other.create_queue(QueueName="q")["QueueUrl"].endswith("/111111111111/q")
+
+
+def test_it_needs_auth_off(tmp_path: Path) -> None:
+    done = cns("up", "--compat", "localstack", "--auth", "on", "--data", tmp_path / "data", check=False)
+    assert done.returncode != 0
+    assert "leave CNS_AUTH=on out" in done.stderr
+
+
+# -- pages ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("localstack.health", "localstack.health-put", "localstack.health-post")
+def test_health(stack: Up) -> None:
+    page = f"{stack.url}/_localstack/health"
+    assert json.loads(fetch(page)[1]) == {
+        "services": {"sns": "running", "sqs": "running", "sts": "running"},
+        "edition": "community",
+        "version": "4.0.0",
+    }
+    assert fetch(page, method="HEAD") == (200, b"")
+    put = fetch(page, b'{"features:initScripts":"initialized"}', method="PUT")
+    assert (put[0], json.loads(put[1])) == (200, {"status": "OK"})
+    assert json.loads(fetch(page)[1])["features"] == {"initScripts": "initialized"}
+    assert fetch(page, b'{"action":"restart"}') == (200, b"ok")
+    assert fetch(page, b"[]")[0] == 400
+    assert stack.events("localstack.action_ignored", action="restart")
+    assert fetch(page)[0] == 200, "and goes on"
+
+
+@pytest.mark.spec("localstack.pages")
+def test_other_pages(stack: Up) -> None:
+    def page(path: str) -> Any:
+        status, body = stack.get(path)
+        assert status == 200, body
+        return json.loads(body)
+
+    assert page("/_localstack/info").keys() >= {"version", "edition", "session_id", "uptime", "is_license_activated"}
+    assert page("/_localstack/init") == {
+        "completed": {"BOOT": True, "START": True, "READY": True, "SHUTDOWN": False},
+        "scripts": [],
+    }
+    assert page("/_localstack/init/ready") == {"completed": True, "scripts": []}
+    assert {one["name"] for one in page("/_localstack/plugins")["localstack.aws.provider"]} == {"sns", "sqs", "sts"}
+    for absent in ("/_localstack/init/later", "/_localstack/diagnose", "/_localstack/config", "/_localstack/usage"):
+        assert stack.get(absent)[0] == 404
+
+
+def test_without_it_there_are_no_such_pages(open_service: Service) -> None:
+    for path in ("/_localstack/health", "/_localstack/info", "/_aws/sqs/messages"):
+        assert open_service.get(path)[0] == 404
+
+
+def test_without_it_an_unsigned_call_is_where_its_address_is(open_service: Service, new_name: Any) -> None:
+    name = new_name()
+    sqs = open_service.client("sqs", **{**KEYS, "region_name": "eu-west-1"})
+    assert sqs.create_queue(QueueName=name)["QueueUrl"] == f"{open_service.url}/{ACCOUNT}/{name}"
+    send = urlencode({"Action": "SendMessage", "MessageBody": "x"})
+    listing = urlencode({"Action": "ListQueues", "QueueNamePrefix": name})
+    for url in (
+        f"{open_service.url}/queue/eu-west-1/{ACCOUNT}/{name}?{send}",
+        f"http://sqs.eu-west-1.{LOCAL}/{ACCOUNT}/{name}?{send}",
+        f"http://sqs.eu-west-1.{LOCAL}/?{listing}",
+    ):
+        status, body = at(open_service, url)
+        assert (status, b"<MessageId>" in body or name.encode() in body) == (200, True), body
+    assert at(open_service, f"http://{urlsplit(open_service.url).netloc}/{ACCOUNT}/{name}?{send}")[0] == 400
+
+
+# -- queue URLs -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("localstack.urls")
+@pytest.mark.parametrize(
+    ("strategy", "here", "there"),
+    [
+        ("standard", "http://sqs.us-east-1.{local}/{q}", "http://sqs.eu-west-1.{local}/{q}"),
+        ("domain", "http://queue.{local}/{q}", "http://eu-west-1.queue.{local}/{q}"),
+        ("path", "http://{host}/queue/us-east-1/{q}", "http://{host}/queue/eu-west-1/{q}"),
+        ("dynamic", "http://{host}/queue/us-east-1/{q}", "http://{host}/queue/eu-west-1/{q}"),
+        ("off", "http://{host}/{q}", "http://{host}/{q}"),
+        ("anything else", "http://{host}/{q}", "http://{host}/{q}"),
+    ],
+)
+def test_endpoint_strategies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strategy: str, here: str, there: str
+) -> None:
+    monkeypatch.setenv("SQS_ENDPOINT_STRATEGY", strategy)
+    with running(tmp_path / "data", "--compat", "localstack") as stack:
+        host = urlsplit(stack.url).netloc
+        names = {"local": f"{LOCAL}:{host.partition(':')[2]}", "host": host, "q": f"{ACCOUNT}/q"}
+        for region, form in (("us-east-1", here), ("eu-west-1", there)):
+            url = form.format(**names)
+            sqs = stack.client("sqs", **{**KEYS, "region_name": region})
+            assert sqs.create_queue(QueueName="q")["QueueUrl"] == url
+            assert sqs.get_queue_url(QueueName="q")["QueueUrl"] == url
+            assert sqs.list_queues()["QueueUrls"] == [url]
+            _use(stack, url, region)
+
+
+def _use(stack: Up, url: str, region: str) -> None:
+    """By its address, and at its address: whatever the client makes of it, it is the same queue."""
+    options = {**KEYS, "region_name": region}
+    by_address = stack.client("sqs", **options)
+    origin = "{0.scheme}://{0.netloc}".format(urlsplit(url))
+    at_address = stack.client("sqs", **options, url=origin, proxies={"http": stack.url})
+    arn = f"arn:aws:sqs:{region}:{ACCOUNT}:q"
+    assert at_address.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"] == arn
+    for sender, receiver in ((by_address, at_address), (at_address, by_address)):
+        sender.send_message(QueueUrl=url, MessageBody=region)
+        message = receive_one(receiver, url)
+        assert message["Body"] == region
+        receiver.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+
+
+@pytest.mark.spec("localstack.urls")
+def test_dynamic_urls_have_the_form_of_the_caller_s_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CNS_SQS_ENDPOINT_STRATEGY", "dynamic")
+    with running(tmp_path / "data", "--compat", "localstack") as stack:
+        for host in (f"sqs.us-east-1.{LOCAL}:4566", "queue.stack:4566"):
+            origin = f"http://{host}"
+            sqs = stack.client("sqs", **KEYS, url=origin, proxies={"http": stack.url})
+            url = sqs.create_queue(QueueName="q")["QueueUrl"]
+            assert url == f"{origin}/{ACCOUNT}/q"
+            assert sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
+
+
+@pytest.mark.spec("localstack.addresses")
+@pytest.mark.parametrize(
+    "form",
+    [
+        "{name}",
+        "http://{host}/{account}/{name}",
+        "http://elsewhere:1234/{account}/{name}",
+        "http://{host}/queue/eu-west-1/{account}/{name}",
+        "http://sqs.eu-west-1.{local}:4566/{account}/{name}",
+        "http://eu-west-1.queue.{local}:4566/{account}/{name}",
+        "https://sqs.eu-west-1.amazonaws.com/{account}/{name}",
+    ],
+)
+def test_every_form_is_understood(stack: Up, new_name: Any, form: str) -> None:
+    name = new_name()
+    sqs = stack.client("sqs", **{**KEYS, "region_name": "eu-west-1"})
+    sqs.create_queue(QueueName=name)
+    url = form.format(name=name, account=ACCOUNT, host=urlsplit(stack.url).netloc, local=LOCAL)
+    assert sqs.send_message(QueueUrl=url, MessageBody="x")
+    assert receive_one(sqs, url)["Body"] == "x"
+    if "eu-west-1" in url:  # the region of an address counts, whatever the signature's is, or without one
+        assert stack.client("sqs", **KEYS).send_message(QueueUrl=url, MessageBody="x")
+        assert at(stack, f"{url}?Action=SendMessage&MessageBody=x")[0] == 200
+        body = urlencode({"Action": "SendMessage", "MessageBody": "x"}).encode()
+        assert at(stack, url, body)[0] == 200
+        json_body = json.dumps({"QueueUrl": url, "MessageBody": "x"}).encode()
+        target = {"content-type": "application/x-amz-json-1.0", "x-amz-target": "AmazonSQS.SendMessage"}
+        assert at(stack, url, json_body, **target)[0] == 200, "as the PHP SDK does"
+
+
+def test_the_aws_cli(stack: Up, new_name: Any) -> None:
+    cli = replace(stack, environment={"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"})
+    url = cli.aws("sqs", "create-queue", "--queue-name", new_name())["QueueUrl"]
+    assert urlsplit(url).hostname == f"sqs.eu-central-1.{LOCAL}"
+    cli.aws("sqs", "send-message", "--queue-url", url, "--message-body", "hello")
+    assert cli.aws("sqs", "receive-message", "--queue-url", url)["Messages"][0]["Body"] == "hello"
+
+
+# -- looking into queues ----------------------------------------------------------------------------------------------
+
+
+def in_all_states(sqs: Any, url: str) -> None:
+    sqs.send_message(QueueUrl=url, MessageBody="in flight")
+    receive_one(sqs, url)
+    attribute = {"DataType": "Binary", "BinaryValue": b"\x00\xff"}
+    sqs.send_message(QueueUrl=url, MessageBody="visible", MessageAttributes={"a": attribute})
+    sqs.send_message(QueueUrl=url, MessageBody="delayed", DelaySeconds=900)
+
+
+@pytest.mark.spec("localstack.peek", "localstack.peek-protocols", "localstack.peek-refused")
+@pytest.mark.parametrize("endpoint", ["/_aws/sqs/messages", "/_aws/sqs/messages/"])
+def test_messages_as_an_endpoint_of_boto3(stack: Up, sqs: Any, queue: str, endpoint: str) -> None:
+    in_all_states(sqs, queue)
+    peeking = stack.client("sqs", **KEYS, url=stack.url + endpoint)
+    for _ in range(2):
+        (message,) = peeking.receive_message(QueueUrl=queue, MaxNumberOfMessages=1)["Messages"]
+        assert (message["Body"], message["ReceiptHandle"]) == ("visible", "SQS/BACKDOOR/ACCESS")
+        assert message["Attributes"]["ApproximateReceiveCount"] == "0"
+        assert message["MessageAttributes"]["a"]["BinaryValue"] == b"\x00\xff"
+    assert receive_one(sqs, queue)["Body"] == "visible", "looking took nothing away"
+    assert error_of(peeking.send_message, QueueUrl=queue, MessageBody="x") == ("InvalidRequest", 400)
+    assert error_of(peeking.receive_message, QueueUrl=f"{queue}-not") == (
+        "AWS.SimpleQueueService.NonExistentQueue",
+        400,
+    )
+    assert error_of(peeking.receive_message, QueueUrl="http://localhost/nonsense") == ("InvalidAddress", 404)
+
+
+@pytest.mark.spec("localstack.peek-protocols")
+def test_messages_by_the_aws_cli(stack: Up, sqs: Any, queue: str) -> None:
+    in_all_states(sqs, queue)
+    environment = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+    cli = replace(stack, url=f"{stack.url}/_aws/sqs/messages", environment=environment)
+    (message,) = cli.aws("sqs", "receive-message", "--queue-url", queue)["Messages"]
+    assert (message["Body"], message["Attributes"]["ApproximateFirstReceiveTimestamp"]) == ("visible", "0")
+
+
+@pytest.mark.spec("localstack.peek", "localstack.peek-states", "localstack.peek-protocols")
+@pytest.mark.parametrize("by_path", [False, True])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize(
+    ("flags", "seen"),
+    [
+        ({}, {"visible"}),
+        ({"ShowInvisible": "true"}, {"visible", "in flight"}),
+        ({"ShowDelayed": "1"}, {"visible", "delayed"}),
+        (
+            {"ShowInvisible": "1", "ShowDelayed": "TRUE", "MaxNumberOfMessages": "1"},
+            {"visible", "in flight", "delayed"},
+        ),
+    ],
+)
+def test_messages_over_plain_http(
+    stack: Up, sqs: Any, queue: str, by_path: bool, method: str, flags: dict[str, str], seen: set[str]
+) -> None:
+    in_all_states(sqs, queue)
+    page = f"{stack.url}/_aws/sqs/messages"
+    if by_path:
+        page += f"/us-east-1/{ACCOUNT}/{queue.rpartition('/')[2]}"
+    pairs = urlencode({"QueueUrl": queue, **flags})
+    target, form = (f"{page}?{pairs}", None) if method == "GET" else (page, pairs.encode())
+    status, shown = fetch(target, form, {"accept": "application/json"})
+    assert status == 200, shown
+    messages = json.loads(shown)["ReceiveMessageResponse"]["ReceiveMessageResult"]["messages"]
+    assert {message["Body"] for message in messages} == seen
+    status, xml = fetch(target, form)
+    assert (status, xml.count(b"<Message>")) == (200, len(seen))
+    assert (b"<Name>IsVisible</Name>" in xml) == ("ShowInvisible" in flags)
+    assert (b"<Name>IsDelayed</Name>" in xml) == ("ShowDelayed" in flags)
+    if method == "GET":
+        status, aws_json = fetch(target, None, {"content-type": "application/x-amz-json-1.0"})
+        assert {message["Body"] for message in json.loads(aws_json)["Messages"]} == seen
+
+
+@pytest.mark.spec("localstack.peek-refused")
+@pytest.mark.parametrize(
+    ("query", "status", "code"),
+    [
+        ("", 400, b"AWS.SimpleQueueService.NonExistentQueue"),
+        ("?QueueUrl=", 400, b"AWS.SimpleQueueService.NonExistentQueue"),
+        ("?QueueUrl=nonsense", 404, b"InvalidAddress"),
+        ("?QueueUrl=http://localhost/cns/publish-jobs", 404, b"InvalidAddress"),
+        ("/us-east-1/000000000000/absent", 400, b"AWS.SimpleQueueService.NonExistentQueue"),
+        ("/internal/cns/publish-jobs", 400, b"AWS.SimpleQueueService.NonExistentQueue"),
+        ("?QueueUrl=http://localhost/000000000000/q&Action=DeleteQueue", 400, b"InvalidRequest"),
+    ],
+)
+def test_messages_refused(stack: Up, query: str, status: int, code: bytes) -> None:
+    answered, body = stack.get(f"/_aws/sqs/messages{query}")
+    assert (answered, b"<Code>" + code + b"</Code>" in body) == (status, True), body
+
+
+# -- limits and waits -------------------------------------------------------------------------------------------------
+
+
+def overriding(stack: Up, **overrides: str) -> Any:
+    """A client whose receives have LocalStack's headers."""
+    client = stack.client("sqs", **KEYS)
+
+    def add(request: Any, **_: Any) -> None:
+        for name, value in overrides.items():
+            request.headers.add_header(f"x-localstack-sqs-override-{name.replace('_', '-')}", value)
+
+    client.meta.events.register("before-sign.sqs.ReceiveMessage", add)
+    return client
+
+
+@pytest.mark.spec("localstack.overrides")
+def test_more_messages_than_ten(stack: Up, sqs: Any, queue: str) -> None:
+    for _ in range(3):
+        sqs.send_message_batch(QueueUrl=queue, Entries=[{"Id": str(n), "MessageBody": "x"} for n in range(10)])
+    assert error_of(sqs.receive_message, QueueUrl=queue, MaxNumberOfMessages=11) == ("InvalidParameterValue", 400)
+    many = overriding(stack, message_count="25").receive_message(QueueUrl=queue)
+    assert len(many["Messages"]) == 25
+    too_many = overriding(stack, message_count="1001")
+    assert error_of(too_many.receive_message, QueueUrl=queue) == ("InvalidParameterValue", 400)
+
+
+@pytest.mark.spec("localstack.overrides")
+def test_a_longer_wait_than_twenty_seconds(stack: Up, sqs: Any, queue: str) -> None:
+    assert error_of(sqs.receive_message, QueueUrl=queue, WaitTimeSeconds=21) == ("InvalidParameterValue", 400)
+    bodies: list[str] = []
+    patient = overriding(stack, wait_time_seconds="900")
+
+    def poll() -> None:
+        bodies.extend(message["Body"] for message in patient.receive_message(QueueUrl=queue).get("Messages", []))
+
+    before = stack.metric("cns_calls_total", operation="ReceiveMessage")
+    polling = threading.Thread(target=poll, daemon=True)
+    polling.start()
+    wait_until(lambda: stack.metric("cns_calls_total", operation="ReceiveMessage") > before, 10)
+    stack.advance(600)
+    sqs.send_message(QueueUrl=queue, MessageBody="at last")
+    polling.join(10)
+    assert bodies == ["at last"]
+
+
+@pytest.mark.spec("localstack.cool-offs")
+def test_no_cool_offs(sqs: Any, new_name: Any) -> None:
+    name = new_name()
+    for body in ("first", "second"):
+        url = sqs.create_queue(QueueName=name)["QueueUrl"]
+        sqs.purge_queue(QueueUrl=url)
+        sqs.purge_queue(QueueUrl=url)
+        sqs.send_message(QueueUrl=url, MessageBody=body)
+        assert receive_one(sqs, url)["Body"] == body
+        sqs.delete_queue(QueueUrl=url)
+
+
+@pytest.mark.spec("localstack.no-queue-policy")
+def test_a_topic_needs_no_queue_policy(stack: Up, sqs: Any, queue: str, new_name: Any) -> None:
+    sns = stack.client("sns", **KEYS)
+    topic = Topic(sns, sns.create_topic(Name=new_name())["TopicArn"])
+    assert topic.arn.startswith(f"arn:aws:sns:us-east-1:{ACCOUNT}:")
+    topic.subscribe("sqs", arn_of(sqs, queue))
+    topic.publish("let in")
+    assert json.loads(receive_one(sqs, queue)["Body"])["Message"] == "let in"

@@ -1,0 +1,133 @@
+"""LocalStack's `/_aws/sqs/messages`: all that is in a queue, for a test to look at without receiving anything.
+
+It answers as a ReceiveMessage does, in three protocols, so an SDK may have it for its endpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from fastapi import APIRouter, Request, Response
+
+from common.aws.authentication import Authenticator
+from common.aws.call import Call, Params, Result, root_caller
+from common.aws.front import read_pairs
+from common.aws.protocol import errors
+from common.aws.protocol.errors import Answer
+from common.aws.protocol.models import load_service
+from common.aws.protocol.names import ServiceName
+from common.errors import CnsError, RequestError
+from common.ids import uuid_text
+from cqs.addresses import no_such_queue, queue_in_named_region, queue_key
+from cqs.names import QueueKey
+from cqs.operations.peek import Shown, peek
+from cqs.peeking import Peeking
+from cqs.service import QueueService
+from workers.compat.reading import read_body
+
+PATH = "/_aws/sqs/messages"
+BODY_BYTES_MAX = 64 * 1_024
+_METHODS = ["GET", "POST"]
+_ACTION = "ReceiveMessage"
+_TARGET = f"AmazonSQS.{_ACTION}"
+_JSON = "application/x-amz-json-1.0"
+_NO_ACCOUNT = root_caller("")
+"""Nobody's: every queue is named with its account."""
+
+
+class Protocol(NamedTuple):
+    content_type: str
+    render: Callable[[Result, str], bytes]
+    render_error: Callable[[ServiceName, BaseException, str], Answer]
+
+
+class MessagePages:
+    def __init__(self, queues: QueueService, authenticator: Authenticator, region: str) -> None:
+        """`region` is that of requests which name none."""
+        self._cache = queues.cache
+        self._peeking = Peeking(queues.clock)
+        self._authenticator = authenticator
+        self._region = region
+        model = load_service("sqs").operations[_ACTION]
+        self._parse_json = model.parse_json
+        self._json = Protocol(_JSON, lambda result, _: model.render_json(result), errors.render_error_json)
+        self._xml = Protocol("text/xml", model.render_xml, errors.render_error_xml)
+        self._query_json = Protocol("application/json", model.render_query_json, errors.render_error_query_json)
+
+    def add_to(self, router: APIRouter) -> None:
+        """An SDK's path may end in a slash."""
+        for path in (PATH, f"{PATH}/"):
+            router.add_api_route(path, self._of_request, methods=_METHODS)
+        router.add_api_route(f"{PATH}/{{region}}/{{account}}/{{name}}", self._of_path, methods=_METHODS)
+
+    async def _of_request(self, request: Request) -> Response:
+        return await self._answer(request, self._addressed)
+
+    async def _of_path(self, request: Request, region: str, account: str, name: str) -> Response:
+        return await self._answer(request, lambda call, _: queue_key(call, account, name), region)
+
+    async def _answer(
+        self, request: Request, queue_of: Callable[[Call, Params], QueueKey], region: str = ""
+    ) -> Response:
+        request_id = uuid_text()
+        protocol = self._protocol(request)
+        try:
+            fields, params = await self._read(request)
+            key = queue_of(self._call(request, region), params)
+            view = self._cache.cached(key) or await self._cache.find(key)
+            if view is None:
+                raise no_such_queue()
+            result = await peek(self._peeking, view, _shown(fields))
+        except CnsError as error:
+            status, headers, body = protocol.render_error("sqs", error, request_id)
+            return Response(body, status, {name.decode(): value.decode() for name, value in headers})
+        headers_of_result = {"content-type": protocol.content_type, "x-amzn-requestid": request_id}
+        return Response(protocol.render(result, request_id), headers=headers_of_result)
+
+    def _protocol(self, request: Request) -> Protocol:
+        if _is_json(request):
+            return self._json
+        return self._query_json if "application/json" in request.headers.get("accept", "") else self._xml
+
+    async def _read(self, request: Request) -> tuple[Mapping[str, str], Params]:
+        """Query string and form, and the parameters of the action."""
+        body = await read_body(request, BODY_BYTES_MAX)
+        if body is None:
+            raise RequestError("RequestEntityTooLarge", "The request is larger than any ReceiveMessage.")
+        as_json = _is_json(request)
+        form = body if request.method == "POST" and not as_json else b""
+        fields = dict(read_pairs(request.scope["query_string"], form))
+        if request.headers.get("x-amz-target", _TARGET) != _TARGET or fields.get("Action", _ACTION) != _ACTION:
+            raise RequestError("InvalidRequest", "This endpoint only accepts ReceiveMessage calls")
+        if as_json and body:
+            return fields, self._parse_json(body)
+        return fields, {"QueueUrl": fields.get("QueueUrl", "")}
+
+    def _addressed(self, call: Call, params: Params) -> QueueKey:
+        url: str = params.get("QueueUrl") or ""
+        if not url:
+            raise no_such_queue()
+        try:
+            return queue_in_named_region(call, url)
+        except RequestError:
+            raise RequestError("InvalidAddress", f"The address {url} is not valid for this endpoint.") from None
+
+    def _call(self, request: Request, region: str) -> Call:
+        authorization = request.headers.get("authorization", "").encode()
+        scoped = self._authenticator.scope_of(authorization, request.scope["query_string"])
+        return Call(
+            caller=_NO_ACCOUNT,
+            region=region or (scoped.region if scoped else self._region),
+            request_id="",
+            base_url=str(request.base_url).rstrip("/"),
+        )
+
+
+def _is_json(request: Request) -> bool:
+    return request.headers.get("content-type", "").startswith(_JSON)
+
+
+def _shown(fields: Mapping[str, str]) -> Shown:
+    invisible, delayed = (fields.get(name, "").lower() in ("true", "1") for name in ("ShowInvisible", "ShowDelayed"))
+    return Shown(invisible=invisible, delayed=delayed)
