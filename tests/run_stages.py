@@ -27,6 +27,8 @@ OVER_HTTP = [
 ]
 """What passes through the queue port, a second time with its other driver."""
 
+OTHER_LANGUAGES = "tests/acceptance/test_other_languages.py"
+
 STAGES: tuple[tuple[str, list[str]], ...] = (
     ("format", [str(BIN / "ruff"), "format", "--check", "--quiet", "."]),
     ("lint", [str(BIN / "ruff"), "check", "--quiet", "."]),
@@ -37,7 +39,8 @@ STAGES: tuple[tuple[str, list[str]], ...] = (
     ("servers", [sys.executable, "-m", "tests.servers"]),
     ("conformance", [*PYTEST, "tests/conformance"]),
     ("integration", [*PYTEST, "tests/integration"]),
-    ("acceptance", [*PYTEST, "tests/acceptance"]),
+    ("acceptance", [*PYTEST, f"--ignore={OTHER_LANGUAGES}", "tests/acceptance"]),
+    ("clients", [*PYTEST, OTHER_LANGUAGES]),
     ("acceptance-http", ["env", "CNS_QUEUE_PORT=http", *PYTEST, *OVER_HTTP]),
     ("acceptance-cluster", [sys.executable, "-m", "tests.acceptance.over_cluster"]),
     ("celery", [*PYTEST, "tests/celery_host"]),

@@ -1,10 +1,11 @@
 """The acceptance tests on the cluster form: two API processes behind one address and two Celery workers.
 
-`python -m tests.acceptance.over_cluster [WORD…]` runs them as pytest does, by default all that can run there. Left out:
-what needs a FIFO queue, until the engine has them (`conftest` looks at `CLUSTER`), and whole files:
+`python -m tests.acceptance.over_cluster [WORD…]` runs them as pytest does, by default all that can run there. Left out
+are whole files:
 
 - `test_up`, `test_up_faults`, `test_up_modes`: about `cns up`, its supervisor, its store process and its disk;
-- `test_apart`: a CNS and a CQS with different data, each of them embedded.
+- `test_apart`: a CNS and a CQS with different data, each of them embedded;
+- `test_compat_localstack`: about `cns up --compat localstack`, which is for one machine.
 
 `LEFT_OUT` names single tests and says why.
 """

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.acceptance.polls import Poll
 from tests.acceptance.service import Service
 
 DAY_S = 86_400
@@ -67,29 +66,6 @@ def test_visibility_ends_by_the_clock(service: Service, sqs: Any, queue: str) ->
     service.advance(601)
     (again,) = sqs.receive_message(QueueUrl=queue, AttributeNames=["ApproximateReceiveCount"])["Messages"]
     assert again["Attributes"]["ApproximateReceiveCount"] == "2"
-
-
-def test_a_long_poll_is_woken_by_a_send(service: Service, sqs: Any, queue: str) -> None:
-    poll = Poll(service, queue)
-    poll.start()
-    sqs.send_message(QueueUrl=queue, MessageBody="wake")
-    assert poll.bodies() == ["wake"]
-
-
-def test_the_end_of_a_delay_wakes_a_long_poll(service: Service, sqs: Any, queue: str) -> None:
-    sqs.send_message(QueueUrl=queue, MessageBody="later", DelaySeconds=15)
-    assert counts(sqs, queue) == {"": 0, "NotVisible": 0, "Delayed": 1}
-    poll = Poll(service, queue)
-    poll.start()
-    service.advance(16)
-    assert poll.bodies() == ["later"]
-
-
-def test_the_end_of_its_wait_ends_a_long_poll(service: Service, queue: str) -> None:
-    poll = Poll(service, queue)
-    poll.start()
-    service.advance(21)
-    assert poll.bodies() == []
 
 
 def test_batches(sqs: Any, queue: str) -> None:

@@ -150,6 +150,7 @@ def test_wrong_options(tmp_path: Path, option: tuple[str, str], exit_code: int) 
     ends_saying(start(tmp_path / "data", *option), exit_code, option[1])
 
 
+@pytest.mark.spec("overload.stopping-poll")
 def test_a_stop_lets_work_end(tmp_path: Path, endpoint: Endpoint) -> None:
     endpoint.behave(delay_ms=2_000, times=1)
     with running(tmp_path / "data") as service:

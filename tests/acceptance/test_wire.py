@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from io import BufferedReader
 from typing import Any
 
@@ -17,6 +19,7 @@ from tests.waiting import wait_until
 
 HOST = "localhost"
 TIMEOUT_S = 10.0
+CLOCK_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,16 @@ def test_calls_wait_behind_a_pipelined_poll(open_service: Service, wire: Wire, q
     assert "QueueUrls" in wire.read().json()
 
 
+@pytest.mark.spec("protocol.date")
+def test_every_answer_is_dated(wire: Wire) -> None:
+    for asked, status in ((call("ListQueues"), 200), (call("Nonsense"), 400), (call("DeleteQueue"), 400)):
+        wire.write(asked)
+        reply = wire.read()
+        assert reply.status == status
+        dated_s = parsedate_to_datetime(reply.headers["date"]).timestamp()
+        assert abs(dated_s - time.time()) < CLOCK_S, "SDKs set their clocks by it"
+
+
 def test_pages_and_calls_share_a_connection(wire: Wire) -> None:
     page = f"GET /health HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode()
     wire.write(page + call("ListQueues") + page)
@@ -159,6 +172,7 @@ def test_a_last_call(wire: Wire, version: str, headers: tuple[str, ...]) -> None
     assert wire.ended()
 
 
+@pytest.mark.spec("poll.gone-client")
 def test_who_hangs_up_in_a_poll_gets_no_message(open_service: Service, wire: Wire, queue: str) -> None:
     def waiting() -> float:
         return open_service.metric("cns_polls_waiting")

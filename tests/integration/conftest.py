@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -10,10 +9,9 @@ import pytest
 
 from common.cassandra import Place
 from common.clock import Clock
-from common.sqlite import Database
-from cqs.service import QueueService
-from cqs.stores.embedded import EmbeddedQueueStore
-from tests.integration.sqs import Sqs, WatchedEngine
+from tests.integration.door import Door, opened
+from tests.integration.sqs import Sqs, serving
+from tests.integration.sqs_wire import Wire
 from tests.keyspace import keyspace
 from tests.own_redis import OwnRedis
 
@@ -39,12 +37,17 @@ def recreate_wait_s() -> int:
 
 @pytest.fixture
 async def sqs(tmp_path: Path, recreate_wait_s: int) -> AsyncIterator[Sqs]:
-    clock = Clock()
-    database = Database(tmp_path, clock)
-    store = EmbeddedQueueStore(database)
-    engine = WatchedEngine(database, clock)
-    database.start(asyncio.get_running_loop())
-    service = QueueService(store, {"embedded": engine}, clock, recreate_wait_s=recreate_wait_s)
-    await service.start()
-    yield Sqs(service, clock, store, engine)
-    await database.close()
+    async with serving(tmp_path, Clock(), recreate_wait_s=recreate_wait_s) as sqs:
+        yield sqs
+
+
+@pytest.fixture
+async def door(sqs: Sqs) -> AsyncIterator[Door]:
+    async with opened(sqs) as door:
+        yield door
+
+
+@pytest.fixture(params=["json", "query"])
+def wire(request: pytest.FixtureRequest, door: Door) -> Wire:
+    """The service of `sqs`, spoken to in one protocol after the other."""
+    return Wire(door, request.param)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,10 +15,12 @@ from common.clock import Clock
 from common.errors import RequestError
 from common.sqlite import Database
 from cqs.api import operations
-from cqs.engines.contract import QueueRef, Wakeups
+from cqs.engines.contract import QueueRef, Received, Wakeups
 from cqs.engines.embedded import EmbeddedEngine
+from cqs.limits import RECREATE_WAIT_S
 from cqs.service import QueueService
 from cqs.stores.embedded import EmbeddedQueueStore
+from cqs.stores.embedded_moves import EmbeddedMoveTaskStore
 
 ACCOUNT = "000000000000"
 OTHER_ACCOUNT = "111111111111"
@@ -24,11 +28,16 @@ BASE_URL = "http://localhost:6059"
 
 
 class WatchedEngine(EmbeddedEngine):
-    """The embedded engine, telling when a poll has begun to wait."""
+    """The embedded engine, telling when a poll has begun to wait, and how often it was asked for messages."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         super().__init__(database, clock)
         self.waiting = asyncio.Event()
+        self.receives = 0
+
+    async def receive(self, q: QueueRef, want: int, visible_at_ms: int, now_ms: int, attempt_id: str = "") -> Received:
+        self.receives += 1
+        return await super().receive(q, want, visible_at_ms, now_ms, attempt_id)
 
     def wakeups(self, q: QueueRef) -> WatchedWakeups:  # type: ignore[override]  # it stands for the contract's
         return WatchedWakeups(super().wakeups(q), self.waiting)
@@ -139,6 +148,19 @@ class Sqs:
 
     def advance(self, seconds: float) -> None:
         self.clock.advance(int(seconds * 1000))
+
+
+@asynccontextmanager
+async def serving(directory: Path, clock: Clock, *, recreate_wait_s: int = RECREATE_WAIT_S) -> AsyncIterator[Sqs]:
+    database = Database(directory, clock)
+    store = EmbeddedQueueStore(database)
+    engine = WatchedEngine(database, clock)
+    database.start(asyncio.get_running_loop())
+    moves = EmbeddedMoveTaskStore(database)
+    service = QueueService(store, moves, {"embedded": engine}, clock, recreate_wait_s=recreate_wait_s)
+    await service.start()
+    yield Sqs(service, clock, store, engine)
+    await database.close()
 
 
 async def refused(awaitable: Awaitable[Any]) -> tuple[str, str]:

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.integration.sqs import Sqs, refused
+from tests.integration.sqs import Sqs
+
+FIFO_IDS = {"MessageGroupId": "g", "MessageDeduplicationId": "d"}
 
 
 async def redrive(sqs: Sqs, source: str = "source", target: str = "dead", receives: int = 1) -> tuple[str, str]:
@@ -22,9 +24,28 @@ async def spend(sqs: Sqs, url: str, receives: int) -> None:
         sqs.advance(1.1)
 
 
+@pytest.mark.spec("dead-letters.count", "dead-letters.after-the-last")
+@pytest.mark.parametrize("suffix", ["", ".fifo"])
+@pytest.mark.parametrize("receives", [1, 3])
+async def test_the_count_goes_on(sqs: Sqs, suffix: str, receives: int) -> None:
+    source, dead = await redrive(sqs, "source" + suffix, "dead" + suffix, receives)
+    await sqs.send(source, "poison", **FIFO_IDS if suffix else {})
+    await spend(sqs, source, receives)
+    assert await sqs.receive(source) == []
+    (message,) = await sqs.receive(dead, AttributeNames=["ApproximateReceiveCount"])
+    assert message["Attributes"] == {"ApproximateReceiveCount": str(receives + 1)}
+
+
 ATTRIBUTES = {"color": {"DataType": "String", "StringValue": "blue"}}
 
 
+@pytest.mark.spec(
+    "dead-letters.after-the-last",
+    "dead-letters.not-in-the-background",
+    "dead-letters.preserved",
+    "dead-letters.first-receive",
+    "dead-letters.source",
+)
 async def test_moved_by_the_receive_after_the_last(sqs: Sqs) -> None:
     source, dead = await redrive(sqs, receives=2)
     sent = await sqs.send(source, "poison", MessageAttributes=ATTRIBUTES, MessageGroupId="tenant", trace_header="t")
@@ -44,6 +65,7 @@ async def test_moved_by_the_receive_after_the_last(sqs: Sqs) -> None:
     }
 
 
+@pytest.mark.spec("dead-letters.receive-goes-on")
 async def test_receive_goes_on_to_the_next_message(sqs: Sqs) -> None:
     source, dead = await redrive(sqs)
     for n in range(25):
@@ -56,6 +78,16 @@ async def test_receive_goes_on_to_the_next_message(sqs: Sqs) -> None:
     assert await sqs.counts(dead) == (25, 0, 0)
 
 
+async def test_a_receive_that_moves_gives_nothing_twice(sqs: Sqs) -> None:
+    source, dead = await redrive(sqs)
+    await sqs.send(source, "poison")
+    assert await sqs.bodies(source, VisibilityTimeout=0) == ["poison"]
+    await sqs.send(source, "good")
+    assert await sqs.bodies(source, VisibilityTimeout=0) == ["good"]
+    assert await sqs.bodies(dead) == ["poison"]
+
+
+@pytest.mark.spec("dead-letters.wake")
 async def test_poll_wakes_when_letters_arrive(sqs: Sqs) -> None:
     source, dead = await redrive(sqs)
     await sqs.send(source, "poison")
@@ -65,6 +97,13 @@ async def test_poll_wakes_when_letters_arrive(sqs: Sqs) -> None:
     assert [message["Body"] for message in await poll] == ["poison"]
 
 
+@pytest.mark.spec(
+    "fifo.unlocked-by-move",
+    "dead-letters.fifo-group",
+    "dead-letters.fifo-dedup-id",
+    "dead-letters.fifo-sequence",
+    "dead-letters.first-receive",
+)
 async def test_fifo(sqs: Sqs) -> None:
     source, dead = await redrive(sqs, "source.fifo", "dead.fifo")
     sent = await sqs.send(source, "head", MessageGroupId="g", MessageDeduplicationId="d")
@@ -80,6 +119,21 @@ async def test_fifo(sqs: Sqs) -> None:
     assert message["Attributes"]["SequenceNumber"] != sent["SequenceNumber"]
 
 
+@pytest.mark.spec("dead-letters.fifo-order", "fifo.unlocked-by-move")
+async def test_a_fifo_group_is_moved_in_its_order(sqs: Sqs) -> None:
+    source, dead = await redrive(sqs, "source.fifo", "dead.fifo")
+    for number in range(5):
+        await sqs.send(source, str(number), MessageGroupId="g", MessageDeduplicationId=str(number))
+        await sqs.send(source, f"other {number}", MessageGroupId="h", MessageDeduplicationId=f"other-{number}")
+    assert len(await sqs.receive(source)) == 10
+    sqs.advance(1.1)
+    assert await sqs.receive(source) == []
+    received = await sqs.bodies(dead)
+    assert [body for body in received if "other" not in body] == ["0", "1", "2", "3", "4"]
+    assert [body for body in received if "other" in body] == [f"other {number}" for number in range(5)]
+
+
+@pytest.mark.spec("dead-letters.fifo-dedup")
 async def test_fifo_move_is_known_to_deduplication(sqs: Sqs) -> None:
     source, dead = await redrive(sqs, "source.fifo", "dead.fifo")
     sent = await sqs.send(source, "head", MessageGroupId="g", MessageDeduplicationId="d")
@@ -90,13 +144,13 @@ async def test_fifo_move_is_known_to_deduplication(sqs: Sqs) -> None:
     assert await sqs.bodies(dead) == ["head"]
 
 
+@pytest.mark.spec("dead-letters.retention-standard", "dead-letters.retention-fifo")
 @pytest.mark.parametrize(("suffix", "left"), [("", []), (".fifo", ["poison"])])
 async def test_retention_after_the_move(sqs: Sqs, suffix: str, left: list[str]) -> None:
     """Standard queues count from the first send, FIFO queues from the move."""
     source, dead = await redrive(sqs, "source" + suffix, "dead" + suffix)
     await sqs("SetQueueAttributes", QueueUrl=dead, Attributes={"MessageRetentionPeriod": "3600"})
-    ids = {"MessageGroupId": "g", "MessageDeduplicationId": "d"} if suffix else {}
-    await sqs.send(source, "poison", **ids)
+    await sqs.send(source, "poison", **FIFO_IDS if suffix else {})
     sqs.advance(3_000)
     await spend(sqs, source, 1)
     assert await sqs.receive(source) == []
@@ -104,6 +158,7 @@ async def test_retention_after_the_move(sqs: Sqs, suffix: str, left: list[str]) 
     assert await sqs.bodies(dead) == left
 
 
+@pytest.mark.spec("dead-letters.queue-gone")
 async def test_without_its_dead_letter_queue_a_queue_keeps_its_messages(sqs: Sqs) -> None:
     source, dead = await redrive(sqs)
     await sqs.send(source, "poison")
@@ -116,6 +171,7 @@ async def test_without_its_dead_letter_queue_a_queue_keeps_its_messages(sqs: Sqs
     assert await sqs.bodies(dead) == ["poison"]
 
 
+@pytest.mark.spec("redrive.itself")
 async def test_its_own_dead_letter_queue(sqs: Sqs) -> None:
     url = await sqs.queue(VisibilityTimeout="1")
     policy = f'{{"deadLetterTargetArn":"{await sqs.arn(url)}","maxReceiveCount":1}}'
@@ -135,54 +191,7 @@ async def test_with_a_receive_attempt(sqs: Sqs) -> None:
     assert await sqs.bodies(dead) == ["poison"]
 
 
-REASONS: list[tuple[str, str, dict[str, str], str]] = [
-    ("q", "absent", {}, "Dead letter target does not exist."),
-    ("q", "dead.fifo", {}, "Dead-letter queue must be same type of queue as the source.."),
-    ("q.fifo", "dead", {}, "Dead-letter queue must be same type of queue as the source.."),
-    (
-        "q",
-        "dead",
-        {"RedriveAllowPolicy": '{"redrivePermission":"denyAll"}'},
-        "The dead-letter queue's RedriveAllowPolicy does not allow this source queue.",
-    ),
-]
-
-
-@pytest.mark.parametrize(("name", "target", "attributes", "reason"), REASONS)
-async def test_targets_refused(sqs: Sqs, name: str, target: str, attributes: dict[str, str], reason: str) -> None:
-    url = await sqs.queue(name)
-    if target != "absent":
-        await sqs.queue(target, **attributes)
-    text = f'{{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000000:{target}","maxReceiveCount":1}}'
-    expected = ("InvalidParameterValue", f"Value {text} for parameter RedrivePolicy is invalid. Reason: {reason}")
-    setting = sqs("SetQueueAttributes", QueueUrl=url, Attributes={"RedrivePolicy": text})
-    assert await refused(setting) == expected
-    suffix = ".fifo" if name.endswith(".fifo") else ""
-    assert await refused(sqs.queue("new" + suffix, RedrivePolicy=text)) == expected
-
-
-@pytest.mark.parametrize(
-    ("arn", "reason"),
-    [
-        ("arn:aws:sqs:us-east-1:111111111111:dead", "Dead letter target owner should be same as the source."),
-        ("arn:aws:sqs:eu-west-1:000000000000:dead", "Dead letter target region should be same as the source."),
-    ],
-)
-async def test_targets_elsewhere_refused(sqs: Sqs, arn: str, reason: str) -> None:
-    policy = f'{{"deadLetterTargetArn":"{arn}","maxReceiveCount":1}}'
-    code, text = await refused(sqs.queue(RedrivePolicy=policy))
-    assert (code, text.partition("Reason: ")[2]) == ("InvalidParameterValue", reason)
-
-
-async def test_allowed_by_name(sqs: Sqs) -> None:
-    allow = '{"redrivePermission":"byQueue","sourceQueueArns":["arn:aws:sqs:us-east-1:000000000000:friend"]}'
-    dead = await sqs.queue("dead", RedriveAllowPolicy=allow)
-    policy = f'{{"deadLetterTargetArn":"{await sqs.arn(dead)}","maxReceiveCount":"3"}}'
-    friend = await sqs.queue("friend", RedrivePolicy=policy)
-    assert (await sqs.attributes(friend, "RedrivePolicy"))["RedrivePolicy"].endswith('"maxReceiveCount":3}')
-    assert (await refused(sqs.queue("stranger", RedrivePolicy=policy)))[0] == "InvalidParameterValue"
-
-
+@pytest.mark.spec("redrive.sources-listed")
 async def test_sources_are_listed(sqs: Sqs) -> None:
     dead = await sqs.queue("dead")
     policy = f'{{"deadLetterTargetArn":"{await sqs.arn(dead)}","maxReceiveCount":3}}'

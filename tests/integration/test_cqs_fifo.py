@@ -20,6 +20,7 @@ async def queue(sqs: Sqs, **attributes: str) -> str:
     return await sqs.queue("q.fifo", **({"ContentBasedDeduplication": "true"} | attributes))
 
 
+@pytest.mark.spec("dedup.content", "dedup.explicit-id-wins", "dedup.sequence-text")
 async def test_answers_and_attributes(sqs: Sqs) -> None:
     url = await queue(sqs)
     first, second = await send(sqs, url, "same"), await send(sqs, url, "other", MessageDeduplicationId="d")
@@ -34,6 +35,14 @@ async def test_answers_and_attributes(sqs: Sqs) -> None:
     assert shown == [("g", SAME, first["SequenceNumber"]), ("g", "d", second["SequenceNumber"])]
 
 
+@pytest.mark.spec(
+    "fifo.group-lock",
+    "fifo.other-groups",
+    "fifo.several-of-a-group",
+    "fifo.send-keeps-lock",
+    "fifo.deleted-in-part",
+    "fifo.deleted-all",
+)
 async def test_a_group_in_flight_is_locked(sqs: Sqs) -> None:
     url = await queue(sqs)
     for body in ("a1", "a2", "a3"):
@@ -49,33 +58,7 @@ async def test_a_group_in_flight_is_locked(sqs: Sqs) -> None:
     assert await sqs.bodies(url) == ["a3", "a4"]
 
 
-async def test_visibility_zero_unlocks_in_order(sqs: Sqs) -> None:
-    url = await queue(sqs)
-    for body in ("1", "2", "3"):
-        await send(sqs, url, body)
-    (first,) = await sqs.receive(url, 1)
-    await sqs.hide(url, first, 0)
-    assert await sqs.bodies(url) == ["1", "2", "3"]
-
-
-async def test_expired_handles(sqs: Sqs) -> None:
-    url = await queue(sqs)
-    await send(sqs, url, "x")
-    (message,) = await sqs.receive(url)
-    sqs.advance(31)
-    handle = message["ReceiptHandle"]
-    expired = (
-        "InvalidParameterValue",
-        f"Value {handle} for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired.",
-    )
-    assert await refused(sqs.delete(url, message)) == expired
-    assert await refused(sqs.hide(url, message, 5)) == expired
-    (again,) = await sqs.receive(url)
-    assert await refused(sqs.delete(url, message)) == expired
-    await sqs.delete(url, again)
-    await sqs.delete(url, again)
-
-
+@pytest.mark.spec("dedup.answer", "dedup.nothing-enqueued", "dedup.window", "dedup.after-delete", "dedup.scope-queue")
 async def test_deduplication(sqs: Sqs) -> None:
     url = await queue(sqs)
     first = await send(sqs, url, "body", MessageDeduplicationId="d")
@@ -90,40 +73,13 @@ async def test_deduplication(sqs: Sqs) -> None:
     assert await sqs.bodies(url) == ["new"]
 
 
-async def test_deduplication_per_group(sqs: Sqs) -> None:
-    url = await queue(sqs, DeduplicationScope="messageGroup")
-    for group in ("a", "b", "a"):
-        await send(sqs, url, group, group, MessageDeduplicationId="d")
-    assert sorted(await sqs.bodies(url)) == ["a", "b"]
-
-
+@pytest.mark.spec("dedup.after-purge")
 async def test_purge_forgets_what_was_sent(sqs: Sqs) -> None:
     url = await queue(sqs)
     await send(sqs, url, "x")
     await sqs("PurgeQueue", QueueUrl=url)
     await send(sqs, url, "x")
     assert await sqs.bodies(url) == ["x"]
-
-
-async def test_queue_delay(sqs: Sqs) -> None:
-    url = await queue(sqs, DelaySeconds="5")
-    await send(sqs, url, "x", DelaySeconds=0)
-    assert await sqs.bodies(url) == []
-    sqs.advance(5.1)
-    assert await sqs.bodies(url) == ["x"]
-
-
-async def test_receive_attempt(sqs: Sqs) -> None:
-    url = await queue(sqs)
-    for body in ("1", "2"):
-        await send(sqs, url, body)
-    first = await sqs.receive(url, ReceiveRequestAttemptId="a")
-    again = await sqs.receive(url, ReceiveRequestAttemptId="a")
-    assert [m["MessageId"] for m in first] == [m["MessageId"] for m in again]
-    assert await sqs.receive(url, ReceiveRequestAttemptId="b") == []
-    await sqs.delete(url, first[0])
-    assert await sqs.receive(url, ReceiveRequestAttemptId="a") == []
-    await sqs.delete(url, again[1])
 
 
 DELAY = (

@@ -33,6 +33,7 @@ def not_allowed(action: str) -> tuple[str, str]:
     return not_authorized(action, f"because no resource-based policy allows the sqs:{action} action")
 
 
+@pytest.mark.spec("sender.other-account")
 async def test_other_accounts_need_a_policy(sqs: Sqs) -> None:
     url = await sqs.queue()
     assert await refused(sqs.send(url, caller=STRANGER)) == not_allowed("sendmessage")
@@ -68,6 +69,7 @@ CLOSED: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.spec("queue.closed-to-others")
 @pytest.mark.parametrize("action", CLOSED)
 async def test_closed_to_other_accounts(sqs: Sqs, action: str) -> None:
     await sqs.queue(Policy=policy())
@@ -128,6 +130,7 @@ async def test_policies_that_know_tags(sqs: Sqs) -> None:
     await sqs.send(url, caller=STRANGER)
 
 
+@pytest.mark.spec("permission.statement", "permission.one-or-list", "permission.all-actions", "permission.last-removed")
 async def test_add_and_remove_permission(sqs: Sqs) -> None:
     url = await sqs.queue()
     await sqs("AddPermission", QueueUrl=url, Label="one", AWSAccountIds=[OTHER_ACCOUNT], Actions=["SendMessage"])
@@ -210,6 +213,7 @@ async def test_add_permission_refused(sqs: Sqs, changes: dict[str, Any], code: s
     assert refusal == (code, refusal[1] if text is None else text)
 
 
+@pytest.mark.spec("permission.policy-statements")
 async def test_at_most_twenty_statements(sqs: Sqs) -> None:
     url = await sqs.queue()
     for n in range(20):
@@ -220,6 +224,7 @@ async def test_at_most_twenty_statements(sqs: Sqs) -> None:
     )
 
 
+@pytest.mark.spec("permission.unknown-label")
 @pytest.mark.parametrize("held", ["", policy(Sid="other")])
 async def test_remove_what_is_not_there(sqs: Sqs, held: str) -> None:
     url = await sqs.queue(Policy=held)

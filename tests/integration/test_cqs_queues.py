@@ -88,6 +88,7 @@ async def test_attributes(sqs: Sqs) -> None:
     assert (await sqs.attributes(url))["DelaySeconds"] == "9"
 
 
+@pytest.mark.spec("attribute.retention-of-all", "attribute.at-once")
 async def test_changes_hold_at_once(sqs: Sqs) -> None:
     url = await sqs.queue()
     await sqs.send(url)
@@ -95,6 +96,18 @@ async def test_changes_hold_at_once(sqs: Sqs) -> None:
     await sqs.send(url, "later")
     sqs.advance(61)
     assert await sqs.bodies(url) == []
+
+
+@pytest.mark.spec("attribute.delay-standard")
+async def test_a_change_of_the_delay_leaves_what_was_sent(sqs: Sqs) -> None:
+    url = await sqs.queue(DelaySeconds="10")
+    await sqs.send(url, "delayed")
+    await sqs("SetQueueAttributes", QueueUrl=url, Attributes={"DelaySeconds": "0"})
+    await sqs.send(url, "at once")
+    await sqs("SetQueueAttributes", QueueUrl=url, Attributes={"DelaySeconds": "900"})
+    assert await sqs.bodies(url) == ["at once"]
+    sqs.advance(11)
+    assert await sqs.bodies(url) == ["delayed"]
 
 
 async def test_changes_at_once_are_all_kept(sqs: Sqs) -> None:
@@ -166,6 +179,7 @@ async def test_tags_refused(sqs: Sqs, tags: dict[str, str], text: str | None) ->
     assert (await refused(sqs("TagQueue", QueueUrl=url, Tags=tags)))[0] == "InvalidParameterValue"
 
 
+@pytest.mark.spec("purge.all-states", "purge.at-once", "purge.handles", "purge.again")
 async def test_purge(sqs: Sqs) -> None:
     url = await sqs.queue()
     for delay_s in (0, 0, 5):
@@ -210,6 +224,7 @@ class TestWithoutWait:
     def recreate_wait_s(self) -> int:
         return 0
 
+    @pytest.mark.spec("create.deleted-recently-off")
     async def test_recreated_at_once(self, sqs: Sqs) -> None:
         url = await sqs.queue()
         await sqs("DeleteQueue", QueueUrl=url)

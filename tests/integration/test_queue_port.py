@@ -174,6 +174,7 @@ async def _waiting(port: QueuePort, cqs: Cqs) -> asyncio.Task[list[Held]]:
 # -- customers' queues ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("sender.sns")
 async def test_a_notification_reaches_a_queue(port: QueuePort, cqs: Cqs) -> None:
     arn = await cqs.queue()
     attributes = {

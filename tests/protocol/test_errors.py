@@ -21,13 +21,25 @@ from common.aws.protocol.faults import known_codes, wire_code
 from common.aws.protocol.names import ServiceName
 from common.errors import OutcomeUnknown, RequestError, StoreFull, StoreUnavailable
 from tests.protocol.support import HARD_TEXT, SERVICES, botocore_model, query_model, read_cases
+from tests.spec.rules import load_rules
 
 TABLE = read_cases("errors.json")
 ROOT = Path(__file__).parents[2]
+LEGACY = "AWS.SimpleQueueService."
 
 
 def title(case: dict[str, Any]) -> str:
     return f"{case['service']} {case['code']}"
+
+
+def of_sqs() -> list[Any]:
+    """Each case marked with the rule of its code, which is named as the code is on the wire, if there is one."""
+    rules = load_rules()
+    named = [(f"error.{case['wire'].removeprefix(LEGACY)}", case) for case in TABLE if case["service"] == "sqs"]
+    return [
+        pytest.param(case, marks=[pytest.mark.spec(rule)] if rule in rules else [], id=title(case))
+        for rule, case in named
+    ]
 
 
 def headers(answer: Answer) -> dict[str, str]:
@@ -47,7 +59,8 @@ def side(case: dict[str, Any]) -> str:
     return "Sender" if case["status"] < 500 else "Receiver"
 
 
-@pytest.mark.parametrize("case", [case for case in TABLE if case["service"] == "sqs"], ids=title)
+@pytest.mark.spec("error.in-json", "error.query-error-header", "error.sdk-sees")
+@pytest.mark.parametrize("case", of_sqs())
 def test_in_json(case: dict[str, Any]) -> None:
     text = case.get("message", "text")
     answer = render_error_json("sqs", RequestError(case["code"], text), "r-1")
@@ -63,7 +76,7 @@ def test_in_json(case: dict[str, Any]) -> None:
     assert error == {"Code": case["wire"], "QueryErrorCode": shape, "Type": side(case), "Message": text}
 
 
-@pytest.mark.parametrize("case", TABLE, ids=title)
+@pytest.mark.parametrize("case", [*of_sqs(), *(case for case in TABLE if case["service"] != "sqs")], ids=title)
 def test_in_xml(case: dict[str, Any]) -> None:
     answer = render_error_xml(case["service"], RequestError(case["code"], case.get("message", "text")), "r-1")
     assert answer.status == case["status"]

@@ -38,6 +38,7 @@ def test_the_table_holds_the_whole_model(service: ServiceName) -> None:
     assert load_service(service).operations.keys() == set(botocore_model(service).operation_names)
 
 
+@pytest.mark.spec("protocol.model")
 @pytest.mark.parametrize("make", [minimal_input, full_input, empty_input], ids=title)
 @pytest.mark.parametrize("operation", JSON_OPERATIONS, ids=title)
 def test_a_json_request(operation: OperationModel, make: Callable[[OperationModel], dict[str, Any]]) -> None:
@@ -46,6 +47,7 @@ def test_a_json_request(operation: OperationModel, make: Callable[[OperationMode
     assert load_service("sqs").operations[operation.name].parse_json(body) == params
 
 
+@pytest.mark.spec("protocol.model")
 @pytest.mark.parametrize("make", [minimal_input, full_input], ids=title)
 @pytest.mark.parametrize(("service", "operation"), QUERY_OPERATIONS, ids=title)
 def test_a_query_request(
@@ -71,6 +73,7 @@ def query_pairs(operation: OperationModel, params: dict[str, Any]) -> list[tuple
     return parse_qsl(form, keep_blank_values=True)
 
 
+@pytest.mark.spec("protocol.model")
 @pytest.mark.parametrize("operation", JSON_OPERATIONS, ids=title)
 def test_a_json_result(operation: OperationModel) -> None:
     result = full_output(operation)
@@ -78,6 +81,7 @@ def test_a_json_result(operation: OperationModel) -> None:
     assert parsed("json", body, operation) == result
 
 
+@pytest.mark.spec("protocol.model", "query.element-move-task")
 @pytest.mark.parametrize(("service", "operation"), QUERY_OPERATIONS, ids=title)
 def test_a_query_result(service: ServiceName, operation: OperationModel) -> None:
     result = full_output(operation)
@@ -86,6 +90,7 @@ def test_a_query_result(service: ServiceName, operation: OperationModel) -> None
     assert answer == (as_clients_see(result, operation.output_shape) if operation.output_shape else {})
 
 
+@pytest.mark.spec("protocol.empty-json", "protocol.empty-batch-half", "protocol.json-no-output")
 @pytest.mark.parametrize("blank", [{}, None, []], ids=["map", "none", "list"])
 @pytest.mark.parametrize("operation", JSON_OPERATIONS, ids=title)
 def test_what_a_json_result_has_not_is_absent(operation: OperationModel, blank: object) -> None:

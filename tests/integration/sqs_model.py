@@ -1,0 +1,130 @@
+"""What users of the API may see of a queue: the engine's model, and what a receive moves to the dead-letter queue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cqs.engines.contract import Message, Received
+from tests.conformance.model import Kept, Model
+
+PURGE_PAUSE_MS = 60_000
+HELD_MS_MAX = 43_200_000
+"""From a receive to the latest visibility timeout that its handle may ask for."""
+
+
+@dataclass(slots=True)
+class Seen(Model):
+    """A queue as its users see it. Handles are the texts they were given."""
+
+    fair: bool = False
+    purged_ms: int = -PURGE_PAUSE_MS
+    received_ms: dict[bytes, int] = field(default_factory=dict)
+    """When each handle was given out."""
+
+    def as_message(self, shown: dict[str, Any]) -> Message:
+        """A message of an answer that asked for all attributes; standard queues show no sequence number."""
+        attributes: dict[str, str] = shown["Attributes"]
+        kept = self.kept[shown["MessageId"]]
+        return Message(
+            shown["MessageId"],
+            shown["ReceiptHandle"].encode(),
+            shown["Body"].encode(),
+            int(attributes["SequenceNumber"]) if self.fifo else kept.sequence,
+            int(attributes["ApproximateReceiveCount"]),
+            int(attributes["ApproximateFirstReceiveTimestamp"]),
+            int(attributes["SentTimestamp"]),
+            attributes.get("MessageGroupId", ""),
+        )
+
+    def delay(self, delay_ms: int) -> None:
+        """A FIFO queue's new delay holds for what was never received, too."""
+        for kept in self.kept.values():
+            if self.fifo and not kept.deliveries:
+                kept.visible_at_ms = kept.born_at_ms + delay_ms
+
+    def edges(self, now_ms: int) -> list[int]:
+        """When something will change without a call."""
+        times = {kept.visible_at_ms for kept in self.kept.values()}
+        times |= {until_ms for until_ms, _, _ in self.dedup.values()}
+        times |= {attempt.until_ms for attempt in self.attempts.values()}
+        return sorted(ms for ms in times if ms > now_ms)
+
+    def check_answer(
+        self, given: Sequence[Message], moved: set[str], want: int, visible_at_ms: int, now_ms: int, attempt_id: str
+    ) -> None:
+        """A receive answered `given` and moved messages to the dead-letter queue."""
+        if self.repeats(attempt_id, visible_at_ms, now_ms) is not None:
+            assert not moved
+            self.check_received(Received(tuple(given)), want, visible_at_ms, now_ms, attempt_id)
+            return
+        # after a move it looks once more, but neither for what it gave out unhidden, nor for what that locks
+        whole = not moved or (visible_at_ms > now_ms and not self.fifo)
+        (self._check_fifo if self.fifo else self._check_standard)(given, moved, want, now_ms, whole=whole)
+        for message_id in moved:
+            del self.kept[message_id]
+        self._follow(Received(tuple(given)), visible_at_ms, now_ms)
+        self.received_ms |= {message.handle: now_ms for message in given}
+        if attempt_id and given and visible_at_ms > now_ms:
+            self.remember(attempt_id, given, now_ms)
+
+    def _check_standard(
+        self, given: Sequence[Message], moved: set[str], want: int, now_ms: int, *, whole: bool
+    ) -> None:
+        visible = [kept for (kept,) in self.available(now_ms)]
+        fresh = {kept.id: kept.visible_at_ms for kept in visible if not self.is_spent(kept)}
+        spent = {kept.id for kept in visible if self.is_spent(kept)}
+        assert moved <= spent, "only what was received as often as it may be is moved"
+        self._check_number([message.id for message in given], set(fresh), want, whole=whole and not self.fair)
+        if len(given) < want and whole and not self.fair:
+            assert moved == spent
+        if given and not self.fair:
+            last_ms = max(fresh.pop(message.id) for message in given)
+            assert all(visible_ms >= last_ms for visible_ms in fresh.values()), "the oldest visible go first"
+
+    def _check_fifo(self, given: Sequence[Message], moved: set[str], want: int, now_ms: int, *, whole: bool) -> None:
+        runs = [Run.of(self, group, now_ms) for group in self.groups()]
+        self._check_number(
+            [message.id for message in given], {one for run in runs for one in run.fresh}, want, whole=whole
+        )
+        for run in runs:
+            ours = [message.id for message in given if message.id in run.fresh]
+            assert ours == run.fresh[: len(ours)], "a group is given from its front, in order, without gaps"
+            gone = moved & {*run.before, *run.after}
+            if ours or (len(given) < want and whole):
+                assert gone >= set(run.before), "nothing overtakes a spent message"
+            assert ours == run.fresh or not gone & set(run.after), "nothing is moved from behind what stays"
+            moved = moved - gone
+        assert not moved, "only what was received as often as it may be is moved"
+
+    @staticmethod
+    def _check_number(given: list[str], fresh: set[str], want: int, *, whole: bool) -> None:
+        assert len(set(given)) == len(given), "no message comes twice in one answer"
+        assert set(given) <= fresh, "what is given out is visible, and not spent"
+        most = min(want, len(fresh))
+        assert most >= len(given) >= (most if whole else min(most, 1))
+
+
+@dataclass(slots=True)
+class Run:
+    """What a FIFO group could give out now, by id: with the spent ones before it, and the one that ends it."""
+
+    before: list[str]
+    fresh: list[str]
+    after: list[str]
+
+    @staticmethod
+    def of(model: Seen, group: list[Kept], now_ms: int) -> Run:
+        run = Run([], [], [])
+        for kept in group:
+            if kept.hidden(now_ms):
+                break
+            if not model.is_spent(kept):
+                run.fresh.append(kept.id)
+            elif run.fresh:
+                run.after.append(kept.id)
+                break
+            else:
+                run.before.append(kept.id)
+        return run
