@@ -182,9 +182,16 @@ class KeyRing:
         return self._keys.get(key_id)
 
 
+_REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
+"""Some SDKs read the one, some the other."""
+
+
 def exports(key: AccessKey, region: str, url: str) -> str:
     """Shell lines, ready to paste, that point every AWS client here."""
-    return f"{key_exports(key)}export AWS_DEFAULT_REGION={region}\nexport AWS_ENDPOINT_URL={url}\n"
+    regions = "".join(
+        [f"export {name}={region}\n" for name in ("AWS_REGION", "AWS_DEFAULT_REGION")]
+    )  # half of the SDKs each
+    return f"{key_exports(key)}{regions}export AWS_ENDPOINT_URL={url}\n"
 
 
 def key_exports(key: AccessKey) -> str:

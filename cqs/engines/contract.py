@@ -205,7 +205,9 @@ class Engine(Protocol):
         """Durable when it returns. An old handle still deletes as long as no newer delivery was made."""
         ...
 
-    async def change(self, q: QueueRef, changes: Sequence[Change], now_ms: int) -> list[Outcome]: ...
+    async def change(self, q: QueueRef, changes: Sequence[Change], now_ms: int) -> list[Outcome]:
+        """Durable when it returns: bodies, and all of FIFO queues."""
+        ...
 
     async def settle(self, settlement: Settlement, now_ms: int) -> Settled:
         """Durable when it returns. Where `atomic_settle`, all or nothing, the not-DONE deletes and changes excepted.

@@ -80,6 +80,7 @@ def test_what_the_first_start_prints_works(tmp_path: Path) -> None:
         assert set(service.environment) == {
             "AWS_ACCESS_KEY_ID",
             "AWS_SECRET_ACCESS_KEY",
+            "AWS_REGION",
             "AWS_DEFAULT_REGION",
             "AWS_ENDPOINT_URL",
         }

@@ -33,6 +33,11 @@ class Step:
         self.changes = changes
         self.whole = whole  # a rejected send stops the rest, too
 
+    @property
+    def may_be_lost(self) -> bool:
+        """Other visibility times of standard queues' messages, and nothing else: a crash may repeat a message."""
+        return not self.sends and not self.deletes and not any(q.fifo or change.body for q, change in self.changes)
+
 
 class _Delete(NamedTuple):
     """A delete of a standard queue, and where its outcome goes."""
@@ -66,10 +71,14 @@ class Settling:
         deleted = [[] if no else self._begin_deletes(work.item) for work, no in zip(batch, refused, strict=True)]
         self._delete_standard()
         changed = [() if no else self._change_all(work.item) for work, no in zip(batch, refused, strict=True)]
-        return [
-            (work, Settled(tuple(deletes), sends, changes))
-            for work, sends, deletes, changes in zip(batch, sent, deleted, changed, strict=True)
-        ]
+        answers: list[tuple[Work[Step], object]] = []
+        for work, sends, deletes, changes in zip(batch, sent, deleted, changed, strict=True):
+            settled = Settled(tuple(deletes), sends, changes)
+            if work.item.may_be_lost:
+                work.answer(settled)
+            else:
+                answers.append((work, settled))
+        return answers
 
     # -- sends --------------------------------------------------------------------------------------------------------
 
