@@ -12,7 +12,8 @@ from itertools import pairwise
 from tests.faults.arrivals import Arrivals
 from tests.faults.causes import CLIENT_RETRY, Causes
 from tests.faults.ledger import NS_PER_MS, Ledger, Letter, Receipt
-from tests.faults.scene import Scene
+from tests.faults.scene import VISIBILITY_S, Scene
+from tests.faults.worn import alone_faults, echo_faults, groups_of, worn_faults
 
 MISSING = ("lost", "never deleted", "notification lost")
 
@@ -31,6 +32,8 @@ class Account:
         if scene.fifo:
             self._check_queue(scene.fifo)
             self._check_groups()
+            self.faults += worn_faults(scene, ledger)
+            self.faults += echo_faults([*ledger.of(scene.fifo), *ledger.of(scene.worn)])
         self._check_envelopes()
         for topic in scene.subscribers:
             self._check_topic(topic)
@@ -86,13 +89,10 @@ class Account:
     # -- FIFO groups --------------------------------------------------------------------------------------------------
 
     def _check_groups(self) -> None:
-        groups: dict[str, list[Receipt]] = {}
-        for receipt in self._ledger.receipts_of(self._scene.fifo):
-            groups.setdefault(receipt.group, []).append(receipt)
         sent = self._ledger.sent.get(self._scene.fifo, {})
-        for group, receipts in groups.items():
+        for group, receipts in groups_of(self._ledger.receipts_of(self._scene.fifo)).items():
             self._check_order(group, receipts, sent)
-            self._check_alone(group, receipts)
+            self.faults += alone_faults(group, receipts, self._ledger, VISIBILITY_S)
 
     def _check_order(self, group: str, receipts: list[Receipt], sent: dict[str, Letter]) -> None:
         first = {receipt.text: receipt for receipt in reversed(receipts)}
@@ -106,13 +106,6 @@ class Account:
                 self._fault("sequence", f"{receipt.text} has {receipt.sequence}, {letter.sequence} was told")
         if sorted(ordered, key=lambda receipt: receipt.sequence) != ordered:
             self._fault("sequence", f"numbers of group {group} do not rise")
-
-    def _check_alone(self, group: str, receipts: list[Receipt]) -> None:
-        """While one receive's messages are held, no other receive gets any of their group."""
-        for before, after in pairwise(receipts):
-            held = after.take != before.take and after.received_ns < before.delete_asked_ns
-            if held and not self._ledger.lease_over(before.received_ns, after.received_ns):
-                self._fault("two in flight", f"{before.text} and {after.text} of group {group}")
 
     # -- notifications ------------------------------------------------------------------------------------------------
 

@@ -14,19 +14,22 @@ import msgspec
 
 from common.ids import hex_id
 from tests.faults.ledger import Ledger, Letter, Receipt, body_of, text_of
-from tests.faults.scene import VISIBILITY_S, Scene
-from tests.faults.wire import NotSent, OutcomeOpen, Wire
+from tests.faults.scene import VISIBILITY_S, WORN_VISIBILITY_S, Scene
+from tests.faults.senders import RETRY_PAUSE_S, FifoSender, insist
+from tests.faults.wire import NotSent, OutcomeOpen, Refused, Wire
+from tests.faults.worn import is_poison
 
 STANDARD_SENDERS = 4
 FIFO_SENDERS = 3
-GROUPS_A_SENDER = 2
+WORN_SENDERS = 2
 STANDARD_CONSUMERS = 3
 FIFO_CONSUMERS = 3
+WORN_CONSUMERS = 2
 PUBLISHERS = 2
 SEND_PAUSE_S = 0.004
+WORN_PAUSE_S = 0.2
 PUBLISH_PAUSE_S = 0.015
 WIDE_PAUSE_S = 0.4
-RETRY_PAUSE_S = 0.05
 POLL_S = 1
 DRAIN_PAUSE_S = 0.03
 
@@ -54,14 +57,16 @@ class Crowd:
         scene = self._scene
         makers = [
             *[self._standard_sender(f"s{number}") for number in range(STANDARD_SENDERS)],
-            *[self._fifo_sender(number) for number in range(FIFO_SENDERS) if scene.fifo],
+            *[self._fifo_sender(scene.fifo, f"g{n}", SEND_PAUSE_S) for n in range(FIFO_SENDERS) if scene.fifo],
+            *[self._fifo_sender(scene.worn, f"w{n}", WORN_PAUSE_S) for n in range(WORN_SENDERS) if scene.worn],
             *[self._publisher(scene.news, f"n{number}", PUBLISH_PAUSE_S) for number in range(PUBLISHERS)],
             self._publisher(scene.wide, "w", WIDE_PAUSE_S),
         ]
         takers = [
             *[self._consumer(scene.standard) for _ in range(STANDARD_CONSUMERS)],
             *[self._consumer(scene.fifo) for _ in range(FIFO_CONSUMERS) if scene.fifo],
-            self._consumer(scene.letters),
+            *[self._consumer(scene.worn) for _ in range(WORN_CONSUMERS) if scene.worn],
+            *[self._consumer(queue) for queue in (scene.dead, scene.letters) if queue],
         ]
         self._makers = [asyncio.create_task(self._while_sending(step)) for step in makers]
         self._takers = [asyncio.create_task(self._for_ever(step)) for step in takers]
@@ -124,18 +129,12 @@ class Crowd:
 
         return step
 
-    def _fifo_sender(self, sender: int) -> Step:
-        """A group has one sender, which waits for its answers; so its order is known."""
-        wire, queue = self._wire(), self._scene.fifo
-        numbers = {f"g{sender}{group}": count() for group in range(GROUPS_A_SENDER)}
+    def _fifo_sender(self, queue: str, name: str, pause_s: float) -> Step:
+        sender = FifoSender(self._wire(), self._ledger, self._random, queue, name)
 
         async def step() -> None:
-            group = self._random.choice(list(numbers))
-            number = next(numbers[group])
-            letter = self._ledger.letter(queue, f"{group}-{number}", group, number)
-            members = {"QueueUrl": queue, "MessageGroupId": group, "MessageDeduplicationId": letter.text}
-            await self._send(wire, letter, members)
-            await asyncio.sleep(SEND_PAUSE_S)
+            await sender.step()
+            await asyncio.sleep(pause_s)
 
         return step
 
@@ -156,37 +155,28 @@ class Crowd:
     async def _send(self, wire: Wire, letter: Letter, members: Mapping[str, str]) -> None:
         whole = {**members, "MessageBody": body_of(letter.text)}
         answer = await self._insist(letter, lambda: wire.sqs("SendMessage", whole))
-        told = msgspec.json.decode(answer, type=dict[str, str])
-        letter.ids.append(told["MessageId"])
-        letter.sequence = int(told.get("SequenceNumber", "0"))
+        letter.ids.append(msgspec.json.decode(answer, type=dict[str, str])["MessageId"])
 
     async def _insist(self, letter: Letter, call: Callable[[], Awaitable[bytes]]) -> bytes:
         letter.began_ns = time.time_ns()
-        while True:
-            try:
-                answer = await call()
-            except NotSent:
-                pass
-            except OutcomeOpen:
-                letter.open += 1
-            else:
-                letter.acknowledged_ns = time.time_ns()
-                return answer
-            await asyncio.sleep(RETRY_PAUSE_S)
+        answer = await insist([letter], call)
+        letter.acknowledged_ns = time.time_ns()
+        return answer
 
     # -- takers -------------------------------------------------------------------------------------------------------
 
     def _consumer(self, queue: str) -> Step:
         wire = self._wire()
-        fifo = queue == self._scene.fifo
+        fifo = queue in (self._scene.fifo, self._scene.worn, self._scene.dead)
+        worn = queue == self._scene.worn
         attempt = hex_id()
 
         async def step() -> None:
             nonlocal attempt
             members: dict[str, object] = {
                 "QueueUrl": queue,
-                "MaxNumberOfMessages": self._random.choice((1, 5, 10)),
-                "VisibilityTimeout": VISIBILITY_S,
+                "MaxNumberOfMessages": self._random.choice((10,) if worn else (1, 5, 10)),
+                "VisibilityTimeout": WORN_VISIBILITY_S if worn else VISIBILITY_S,
                 "WaitTimeSeconds": POLL_S if self._sending else 0,
                 "MessageSystemAttributeNames": ["All"],
             }
@@ -200,7 +190,8 @@ class Crowd:
                 return  # a FIFO receive is repeated under its attempt id
             attempt = hex_id()
             for receipt, handle in self._note(queue, asked_ns, answer):
-                await self._delete(wire, queue, receipt, handle)
+                if not (worn and is_poison(receipt.text)):
+                    await self._delete(wire, queue, receipt, handle)
 
         return step
 
@@ -243,6 +234,10 @@ class Crowd:
             except OutcomeOpen:
                 receipt.deletes_open += 1
                 await asyncio.sleep(RETRY_PAUSE_S)
+            except Refused:
+                if queue != self._scene.worn:
+                    raise
+                return  # its lease ran out meanwhile, and nothing was deleted
             else:
                 receipt.deleted_ns = time.time_ns()
                 return

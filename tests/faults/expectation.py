@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from cqs.engines.contract import Message, Outcome
-from tests.faults.journal import PURGED, Deed, Journal, Put
+from tests.faults.journal import Deed, Journal, Put
 
 REMOVED = (Outcome.DONE, Outcome.GONE)
 
@@ -20,6 +20,7 @@ class Expectation:
     sequences: dict[str, int] = field(default_factory=dict)  # by id, where they were told
     records: dict[str, tuple[int, int]] = field(default_factory=dict)  # control plane: lowest and highest value
     dedup: dict[str, Put] = field(default_factory=dict)  # keys whose first send was acknowledged
+    forgotten: dict[str, Put] = field(default_factory=dict)  # keys that a purge has ended
     locks: dict[str, tuple[int, Message]] = field(default_factory=dict)  # FIFO group: until when, the message leased
     pairs: list[tuple[tuple[Put, ...], Message]] = field(default_factory=list)  # unanswered: sends and their delete
 
@@ -73,6 +74,34 @@ def _purges(found: Expectation, deeds: list[Deed], position: int) -> None:
                 found.certain.difference_update(ids)
             if purge.known(position) and deed.answered is not None and deed.answered <= purge.began:
                 found.gone.update(ids)
+    _purged_keys(found, deeds, position)
+
+
+def _purged_keys(found: Expectation, deeds: list[Deed], position: int) -> None:
+    """A key of a queue that is purged counts if it was sent after the last purge, and does not if it was not."""
+    purges = {
+        deed.purges.id: [purge for purge in deeds if purge.purges == deed.purges] for deed in deeds if deed.purges
+    }
+    for key, put in list(found.dedup.items()):
+        of_queue = purges.get(put.queue.id)
+        if of_queue is None:
+            continue
+        del found.dedup[key]
+        sends = [deed for deed in deeds if any(sent.dedup == key for sent in deed.puts)]
+        last = max(sends, key=lambda deed: deed.began)
+        if all(send.known(position) for send in sends) and all(purge.known(position) for purge in of_queue):
+            if all(_before(purge, first) for purge in of_queue for first in [_original(sends, put)]):
+                found.dedup[key] = put
+            elif any(_before(last, purge) for purge in of_queue):
+                found.forgotten[key] = put
+
+
+def _original(sends: list[Deed], put: Put) -> Deed:
+    return next(deed for deed in sends if put in deed.puts)
+
+
+def _before(deed: Deed, other: Deed) -> bool:
+    return deed.answered is not None and deed.answered <= other.began
 
 
 def _bodies(found: Expectation, deeds: list[Deed], position: int) -> None:
@@ -114,10 +143,11 @@ def _locks(found: Expectation, deeds: list[Deed], position: int) -> None:
 def _pairs(found: Expectation, deeds: list[Deed], position: int) -> None:
     removals = Counter(message.id for deed in deeds for _, message in deed.removes)
     stored = {original for deed in deeds if deed.known(position) for original in deed.originals}
+    purged = {deed.purges for deed in deeds}
     for deed in deeds:
         if not deed.puts or not deed.removes or deed.known(position):
             continue
-        puts = tuple([put for put in deed.puts if put.queue != PURGED and not removals[put.id]])
+        puts = tuple([put for put in deed.puts if put.queue not in purged and not removals[put.id]])
         (_, message), *_ = deed.removes
         # one that is received in the transaction that sends it may be in neither state: nobody was told that it is kept
         if message.id in stored and removals[message.id] == 1 and deed.outcomes == (Outcome.DONE,):

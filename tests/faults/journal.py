@@ -14,7 +14,11 @@ STANDARD = QueueRef("standard", fifo=False, retention_ms=4 * DAY_MS)
 MOVED = QueueRef("moved", fifo=False, retention_ms=4 * DAY_MS)
 PURGED = QueueRef("purged", fifo=False, retention_ms=4 * DAY_MS)
 FIFO = QueueRef("fifo", fifo=True, retention_ms=4 * DAY_MS)
-QUEUES = (STANDARD, MOVED, PURGED, FIFO)
+WORN = QueueRef("worn", fifo=True, retention_ms=4 * DAY_MS)
+DEAD = QueueRef("dead", fifo=True, retention_ms=4 * DAY_MS)
+"""Where what was delivered too often in `WORN` is moved."""
+PURGED_FIFO = QueueRef("purged-fifo", fifo=True, retention_ms=4 * DAY_MS)
+QUEUES = (STANDARD, MOVED, PURGED, FIFO, WORN, DEAD, PURGED_FIFO)
 SCAN = (
     "SELECT b.id, b.body, s.seq, coalesce(s.grp, '') FROM lines l JOIN slots s USING (line) JOIN bodies b USING (seq)"
     " WHERE l.queue = ? AND l.doomed = 0"

@@ -173,7 +173,7 @@ class Round:
     def _result(self, faults: list[str]) -> KillResult:
         scene, ledger = self._scene, self._ledger
         account = Account(scene, ledger, self._arrivals, OneMachine(ledger))
-        queues, topics = (scene.standard, scene.fifo), (scene.news, scene.wide)
+        queues, topics = (scene.standard, scene.fifo, scene.worn), (scene.news, scene.wide)
         return KillResult(
             kind=self._plan.kind,
             seed=self._plan.seed,

@@ -23,6 +23,7 @@ class Letter:
     open: int = 0  # attempts whose outcome nobody knows
     began_ns: int = 0
     acknowledged_ns: int = 0
+    echoes: list[tuple[str, int]] = field(default_factory=list)  # id and sequence, told when it was sent once more
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,9 +61,9 @@ class Ledger:
         """Each kill, and when the service was whole again; the last has no end yet while it lasts."""
         return [(kill, (self.back_ns[number:] or [kill])[0]) for number, kill in enumerate(self.kills_ns)]
 
-    def lease_over(self, from_ns: int, to_ns: int) -> bool:
+    def lease_over(self, from_ns: int, to_ns: int, lease_s: float = VISIBILITY_S) -> bool:
         jumped = any(from_ns < jump < to_ns for jump in self.jumps_ns)
-        return jumped or to_ns - from_ns >= VISIBILITY_S * NS_PER_S
+        return jumped or to_ns - from_ns >= lease_s * NS_PER_S
 
     def wall_ns(self, service_ms: int) -> int:
         """What our clock showed when the service's showed this."""

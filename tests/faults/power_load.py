@@ -7,18 +7,34 @@ from collections.abc import Awaitable, Callable
 from random import Random
 
 import apsw
+import msgspec
 
 from common.clock import Clock
 from common.sqlite import Database
 from cqs.engines.contract import Change, Entry, Message, QueueRef, Received, Rejected, Sent, Settlement
 from cqs.engines.embedded import EmbeddedEngine
-from tests.faults.journal import FIFO, MOVED, PURGED, STANDARD, Deed, Journal, Put, found
+from tests.faults.journal import (
+    DEAD,
+    FIFO,
+    MOVED,
+    PURGED,
+    PURGED_FIFO,
+    STANDARD,
+    WORN,
+    Deed,
+    Journal,
+    Put,
+    found,
+)
 from tests.faults.recording_vfs import Log
 
 LONG_LEASE_MS = 3_600_000
 SHORT_LEASE_MS = 15
 BODY_BYTES = (10, 300, 300, 1_000, 5_000, 20_000)
 GROUPS_A_SENDER = 3
+WEARING = msgspec.structs.replace(WORN, max_receives=2)
+PURGED_KEYS = 4
+"""Few, so that they are sent again after a purge."""
 NUMBERS_A_LIFE = 100_000
 SCHEMA = ("CREATE TABLE IF NOT EXISTS probe(key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",)
 KEEP = "INSERT INTO probe VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
@@ -54,10 +70,14 @@ class Load:
             self._consume_fifo,
             self._move_on,
             self._fill_and_purge,
+            self._fill_and_purge_fifo,
+            self._wear_out,
+            self._wear_out,
             self._write_record("a"),
             self._write_record("b"),
             self._maintain,
-            *[self._fifo_sender(sender) for sender in range(3)],
+            *[self._fifo_sender(FIFO, sender) for sender in range(3)],
+            self._fifo_sender(WORN, 3),
         ]
         await asyncio.gather(*[self._repeat(actor, steps) for actor in actors])
 
@@ -70,7 +90,7 @@ class Load:
     async def _send_standard(self) -> None:
         await self._send(STANDARD, [self._put(STANDARD) for _ in range(self._random.randint(1, 4))])
 
-    def _fifo_sender(self, sender: int) -> Callable[[], Awaitable[None]]:
+    def _fifo_sender(self, q: QueueRef, sender: int) -> Callable[[], Awaitable[None]]:
         """Each group has one sender, which waits for its answers: so the order of its sends is known."""
         used: list[str] = []
 
@@ -81,18 +101,29 @@ class Load:
                 group = f"{sender}.{self._random.randrange(GROUPS_A_SENDER)}"
                 dedup = self._random.choice(used) if repeat else f"{self._life}{sender}-{self._numbers}"
                 used.append(dedup)
-                puts.append(self._put(FIFO, group, dedup))
-            await self._send(FIFO, puts)
+                puts.append(self._put(q, group, dedup))
+            await self._send(q, puts)
 
         return step
 
     async def _fill_and_purge(self) -> None:
         if self._random.random() < 0.15:
-            deed = self._begin(Deed(began=self._log.position, purges=PURGED))
-            await self._engine.purge(PURGED, self._clock.now_ms())
-            self._end(deed)
+            await self._purge(PURGED)
         else:
             await self._send(PURGED, [self._put(PURGED) for _ in range(self._random.randint(1, 5))])
+
+    async def _fill_and_purge_fifo(self) -> None:
+        """Keys are sent again and again: they count for five minutes, or until the next purge."""
+        if self._random.random() < 0.25:
+            await self._purge(PURGED_FIFO)
+        else:
+            keys = self._random.sample(range(PURGED_KEYS), 2)
+            await self._send(PURGED_FIFO, [self._put(PURGED_FIFO, f"{key}", f"{self._life}{key}") for key in keys])
+
+    async def _purge(self, q: QueueRef) -> None:
+        deed = self._begin(Deed(began=self._log.position, purges=q))
+        await self._engine.purge(q, self._clock.now_ms())
+        self._end(deed)
 
     async def _send(self, q: QueueRef, puts: list[Put]) -> None:
         deed = self._begin(Deed(began=self._log.position, puts=tuple(puts)))
@@ -129,6 +160,17 @@ class Load:
         for message in await self._receive(MOVED, 2):
             puts = [self._put(STANDARD), self._put(PURGED), self._put(STANDARD)]
             await self._settle([(MOVED, message)], puts)
+
+    async def _wear_out(self) -> None:
+        """Most messages are never deleted, and moved when they were delivered twice."""
+        now_ms, began = self._clock.now_ms(), self._log.position
+        received = await self._engine.receive(WEARING, 4, now_ms + SHORT_LEASE_MS, now_ms)
+        for message in (*received.messages, *received.spent):
+            self.journal.handles.setdefault(message.id, []).append((began, message.handle))
+        for message in received.spent:
+            await self._settle([(WORN, message)], [self._put(DEAD, message.group, message.id)])
+        if received.messages and self._random.random() < 0.2:
+            await self._delete(WORN, received.messages)
 
     async def _receive(self, q: QueueRef, want: int) -> tuple[Message, ...]:
         now_ms = self._clock.now_ms()

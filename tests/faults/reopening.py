@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -143,12 +143,24 @@ class Reopening:
             self._scanned[FIFO.id] = [row for row in self._scanned[FIFO.id] if row[0] != message.id]
 
     async def _check_dedup(self, now_ms: int) -> None:
-        puts = list(self._expected.dedup.values())[-DEDUP_CHECKED_MAX:]
-        entries = [_entry(put, f"again-{put.id}", now_ms) for put in puts]
-        for put, answer in zip(puts, await self._engine.send(FIFO, entries, now_ms), strict=True):
+        for put in self._last_of_each_queue(self._expected.dedup.values()):
+            (answer,) = await self._engine.send(put.queue, [_entry(put, f"again-{put.id}", now_ms)], now_ms)
             known = Sent(put.id, self._expected.sequences[put.id], duplicate=True)
             if answer != known:
                 self._fault("dedup", f"{answer} for {put.id}, sent before as {known}")
+        for put in self._expected.forgotten.values():
+            (answer,) = await self._engine.send(put.queue, [_entry(put, f"anew-{put.id}", now_ms)], now_ms)
+            if not isinstance(answer, Sent) or answer.duplicate:
+                self._fault("dedup", f"{answer} for {put.id}, whose key was purged")
+                continue
+            self._scanned[put.queue.id].append((answer.id, put.body, answer.sequence))
+
+    @staticmethod
+    def _last_of_each_queue(puts: Iterable[Put]) -> list[Put]:
+        of_queue: dict[str, list[Put]] = {}
+        for put in puts:
+            of_queue.setdefault(put.queue.id, []).append(put)
+        return [put for those in of_queue.values() for put in those[-DEDUP_CHECKED_MAX:]]
 
     async def _check_sequences(self, now_ms: int) -> None:
         entry = Entry("new", b"new", now_ms, now_ms, "new", "new")

@@ -16,6 +16,8 @@ from tests.load.signing import Credentials
 WIDE_SUBSCRIPTIONS = 102
 """More than a hundred: a producer must fan out."""
 VISIBILITY_S = 30
+WORN_VISIBILITY_S = 1
+WORN_RECEIVES_MAX = 2
 JUMP_S = VISIBILITY_S + 1
 """How far the clock is moved, so that every lease runs out."""
 CONFIRM_TIMEOUT_S = 30.0
@@ -33,7 +35,9 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     journal: Path  # the receiver's
     credentials: tuple[str, str]
     standard: str  # queue URLs
-    fifo: str  # '' in the cluster form, whose engine has none yet
+    fifo: str  # '' in the cluster form, whose engine has none yet, as are the next two
+    worn: str  # FIFO, whose messages are moved to `dead` when they were received too often
+    dead: str
     letters: str
     news: str  # topic ARNs
     wide: str
@@ -57,13 +61,16 @@ async def furnish(port: int, credentials: Credentials, receiver_port: int, journ
     builder = _Builder(wire, f"http://{HOST}:{receiver_port}/endpoint")
     news, wide = await builder.topic("news"), await builder.topic("wide")
     letters = await builder.queue("letters")
+    fifo, worn, dead = await builder.fifo_queues() if data else ("", "", "")
     scene = Scene(
         data=data or Path(),
         port=port,
         journal=journal,
         credentials=(credentials.key_id, credentials.secret),
         standard=await builder.queue("standard"),
-        fifo=await builder.queue("groups.fifo", FifoQueue="true") if data else "",
+        fifo=fifo,
+        worn=worn,
+        dead=dead,
         letters=letters,
         news=news,
         wide=wide,
@@ -93,11 +100,21 @@ class _Builder:
         answer = await self._wire.sqs("CreateQueue", {"QueueName": name, "Attributes": attributes})
         return msgspec.json.decode(answer, type=dict[str, str])["QueueUrl"]
 
-    async def open_to_topics(self, url: str) -> str:
-        """The queue's ARN."""
+    async def fifo_queues(self) -> tuple[str, str, str]:
+        kind = {"FifoQueue": "true", "ContentBasedDeduplication": "true"}
+        dead = await self.queue("dead.fifo", **kind)
+        redrive = {"deadLetterTargetArn": await self._arn(dead), "maxReceiveCount": WORN_RECEIVES_MAX}
+        worn = await self.queue("worn.fifo", **kind, RedrivePolicy=msgspec.json.encode(redrive).decode())
+        return await self.queue("groups.fifo", **kind), worn, dead
+
+    async def _arn(self, url: str) -> str:
         members: dict[str, object] = {"QueueUrl": url, "AttributeNames": ["QueueArn"]}
         answer = await self._wire.sqs("GetQueueAttributes", members)
-        arn = msgspec.json.decode(answer, type=dict[str, dict[str, str]])["Attributes"]["QueueArn"]
+        return msgspec.json.decode(answer, type=dict[str, dict[str, str]])["Attributes"]["QueueArn"]
+
+    async def open_to_topics(self, url: str) -> str:
+        """The queue's ARN."""
+        arn = await self._arn(url)
         allowed = {"Effect": "Allow", "Principal": {"Service": "sns.amazonaws.com"}, "Action": "sqs:SendMessage"}
         policy = msgspec.json.encode({"Statement": [{**allowed, "Resource": arn}]}).decode()
         await self._wire.sqs("SetQueueAttributes", {"QueueUrl": url, "Attributes": {"Policy": policy}})

@@ -11,7 +11,8 @@ from tests.faults.causes import Causes, OneMachine
 from tests.faults.ledger import NS_PER_S, Ledger, Receipt
 from tests.faults.scene import Scene
 
-STANDARD, FIFO, LETTERS, NEWS, WIDE = "standard", "fifo", "letters", "arn:news", "arn:wide"
+STANDARD, FIFO, WORN, DEAD, LETTERS = "standard", "fifo", "worn", "dead", "letters"
+NEWS, WIDE = "arn:news", "arn:wide"
 SCENE = Scene(
     data=Path(),
     port=0,
@@ -19,6 +20,8 @@ SCENE = Scene(
     credentials=("", ""),
     standard=STANDARD,
     fifo=FIFO,
+    worn=WORN,
+    dead=DEAD,
     letters=LETTERS,
     news=NEWS,
     wide=WIDE,
@@ -44,9 +47,9 @@ class Story:
         letter.open = open
         return self
 
-    def sends_in_group(self, *numbers: int) -> Story:
+    def sends_in_group(self, *numbers: int, queue: str = FIFO) -> Story:
         for number in numbers:
-            letter = self.ledger.letter(FIFO, f"g-{number}", "g", number)
+            letter = self.ledger.letter(queue, f"g-{number}", "g", number)
             letter.ids.append(f"id-{number}")
             letter.sequence = number
         return self
@@ -69,11 +72,23 @@ class Story:
         self._receipt(queue, text, message_id, at_s, deleted=deleted)
         return self
 
-    def gets_of_group(self, number: int, at_s: float, *, held_s: float = 0.01) -> Story:
-        receipt = self._receipt(FIFO, f"g-{number}", f"id-{number}", at_s)
+    def gets_of_group(self, number: int, at_s: float, *, held_s: float = 0.01, queue: str = FIFO) -> Story:
+        receipt = self._receipt(queue, f"g-{number}", f"id-{number}", at_s)
         receipt.group, receipt.sequence = "g", number
         receipt.delete_asked_ns = at_ns(at_s + held_s)
         receipt.deleted_ns = receipt.delete_asked_ns + 1
+        return self
+
+    def wears(self, number: int, *at_s: float) -> Story:
+        """Receives one and does not delete it."""
+        for second in at_s:
+            receipt = self._receipt(WORN, f"g-{number}", f"id-{number}", second, deleted=False)
+            receipt.group, receipt.sequence = "g", number
+        return self
+
+    def echoes(self, number: int, message_id: str, sequence: int) -> Story:
+        """Sends one once more, and is told this."""
+        self.ledger.sent[FIFO][f"g-{number}"].echoes.append((message_id, sequence))
         return self
 
     def gets_envelope(self, text: str, notification: str, at_s: float, *, copy: int = 0) -> Story:

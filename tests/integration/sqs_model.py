@@ -76,8 +76,8 @@ class Seen(Model):
         fresh = {kept.id: kept.visible_at_ms for kept in visible if not self.is_spent(kept)}
         spent = {kept.id for kept in visible if self.is_spent(kept)}
         assert moved <= spent, "only what was received as often as it may be is moved"
-        self._check_number([message.id for message in given], set(fresh), want, whole=whole and not self.fair)
-        if len(given) < want and whole and not self.fair:
+        self._check_number([message.id for message in given], set(fresh), want, whole=whole)
+        if len(given) < want and whole:
             assert moved == spent
         if given and not self.fair:
             last_ms = max(fresh.pop(message.id) for message in given)

@@ -78,6 +78,8 @@ async def test_without_a_timeout_it_is_new(sqs: Sqs, url: str) -> None:
     assert (first["Body"], again["Body"]) == ("1", "1")
     assert first["ReceiptHandle"] != again["ReceiptHandle"]
     assert again["Attributes"]["ApproximateReceiveCount"] == "2"
+    assert len(await attempt(sqs, url)) == 2
+    assert await attempt(sqs, url, VisibilityTimeout=0) == []  # the group is locked
 
 
 @pytest.mark.spec("attempt.window")

@@ -87,7 +87,6 @@ async def test_a_receive_that_moves_gives_nothing_twice(sqs: Sqs) -> None:
     assert await sqs.bodies(dead) == ["poison"]
 
 
-@pytest.mark.spec("dead-letters.wake")
 async def test_poll_wakes_when_letters_arrive(sqs: Sqs) -> None:
     source, dead = await redrive(sqs)
     await sqs.send(source, "poison")

@@ -62,7 +62,7 @@ async def test_woken(sqs: Sqs, name: str, wake: Wake) -> None:
     assert message["Body"] == ("held" if wake in (by_expiry, by_change) else "woken")
 
 
-@spec("fifo.unlock-wakes", "poll.woken-by-unlock")
+@spec("poll.woken-by-unlock")
 async def test_woken_by_a_group_that_unlocks(sqs: Sqs) -> None:
     url = await sqs.queue("q.fifo", ContentBasedDeduplication="true")
     await sqs.send(url, "1", MessageGroupId="g")
