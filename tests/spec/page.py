@@ -58,19 +58,36 @@ def _faults(rules: dict[str, Rule], shown: Shown) -> list[str]:
 
 def _tables(rules: dict[str, Rule], shown: Shown) -> list[str]:
     lines = [f"{len(rules)} rules, {sum(bool(shown.get(rule)) for rule in rules)} shown by tests of `make test`.", ""]
-    parts = dict.fromkeys(rule.part for rule in rules.values())
-    for part in parts:
+    lines += ["| operation | rules | tests |", "|---|---|---|", *_operations(rules, shown), ""]
+    for part in dict.fromkeys(rule.part for rule in rules.values()):
         lines += [f"### {part}", "", "| rule | operations | shown by |", "|---|---|---|"]
         lines += [_row(rule, shown.get(rule.id, [])) for rule in rules.values() if rule.part == part]
         lines.append("")
     lines += ["### Different on purpose", "", "| rule | here |", "|---|---|"]
-    lines += [f"| {rule.says} | {rule.differs} |" for rule in rules.values() if rule.differs]
+    lines += [f"| {_plain(rule.says)} | {_plain(rule.differs)} |" for rule in rules.values() if rule.differs]
     return lines
+
+
+def _operations(rules: dict[str, Rule], shown: Shown) -> list[str]:
+    """How many rules name each operation, and how many tests show those; rules of all operations stand apart."""
+    named: defaultdict[str, list[str]] = defaultdict(list)
+    for rule in rules.values():
+        for operation in rule.on or ("all",):
+            named[operation].append(rule.id)
+    return [
+        f"| {operation} | {len(ids)} | {len({test for rule in ids for test in shown.get(rule, ())})} |"
+        for operation, ids in sorted(named.items())
+    ]
 
 
 def _row(rule: Rule, tests: list[str]) -> str:
     operations = ", ".join(rule.on) or "all"
-    return f"| {rule.says} | {operations} | {_names(tests) if tests else f'not shown: {rule.untested}'} |"
+    return f"| {_plain(rule.says)} | {operations} | {_names(tests) if tests else f'not shown: {rule.untested}'} |"
+
+
+def _plain(text: str) -> str:
+    """As Markdown shows it."""
+    return text.replace("<", "&lt;").replace("|", "\\|").replace("*", "\\*")
 
 
 def _names(tests: list[str]) -> str:
