@@ -88,6 +88,15 @@ class _NeverTwice(RetryPolicy):  # type: ignore[misc]  # the driver ships no typ
         decision: tuple[int, int | None] = super().on_request_error(query, consistency, error, retry_num)
         return decision
 
+    def on_unavailable(
+        self, query: Any, consistency: int, required: int, alive: int, retry_num: int
+    ) -> tuple[int, int | None]:
+        """A conditional statement may be found out to have too few replicas after it was accepted by some."""
+        if not query.is_idempotent:
+            return self.RETHROW, None
+        decision: tuple[int, int | None] = super().on_unavailable(query, consistency, required, alive, retry_num)
+        return decision
+
 
 @dataclass(frozen=True, slots=True)
 class _Connection:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from common.errors import OutcomeUnknown
+from common.errors import OutcomeUnknown, StoreUnavailable
 
 TRIES_MAX = 4
 
@@ -20,5 +20,9 @@ async def decide(attempt: Callable[[], Awaitable[bool]], ours: Callable[[], Awai
         except OutcomeUnknown as error:
             lost = error
             continue
+        except StoreUnavailable:
+            if lost is not None:  # of this try nothing was written; of the one before, nobody knows
+                raise lost from None
+            raise
         return lost is not None and await ours()
     raise lost or AssertionError("no try was made")

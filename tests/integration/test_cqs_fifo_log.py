@@ -10,9 +10,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from common.cassandra import Cassandra, Place
+from common.cassandra import Cassandra, Place, Statement
 from common.clock import Clock
-from cqs.engines.contract import Outcome, QueueRef, Rejected, Sent
+from common.errors import OutcomeUnknown
+from cqs.engines.contract import Change, Outcome, QueueRef, Rejected, Sent
 from cqs.engines.cqs import CqsEngine, open_engine
 from cqs.engines.cqs.fifo import schema
 from tests.conformance.support import DAY_MS, Desk, bodies
@@ -55,6 +56,12 @@ def small_segments(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(schema, "CHUNK_BYTES", 100)
     monkeypatch.setattr(schema, "NEEDLESS_MS", 0)
     yield
+
+
+async def _clear(desk: Desk) -> None:
+    """All that is needless by now."""
+    await desk.engine._fifo.close()  # which waits for an image that is being written
+    await desk.engine._fifo.clear_log(desk.q.id, 1_000)
 
 
 async def _sent_and_received(desks: list[Desk]) -> None:
@@ -102,7 +109,7 @@ async def test_and_while_logs_are_written_down_and_cleared(cassandra_place: Plac
 
         async def clear() -> None:
             while True:
-                await desks[0].engine.maintain(1_000, desks[0].now_ms)
+                await _clear(desks[0])
                 await asyncio.sleep(0.05)  # between two rounds of what a worker does every few seconds
 
         clearing = asyncio.create_task(clear())
@@ -120,20 +127,65 @@ async def test_deduplication_is_one_for_all(cassandra_place: Place) -> None:
         assert await desks[0].counts() == (1, 0, 0)
 
 
-async def test_who_was_away_finds_what_was_written_down(cassandra_place: Place, small_segments: None) -> None:
+@pytest.mark.parametrize("reads", [True, False])
+async def test_who_was_away_finds_what_was_written_down(
+    cassandra_place: Place, small_segments: None, reads: bool
+) -> None:
     """Its place in the log was cleared meanwhile: it can neither write there nor be misled."""
     async with processes(cassandra_place, 2) as (here, away):
         await away.send(b"0", group="g")
         for number in range(1, 40):
             await here.send(b"%d" % number, group="g")
-        while not await here.engine.maintain(1_000, here.now_ms):
-            await here.send(b"more", group="h")
+        await _clear(here)
+        if reads:
+            assert await away.counts() == (40, 0, 0)
         await away.send(b"last", group="g")
         received: list[bytes] = []
         while messages := await here.take():
             received += bodies(messages)
             await here.delete(*messages)
-        assert [body for body in received if body != b"more"] == [b"%d" % number for number in range(40)] + [b"last"]
+        assert received == [b"%d" % number for number in range(40)] + [b"last"]
+
+
+@pytest.mark.parametrize("dedup", ["", "k"])
+async def test_an_append_whose_answer_came_too_late(cassandra_place: Place, small_segments: None, dedup: str) -> None:
+    """It was applied, its segment was cleared before its writer went on: nobody may say that it was not."""
+    async with processes(cassandra_place, 2) as (late, other):
+        await late.send(b"first", group="g")
+        cassandra = late.engine._fifo._cassandra
+        applied = cassandra.applied
+
+        async def stopped_in_between(statement: Statement, *values: object) -> bool:
+            answer = await applied(statement, *values)
+            if statement is schema.PROPOSE and cassandra.applied is stopped_in_between:
+                cassandra.applied = applied
+                for number in range(40):
+                    await other.send(b"other", group=f"{number}")
+                await _clear(other)
+                raise OutcomeUnknown("no answer for minutes")
+            return answer
+
+        cassandra.applied = stopped_in_between
+        with pytest.raises(OutcomeUnknown):
+            await late.send(b"precious", group="p", dedup=dedup)
+        if dedup:
+            await late.send(b"precious", group="p", dedup=dedup)  # as an SDK does
+        received = [body for _ in range(5) for body in bodies(await other.take())]
+        assert received.count(b"precious") == 1
+
+
+async def test_a_new_body_after_a_purge(cassandra_place: Place) -> None:
+    """Whoever changes it has not heard of the purge: the body must not lie among what that left behind."""
+    async with processes(cassandra_place, 2) as (here, there):
+        await there.counts()
+        await here.purge()
+        await here.send(b"old", group="g")
+        message = await there.take_one(3_000)
+        await there.engine.change(there.q, [Change(message.handle, there.now_ms + 1_000, b"new")], there.now_ms)
+        for _ in range(3):
+            await here.engine.maintain(500, here.now_ms)
+        here.later(5_000)
+        assert bodies(await here.take()) == [b"new"]
 
 
 async def test_a_purge_is_a_purge_for_all(cassandra_place: Place) -> None:

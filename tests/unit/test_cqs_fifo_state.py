@@ -97,3 +97,42 @@ def test_nothing_of_a_group_passes_what_is_hidden_of_it() -> None:
             for given in answer.messages:
                 earlier = [due for seq, (due, group) in before.items() if group == given.group and seq < given.seq]
                 assert all(due <= state.now_ms for due in earlier)
+
+
+def test_messages_that_are_gone_from_the_midst_of_a_group_change_nothing() -> None:
+    """One that always fails stands before a thousand that were deleted."""
+    state = State()
+    messages = tuple(c.NewMessage(f"{n}", f"{n}", "g", "", START_MS, START_MS, 0, 0) for n in range(200))
+    state.apply(c.Send(START_MS, 0, messages))
+    for number in range(1, 15):
+        now_ms = START_MS + number * 1_000
+        taken = state.apply(c.Receive(now_ms, 10, now_ms + 30_000, 10**9, 0, ""))
+        assert isinstance(taken, c.Taken)
+        assert len(taken.messages) == 10
+        state.apply(c.Delete(now_ms, tuple((one.seq, one.lease) for one in taken.messages[1:])))
+        state.apply(c.Change(now_ms, (1, taken.messages[0].lease), now_ms, ""))
+        state = State.of(state.image()) if number % 3 == 0 else state
+
+
+def test_what_was_hidden_again_and_again_leaves_little_behind() -> None:
+    state = State()
+    state.apply(c.Send(START_MS, 0, (c.NewMessage("1", "1", "g", "", START_MS, START_MS, 0, 0),)))
+    taken = state.apply(c.Receive(START_MS, 1, START_MS + 60_000, 10**9, 0, ""))
+    assert isinstance(taken, c.Taken)
+    for number in range(2_000):
+        state.apply(c.Change(START_MS, (1, taken.messages[0].lease), START_MS + 60_000 + number, ""))
+    assert len(state.order._heads) + len(state.order.hidden._heap) < 200
+
+
+def test_the_same_command_twice_is_no_duplicate_and_no_second_message() -> None:
+    state = State()
+    send = c.Send(START_MS, 0, (c.NewMessage("1", "place", "g", "key", START_MS, START_MS, 0, 0),))
+    assert state.apply(send) == state.apply(send)
+    assert len(state.order.kept) == 1
+
+
+def test_a_purge_that_comes_late_leaves_what_was_sent_since() -> None:
+    state = State()
+    state.apply(c.Send(START_MS, 1, (c.NewMessage("1", "1", "g", "", START_MS, START_MS, 0, 0),)))
+    state.apply(c.Purge(START_MS, 1))
+    assert len(state.order.kept) == 1

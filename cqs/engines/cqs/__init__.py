@@ -40,7 +40,10 @@ RECONCILE_EVERY_S = 2.0
 WATCH_AGAIN_S = 0.5
 LISTEN_AGAIN_S = 0.5
 FIFO_LOOK_S = 1.0
-"""Between two looks at FIFO queues that somebody waits for, for what was not hinted at: all, without Redis."""
+"""Between two looks at FIFO queues that somebody waits for, where nothing hints at what others do."""
+FIFO_LOOK_HINTED_S = 5.0
+TIDY_EVERY_S = 15.0
+TIDY_ROWS = 500
 LISTEN_S_MAX = 3.0
 """How long the start waits for Redis before it goes on without."""
 
@@ -72,12 +75,17 @@ async def open_engine(
     fifo = FifoQueues(cassandra, rows, lines, clock, caches.hint)
     standard = StandardQueues(rows, caches, lines, waiters)
     engine = CqsEngine(rows, caches, lines, standard, fifo, reconciler, clock)
+
+    async def tidy() -> None:
+        await engine.tidy(TIDY_ROWS, clock.now_ms())
+
     if redis is None:
         await caches.tick()
     tasks = [
         asyncio.create_task(_again(lambda: caches.watch(waiters.wake_everybody), WATCH_AGAIN_S)),
         asyncio.create_task(_again(reconciler.step, RECONCILE_EVERY_S)),
-        asyncio.create_task(_again(fifo.look_at_all, FIFO_LOOK_S)),
+        asyncio.create_task(_again(fifo.look_at_all, FIFO_LOOK_HINTED_S if redis_url else FIFO_LOOK_S)),
+        asyncio.create_task(_again(tidy, TIDY_EVERY_S)),
     ]
     if redis is not None:
         heard = asyncio.Event()

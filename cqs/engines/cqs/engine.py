@@ -29,7 +29,7 @@ from cqs.engines.cqs.lines import Line, Lines
 from cqs.engines.cqs.reconciler import Reconciler
 from cqs.engines.cqs.rows import Rows
 from cqs.engines.cqs.standard import StandardQueues
-from cqs.engines.cqs.upkeep import maintain
+from cqs.engines.cqs.upkeep import clear_garbage, tidy
 from cqs.engines.waiting import LocalWakeups
 
 
@@ -143,10 +143,17 @@ class CqsEngine:
         await self._fifo.redelay(q, delay_ms, now_ms)
 
     async def maintain(self, budget: int, now_ms: int) -> int:
-        def clear(line: Line, n: int) -> Coroutine[Any, Any, int]:
+        """Anybody's garbage, and what `tidy` does."""
+        done = await clear_garbage(self._rows, self._fifo.clear_log, budget)
+        return done + await self.tidy(budget - done, now_ms) if done < budget else done
+
+    async def tidy(self, budget: int, now_ms: int) -> int:
+        """What is past its retention in the queues that this process uses, and their buckets that are empty."""
+
+        def expire_of(line: Line, n: int) -> Coroutine[Any, Any, int]:
             return self._of(line.q).maintain(line, n, now_ms)
 
-        return await maintain(self._rows, self._lines, clear, budget, now_ms, self._clock.wall_ms())
+        return await tidy(self._rows, self._lines, expire_of, budget, now_ms, self._clock.wall_ms())
 
     def samples(self) -> list[Sample]:
         """For the metrics page."""

@@ -6,6 +6,9 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
+import structlog
+
+from common.errors import CnsError
 from cqs.engines.cqs.cache import DROPPED, Cache
 from cqs.engines.cqs.caches import Caches
 from cqs.engines.cqs.lines import Line, Lines
@@ -13,28 +16,38 @@ from cqs.engines.cqs.places import Place, start_of
 from cqs.engines.cqs.rows import Rows
 from cqs.engines.cqs.walks import buckets_of, has_messages, is_closed, sketches_of
 
+log = structlog.get_logger(__name__)
+
 QUEUES_MAX = 100
 EMPTY_LOOKS = 2
 EMPTY_MS = 30_000
 """No write is under way for longer."""
 
 
-async def maintain(
+Clear = Callable[[str, int], Coroutine[Any, Any, int]]
+"""What of a queue is to be cleared beside its buckets; how much of it went."""
+
+
+async def tidy(
     rows: Rows,
     lines: Lines,
-    clear: Callable[[Line, int], Coroutine[Any, Any, int]],
+    expire_of: Callable[[Line, int], Coroutine[Any, Any, int]],
     budget: int,
     now_ms: int,
     wall_ms: int,
 ) -> int:
-    """Look at or clear up to `budget` rows or buckets; fewer when nothing else waits. `clear` is of a queue in use."""
-    done = await _clear_garbage(rows, budget)
+    """See to the queues that this process uses; returns how many rows or buckets went."""
+    done = 0
     for line in lines:
         if done >= budget:
             break
-        if line.generation != DROPPED:
-            done += await clear(line, budget - done)
+        if line.generation == DROPPED:
+            continue
+        try:
+            done += await expire_of(line, budget - done)
             done += await _drop_empty(rows, line, now_ms, wall_ms)
+        except CnsError as error:  # the others have their turn all the same
+            log.warning("queue.not_tidied", queue=line.q.id, error=str(error))
     return done
 
 
@@ -57,7 +70,8 @@ async def _drop_empty(rows: Rows, line: Line, now_ms: int, wall_ms: int) -> int:
     return dropped
 
 
-async def _clear_garbage(rows: Rows, budget: int) -> int:
+async def clear_garbage(rows: Rows, clear_log: Clear, budget: int) -> int:
+    """What purges and drops left behind, of all queues."""
     done = 0
     while done < budget:
         garbage = await rows.garbage(min(budget - done, QUEUES_MAX))
@@ -68,6 +82,7 @@ async def _clear_garbage(rows: Rows, budget: int) -> int:
             for bucket in buckets:
                 await rows.remove_bucket(queue, bucket)
             done += len(buckets)
+            done += await clear_log(queue, max(budget - done, 0))
             if done >= budget:
                 return budget
             await rows.forget_garbage(queue)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import heapq
 
+GARBAGE_MIN = 64
+"""The heap is made anew when more than half of it, and more than this, is what is so no more."""
+
 
 class Hidden:
     """Messages that are hidden, and until when."""
@@ -19,6 +22,9 @@ class Hidden:
     def add(self, seq: int, until_ms: int, *, in_flight: bool) -> None:
         self._until[seq] = (until_ms, in_flight)
         heapq.heappush(self._heap, (until_ms, seq))
+        if len(self._heap) > 2 * len(self._until) + GARBAGE_MIN:
+            self._heap = [(until, each) for each, (until, _) in self._until.items()]
+            heapq.heapify(self._heap)
         self._count(in_flight, 1)
 
     def remove(self, seq: int) -> None:

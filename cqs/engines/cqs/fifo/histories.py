@@ -14,6 +14,7 @@ class Original(msgspec.Struct, frozen=True, array_like=True):
     until_ms: int
     key: str
     id: str
+    place: str  # of its body: the same command, appended twice, is no duplicate
     seq: int
 
 
@@ -39,8 +40,8 @@ class Originals:
         original = self._by_key.get(key)
         return original if original is not None and original.until_ms > now_ms else None
 
-    def add(self, key: str, message_id: str, seq: int, now_ms: int) -> None:
-        original = self._by_key[key] = Original(now_ms + DEDUP_WINDOW_MS, key, message_id, seq)
+    def add(self, key: str, message_id: str, place: str, seq: int, now_ms: int) -> None:
+        original = self._by_key[key] = Original(now_ms + DEDUP_WINDOW_MS, key, message_id, place, seq)
         self._ends.append(original)
         while self._ends[0].until_ms <= now_ms:
             ended = self._ends.popleft()

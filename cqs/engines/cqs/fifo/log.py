@@ -11,16 +11,18 @@ import structlog
 
 from common.cassandra import Cassandra
 from common.conditional import decide
-from common.errors import CnsError, StoreUnavailable
+from common.errors import CnsError, OutcomeUnknown, StoreUnavailable
 from common.ids import hex_id
 from cqs.engines.cqs.fifo import schema
-from cqs.engines.cqs.fifo.commands import Answer, Command
+from cqs.engines.cqs.fifo.commands import Answer, Command, Drop
 from cqs.engines.cqs.fifo.images import Images
-from cqs.engines.cqs.fifo.state import State
+from cqs.engines.cqs.fifo.state import FORM, State, check_form
 
 RACES_MAX = 50
 """How often others may be first before an append is given up."""
 LOADS_MAX = 5
+CLEARED_AT_ONCE = 100
+"""Segments and images that are cleared after one was written."""
 
 log = structlog.get_logger(__name__)
 
@@ -28,6 +30,7 @@ log = structlog.get_logger(__name__)
 class _Slot(msgspec.Struct, frozen=True, array_like=True):
     """`writer` is drawn anew for each attempt, so that a slot says whose it is."""
 
+    form: int
     writer: str
     commands: list[Command]
 
@@ -54,18 +57,26 @@ class Log:
         self._image_slot = 0
         self._lock = asyncio.Lock()
         self._waiting: list[tuple[Command, asyncio.Future[Any]]] = []
+        self._look: asyncio.Task[None] | None = None
         self._appending: asyncio.Task[None] | None = None
         self._writing: asyncio.Task[None] | None = None
 
     @property
     def idle(self) -> bool:
-        return not self._waiting and self._appending is None and self._writing is None
+        return not self._waiting and not (self._look or self._appending or self._writing)
 
     async def follow(self) -> State:
-        """The state, with all that was acknowledged before now."""
-        async with self._lock:
-            await self._follow()
+        """The state, with all that was acknowledged before now. Who asks before a look begins shares it."""
+        if self._look is None:
+            self._look = asyncio.create_task(self._follow_once())
+            self._look.add_done_callback(lambda look: look.cancelled() or look.exception())  # if nobody waits any more
+        await asyncio.shield(self._look)
         return self.state
+
+    async def _follow_once(self) -> None:
+        async with self._lock:
+            self._look = None
+            await self._follow()
 
     async def append(self, command: Command) -> Any:
         """What the command answers, once it is durable."""
@@ -75,24 +86,29 @@ class Log:
             self._appending = asyncio.create_task(self._append_all())
         return await answer
 
+    async def drop(self) -> None:
+        """Append the last command, if nobody has, and leave the rest to `clear`."""
+        await self.append(Drop(self.state.now_ms))
+        if self._at != schema.DROPPED_SLOT:
+            await self._images.drop(self.queue, self._at)
+
+    async def clear(self, budget: int) -> int:
+        return await self._images.clear(self.queue, budget)
+
     async def close(self) -> None:
         """End what is under way."""
-        await asyncio.gather(*[task for task in (self._appending, self._writing) if task is not None])
-
-    async def clear(self) -> int:
-        return await self._images.clear(self.queue)
-
-    async def clear_all(self) -> None:
-        await self._images.clear_all(self.queue, max(self._at, 0))
+        while tasks := [task for task in (self._look, self._appending, self._writing) if task is not None]:
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     # -- appending ----------------------------------------------------------------------------------------------------
 
     async def _append_all(self) -> None:
         try:
             while self._waiting:
-                some = self._waiting[: schema.COMMANDS_MAX]
-                del self._waiting[: len(some)]
-                await self._append_some(some)
+                some = [one for one in self._waiting[: schema.COMMANDS_MAX] if not one[1].done()]
+                del self._waiting[: schema.COMMANDS_MAX]
+                if some:
+                    await self._append_some(some)
         finally:
             self._appending = None
 
@@ -100,14 +116,12 @@ class Log:
         try:
             async with self._lock:
                 answers = await self._append([command for command, _ in some])
-        except CnsError as error:
+        except Exception as error:  # noqa: BLE001  # every caller is told; the log goes on
+            if not isinstance(error, CnsError):
+                self._forget()  # the state is in doubt
             for _, waiter in some:
                 if not waiter.done():
                     waiter.set_exception(error)
-        except BaseException:
-            for _, waiter in some:
-                waiter.cancel()
-            raise
         else:
             for (_, waiter), answer in zip(some, answers, strict=True):
                 if not waiter.done():
@@ -119,17 +133,15 @@ class Log:
         for _ in range(RACES_MAX):
             if self.state.dropped:
                 return [self.state.apply(command) for command in commands]  # for ever the same: nobody need know
-            slot = _encode(_Slot(hex_id(), commands))
+            slot = _encode(_Slot(FORM, hex_id(), commands))
             if await self._is_first(slot):
                 answers = [self.state.apply(command) for command in commands]
                 self._at += 1
-                self._appended(len(slot))
+                self._bytes += len(slot)
+                self._write_down_if_due()
                 self._on_change(self, commands, True)
                 return answers
-            at = self._at
             await self._follow()
-            if self._at == at:
-                await self._load()  # the segment was sealed: this process was away for long
         raise StoreUnavailable(f"others append to {self.queue} all the time")
 
     async def _is_first(self, slot: bytes) -> bool:
@@ -140,21 +152,36 @@ class Log:
 
         async def ours() -> bool:
             rows = await self._cassandra.run(schema.SLOT, *place)
-            return bool(rows) and rows[0][0] == slot
+            if not rows:  # whoever's it was, the segment has been cleared since
+                raise OutcomeUnknown(f"an append to {self.queue} took too long")
+            return bool(rows[0][0] == slot)
 
         return await decide(attempt, ours)
 
-    def _appended(self, size: int) -> None:
-        self._bytes += size
-        due = self._bytes >= schema.IMAGE_EVERY_BYTES + self._image_bytes
-        if (due or self._at - self._image_slot >= schema.IMAGE_EVERY_SLOTS) and self._writing is None:
-            image = self.state.image()
-            self._bytes, self._image_bytes, self._image_slot = 0, len(image), self._at
-            self._writing = asyncio.create_task(self._write(self._at, image))
+    # -- written down -------------------------------------------------------------------------------------------------
 
-    async def _write(self, slot: int, image: bytes) -> None:
+    def _write_down_if_due(self) -> None:
+        slots = self._at - self._image_slot
+        due = self._bytes >= schema.IMAGE_EVERY_BYTES + self._image_bytes or (
+            slots >= schema.IMAGE_EVERY_SLOTS and self._bytes * 8 >= self._image_bytes
+        )
+        if due and self._writing is None:
+            self._writing = asyncio.create_task(self._write_down())
+
+    async def _write_down(self) -> None:
+        """Unless another process has lately; whoever does clears what has become needless before."""
         try:
+            newest = await self._images.newest_slot(self.queue)
+            if newest > self._image_slot:
+                self._image_slot, self._bytes = newest, 0
+                return
+            async with self._lock:
+                if self._at < 0 or self.state.dropped:
+                    return
+                slot, image = self._at, self.state.image()
+                self._bytes, self._image_bytes, self._image_slot = 0, len(image), slot
             await self._images.write(self.queue, slot, image)
+            await self._images.clear(self.queue, CLEARED_AT_ONCE)
         except CnsError as error:
             log.warning("fifo.image_not_written", queue=self.queue, error=str(error))  # a later one will be
         finally:
@@ -170,21 +197,25 @@ class Log:
             rows = await self._cassandra.run(schema.SLOTS, self.queue, segment, slot)
             news: list[Command] = []
             for number, commands in rows:
-                if number != self._at % schema.SEGMENT_SLOTS or commands is None:
-                    break  # never seen: slots are written in their order
+                if number != self._at % schema.SEGMENT_SLOTS:
+                    break  # one that is written beside this question, or the end of a segment that was cleared
                 news += self._apply(commands)
             if news:
                 self._on_change(self, news, False)
-            if self._at // schema.SEGMENT_SLOTS == segment:
+            if self._at // schema.SEGMENT_SLOTS > segment:
+                continue
+            if not rows or rows[-1][0] != schema.SEALED_SLOT:
                 return
+            await self._load()
 
     def _apply(self, slot: bytes) -> list[Command]:
-        commands = _decode(slot).commands
-        for command in commands:
+        read = _decode(slot)
+        check_form(read.form)
+        for command in read.commands:
             self.state.apply(command)
         self._at += 1
         self._bytes += len(slot)
-        return commands
+        return read.commands
 
     async def _load(self) -> None:
         for _ in range(LOADS_MAX):
@@ -194,3 +225,6 @@ class Log:
                 self._image_slot, self._bytes = at, 0
                 return
         raise StoreUnavailable(f"the log of {self.queue} cannot be read")
+
+    def _forget(self) -> None:
+        self.state, self._at = State(), -1

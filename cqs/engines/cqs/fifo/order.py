@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Iterable
 from itertools import islice
 
@@ -11,8 +11,8 @@ import msgspec
 
 from cqs.engines.cqs.fifo.hidden import Hidden
 
-LOOK_BEYOND = 10
-"""Of a group, so many times what is wanted are looked at: some of them may be gone."""
+GARBAGE_MIN = 64
+"""A heap is made anew when more than half of it, and more than this, is what is so no more."""
 
 
 class Kept(msgspec.Struct, array_like=True):
@@ -33,26 +33,30 @@ class Order:
     def __init__(self, messages: Iterable[Kept] = (), now_ms: int = 0) -> None:
         self.kept: dict[int, Kept] = {}  # as their sequence numbers rise
         self.hidden = Hidden()
-        self._groups: dict[str, deque[int]] = {}  # what is gone is passed over
+        self._groups: dict[str, OrderedDict[int, None]] = {}  # whose first is found, and any removed, at once
         self._heads: list[tuple[int, int]] = []  # (due, sequence) of each group's first; what is so no more, too
         for kept in messages:
             self.add(kept, now_ms)
 
     def add(self, kept: Kept, now_ms: int) -> None:
         self.kept[kept.seq] = kept
-        self._groups.setdefault(kept.group, deque()).append(kept.seq)
+        self._groups.setdefault(kept.group, OrderedDict())[kept.seq] = None
         self.show(kept, kept.visible_at_ms, now_ms)
 
     def remove(self, kept: Kept) -> None:
         del self.kept[kept.seq]
         self.hidden.remove(kept.seq)
+        group = self._groups[kept.group]
+        del group[kept.seq]
+        if not group:
+            del self._groups[kept.group]
         self.put_back(kept.group)
 
     def show(self, kept: Kept, visible_at_ms: int, now_ms: int) -> None:
         """It is visible from then on."""
         self.hide(kept, visible_at_ms, now_ms)
         if self._first(kept.group) == kept.seq:
-            heapq.heappush(self._heads, (visible_at_ms, kept.seq))
+            self.put_back(kept.group)
 
     def hide(self, kept: Kept, visible_at_ms: int, now_ms: int) -> None:
         """As `show`, of a message whose group is put back afterwards."""
@@ -73,18 +77,19 @@ class Order:
     def put_back(self, group: str) -> None:
         first = self._first(group)
         if first is None:
-            self._groups.pop(group, None)
-        else:
-            heapq.heappush(self._heads, (self.kept[first].visible_at_ms, first))
+            return
+        heapq.heappush(self._heads, (self.kept[first].visible_at_ms, first))
+        if len(self._heads) > 2 * len(self._groups) + GARBAGE_MIN:
+            firsts = [next(iter(seqs)) for seqs in self._groups.values()]
+            self._heads = [(self.kept[seq].visible_at_ms, seq) for seq in firsts]
+            heapq.heapify(self._heads)
 
     def visible_of(self, group: str, n: int, now_ms: int) -> list[Kept]:
-        """A group's first messages up to one that is hidden; `n` of them, unless many in between are gone."""
+        """A group's first `n` messages, up to one that is hidden."""
         visible: list[Kept] = []
-        for seq in islice(self._groups[group], LOOK_BEYOND * n):
-            kept = self.kept.get(seq)
-            if kept is None:
-                continue
-            if kept.visible_at_ms > now_ms or len(visible) == n:
+        for seq in islice(self._groups[group], n):
+            kept = self.kept[seq]
+            if kept.visible_at_ms > now_ms:
                 break
             visible.append(kept)
         return visible
@@ -100,16 +105,14 @@ class Order:
 
     def first_and_behind(self) -> tuple[list[Kept], list[Kept]]:
         """The first of each group, soonest due first; and all that stand behind another, as they came."""
-        firsts = {self._first(group) for group in list(self._groups)}
+        firsts = {next(iter(seqs)) for seqs in self._groups.values()}
         first = [kept for kept in self.kept.values() if kept.seq in firsts]
         behind = [kept for kept in self.kept.values() if kept.seq not in firsts]
         return sorted(first, key=lambda kept: (kept.visible_at_ms, kept.seq)), behind
 
     def _first(self, group: str) -> int | None:
         seqs = self._groups.get(group)
-        while seqs and seqs[0] not in self.kept:
-            seqs.popleft()
-        return seqs[0] if seqs else None
+        return next(iter(seqs)) if seqs else None
 
     def _is_first(self, due_ms: int, seq: int) -> bool:
         kept = self.kept.get(seq)

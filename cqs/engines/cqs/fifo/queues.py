@@ -53,6 +53,7 @@ class FifoQueues:
         self._hint = hint
         self._logs: OrderedDict[str, Log] = OrderedDict()
         self._looks: dict[str, asyncio.Task[None]] = {}
+        self._hinted: set[str] = set()
         self.waiters = Waiters(clock)
 
     # -- sending ------------------------------------------------------------------------------------------------------
@@ -135,11 +136,12 @@ class FifoQueues:
 
     async def _store(self, q: QueueRef, seq: int, body: bytes, now_ms: int) -> str:
         """A new body for a message; '' when there is no such message to have it."""
-        kept = (await self._log(q.id).follow()).order.kept.get(seq)
+        state = await self._log(q.id).follow()
+        kept = state.order.kept.get(seq)
         if kept is None:
             return ""
         entry = Entry(kept.id, body, kept.born_at_ms, kept.visible_at_ms, kept.group)
-        generation = max((await self._lines.line(q)).generation, 0)
+        generation = state.generation  # the message's own, or it is being purged
         (place,) = await self._rows.insert(q.id, generation, [entry], now_ms)
         return place.member
 
@@ -174,20 +176,20 @@ class FifoQueues:
         if generation != DROPPED:
             await log.append(c.Purge(now_ms, generation))
             return
-        await log.append(c.Drop(now_ms))
-        await log.clear_all()
+        await log.drop()
         self.waiters.wake_all(q.id)
 
     async def redelay(self, q: QueueRef, delay_ms: int, now_ms: int) -> None:
         await self._log(q.id).append(c.Redelay(now_ms, delay_ms))
 
     async def maintain(self, line: Line, budget: int, now_ms: int) -> int:
-        """Remove what is past its retention, and what newer images made needless."""
-        log = self._log(line.q.id)
-        state = await log.follow()
+        """Remove what is past its retention, of a queue whose state this process has."""
+        log = self._logs.get(line.q.id)
+        if log is None:
+            return 0
         oldest_ms = now_ms - line.q.retention_ms
         expired: list[tuple[int, str]] = []
-        for kept in state.order.kept.values():
+        for kept in (await log.follow()).order.kept.values():
             if kept.born_at_ms > oldest_ms or len(expired) >= budget:
                 break
             if kept.visible_at_ms <= now_ms or not kept.deliveries:
@@ -195,15 +197,29 @@ class FifoQueues:
         if expired:
             await log.append(c.Remove(now_ms, tuple(expired)))
             await self._remove(line.q.id, [place_of(place) for _, place in expired])
-        return len(expired) + await log.clear()
+        return len(expired)
+
+    async def clear_log(self, queue: str, budget: int) -> int:
+        """What newer images, or the end of the queue, have made needless."""
+        return await self._images.clear(queue, budget)
 
     # -- news ---------------------------------------------------------------------------------------------------------
 
     def hear(self, queue: str) -> None:
         """A hint: there may be news for those who wait here."""
-        if queue in self.waiters and queue not in self._looks:
-            look = self._looks[queue] = asyncio.create_task(self._look(queue))
-            look.add_done_callback(lambda _: self._looks.pop(queue))
+        if queue not in self.waiters:
+            return
+        if queue in self._looks:
+            self._hinted.add(queue)  # while it is looked at: what the look began too early for
+            return
+        look = self._looks[queue] = asyncio.create_task(self._look(queue))
+        look.add_done_callback(lambda _: self._looked(queue))
+
+    def _looked(self, queue: str) -> None:
+        del self._looks[queue]
+        if queue in self._hinted:
+            self._hinted.discard(queue)
+            self.hear(queue)
 
     async def _look(self, queue: str) -> None:
         with suppress(CnsError):  # it is looked at again soon
@@ -216,7 +232,7 @@ class FifoQueues:
             await asyncio.gather(*[self._look(queue) for queue in queues[at : at + LOOKS_AT_ONCE]])
 
     def _changed(self, log: Log, commands: Sequence[c.Command], by_us: bool) -> None:
-        if by_us:
+        if by_us and not all(isinstance(one, c.Receive) for one in commands):  # a receive makes nothing visible
             self._hint(log.queue)
         if log.queue in self.waiters:
             self._wake(

@@ -10,13 +10,15 @@ from __future__ import annotations
 from common.cassandra import Statement
 
 SEGMENT_SLOTS = 500
-COMMANDS_BYTES_MAX = 256 * 1024
+SEALED_SLOT = 2**31 - 1
+"""In a segment that is cleared, or is about to be: who reads it knows that it must look for an image."""
 COMMANDS_MAX = 200
 """Of one slot."""
 CHUNK_BYTES = 256 * 1024
 IMAGE_EVERY_BYTES = 512 * 1024
 """Commands, beyond the size of the last image, after which the state is written down anew."""
 IMAGE_EVERY_SLOTS = 4 * SEGMENT_SLOTS
+"""Or so many slots, where their commands come to an eighth of the last image."""
 DROPPED_SLOT = 2**31 - 1
 """The mark of a queue that is gone for ever."""
 NEEDLESS_MS = 300_000
@@ -32,7 +34,7 @@ TABLES = (
 )
 
 SLOTS = Statement(
-    f"SELECT slot, commands FROM cqs_fifo_log WHERE queue = ? AND segment = ? AND slot >= ? LIMIT {SEGMENT_SLOTS}"
+    f"SELECT slot, commands FROM cqs_fifo_log WHERE queue = ? AND segment = ? AND slot >= ? LIMIT {SEGMENT_SLOTS + 1}"
 )
 SLOT = Statement("SELECT commands FROM cqs_fifo_log WHERE queue = ? AND segment = ? AND slot = ?")
 PROPOSE = Statement(
@@ -41,9 +43,14 @@ PROPOSE = Statement(
     idempotent=False,
 )
 SEAL = Statement("UPDATE cqs_fifo_log SET sealed = true WHERE queue = ? AND segment = ? IF sealed = null", False)
-CLEAR_SEGMENT = Statement("DELETE FROM cqs_fifo_log WHERE queue = ? AND segment = ? AND slot >= 0")
+MARK_SEALED = Statement(f"INSERT INTO cqs_fifo_log (queue, segment, slot, commands) VALUES (?, ?, {SEALED_SLOT}, 0x)")
+CLEAR_SEGMENT = Statement(
+    f"DELETE FROM cqs_fifo_log WHERE queue = ? AND segment = ? AND slot >= 0 AND slot < {SEALED_SLOT}"
+)
 
-MARKS = Statement("SELECT slot, image, chunks, made_ms FROM cqs_fifo_marks WHERE queue = ? LIMIT 100")
+OLDEST_MARKS = Statement(
+    "SELECT slot, image, chunks, made_ms FROM cqs_fifo_marks WHERE queue = ? ORDER BY slot ASC, image DESC LIMIT 20"
+)
 NEWEST_MARK = Statement("SELECT slot, image, chunks, made_ms FROM cqs_fifo_marks WHERE queue = ? LIMIT 1")
 ADD_MARK = Statement("INSERT INTO cqs_fifo_marks (queue, slot, image, chunks, made_ms) VALUES (?, ?, ?, ?, ?)")
 REMOVE_MARK = Statement("DELETE FROM cqs_fifo_marks WHERE queue = ? AND slot = ? AND image = ?")

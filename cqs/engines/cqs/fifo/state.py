@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import msgspec
 
+from common.errors import StoreUnavailable
 from cqs.engines.contract import FIFO_DELAY_MS_MAX, IN_FLIGHT_MAX, SPENT_HIDE_MS, Outcome, Rejected, Sent
 from cqs.engines.cqs.fifo import commands as c
 from cqs.engines.cqs.fifo.histories import Attempt, Attempts, Original, Originals
 from cqs.engines.cqs.fifo.order import Kept, Order
 
+FORM = 1
+"""Of commands and images, and of what commands do. A process that knows only an older one must not guess."""
 EXPIRED_MAX = 1_000
 """Messages past their retention that one receive removes before it answers with what it has."""
 
@@ -21,6 +24,7 @@ EXPIRED_MAX = 1_000
 class _Image(msgspec.Struct, array_like=True):
     """A state, written down. What is not here follows from it."""
 
+    form: int
     generation: int
     dropped: bool
     now_ms: int
@@ -33,6 +37,11 @@ class _Image(msgspec.Struct, array_like=True):
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Image).decode
+
+
+def check_form(form: int) -> None:
+    if form > FORM:
+        raise StoreUnavailable("a FIFO queue's log was written by a newer version of this program")
 
 
 class State:
@@ -56,6 +65,7 @@ class State:
     def image(self) -> bytes:
         return _encode(
             _Image(
+                FORM,
                 self.generation,
                 self.dropped,
                 self.now_ms,
@@ -70,6 +80,7 @@ class State:
     @classmethod
     def of(cls, image: bytes) -> State:
         read = _decode(image)
+        check_form(read.form)
         state = cls()
         state.generation, state.dropped, state.now_ms = read.generation, read.dropped, read.now_ms
         state._next_seq, state._next_lease = read.next_seq, read.next_lease
@@ -95,7 +106,8 @@ class State:
             case c.Redelay():
                 self._redelay(command.delay_ms)
             case c.Purge():
-                self._begin(command.generation)
+                if command.generation > self.generation:  # else it was begun by a send, and more was sent since
+                    self._begin(command.generation)
             case c.Drop():
                 self._begin(self.generation)
                 self.dropped = True
@@ -103,9 +115,8 @@ class State:
 
     def _begin(self, generation: int) -> None:
         """Nothing of before is there any more; numbers go on rising."""
-        if generation >= self.generation:
-            self.generation = generation
-            self.order, self._originals, self._attempts = Order(), Originals(), Attempts()
+        self.generation = generation
+        self.order, self._originals, self._attempts = Order(), Originals(), Attempts()
 
     # -- sending ------------------------------------------------------------------------------------------------------
 
@@ -121,11 +132,11 @@ class State:
     def _accept(self, new: c.NewMessage) -> Sent:
         original = self._originals.find(new.dedup, self.now_ms) if new.dedup else None
         if original is not None:
-            return Sent(original.id, original.seq, duplicate=True)
+            return Sent(original.id, original.seq, duplicate=original.place != new.place)
         seq = self._next_seq
         self._next_seq += 1
         if new.dedup:
-            self._originals.add(new.dedup, new.id, seq, self.now_ms)
+            self._originals.add(new.dedup, new.id, new.place, seq, self.now_ms)
         visible_at_ms = new.visible_at_ms + self._lag_ms
         kept = Kept(seq, new.id, new.place, new.group, new.born_at_ms, visible_at_ms, new.deliveries, new.first_at_ms)
         self.order.add(kept, self.now_ms)
@@ -157,7 +168,7 @@ class State:
         spent: list[c.Given] = []
         expired: list[str] = []
         groups: list[str] = []
-        oldest_ms = self.now_ms - command.retention_ms
+        oldest_ms = command.now_ms - command.retention_ms  # by the caller's clock: one that was wrong ends no messages
         while len(messages) + len(spent) < n and len(expired) < EXPIRED_MAX:
             head = self.order.take_due(self.now_ms)
             if head is None:
