@@ -57,19 +57,21 @@ class Log:
         self._image_slot = 0
         self._lock = asyncio.Lock()
         self._waiting: list[tuple[Command, asyncio.Future[Any]]] = []
-        self._look: asyncio.Task[None] | None = None
+        self._look: asyncio.Task[None] | None = None  # that has not begun
+        self._looks: set[asyncio.Task[None]] = set()
         self._appending: asyncio.Task[None] | None = None
         self._writing: asyncio.Task[None] | None = None
 
     @property
     def idle(self) -> bool:
-        return not self._waiting and not (self._look or self._appending or self._writing)
+        return not (self._waiting or self._looks or self._appending or self._writing)
 
     async def follow(self) -> State:
         """The state, with all that was acknowledged before now. Who asks before a look begins shares it."""
         if self._look is None:
             self._look = asyncio.create_task(self._follow_once())
-            self._look.add_done_callback(lambda look: look.cancelled() or look.exception())  # if nobody waits any more
+            self._looks.add(self._look)
+            self._look.add_done_callback(self._looked)
         await asyncio.shield(self._look)
         return self.state
 
@@ -77,6 +79,11 @@ class Log:
         async with self._lock:
             self._look = None
             await self._follow()
+
+    def _looked(self, look: asyncio.Task[None]) -> None:
+        self._looks.discard(look)
+        if not look.cancelled():
+            look.exception()  # perhaps nobody waits for it any more
 
     async def append(self, command: Command) -> Any:
         """What the command answers, once it is durable."""
@@ -97,7 +104,7 @@ class Log:
 
     async def close(self) -> None:
         """End what is under way."""
-        while tasks := [task for task in (self._look, self._appending, self._writing) if task is not None]:
+        while tasks := [*self._looks, *[task for task in (self._appending, self._writing) if task is not None]]:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     # -- appending ----------------------------------------------------------------------------------------------------
