@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import NamedTuple
 
+from common.aws.call import WhenGone
 from common.clock import Clock
 from common.errors import RequestError
 from cqs.addresses import no_such_queue
 from cqs.dead_letters import DeadLetters
 from cqs.engines.contract import Message, Received
-from cqs.patience import HangUp, Patience
 from cqs.queue_view import QueueView
 
 SPENT_ROUNDS_MAX = 100
@@ -36,7 +35,7 @@ class Receiving:
         self._clock = clock
         self._dead_letters = dead_letters
 
-    async def receive(self, view: QueueView, wish: Wish, hang_up: HangUp | None = None) -> Delivery:
+    async def receive(self, view: QueueView, wish: Wish, when_gone: WhenGone | None = None) -> Delivery:
         now_ms = self._clock.now_ms()
         received = await self._take(view, wish, now_ms)
         if received.messages:
@@ -44,25 +43,27 @@ class Receiving:
         if received.dropped:
             raise no_such_queue()
         if wish.wait_ms:
-            return await asyncio.create_task(self._poll(view, wish, now_ms + wish.wait_ms, hang_up))
+            return await self._poll(view, wish, now_ms + wish.wait_ms, when_gone)
         if received.limit_reached and not view.fifo:
             raise RequestError("OverLimit", "The maximum number of in flight messages is reached.")
         return Delivery(now_ms, ())
 
-    async def _poll(self, view: QueueView, wish: Wish, until_ms: int, hang_up: HangUp | None) -> Delivery:
-        """Wait for messages, until the deadline or the end of the queue."""
+    async def _poll(self, view: QueueView, wish: Wish, until_ms: int, when_gone: WhenGone | None) -> Delivery:
+        """Wait for messages, until the deadline, the end of the queue, or that of the caller's patience."""
         wakeups = view.engine.wakeups(view.ref)
-        patience = Patience(self._clock, until_ms, hang_up)
+        deadline = self._clock.call_at(until_ms, wakeups.close)
+        if when_gone is not None:
+            when_gone(wakeups.close)
         try:
-            while not patience.over:  # receive once more first: what came before the waiter was registered woke nobody
+            while not wakeups.closed:  # receive once more first: what came before the waiter was registered woke nobody
                 now_ms = self._clock.now_ms()
                 received = await self._take(view, wish, now_ms)
                 if received.messages or received.dropped:
                     return Delivery(received.received_at_ms or now_ms, received.messages)
-                await patience.woken(wakeups)
+                await wakeups.wait()
             return Delivery(self._clock.now_ms(), ())
         finally:
-            patience.end()
+            deadline.cancel()
             wakeups.close()
 
     async def _take(self, view: QueueView, wish: Wish, now_ms: int) -> Received:

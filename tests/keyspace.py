@@ -51,5 +51,5 @@ async def _empty(cassandra: Cassandra, table: str) -> None:
 
 async def _drop(place: Place) -> None:
     cassandra = await Cassandra.open(place, keyspace=False)
-    await cassandra.run_schema(f"DROP KEYSPACE {place.keyspace}")
+    await cassandra.run_schema(f"DROP KEYSPACE IF EXISTS {place.keyspace}")
     await cassandra.close()

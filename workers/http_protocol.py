@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import urllib.parse
+from collections.abc import Callable, Coroutine
 from http import HTTPStatus
 from typing import Any
 
 import httptools
 from uvicorn.config import Config
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from common.aws.front import FrontDoor
+from common.aws.protocol.errors import Answer
 from common.aws.request import HttpRequest
 from common.eager import Eager
 
@@ -27,23 +30,20 @@ _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
 
 
-class Exchange(HttpRequest):
+class Exchange:
     """One AWS call under way. It stands where uvicorn keeps its own cycles, and has what uvicorn looks for there.
 
-    Nothing in it refers back to it, so that it goes, with all that it read, when its answer has gone.
+    It does not hold the request, so that what was read goes as soon as who answers needs it no more: a poll may wait.
     """
 
-    __slots__ = ("_gone", "complete", "disconnected", "keep_alive", "parts", "response_complete", "size")
+    __slots__ = ("_on_gone", "bodiless", "disconnected", "keep_alive", "response_complete")
 
-    def __init__(self, keep_alive: bool, *request: Any) -> None:
-        super().__init__(*request)
-        self.parts: list[bytes] = []
-        self.size = 0
-        self.complete = False  # all of the request has been read
+    def __init__(self, keep_alive: bool, bodiless: bool) -> None:
         self.keep_alive = keep_alive
+        self.bodiless = bodiless  # the answer is to be a head alone
         self.response_complete = False
         self.disconnected = False
-        self._gone: asyncio.Future[None] | None = None
+        self._on_gone: Callable[[], None] | None = None
 
     @property
     def message_event(self) -> Exchange:
@@ -51,24 +51,54 @@ class Exchange(HttpRequest):
         return self
 
     def set(self) -> None:
-        if self._gone is not None and not self._gone.done():
-            self._gone.set_result(None)
+        if self._on_gone is not None:
+            self._on_gone()
 
-    def hang_up(self) -> asyncio.Future[None]:
-        self._gone = asyncio.get_running_loop().create_future()
+    def when_gone(self, callback: Callable[[], None]) -> None:
+        self._on_gone = callback
         if self.disconnected:
-            self._gone.set_result(None)
-        return self._gone
+            callback()
+
+
+class Pipeline(list[tuple[Any, Any]]):
+    """Requests that came before their turn, the last first. There seldom are any, and uvicorn's empty deque takes 760
+    bytes of each connection."""
+
+    __slots__ = ()
+
+    def appendleft(self, ahead: tuple[Any, Any]) -> None:
+        self.insert(0, ahead)
+
+
+class Flow(FlowControl):
+    """uvicorn's, without an event (and its deque) before a client reads too slowly."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self.read_paused = False
+        self.write_paused = False
+
+    def pause_writing(self) -> None:
+        self._is_writable_event = asyncio.Event()
+        super().pause_writing()
 
 
 class ApiProtocol(HttpToolsProtocol):
     """`front` and `head_bytes_max` are the class's, set by `serving`."""
 
+    # slots, because with uvicorn's attributes they are too many for instances to share the keys of their dictionaries
+    __slots__ = ("_head_bytes", "_idle_since_s", "_in_head", "_parts", "_reading", "_size")
+
     front: FrontDoor
     head_bytes_max: int
+    pipeline: Pipeline  # type: ignore[assignment]  # it has what uvicorn uses of a deque
 
     def __init__(self, config: Config, server_state: ServerState, app_state: dict[str, Any], **options: Any) -> None:
         super().__init__(config, server_state, app_state, **options)
+        self.pipeline = Pipeline()
+        self._reading: HttpRequest | None = None  # of an AWS call, until all of it has come
+        self._parts: list[bytes] = []
+        self._size = 0
         self._in_head = True
         self._head_bytes = 0
         self._idle_since_s = 0.0  # 0 while a request is being read or answered
@@ -79,6 +109,7 @@ class ApiProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         super().connection_made(transport)
+        self.flow = Flow(transport)
         if self.limit_concurrency is not None and len(self.connections) > self.limit_concurrency:
             transport.write(_TOO_MANY)
             transport.close()
@@ -115,23 +146,27 @@ class ApiProtocol(HttpToolsProtocol):
         if not self.front.claims(path):
             self._begin_page()
             return
-        before = self.cycle
-        exchange = Exchange(
-            self.parser.should_keep_alive(),
-            self.parser.get_method().decode("ascii"),
+        before: Any = self.cycle
+        method = self.parser.get_method().decode("ascii")
+        exchange = Exchange(self.parser.should_keep_alive(), method == "HEAD")
+        request = HttpRequest(
+            method,
             path,
             url.path,
             url.query or b"",
             self.headers,
             self.scheme or "http",
             self.client[0] if self.client else "",
+            exchange.when_gone,
         )
+        self.headers = []
         self.cycle = exchange  # type: ignore[assignment]  # what uvicorn wants of a cycle, an exchange has
-        if b"expect" in exchange.fields:
+        self._reading = request
+        if b"expect" in request.fields:
             self.transport.write(_CONTINUE)
         if before is not None and not before.response_complete:
             self.flow.pause_reading()  # pipelined: it waits its turn
-            self.pipeline.appendleft((self.cycle, self.app))
+            self.pipeline.appendleft((exchange, request))
 
     def _begin_page(self) -> None:
         """Take uvicorn's way, from its beginning."""
@@ -143,43 +178,44 @@ class ApiProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        exchange = self.cycle
-        if not isinstance(exchange, Exchange):
+        if self._reading is None:
             super().on_body(body)
             return
-        exchange.size += len(body)
-        if exchange.size <= self.front.body_bytes_max:
-            exchange.parts.append(body)
+        self._size += len(body)
+        if self._size <= self.front.body_bytes_max:
+            self._parts.append(body)
         else:
-            exchange.parts.clear()
+            self._parts.clear()
 
     def on_message_complete(self) -> None:
         self._in_head = True
         self._head_bytes = 0
-        exchange = self.cycle
-        if not isinstance(exchange, Exchange):
+        exchange: Any = self.cycle
+        request, self._reading = self._reading, None
+        if request is None:
             super().on_message_complete()
             return
-        exchange.complete = True
-        if exchange.size <= self.front.body_bytes_max:
-            parts = exchange.parts
-            exchange.body = parts[0] if len(parts) == 1 else b"".join(parts)
-        if not self.pipeline or self.pipeline[0][0] is not exchange:
-            self._start(exchange)
+        if self._size <= self.front.body_bytes_max:
+            request.body = b"".join(self._parts)  # which is the part itself, if it is the only one
+        self._parts.clear()
+        self._size = 0
+        if not self.pipeline or self.pipeline[0][1] is not request:
+            self._start(exchange, request)
 
     # -- answering ----------------------------------------------------------------------------------------------------
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        """`app` is the request, if it is an AWS call."""
         if not isinstance(cycle, Exchange):
             super()._start_asgi_task(cycle, app)
-        elif cycle.complete:
-            self.loop.call_soon(self._start, cycle)  # not at once: one pipelined call would begin inside another
+        elif app is not self._reading:  # else it starts when it has come
+            self.loop.call_soon(self._start, cycle, app)  # not at once: one pipelined call would begin inside another
 
-    def _start(self, exchange: Exchange) -> None:
-        Eager(self._answer(exchange), self.loop)
+    def _start(self, exchange: Exchange, request: HttpRequest) -> None:
+        Eager(self._answer(exchange, self.front.answer(request)), self.loop)
 
-    async def _answer(self, exchange: Exchange) -> None:
-        status, headers, body = await self.front.answer(exchange)
+    async def _answer(self, exchange: Exchange, answering: Coroutine[Any, Any, Answer]) -> None:
+        status, headers, body = await answering
         exchange.response_complete = True
         if exchange.disconnected or self.transport.is_closing():
             return
@@ -190,7 +226,7 @@ class ApiProtocol(HttpToolsProtocol):
             parts += (name, b": ", value, b"\r\n")
         for name, value in headers:
             parts += (name, b": ", value, b"\r\n")
-        parts += (b"content-length: %d\r\n\r\n" % len(body), b"" if exchange.method == "HEAD" else body)
+        parts += (b"content-length: %d\r\n\r\n" % len(body), b"" if exchange.bodiless else body)
         self.transport.write(b"".join(parts))
         if not exchange.keep_alive:
             self.transport.close()

@@ -6,6 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+WhenGone = Callable[[Callable[[], None]], None]
+"""Asks to be called back as soon as the caller has gone: at once, if he has already. The last to ask is called."""
+
 INTERNAL_ACCOUNT = "cns"
 """CNS itself, as a caller of CQS and the owner of its own queues. It is not twelve digits, so it is no tenant's."""
 
@@ -52,7 +55,7 @@ class Call:
     trace_header: str = ""
     policies_enforced: bool = True  # False under --auth=off: policies are stored, and everything is allowed
     facts: Mapping[str, str | list[str]] = field(default_factory=dict)  # more condition keys, such as aws:SourceArn
-    hang_up: Callable[[], Awaitable[Any]] | None = None  # returns once the caller has gone: a poll ends with it
+    when_gone: WhenGone | None = None  # a poll ends with it
 
     @property
     def user_agent(self) -> str:

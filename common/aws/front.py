@@ -6,9 +6,11 @@ not claimed and goes to the application's own routes.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl
@@ -93,8 +95,8 @@ class FrontDoor:
         """As an ASGI app, for servers that know nothing else."""
         headers: list[tuple[bytes, bytes]] = list(scope["headers"])
         client = scope.get("client")
-        request = _AsgiRequest(
-            receive,
+        caller = _AsgiCaller(receive)
+        request = HttpRequest(
             method=scope["method"],
             path=scope["path"],
             raw_path=scope.get("raw_path") or b"/",
@@ -102,9 +104,13 @@ class FrontDoor:
             headers=headers,
             scheme=scope["scheme"],
             source_ip=client[0] if client else "",
+            when_gone=caller.when_gone,
             body=await self._read(receive),
         )
-        status, reply_headers, reply = await self.answer(request)
+        try:
+            status, reply_headers, reply = await self.answer(request)
+        finally:
+            caller.forget()
         reply_headers.append((b"content-length", b"%d" % len(reply)))
         await send({"type": "http.response.start", "status": status, "headers": reply_headers})
         await send({"type": "http.response.body", "body": reply})
@@ -144,7 +150,9 @@ class FrontDoor:
                 call = self._internal_call(request, request.body, request_id)
                 name = model.name
             self.calls[name] += 1
-            result = await operation(call, model.parse_json(request.body))
+            answering = operation(call, model.parse_json(request.body))
+            del request, call  # a long poll holds nothing of its request that it needs no more
+            result = await answering
         except Exception as error:  # noqa: BLE001  # the last resort of every JSON request: answered, logged, counted
             return errors.render_error_json("sqs", self._count(name, error, request_id), request_id)
         return Answer(200, [_JSON_TYPE, (b"x-amzn-requestid", request_id.encode())], model.render_json(result))
@@ -187,7 +195,9 @@ class FrontDoor:
             anonymous = name in self._services[service].anonymous
             call = self._call(request, request.body, service, request_id, anonymous=anonymous)
             self.calls[name] += 1
-            result = await operation(call, model.parse_query(pairs))
+            answering = operation(call, model.parse_query(pairs))
+            del request, call, pairs, fields  # as above
+            result = await answering
         except Exception as error:  # noqa: BLE001  # the last resort of every Query request: answered, logged, counted
             render = errors.render_error_query_json if as_json else errors.render_error_xml
             return render(service, self._count(name, error, request_id), request_id)
@@ -233,7 +243,7 @@ class FrontDoor:
             path=request.path,
             trace_header=fields.get(b"x-amzn-trace-id", b"").decode("latin-1"),
             policies_enforced=self._authenticator.enforced,
-            hang_up=request.hang_up,
+            when_gone=request.when_gone,
         )
 
     def _count(self, name: str, error: Exception, request_id: str) -> Exception:
@@ -246,15 +256,26 @@ class FrontDoor:
         return error
 
 
-class _AsgiRequest(HttpRequest):
-    __slots__ = ("_receive",)
+class _AsgiCaller:
+    """Whether it is still there: after the body, all that `receive` can still say is that the connection is gone."""
 
-    def __init__(self, receive: Receive, **request: Any) -> None:
-        super().__init__(**request)
+    __slots__ = ("_gone", "_receive")
+
+    def __init__(self, receive: Receive) -> None:
         self._receive = receive
+        self._gone: asyncio.Task[None] | None = None
 
-    def hang_up(self) -> Awaitable[object]:
-        return self._receive()  # after the body, all it can still say is that the connection is gone
+    def when_gone(self, callback: Callable[[], None]) -> None:
+        async def listen() -> None:
+            with suppress(OSError):  # a channel that fails is a caller gone, too
+                await self._receive()
+            callback()
+
+        self._gone = asyncio.create_task(listen())
+
+    def forget(self) -> None:
+        if self._gone is not None:
+            self._gone.cancel()
 
 
 def _unknown_operation() -> RequestError:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Awaitable
+from common.aws.call import WhenGone
 
 
 class HttpRequest:
     """Header names are lower case; `fields` holds the last of each name. `body` is None when it was too large."""
 
-    __slots__ = ("body", "fields", "headers", "method", "path", "query", "raw_path", "scheme", "source_ip")
+    __slots__ = ("body", "fields", "headers", "method", "path", "query", "raw_path", "scheme", "source_ip", "when_gone")
 
     def __init__(
         self,
@@ -20,6 +19,7 @@ class HttpRequest:
         headers: list[tuple[bytes, bytes]],
         scheme: str,
         source_ip: str,
+        when_gone: WhenGone,
         body: bytes | None = None,
     ) -> None:
         self.method = method
@@ -29,6 +29,7 @@ class HttpRequest:
         self.headers = headers
         self.scheme = scheme
         self.source_ip = source_ip
+        self.when_gone = when_gone
         self.body = body
         self.fields = dict(headers)
 
@@ -36,7 +37,3 @@ class HttpRequest:
     def origin(self) -> str:
         """The address this was sent to, as its sender knows it, without a path."""
         return f"{self.scheme}://{self.fields.get(b'host', b'').decode('latin-1')}"
-
-    @abstractmethod
-    def hang_up(self) -> Awaitable[object]:
-        """Done once the caller has gone."""

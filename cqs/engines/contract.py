@@ -163,12 +163,16 @@ class Capabilities(msgspec.Struct, frozen=True, array_like=True):
 class Wakeups(Protocol):
     """One waiting receive. Closing is idempotent."""
 
-    async def wait(self, timeout_s: float) -> bool:
+    @property
+    def closed(self) -> bool: ...
+
+    async def wait(self, timeout_s: float | None = None) -> bool:
         """True once something of the queue became visible (or the queue was dropped) since the last call.
 
-        May be true without cause; is never silent with one. A wake-up goes to one waiter per visible message, so a
-        waiter that is woken must receive, and one that took a full batch is followed by the next by itself. Receive
-        once before the first call, too: only that makes sure of what was visible, delayed or in flight already.
+        False once the time is over, or this is closed. May be true without cause; is never silent with one. A wake-up
+        goes to one waiter per visible message, so a waiter that is woken must receive, and one that took a full batch
+        is followed by the next by itself. Receive once before the first call, too: only that makes sure of what was
+        visible, delayed or in flight already.
         """
         ...
 
@@ -177,7 +181,7 @@ class Wakeups(Protocol):
         ...
 
     def close(self) -> None:
-        """Wait no more; a wake-up that `wait` has not returned is passed on."""
+        """Wait no more: a `wait` under way returns False, and a wake-up that it has not returned is passed on."""
         ...
 
 

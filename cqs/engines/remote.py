@@ -27,9 +27,9 @@ from cqs.engines.contract import (
     Settlement,
     Wakeups,
 )
+from cqs.engines.waiting import Sleeper
 
 WOKEN = "engine.woken"
-REWAIT_S = 3_600.0
 
 METHODS = {
     "engine.capabilities": Method(tuple[()], Capabilities),
@@ -91,10 +91,9 @@ class _Watch:
         self._task = asyncio.create_task(self._push(session, number))
 
     async def _push(self, session: Session, number: int) -> None:
-        while True:
-            if await self._wakeups.wait(REWAIT_S):
-                self._pushed += 1
-                session.event(WOKEN, number)
+        while await self._wakeups.wait():
+            self._pushed += 1
+            session.event(WOKEN, number)
 
     def pass_on(self) -> None:
         self._wakeups.pass_on()
@@ -208,45 +207,35 @@ class RemoteEngine:
     def _woken(self, number: int) -> None:
         wakeups = self._wakeups.get(number)
         if wakeups is not None:
-            wakeups.event.set()
+            wakeups.wake()
 
     def _rewatch(self) -> None:
         for number, wakeups in self._wakeups.items():
             self.post("engine.watch", wakeups.q, number)
             wakeups.used = -1  # this host has not pushed the wake-up that follows
-            wakeups.event.set()
+            wakeups.wake()
 
 
-class RemoteWakeups:
+class RemoteWakeups(Sleeper):
     """A waiting receive whose waiter lives in the store host."""
 
-    __slots__ = ("_engine", "_number", "closed", "event", "q", "used")
+    __slots__ = ("_engine", "_number", "q", "used")
 
     def __init__(self, engine: RemoteEngine, q: QueueRef, number: int) -> None:
+        super().__init__()
         self._engine = engine
         self._number = number
         self.q = q
-        self.event = asyncio.Event()
-        self.closed = False
         self.used = 0  # wake-ups taken since the host knows of this waiter
-
-    async def wait(self, timeout_s: float) -> bool:
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self.event.wait()
-        except TimeoutError:
-            return False
-        self.event.clear()
-        self.used += 1
-        return True
 
     def pass_on(self) -> None:
         self._engine.pass_on(self._number)
 
-    def close(self) -> None:
-        if not self.closed:
-            self.closed = True
-            self._engine.forget(self._number, self.used)
+    def _awake(self) -> None:
+        self.used += 1
+
+    def _leave(self) -> None:
+        self._engine.forget(self._number, self.used)
 
 
 def _ignore(future: asyncio.Future[Any]) -> None:

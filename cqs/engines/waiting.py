@@ -3,41 +3,87 @@
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable
 
 from common.clock import Clock, Timer
 
 
-class Waiter:
-    """One long poll on one queue. `notify` is called from the store host's loop when it should receive."""
+class Sleeper:
+    """One long poll, asleep until it is woken, its time is over, or it is closed: all it holds is one future.
 
-    __slots__ = ("_host", "closed", "notify", "queue", "woken")
+    Ten thousand of them wait in a process, so there is no task, no event and no `asyncio.timeout` here.
+    """
 
-    def __init__(self, host: Waiters, queue: str, notify: Callable[[], None]) -> None:
-        self._host = host
-        self.queue = queue
-        self.notify = notify
+    __slots__ = ("_sleep", "closed", "woken")
+
+    def __init__(self) -> None:
+        self._sleep: asyncio.Future[None] | None = None
         self.woken = False
         self.closed = False
 
-    def rearm(self) -> None:
-        """Wait again, behind those who wait already."""
-        if self.woken and not self.closed:
-            self.woken = False
-            self._host.join(self)
+    async def wait(self, timeout_s: float | None = None) -> bool:
+        if not self.woken and not self.closed:
+            loop = asyncio.get_running_loop()
+            self._sleep = loop.create_future()
+            timer = loop.call_later(timeout_s, self._rouse) if timeout_s is not None else None
+            try:
+                await self._sleep
+            finally:
+                self._sleep = None
+                if timer is not None:
+                    timer.cancel()
+        if self.closed or not self.woken:
+            return False
+        self.woken = False
+        self._awake()
+        return True
 
-    def pass_on(self) -> None:
-        self._host.wake(self.queue, 1)
+    def wake(self) -> None:
+        self.woken = True
+        self._rouse()
 
     def close(self) -> None:
-        if self.closed:
-            return
-        self.closed = True
+        if not self.closed:
+            self.closed = True
+            self._leave()
+            self._rouse()
+
+    def _rouse(self) -> None:
+        if self._sleep is not None and not self._sleep.done():
+            self._sleep.set_result(None)
+
+    @abstractmethod
+    def _awake(self) -> None:
+        """`wait` is about to return True."""
+
+    @abstractmethod
+    def _leave(self) -> None:
+        """Closed; if it is `woken`, it was to fetch a message and will not."""
+
+
+class LocalWakeups(Sleeper):
+    """A waiting receive in this process."""
+
+    __slots__ = ("_waiters", "queue")
+
+    def __init__(self, waiters: Waiters, queue: str) -> None:
+        super().__init__()
+        self._waiters = waiters
+        self.queue = queue
+        waiters.join(self)
+
+    def pass_on(self) -> None:
+        self._waiters.wake(self.queue, 1)
+
+    def _awake(self) -> None:
+        self._waiters.join(self)  # before the receive that follows, so that a timer is set for what it does not find
+
+    def _leave(self) -> None:
         if self.woken:
-            self.pass_on()  # it was to fetch a message and will not
+            self.pass_on()
         else:
-            self._host.leave(self)
+            self._waiters.leave(self)
 
 
 class Waiters:
@@ -45,7 +91,7 @@ class Waiters:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._queues: dict[str, OrderedDict[Waiter, None]] = {}
+        self._queues: dict[str, OrderedDict[LocalWakeups, None]] = {}
         self._timers: dict[str, Timer] = {}
 
     def __contains__(self, queue: str) -> bool:
@@ -57,10 +103,11 @@ class Waiters:
     def queues(self) -> list[str]:
         return list(self._queues)
 
-    def join(self, waiter: Waiter) -> None:
+    def join(self, waiter: LocalWakeups) -> None:
+        """Wait behind those who wait already."""
         self._queues.setdefault(waiter.queue, OrderedDict())[waiter] = None
 
-    def leave(self, waiter: Waiter) -> None:
+    def leave(self, waiter: LocalWakeups) -> None:
         waiters = self._queues.get(waiter.queue)
         if waiters is None:
             return
@@ -72,8 +119,7 @@ class Waiters:
         waiters = self._queues.get(queue)
         while waiters and n > 0:
             waiter, _ = waiters.popitem(last=False)
-            waiter.woken = True
-            waiter.notify()
+            waiter.wake()
             n -= 1
         if not waiters:
             self._forget(queue)
@@ -103,31 +149,3 @@ class Waiters:
         timer = self._timers.pop(queue, None)
         if timer is not None:
             timer.cancel()
-
-
-class LocalWakeups:
-    """A waiting receive in this process."""
-
-    __slots__ = ("_event", "_waiter")
-
-    def __init__(self, waiters: Waiters, queue: str) -> None:
-        self._event = asyncio.Event()
-        self._waiter = Waiter(waiters, queue, self._event.set)
-        waiters.join(self._waiter)
-
-    async def wait(self, timeout_s: float) -> bool:
-        if not self._waiter.woken:
-            try:
-                async with asyncio.timeout(timeout_s):
-                    await self._event.wait()
-            except TimeoutError:
-                return False
-        self._event.clear()
-        self._waiter.rearm()  # before the receive that follows, so that a timer is set for what it does not find
-        return True
-
-    def pass_on(self) -> None:
-        self._waiter.pass_on()
-
-    def close(self) -> None:
-        self._waiter.close()

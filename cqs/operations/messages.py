@@ -46,8 +46,9 @@ class MessageOperations:
 
     async def receive_message(self, call: Call, params: Params) -> Result:
         view = await self._access.queue(call, params, "ReceiveMessage")
-        selection = read_selection(params)
-        delivery = await self._receiving.receive(view, _wish(view, params, self._bounds), call.hang_up)
+        selection, wish, when_gone = read_selection(params), _wish(view, params, self._bounds), call.when_gone
+        del call, params  # a long poll holds nothing of its request that it needs no more
+        delivery = await self._receiving.receive(view, wish, when_gone)
         return {
             "Messages": [
                 delivered_message(view, message, delivery.received_at_ms, selection) for message in delivery.messages

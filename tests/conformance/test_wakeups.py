@@ -215,6 +215,26 @@ async def test_closed_in_the_moment_it_is_woken(standard: Desk) -> None:
         staying.close()
 
 
+async def test_closing_ends_a_wait(desk: Desk) -> None:
+    wakeups = await desk.wait()
+    waiting = asyncio.create_task(wakeups.wait())
+    await asyncio.sleep(0)
+    wakeups.close()
+    assert not await waiting
+    assert not await wakeups.wait()
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_by_what_is_sent_while_one_looks(desk: Desk, turns: int) -> None:
+    """Into a queue known to be empty: the look finds it, or the wait that follows ends."""
+    assert not await desk.take()
+    sending = asyncio.create_task(desk.send(b"one", group="g"))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    assert bodies((await desk.poll()).messages) == [b"one"]
+    await sending
+
+
 async def test_closing_is_idempotent(standard: Desk) -> None:
     closed, other = await standard.wait(), await standard.wait()
     closed.close()

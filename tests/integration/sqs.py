@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from common.aws.call import Call, Caller, root_caller
+from common.aws.call import Call, Caller, WhenGone, root_caller
 from common.clock import Clock
 from common.errors import RequestError
 from common.sqlite import Database
@@ -48,7 +48,11 @@ class WatchedWakeups:
         self._wakeups = wakeups
         self._waiting = waiting
 
-    async def wait(self, timeout_s: float) -> bool:
+    @property
+    def closed(self) -> bool:
+        return self._wakeups.closed
+
+    async def wait(self, timeout_s: float | None = None) -> bool:
         self._waiting.set()
         return await self._wakeups.wait(timeout_s)
 
@@ -76,7 +80,7 @@ class Sqs:
         caller: Caller | None = None,
         region: str = "us-east-1",
         path: str = "/",
-        hang_up: Callable[[], Awaitable[Any]] | None = None,
+        when_gone: WhenGone | None = None,
         trace_header: str = "",
         facts: dict[str, str] | None = None,
         policies_enforced: bool = True,
@@ -91,7 +95,7 @@ class Sqs:
             path=path,
             trace_header=trace_header,
             facts=facts or {},
-            hang_up=hang_up,
+            when_gone=when_gone,
             policies_enforced=policies_enforced,
         )
         return await self._operations[action](call, members)

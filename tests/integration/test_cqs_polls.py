@@ -3,15 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
+from common.aws.call import Call
+from common.aws.request import HttpRequest
+from tests.integration.door import SQS_VERSION, Door, opened
 from tests.integration.sqs import Sqs
 from tests.integration.sqs_wire import Wire
 
 spec = pytest.mark.spec
+POLL_S = 10.0
+"""Less than a poll waits: it must end by itself."""
+
+
+class Caller:
+    """Who waits for an answer, until he goes."""
+
+    def __init__(self) -> None:
+        self._callback: Callable[[], None] | None = None
+
+    def when_gone(self, callback: Callable[[], None]) -> None:
+        self._callback = callback
+
+    def go(self) -> None:
+        assert self._callback is not None
+        self._callback()
+
 
 Wake = Callable[[Sqs, str, dict[str, Any]], Awaitable[None]]
 
@@ -155,9 +178,9 @@ async def test_takes_nothing_of_a_namesake(sqs: Sqs, name: str) -> None:
 @spec("poll.gone-client")
 async def test_ends_when_the_caller_hangs_up(sqs: Sqs) -> None:
     url = await sqs.queue()
-    gone = asyncio.Event()
-    poll = await sqs.poll(url, hang_up=gone.wait)
-    gone.set()
+    caller = Caller()
+    poll = await sqs.poll(url, when_gone=caller.when_gone)
+    caller.go()
     assert await poll == []
     await sqs.send(url, "for somebody else")
     assert await sqs.bodies(url) == ["for somebody else"]
@@ -166,13 +189,33 @@ async def test_ends_when_the_caller_hangs_up(sqs: Sqs) -> None:
 @spec("poll.gone-client-passes-on")
 async def test_a_message_for_one_that_hung_up_wakes_another(sqs: Sqs) -> None:
     url = await sqs.queue()
-    gone = asyncio.Event()
-    first = await sqs.poll(url, hang_up=gone.wait)
+    caller = Caller()
+    first = await sqs.poll(url, when_gone=caller.when_gone)
     second = await sqs.poll(url)
-    gone.set()
+    caller.go()
     await sqs.send(url)
     assert await first == []
     assert len(await second) == 1
+
+
+@spec("poll.gone-client-passes-on")
+@pytest.mark.parametrize("turns", range(8))
+async def test_a_message_for_one_that_hangs_up_while_it_is_woken_wakes_another(sqs: Sqs, turns: int) -> None:
+    """In whichever moment he goes: a message is his, answered though nobody reads it, or the other's."""
+    url = await sqs.queue()
+    caller = Caller()
+    first = await sqs.poll(url, when_gone=caller.when_gone)
+    second = await sqs.poll(url)
+    sending = asyncio.create_task(sqs.send(url))
+    while not sending.done():
+        await asyncio.sleep(0)
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    caller.go()
+    if await first == []:
+        assert len(await second) == 1
+    second.cancel()
+    await asyncio.wait([second])
 
 
 async def test_cancelled_poll_passes_its_message_on(sqs: Sqs) -> None:
@@ -183,3 +226,60 @@ async def test_cancelled_poll_passes_its_message_on(sqs: Sqs) -> None:
     assert len(await second) == 1
     with pytest.raises(asyncio.CancelledError):
         await first
+
+
+# -- on the wire -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("protocol", ["json", "query"])
+async def test_a_waiting_poll_holds_nothing_of_its_request(door: Door, protocol: str) -> None:
+    url = await door.queue("q")
+    door.sqs.engine.waiting.clear()
+    if protocol == "json":
+        polling = asyncio.create_task(door.json("ReceiveMessage", QueueUrl=url, WaitTimeSeconds=20))
+    else:
+        polling = asyncio.create_task(door.query("ReceiveMessage", {"QueueUrl": url, "WaitTimeSeconds": 20}))
+    await door.sqs.engine.waiting.wait()
+    assert not [held for held in gc.get_objects() if isinstance(held, HttpRequest | Call)]
+    door.sqs.advance(20.1)
+    assert (await polling).status == 200
+
+
+async def test_a_poll_under_another_server_ends_with_its_caller(sqs: Sqs) -> None:
+    """The front door as an ASGI app: what it hears after the body is that the caller has gone."""
+    heard: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    said: asyncio.Queue[Any] = asyncio.Queue()
+    sqs.engine.waiting.clear()
+    poll = {"Action": "ReceiveMessage", "Version": SQS_VERSION, "QueueUrl": await sqs.queue(), "WaitTimeSeconds": 20}
+    heard.put_nowait({"type": "http.request", "body": urlencode(poll).encode()})
+    scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "scheme": "http", "headers": []}
+    async with opened(sqs, enforced=False) as door:
+        answering = asyncio.create_task(door.front(scope, heard.get, said.put))
+        await sqs.engine.waiting.wait()
+        heard.put_nowait({"type": "http.disconnect"})
+        async with asyncio.timeout(POLL_S):
+            await answering
+    assert said.get_nowait()["status"] == 200
+
+
+async def test_what_comes_in_parts_behind_a_poll_is_answered_after_it(sqs: Sqs) -> None:
+    url = await sqs.queue()
+    bodies = [json.dumps({"QueueUrl": url, **more}).encode() for more in ({"WaitTimeSeconds": 20}, {})]
+    head = "POST / HTTP/1.1\r\nx-amz-target: AmazonSQS.{}\r\ncontent-length: {}\r\n\r\n"
+    heads = [
+        head.format(action, len(body)).encode()
+        for action, body in zip(("ReceiveMessage", "PurgeQueue"), bodies, strict=True)
+    ]
+    sqs.engine.waiting.clear()
+    async with opened(sqs, enforced=False) as door:
+        reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
+        writer.write(heads[0] + bodies[0] + heads[1] + bodies[1][:10])
+        await sqs.engine.waiting.wait()
+        sqs.advance(20.1)
+        assert (await reader.readline()).split()[1] == b"200"
+        await reader.readuntil(b"\r\n\r\n")
+        assert await reader.readexactly(2) == b"{}"
+        writer.write(bodies[1][10:])
+        assert (await reader.readline()).split()[1] == b"200"
+        writer.close()
+        await writer.wait_closed()

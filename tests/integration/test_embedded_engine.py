@@ -188,6 +188,22 @@ async def test_no_step_of_clearing_up_is_long(tmp_path: Path) -> None:
         assert database.commits - before >= 3
 
 
+async def test_an_empty_queue_is_known_without_a_transaction(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (database, engine):
+        desk = Desk(engine, Clock())
+        for body in numbered(3):
+            assert not await desk.take()
+            before = database.commits
+            assert not await desk.take()
+            assert database.commits == before
+            await desk.send(body)
+            (message,) = await desk.take()
+            assert not await desk.take()
+            assert await desk.delete(message) == [DONE]
+        await desk.drop()
+        assert (await desk.receive()).dropped
+
+
 # -- full disks -------------------------------------------------------------------------------------------------------
 
 

@@ -88,7 +88,7 @@ class Hidden:
 class Line:
     """The line a queue's messages stand in now."""
 
-    __slots__ = ("fair", "hidden", "kept", "key", "queue", "retention_ms", "tenant_cursor", "total")
+    __slots__ = ("empty", "fair", "hidden", "kept", "key", "queue", "retention_ms", "tenant_cursor", "total")
 
     def __init__(self, key: int, queue: str, total: int, fair: bool, retention_ms: int) -> None:
         self.key = key
@@ -97,6 +97,7 @@ class Line:
         self.fair = fair
         self.retention_ms = retention_ms
         self.hidden = Hidden()
+        self.empty = False  # a receive found nothing in the table, and nothing was sent since
         self.tenant_cursor = ""  # where the last look for quiet tenants ended
         self.kept = (total, fair, retention_ms)  # what the table says
 

@@ -180,6 +180,7 @@ class Receiving:
 
     def _next_due(self, line: Line, now_ms: int) -> int | None:
         row = self._state.row(schema.NEXT_DUE, (line.key,))
+        line.empty = row is None
         return max(row[0], now_ms) if row else None
 
     def _expire(self, line: Line, row: Row) -> None:

@@ -36,7 +36,9 @@ class Step:
     @property
     def may_be_lost(self) -> bool:
         """Other visibility times of standard queues' messages, and nothing else: a crash may repeat a message."""
-        return not self.sends and not self.deletes and not any(q.fifo or change.body for q, change in self.changes)
+        if self.sends or self.deletes:
+            return False
+        return not any(q.fifo or change.body is not None for q, change in self.changes)
 
 
 class _Delete(NamedTuple):
@@ -128,6 +130,7 @@ class Settling:
         )
         self._bodies.append((seq, entry.id, entry.body))
         line.total += 1
+        line.empty = False
         if visible_at > now_ms:
             line.hidden.add(now_ms, visible_at, entry.deliveries > 0, group or "")
         self._state.touch(line, 1)

@@ -59,6 +59,15 @@ class State:
             self.touch(line)
         return line
 
+    def is_empty(self, q: QueueRef) -> bool:
+        """Whether it is known without a look at the table that there is nothing to receive or to wait for.
+
+        A waiter that has joined sleeps through nothing: whatever is sent from then on is sent in a later transaction,
+        at whose end he is seen.
+        """
+        line = self._lines.get(q.id)
+        return line is not None and line.empty
+
     def touch(self, line: Line, visible: int = 0) -> None:
         """Something of `line` changed, and `visible` more of its messages may be received."""
         self._touched[line] = self._touched.get(line, 0) + visible

@@ -1,0 +1,91 @@
+"""How a waiting receive's sleep ends."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from cqs.engines.waiting import Sleeper
+
+
+class Waiter(Sleeper):
+    """Tells what it took, and what it left behind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken = 0
+        self.unused: list[bool] = []
+
+    def _awake(self) -> None:
+        self.taken += 1
+
+    def _leave(self) -> None:
+        self.unused.append(self.woken)
+
+
+async def asleep(waiter: Waiter) -> asyncio.Task[bool]:
+    waiting = asyncio.create_task(waiter.wait())
+    await asyncio.sleep(0)
+    return waiting
+
+
+@pytest.mark.parametrize("before", [True, False])
+async def test_woken(before: bool) -> None:
+    waiter = Waiter()
+    if before:
+        waiter.wake()
+    waiting = await asleep(waiter)
+    waiter.wake()
+    assert await waiting
+    assert waiter.taken == 1
+
+
+async def test_each_wakeup_is_returned_once() -> None:
+    waiter = Waiter()
+    for _ in range(2):
+        waiter.wake()
+        assert await waiter.wait(0)
+        assert not await waiter.wait(0)
+    assert waiter.taken == 2
+
+
+@pytest.mark.parametrize("before", [True, False])
+async def test_closed(before: bool) -> None:
+    waiter = Waiter()
+    if before:
+        waiter.close()
+    waiting = await asleep(waiter)
+    waiter.close()
+    assert not await waiting
+    assert not await waiter.wait()
+    assert (waiter.taken, waiter.unused) == (0, [False])
+
+
+@pytest.mark.spec("poll.gone-client-passes-on")
+async def test_closed_in_the_moment_it_is_woken() -> None:
+    waiter = Waiter()
+    waiting = await asleep(waiter)
+    waiter.wake()
+    waiter.close()
+    assert not await waiting
+    assert (waiter.taken, waiter.unused) == (0, [True])
+
+
+async def test_cancelled_in_the_moment_it_is_woken() -> None:
+    waiter = Waiter()
+    waiting = await asleep(waiter)
+    waiter.wake()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    waiter.close()
+    assert (waiter.taken, waiter.unused) == (0, [True])
+
+
+async def test_a_wakeup_that_was_returned_is_not_left_behind() -> None:
+    waiter = Waiter()
+    waiter.wake()
+    assert await waiter.wait()
+    waiter.close()
+    assert waiter.unused == [False]
