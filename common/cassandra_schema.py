@@ -35,7 +35,7 @@ def read_table(text: str) -> Table:
     parts = _split(body)
     types = {part.split()[0]: _type_of(part) for part in parts if not _KEY.match(part)}
     places = _places(_key_of(parts), _ORDER.search(with_))
-    columns = {column: f"{cql_type} {places.get(column, 'regular')}" for column, cql_type in types.items()}
+    columns = {column: _column(cql_type, places.get(column, "regular")) for column, cql_type in types.items()}
     compaction = _COMPACTION.search(with_)
     options = {**DEFAULT_OPTIONS, **dict(_NUMBER.findall(with_)), "compaction": compaction[1] if compaction else ""}
     return Table(name=name, columns=columns, options=options)
@@ -131,6 +131,10 @@ def _place(kind: str, position: int, order: str) -> str:
     if kind == "partition_key":
         return f"partition key {position}"
     return f"clustering key {position} {order}" if kind == "clustering" else kind
+
+
+def _column(cql_type: str, place: str) -> str:
+    return cql_type if cql_type.endswith(" static") else f"{cql_type} {place}"
 
 
 def _type_of(part: str) -> str:

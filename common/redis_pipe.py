@@ -14,6 +14,8 @@ from typing import Any, cast
 import hiredis
 from redis.connection import SSLConnection, parse_url
 
+from common.tasks import end
+
 PORT = 6379
 LAST_LOOK_S = 0.1
 Word = str | bytes | int | float
@@ -52,6 +54,12 @@ class RedisPipe:
         if self._link is not None:
             self._link.close()
 
+    async def end(self) -> None:
+        """As `close`, for good: a connection that is being made is not, either."""
+        if self._connecting is not None:
+            await end([self._connecting])
+        self.close()
+
     def _connected(self, task: asyncio.Task[_Link]) -> None:
         self._connecting = None
         if not task.cancelled() and task.exception() is None:
@@ -71,6 +79,9 @@ class RedisPipe:
         except (OSError, TimeoutError, ReplyError, PipeError) as error:
             link.close()
             raise PipeError(f"cannot use Redis: {str(error) or 'no answer'}") from error
+        except asyncio.CancelledError:
+            link.close()
+            raise
         lines = dict(line.split(":", 1) for line in facts.decode().splitlines() if ":" in line)
         if "run_id" not in lines:
             raise PipeError("Redis does not say which server it is")

@@ -64,6 +64,11 @@ class Desk:
         desk.now_ms = self.now_ms
         return desk
 
+    @property
+    def counts_on(self) -> bool:
+        """Whether a process goes on counting where the last one ended, or its sequence numbers come of the time."""
+        return self.q.fifo or self.engine.capabilities.atomic_settle
+
     def set(self, *, retention_ms: int | None = None, max_receives: int | None = None) -> None:
         """Change the queue's settings, as SetQueueAttributes does."""
         if retention_ms is not None:

@@ -76,7 +76,7 @@ class RedisCache:
 
     async def close(self) -> None:
         await end(self._hints)
-        self._pipe.close()
+        await self._pipe.end()
         await self._redis.aclose()
 
     def keys(self, queue: str) -> list[str]:
