@@ -29,11 +29,12 @@ class Account:
         self.faults: list[str] = []
         self.duplicates: Counter[str] = Counter()
         self._check_queue(scene.standard)
-        if scene.fifo:
-            self._check_queue(scene.fifo)
-            self._check_groups()
-            self.faults += worn_faults(scene, ledger)
-            self.faults += echo_faults([*ledger.of(scene.fifo), *ledger.of(scene.worn)])
+        self._check_queue(scene.fifo)
+        self._check_groups()
+        self.faults += worn_faults(scene, ledger)
+        self.faults += [f"refused: {refusal}" for refusal in ledger.refusals]
+        self.faults += echo_faults([*ledger.of(scene.fifo), *ledger.of(scene.worn)])
+        self._check_moves()
         self._check_envelopes()
         for topic in scene.subscribers:
             self._check_topic(topic)
@@ -106,6 +107,20 @@ class Account:
                 self._fault("sequence", f"{receipt.text} has {receipt.sequence}, {letter.sequence} was told")
         if sorted(ordered, key=lambda receipt: receipt.sequence) != ordered:
             self._fault("sequence", f"numbers of group {group} do not rise")
+
+    # -- dead letters -------------------------------------------------------------------------------------------------
+
+    def _check_moves(self) -> None:
+        """A dead letter that was moved again was not enqueued again: `worn_faults` would have found it twice."""
+        for message_id, times in self._ledger.moves.items():
+            for first, again in pairwise(times):
+                if cause := self._causes.of_move(first):
+                    self.duplicates[cause] += 1
+                else:
+                    before = [_ms(kill - first) for kill in self._ledger.kills_ns]
+                    self._fault(
+                        "moved again", f"{message_id}, {before} before the crash and {_ms(again - first)} later"
+                    )
 
     # -- notifications ------------------------------------------------------------------------------------------------
 

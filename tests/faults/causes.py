@@ -22,6 +22,8 @@ FOLLOWED_WITHIN_NS = 2 * NS_PER_S
 """Processes look for jumps of the test clock every second."""
 GIVEN_UP_WITHIN_NS = 35 * NS_PER_S
 """A statement has three tries of ten seconds."""
+MOVED_WITHIN_NS = 2 * NS_PER_S
+"""A dead-letter move's delete follows its send at once; its time is that of the receive that met it."""
 
 CLIENT_RETRY = "client retry after an unknown outcome"
 LEASE_OVER = "lease ran out"
@@ -29,7 +31,16 @@ HIDING_LOST = "hiding lost with Redis"
 CRASH_BEFORE_RECEIVE = "crash before a receive was durable"
 CRASH_BEFORE_SETTLE = "crash before a settlement"
 SETTLEMENT_FAILED = "settlement that the store did not take"
-CAUSES = (CLIENT_RETRY, LEASE_OVER, HIDING_LOST, CRASH_BEFORE_RECEIVE, CRASH_BEFORE_SETTLE, SETTLEMENT_FAILED)
+MOVE_CUT_OFF = "dead-letter move cut off between its queues"
+CAUSES = (
+    CLIENT_RETRY,
+    LEASE_OVER,
+    HIDING_LOST,
+    CRASH_BEFORE_RECEIVE,
+    CRASH_BEFORE_SETTLE,
+    SETTLEMENT_FAILED,
+    MOVE_CUT_OFF,
+)
 
 
 class Causes(Protocol):
@@ -44,6 +55,10 @@ class Causes(Protocol):
     def of_copy(self, first_ns: int, again_ns: int, published_ns: int, *, fans_out: bool) -> str:
         """Why a notification came again to one subscriber; '' when there is no cause. `published_ns` is 0 when nobody
         knows; `fans_out` says that a producer made its endpoint jobs."""
+        ...
+
+    def of_move(self, first_ns: int) -> str:
+        """Why a move that had got as far as the dead-letter queue was done again; '' when there is no cause."""
         ...
 
 
@@ -68,6 +83,10 @@ class OneMachine:
             return LEASE_OVER
         return CRASH_BEFORE_SETTLE if self._unsettled(first_ns) else ""
 
+    def of_move(self, first_ns: int) -> str:
+        """A settlement is one transaction."""
+        return ""
+
     def _crash_soon(self, received_ns: int, again_ns: int) -> bool:
         """A receive is durable with the next commit, so only a crash right after it makes the message come again."""
         until = min(received_ns + SETTLED_WITHIN_NS, again_ns)
@@ -89,6 +108,9 @@ class Cluster:
         return 0 < before.deleted_ns < after.asked_ns
 
     def of_repeat(self, before: Receipt, after: Receipt, *, fifo: bool) -> str:
+        """Of a FIFO queue Redis knows nothing, and a delete that may have been done has been done or not."""
+        if fifo:
+            return LEASE_OVER if self._ledger.lease_over(before.asked_ns, after.received_ns) else ""
         found = {
             LEASE_OVER: self._ledger.lease_over(before.received_ns, after.received_ns),
             CLIENT_RETRY: before.deletes_open > 0 and before.delete_asked_ns < after.received_ns,
@@ -106,8 +128,15 @@ class Cluster:
         }
         return self._first(found)
 
+    def of_move(self, first_ns: int) -> str:
+        """Its send was done, its delete was not: who moved it has died, or had lost the store."""
+        return self._first({MOVE_CUT_OFF: self._while_away(first_ns)})
+
     def _first(self, found: dict[str, bool]) -> str:
         return next((cause for cause, is_so in found.items() if is_so and cause in self._accepted), "")
+
+    def _while_away(self, moved_ns: int) -> bool:
+        return any(kill - MOVED_WITHIN_NS <= moved_ns <= back + AFTERMATH_NS for kill, back in self._ledger.falls)
 
     def _while_clocks_differ(self, first_ns: int) -> bool:
         """Whoever has not yet followed a jump of the clock takes a job for a lease that has run out for the others."""

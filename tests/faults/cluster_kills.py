@@ -11,8 +11,8 @@ import msgspec
 from tests.faults.accounting import Account
 from tests.faults.arrivals import Arrivals
 from tests.faults.causes import Cluster as ClusterCauses
-from tests.faults.cluster_plan import ACCEPTED, ClusterPlan
-from tests.faults.cluster_remains import Logs, rows_at_rest
+from tests.faults.cluster_plan import ACCEPTED, NODE, ClusterPlan
+from tests.faults.cluster_remains import Logs, Remains
 from tests.faults.cluster_site import Site
 from tests.faults.crowd import Crowd
 from tests.faults.ledger import NS_PER_MS, Ledger, Letter
@@ -22,8 +22,9 @@ from tests.faults.site import SiteError
 from tests.faults.wire import OutcomeOpen, Refused, Wire
 
 LOAD_AFTER_S = 2.0
-QUIET_S = 1.5
-"""Nothing came for so long: what is still missing waits for its lease to run out. A worker settles after a second."""
+QUIET_S = 2.0
+"""Nothing came for so long: what is still missing waits for a lease to run out. A worker settles after a second; a worn
+message is hidden for one."""
 LAST_LOOK_S = 1.0
 JUMPS_MAX = 8
 CLOCK_FOLLOWED_S = 1.2
@@ -34,6 +35,7 @@ ROUND_TIMEOUT_S = 240.0
 STANDS_STILL_S = 3.0
 """Who is away for so long must not have kept all sends waiting."""
 LOOK_S = 0.02
+RECEIVE_MAX = 10
 
 
 async def cluster_round(site: Site, scene: Scene, plan: ClusterPlan) -> ClusterResult:
@@ -62,6 +64,19 @@ class ClusterRound:
     async def run(self) -> ClusterResult:
         wire = self._scene.wire()
         self._ledger.ahead_ms = await _advance(wire, 0)
+        remains = await Remains.open(self._site.place, self._ledger)
+        try:
+            await self._load(wire)
+            faults = await remains.messages(REST_S)
+            bodies = await remains.bodies()
+        finally:
+            await remains.close()
+        self._arrivals.read()
+        self._ledger.failures_ns += self._logs.failures_ns()
+        faults += [*self._logs.complaints(), *self._dead(), *self._stood_still(), *self._unnamed(bodies)]
+        return msgspec.structs.replace(self._result(faults), bodies=bodies)
+
+    async def _load(self, wire: Wire) -> None:
         self._crowd.start()
         try:
             await self._hurt()
@@ -71,10 +86,6 @@ class ClusterRound:
         finally:
             await self._crowd.close()
             wire.close()
-        faults = await rows_at_rest(self._site.place, REST_S)
-        self._arrivals.read()
-        self._ledger.failures_ns += self._logs.failures_ns()
-        return self._result(faults + self._logs.complaints() + self._dead() + self._stood_still())
 
     async def _hurt(self) -> None:
         kind, victim = self._plan.kind, self._plan.victim
@@ -128,16 +139,33 @@ class ClusterRound:
 
     def _stood_still(self) -> list[str]:
         """While one part is away the others must go on."""
+        if self._plan.away_s < STANDS_STILL_S:
+            return []
         ((kill, back),) = self._ledger.falls
-        through = any(kill < letter.began_ns and letter.acknowledged_ns < back for letter in self._letters())
-        return [] if through or self._plan.away_s < STANDS_STILL_S else ["stood still: no send got through meanwhile"]
+        through = {
+            target
+            for target in (self._scene.standard, self._scene.fifo, self._scene.news)
+            for letter in self._ledger.of(target)
+            if kill < letter.began_ns and letter.acknowledged_ns < back
+        }
+        still = {self._scene.standard, self._scene.fifo, self._scene.news} - through
+        return [f"stood still: no send to {target} got through meanwhile" for target in sorted(still)]
+
+    def _unnamed(self, bodies: int) -> list[str]:
+        """Bodies without a message are left by calls that were cut off, or when the store was away as they ended."""
+        ledger, scene = self._ledger, self._scene
+        fifo = (scene.fifo, scene.worn, scene.dead)
+        deletes = sum(receipt.deletes_open for queue in fifo for receipt in ledger.receipts_of(queue))
+        cut_off = sum(ledger.opened(queue) for queue in fifo) + deletes + ledger.receives_open * RECEIVE_MAX
+        return [f"left: {bodies} bodies that no call left"] if bodies > cut_off and self._plan.kind != NODE else []
 
     def _letters(self) -> list[Letter]:
         return [letter for target in self._targets for letter in self._ledger.of(target)]
 
     @property
     def _targets(self) -> tuple[str, ...]:
-        return (self._scene.standard, self._scene.news, self._scene.wide)
+        scene = self._scene
+        return (scene.standard, scene.fifo, scene.worn, scene.news, scene.wide)
 
     def _result(self, faults: list[str]) -> ClusterResult:
         scene, ledger = self._scene, self._ledger
@@ -148,7 +176,7 @@ class ClusterRound:
             kind=self._plan.kind,
             seed=self._plan.seed,
             place=self._plan.place,
-            messages=ledger.acknowledged(scene.standard),
+            messages=sum(ledger.acknowledged(queue) for queue in (scene.standard, scene.fifo, scene.worn)),
             notifications=sum(ledger.acknowledged(topic) for topic in topics),
             deliveries=self._arrivals.count + len({r.id for r in ledger.receipts_of(scene.letters)}),
             unanswered=sum(ledger.opened(target) for target in self._targets),

@@ -6,20 +6,28 @@ from random import Random
 
 import msgspec
 
-from tests.faults.causes import CLIENT_RETRY, CRASH_BEFORE_SETTLE, HIDING_LOST, LEASE_OVER, SETTLEMENT_FAILED
+from tests.faults.causes import (
+    CLIENT_RETRY,
+    CRASH_BEFORE_SETTLE,
+    HIDING_LOST,
+    LEASE_OVER,
+    MOVE_CUT_OFF,
+    SETTLEMENT_FAILED,
+)
 
 REDIS, WORKER, API, NODE = "cluster-redis", "cluster-worker", "cluster-api", "cluster-node"
 CLUSTER_KINDS = (REDIS, WORKER, API, NODE)
 ACCEPTED: dict[str, frozenset[str]] = {
     REDIS: frozenset({CLIENT_RETRY, LEASE_OVER, HIDING_LOST}),
     WORKER: frozenset({CLIENT_RETRY, LEASE_OVER, CRASH_BEFORE_SETTLE}),
-    API: frozenset({CLIENT_RETRY, LEASE_OVER}),
-    NODE: frozenset({CLIENT_RETRY, LEASE_OVER, SETTLEMENT_FAILED}),
+    API: frozenset({CLIENT_RETRY, LEASE_OVER, MOVE_CUT_OFF}),
+    NODE: frozenset({CLIENT_RETRY, LEASE_OVER, SETTLEMENT_FAILED, MOVE_CUT_OFF}),
 }
 """Causes of duplicates."""
 OF = {REDIS: 1, WORKER: 2, API: 2, NODE: 3}
 """How many of the kind there are, of which one falls."""
-KILL_AFTER_S = (0.5, 2.5)
+KILL_AFTER_S = (0.5, 4.0)
+"""The first dead letters are moved after two seconds."""
 AWAY_S: dict[str, tuple[float, float]] = {REDIS: (0.0, 10.0), WORKER: (0.5, 3.0), API: (0.5, 3.0), NODE: (2.0, 10.0)}
 """From the kill until it is started again: shortest and longest."""
 

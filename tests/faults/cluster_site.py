@@ -61,7 +61,7 @@ class Site:
         """What the load needs, made anew."""
         keys = self.cluster.account()
         credentials = Credentials(key_id=keys["AWS_ACCESS_KEY_ID"], secret=keys["AWS_SECRET_ACCESS_KEY"])
-        return await furnish(self.port, credentials, receiver_port, journal, None)
+        return await furnish(self.port, credentials, receiver_port, journal)
 
 
 @contextmanager

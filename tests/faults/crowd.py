@@ -57,16 +57,16 @@ class Crowd:
         scene = self._scene
         makers = [
             *[self._standard_sender(f"s{number}") for number in range(STANDARD_SENDERS)],
-            *[self._fifo_sender(scene.fifo, f"g{n}", SEND_PAUSE_S) for n in range(FIFO_SENDERS) if scene.fifo],
-            *[self._fifo_sender(scene.worn, f"w{n}", WORN_PAUSE_S) for n in range(WORN_SENDERS) if scene.worn],
+            *[self._fifo_sender(scene.fifo, f"g{number}", SEND_PAUSE_S) for number in range(FIFO_SENDERS)],
+            *[self._fifo_sender(scene.worn, f"w{number}", WORN_PAUSE_S) for number in range(WORN_SENDERS)],
             *[self._publisher(scene.news, f"n{number}", PUBLISH_PAUSE_S) for number in range(PUBLISHERS)],
             self._publisher(scene.wide, "w", WIDE_PAUSE_S),
         ]
         takers = [
             *[self._consumer(scene.standard) for _ in range(STANDARD_CONSUMERS)],
-            *[self._consumer(scene.fifo) for _ in range(FIFO_CONSUMERS) if scene.fifo],
-            *[self._consumer(scene.worn) for _ in range(WORN_CONSUMERS) if scene.worn],
-            *[self._consumer(queue) for queue in (scene.dead, scene.letters) if queue],
+            *[self._consumer(scene.fifo) for _ in range(FIFO_CONSUMERS)],
+            *[self._consumer(scene.worn) for _ in range(WORN_CONSUMERS)],
+            *[self._consumer(queue) for queue in (scene.dead, scene.letters)],
         ]
         self._makers = [asyncio.create_task(self._while_sending(step)) for step in makers]
         self._takers = [asyncio.create_task(self._for_ever(step)) for step in takers]
@@ -130,7 +130,7 @@ class Crowd:
         return step
 
     def _fifo_sender(self, queue: str, name: str, pause_s: float) -> Step:
-        sender = FifoSender(self._wire(), self._ledger, self._random, queue, name)
+        sender = FifoSender(self._wire(), self._ledger, self._random, queue, f"{self._prefix}{name}")
 
         async def step() -> None:
             await sender.step()
@@ -185,7 +185,8 @@ class Crowd:
             asked_ns = time.time_ns()
             try:
                 answer = await wire.sqs("ReceiveMessage", members)
-            except (NotSent, OutcomeOpen):
+            except (NotSent, OutcomeOpen) as error:
+                self._ledger.receives_open += fifo and isinstance(error, OutcomeOpen)
                 await asyncio.sleep(RETRY_PAUSE_S)
                 return  # a FIFO receive is repeated under its attempt id
             attempt = hex_id()
@@ -234,10 +235,17 @@ class Crowd:
             except OutcomeOpen:
                 receipt.deletes_open += 1
                 await asyncio.sleep(RETRY_PAUSE_S)
-            except Refused:
-                if queue != self._scene.worn:
+            except Refused as error:
+                if not receipt.group:
                     raise
-                return  # its lease ran out meanwhile, and nothing was deleted
+                self._note_refusal(receipt, error)
+                return
             else:
                 receipt.deleted_ns = time.time_ns()
                 return
+
+    def _note_refusal(self, receipt: Receipt, error: Refused) -> None:
+        """A FIFO queue deletes nothing once the lease is over; before, it may not refuse."""
+        lease_s = WORN_VISIBILITY_S if receipt.queue == self._scene.worn else VISIBILITY_S
+        if not self._ledger.lease_over(receipt.asked_ns, time.time_ns(), lease_s):
+            self._ledger.refusals.append(f"{receipt.text}: {error}")

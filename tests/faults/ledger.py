@@ -53,8 +53,11 @@ class Ledger:
     back_ns: list[int] = field(default_factory=list)  # when the service was whole again after each
     jumps_ns: list[int] = field(default_factory=list)  # when the clock was moved past every lease
     failures_ns: list[int] = field(default_factory=list)  # when a worker said that the store had failed it
+    moves: dict[str, list[int]] = field(default_factory=dict)  # of the cluster: when each dead letter was moved, by id
     ahead_ms: int = 0  # how far the test clock had been moved before
     takes: int = 0
+    refusals: list[str] = field(default_factory=list)  # of deletes, although the lease was not over
+    receives_open: int = 0  # of FIFO queues, whose outcome nobody knows
 
     @property
     def falls(self) -> list[tuple[int, int]]:

@@ -23,6 +23,7 @@ from tests.faults.causes import (
     CRASH_BEFORE_SETTLE,
     HIDING_LOST,
     LEASE_OVER,
+    MOVE_CUT_OFF,
     SETTLEMENT_FAILED,
 )
 from tests.faults.cluster_plan import CLUSTER_KINDS
@@ -36,7 +37,7 @@ CLUSTER_BEGIN = "<!-- the cluster, written by make faults: begin -->"
 CLUSTER_END = "<!-- the cluster, written by make faults: end -->"
 SYNCS_MEASURED = 50
 EMBEDDED_CAUSES = (CLIENT_RETRY, LEASE_OVER, CRASH_BEFORE_RECEIVE, CRASH_BEFORE_SETTLE)
-CLUSTER_CAUSES = (CLIENT_RETRY, LEASE_OVER, HIDING_LOST, CRASH_BEFORE_SETTLE, SETTLEMENT_FAILED)
+CLUSTER_CAUSES = (CLIENT_RETRY, LEASE_OVER, HIDING_LOST, CRASH_BEFORE_SETTLE, SETTLEMENT_FAILED, MOVE_CUT_OFF)
 KILL_HEADS = (
     "killed",
     "rounds",
@@ -47,11 +48,13 @@ KILL_HEADS = (
     "messages lost",
     "notifications lost",
     "invented",
+    "order broken",
 )
 BACK_HEAD = "back after, median / worst"
 WAIT_HEAD = "longest wait of a sender, median / worst"
+BODIES_HEAD = "bodies that nothing names"
 LOST = ("lost", "never deleted", "stuck")
-INVENTED = ("invented", "came back", "twice")
+INVENTED = ("invented", "came back", "twice", "dedup", "received too often", "moved again")
 ORDER = ("order", "sequence", "two in flight", "lock")
 _VERSION = re.compile(r"<version>(\d+\.\d+\.\d+)</version>")
 
@@ -76,7 +79,7 @@ def write_report(page: Path, found: Facts, results: Sequence[KillResult | PowerR
     powers = [result for result in results if isinstance(result, PowerResult)]
     parts = [
         _facts_line(found, results, f"SQLite {apsw.sqlite_lib_version()}; an fsync takes {_sync_ms():.2f} ms"),
-        _table((*KILL_HEADS, "order broken", BACK_HEAD), _kill_rows(kills)),
+        _table((*KILL_HEADS, BACK_HEAD), _kill_rows(kills)),
         _cause_table(kills, tuple(VICTIMS), EMBEDDED_CAUSES),
         _point_table(kills),
         _power_table(powers),
@@ -88,7 +91,7 @@ def write_cluster_report(page: Path, found: Facts, results: Sequence[ClusterResu
     """Put the tables of the cluster form between theirs."""
     parts = [
         _facts_line(found, results, f"Cassandra {_cassandra_version()}, {_redis_version()}"),
-        _table((*KILL_HEADS, BACK_HEAD, WAIT_HEAD), _cluster_rows(results)),
+        _table((*KILL_HEADS, BACK_HEAD, WAIT_HEAD, BODIES_HEAD), _cluster_rows(results)),
         _cause_table(results, CLUSTER_KINDS, CLUSTER_CAUSES),
     ]
     _put(page, CLUSTER_BEGIN, CLUSTER_END, parts)
@@ -109,11 +112,10 @@ def _facts_line(found: Facts, results: Sequence[Result], storage: str) -> str:
 
 
 def _kill_rows(results: Sequence[KillResult]) -> list[tuple[object, ...]]:
-    rows = []
-    for kind, of_kind in _by_kind(results, tuple(VICTIMS)):
-        order = _count([fault for result in of_kind for fault in result.faults], ORDER)
-        rows.append((*_counts(kind, of_kind), order, _middle_and_worst([result.down_ms for result in of_kind])))
-    return rows
+    return [
+        (*_counts(kind, of_kind), _middle_and_worst([result.down_ms for result in of_kind]))
+        for kind, of_kind in _by_kind(results, tuple(VICTIMS))
+    ]
 
 
 def _cluster_rows(results: Sequence[ClusterResult]) -> list[tuple[object, ...]]:
@@ -122,6 +124,7 @@ def _cluster_rows(results: Sequence[ClusterResult]) -> list[tuple[object, ...]]:
             *_counts(kind, of_kind),
             _middle_and_worst([result.down_ms for result in of_kind]),
             _middle_and_worst([result.wait_ms for result in of_kind]),
+            sum(result.bodies for result in of_kind),
         )
         for kind, of_kind in _by_kind(results, CLUSTER_KINDS)
     ]
@@ -145,6 +148,7 @@ def _counts(kind: str, results: Sequence[KillResult | ClusterResult]) -> tuple[o
         _count(faults, LOST),
         _count(faults, ("notification lost",)),
         _count(faults, INVENTED),
+        _count(faults, ORDER),
     )
 
 

@@ -55,6 +55,7 @@ class ClusterResult(msgspec.Struct, frozen=True, kw_only=True):
     unanswered: int = 0
     down_ms: int = 0  # from the kill until a send and a publish that began after it had got through
     wait_ms: int = 0  # the longest that a sender waited to be acknowledged, its retries included
+    bodies: int = 0  # of FIFO queues, left by calls that were cut off: nothing names them, and they end by themselves
     duplicates: dict[str, int] = {}
     faults: list[str]
     seconds: float = 0.0

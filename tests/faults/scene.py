@@ -30,12 +30,12 @@ _CONFIRMED = re.compile(rb"<key>SubscriptionsConfirmed</key>\s*<value>(\d+)</val
 class Scene(msgspec.Struct, frozen=True, kw_only=True):
     """Both topics' HTTP endpoints are the receiver's; `news` also goes to a queue, in envelopes."""
 
-    data: Path
+    data: Path  # of the embedded form
     port: int
     journal: Path  # the receiver's
     credentials: tuple[str, str]
     standard: str  # queue URLs
-    fifo: str  # '' in the cluster form, whose engine has none yet, as are the next two
+    fifo: str
     worn: str  # FIFO, whose messages are moved to `dead` when they were received too often
     dead: str
     letters: str
@@ -55,13 +55,15 @@ async def set_up(directory: Path, port: int, receiver_port: int, journal: Path) 
         return await furnish(port, service.credentials(), receiver_port, journal, service.data)
 
 
-async def furnish(port: int, credentials: Credentials, receiver_port: int, journal: Path, data: Path | None) -> Scene:
-    """Make queues, topics and subscriptions; FIFO ones where there are `data` of the embedded form."""
+async def furnish(
+    port: int, credentials: Credentials, receiver_port: int, journal: Path, data: Path | None = None
+) -> Scene:
+    """Make queues, topics and subscriptions."""
     wire = Wire(port, credentials)
     builder = _Builder(wire, f"http://{HOST}:{receiver_port}/endpoint")
     news, wide = await builder.topic("news"), await builder.topic("wide")
     letters = await builder.queue("letters")
-    fifo, worn, dead = await builder.fifo_queues() if data else ("", "", "")
+    fifo, worn, dead = await builder.fifo_queues()
     scene = Scene(
         data=data or Path(),
         port=port,

@@ -86,6 +86,11 @@ class Story:
             receipt.group, receipt.sequence = "g", number
         return self
 
+    def moves(self, number: int, *at_s: float) -> Story:
+        """Appends a dead letter, again and again."""
+        self.ledger.moves[f"id-{number}"] = [at_ns(second) for second in at_s]
+        return self
+
     def echoes(self, number: int, message_id: str, sequence: int) -> Story:
         """Sends one once more, and is told this."""
         self.ledger.sent[FIFO][f"g-{number}"].echoes.append((message_id, sequence))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from tests.faults.causes import (
@@ -12,12 +11,13 @@ from tests.faults.causes import (
     CRASH_BEFORE_SETTLE,
     HIDING_LOST,
     LEASE_OVER,
+    MOVE_CUT_OFF,
     SETTLEMENT_FAILED,
     Cluster,
 )
-from tests.faults.cluster_plan import ACCEPTED, CLUSTER_KINDS, NODE, REDIS, WORKER
+from tests.faults.cluster_plan import ACCEPTED, API, CLUSTER_KINDS, NODE, REDIS, WORKER
 from tests.faults.scene import JUMP_S as JUMP_LENGTH_S
-from tests.faults.story import BACK_S, JUMP_S, KILL_S, SCENE, WIDE, Story, at_ns, causes_of, fault_kinds
+from tests.faults.story import BACK_S, DEAD, JUMP_S, KILL_S, WIDE, WORN, Story, at_ns, causes_of, fault_kinds
 
 AHEAD_MS = 1_000_000
 
@@ -31,7 +31,6 @@ def kind(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def story(tmp_path: Path, kind: str) -> Story:
     told = Story(tmp_path / "arrivals")
-    told.scene = msgspec.structs.replace(SCENE, fifo="")
     told.causes = Cluster(told.ledger, ACCEPTED[kind])
     return told
 
@@ -98,6 +97,51 @@ def test_a_message_may_not_come_to_who_asks_after_its_delete(
         assert fault_kinds(story) == ["came back"]
     else:
         _expect(story, HIDING_LOST if kind == REDIS else "")
+
+
+# -- FIFO queues -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("first_s", "again_s"),
+    [(KILL_S - 0.1, KILL_S + 0.1), (KILL_S + 1, BACK_S + 1), (BACK_S + 2, BACK_S + 2.1), (JUMP_S + 1, JUMP_S + 30)],
+)
+def test_no_fault_makes_a_fifo_message_come_twice(story: Story, first_s: float, again_s: float) -> None:
+    story.sends_in_group(0).gets_of_group(0, first_s, held_s=50).gets_of_group(0, again_s)
+    assert set(fault_kinds(story)) == {"duplicate", "two in flight"}
+
+
+def test_nor_does_a_delete_that_had_no_answer(story: Story) -> None:
+    story.sends_in_group(0).gets_of_group(0, 50, held_s=1).gets_of_group(0, 55)
+    before = story.ledger.receipts[0]
+    before.deletes_open, before.deleted_ns = 1, at_ns(56)
+    assert fault_kinds(story) == ["duplicate"]
+
+
+@pytest.mark.parametrize(("asked_s", "again_s"), [(JUMP_S - 1, JUMP_S + 1), (50, 80.5)])
+def test_a_fifo_message_comes_twice_because_its_lease_ran_out(story: Story, asked_s: float, again_s: float) -> None:
+    """It began when the receive was asked for, at the earliest."""
+    story.sends_in_group(0).gets_of_group(0, asked_s + 0.8, held_s=50).gets_of_group(0, again_s)
+    story.ledger.receipts[0].asked_ns = at_ns(asked_s)
+    assert causes_of(story) == {LEASE_OVER: 1}
+
+
+@pytest.mark.parametrize(
+    ("first_s", "by_crash"), [(KILL_S - 0.5, True), (KILL_S + 1, True), (KILL_S - 2.5, False), (BACK_S + 1, False)]
+)
+def test_a_move_that_was_cut_off_is_done_again(story: Story, kind: str, first_s: float, by_crash: bool) -> None:
+    story.sends_in_group(0, queue=WORN).wears(0, 50, 51.5).gets_of_group(0, 120, queue=DEAD)
+    story.moves(0, first_s, JUMP_S + 1)
+    if by_crash and kind in (API, NODE):
+        assert causes_of(story) == {MOVE_CUT_OFF: 1}
+    else:
+        assert fault_kinds(story) == ["moved again"]
+
+
+def test_a_move_that_was_cut_off_may_not_enqueue_twice(story: Story) -> None:
+    story.sends_in_group(0, queue=WORN).wears(0, 50, 51.5).moves(0, KILL_S, JUMP_S + 1)
+    story.gets_of_group(0, BACK_S, queue=DEAD).gets_of_group(0, BACK_S + 2, queue=DEAD)
+    assert "came back" in fault_kinds(story)
 
 
 # -- notifications ----------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.story import DEAD, FIFO, JUMP_S, WORN, Story, causes_of, fault_kinds
+from tests.faults.story import BACK_S, DEAD, FIFO, JUMP_S, KILL_S, WORN, Story, causes_of, fault_kinds
 
 
 @pytest.fixture
@@ -41,6 +41,11 @@ def test_all_that_is_held_counts_not_only_the_last(story: Story) -> None:
     assert fault_kinds(story) == ["two in flight"]
 
 
+def test_a_delete_that_was_refused_too_soon_is_found(story: Story) -> None:
+    story.sends_in_group(0).gets_of_group(0, 50).ledger.refusals.append("g-0: HTTP 400")
+    assert fault_kinds(story) == ["refused"]
+
+
 # -- dead letters -----------------------------------------------------------------------------------------------------
 
 
@@ -66,13 +71,38 @@ def test_moved_after_its_delete_is_found(story: Story) -> None:
     assert fault_kinds(story) == ["came back"]
 
 
+def test_a_delete_that_came_too_late_to_be_one_is_valid(story: Story) -> None:
+    """Of a message that has been moved, it succeeds as that of any that is gone."""
+    worn(story, 1).gets_of_group(1, 50, held_s=2, queue=WORN).wears(1, 51.2).gets_of_group(1, 53, queue=DEAD)
+    assert causes_of(story) == {}
+
+
+def test_a_move_is_one_transaction(story: Story) -> None:
+    worn(story, 0).wears(0, 50, 51.5).gets_of_group(0, 53, queue=DEAD).moves(0, KILL_S, BACK_S)
+    assert fault_kinds(story) == ["moved again"]
+
+
 def test_received_once_too_often_is_found(story: Story) -> None:
     worn(story, 0).wears(0, 50, 51.5, 53).gets_of_group(0, 55, queue=DEAD)
     assert fault_kinds(story) == ["received too often"]
 
 
 def test_moved_twice_is_found(story: Story) -> None:
-    worn(story, 0).wears(0, 50, 51.5).gets_of_group(0, 53, queue=DEAD).gets_of_group(0, 55, queue=DEAD)
+    worn(story, 0).wears(0, 50, 51.5).gets_of_group(0, 53, held_s=9, queue=DEAD).gets_of_group(0, 55, queue=DEAD)
+    assert fault_kinds(story) == ["duplicate"]
+
+
+@pytest.mark.parametrize(("sequence", "kinds"), [(0, ["came back"]), (7, ["duplicate", "came back"])])
+def test_moved_once_more_after_its_delete_is_found(story: Story, sequence: int, kinds: list[str]) -> None:
+    """Even when any lease would be over."""
+    worn(story, 0).wears(0, 50, 51.5).gets_of_group(0, 53, queue=DEAD).gets_of_group(0, JUMP_S + 1, queue=DEAD)
+    story.ledger.receipts[-1].sequence = sequence
+    assert fault_kinds(story) == kinds
+
+
+def test_enqueued_twice_is_found(story: Story) -> None:
+    worn(story, 0).wears(0, 50, 51.5).gets_of_group(0, 53, held_s=70, queue=DEAD)
+    story.gets_of_group(0, JUMP_S + 1, queue=DEAD).ledger.receipts[-1].sequence = 7
     assert fault_kinds(story) == ["duplicate"]
 
 

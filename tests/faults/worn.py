@@ -37,14 +37,20 @@ def _letter_faults(letter: Letter, received: list[Receipt], arrived: list[Receip
     if not deleted and not arrived:
         yield f"lost: {letter.text} was neither deleted nor moved"
     for receipt in deleted:
+        if ledger.lease_over(receipt.asked_ns, receipt.deleted_ns, WORN_VISIBILITY_S):
+            continue  # it may have been moved by then: a delete of what is gone succeeds
         if any(again.asked_ns > receipt.deleted_ns for again in (*received, *arrived)):
             yield f"came back: {letter.text} after its delete"
     if len(received) > WORN_RECEIVES_MAX:
         yield f"received too often: {letter.text} {len(received)} times"
     if arrived and not arrived[-1].deleted_ns:
         yield f"never deleted: {letter.text} in the dead-letter queue"
+    if len({receipt.sequence for receipt in arrived}) > 1:
+        yield f"duplicate: {letter.text} was enqueued twice in the dead-letter queue"
     for before, after in pairwise(arrived):
-        if not ledger.lease_over(before.received_ns, after.received_ns):
+        if 0 < before.deleted_ns < after.asked_ns:
+            yield f"came back: {letter.text} after its delete from the dead-letter queue"
+        elif not ledger.lease_over(before.asked_ns, after.received_ns):
             yield f"duplicate: {letter.text} in the dead-letter queue"
 
 
