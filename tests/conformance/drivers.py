@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from common.cassandra import Cassandra, Place
 from common.clock import Clock
 from common.rpc import Client, Server
@@ -24,8 +26,9 @@ DRIVERS: Mapping[str, Capabilities] = {
     "embedded": EmbeddedEngine.capabilities,
     "remote": EmbeddedEngine.capabilities,
     "cqs": CqsEngine.capabilities,
-    "cqs-alone": CqsEngine.capabilities,  # without Redis
+    "cqs-alone": replace(CqsEngine.capabilities, order="none", dedup=False),  # without Redis
 }
+"""Of FIFO queues, Redis knows nothing: what is said of them over `cqs` is true without it, too."""
 FORGETFUL = {"cqs-alone"}
 """Without Redis, messages are hidden in the memory of a process."""
 KEYSPACE = os.environ.get("CONFORMANCE_KEYSPACE") or fresh_keyspace()
