@@ -41,6 +41,7 @@ async def compare(sides: Sequence[Side], cycles: int) -> list[DepthFigures]:
     """Servers filled to different depths take turns."""
     times: list[Times] = [defaultdict(list) for _ in sides]
     for side in sides:
+        await side.client.connect_anew()  # the first may have been hung up on while the last was filled
         await _run(side, min(BLOCK, cycles), defaultdict(list))  # warms up
     before_s = [side.client.server.cpu_s() for side in sides]
     for begun in range(0, cycles, BLOCK):

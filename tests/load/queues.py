@@ -44,6 +44,11 @@ class Client:
         parsed: dict[str, object] = msgspec.json.decode(answer or b"{}")
         return parsed
 
+    async def connect_anew(self) -> None:
+        """After so long a silence that the server may have hung up."""
+        self.close()
+        self.lanes = await connect(self.server.port, len(self.lanes))
+
     async def use_queue(self, name: str, **attributes: str) -> None:
         members: dict[str, object] = {"QueueName": name}
         if attributes:
