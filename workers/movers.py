@@ -79,9 +79,9 @@ class Movers:
             task, taken = await self._moving.step(task, batch)
             if task.active and not taken and self._clock.now_ms() >= held_until_ms:
                 task = await self._moving.end(task, "COMPLETED")
-            elif not taken:
-                pause_s = max(pause_s, LOOK_S)  # what a dead worker held comes back when its lease is over
-            await self._rest(began_s + pause_s - loop.time())
+            # where none was taken: what a dead worker held comes back when its lease is over
+            rest_s = pause_s if taken else max(pause_s, LOOK_S)
+            await self._rest(began_s + rest_s - loop.time() if task.active else 0)
         if not task.active:
             log.info("move.ended", task=task.id, source=task.source_arn, status=task.status, moved=task.moved)
 

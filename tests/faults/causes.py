@@ -32,15 +32,6 @@ CRASH_BEFORE_RECEIVE = "crash before a receive was durable"
 CRASH_BEFORE_SETTLE = "crash before a settlement"
 SETTLEMENT_FAILED = "settlement that the store did not take"
 MOVE_CUT_OFF = "dead-letter move cut off between its queues"
-CAUSES = (
-    CLIENT_RETRY,
-    LEASE_OVER,
-    HIDING_LOST,
-    CRASH_BEFORE_RECEIVE,
-    CRASH_BEFORE_SETTLE,
-    SETTLEMENT_FAILED,
-    MOVE_CUT_OFF,
-)
 
 
 class Causes(Protocol):

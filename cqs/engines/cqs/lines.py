@@ -49,11 +49,19 @@ class Lines:
         self._caches = caches
         self._clock = clock
         self._lines: OrderedDict[str, Line] = OrderedDict()
+        self._turn = 0
         self._reads: dict[str, asyncio.Task[Line]] = {}
         self._fills: dict[str, asyncio.Task[None]] = {}
 
     def __iter__(self) -> Iterator[Line]:
         return iter(list(self._lines.values()))
+
+    def turn(self, n: int) -> list[Line]:
+        """So many, each in its turn."""
+        lines = list(self._lines.values())
+        begin = self._turn if self._turn < len(lines) else 0
+        self._turn = begin + n
+        return lines[begin : self._turn]
 
     def lately(self) -> list[Line]:
         """Those that the cache has to do with and this process used lately, the longest not compared with it first."""

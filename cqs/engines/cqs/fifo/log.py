@@ -99,9 +99,6 @@ class Log:
         if self._at != schema.DROPPED_SLOT:
             await self._images.drop(self.queue, self._at)
 
-    async def clear(self, budget: int) -> int:
-        return await self._images.clear(self.queue, budget)
-
     async def close(self) -> None:
         """End what is under way."""
         while tasks := [*self._looks, *[task for task in (self._appending, self._writing) if task is not None]]:
