@@ -56,15 +56,26 @@ class ConfirmationJob(msgspec.Struct, frozen=True, array_like=True, tag="confirm
     base_url: str  # what SubscribeURL begins with
 
 
+class DirectJob(msgspec.Struct, frozen=True, array_like=True, tag="direct"):
+    """Deliver a message that was published to a phone number or a mobile endpoint, not to a topic."""
+
+    notification_id: str
+    account: str
+    region: str
+    protocol: str  # sms, application
+    endpoint: str
+    inline: Notification
+
+
 class Redelivery(msgspec.Struct, frozen=True, array_like=True, tag="redelivery"):
     """One failed target, visible when its next attempt is due."""
 
-    job: EndpointJob | ConfirmationJob  # of one subscription
+    job: EndpointJob | ConfirmationJob | DirectJob  # of one subscription, or none
     failures: int
     first_attempt_ms: int
 
 
-Job = PublishJob | EndpointJob | ConfirmationJob | Redelivery
+Job = PublishJob | EndpointJob | ConfirmationJob | DirectJob | Redelivery
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Job)

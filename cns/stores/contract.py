@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from cns.model import Notification
+from cns.outbox import OutboxItem
 from cns.subscription import Subscription, SubscriptionCounts, Token
 from cns.topic import Topic
 
@@ -101,3 +102,23 @@ class NotificationStore(Protocol):
         ...
 
     async def sweep(self, now_ms: int, budget: int) -> int: ...
+
+
+class OutboxStore(Protocol):
+    """See `cns.outbox`."""
+
+    async def put(self, item: OutboxItem) -> None:
+        """The same id again changes nothing."""
+        ...
+
+    async def get(self, item_id: str) -> OutboxItem | None: ...
+
+    async def newest(self, account: str, protocol: str, before: str, n: int) -> list[OutboxItem]:
+        """Up to `n` items older than the id `before` ('' for the newest), newest first; protocol '' is every one."""
+        ...
+
+    async def clear(self, account: str, protocol: str) -> None: ...
+
+    async def sweep(self, now_ms: int, budget: int) -> int:
+        """Forget what was kept for `OUTBOX_MS`, and how many that were."""
+        ...
