@@ -1,0 +1,221 @@
+"""Whether a notification meets a filter policy.
+
+Where a body has arrays of objects, what a policy asks of one array must hold inside one of its elements, which the
+conditions that need a value choose; `exists: false` then speaks of the chosen elements, and where none is chosen of
+them all. AWS's rule engine tries the values one by one against those already taken; here each element says which
+conditions it can meet at once, so that the work grows with the body and not with its combinations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from ipaddress import ip_address
+from itertools import chain, product
+from typing import Any
+
+from cns.filters.facts import Array, Element, Facts
+from cns.filters.literals import STRING_MARK, decimal_of, fold
+from cns.filters.model import (
+    AllOf,
+    AnyOf,
+    AnythingBut,
+    Cidr,
+    Condition,
+    Exact,
+    Exists,
+    Filter,
+    Folded,
+    Leaf,
+    Numeric,
+    Prefix,
+    Suffix,
+    Wildcard,
+)
+
+Values = Mapping[str, Sequence[str]]
+State = tuple[int, int]  # the leaves that are met, and those that ask for nothing where there is something
+
+NOTHING: tuple[str, ...] = ()
+
+
+def matches(policy: Filter, facts: Facts) -> bool:
+    if facts.body is None:
+        return _all_met(policy.root, facts.values)
+    body = facts.body
+    return any(_met_together(leaves, facts.values, body) for leaves in _alternatives(policy.root.parts))
+
+
+def _all_met(group: AllOf, values: Values) -> bool:
+    for part in group.parts:
+        if isinstance(part, Leaf):
+            if not _met(part.conditions, values.get(part.path, NOTHING)):
+                return False
+        elif not any(_all_met(branch, values) for branch in part.branches):
+            return False
+    return True
+
+
+def _met(conditions: Sequence[Condition], found: Sequence[str]) -> bool:
+    if not found:
+        return any(type(condition) is Exists and not condition.wanted for condition in conditions)
+    for condition in conditions:
+        if type(condition) is Exact:
+            if condition.literal in found:
+                return True
+        else:
+            meets = _MEETS[type(condition)]
+            for literal in found:
+                if meets(condition, literal):
+                    return True
+    return False
+
+
+def _alternatives(parts: Sequence[Leaf | AnyOf]) -> Iterator[tuple[Leaf, ...]]:
+    """The ways through every `$or`: of each, all leaves must be met. There are fewer than the policy is complex."""
+    for way in product(*map(_ways, parts)):
+        yield tuple(chain.from_iterable(way))
+
+
+def _ways(part: Leaf | AnyOf) -> list[tuple[Leaf, ...]]:
+    if isinstance(part, Leaf):
+        return [(part,)]
+    return [leaves for branch in part.branches for leaves in _alternatives(branch.parts)]
+
+
+def _met_together(leaves: Sequence[Leaf], values: Values, body: Element) -> bool:
+    apart = True
+    for leaf in leaves:
+        if not _met(leaf.conditions, values.get(leaf.path, NOTHING)):
+            if not _met(leaf.conditions, NOTHING):
+                return False
+            apart = False
+    if all(len(_concerned(array, leaves)) < 2 for array in body.arrays):
+        return apart  # no array has a say in two of them
+    return _Together(leaves).hold(body)
+
+
+def _concerned(array: Array, leaves: Sequence[Leaf]) -> list[Leaf]:
+    below = f"{array.path}."
+    return [leaf for leaf in leaves if leaf.path.startswith(below) or leaf.path == array.path]
+
+
+class _Together:
+    """Leaves that must be met in the same elements; a set of them is an integer, a bit for each."""
+
+    __slots__ = ("_absent", "_bits", "_leaves")
+
+    def __init__(self, leaves: Sequence[Leaf]) -> None:
+        self._leaves = leaves
+        self._bits = {leaf: 1 << index for index, leaf in enumerate(leaves)}
+        self._absent = sum([bit for leaf, bit in self._bits.items() if _met(leaf.conditions, NOTHING)])
+
+    def hold(self, body: Element) -> bool:
+        every = sum(self._bits.values())
+        return any(met | self._absent & ~there == every for met, there in self._states(body, self._leaves))
+
+    def _states(self, element: Element, leaves: Sequence[Leaf]) -> set[State]:
+        """What the element can do, with one choice or another in its arrays."""
+        met = there = 0
+        for leaf in leaves:
+            found = element.values.get(leaf.path)
+            if found:
+                there |= self._bits[leaf] & self._absent
+                if _met(leaf.conditions, found):
+                    met |= self._bits[leaf]
+        states = {(met, there)}
+        for array in element.arrays:
+            concerned = _concerned(array, leaves)
+            if concerned:
+                choices = self._choices(array, concerned)
+                states = {(met | more, there | also) for met, there in states for more, also in choices}
+        return states
+
+    def _choices(self, array: Array, leaves: Sequence[Leaf]) -> set[State]:
+        """One element that meets something, or none; then whatever any of them holds is there."""
+        chosen: set[State] = set()
+        anywhere = 0
+        for element in array.elements:
+            for met, there in self._states(element, leaves):
+                anywhere |= there
+                if met:
+                    chosen.add((met, there))
+        return chosen | {(0, anywhere)}
+
+
+def _prefix(condition: Prefix, literal: str) -> bool:
+    if literal[0] != STRING_MARK:
+        return False
+    if condition.fold:
+        return fold(literal).startswith(condition.text, 1)
+    return literal.startswith(condition.text, 1)
+
+
+def _suffix(condition: Suffix, literal: str) -> bool:
+    if literal[0] != STRING_MARK:
+        return False
+    if condition.fold:
+        return fold(literal).endswith(condition.text, 1)
+    return literal.endswith(condition.text, 1)
+
+
+def _folded(condition: Folded, literal: str) -> bool:
+    return literal[0] == STRING_MARK and fold(literal[1:]) == condition.text
+
+
+def _wildcard(condition: Wildcard, literal: str) -> bool:
+    """Each part as early as it can stand, the last one at the end."""
+    first, *middle, last = condition.parts
+    if literal[0] != STRING_MARK or not literal.startswith(first, 1):
+        return False
+    position = 1 + len(first)
+    for part in middle:
+        start = literal.find(part, position)
+        if start < 0:
+            return False
+        position = start + len(part)
+    return literal.endswith(last, position)
+
+
+def _numeric(condition: Numeric, literal: str) -> bool:
+    number = decimal_of(literal)
+    if number is None:
+        return False
+    least, most = condition.least, condition.most
+    if least is not None and (number < least or (number == least and not condition.least_included)):
+        return False
+    return most is None or number < most or (number == most and condition.most_included)
+
+
+def _cidr(condition: Cidr, literal: str) -> bool:
+    if literal[0] != STRING_MARK or "%" in literal:  # a scoped address is in no network
+        return False
+    try:
+        return ip_address(literal[1:]) in condition.network
+    except ValueError:
+        return False
+
+
+def _exists(condition: Exists, literal: str) -> bool:
+    return condition.wanted
+
+
+def _anything_but(condition: AnythingBut, literal: str) -> bool:
+    return not any(_MEETS[type(each)](each, literal) for each in condition.conditions)
+
+
+def _exact(condition: Exact, literal: str) -> bool:
+    return condition.literal == literal
+
+
+_MEETS: dict[type, Callable[[Any, str], bool]] = {
+    Exact: _exact,
+    Prefix: _prefix,
+    Suffix: _suffix,
+    Folded: _folded,
+    Wildcard: _wildcard,
+    Numeric: _numeric,
+    Cidr: _cidr,
+    Exists: _exists,
+    AnythingBut: _anything_but,
+}
+"""Whether a condition is met by a literal that is there."""

@@ -1,0 +1,49 @@
+"""How the values of policies and messages are written as literals (see `model`), equal ones as equal texts."""
+
+from __future__ import annotations
+
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal, InvalidOperation
+
+STRING_MARK = '"'
+NULL, TRUE, FALSE = "null", "true", "false"
+
+_PLAIN_DIGITS_MAX = 30
+_PLAIN_CHARS_MAX = 16
+_EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
+
+
+def of_string(text: str) -> str:
+    return STRING_MARK + text
+
+
+def of_number(spelling: str) -> str:
+    """Of a JSON number as it is written. One past all arithmetic (1e99999999999999999999) equals its own spelling."""
+    if spelling.isdecimal() and len(spelling) <= _PLAIN_CHARS_MAX:
+        return spelling
+    try:
+        number = Decimal(spelling)
+    except InvalidOperation:
+        return spelling
+    return of_decimal(number)
+
+
+def of_decimal(number: Decimal) -> str:
+    if not number:
+        return "0"
+    reduced = number.normalize(_EXACT)
+    return f"{reduced:f}" if 0 <= reduced.adjusted() < _PLAIN_DIGITS_MAX else str(reduced)
+
+
+def decimal_of(literal: str) -> Decimal | None:
+    """The number that the literal is, if it is one."""
+    if literal[0] not in "-0123456789":
+        return None
+    try:
+        return Decimal(literal)
+    except InvalidOperation:
+        return None
+
+
+def fold(text: str) -> str:
+    """What equals-ignore-case compares."""
+    return text.casefold()

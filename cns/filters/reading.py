@@ -1,0 +1,137 @@
+"""Reads a FilterPolicy: the text a caller sends, checked in the order and the words of AWS, into its compiled form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from cns.filters.limits import COMPILED_MAX, DEFAULT, NESTING_MAX, OR_BRANCHES_MIN, PATH_CHARS_MAX, POLICY_BYTES_MAX
+from cns.filters.limits import FilterLimits as Limits
+from cns.filters.model import AllOf, AnyOf, AnythingBut, Condition, Filter, Leaf, Scope, Wildcard
+from cns.filters.policy_text import NAME, Cursor, Fault, compact
+from cns.filters.reading_conditions import OPERATORS, read_conditions
+from cns.refusals import invalid
+
+OR = "$or"
+RESERVED = OPERATORS.keys() | {
+    *("exactly", "=", "<", "<=", ">", ">=", "regex", "not-wildcard", "not-equals-ignore-case"),
+    *("date-after", "date-on-or-after", "date-before", "date-on-or-before", "in-date-range"),
+    *("ip-address-in-range", "ip-address-not-in-range"),
+}
+"""What AWS's rule engine allows as no key inside `$or`, for operators it has or may get."""
+
+_TOO_COMPLEX = "Filter policy is too complex"
+
+
+def read_filter(text: str, scope: Scope, prefix: str = "", limits: Limits = DEFAULT) -> tuple[str, Filter]:
+    """A caller's policy as it is stored, and compiled; `prefix` goes before every complaint."""
+    try:
+        if len(text.encode(errors="surrogatepass")) > POLICY_BYTES_MAX:
+            raise Fault(f"Filter policy can not be larger than {POLICY_BYTES_MAX} bytes")
+        stored = compact(text)
+        reader = _Reader(stored)
+        root = reader.read()
+        if reader.nested and scope is Scope.ATTRIBUTES:
+            raise invalid(f"{prefix}Filter policy scope MessageAttributes does not support nested filter policy")
+        _check(reader, root, limits)
+    except Fault as fault:
+        raise invalid(f"{prefix}FilterPolicy: {fault}") from None
+    return stored, Filter(scope, root)
+
+
+@lru_cache(COMPILED_MAX)
+def compiled(text: str, scope: Scope) -> Filter:
+    """Of a stored text. Only its form matters: it may have been stored under other limits."""
+    return Filter(scope, _Reader(text).read())
+
+
+class _Reader:
+    """One pass over a policy, which counts what is limited."""
+
+    __slots__ = ("_cursor", "complexity", "keys", "nested")
+
+    def __init__(self, text: str) -> None:
+        self._cursor = Cursor(text)
+        self.keys = 0
+        self.complexity = 0
+        self.nested = False
+
+    def read(self) -> AllOf:
+        if self._cursor.next() != "{":
+            raise self._cursor.fault("Filter is not an object")
+        parts, self.complexity = self._object("", 1, 1)
+        return AllOf(tuple(parts))
+
+    def _object(self, path: str, depth: int, level: int) -> tuple[list[Leaf | AnyOf], int]:
+        """What an object asks for, and how complex it is; `depth` counts keys and `level` all that is nested."""
+        if level > NESTING_MAX:
+            raise Fault(_TOO_COMPLEX)
+        parts: list[Leaf | AnyOf] = []
+        complexity = 1
+        while self._cursor.next() == NAME:
+            key = self._cursor.text()
+            if key == OR:
+                branches, complexity_there = self._branches(path, depth, level)
+                parts.append(branches)
+            else:
+                if level > depth and key in RESERVED:
+                    raise self._cursor.fault(f"{key} is Ruler reserved fieldName which cannot be used inside {OR}.")
+                there, complexity_there = self._value(key, path + key, depth, level)
+                parts += there
+            complexity *= complexity_there
+        if not parts:
+            raise self._cursor.fault("Empty objects are not allowed")
+        return parts, complexity
+
+    def _value(self, key: str, path: str, depth: int, level: int) -> tuple[list[Leaf | AnyOf], int]:
+        kind = self._cursor.next()
+        if kind == "{":
+            self.nested = True
+            return self._object(f"{path}.", depth + 1, level + 1)
+        if kind != "[":
+            raise self._cursor.fault(f'"{key}" must be an object or an array')
+        conditions = read_conditions(self._cursor)
+        if len(path) > PATH_CHARS_MAX:
+            raise Fault(_TOO_COMPLEX)
+        self.keys += 1
+        return [Leaf(path, conditions)], len(conditions) * depth
+
+    def _branches(self, path: str, depth: int, level: int) -> tuple[AnyOf, int]:
+        if self._cursor.next() != "[":
+            raise self._cursor.fault(f"It must be an Array followed with {OR}.")
+        branches: list[AllOf] = []
+        complexity = 0
+        while (kind := self._cursor.next()) != "]":
+            if kind != "{":
+                raise self._cursor.fault(f"Only JSON object is allowed in array of {OR} relationship.")
+            parts, complexity_there = self._object(path, depth, level + 1)
+            branches.append(AllOf(tuple(parts)))
+            complexity += complexity_there
+        if len(branches) < OR_BRANCHES_MIN:
+            raise self._cursor.fault(f"There must have at least {OR_BRANCHES_MIN} Objects in {OR} relationship.")
+        return AnyOf(tuple(branches)), complexity
+
+
+def _check(reader: _Reader, root: AllOf, limits: Limits) -> None:
+    if reader.keys > limits.keys:
+        raise Fault(f"Filter policy can not have more than {limits.keys} keys")
+    if reader.complexity > limits.complexity or sum(_points(root)) > limits.wildcard_points:
+        raise Fault(_TOO_COMPLEX)
+
+
+def _points(group: AllOf) -> Iterator[int]:
+    """A pattern with one wildcard counts one, with more three."""
+    for part in group.parts:
+        if isinstance(part, Leaf):
+            yield from (1 if len(pattern.parts) == 2 else 3 for pattern in _wildcards(part.conditions))
+        else:
+            for branch in part.branches:
+                yield from _points(branch)
+
+
+def _wildcards(conditions: tuple[Condition, ...]) -> Iterator[Wildcard]:
+    for condition in conditions:
+        if isinstance(condition, Wildcard):
+            yield condition
+        elif isinstance(condition, AnythingBut):
+            yield from _wildcards(condition.conditions)

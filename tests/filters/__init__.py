@@ -1,0 +1,1 @@
+"""Filter policies against oracles: an evaluator without cleverness, and AWS's own rule engine."""

@@ -1,0 +1,30 @@
+"""What the service says of a case; None: of such a message no filter can be asked."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from cns.filters.evaluation import matches
+from cns.filters.facts import Facts, attribute_facts, body_facts
+from cns.filters.model import Filter, Scope
+from cns.filters.reading import read_filter
+from tests.filters.generating import ATTRIBUTES, Case
+
+
+def service_answer(case: Case) -> bool | None:
+    facts = facts_of(case)
+    if facts is None:
+        return None if case.scope == ATTRIBUTES else False
+    return matches(read(case.policy, case.scope), facts)
+
+
+def facts_of(case: Case) -> Facts | None:
+    return attribute_facts(case.attributes) if case.scope == ATTRIBUTES else body_facts(case.body)
+
+
+@lru_cache
+def read(policy: str, scope: str) -> Filter:
+    """As it is written, and as it is stored: the same."""
+    stored, filter_ = read_filter(policy, Scope(scope))
+    assert read_filter(stored, Scope(scope)) == (stored, filter_), policy
+    return filter_

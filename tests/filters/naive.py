@@ -1,0 +1,210 @@
+"""Whether a filter policy lets a message pass, told as slowly and plainly as the documentation tells it.
+
+It is the oracle for `cns.filters` and shares nothing with it: policy and message are looked through as JSON, again for
+each pair. Every way through `$or` is tried, and on it every choice of one scalar for each key that fits the key's
+conditions. Scalars of one choice may not be in different members of one array, and where a key chose none because it
+is to be absent, none may be found that could join those chosen.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from ipaddress import ip_address, ip_network
+from itertools import combinations, product
+from typing import Any
+
+Route = tuple[str | int, ...]
+JSON_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+
+
+class Malformed(Exception):
+    """An attribute that is not what its type says: the filtered delivery fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A value, the keys that lead to it joined by dots, and where it is in the arrays around it."""
+
+    path: str
+    value: Any
+    places: Mapping[Route, int]
+
+    def joins(self, other: Scalar) -> bool:
+        return all(other.places.get(array, index) == index for array, index in self.places.items())
+
+
+def parsed(text: str) -> Any:
+    """JSON, all its numbers decimal."""
+    return json.loads(text, parse_int=Decimal, parse_float=Decimal, parse_constant=_refuse)
+
+
+def attributes_pass(policy: str, attributes: Mapping[str, tuple[str, str]]) -> bool:
+    """By name a type and a value, as a message carries them."""
+    return _passes(policy, [Scalar(name, value, {}) for name, typed in attributes.items() for value in _values(*typed)])
+
+
+def body_passes(policy: str, body: str) -> bool:
+    try:
+        message = parsed(body)
+    except ValueError:
+        return False
+    return isinstance(message, dict) and _passes(policy, scalars_in(message))
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _values(data_type: str, text: str) -> list[Any]:
+    base = data_type.split(".")
+    if base[0] == "Binary":
+        return []
+    if base[0] == "Number":
+        if not JSON_NUMBER.fullmatch(text):
+            raise Malformed(text)
+        return [Decimal(text)]
+    if base[:2] == ["String", "Array"]:
+        try:
+            values = parsed(text)
+        except ValueError:
+            raise Malformed(text) from None
+        if not isinstance(values, list) or any(isinstance(each, dict | list) for each in values):
+            raise Malformed(text)
+        return values
+    return [text]
+
+
+def scalars_in(message: Any) -> list[Scalar]:
+    return list(_scalars(message, (), {}))
+
+
+def _scalars(value: Any, route: Route, places: Mapping[Route, int]) -> Iterator[Scalar]:
+    if isinstance(value, dict):
+        for key, member in value.items():
+            yield from _scalars(member, (*route, key), places)
+    elif isinstance(value, list):
+        for index, member in enumerate(value):
+            inside = {**places, route: index} if isinstance(member, dict | list) else places
+            yield from _scalars(member, (*route, index), inside)
+    else:
+        yield Scalar(".".join(key for key in route if isinstance(key, str)), value, places)
+
+
+def _passes(policy: str, scalars: list[Scalar]) -> bool:
+    return any(
+        _hold_together(chosen, [path for (path, _), each in zip(keys, chosen, strict=True) if each is None], scalars)
+        for keys in ways(parsed(policy))
+        for chosen in product(*(list(_choices(path, conditions, scalars)) for path, conditions in keys))
+    )
+
+
+def ways(policy: Mapping[str, Any], prefix: str = "") -> Iterator[list[tuple[str, list[Any]]]]:
+    """The paths and conditions that must all be met, for every way through `$or`."""
+    parts: list[list[list[tuple[str, list[Any]]]]] = []
+    for key, wanted in policy.items():
+        if key == "$or":
+            parts.append([way for branch in wanted for way in ways(branch, prefix)])
+        elif isinstance(wanted, dict):
+            parts.append(list(ways(wanted, f"{prefix}{key}.")))
+        else:
+            parts.append([[(prefix + key, wanted)]])
+    for chosen in product(*parts):
+        yield [leaf for way in chosen for leaf in way]
+
+
+def _choices(path: str, conditions: list[Any], scalars: list[Scalar]) -> Iterator[Scalar | None]:
+    """What can meet one of the conditions; None: there being nothing."""
+    if {"exists": False} in conditions:
+        yield None
+    for scalar in scalars:
+        if scalar.path == path and any(_meets(condition, scalar.value) for condition in conditions):
+            yield scalar
+
+
+def _hold_together(chosen: tuple[Scalar | None, ...], absent: list[str], scalars: list[Scalar]) -> bool:
+    taken = [each for each in chosen if each is not None]
+    if not all(one.joins(other) for one, other in combinations(taken, 2)):
+        return False
+    return not any(scalar.path in absent and all(scalar.joins(each) for each in taken) for scalar in scalars)
+
+
+def _meets(condition: Any, value: Any) -> bool:
+    if not isinstance(condition, dict):
+        return _same(condition, value)
+    [(operator, operand)] = condition.items()
+    if operator == "exists":
+        return bool(operand)
+    if operator == "anything-but":
+        return not _excluded(operand, value)
+    return _compares(operator, operand, value)
+
+
+def _excluded(operand: Any, value: Any) -> bool:
+    if isinstance(operand, dict):
+        [(operator, texts)] = operand.items()
+        return any(_compares(operator, text, value) for text in _listed(texts))
+    return any(_same(each, value) for each in _listed(operand))
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _same(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and one == other
+
+
+def _compares(operator: str, operand: Any, value: Any) -> bool:
+    if operator == "numeric":
+        return isinstance(value, Decimal) and _in_range(operand, value)
+    if not isinstance(value, str):
+        return False
+    if isinstance(operand, dict):
+        operand, value = operand["equals-ignore-case"].casefold(), value.casefold()
+    if operator == "prefix":
+        return value.startswith(operand)
+    if operator == "suffix":
+        return value.endswith(operand)
+    if operator == "equals-ignore-case":
+        return value.casefold() == operand.casefold()
+    if operator == "wildcard":
+        return _wild(operand, value)
+    assert operator == "cidr", operator
+    return _inside(operand, value)
+
+
+def _in_range(terms: list[Any], value: Decimal) -> bool:
+    while terms:
+        sign, bound, *terms = terms
+        if not {
+            "=": value == bound,
+            "<": value < bound,
+            "<=": value <= bound,
+            ">": value > bound,
+            ">=": value >= bound,
+        }[sign]:
+            return False
+    return True
+
+
+def _wild(pattern: str, text: str) -> bool:
+    if not pattern:
+        return not text
+    if pattern[0] == "*":
+        return any(_wild(pattern[1:], text[start:]) for start in range(len(text) + 1))
+    rest = pattern[1:]
+    wanted = pattern[0]
+    if wanted == "\\":
+        wanted, rest = rest[0], rest[1:]
+    return text[:1] == wanted and _wild(rest, text[1:])
+
+
+def _inside(cidr: str, text: str) -> bool:
+    try:
+        return ip_address(text) in ip_network(cidr, strict=False)
+    except ValueError:
+        return False

@@ -1,0 +1,118 @@
+"""The index finds the subscriptions that asking each policy finds, whatever came, changed and went before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from random import Random
+
+import pytest
+
+from cns.filters.evaluation import matches
+from cns.filters.facts import Facts, attribute_facts, body_facts
+from cns.filters.index import FilterIndex
+from cns.filters.model import Filter, Scope
+from cns.filters.reading import read_filter
+from tests.filters.messages import MessageWriter
+from tests.filters.policies import COMPLEXITY_MAX, PolicyWriter, complexity
+from tests.filters.pools import written
+
+SEEDS = range(3)
+SUBSCRIPTIONS = 300
+ROUNDS = 40
+CHANGES_A_ROUND = 30
+MESSAGES_A_ROUND = 6
+GROUPS = ("sqs", "http", "email")
+FOUND_MIN = 2_000
+
+
+@dataclass(slots=True)
+class Topic:
+    """An index and, to be asked one by one, what was put into it."""
+
+    random: Random
+    scope: Scope
+    index: FilterIndex = field(default_factory=FilterIndex)
+    subscriptions: dict[str, tuple[str, PolicyWriter, Filter]] = field(default_factory=dict)
+
+    def change(self) -> None:
+        """A new subscription, a policy that takes the place of another, or one subscription less."""
+        random = self.random
+        name = f"s{random.randrange(2 * SUBSCRIPTIONS):03}"
+        if name in self.subscriptions and random.random() < 0.6:
+            del self.subscriptions[name]
+            self.index.remove(name)
+            return
+        group = random.choice(GROUPS)
+        writer, policy = self._policy()
+        self.subscriptions[name] = group, writer, policy
+        self.index.put(name, group, policy)
+
+    def messages(self, count: int) -> Iterator[tuple[str, Facts]]:
+        """Near to what one of the policies asks for."""
+        writers = [writer for _, writer, _ in self.subscriptions.values()]
+        for _ in range(count):
+            message = MessageWriter(self.random, self.random.choice(writers).leaves)
+            if self.scope is Scope.BODY:
+                text = message.body()
+                facts = body_facts(text)
+            else:
+                attributes = message.attributes()
+                text, facts = str(attributes), attribute_facts(attributes)
+            if facts is not None:
+                yield text, facts
+
+    def found_one_by_one(self, facts: Facts, *groups: str) -> list[str]:
+        return sorted(
+            name
+            for name, (group, _, policy) in self.subscriptions.items()
+            if group in groups and matches(policy, facts)
+        )
+
+    def _policy(self) -> tuple[PolicyWriter, Filter]:
+        """At times the very one that another subscription has."""
+        if self.subscriptions and self.random.random() < 0.2:
+            return self.random.choice(list(self.subscriptions.values()))[1:]
+        while True:
+            writer = PolicyWriter(self.random, nested=self.scope is Scope.BODY)
+            if complexity(writer.policy) <= COMPLEXITY_MAX:
+                return writer, read_filter(written(writer.policy), self.scope)[1]
+
+
+@pytest.mark.parametrize("scope", list(Scope))
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_index_finds_what_asking_each_finds(seed: int, scope: Scope) -> None:
+    topic = Topic(Random(seed), scope)
+    while len(topic.subscriptions) < SUBSCRIPTIONS:
+        topic.change()
+    found = 0
+    for _ in range(ROUNDS):
+        for text, facts in topic.messages(MESSAGES_A_ROUND):
+            wanted = topic.found_one_by_one(facts, *GROUPS)
+            assert topic.index.find(scope, facts) == wanted, _told(topic, facts, text)
+            assert topic.index.find(scope, facts, GROUPS[:2]) == topic.found_one_by_one(facts, *GROUPS[:2])
+            found += len(wanted)
+        for _ in range(CHANGES_A_ROUND):
+            topic.change()
+    assert found >= FOUND_MIN
+    assert len(topic.index) == len(topic.subscriptions)
+
+
+@pytest.mark.parametrize("scope", list(Scope))
+def test_an_index_emptied_finds_nothing(scope: Scope) -> None:
+    topic = Topic(Random(7), scope)
+    while len(topic.subscriptions) < SUBSCRIPTIONS:
+        topic.change()
+    messages = list(topic.messages(MESSAGES_A_ROUND))
+    for name in topic.subscriptions:
+        topic.index.remove(name)
+    assert [topic.index.find(scope, facts) for _, facts in messages] == [[] for _ in messages]
+    assert len(topic.index) == 0
+
+
+def _told(topic: Topic, facts: Facts, text: str) -> str:
+    wrong = set(topic.index.find(topic.scope, facts)) ^ set(topic.found_one_by_one(facts, *GROUPS))
+    policies = [
+        written(topic.subscriptions[name][1].policy) for name in sorted(wrong)[:3] if name in topic.subscriptions
+    ]
+    return f"message: {text}\nsubscriptions: {sorted(wrong)}\npolicies: {policies}"

@@ -1,0 +1,258 @@
+"""What is refused of a FilterPolicy, in AWS's words and with AWS's columns, and what is stored of it."""
+
+from __future__ import annotations
+
+import json
+from ipaddress import ip_network
+
+import pytest
+
+from cns.filters.model import AllOf, AnyOf, Cidr, Exact, Exists, Filter, Leaf, Scope, Wildcard
+from cns.filters.reading import compiled, read_filter
+from common.errors import RequestError
+
+STORED = [  # what is given, what is kept
+    ('{"a": ["x"]}', '{"a":["x"]}'),
+    (' {\n"b" : [ 1 ,\t2 ], "a":[ { "prefix" : "x y" } ] }\r\n', '{"b":[1,2],"a":[{"prefix":"x y"}]}'),
+    ('{"a":[1.50,1e3,-0,1E+2,0.10]}', '{"a":[1.50,1e3,-0,1E+2,0.10]}'),
+    ('{"a":[12345678901234567890123456789012345678901234567890]}',) * 2,
+    ('{"a":["\\u00e9\\ud83d\\ude00","\\u0041\\/\\n"]}', '{"a":["é\U0001f600","A/\\n"]}'),
+    ('{"a":["x"],"b":["y"],"a":["z"]}', '{"a":["z"],"b":["y"]}'),
+    ('{"a":[true,false,null,""]}',) * 2,
+    ('{"$or":[{"a":["x"]},{"b":["y"]}]}',) * 2,
+]
+
+
+@pytest.mark.parametrize(("given", "kept"), STORED)
+def test_policy_is_stored_compactly(given: str, kept: str) -> None:
+    stored, read = read_filter(given, Scope.ATTRIBUTES)
+    assert stored == kept
+    assert compiled(stored, Scope.ATTRIBUTES) == read
+    assert read_filter(stored, Scope.ATTRIBUTES) == (stored, read)
+
+
+def test_compiled_form() -> None:
+    text = (
+        '{"a":["x",1.0,null,{"exists":true}],"$or":[{"b":{"c":[{"wildcard":"*y"}]}},'
+        '{"b":{"$or":[{"d":[false]},{"e.f":[{"cidr":"10.0.0.7/8"}]}]}}]}'
+    )
+    inner = AnyOf(
+        (
+            AllOf((Leaf("b.d", (Exact("false"),)),)),
+            AllOf((Leaf("b.e.f", (Cidr(ip_network("10.0.0.0/8")),)),)),
+        )
+    )
+    root = AllOf(
+        (
+            Leaf("a", (Exact('"x'), Exact("1"), Exact("null"), Exists(True))),
+            AnyOf((AllOf((Leaf("b.c", (Wildcard(("", "y")),)),)), AllOf((inner,)))),
+        )
+    )
+    assert read_filter(text, Scope.BODY)[1] == Filter(Scope.BODY, root)
+
+
+def of_key(conditions: str) -> str:
+    return f'{{"key":[{conditions}]}}'
+
+
+RECORDED = [  # of AWS itself, with the column in which its parser stood
+    ('{"key":[["value"]]}', "Match value must be String, number, true, false, or null", 10),
+    (of_key('{"wrong-operator":true}'), "Unrecognized match type wrong-operator", 31),
+    (of_key('{"suffix":"value","prefix":"value2"}'), "Only one key allowed in match expression", 37),
+    (of_key('{"suffix":100}'), "suffix match pattern must be a string", 22),
+    (of_key('{"suffix":null}'), "suffix match pattern must be a string", 23),
+    (of_key('{"suffix":[]}'), "suffix match pattern must be a string", 20),
+    (of_key('{"suffix":["test","test2"]}'), "suffix match pattern must be a string", 20),
+    ('{"key":{"suffix":"value"}}', '"suffix" must be an object or an array', 19),
+    ('{"key":{"suffix":"value","prefix":"value"}}', '"suffix" must be an object or an array', 19),
+    ('{"key":{"not-an-operator":"value"}}', '"not-an-operator" must be an object or an array', 28),
+    ('{"key_a":"value_one"}', '"key_a" must be an object or an array', 11),
+    (of_key('{"numeric":[]}'), "Invalid member in numeric match: ]", 22),
+    (of_key('{"numeric":["operator"]}'), "Unrecognized numeric range operator: operator", 32),
+    (of_key('{"numeric":[1,"<="]}'), "Invalid member in numeric match: 1", 22),
+    (of_key('{"numeric":["=","000"]}'), "Value of equals must be numeric", 26),
+    (of_key('{"numeric":[">="]}'), "Value of >= must be numeric", 26),
+    (of_key('{"numeric":["<",100,">",10]}'), "Too many elements in numeric expression", 30),
+    (of_key('{"numeric":[">=",1,">",2]}'), "Bad numeric range operator: >", 31),
+    (of_key('{"numeric":[">",3,"<",1]}'), "Bottom must be less than top", 33),
+    (of_key('{"numeric":[">",20,"<="]}'), "Value of <= must be numeric", 33),
+    (of_key('{"numeric":[">",20,30]}'), "Bad value in numeric range: 30", 30),
+    (of_key('{"numeric":[">",20,"test"]}'), "Bad numeric range operator: test", 34),
+    (of_key('{"numeric":[">","20","<","30"]}'), "Value of > must be numeric", 26),
+    (of_key('{"numeric":[">",20,"<","30"]}'), "Value of < must be numeric", 33),
+    (of_key('{"numeric":[">",20,"<",30,"<",50]}'), "Too many terms in numeric range expression", 36),
+    (of_key('{"exists":null}'), "exists match pattern must be either true or false.", 23),
+    (of_key('{"exists":"no"}'), "exists match pattern must be either true or false.", 20),
+    (of_key('{"anything-but":{"wrong-operator":null}}'), "Unsupported anything-but pattern: wrong-operator", 47),
+    (of_key('{"anything-but":{"exists":false}}'), "Unsupported anything-but pattern: exists", 40),
+    (of_key('{"anything-but":{"prefix":false}}'), "prefix match pattern must be a string", 40),
+]
+
+
+@pytest.mark.parametrize(("text", "complaint", "column"), RECORDED)
+@pytest.mark.parametrize("prefix", ["", "Attributes Reason: "])
+def test_refusal_as_recorded(text: str, complaint: str, column: int, prefix: str) -> None:
+    place = f'\n at [Source: (String)"{text}"; line: 1, column: {column}]'
+    spaced = json.dumps(json.loads(text))  # AWS complains of the compact text, whatever was sent
+    with pytest.raises(RequestError) as refused:
+        read_filter(spaced, Scope.ATTRIBUTES, prefix)
+    assert refused.value.code == "InvalidParameter"
+    assert refused.value.message == f"Invalid parameter: {prefix}FilterPolicy: {complaint}{place}"
+
+
+MIXED = "Inside anything but list, either all values are number or string, mixed type is not supported"
+SCALARS = "Inside anything but list, start|null|boolean is not supported."
+ONE_OR_MORE = "Value of anything-but must be an array or single string/number value."
+ONE_KEY = "Only one key allowed in match expression"
+TOO_MANY = "Too many elements in numeric expression"
+RANGE = "Value must be between -1.0E9 and 1.0E9, inclusive"
+OBJECTS = "Only JSON object is allowed in array of $or relationship."
+
+REFUSED = [
+    ('{"key":[]}', "Empty arrays are not allowed"),
+    ('{"key":{}}', "Empty objects are not allowed"),
+    ("5", "Filter is not an object"),
+    ('"text"', "Filter is not an object"),
+    ("null", "Filter is not an object"),
+    ('[{"key":["a"]}]', "Filter is not an object"),
+    ('{"key":5}', '"key" must be an object or an array'),
+    ('{"key":null}', '"key" must be an object or an array'),
+    (of_key("{}"), "Match expression name not found"),
+    (of_key('{"prefix":5}'), "prefix match pattern must be a string"),
+    (of_key('{"prefix":"a","prefiy":"b"}'), ONE_KEY),
+    (of_key('{"prefix":{"suffix":"a"}}'), "Unsupported prefix pattern: suffix"),
+    (of_key('{"suffix":{"wildcard":"a"}}'), "Unsupported suffix pattern: wildcard"),
+    (of_key('{"prefix":{}}'), "Prefix expression name not found"),
+    (of_key('{"suffix":{}}'), "Suffix expression name not found"),
+    (of_key('{"prefix":{"equals-ignore-case":5}}'), "equals-ignore-case match pattern must be a string"),
+    (of_key('{"prefix":{"equals-ignore-case":"a","b":1}}'), ONE_KEY),
+    (of_key('{"prefix":{"equals-ignore-case":"a"},"b":1}'), ONE_KEY),
+    (of_key('{"equals-ignore-case":["a"]}'), "equals-ignore-case match pattern must be a string"),
+    (of_key('{"equals-ignore-case":"a","exists":true}'), ONE_KEY),
+    (of_key('{"wildcard":["*a"]}'), "wildcard match pattern must be a string"),
+    (of_key('{"wildcard":"a","exists":true}'), ONE_KEY),
+    (of_key('{"wildcard":"a**"}'), "Consecutive wildcard characters at pos 2"),
+    (of_key('{"wildcard":"a\\\\b"}'), "Invalid escape character at pos 2"),
+    (of_key('{"wildcard":"a\\\\"}'), "Invalid escape character at pos 2"),
+    (of_key('{"exists":true,"prefix":"a"}'), ONE_KEY),
+    (of_key('{"exists":0}'), "exists match pattern must be either true or false."),
+    (of_key('{"anything-but":null}'), ONE_OR_MORE),
+    (of_key('{"anything-but":true}'), ONE_OR_MORE),
+    (of_key('{"anything-but":[]}'), MIXED),
+    (of_key('{"anything-but":["a",1]}'), MIXED),
+    (of_key('{"anything-but":[null]}'), SCALARS),
+    (of_key('{"anything-but":[["a"]]}'), SCALARS),
+    (of_key('{"anything-but":[{"prefix":"a"}]}'), SCALARS),
+    (of_key('{"anything-but":{}}'), "Anything-But expression name not found"),
+    (of_key('{"anything-but":{"prefix":""}}'), "Null prefix/suffix not allowed"),
+    (of_key('{"anything-but":{"suffix":["a",""]}}'), "Null prefix/suffix not allowed"),
+    (of_key('{"anything-but":{"suffix":[1]}}'), "suffix match pattern must be a string"),
+    (of_key('{"anything-but":{"prefix":"a","suffix":"b"}}'), TOO_MANY),
+    (of_key('{"anything-but":{"prefix":[]}}'), ONE_OR_MORE),
+    (of_key('{"anything-but":"a","exists":true}'), TOO_MANY),
+    (of_key('{"anything-but":{"prefix":"a"},"exists":true}'), TOO_MANY),
+    (of_key('{"anything-but":1000000000.1}'), RANGE),
+    (of_key('{"anything-but":{"wildcard":"**"}}'), "Consecutive wildcard characters at pos 1"),
+    (of_key('{"numeric":5}'), "Value of numeric must be an array."),
+    (of_key('{"numeric":{}}'), "Value of numeric must be an array."),
+    (of_key('{"numeric":["=",1,2]}'), TOO_MANY),
+    (of_key('{"numeric":["=",1],"exists":true}'), TOO_MANY),
+    (of_key('{"numeric":["=",true]}'), "Value of equals must be numeric"),
+    (of_key('{"numeric":["<=",1,">=",0]}'), TOO_MANY),
+    (of_key('{"numeric":[">",1,"<",1]}'), "Bottom must be less than top"),
+    (of_key('{"numeric":[">=",1,"<=",1.0]}'), "Bottom must be less than top"),
+    (of_key('{"numeric":[">",1,"=",2]}'), "Bad numeric range operator: ="),
+    (of_key('{"numeric":["!=",1]}'), "Unrecognized numeric range operator: !="),
+    (of_key('{"numeric":[null]}'), "Invalid member in numeric match: null"),
+    (of_key('{"numeric":["=",1000000000.00001]}'), RANGE),
+    (of_key('{"numeric":["=",-1000000000.00001]}'), RANGE),
+    (of_key('{"numeric":["<",1e999999999]}'), RANGE),
+    (of_key('{"numeric":["<",1e99999999999999999999]}'), RANGE),
+    (of_key('{"cidr":5}'), "prefix match pattern must be a string"),
+    (of_key('{"cidr":"10.0.0.0/8","exists":true}'), ONE_KEY),
+    (of_key('{"cidr":"10.0.0.0"}'), "Malformed CIDR, one '/' required"),
+    (of_key('{"cidr":"10.0.0.0/8/8"}'), "Malformed CIDR, one '/' required"),
+    (of_key('{"cidr":"10.0.0.0/a"}'), "Malformed CIDR, mask bits must be an integer"),
+    (of_key('{"cidr":"10.0.0.0/"}'), "Malformed CIDR, mask bits must be an integer"),
+    (of_key('{"cidr":"10.0.0.0/²"}'), "Malformed CIDR, mask bits must be an integer"),
+    (of_key('{"cidr":"10.0.0.0/255.0.0.0"}'), "Malformed CIDR, mask bits must be an integer"),
+    (of_key('{"cidr":"10.0.0.0/-1"}'), "Malformed CIDR, mask bits must not be negative"),
+    (of_key('{"cidr":"10.0.0.0/32"}'), "IPv4 mask bits must be < 32"),
+    (of_key('{"cidr":"10.0.0.0/99999999999"}'), "Malformed CIDR, mask bits must be an integer"),
+    (of_key('{"cidr":"10.0.0.0/000000099"}'), "IPv4 mask bits must be < 32"),
+    (of_key('{"cidr":"fe80::1%eth0/64"}'), "Nonstandard IP address: fe80::1%eth0"),
+    (of_key('{"cidr":"2001:db8::/128"}'), "IPv6 mask bits must be < 128"),
+    (of_key('{"cidr":"10.0.0/8"}'), "Nonstandard IP address: 10.0.0"),
+    (of_key('{"cidr":"bad/8"}'), "Nonstandard IP address: bad"),
+    (of_key('{"cidr":"/8"}'), "Nonstandard IP address: "),
+    ('{"$or":{"a":["x"]}}', "It must be an Array followed with $or."),
+    ('{"$or":["a","b"]}', OBJECTS),
+    ('{"$or":[{"a":["x"]},5]}', OBJECTS),
+    ('{"$or":[{"a":["x"]}]}', "There must have at least 2 Objects in $or relationship."),
+    ('{"$or":[]}', "There must have at least 2 Objects in $or relationship."),
+    ('{"$or":[{"a":["x"]},{}]}', "Empty objects are not allowed"),
+    ('{"$or":[{"a":["x"]},{"numeric":["x"]}]}', "numeric is Ruler reserved fieldName which cannot be used inside $or."),
+    ("", "failed to parse JSON. "),
+    ("{", "failed to parse JSON. "),
+    ('{"key":["a"]} x', "failed to parse JSON. "),
+    ("{'key':['a']}", "failed to parse JSON. "),
+    ('{"key":["a",]}', "failed to parse JSON. "),
+    (of_key("NaN"), "failed to parse JSON. "),
+    (of_key("-Infinity"), "failed to parse JSON. "),
+    (of_key("01"), "failed to parse JSON. "),
+    (of_key('"\\ud800"'), "failed to parse JSON. "),
+    (of_key('"\ud800"'), "failed to parse JSON. "),
+    (of_key('"\n"'), "failed to parse JSON. "),
+    ('{"\\udc00":["a"]}', "failed to parse JSON. "),
+    ("[" * 5000 + "]" * 5000, "failed to parse JSON. "),
+    ('{"a":' * 5000 + "[1]" + "}" * 5000, "failed to parse JSON. "),
+]
+
+
+@pytest.mark.parametrize(("text", "complaint"), REFUSED)
+def test_refusal(text: str, complaint: str) -> None:
+    assert complaint_of(text, Scope.BODY).startswith(f"Invalid parameter: FilterPolicy: {complaint}")
+
+
+ACCEPTED = [
+    of_key('{"numeric":["=",1000000000]}'),
+    of_key('{"numeric":["=",-1e9]}'),
+    of_key('{"anything-but":[1000000000]}'),
+    of_key("1000000000000"),  # values are compared with any number
+    of_key("1e99999999999999999999"),
+    of_key('{"anything-but":{"suffix":"test"}}'),  # refused by AWS in 2024, accepted since
+    of_key('{"prefix":""}'),
+    of_key('{"cidr":"10.0.0.1/31"}'),
+    of_key('{"cidr":"::1/127"}'),
+    '{"numeric":["x"]}',
+    '{"$or":[{"a":["x"]},{"b":["x"]}],"prefix":["x"]}',
+]
+
+
+@pytest.mark.parametrize("text", ACCEPTED)
+def test_acceptance(text: str) -> None:
+    assert read_filter(text, Scope.ATTRIBUTES)[0] == text
+
+
+def test_nesting_is_for_bodies() -> None:
+    """AWS compiles a policy before it looks at the scope, and says this without the word FilterPolicy."""
+    text = '{"object":{"key":[{"prefix":"auto-"}]}}'
+    refusal = "Filter policy scope MessageAttributes does not support nested filter policy"
+    assert complaint_of(text, Scope.ATTRIBUTES) == f"Invalid parameter: {refusal}"
+    with pytest.raises(RequestError, match=f"Invalid parameter: Attributes Reason: {refusal}"):
+        read_filter(text, Scope.ATTRIBUTES, "Attributes Reason: ")
+    assert read_filter(text, Scope.BODY)[0] == text
+    assert "suffix match" in complaint_of('{"object":{"key":[{"suffix":5}]}}', Scope.ATTRIBUTES)
+
+
+def test_long_policy_is_shown_in_part() -> None:
+    text = of_key('"' + "x" * 600 + '",[]')
+    message = complaint_of(text, Scope.BODY)
+    assert f'(String)"{text[:500]}"[truncated {len(text) - 500} chars]; line: 1, column: 613]' in message
+
+
+def complaint_of(text: str, scope: Scope) -> str:
+    with pytest.raises(RequestError) as refused:
+        read_filter(text, scope)
+    assert refused.value.code == "InvalidParameter"
+    return refused.value.message
