@@ -1,0 +1,1 @@
+"""Mobile push: platform applications, and the endpoints of devices in them."""

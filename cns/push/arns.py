@@ -1,0 +1,55 @@
+"""The ARNs that SNS calls name applications and their endpoints by, checked as AWS does."""
+
+from __future__ import annotations
+
+import re
+from uuid import UUID
+
+from cns.arns import PARTS
+from cns.refusals import invalid
+from common.arn import parse_arn
+from common.errors import RequestError
+
+_ACCOUNT = re.compile(r"[0-9]{12}")
+_UUID_CHARS = 36
+_APPLICATION = "PlatformApplicationArn"
+_ENDPOINT = "EndpointArn"
+
+
+def check_application_arn(text: str, region: str) -> None:
+    _check(text, _APPLICATION, region, "app", slashes=2)
+
+
+def check_endpoint_arn(text: str, region: str) -> None:
+    _check(text, _ENDPOINT, region, "endpoint", slashes=3)
+    endpoint_id = text.rpartition("/")[2]
+    if len(endpoint_id) != _UUID_CHARS:
+        raise _bad_id("UUID must be encoded in exactly 36 characters.")
+    try:
+        UUID(endpoint_id)
+    except ValueError:
+        raise _bad_id("Invalid UUID.") from None
+
+
+def is_endpoint(text: str) -> bool:
+    """Whether a target means an endpoint, be it there or not."""
+    arn = parse_arn(text)
+    return arn is not None and arn.resource.startswith("endpoint/")
+
+
+def _check(text: str, parameter: str, region: str, kind: str, slashes: int) -> None:
+    arn = parse_arn(text)
+    if arn is None:
+        elements = len(text.split(":"))
+        if elements < PARTS:
+            raise invalid(f"{parameter} Reason: An ARN must have at least {PARTS} elements, not {elements}")
+        raise invalid(f"{parameter} Reason: {text} does not start with arn")
+    if arn.resource.count("/") != slashes:
+        raise invalid(f"{parameter} Reason: Wrong number of slashes in relative portion of the ARN.")
+    here = (arn.partition, arn.service, arn.region) == ("aws", "sns", region)
+    if not (here and _ACCOUNT.fullmatch(arn.account) and arn.resource.startswith(f"{kind}/") and text.isascii()):
+        raise invalid(parameter)
+
+
+def _bad_id(why: str) -> RequestError:
+    return invalid(f"{_ENDPOINT} Reason: ARN specifies an invalid endpointId: {why}")

@@ -1,0 +1,127 @@
+"""The life of mobile endpoints: a device's token entered in an application, changed, listed, removed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from cns.access import check_owner
+from cns.limits import PAGE_SIZE, UPDATE_TRIES_MAX
+from cns.paging import page_of, read_token
+from cns.push.applications import Platforms, no_such_application
+from cns.push.arns import check_application_arn, check_endpoint_arn
+from cns.push.attributes import check_endpoint, endpoint_attributes
+from cns.push.events import EndpointEvents
+from cns.push.model import MobileEndpoint, PlatformApplication
+from cns.refusals import concurrent_access, invalid
+from cns.stores.mobile_contract import MobileEndpointStore, PlatformStore
+from common.aws.call import Call
+from common.clock import Clock
+from common.errors import RequestError
+from common.ids import uuid_text
+
+
+class Installed(NamedTuple):
+    """An endpoint in its application."""
+
+    endpoint: MobileEndpoint
+    application: PlatformApplication
+
+
+async def find_installed(store: MobileEndpointStore, applications: PlatformStore, arn: str) -> Installed | None:
+    """An endpoint is gone when its application is, or was created anew."""
+    endpoint = await store.get(arn)
+    application = await applications.get(endpoint.application_arn) if endpoint else None
+    if endpoint is None or application is None or application.id != endpoint.application_id:
+        return None
+    return Installed(endpoint, application)
+
+
+class MobileEndpoints:
+    def __init__(
+        self,
+        store: MobileEndpointStore,
+        applications: PlatformStore,
+        platforms: Platforms,
+        events: EndpointEvents,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._applications = applications
+        self._platforms = platforms
+        self._events = events
+        self._clock = clock
+
+    async def create(self, call: Call, application_arn: str, token: str, given: Mapping[str, str]) -> str:
+        """The ARN of the endpoint that the token has there. One that exists must not differ."""
+        check_application_arn(application_arn, call.region)
+        if not token:
+            raise invalid("Token Reason: cannot be empty")
+        check_endpoint({"Token": token, **given})
+        application = await self._platforms.find(call, application_arn, "CreatePlatformEndpoint")
+        wanted = endpoint_attributes(application.platform, {"Enabled": "true", "Token": token, **given})
+        endpoint = MobileEndpoint(
+            id=uuid_text(),
+            application_arn=application.arn,
+            application_id=application.id,
+            created_ms=self._clock.now_ms(),
+            attributes=wanted,
+        )
+        entered = await self._store.create(endpoint)
+        if entered is None:
+            raise no_such_application()
+        if entered.attributes != wanted:
+            raise invalid(
+                f"Token Reason: Endpoint {entered.arn} already exists with the same Token, but different attributes."
+            )
+        if entered.id == endpoint.id:
+            await self._events.tell(call, application, "EndpointCreated", entered)
+        return entered.arn
+
+    async def delete(self, call: Call, arn: str) -> None:
+        """Deleting what is not there succeeds."""
+        check_endpoint_arn(arn, call.region)
+        found = await self.look_up(arn)
+        if found is None:
+            return
+        check_owner(call, found.application.account, "DeleteEndpoint", arn)
+        if await self._store.delete(arn):
+            await self._events.tell(call, found.application, "EndpointDeleted", found.endpoint)
+
+    async def describe(self, call: Call, arn: str) -> dict[str, str]:
+        check_endpoint_arn(arn, call.region)
+        return (await self._find(call, arn, "GetEndpointAttributes")).endpoint.attributes
+
+    async def set_attributes(self, call: Call, arn: str, given: Mapping[str, str]) -> None:
+        check_endpoint_arn(arn, call.region)
+        check_endpoint(given)
+        for _ in range(UPDATE_TRIES_MAX):
+            current, application = await self._find(call, arn, "SetEndpointAttributes")
+            changes = endpoint_attributes(application.platform, given)
+            after = replace(current, version=current.version + 1, attributes={**current.attributes, **changes})
+            if await self._store.replace(after, current.version):
+                await self._events.tell(call, application, "EndpointUpdated", after)
+                return
+            if await self._store.token_taken(after):
+                raise invalid("This endpoint is already registered with a different token.")
+        raise concurrent_access()
+
+    async def page(
+        self, call: Call, application_arn: str, token: str | None
+    ) -> tuple[Sequence[MobileEndpoint], str | None]:
+        application = await self._platforms.find(call, application_arn, "ListEndpointsByPlatformApplication")
+        found = await self._store.page(application.id, read_token(token), PAGE_SIZE + 1)
+        return page_of(found, lambda endpoint: endpoint.id)
+
+    async def look_up(self, arn: str) -> Installed | None:
+        """Whosever it is."""
+        return await find_installed(self._store, self._applications, arn)
+
+    async def _find(self, call: Call, arn: str, action: str) -> Installed:
+        found = await self.look_up(arn)
+        if found is None:
+            raise RequestError("NotFound", "Endpoint does not exist")
+        check_owner(call, found.application.account, action, arn)
+        return found

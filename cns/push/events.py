@@ -1,0 +1,52 @@
+"""What happens to an application's endpoints, published to the topics that its owner named for that."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import msgspec
+import structlog
+
+from cns.drafts import Draft
+from cns.envelope import timestamp_text
+from cns.publishing import Publishing
+from cns.push.model import MobileEndpoint, PlatformApplication
+from common.arn import parse_arn
+from common.aws.call import Call, root_caller
+from common.clock import Clock
+from common.errors import CnsError
+
+Event = Literal["EndpointCreated", "EndpointUpdated", "EndpointDeleted"]
+
+log = structlog.get_logger(__name__)
+
+
+class EndpointEvents:
+    """Published as the application's owner would: a topic of another account must let it."""
+
+    def __init__(self, publishing: Publishing, clock: Clock) -> None:
+        self._publishing = publishing
+        self._clock = clock
+
+    async def tell(self, call: Call, application: PlatformApplication, event: Event, endpoint: MobileEndpoint) -> None:
+        """A topic that is gone, or a store that is away, does not undo what was done to the endpoint."""
+        topic = parse_arn(application.attributes.get(f"Event{event}", ""))
+        if topic is None:
+            return
+        owner = replace(call, caller=root_caller(application.account), region=topic.region)
+        try:
+            await self._publishing.publish(owner, str(topic), self._draft(application, event, endpoint))
+        except CnsError as error:
+            log.warning("endpoint.untold", endpoint=endpoint.arn, event_type=event, topic=str(topic), error=str(error))
+
+    def _draft(self, application: PlatformApplication, event: Event, endpoint: MobileEndpoint) -> Draft:
+        message = {
+            "EventType": event,
+            "EndpointArn": endpoint.arn,
+            "Resource": application.arn,
+            "Service": "SNS",
+            "Time": timestamp_text(self._clock.now_ms()),
+        }
+        subject = f"{event} event for app {application.name} ({application.platform})"
+        return Draft(message=msgspec.json.encode(message).decode(), subject=subject[:100], attributes={})

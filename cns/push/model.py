@@ -1,0 +1,66 @@
+"""Applications of mobile push platforms, and the endpoints that devices have in them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from common.arn import Arn
+
+_KEYS = {"FCM": "GCM"}
+"""What a platform is called in a message of MessageStructure=json, where that is not its own name."""
+
+
+class PlatformApplication(msgspec.Struct, frozen=True, kw_only=True):
+    """An application's record. `id` is its incarnation: one created anew has none of the old one's endpoints. `version`
+    rises with each change. The secrets are sealed wherever they are stored, and never shown."""
+
+    id: str
+    account: str
+    region: str
+    platform: str
+    name: str
+    created_ms: int
+    version: int = 1
+    attributes: dict[str, str] = {}
+    secrets: dict[str, str] = {}
+
+    @property
+    def arn(self) -> str:
+        return str(Arn("aws", "sns", self.region, self.account, f"app/{self.platform}/{self.name}"))
+
+    @property
+    def enabled(self) -> bool:
+        return self.attributes.get("Enabled", "true") == "true"
+
+
+class MobileEndpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """A device in an application. Its attributes are Token, Enabled and, once it was set, CustomUserData."""
+
+    id: str  # a UUID
+    application_arn: str
+    application_id: str
+    created_ms: int
+    version: int = 1
+    attributes: dict[str, str]
+
+    @property
+    def arn(self) -> str:
+        return f"{self.application_arn.replace(':app/', ':endpoint/', 1)}/{self.id}"
+
+    @property
+    def token(self) -> str:
+        return self.attributes["Token"]
+
+    @property
+    def enabled(self) -> bool:
+        return self.attributes["Enabled"] == "true"
+
+
+def text_key(endpoint_arn: str) -> str:
+    """Under what the text for an endpoint stands in a message of MessageStructure=json."""
+    platform = endpoint_arn.split("/")[1].upper()
+    return _KEYS.get(platform, platform)
+
+
+def endpoint_id_of(arn: str) -> str:
+    return arn.rpartition("/")[2]

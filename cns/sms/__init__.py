@@ -1,0 +1,1 @@
+"""SMS: an account's settings, numbers that opted out, the sandbox."""

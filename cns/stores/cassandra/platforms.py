@@ -1,0 +1,90 @@
+"""Platform applications in Cassandra."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cns.push.model import PlatformApplication
+from cns.stores import cassandra_mobile_schema as schema
+from cns.stores.platform_records import PlatformRecords
+from common.cassandra import Cassandra, Row
+from common.conditional import decide
+from common.errors import StoreUnavailable
+from common.sealing import Seal
+from common.verified_pages import verified_page
+
+TRIES_MAX = 10
+
+
+class CassandraPlatformStore:
+    """See `cns.stores.mobile_contract.PlatformStore`."""
+
+    def __init__(self, cassandra: Cassandra, seal: Seal) -> None:
+        self._cassandra = cassandra
+        self._records = PlatformRecords(seal)
+
+    async def create(self, application: PlatformApplication) -> PlatformApplication:
+        """The list's entry comes first: one that a crash leaves without its application is passed over."""
+        entry = (application.account, application.region, application.arn, application.id)
+        await self._cassandra.run(schema.ENTER_APPLICATION, *entry)
+        kept = await self._insert(application)
+        if kept.id != application.id:
+            await self._cassandra.run(schema.LEAVE_APPLICATION, *entry)
+        return kept
+
+    async def _insert(self, application: PlatformApplication) -> PlatformApplication:
+        async def ours() -> bool:
+            return await self.get(application.arn) == application
+
+        values = (application.arn, application.id, application.version, self._records.close(application))
+        for _ in range(TRIES_MAX):
+            if await decide(lambda: self._cassandra.applied(schema.INSERT_APPLICATION, *values), ours):
+                return application
+            existing = await self.get(application.arn)
+            if existing is not None:
+                return existing
+        raise StoreUnavailable(f"{application.arn} is created and deleted again and again")
+
+    async def get(self, arn: str) -> PlatformApplication | None:
+        rows = await self._cassandra.run(schema.GET_APPLICATION, arn)
+        return self._records.open(arn, rows[0][1]) if rows else None
+
+    async def replace(self, application: PlatformApplication, expected_version: int) -> bool:
+        async def ours() -> bool:
+            return await self.get(application.arn) == application
+
+        sealed = self._records.close(application)
+        values = (application.version, sealed, application.arn, application.id, expected_version)
+        return await decide(lambda: self._cassandra.applied(schema.REPLACE_APPLICATION, *values), ours)
+
+    async def delete(self, arn: str) -> bool:
+        """What its endpoints are swept by is written first, and believed only of an application that is gone."""
+        application = await self.get(arn)
+        if application is None:
+            return False
+
+        async def gone() -> bool:
+            there = await self.get(arn)
+            return there is None or there.id != application.id
+
+        await self._cassandra.run(schema.MARK_DROPPED, application.id, arn)
+        deletion = (schema.DELETE_APPLICATION, arn, application.id)
+        if not await decide(lambda: self._cassandra.applied(*deletion), gone):
+            return False
+        await self._cassandra.run(
+            schema.LEAVE_APPLICATION, application.account, application.region, arn, application.id
+        )
+        return True
+
+    async def page(self, account: str, region: str, after: str, n: int) -> list[PlatformApplication]:
+        async def read(after: str, n: int) -> list[Row]:
+            return await self._cassandra.run(schema.LIST_APPLICATIONS, account, region, after, n)
+
+        async def check(entries: Sequence[Row]) -> list[PlatformApplication]:
+            if not entries:
+                return []
+            rows = await self._cassandra.run(schema.GET_APPLICATIONS, [arn for arn, _ in entries])
+            found = {(arn, application_id): sealed for arn, application_id, sealed in rows}
+            return [self._records.open(entry[0], found[entry]) for entry in map(tuple, entries) if entry in found]
+
+        return await verified_page(read, check, lambda entry: str(entry[0]), after, n)
