@@ -1,0 +1,1 @@
+"""Archives of topics, and replays from them."""

@@ -1,0 +1,75 @@
+"""ArchivePolicy: whether a topic keeps what is published to it, and for how many days."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec.structs import replace
+
+from cns.archives.model import Archive
+from cns.envelope import timestamp_text
+from cns.refusals import invalid
+from cns.topic import Topic
+from common.ids import hex_id
+
+NAME = "ArchivePolicy"
+BEGINNING = "BeginningArchiveTime"
+
+_DAY_MS = 86_400_000
+_DAYS_MAX = 365
+_KEY = "MessageRetentionPeriod"
+
+
+class ArchivePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    MessageRetentionPeriod: int | str | msgspec.UnsetType = msgspec.UNSET  # the API's name
+
+
+_decode = msgspec.json.Decoder(ArchivePolicy).decode
+
+
+def policy_to_store(text: str, prefix: str) -> str:
+    """As it is shown, the number as it was given, a number or a string; '' for `{}` and ''."""
+    if not text.strip():
+        return ""
+    try:
+        period = _decode(text.encode()).MessageRetentionPeriod
+    except msgspec.ValidationError:
+        raise invalid(f"{prefix}{NAME}: must be a JSON object whose only key is {_KEY}") from None
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        raise invalid(f"{prefix}{NAME}: failed to parse JSON.") from None
+    if period is msgspec.UNSET:
+        return ""
+    if _days(str(period)) is None:
+        raise invalid(f"{prefix}{NAME}: {_KEY} must be an integer between 1 and {_DAYS_MAX}")
+    return msgspec.json.encode({_KEY: period}).decode()
+
+
+def retention_ms(topic: Topic) -> int:
+    """Of a topic that has an archive."""
+    period = _decode(topic.attributes[NAME].encode()).MessageRetentionPeriod
+    return int(period or 0) * _DAY_MS
+
+
+def following(topic: Topic, now_ms: int) -> Topic:
+    """The topic with the archive that its policy asks for, or without one."""
+    if (NAME in topic.attributes) == (topic.archive is not None):
+        return topic
+    return replace(topic, archive=Archive(hex_id(), now_ms) if NAME in topic.attributes else None)
+
+
+def beginning_ms(topic: Topic, now_ms: int) -> int | None:
+    """The earliest time that a replay may start from; None without an archive."""
+    if topic.archive is None:
+        return None
+    return max(topic.archive.began_ms, now_ms - retention_ms(topic))
+
+
+def described(topic: Topic, now_ms: int) -> dict[str, str]:
+    """What GetTopicAttributes shows beside the policy itself."""
+    began_ms = beginning_ms(topic, now_ms)
+    return {} if began_ms is None else {BEGINNING: timestamp_text(began_ms)}
+
+
+def _days(text: str) -> int | None:
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(_DAYS_MAX))):
+        return None
+    return int(text) if 1 <= int(text) <= _DAYS_MAX else None

@@ -1,0 +1,96 @@
+"""Replays in Cassandra: a partition a topic, changed by conditional writes, and an index of those under way.
+
+An index entry names the replay by its id. It is written before the replay it points to, and removed when that is over
+or another one is in its place; one that points to nothing is of a `put` that is under way, or was never answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import msgspec
+
+from cns.archives.replay import Replay
+from cns.stores import cassandra_archive_schema as schema
+from common.cassandra import Cassandra
+from common.conditional import decide
+from common.errors import OutcomeUnknown, StoreUnavailable
+
+TRIES_MAX = 10
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Replay).decode
+
+
+class CassandraReplayStore:
+    """See `cns.stores.contract.ReplayStore`."""
+
+    def __init__(self, cassandra: Cassandra) -> None:
+        self._cassandra = cassandra
+
+    async def put(self, replay: Replay) -> None:
+        key = (replay.topic_arn, replay.subscription_arn)
+        await self._cassandra.run(schema.ENTER_ACTIVE, *key, replay.id)
+        for _ in range(TRIES_MAX):
+            before = await self.get(replay.subscription_arn)
+            if before is not None and before.id == replay.id:
+                return
+            if await self._put(replay, before):
+                if before is not None:
+                    await self._cassandra.run(schema.LEAVE_ACTIVE, *key, before.id)
+                return
+        raise StoreUnavailable(f"the replay of {replay.subscription_arn} changes all the time")
+
+    async def _put(self, replay: Replay, before: Replay | None) -> bool:
+        key = (replay.topic_arn, replay.subscription_arn)
+        values = (replay.id, replay.version, _encode(replay))
+
+        async def attempt() -> bool:
+            if before is None:
+                return await self._cassandra.applied(schema.FIRST_REPLAY, *key, *values)
+            return await self._cassandra.applied(schema.NEXT_REPLAY, *values, *key, before.id, before.version)
+
+        return await decide(attempt, lambda: self._is(replay))
+
+    async def get(self, subscription_arn: str) -> Replay | None:
+        topic_arn = subscription_arn.rpartition(":")[0]
+        rows = await self._cassandra.run(schema.GET_REPLAY, topic_arn, subscription_arn)
+        return _decode(rows[0][0]) if rows else None
+
+    async def replace(self, replay: Replay, expected_version: int) -> bool:
+        key = (replay.topic_arn, replay.subscription_arn)
+        values = (replay.id, replay.version, _encode(replay), *key, replay.id, expected_version)
+        replaced = await decide(lambda: self._cassandra.applied(schema.NEXT_REPLAY, *values), lambda: self._is(replay))
+        if replaced and not replay.active:
+            await self._cassandra.run(schema.LEAVE_ACTIVE, *key, replay.id)
+        return replaced
+
+    async def remove(self, subscription_arn: str) -> None:
+        before = await self.get(subscription_arn)
+        if before is None:
+            return
+        key = (before.topic_arn, subscription_arn)
+        with contextlib.suppress(OutcomeUnknown):  # the next try settles it
+            await self._cassandra.applied(schema.REMOVE_REPLAY, *key)
+        await self._cassandra.applied(schema.REMOVE_REPLAY, *key)
+        await self._cassandra.run(schema.LEAVE_ACTIVE, *key, before.id)
+
+    async def of_topic(self, topic_arn: str) -> list[Replay]:
+        return [_decode(record) for (record,) in await self._cassandra.run(schema.OF_TOPIC, topic_arn)]
+
+    async def active(self) -> list[Replay]:
+        entries = await self._cassandra.run(schema.ACTIVE)
+        replays = await asyncio.gather(*[self.get(subscription) for _, subscription, _ in entries])
+        found: list[Replay] = []
+        for (topic, subscription, replay_id), replay in zip(entries, replays, strict=True):
+            if replay is None:
+                continue
+            if replay.id == replay_id and replay.active:
+                found.append(replay)
+            elif replay.id == replay_id:  # whoever ended it died before its entry was removed
+                await self._cassandra.run(schema.LEAVE_ACTIVE, topic, subscription, replay_id)
+        return found
+
+    async def _is(self, replay: Replay) -> bool:
+        return await self.get(replay.subscription_arn) == replay

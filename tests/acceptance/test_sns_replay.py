@@ -1,0 +1,231 @@
+"""Archives and replays through boto3: from a start, up to an end, cancelled, and live delivery behind them in order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import pytest
+
+from cns.envelope import timestamp_text
+from tests.acceptance.service import Service
+from tests.acceptance.test_sns_fifo import drained, fifo_queue, publish
+from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all
+from tests.waiting import wait_until
+
+MONTH = '{"MessageRetentionPeriod":"30"}'
+SOON_S = 30.0
+WINDOW_S = 301.0
+"""So long a FIFO queue drops what it got before."""
+
+
+class Came(NamedTuple):
+    text: str
+    replayed: bool
+
+
+@pytest.fixture
+def fifo(sns: Any, new_name: Any) -> Iterator[Topic]:
+    attributes = {"FifoTopic": "true", "ContentBasedDeduplication": "true", "ArchivePolicy": MONTH}
+    yield from _archiving(sns, f"{new_name()}.fifo", attributes)
+
+
+@pytest.fixture
+def standard(sns: Any, new_name: Any) -> Iterator[Topic]:
+    yield from _archiving(sns, new_name(), {"ArchivePolicy": MONTH})
+
+
+def _archiving(sns: Any, name: str, attributes: dict[str, str]) -> Iterator[Topic]:
+    topic = Topic(sns, sns.create_topic(Name=name, Attributes=attributes)["TopicArn"])
+    yield topic
+    topic.set("ArchivePolicy", "{}")
+    sns.delete_topic(TopicArn=topic.arn)
+
+
+def window(start: str, end: str = "") -> str:
+    return json.dumps({"PointType": "Timestamp", "StartingPoint": start} | ({"EndingPoint": end} if end else {}))
+
+
+def replay(topic: Topic, subscription: str, policy: str) -> None:
+    topic.sns.set_subscription_attributes(
+        SubscriptionArn=subscription, AttributeName="ReplayPolicy", AttributeValue=policy
+    )
+
+
+def shown(topic: Topic, subscription: str) -> dict[str, str]:
+    attributes = topic.sns.get_subscription_attributes(SubscriptionArn=subscription)["Attributes"]
+    return {name: text for name, text in attributes.items() if name.startswith("Replay")}
+
+
+def becomes(topic: Topic, subscription: str, status: str) -> None:
+    wait_until(lambda: shown(topic, subscription).get("ReplayStatus") == status, SOON_S)
+
+
+def envelopes(sqs: Any, queue: str, n: int) -> list[dict[str, str]]:
+    return [json.loads(message["Body"]) for message in drained(sqs, queue, n)]
+
+
+def came(sqs: Any, queue: str, n: int) -> list[Came]:
+    return [Came(each["Message"], each.get("Replayed") == "true") for each in envelopes(sqs, queue, n)]
+
+
+def live(*texts: str) -> list[Came]:
+    return [Came(text, False) for text in texts]
+
+
+def again(*texts: str) -> list[Came]:
+    return [Came(text, True) for text in texts]
+
+
+def subscribed(sqs: Any, topic: Topic, **attributes: str) -> tuple[str, str]:
+    """A new queue, and its subscription."""
+    queue = fifo_queue(sqs)
+    return queue, topic.subscribe("sqs", arn_of(sqs, queue), **attributes)
+
+
+def beginning(topic: Topic) -> str:
+    attributes = topic.sns.get_topic_attributes(TopicArn=topic.arn)["Attributes"]
+    return str(attributes["BeginningArchiveTime"])
+
+
+@pytest.mark.spec("replay.envelope", "replay.same-message", "replay.completed", "replay.policy", "archive.beginning")
+def test_what_was_kept_comes_again(service: Service, sqs: Any, fifo: Topic) -> None:
+    queue, subscription = subscribed(sqs, fifo)
+    texts = [str(number) for number in range(12)]
+    for text in texts:
+        publish(fifo, text)
+    first = envelopes(sqs, queue, 12)
+    assert [each["Message"] for each in first] == texts
+    service.advance(WINDOW_S)
+    policy = window(beginning(fifo))
+    replay(fifo, subscription, policy)
+    assert json.loads(shown(fifo, subscription)["ReplayPolicy"]) == json.loads(policy)
+    second = envelopes(sqs, queue, 12)
+    assert ["Replayed" in each for each in first] == [False] * 12
+    assert [{**each, "Replayed": "true"} for each in first] == second
+    becomes(fifo, subscription, "Completed")
+
+
+@pytest.mark.spec("replay.live")
+def test_live_delivery_goes_on_behind_a_replay_in_order(service: Service, sqs: Any, fifo: Topic) -> None:
+    """Whatever is published while it goes on comes once; how much of it is replayed is the replay's own business."""
+    queue, subscription = subscribed(sqs, fifo)
+    before = [f"before {number}" for number in range(20)]
+    for text in before:
+        publish(fifo, text)
+    assert came(sqs, queue, 20) == live(*before)
+    service.advance(WINDOW_S)
+    replay(fifo, subscription, window(beginning(fifo)))
+    after = [f"after {number}" for number in range(20)]
+    for text in after:
+        publish(fifo, text)
+    everything = came(sqs, queue, 40)
+    assert [each.text for each in everything] == [*before, *after]
+    replayed = [each.replayed for each in everything]
+    assert replayed == sorted(replayed, reverse=True)
+    becomes(fifo, subscription, "Completed")
+    publish(fifo, "at last")
+    assert came(sqs, queue, 1) == live("at last")
+    assert receive_all(sqs, queue) == []
+
+
+@pytest.mark.spec("replay.start", "replay.end", "replay.ended", "replay.cancel")
+def test_from_a_start_to_an_end(service: Service, sqs: Any, fifo: Topic) -> None:
+    """The end is over, so that nothing live comes until the policy is taken away."""
+    queue, subscription = subscribed(sqs, fifo)
+    stamps: list[str] = []
+    for text in ("before", "first", "last", "after"):
+        service.advance(1)
+        publish(fifo, text)
+        (envelope,) = envelopes(sqs, queue, 1)
+        stamps.append(envelope["Timestamp"])
+    service.advance(WINDOW_S)
+    replay(fifo, subscription, window(stamps[1], stamps[3]))
+    assert came(sqs, queue, 2) == again("first", "last")
+    becomes(fifo, subscription, "Completed")
+    publish(fifo, "unheard")
+    witness, _ = subscribed(sqs, fifo)
+    publish(fifo, "unheard too")
+    assert came(sqs, witness, 1) == live("unheard too")
+    assert receive_all(sqs, queue) == []
+    replay(fifo, subscription, "")
+    assert shown(fifo, subscription) == {}
+    publish(fifo, "heard")
+    assert came(sqs, queue, 1) == live("heard")
+
+
+@pytest.mark.spec("replay.in-progress", "replay.cancel")
+def test_one_that_is_cancelled(service: Service, sqs: Any, fifo: Topic) -> None:
+    """Its end is an hour away: it waits for it until then, or until it is cancelled."""
+    queue, subscription = subscribed(sqs, fifo)
+    publish(fifo, "kept")
+    (envelope,) = envelopes(sqs, queue, 1)
+    service.advance(WINDOW_S)
+    replay(fifo, subscription, window(beginning(fifo), in_an_hour(envelope["Timestamp"])))
+    assert came(sqs, queue, 1) == again("kept")
+    becomes(fifo, subscription, "In progress")
+    replay(fifo, subscription, "")
+    assert shown(fifo, subscription) == {}
+    publish(fifo, "live")
+    assert came(sqs, queue, 1) == live("live")
+
+
+@pytest.mark.spec("replay.filter", "replay.at-subscribe")
+def test_a_late_subscriber_begins_with_what_it_wants_of_it(sqs: Any, fifo: Topic) -> None:
+    for number in range(6):
+        attributes = {"even": {"DataType": "String", "StringValue": str(number % 2 == 0)}}
+        publish(fifo, str(number), MessageAttributes=attributes)
+    queue, _ = subscribed(sqs, fifo, FilterPolicy='{"even":["True"]}', ReplayPolicy=window(beginning(fifo)))
+    assert came(sqs, queue, 3) == again("0", "2", "4")
+
+
+@pytest.mark.spec("archive.topic-not-deleted", "archive.create-again", "archive.off-deletes", "replay.failed")
+def test_an_archive_and_its_topic(service: Service, sns: Any, sqs: Any, fifo: Topic) -> None:
+    with pytest.raises(sns.exceptions.InvalidStateException):
+        sns.delete_topic(TopicArn=fifo.arn)
+    name = fifo.arn.rpartition(":")[2]
+    kind = {"FifoTopic": "true"}
+    assert sns.create_topic(Name=name, Attributes=kind)["TopicArn"] == fifo.arn
+    with pytest.raises(sns.exceptions.InvalidParameterException, match="already exists with different attributes"):
+        sns.create_topic(Name=name, Attributes={**kind, "ArchivePolicy": MONTH})
+    queue, subscription = subscribed(sqs, fifo)
+    publish(fifo, "kept")
+    (envelope,) = envelopes(sqs, queue, 1)
+    service.advance(WINDOW_S)
+    replay(fifo, subscription, window(beginning(fifo), in_an_hour(envelope["Timestamp"])))
+    assert came(sqs, queue, 1) == again("kept")
+    fifo.set("ArchivePolicy", "{}")
+    becomes(fifo, subscription, "Failed")
+    publish(fifo, "live")
+    assert came(sqs, queue, 1) == live("live")
+
+
+@pytest.mark.spec("replay.deduplicated")
+def test_what_a_queue_got_just_now_it_drops(sqs: Any, fifo: Topic) -> None:
+    queue, subscription = subscribed(sqs, fifo)
+    publish(fifo, "kept")
+    assert came(sqs, queue, 1) == live("kept")
+    replay(fifo, subscription, window(beginning(fifo)))
+    becomes(fifo, subscription, "Completed")
+    publish(fifo, "live")
+    assert came(sqs, queue, 1) == live("live")
+
+
+@pytest.mark.spec("archive.fifo-only", "replay.envelope")
+def test_a_standard_topic_keeps_and_replays_too(sqs: Any, standard: Topic) -> None:
+    queue = queue_for(sqs, standard.arn)
+    subscription = standard.subscribe("sqs", arn_of(sqs, queue))
+    texts = [str(number) for number in range(5)]
+    for text in texts:
+        standard.publish(text)
+    assert sorted(came(sqs, queue, 5)) == live(*texts)
+    replay(standard, subscription, window(beginning(standard)))
+    assert sorted(came(sqs, queue, 5)) == again(*texts)
+    becomes(standard, subscription, "Completed")
+
+
+def in_an_hour(stamp: str) -> str:
+    """As envelopes have it."""
+    return timestamp_text(int(datetime.fromisoformat(stamp).timestamp() * 1000) + 3_600_000)
