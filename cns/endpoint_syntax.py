@@ -1,21 +1,34 @@
-"""Which protocols can be subscribed, what their endpoints look like, and how those with a password are shown."""
+"""Which protocols can be subscribed, what their endpoints look like, whose they are, and how passwords are hidden."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from cns.arns import parse_queue_arn
 from cns.limits import ENDPOINT_CHARS_MAX, FIFO_SUFFIX
 from cns.refusals import invalid
-from cns.subscription import HTTP_PROTOCOLS
+from common.arn import Arn, parse_arn
+from common.errors import RequestError
+
+ARN_PROTOCOLS = frozenset({"sqs", "lambda", "firehose", "application"})
+"""Their endpoints say whose they are."""
 
 _ALIASES: Mapping[str, str] = {"cqs": "sqs"}
 """The original's name for its own queues."""
 
 _URL = re.compile(r"[!#-;=?-\[\]-~]+")
 """Printable ASCII but for blanks, quotes, angle brackets and the backslash: nothing that could split a request line."""
+_ADDRESS = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*")
+_ADDRESS_CHARS_MAX = 320
+_PHONE_NUMBER = re.compile(r"\+?[1-9][0-9]{1,14}")
+_BETWEEN_DIGITS = re.compile(r"(?<=[0-9])[./-](?=[0-9])")
+_ACCOUNT = re.compile(r"[0-9]{12}")
+_FUNCTION = re.compile(r"function:[A-Za-z0-9_-]{1,64}(:(\$LATEST|[A-Za-z0-9_-]{1,128}))?")
+_STREAM = re.compile(r"deliverystream/[A-Za-z0-9_.-]{1,64}")
+_MOBILE_ENDPOINT = re.compile(r"endpoint/[A-Za-z_]{1,32}/[A-Za-z0-9_.-]{1,256}/[0-9a-fA-F-]{36}")
+_MASKED_SCHEMES = ("https://", "redis://", "rediss://")
 _MASK = "****"
 
 
@@ -27,23 +40,52 @@ def check_protocol(name: str) -> str:
     return protocol
 
 
-def check_endpoint_syntax(protocol: str, endpoint: str) -> None:
-    """What can be said of an endpoint without asking anybody. Topics are standard ones, so queues must be too."""
-    _CHECKS[protocol](protocol, endpoint)
+def check_endpoint(protocol: str, endpoint: str) -> str:
+    """The endpoint as it is stored; what can be said of it without asking anybody."""
+    if not endpoint.isascii() or len(endpoint) > ENDPOINT_CHARS_MAX:
+        raise _complaint(protocol, endpoint)
+    return _CHECKS[protocol](protocol, endpoint)
+
+
+def check_pairing(protocol: str, endpoint: str, *, fifo_topic: bool) -> None:
+    """FIFO topics deliver to queues of both kinds and nothing else, standard ones to no FIFO queue."""
+    if fifo_topic and protocol != "sqs":
+        raise invalid(f"Invalid protocol type: {protocol}")
+    if not fifo_topic and protocol == "sqs" and endpoint.endswith(FIFO_SUFFIX):
+        # AWS doubles the prefix here
+        raise invalid(
+            "Invalid parameter: Endpoint Reason: FIFO SQS Queues can not be subscribed to standard SNS topics"
+        )
+
+
+def account_of(protocol: str, endpoint: str) -> str | None:
+    """Whose the endpoint is, where that can be told."""
+    if protocol not in ARN_PROTOCOLS:
+        return None
+    arn = parse_arn(endpoint)
+    return arn.account if arn is not None else None
+
+
+def redis_channel(endpoint: str) -> str:
+    """The channel of a checked Redis URL: all of its path, since channels are the same in every database."""
+    return unquote(urlsplit(endpoint).path.removeprefix("/"))
 
 
 def shown(endpoint: str) -> str:
     """The endpoint as lists and attributes show it: without the password of a URL."""
-    if "@" not in endpoint:
+    if "@" not in endpoint or not endpoint.lower().startswith(_MASKED_SCHEMES):
         return endpoint
     parts = urlsplit(endpoint)
-    if parts.scheme not in HTTP_PROTOCOLS or parts.password is None:
+    if parts.password is None:
         return endpoint
     user, _, host = parts.netloc.rpartition("@")
     return endpoint.replace(parts.netloc, f"{user.partition(':')[0]}:{_MASK}@{host}", 1)
 
 
-def _check_url(protocol: str, endpoint: str) -> None:
+# -- the checks -------------------------------------------------------------------------------------------------------
+
+
+def _check_url(protocol: str, endpoint: str) -> str:
     if not endpoint.lower().startswith(f"{protocol}://"):
         raise invalid("Endpoint must match the specified protocol")
     parts = _split(endpoint)
@@ -51,11 +93,22 @@ def _check_url(protocol: str, endpoint: str) -> None:
         raise invalid("Endpoint")
     if protocol == "http" and "@" in parts.netloc:
         raise invalid("Endpoint Reason: Please use HTTPS for subscriptions that contain inline credentials")
+    return endpoint
+
+
+def _check_redis(_protocol: str, endpoint: str) -> str:
+    """redis://[user:password@]host[:port]/channel, or rediss:// for TLS: an extension, so the words are ours."""
+    if not endpoint.lower().startswith(("redis://", "rediss://")):
+        raise invalid("Endpoint must match the specified protocol")
+    parts = _split(endpoint)
+    if parts is None or parts.query or parts.fragment or not redis_channel(endpoint):
+        raise invalid("Endpoint Reason: must be redis://host:port/channel")
+    return endpoint
 
 
 def _split(url: str) -> SplitResult | None:
     """The parts of a URL that can be posted to."""
-    if len(url) > ENDPOINT_CHARS_MAX or _URL.fullmatch(url) is None:
+    if _URL.fullmatch(url) is None:
         return None
     try:
         parts = urlsplit(url)
@@ -65,15 +118,73 @@ def _split(url: str) -> SplitResult | None:
     return parts if parts.hostname and port != 0 else None
 
 
-def _check_queue(_protocol: str, endpoint: str) -> None:
-    queue = parse_queue_arn(endpoint)
-    if queue is None:
-        raise invalid("SQS endpoint ARN")
-    if queue.resource.endswith(FIFO_SUFFIX):
-        # AWS doubles the prefix here
-        raise invalid(
-            "Invalid parameter: Endpoint Reason: FIFO SQS Queues can not be subscribed to standard SNS topics"
-        )
+def _check_queue(protocol: str, endpoint: str) -> str:
+    if parse_queue_arn(endpoint) is None:
+        raise _complaint(protocol, endpoint)
+    return endpoint
 
 
-_CHECKS: Mapping[str, Callable[[str, str], None]] = {"http": _check_url, "https": _check_url, "sqs": _check_queue}
+def _check_mail(protocol: str, endpoint: str) -> str:
+    if len(endpoint) > _ADDRESS_CHARS_MAX or not _ADDRESS.fullmatch(endpoint):
+        raise _complaint(protocol, endpoint)
+    return endpoint
+
+
+def _check_phone_number(protocol: str, endpoint: str) -> str:
+    """Dots, dashes and slashes between digits are left out."""
+    number = _BETWEEN_DIGITS.sub("", endpoint)
+    if not _PHONE_NUMBER.fullmatch(number):
+        raise _complaint(protocol, endpoint)
+    return number
+
+
+def _check_resource(protocol: str, endpoint: str) -> str:
+    """The ARN of a function, a stream or a mobile endpoint."""
+    arn = parse_arn(endpoint)
+    if arn is None or not _is_resource(protocol, arn):
+        raise _complaint(protocol, endpoint)
+    return endpoint
+
+
+def _is_resource(protocol: str, arn: Arn) -> bool:
+    service, form = _RESOURCES[protocol]
+    return (
+        (arn.partition, arn.service) == ("aws", service)
+        and arn.region != ""
+        and _ACCOUNT.fullmatch(arn.account) is not None
+        and form.fullmatch(arn.resource) is not None
+    )
+
+
+def _complaint(protocol: str, endpoint: str) -> RequestError:
+    if protocol == "sms":
+        return RequestError("InvalidParameter", f"Invalid SMS endpoint: {endpoint}")  # without AWS's usual prefix
+    return invalid(_COMPLAINTS.get(protocol, "Endpoint").format(endpoint))
+
+
+_RESOURCES: Mapping[str, tuple[str, re.Pattern[str]]] = {
+    "lambda": ("lambda", _FUNCTION),
+    "firehose": ("firehose", _STREAM),
+    "application": ("sns", _MOBILE_ENDPOINT),
+}
+_COMPLAINTS: Mapping[str, str] = {
+    "email": "Email address",
+    "email-json": "Email address",
+    "sms": "Invalid SMS endpoint: {}",
+    "sqs": "SQS endpoint ARN",
+    "application": "Application endpoint arn invalid:{}",
+    "lambda": "Lambda endpoint ARN",
+    "firehose": "Firehose endpoint ARN",
+}
+_CHECKS: Mapping[str, Callable[[str, str], str]] = {
+    "http": _check_url,
+    "https": _check_url,
+    "email": _check_mail,
+    "email-json": _check_mail,
+    "sms": _check_phone_number,
+    "sqs": _check_queue,
+    "application": _check_resource,
+    "lambda": _check_resource,
+    "firehose": _check_resource,
+    "redis": _check_redis,
+}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ssl
 import time
+from base64 import b64encode
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 import aiohttp
 import msgspec
+from msgspec.structs import replace
 from yarl import URL
 
 from cns.endpoints.guard import AddressGuard, AddressRefused
@@ -85,7 +87,9 @@ class HttpSender:
         # credentials of an endpoint's URL are sent only in answer to a challenge, as AWS does
         scheme = headers.get("www-authenticate", "").partition(" ")[0].lower()
         if scheme == "basic":
-            return await self._exchange(url, request, {"auth": aiohttp.BasicAuth(name, password)})
+            credentials = b64encode(f"{name}:{password}".encode()).decode("ascii")
+            signed = replace(request, headers={**request.headers, "Authorization": f"Basic {credentials}"})
+            return await self._exchange(url, signed, {})
         if scheme == "digest":
             return await self._exchange(url, request, {"middlewares": (aiohttp.DigestAuthMiddleware(name, password),)})
         return status, headers

@@ -18,7 +18,13 @@ class Cause(StrEnum):
     REFUSED_ADDRESS = "refused_address"
     INVALID_URL = "invalid_url"
     QUEUE = "queue"
+    OUTBOX = "outbox"
+    STORE = "store"
     GONE = "subscription_gone"
+    OPTED_OUT = "opted_out"
+    NOT_VERIFIED = "not_verified"
+    ENDPOINT_DISABLED = "endpoint_disabled"
+    ENDPOINT_GONE = "endpoint_gone"
 
 
 class Delivered(msgspec.Struct, frozen=True):

@@ -17,6 +17,7 @@ from common.health import Health
 from common.ids import uuid_text
 from workers.compat.health import EDITION, PUT_BYTES_MAX, SERVICES, VERSION, HealthBoard, read_action
 from workers.compat.messages import MessagePages
+from workers.compat.notifications import NotificationPages
 from workers.compat.reading import read_body
 
 _STAGES = ("BOOT", "START", "READY", "SHUTDOWN")
@@ -26,11 +27,14 @@ _DOCKER_MARK = Path("/.dockerenv")
 log = structlog.get_logger(__name__)
 
 
-def localstack_pages(health: Callable[[], Awaitable[Health]], messages: MessagePages, clock: Clock) -> APIRouter:
+def localstack_pages(
+    health: Callable[[], Awaitable[Health]], messages: MessagePages, notifications: NotificationPages, clock: Clock
+) -> APIRouter:
     router = APIRouter()
     _add_health(router, health)
     _add_facts(router, clock)
     messages.add_to(router)
+    notifications.add_to(router)
     return router
 
 

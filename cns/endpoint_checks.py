@@ -1,0 +1,33 @@
+"""What is asked about an endpoint before it may be subscribed, by protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cns.push.endpoints import MobileEndpoints
+from cns.refusals import invalid
+from cns.subscribing import CheckEndpoint, MayBeSubscribed
+from common.errors import RequestError
+
+
+def endpoint_checks(refusal: CheckEndpoint, phones: MobileEndpoints) -> Mapping[str, MayBeSubscribed]:
+    return {**_addressed(refusal), "application": _installed(phones)}
+
+
+def _addressed(refusal: CheckEndpoint) -> Mapping[str, MayBeSubscribed]:
+    """For endpoints at an address: it must be one that may be delivered to."""
+
+    async def check(endpoint: str) -> None:
+        reason = await refusal(endpoint)
+        if reason is not None:
+            raise RequestError("AuthorizationError", reason)
+
+    return {"http": check, "https": check, "redis": check}
+
+
+def _installed(phones: MobileEndpoints) -> MayBeSubscribed:
+    async def check(endpoint: str) -> None:
+        if await phones.look_up(endpoint) is None:
+            raise invalid(f"Endpoint Reason: Endpoint does not exist for endpoint {endpoint}")
+
+    return check

@@ -1,0 +1,181 @@
+"""Redis channels: one PUBLISH, classified. Sockets from the address guard, so that a subscription reaches no more than
+one over HTTP would. The three kinds of reply it can get are a line each, for which no client library is needed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import time
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from cns.endpoint_syntax import redis_channel
+from cns.endpoints.guard import AddressGuard, AddressRefused
+from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
+
+PORT = 6379
+SERVERS_REMEMBERED = 100
+IDLE_MAX = 8
+"""Connections kept open to one server, by one thread."""
+REPLY_BYTES_MAX = 4_096
+
+
+class RedisRequest(msgspec.Struct, frozen=True):
+    """What is to be published; the URL names server and channel."""
+
+    url: str
+    body: bytes
+
+
+class ReplyError(Exception):
+    """The server did not accept a command, and says why."""
+
+
+class _Connection(NamedTuple):
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    @property
+    def usable(self) -> bool:
+        return not (self.reader.at_eof() or self.writer.is_closing())
+
+    async def ask(self, *words: bytes) -> None:
+        """Returns when the server has accepted the command."""
+        self.writer.write(_command(words))
+        await self.writer.drain()
+        line = await self.reader.readline()
+        if line.startswith(b"-"):
+            raise ReplyError(line[1:].decode(errors="replace").strip())
+        if not (line.startswith((b"+", b":")) and line.endswith(b"\r\n")):
+            raise ConnectionError("Redis hung up" if not line else "this is not Redis")
+
+
+class RedisSender:
+    """Publishes from one event loop."""
+
+    def __init__(self, guard: AddressGuard, *, timeout_s: float) -> None:
+        self._guard = guard
+        self._timeout_s = timeout_s
+        self._tls = ssl.create_default_context()
+        self._idle: dict[str, list[_Connection]] = {}
+
+    async def send(self, request: RedisRequest) -> Outcome:
+        """One attempt, which ends within the timeout. Accepted is delivered: how many heard it is not asked."""
+        started_s = time.monotonic()
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await self._publish(request)
+        except TimeoutError:
+            return Failed(Cause.TIMEOUT, "Redis did not answer in time", _since_ms(started_s))
+        except AddressRefused as error:
+            return Failed(Cause.REFUSED_ADDRESS, str(error), _since_ms(started_s), permanent=True)
+        except socket.gaierror as error:
+            return Failed(Cause.DNS, str(error), _since_ms(started_s))
+        except ssl.SSLError as error:
+            return Failed(Cause.TLS, str(error), _since_ms(started_s))
+        except ReplyError as error:
+            return Failed(Cause.STATUS, str(error), _since_ms(started_s))
+        except (OSError, ValueError) as error:  # ValueError: a line without an end, or a name that cannot be looked up
+            return Failed(Cause.CONNECTION, str(error) or type(error).__name__, _since_ms(started_s))
+        return Delivered(0, _since_ms(started_s))
+
+    async def close(self) -> None:
+        idle = [connection for one in self._idle.values() for connection in one]
+        self._idle.clear()
+        for connection in idle:
+            connection.writer.close()
+            with contextlib.suppress(OSError):
+                await connection.writer.wait_closed()
+
+    async def _publish(self, request: RedisRequest) -> None:
+        server = _server(request.url)
+        connection = self._take(server) or await self._open(request.url)
+        try:
+            await connection.ask(b"PUBLISH", redis_channel(request.url).encode(), request.body)
+        except ReplyError:
+            self._keep(server, connection)
+            raise
+        except BaseException:  # a late answer must not be taken for the next one's
+            connection.writer.close()
+            raise
+        self._keep(server, connection)
+
+    def _take(self, server: str) -> _Connection | None:
+        idle = self._idle.get(server) or []
+        while idle:
+            connection = idle.pop()
+            if connection.usable:
+                return connection
+            connection.writer.close()
+        return None
+
+    def _keep(self, server: str, connection: _Connection) -> None:
+        idle = self._idle.setdefault(server, [])
+        if len(idle) < IDLE_MAX:
+            idle.append(connection)
+        else:
+            connection.writer.close()
+        if len(self._idle) > SERVERS_REMEMBERED:
+            for old in self._idle.pop(next(iter(self._idle))):
+                old.writer.close()
+
+    async def _open(self, url: str) -> _Connection:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        secure = parts.scheme.lower() == "rediss"
+        connected = await self._connect(host, parts.port or PORT)
+        reader, writer = await asyncio.open_connection(
+            sock=connected,
+            limit=REPLY_BYTES_MAX,
+            ssl=self._tls if secure else None,
+            server_hostname=host if secure else None,
+        )
+        connection = _Connection(reader, writer)
+        try:
+            if parts.password is not None:
+                words = (unquote(parts.username or ""), unquote(parts.password))
+                await connection.ask(b"AUTH", *[word.encode() for word in words if word])
+        except BaseException:
+            writer.close()
+            raise
+        return connection
+
+    async def _connect(self, host: str, port: int) -> socket.socket:
+        """To the first of its addresses that may be used and answers."""
+        loop = asyncio.get_running_loop()
+        failure: OSError = ConnectionError(f"{host} has no address")
+        for info in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+            try:
+                made = self._guard.socket_for(info)
+            except AddressRefused as error:
+                failure = error
+                continue
+            try:
+                await loop.sock_connect(made, info[4])
+            except OSError as error:
+                made.close()
+                failure = error
+            except BaseException:
+                made.close()
+                raise
+            else:
+                return made
+        raise failure
+
+
+def _server(url: str) -> str:
+    """All of the URL but the channel: connections to it are the same."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _command(words: tuple[bytes, ...]) -> bytes:
+    return b"".join((b"*%d\r\n" % len(words), *(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)))
+
+
+def _since_ms(started_s: float) -> int:
+    return int((time.monotonic() - started_s) * 1000)

@@ -1,0 +1,31 @@
+"""All that leaves from a delivery pool's thread: each kind of request by its sender."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeVar
+
+from cns.endpoints.http import HttpRequest
+from cns.endpoints.outcome import Outcome
+from cns.endpoints.redis import RedisRequest
+
+Request = HttpRequest | RedisRequest
+_Kind = TypeVar("_Kind", contravariant=True)
+
+
+class Sender(Protocol[_Kind]):
+    async def send(self, request: _Kind) -> Outcome: ...
+
+    async def close(self) -> None: ...
+
+
+class Senders:
+    def __init__(self, senders: Mapping[type[Request], Sender[Any]]) -> None:
+        self._senders = senders
+
+    async def send(self, request: Request) -> Outcome:
+        return await self._senders[type(request)].send(request)
+
+    async def close(self) -> None:
+        for sender in self._senders.values():
+            await sender.close()

@@ -1,0 +1,165 @@
+"""What goes to endpoints that are neither URLs nor queues: Lambda events, Firehose records, mails, text messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from cns import mail
+from cns.envelope import (
+    Confirmation,
+    MessageType,
+    notification_fields,
+    signed_confirmation,
+    signed_envelope,
+    text_to_sign,
+    unsubscribe_url,
+)
+from cns.model import Attributes, Notification
+from cns.outbox import OutboxItem, item_id
+from cns.push.model import text_key
+from cns.signing import Signer
+from cns.target import Target
+
+SMS_CHARS_MAX = 1_600
+SMS_SENDER_CHARS_MAX = 10
+
+_ENCODE = msgspec.json.Encoder().encode
+
+
+class Forms:
+    """`base_url` is what links begin with, but for those of confirmations, which are asked for at an address."""
+
+    def __init__(self, signer: Signer, base_url: str) -> None:
+        self._signer = signer
+        self._base_url = base_url
+        self._bodies: Mapping[str, Callable[[Target, Notification, str], str]] = {
+            "lambda": self._event,
+            "firehose": self._record,
+            "sms": _text_message,
+            "email": self._mail,
+            "email-json": self._json_mail,
+        }
+
+    def notification(self, target: Target, notification: Notification) -> OutboxItem:
+        text = text_for(target, notification)
+        body = self._bodies.get(target.protocol, _bare)
+        subject = notification.subject
+        if target.protocol in _MAIL and subject is None:
+            subject = mail.NOTIFICATION_SUBJECT
+        return OutboxItem(
+            id=item_id(notification.timestamp_ms, notification.id, target.arn or target.endpoint),
+            at_ms=notification.timestamp_ms,
+            account=target.account,
+            region=target.region,
+            protocol=target.protocol,
+            destination=target.endpoint,
+            message_id=notification.id,
+            topic_arn=notification.topic_arn,
+            subscription_arn=target.arn,
+            sender=(target.display_name or mail.SENDER) if target.protocol in _MAIL else target.display_name,
+            subject=subject,
+            message=text,
+            body=body(target, notification, text),
+            structured=notification.structured,
+            attributes=notification.attributes,
+        )
+
+    def confirmation(self, target: Target, confirmation: Confirmation, base_url: str) -> OutboxItem:
+        by_mail = target.protocol in _MAIL
+        if by_mail:
+            body = mail.confirmation_mail(confirmation, target.endpoint, base_url)
+        else:
+            body = signed_confirmation(confirmation, self._signer, base_url).decode()
+        return OutboxItem(
+            id=item_id(confirmation.timestamp_ms, confirmation.id, target.arn),
+            at_ms=confirmation.timestamp_ms,
+            account=target.account,
+            region=target.region,
+            protocol=target.protocol,
+            destination=target.endpoint,
+            message_id=confirmation.id,
+            topic_arn=confirmation.topic_arn,
+            subscription_arn=target.arn,
+            sender=mail.SENDER if by_mail else "",
+            subject=mail.CONFIRMATION_SUBJECTS[confirmation.type] if by_mail else None,
+            body=body,
+        )
+
+    # -- bodies -------------------------------------------------------------------------------------------------------
+
+    def _event(self, target: Target, notification: Notification, text: str) -> str:
+        """What a function is invoked with. Names and order are Lambda's, which are not quite the envelope's."""
+        fields = notification_fields(notification, text)
+        seal = self._signer.seal(text_to_sign(fields), notification.signature_version, self._base_url)
+        message = {
+            "Type": MessageType.NOTIFICATION.value,
+            "MessageId": notification.id,
+            "TopicArn": notification.topic_arn,
+            "Message": text,
+            "Timestamp": fields["Timestamp"],
+            "SignatureVersion": seal.version,
+            "Signature": seal.signature,
+            "SigningCertUrl": seal.certificate_url,
+            "Subject": notification.subject,
+            "UnsubscribeUrl": unsubscribe_url(self._base_url, target.arn),
+            "MessageAttributes": _event_attributes(notification.attributes),
+        }
+        record = {
+            "EventSource": "aws:sns",
+            "EventVersion": "1.0",
+            "EventSubscriptionArn": target.arn,
+            "Sns": message,
+        }
+        return _ENCODE({"Records": [record]}).decode()
+
+    def _record(self, target: Target, notification: Notification, text: str) -> str:
+        """A line, so that what a stream gathers can be read line by line; raw it is the message, whatever that is."""
+        if target.raw:
+            return text
+        members: dict[str, object] = dict(notification_fields(notification, text))
+        members["UnsubscribeURL"] = unsubscribe_url(self._base_url, target.arn)
+        if notification.attributes:
+            members["MessageAttributes"] = _members(notification.attributes)
+        return _ENCODE(members).decode() + "\n"
+
+    def _mail(self, target: Target, _notification: Notification, text: str) -> str:
+        return mail.notification_mail(text, target.arn, target.endpoint, self._base_url)
+
+    def _json_mail(self, target: Target, notification: Notification, _text: str) -> str:
+        envelope = signed_envelope(notification, target.protocol, self._signer, self._base_url)
+        body = envelope.body(unsubscribe_url(self._base_url, target.arn)).decode()
+        return mail.notification_mail(body, target.arn, target.endpoint, self._base_url)
+
+
+_MAIL = frozenset({"email", "email-json"})
+
+
+def text_for(target: Target, notification: Notification) -> str:
+    """The text for an endpoint. A mobile one is addressed by its platform's name."""
+    if target.protocol == "application":
+        return notification.text_for(text_key(target.endpoint))
+    return notification.text_for(target.protocol)
+
+
+def _text_message(target: Target, _notification: Notification, text: str) -> str:
+    """The topic's DisplayName goes before its text messages, what was published to a number goes as it is."""
+    prefix = f"{target.display_name[:SMS_SENDER_CHARS_MAX]}> " if target.display_name else ""
+    return f"{prefix}{text}"[:SMS_CHARS_MAX]
+
+
+def _bare(_target: Target, _notification: Notification, text: str) -> str:
+    return text
+
+
+def _members(attributes: Attributes) -> dict[str, dict[str, str]]:
+    return {name: {"Type": data_type, "Value": text} for name, (data_type, text) in attributes.items()}
+
+
+def _event_attributes(attributes: Attributes) -> dict[str, dict[str, str]]:
+    """A function is told of two types only."""
+    return {
+        name: {"Type": "Binary" if data_type.startswith("Binary") else "String", "Value": text}
+        for name, (data_type, text) in attributes.items()
+    }

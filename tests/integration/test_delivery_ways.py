@@ -1,0 +1,224 @@
+"""By which way each protocol leaves, and what a queue is put: the rest of a way is shown against real servers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cache
+
+import pytest
+from msgspec.structs import replace
+
+from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
+from cns.endpoints.senders import Request
+from cns.jobs import ConfirmationJob, DirectJob
+from cns.model import Notification
+from cns.outbox import OutboxItem
+from cns.queue_port import Held, Numbered, Put, QueueMessage, Refused, Renewal
+from cns.recipients import Recipients
+from cns.retry_policy import MAIL_POLICY, QUEUE_POLICY
+from cns.signing import Signer, new_identity
+from cns.target import FIXED_POLICIES, Target, direct_target
+from common.errors import StoreUnavailable
+from workers.delivery import HANDED_OVER, Deliverer
+from workers.envelopes import Rendering
+from workers.pools import DeliveryPool
+
+TOPIC = "arn:aws:sns:eu-west-1:111111111111:t"
+QUEUE = "arn:aws:sqs:eu-west-1:222222222222:q"
+NOTIFICATION = Notification(id="n", topic_arn=TOPIC, timestamp_ms=5, texts={"default": "text"})
+JOB = ConfirmationJob("SubscriptionConfirmation", "m", f"{TOPIC}:s", TOPIC, "2336ab", 5, "http://localhost")
+
+
+class RecordingPort:
+    """A queue port that keeps what is delivered."""
+
+    def __init__(self) -> None:
+        self.delivered: list[tuple[str, QueueMessage]] = []
+
+    async def deliver(self, queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refused:
+        self.delivered.append((queue_arn, message))
+        return "id"
+
+    async def put(self, puts: Sequence[Put]) -> None: ...
+
+    async def put_in_order(self, puts: Sequence[Put]) -> list[Numbered]:
+        raise NotImplementedError
+
+    async def receive(self, queue: str, n: int, lease_ms: int, wait_s: float) -> list[Held]:
+        raise NotImplementedError
+
+    async def settle(
+        self, queue: str, done: Sequence[str] = (), puts: Sequence[Put] = (), renewals: Sequence[Renewal] = ()
+    ) -> list[bool]:
+        raise NotImplementedError
+
+    async def depth(self, queue: str) -> int:
+        raise NotImplementedError
+
+    def stop_waiting(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class RecordingOutbox:
+    """An outbox that keeps what is put, unless it is away."""
+
+    def __init__(self) -> None:
+        self.items: list[OutboxItem] = []
+        self.away = False
+
+    async def put(self, item: OutboxItem) -> None:
+        if self.away:
+            raise StoreUnavailable("away")
+        self.items.append(item)
+
+    async def get(self, item_id: str) -> OutboxItem | None:
+        raise NotImplementedError
+
+    async def newest(self, account: str, protocol: str, before: str, n: int) -> list[OutboxItem]:
+        raise NotImplementedError
+
+    async def remove(self, item_ids: Sequence[str]) -> None: ...
+
+    async def sweep(self, now_ms: int, budget: int) -> int:
+        return 0
+
+
+class AnyRecipient(Recipients):
+    """One that takes whatever is sent, unless something is said to be against it, or nobody can be asked."""
+
+    def __init__(self) -> None:
+        self.objection: Cause | None = None
+        self.away = False
+
+    async def phone(self, target: Target) -> Cause | None:
+        if self.away:
+            raise StoreUnavailable("away")
+        return self.objection
+
+    mobile_endpoint = phone
+
+
+class NoSender:
+    async def send(self, request: Request) -> Outcome:
+        raise NotImplementedError
+
+    async def close(self) -> None: ...
+
+
+@cache
+def signer() -> Signer:
+    return Signer(new_identity(1_700_000_000_000))
+
+
+class Site:
+    def __init__(self) -> None:
+        self.port = RecordingPort()
+        self.outbox = RecordingOutbox()
+        self.recipients = AnyRecipient()
+        self.pool = DeliveryPool("delivery", 1, NoSender)
+        rendering = Rendering(signer=signer(), base_url="http://localhost")
+        self.deliverer = Deliverer.build(self.pool, self.port, rendering, self.outbox, self.recipients, "")
+
+
+@pytest.fixture
+async def site() -> Site:
+    return Site()
+
+
+def target(protocol: str, endpoint: str, *, raw: bool = False) -> Target:
+    return Target(
+        arn=f"{TOPIC}:s",
+        protocol=protocol,
+        endpoint=endpoint,
+        confirmed=True,
+        raw=raw,
+        retry=QUEUE_POLICY,
+        content_type="text/plain",
+        dead_letter_arn="",
+        signature_version="1",
+        account="111111111111",
+        region="eu-west-1",
+    )
+
+
+@pytest.mark.parametrize("protocol", HANDED_OVER)
+async def test_what_has_no_way_of_its_own_is_kept(site: Site, protocol: str) -> None:
+    endpoint = "arn:aws:sns:eu-west-1:111111111111:endpoint/GCM/app/1"
+    outcome = await site.deliverer.start(target(protocol, endpoint), NOTIFICATION)
+    (item,) = site.outbox.items
+    assert isinstance(outcome, Delivered) and outcome.provider_id == item.id
+    assert (item.protocol, item.message, item.account, item.region) == (protocol, "text", "111111111111", "eu-west-1")
+    await site.deliverer.start_confirmation(target(protocol, endpoint), JOB)
+    assert [one.message_id for one in site.outbox.items] == ["n", "m"]
+    site.outbox.away = True
+    away = await site.deliverer.start(target(protocol, endpoint), NOTIFICATION)
+    assert isinstance(away, Failed) and (away.cause, away.permanent) == (Cause.OUTBOX, False)
+
+
+@pytest.mark.parametrize("protocol", ["sms", "application"])
+async def test_who_is_to_be_sent_nothing_is_sent_nothing(site: Site, protocol: str) -> None:
+    endpoint = "arn:aws:sns:eu-west-1:111111111111:endpoint/GCM/app/1"
+    site.recipients.objection = Cause.OPTED_OUT
+    refused = await site.deliverer.start(target(protocol, endpoint), NOTIFICATION)
+    assert isinstance(refused, Failed) and (refused.cause, refused.permanent) == (Cause.OPTED_OUT, True)
+    site.recipients.away = True
+    unknown = await site.deliverer.start(target(protocol, endpoint), NOTIFICATION)
+    assert isinstance(unknown, Failed) and (unknown.cause, unknown.permanent) == (Cause.STORE, False)
+    assert site.outbox.items == []
+
+
+async def test_what_was_published_to_a_number_was_asked_then(site: Site) -> None:
+    """A one-time password goes to a number that is not verified yet."""
+    site.recipients.objection = Cause.NOT_VERIFIED
+    job = DirectJob("n", "111111111111", "eu-west-1", "sms", "+1555", NOTIFICATION)
+    assert isinstance(await site.deliverer.start(direct_target(job), NOTIFICATION), Delivered)
+
+
+def test_retries_that_no_policy_changes() -> None:
+    queues = {"sqs", "lambda", "firehose"}
+    assert {name for name, policy in FIXED_POLICIES.items() if policy is QUEUE_POLICY} == queues
+    assert {name for name, policy in FIXED_POLICIES.items() if policy is MAIL_POLICY} == {
+        "sms",
+        "application",
+        "email",
+        "email-json",
+    }
+
+
+def test_the_target_of_what_was_published_to_a_number() -> None:
+    found = direct_target(DirectJob("n", "111111111111", "eu-west-1", "sms", "+1555", NOTIFICATION))
+    assert (found.arn, found.endpoint, found.confirmed, found.retry) == ("", "+1555", True, MAIL_POLICY)
+
+
+@pytest.mark.spec("subscribing.cross-account-fifo-queue")
+@pytest.mark.parametrize(("queue", "ids"), [(QUEUE, ("", "")), (QUEUE + ".fifo", ("Subscription", "m"))])
+async def test_a_queue_is_asked(site: Site, queue: str, ids: tuple[str, str]) -> None:
+    await site.deliverer.start_confirmation(target("sqs", queue), JOB)
+    ((arn, message),) = site.port.delivered
+    assert (arn, message.group, message.dedup) == (queue, *ids)
+    assert json.loads(message.body)["Type"] == "SubscriptionConfirmation"
+
+
+@pytest.mark.parametrize(
+    ("topic", "queue", "own", "ids"),
+    [
+        ("t", "q", ("", ""), ("", "")),
+        ("t", "q", ("g", ""), ("g", "")),
+        ("t", "dead.fifo", ("", ""), ("n", "n")),
+        ("t", "dead.fifo", ("g", ""), ("g", "n")),
+        ("t.fifo", "q", ("g", "d"), ("", "")),
+        ("t.fifo", "q.fifo", ("g", "d"), ("g", "d")),
+    ],
+)
+async def test_which_ids_a_queue_gets(
+    site: Site, topic: str, queue: str, own: tuple[str, str], ids: tuple[str, str]
+) -> None:
+    """A FIFO queue may have the dead letters of a standard topic, and takes nothing without ids."""
+    published = replace(
+        NOTIFICATION, topic_arn=TOPIC[:-1] + topic, message_group_id=own[0], message_deduplication_id=own[1]
+    )
+    await site.deliverer.dead_letter(f"{QUEUE[:-1]}{queue}", target("sqs", QUEUE, raw=True), published)
+    ((_, message),) = site.port.delivered
+    assert (message.group, message.dedup, message.body) == (*ids, "text")

@@ -1,0 +1,139 @@
+"""Publishing to channels of a real Redis: what is heard, and what its troubles are called."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import redis
+import redis.asyncio
+
+from cns.endpoints.guard import AddressGuard
+from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
+from cns.endpoints.redis import IDLE_MAX, RedisRequest, RedisSender
+from tests.acceptance.running import free_port
+from tests.own_redis import OwnRedis
+
+TIMEOUT_S = 0.5
+LOOPBACK = AddressGuard(["127.0.0.0/8", "::1/128"])
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnRedis]:
+    """With a password, and a user who may publish to channels that begin with `open`."""
+    server = OwnRedis(tmp_path_factory.mktemp("redis"), options=("--requirepass", "se:cret"))
+    server.start()
+    with redis.Redis(port=server.port, password="se:cret") as client:
+        client.acl_setuser("bob", enabled=True, passwords=["++p w"], commands=["+publish"], channels=["open*"])
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+async def sender() -> AsyncIterator[RedisSender]:
+    sender = RedisSender(LOOPBACK, timeout_s=TIMEOUT_S)
+    yield sender
+    await sender.close()
+
+
+def failure(outcome: Outcome) -> tuple[Cause, bool]:
+    assert isinstance(outcome, Failed)
+    return outcome.cause, outcome.permanent
+
+
+def url(server: OwnRedis, channel: str = "open", credentials: str = ":se%3Acret@") -> str:
+    return f"redis://{credentials}127.0.0.1:{server.port}/{channel}"
+
+
+@pytest.mark.parametrize("body", [b"text", "☎".encode(), b"line\r\nline", b"x" * 300_000, b""])
+async def test_who_listens_hears_the_bytes(server: OwnRedis, sender: RedisSender, body: bytes) -> None:
+    async with redis.asyncio.Redis(port=server.port, password="se:cret") as client, client.pubsub() as listening:
+        await listening.subscribe("open/a b")
+        await listening.get_message(timeout=5)
+        assert isinstance(await sender.send(RedisRequest(url(server, "open/a%20b"), body)), Delivered)
+        heard = await listening.get_message(timeout=5)
+        assert heard is not None and heard["data"] == body
+
+
+async def test_that_nobody_listens_is_delivered_too(server: OwnRedis, sender: RedisSender) -> None:
+    assert isinstance(await sender.send(RedisRequest(url(server), b"x")), Delivered)
+
+
+async def test_one_connection_does_for_many(server: OwnRedis, sender: RedisSender) -> None:
+    with redis.Redis(port=server.port, password="se:cret") as client:
+        before = client.info("stats")["total_connections_received"]
+        for _ in range(20):
+            await sender.send(RedisRequest(url(server), b"x"))
+        await asyncio.gather(*[sender.send(RedisRequest(url(server), b"x")) for _ in range(3 * IDLE_MAX)])
+        for _ in range(20):
+            await sender.send(RedisRequest(url(server), b"x"))
+        opened = client.info("stats")["total_connections_received"] - before
+    assert 0 < opened <= 3 * IDLE_MAX
+
+
+@pytest.mark.parametrize(
+    ("channel", "credentials", "delivered"),
+    [
+        ("open", "bob:%2Bp%20w@", True),
+        ("closed", "bob:%2Bp%20w@", False),
+        ("open", ":wrong@", False),
+        ("open", "", False),
+    ],
+)
+async def test_what_the_server_does_not_permit_may_be_permitted_later(
+    server: OwnRedis, sender: RedisSender, channel: str, credentials: str, delivered: bool
+) -> None:
+    outcome = await sender.send(RedisRequest(url(server, channel, credentials), b"x"))
+    if delivered:
+        assert isinstance(outcome, Delivered)
+    else:
+        assert failure(outcome) == (Cause.STATUS, False)
+
+
+async def test_a_server_that_comes_back(tmp_path: Path, sender: RedisSender) -> None:
+    server = OwnRedis(tmp_path)
+    request = RedisRequest(url(server, credentials=""), b"x")
+    assert failure(await sender.send(request)) == (Cause.CONNECTION, False)
+    server.start()
+    try:
+        assert isinstance(await sender.send(request), Delivered)
+        server.pause()
+        assert failure(await sender.send(request)) == (Cause.TIMEOUT, False)
+        server.resume()
+        assert isinstance(await sender.send(request), Delivered)
+        server.kill()
+        assert failure(await sender.send(request)) == (Cause.CONNECTION, False)
+        server.start()
+        assert isinstance(await sender.send(request), Delivered)
+    finally:
+        server.kill()
+
+
+async def test_a_private_address_is_refused_when_it_is_connected_to(server: OwnRedis) -> None:
+    sender = RedisSender(AddressGuard([]), timeout_s=TIMEOUT_S)
+    assert failure(await sender.send(RedisRequest(url(server), b"x"))) == (Cause.REFUSED_ADDRESS, True)
+
+
+async def test_a_name_that_nobody_has(sender: RedisSender) -> None:
+    assert failure(await sender.send(RedisRequest("redis://absent.invalid/c", b"x"))) == (Cause.DNS, False)
+
+
+@pytest.mark.parametrize("says", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"", b"+" + b"x" * 100_000, b"+no end"])
+async def test_what_is_not_redis(sender: RedisSender, says: bytes) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(100)
+        writer.write(says)
+        writer.close()
+
+    port = free_port()
+    async with await asyncio.start_server(answer, "127.0.0.1", port):
+        outcome = await sender.send(RedisRequest(f"redis://127.0.0.1:{port}/c", b"x"))
+    assert failure(outcome) == (Cause.CONNECTION, False)
+
+
+async def test_tls_is_verified(sender: RedisSender, server: OwnRedis) -> None:
+    request = RedisRequest(url(server).replace("redis://", "rediss://"), b"x")
+    cause, permanent = failure(await sender.send(request))
+    assert (cause in (Cause.TLS, Cause.TIMEOUT, Cause.CONNECTION), permanent) == (True, False)

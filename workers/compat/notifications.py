@@ -1,0 +1,168 @@
+"""LocalStack's `/_aws/sns/…`: what was sent to phones, tokens of subscriptions, opt-outs, the signing certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from fastapi import APIRouter, HTTPException, Request, Response
+from fastapi.responses import JSONResponse
+
+from cns.app import CERTIFICATE_PREFIX
+from cns.outbox import OutboxItem
+from cns.stores.contract import OutboxStore
+from cns.stores.mobile_contract import SmsStore
+from cns.subscription import Token
+from common.arn import parse_arn
+from common.aws.protocol.json_slow import UNREADABLE
+from workers.compat.reading import read_body
+
+ACCOUNT = "000000000000"
+REGION = "us-east-1"
+"""Where a request names none."""
+ITEMS_MAX = 10_000
+"""What a page shows at most: the newest."""
+ITEMS_AT_ONCE = 500
+OPT_OUT_BYTES_MAX = 4_096
+
+NewToken = Callable[[str], Awaitable[Token | None]]
+"""By a subscription's ARN; None when there is no such subscription."""
+
+
+class OptOut(msgspec.Struct):
+    phoneNumber: str  # noqa: N815  # LocalStack's name
+    accountId: str = ACCOUNT  # noqa: N815  # as above
+
+
+class NotificationPages:
+    def __init__(
+        self, outbox: OutboxStore, sms: SmsStore, new_token: NewToken, certificate: Callable[[str], bytes | None]
+    ) -> None:
+        self._outbox = outbox
+        self._sms = sms
+        self._new_token = new_token
+        self._certificate = certificate
+
+    def add_to(self, router: APIRouter) -> None:
+        phones, texts = "/_aws/sns/platform-endpoint-messages", "/_aws/sns/sms-messages"
+        router.add_api_route(phones, self._show_pushed, methods=["GET"])
+        router.add_api_route(phones, self._forget_pushed, methods=["DELETE"])
+        router.add_api_route(texts, self._show_texts, methods=["GET"])
+        router.add_api_route(texts, self._forget_texts, methods=["DELETE"])
+        router.add_api_route("/_aws/sns/subscription-tokens/{arn:path}", self._token, methods=["GET"])
+        router.add_api_route("/_aws/sns/phone-opt-outs", self._opt_out, methods=["POST"])
+        router.add_api_route(f"/_aws/sns/{CERTIFICATE_PREFIX}{{name}}", self._pem, methods=["GET"])
+
+    # -- messages -----------------------------------------------------------------------------------------------------
+
+    async def _show_pushed(self, request: Request) -> Response:
+        """By endpoint, oldest first."""
+        wanted, account, region = _phone_wanted(request)
+        items = await self._items("application", account, region, wanted)
+        shown = _by_destination(items, wanted, lambda item: {"TargetArn": item.destination, **_shown(item)})
+        return JSONResponse({"platform_endpoint_messages": shown, "region": region})
+
+    async def _forget_pushed(self, request: Request) -> Response:
+        wanted, account, region = _phone_wanted(request)
+        return await self._forget("application", account, region, wanted)
+
+    async def _show_texts(self, request: Request) -> Response:
+        """By number, oldest first."""
+        wanted, account, region = _number_wanted(request)
+        items = await self._items("sms", account, region, wanted)
+        shown = _by_destination(
+            items,
+            wanted,
+            lambda item: {
+                "PhoneNumber": item.destination,
+                "SubscriptionArn": item.subscription_arn or None,
+                **_shown(item),
+            },
+        )
+        return JSONResponse({"sms_messages": shown, "region": region})
+
+    async def _forget_texts(self, request: Request) -> Response:
+        wanted, account, region = _number_wanted(request)
+        return await self._forget("sms", account, region, wanted)
+
+    async def _items(self, protocol: str, account: str, region: str, destination: str) -> list[OutboxItem]:
+        items: list[OutboxItem] = []
+        read, before = 0, ""
+        while read < ITEMS_MAX and (page := await self._outbox.newest(account, protocol, before, ITEMS_AT_ONCE)):
+            read, before = read + len(page), page[-1].id
+            items += [item for item in page if item.region == region and destination in ("", item.destination)]
+        return items[::-1]
+
+    async def _forget(self, protocol: str, account: str, region: str, destination: str) -> Response:
+        items = await self._items(protocol, account, region, destination)
+        await self._outbox.remove([item.id for item in items])
+        return Response(status_code=204)
+
+    # -- the rest -----------------------------------------------------------------------------------------------------
+
+    async def _token(self, arn: str) -> Response:
+        """A new token: it is as good as those that were issued before, and those are not kept by subscription."""
+        if parse_arn(arn) is None:
+            return _refusal(400, "The provided SubscriptionARN is invalid", arn)
+        token = await self._new_token(arn)
+        if token is None:
+            return _refusal(404, "The provided SubscriptionARN is not found", arn)
+        return JSONResponse({"subscription_token": token.text, "subscription_arn": arn})
+
+    async def _opt_out(self, request: Request) -> Response:
+        try:
+            wish = msgspec.json.decode(await read_body(request, OPT_OUT_BYTES_MAX) or b"", type=OptOut)
+        except UNREADABLE:
+            return JSONResponse({"error": "phoneNumber is missing"}, 400)
+        await self._sms.opt_out(wish.accountId, wish.phoneNumber)
+        return JSONResponse({})
+
+    async def _pem(self, name: str) -> Response:
+        pem = self._certificate(CERTIFICATE_PREFIX + name)
+        if pem is None:
+            raise HTTPException(404)
+        return Response(pem, media_type="application/x-pem-file")
+
+
+def _phone_wanted(request: Request) -> tuple[str, str, str]:
+    """Endpoint ('' for every one), account and region. An endpoint's ARN says the others."""
+    arn = request.query_params.get("endpointArn", "")
+    parsed = parse_arn(arn)
+    if parsed is not None:
+        return arn, parsed.account, parsed.region
+    return arn, *_place(request)
+
+
+def _number_wanted(request: Request) -> tuple[str, str, str]:
+    return request.query_params.get("phoneNumber", ""), *_place(request)
+
+
+def _place(request: Request) -> tuple[str, str]:
+    return request.query_params.get("accountId", ACCOUNT), request.query_params.get("region", REGION)
+
+
+def _by_destination(
+    items: Sequence[OutboxItem], wanted: str, shown: Callable[[OutboxItem], Mapping[str, Any]]
+) -> dict[str, list[Mapping[str, Any]]]:
+    found: dict[str, list[Mapping[str, Any]]] = {wanted: []} if wanted else {}
+    for item in items:
+        found.setdefault(item.destination, []).append(shown(item))
+    return found
+
+
+def _shown(item: OutboxItem) -> dict[str, Any]:
+    return {
+        "TopicArn": item.topic_arn or None,
+        "MessageId": item.message_id,
+        "Message": item.message,
+        "MessageAttributes": {
+            name: {"Type": data_type, "Value": text} for name, (data_type, text) in item.attributes.items()
+        },
+        "MessageStructure": "json" if item.structured else None,
+        "Subject": item.subject,
+    }
+
+
+def _refusal(status: int, error: str, arn: str) -> Response:
+    return JSONResponse({"error": error, "subscription_arn": arn}, status)

@@ -1,0 +1,61 @@
+"""Bodies of notifications: what is the same for all subscriptions of one is rendered and signed once."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from cns.envelope import Envelope, signed_envelope, unsubscribe_url
+from cns.model import Notification
+from cns.signing import Signer
+from cns.target import Target
+from common.bounded import Bounded
+
+ENVELOPES_REMEMBERED = 256
+
+Key = tuple[str, str, bool]  # id, text, whether it is replayed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendering:
+    """What the bodies need besides the notification."""
+
+    signer: Signer
+    base_url: str
+
+
+class Envelopes:
+    def __init__(self, rendering: Rendering) -> None:
+        self.rendering = rendering
+        self._envelopes: Bounded[Key, Envelope] = Bounded(ENVELOPES_REMEMBERED)
+        self._signing: dict[Key, asyncio.Future[Envelope]] = {}
+
+    def body(self, target: Target, notification: Notification) -> bytes:
+        """From any thread."""
+        if target.raw:
+            return notification.text_for(target.protocol).encode()
+        key = _key(target, notification)
+        envelope = self._envelopes.get(key) or self._sign(key, target.protocol, notification)
+        return envelope.body(unsubscribe_url(self.rendering.base_url, target.arn))
+
+    async def sign_beside(self, target: Target, notification: Notification) -> None:
+        """Have the envelope made in a thread: a signature takes longer than all else, and lets other threads run."""
+        key = _key(target, notification)
+        if self._envelopes.get(key) is not None:
+            return
+        signing = self._signing.get(key)
+        if signing is None:
+            signing = self._signing[key] = asyncio.ensure_future(
+                asyncio.to_thread(self._sign, key, target.protocol, notification)
+            )
+            signing.add_done_callback(lambda _: self._signing.pop(key))
+        await asyncio.shield(signing)
+
+    def _sign(self, key: Key, protocol: str, notification: Notification) -> Envelope:
+        envelope = signed_envelope(notification, protocol, self.rendering.signer, self.rendering.base_url)
+        self._envelopes.put(key, envelope)
+        return envelope
+
+
+def _key(target: Target, notification: Notification) -> Key:
+    return (notification.id, notification.text_for(target.protocol), notification.replayed)

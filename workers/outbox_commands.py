@@ -1,0 +1,82 @@
+"""`cns outbox …`: what was to leave by ways that are not set up."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from cns.envelope import timestamp_text
+from cns.outbox import OutboxItem
+from cns.stores.contract import OutboxStore
+from cns.stores.embedded import EmbeddedOutboxStore
+from common.clock import Clock
+from common.settings import Settings, load_settings
+from workers.command_store import embedded_store, run_command
+
+LINE_CHARS_MAX = 60
+
+Result = TypeVar("Result")
+
+
+def show_newest(account: str, protocol: str, limit: int, data: Path | None) -> None:
+    """A line each: id, time, protocol, destination, and how it begins."""
+    for item in _run(data, lambda store: store.newest(account, protocol, "", limit)):
+        print(item.id, timestamp_text(item.at_ms), item.protocol, item.destination, _beginning(item), sep="  ")
+
+
+def show(item_id: str, data: Path | None) -> None:
+    """All that is known of one, and under it what the endpoint would have got."""
+    item = _run(data, lambda store: store.get(item_id))
+    if item is None:
+        sys.exit(f"cns: there is no {item_id} in the outbox")
+    facts = {
+        "id": item.id,
+        "time": timestamp_text(item.at_ms),
+        "account": item.account,
+        "region": item.region,
+        "protocol": item.protocol,
+        "destination": item.destination,
+        "topic": item.topic_arn,
+        "subscription": item.subscription_arn,
+        "message id": item.message_id,
+        "from": item.sender,
+        "subject": item.subject,
+    }
+    for name, fact in facts.items():
+        if fact:
+            print(f"{name}: {fact}")
+    for name, (data_type, text) in item.attributes.items():
+        print(f"attribute {name} ({data_type}): {text}")
+    print()
+    print(item.body, end="" if item.body.endswith("\n") else "\n")
+
+
+def _beginning(item: OutboxItem) -> str:
+    """Of one line; what could steer a terminal is not shown."""
+    text = (item.subject or item.message or item.body).partition("\n")[0]
+    line = "".join(character if character.isprintable() else " " for character in text)
+    return line if len(line) <= LINE_CHARS_MAX else f"{line[: LINE_CHARS_MAX - 1]}…"
+
+
+def _run(data: Path | None, work: Callable[[OutboxStore], Awaitable[Result]]) -> Result:
+    async def run() -> Result:
+        async with _store(load_settings(data)) as store:
+            return await work(store)
+
+    return run_command(run)
+
+
+@asynccontextmanager
+async def _store(settings: Settings) -> AsyncIterator[OutboxStore]:
+    if settings.store == "cassandra":
+        from cns.stores.cassandra import CassandraOutboxStore  # with drivers that only this form has installed
+        from workers.cluster import open_session
+
+        async with open_session(settings) as (cassandra, _):
+            yield CassandraOutboxStore(cassandra)
+        return
+    async with embedded_store(settings, Clock(), OutboxStore, "outbox", EmbeddedOutboxStore) as store:
+        yield store
