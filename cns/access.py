@@ -24,9 +24,9 @@ class Access:
         self._subscriptions = subscriptions
         self._clock = clock
 
-    async def topic(self, call: Call, arn: str, action: str) -> TopicView:
-        """The topic of this ARN, once the caller may do `action` there."""
-        view = await self.find_topic(call, arn)
+    async def topic(self, call: Call, arn: str, action: str, parameter: str = "TopicArn") -> TopicView:
+        """The topic of this ARN, once the caller may do `action` there. `parameter` is the one that named it."""
+        view = await self.find_topic(call, arn, parameter)
         self.authorise(call, view, action)
         return view
 
@@ -55,7 +55,7 @@ class Access:
     async def own_topic(self, call: Call, arn: str, action: str, parameter: str) -> TopicView:
         """The same for what no policy can grant to another account."""
         view = await self.find_topic(call, arn, parameter)
-        self._check_owner(call, view.account, action, arn)
+        check_owner(call, view.account, action, arn)
         self.authorise(call, view, action)
         return view
 
@@ -69,14 +69,16 @@ class Access:
         subscription = await self.find_subscription(call, arn)
         if subscription is None:
             raise no_such_subscription()
-        self._check_owner(call, subscription.owner, action, arn)
+        check_owner(call, subscription.owner, action, arn)
         return subscription
 
-    def _check_owner(self, call: Call, owner: str, action: str, arn: str) -> None:
-        if owns(call, owner):
-            return
-        request = PolicyRequest(principal=call.caller, action=f"sns:{action}", resource=arn)
-        raise RequestError("AuthorizationError", sns_refusal(Verdict.NOT_ALLOWED, request))
+
+def check_owner(call: Call, owner: str, action: str, arn: str) -> None:
+    """For what is its owner's alone."""
+    if owns(call, owner):
+        return
+    request = PolicyRequest(principal=call.caller, action=f"sns:{action}", resource=arn)
+    raise RequestError("AuthorizationError", sns_refusal(Verdict.NOT_ALLOWED, request))
 
 
 def owns(call: Call, account: str) -> bool:

@@ -6,10 +6,14 @@ import os
 import re
 from typing import Literal
 
+from msgspec.structs import replace
+
 from cns import jobs
 from cns.jobs import ConfirmationJob
-from cns.limits import PENDING_MS
+from cns.limits import PENDING_MS, UPDATE_TRIES_MAX
 from cns.queue_port import Put, QueuePort
+from cns.refusals import concurrent_access
+from cns.stores.contract import SubscriptionStore
 from cns.subscription import Subscription, Token
 from common.clock import Clock
 from common.ids import uuid_text
@@ -34,6 +38,20 @@ class Confirmations:
     def new_token(self, subscription: Subscription) -> Token:
         random_hex = os.urandom((TOKEN_CHARS - len(TOKEN_PREFIX)) // 2).hex()
         return Token(TOKEN_PREFIX + random_hex, subscription.arn, self._clock.now_ms() + PENDING_MS)
+
+    async def issue(self, store: SubscriptionStore, arn: str) -> Token | None:
+        """One more token for a subscription, whatever its state; None when there is no such subscription."""
+        for _ in range(UPDATE_TRIES_MAX):
+            found = await store.get([arn])
+            if not found:
+                return None
+            current = found[0]
+            token = self.new_token(current)
+            expires_ms = token.expires_ms if current.expires_ms else 0
+            renewed = replace(current, expires_ms=expires_ms, version=current.version + 1)
+            if await store.replace(renewed, current.version, token):
+                return token
+        raise concurrent_access()
 
     async def send(self, kind: Kind, subscription: Subscription, token: Token, base_url: str) -> None:
         """Have the endpoint told. The token is stored before: the answer may come at once."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from cns.access import Access, owns, unsigned
-from cns.arns import parse_queue_arn, topic_fault
+from cns.archives.replays import Replays
+from cns.arns import topic_fault
 from cns.confirmations import Confirmations, is_well_formed
+from cns.endpoint_syntax import account_of
 from cns.limits import UPDATE_TRIES_MAX
 from cns.refusals import concurrent_access, invalid, no_such_subscription, no_such_topic
 from cns.stores.contract import SubscriptionStore
-from cns.subscription import HTTP_PROTOCOLS, State, Subscription, Token
+from cns.subscription import LINK_PROTOCOLS, State, Subscription, Token
 from cns.topic_view import TopicCache
 from common.aws.call import Call
 from common.clock import Clock
@@ -29,12 +31,14 @@ class Consent:
         access: Access,
         confirmations: Confirmations,
         clock: Clock,
+        replays: Replays,
     ) -> None:
         self._store = store
         self._topics = topics
         self._access = access
         self._confirmations = confirmations
         self._clock = clock
+        self._replays = replays
 
     # -- confirming ---------------------------------------------------------------------------------------------------
 
@@ -49,7 +53,13 @@ class Consent:
         for _ in range(UPDATE_TRIES_MAX):
             before = await self._find(token)
             await self._check_confirmation(call, before, protect=protect)
-            after = replace(before, state=State.CONFIRMED, authenticated=before.authenticated or protect, expires_ms=0)
+            after = replace(
+                before,
+                state=State.CONFIRMED,
+                authenticated=before.authenticated or protect,
+                signed=before.signed or (before.state is State.PENDING and not unsigned(call)),
+                expires_ms=0,
+            )
             if after == before:
                 return before.arn
             if await self._store.replace(replace(after, version=before.version + 1), before.version, None):
@@ -95,6 +105,7 @@ class Consent:
                 raise invalid(_IS_PENDING)
             if not unsigned(call) and owns(call, subscription.owner):
                 await self._store.remove(arn)
+                await self._replays.forget(arn)
                 return
             if not _may_set_aside(call, subscription):
                 raise RequestError("AuthorizationError", _AUTHORIZED_ONLY)
@@ -113,13 +124,12 @@ class Consent:
 
 
 def _may_set_aside(call: Call, subscription: Subscription) -> bool:
-    """The link in a notification needs no signature, unless the subscription was protected. Queues have no use for
-    links: their subscriptions are removed by signature of the topic's owner or, where unprotected, the queue's."""
-    if subscription.protocol in HTTP_PROTOCOLS and not subscription.authenticated:
+    """The link in a notification needs no signature, unless the subscription was protected. Other endpoints have no
+    use for links: they are removed by signature of the topic's owner or, where unprotected, the endpoint's."""
+    if subscription.protocol in LINK_PROTOCOLS and not subscription.authenticated:
         return True
     if unsigned(call):
         return False
-    queue = parse_queue_arn(subscription.endpoint)
-    own_queue = queue is not None and queue.account == call.caller.account
+    own_endpoint = account_of(subscription.protocol, subscription.endpoint) == call.caller.account
     own_topic = subscription.topic_arn.split(":", 5)[4] == call.caller.account
-    return own_topic or (own_queue and not subscription.authenticated)
+    return own_topic or (own_endpoint and not subscription.authenticated)

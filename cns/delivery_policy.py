@@ -35,15 +35,15 @@ _CHARSET = "; charset=utf-8"
 
 
 class HealthyRetryPolicy(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Field order is AWS's."""
+    """Field order is AWS's. Null is what a subscription's own policy leaves out; in an effective one there is none."""
 
     min_delay_target: int = 20
     max_delay_target: int = 20
     num_retries: int = 3
-    num_max_delay_retries: int = 0
-    num_no_delay_retries: int = 0
-    num_min_delay_retries: int = 0
-    backoff_function: Backoff = Backoff.LINEAR
+    num_max_delay_retries: int | None = 0
+    num_no_delay_retries: int | None = 0
+    num_min_delay_retries: int | None = 0
+    backoff_function: Backoff | None = Backoff.LINEAR
 
 
 class ThrottlePolicy(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -111,7 +111,9 @@ def effective_subscription_policy(topic_stored: str | None, stored: str | None) 
     if stored and not topic.disable_subscription_overrides:
         own = msgspec.json.decode(stored, type=SubscriptionPolicy)
     return SubscriptionPolicy(
-        healthy_retry_policy=own.healthy_retry_policy or topic.default_healthy_retry_policy or HealthyRetryPolicy(),
+        healthy_retry_policy=_filled(own.healthy_retry_policy)
+        or topic.default_healthy_retry_policy
+        or HealthyRetryPolicy(),
         throttle_policy=own.throttle_policy or topic.default_throttle_policy or None,
         request_policy=own.request_policy or topic.default_request_policy or RequestPolicy(),
         guaranteed=own.guaranteed,
@@ -123,10 +125,10 @@ def retry_policy_of(policy: HealthyRetryPolicy) -> RetryPolicy:
         min_delay_s=policy.min_delay_target,
         max_delay_s=policy.max_delay_target,
         retries=policy.num_retries,
-        no_delay=policy.num_no_delay_retries,
-        min_delay=policy.num_min_delay_retries,
-        max_delay=policy.num_max_delay_retries,
-        backoff=policy.backoff_function,
+        no_delay=policy.num_no_delay_retries or 0,
+        min_delay=policy.num_min_delay_retries or 0,
+        max_delay=policy.num_max_delay_retries or 0,
+        backoff=policy.backoff_function or Backoff.LINEAR,
     )
 
 
@@ -149,6 +151,15 @@ def content_type_allowed(content_type: str, raw: bool) -> bool:
     """Envelopes are text or JSON; a raw body may be anything on AWS's list. UTF-8 is the one charset."""
     media_type = content_type[: -len(_CHARSET)] if content_type.lower().endswith(_CHARSET) else content_type
     return media_type in (_RAW_CONTENT_TYPES if raw else _ENVELOPE_CONTENT_TYPES)
+
+
+def _filled(policy: HealthyRetryPolicy | None) -> HealthyRetryPolicy | None:
+    """Null stands for the default."""
+    if policy is None:
+        return None
+    return HealthyRetryPolicy(
+        **{name: value for name, value in msgspec.structs.asdict(policy).items() if value is not None}
+    )
 
 
 def _topic_defaults(stored: str | None) -> HttpDefaults:

@@ -43,7 +43,8 @@ _HTTP_MEMBERS = frozenset(
 _SUBSCRIPTION_MEMBERS = frozenset(
     {"healthyRetryPolicy", "sicklyRetryPolicy", "throttlePolicy", "requestPolicy", "guaranteed"}
 )
-_RETRY_MEMBERS = frozenset(HealthyRetryPolicy.__struct_encode_fields__)
+_RETRY_NAMES = dict(zip(HealthyRetryPolicy.__struct_fields__, HealthyRetryPolicy.__struct_encode_fields__, strict=True))
+_RETRY_MEMBERS = frozenset(_RETRY_NAMES.values())
 _THROTTLE_MEMBERS = frozenset(ThrottlePolicy.__struct_encode_fields__)
 _REQUEST_MEMBERS = frozenset(RequestPolicy.__struct_encode_fields__)
 _BACKOFF_NAMES = frozenset(backoff.value for backoff in Backoff)
@@ -79,7 +80,7 @@ def parse_subscription_policy(text: str, *, raw: bool, prefix: str = "") -> Subs
     form = _Form(prefix)
     policy = form.read(text, _SUBSCRIPTION_MEMBERS)
     return SubscriptionPolicy(
-        healthy_retry_policy=form.retry_policy(policy, "healthyRetryPolicy", "healthyRetryPolicy"),
+        healthy_retry_policy=form.retry_policy(policy, "healthyRetryPolicy", "healthyRetryPolicy", as_given=True),
         throttle_policy=form.throttle(policy, "throttlePolicy", "throttlePolicy"),
         request_policy=form.request(policy, "requestPolicy", "requestPolicy", raw=raw),
         guaranteed=form.flag(policy, "guaranteed", ""),
@@ -106,7 +107,8 @@ class _Form:
         value = owner.get(name)
         return None if value is None else self._object(value, path, members)
 
-    def retry_policy(self, owner: Json, name: str, path: str) -> HealthyRetryPolicy | None:
+    def retry_policy(self, owner: Json, name: str, path: str, *, as_given: bool = False) -> HealthyRetryPolicy | None:
+        """With defaults for what is left out, or as given, with nulls."""
         form = self.part(owner, name, path, _RETRY_MEMBERS)
         if form is None:
             return None
@@ -120,7 +122,7 @@ class _Form:
             backoff_function=self._backoff(form, path),
         )
         self._check_sums(policy, path)
-        return policy
+        return _as_given(policy, form) if as_given else policy
 
     def throttle(self, owner: Json, name: str, path: str) -> ThrottlePolicy | None:
         form = self.part(owner, name, path, _THROTTLE_MEMBERS)
@@ -183,14 +185,20 @@ class _Form:
     def _check_sums(self, policy: HealthyRetryPolicy, path: str) -> None:
         if policy.max_delay_target < policy.min_delay_target:
             self.refuse(f"{path}.maxDelayTarget must be greater than or equal to minDelayTarget")
-        phases = policy.num_min_delay_retries + policy.num_no_delay_retries + policy.num_max_delay_retries
-        if policy.num_retries < phases:
+        counts = policy.num_min_delay_retries, policy.num_no_delay_retries, policy.num_max_delay_retries
+        if policy.num_retries < sum(count or 0 for count in counts):
             self.refuse(
                 f"{path}.numRetries must be greater than or equal to total of numMinDelayRetries, numNoDelayRetries "
                 "and numMaxDelayRetries"
             )
         if math.fsum(delays_s(retry_policy_of(policy))) > TOTAL_S_MAX:
             self.refuse(f"{path}: Total policy retry time cannot be greater than {TOTAL_S_MAX} seconds")
+
+
+def _as_given(policy: HealthyRetryPolicy, form: Json) -> HealthyRetryPolicy:
+    """With null for what the caller left out, as AWS keeps a subscription's."""
+    left_out = [field for field, name in _RETRY_NAMES.items() if form.get(name) is None]
+    return msgspec.structs.replace(policy, **dict.fromkeys(left_out))
 
 
 def _join(path: str, name: str) -> str:

@@ -24,6 +24,7 @@ USER_AGENT = "Amazon Simple Notification Service Agent"
 Fields = dict[str, str]
 
 _ENCODE = msgspec.json.Encoder().encode
+_REPLAYED = b',\n  "Replayed" : "true"'
 
 
 class MessageType(StrEnum):
@@ -68,9 +69,9 @@ def signed_envelope(notification: Notification, protocol: str, signer: Signer, b
     """The envelope of a notification for one protocol; those of FIFO topics are not signed."""
     fields = notification_fields(notification, notification.text_for(protocol))
     if notification.fifo:
-        return render_notification(fields, notification.attributes, None)
+        return render_notification(fields, notification.attributes, None, replayed=notification.replayed)
     seal = signer.seal(text_to_sign(fields), notification.signature_version, base_url)
-    return render_notification(fields, notification.attributes, seal)
+    return render_notification(fields, notification.attributes, seal, replayed=notification.replayed)
 
 
 def signed_confirmation(confirmation: Confirmation, signer: Signer, base_url: str) -> bytes:
@@ -115,9 +116,11 @@ def verify_body(fields: Mapping[str, str], certificate_pem: bytes) -> bool:
     return verify(text_to_sign(fields), fields["Signature"], fields["SignatureVersion"], certificate_pem)
 
 
-def render_notification(fields: Fields, attributes: Attributes, seal: Seal | None) -> Envelope:
+def render_notification(
+    fields: Fields, attributes: Attributes, seal: Seal | None, *, replayed: bool = False
+) -> Envelope:
     head = b"".join((b"{\n", _lines(fields), _seal_lines(seal), b'  "UnsubscribeURL" : '))
-    return Envelope(head, b"".join((_attribute_lines(attributes), b"\n}")))
+    return Envelope(head, b"".join((_attribute_lines(attributes), _REPLAYED if replayed else b"", b"\n}")))
 
 
 def render_confirmation(fields: Fields, seal: Seal) -> bytes:

@@ -22,7 +22,11 @@ PUBLISH_JOBS = "publish-jobs"
 ENDPOINT_JOBS = "endpoint-jobs"
 REDELIVERY = "redelivery"
 QUARANTINE = "quarantine"
-INTERNAL_QUEUES = (PUBLISH_JOBS, ENDPOINT_JOBS, REDELIVERY, QUARANTINE)
+FIFO_PUBLISH_JOBS = "fifo-publish-jobs.fifo"
+"""Publishes to FIFO topics: which is a duplicate, and which number each has, is decided where they are put in."""
+FIFO_ENDPOINT_JOBS = "fifo-endpoint-jobs.fifo"
+"""Of one subscription each. They stay where they are until they are delivered, and hold up what follows them."""
+INTERNAL_QUEUES = (PUBLISH_JOBS, ENDPOINT_JOBS, REDELIVERY, QUARANTINE, FIFO_PUBLISH_JOBS, FIFO_ENDPOINT_JOBS)
 """In the reserved account `cns`."""
 
 
@@ -33,6 +37,7 @@ class PublishJob(msgspec.Struct, frozen=True, array_like=True, tag="publish"):
     topic: str  # ARN
     inline: Notification | None = None
     cursor: str = ""
+    waits: int = 0  # FIFO: how often it was given back because a replay has to be waited for
 
 
 class EndpointJob(msgspec.Struct, frozen=True, array_like=True, tag="endpoint"):
@@ -42,6 +47,7 @@ class EndpointJob(msgspec.Struct, frozen=True, array_like=True, tag="endpoint"):
     topic: str
     subscriptions: tuple[str, ...]  # ARNs
     inline: Notification | None = None
+    sequence_number: str = ""  # FIFO topics only: the notification was stored before it had one
 
 
 class ConfirmationJob(msgspec.Struct, frozen=True, array_like=True, tag="confirmation"):
@@ -67,15 +73,26 @@ class DirectJob(msgspec.Struct, frozen=True, array_like=True, tag="direct"):
     inline: Notification
 
 
+TargetJob = EndpointJob | ConfirmationJob | DirectJob
+"""Those that say whom to send to."""
+
+
 class Redelivery(msgspec.Struct, frozen=True, array_like=True, tag="redelivery"):
     """One failed target, visible when its next attempt is due."""
 
-    job: EndpointJob | ConfirmationJob | DirectJob  # of one subscription, or none
+    job: TargetJob  # of one subscription, or none
     failures: int
     first_attempt_ms: int
+    returns: int = 0  # FIFO: how often it was given back without an attempt, behind one that failed
 
 
 Job = PublishJob | EndpointJob | ConfirmationJob | DirectJob | Redelivery
+
+
+def group_of(job: TargetJob) -> str:
+    """By what the internal queues share their consumers: the topic, or the account that published to an endpoint."""
+    return job.account if isinstance(job, DirectJob) else job.topic
+
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Job)

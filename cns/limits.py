@@ -14,7 +14,11 @@ MESSAGE_BYTES_DEFAULT = 262_144
 MESSAGE_BYTES_MIN = 1_024
 MESSAGE_BYTES_MAX = 1_048_576
 """What MaximumMessageSize ranges over, and the default."""
+LARGE_TOPIC_SUBSCRIPTIONS_MAX = 100
+"""Of a topic whose MaximumMessageSize is above the default."""
 SAMPLE_RATE_MAX = 100
+DATA_PROTECTION_CHARS_MAX = 30_720
+RESOURCE_ARN_CHARS_MAX = 1_011
 
 BATCH_ENTRIES_MAX = 10
 BATCH_ID_CHARS_MAX = 80
@@ -41,5 +45,12 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True):
     """Per account, and per topic."""
 
     topics: int = 100_000
+    fifo_topics: int = 1_000
     pending_subscriptions: int = 5_000
     topic_subscriptions: int = 12_500_000
+    fifo_topic_subscriptions: int = 100
+    filter_policies: int = 10_000
+    topic_filter_policies: int = 200
+    topic_replays: int = 10
+    filter_policy_keys: int = 5
+    filter_policy_complexity: int = 150

@@ -22,6 +22,7 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     message_group_id: str = ""
     message_deduplication_id: str = ""
     trace_header: str = ""
+    replayed: bool = False  # from the topic's archive, because a subscription asked for it
 
     @property
     def fifo(self) -> bool:

@@ -23,8 +23,10 @@ def read_token(text: str | None) -> str:
         raise invalid("NextToken Reason: invalid") from None
 
 
-def page_of(items: Sequence[Item], key_of: Callable[[Item], str]) -> tuple[Sequence[Item], str | None]:
+def page_of(
+    items: Sequence[Item], key_of: Callable[[Item], str], n: int = PAGE_SIZE
+) -> tuple[Sequence[Item], str | None]:
     """The page, and the token of the next one if there is any. `items` has one more than a page where there is."""
-    if len(items) <= PAGE_SIZE:
+    if len(items) <= n:
         return items, None
-    return items[:PAGE_SIZE], urlsafe_b64encode(key_of(items[PAGE_SIZE - 1]).encode()).decode("ascii")
+    return items[:n], urlsafe_b64encode(key_of(items[n - 1]).encode()).decode("ascii")

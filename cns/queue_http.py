@@ -17,14 +17,17 @@ import msgspec
 from cns.queue_delivery import members_of
 from cns.queue_http_client import QueueClient
 from cns.queue_http_together import Together, Weight
-from cns.queue_port import Held, Put, QueueMessage, Refused, Renewal
+from cns.queue_port import Held, Numbered, Put, QueueMessage, Refused, Renewal
 from common.aws.call import INTERNAL_ACCOUNT
 from common.errors import OutcomeUnknown, StoreUnavailable
+from cqs.names import is_fifo
 
 RECEIVE_MAX = 10
 WAIT_S_MAX = 20
 SETTLE_ENTRIES_MAX = 500
 DELIVER_ENTRIES_MAX = 50
+_ATTRIBUTES = ("ApproximateReceiveCount",)
+_FIFO_ATTRIBUTES = (*_ATTRIBUTES, "MessageGroupId", "SequenceNumber")
 _COUNTS = (
     "ApproximateNumberOfMessages",
     "ApproximateNumberOfMessagesNotVisible",
@@ -43,6 +46,7 @@ class Send(msgspec.Struct, frozen=True, rename="pascal"):
     body: bytes
     group: str
     delay_ms: int
+    dedup: str
 
 
 class Change(msgspec.Struct, frozen=True, rename="pascal", omit_defaults=True):
@@ -60,8 +64,17 @@ class Settlement(msgspec.Struct, frozen=True, rename="pascal"):
     changes: list[Change]
 
 
+class Sent(msgspec.Struct, frozen=True, rename="pascal"):
+    """Into a FIFO queue."""
+
+    message_id: str
+    sequence_number: str
+    duplicate: bool
+
+
 class Settled(msgspec.Struct, frozen=True, rename="pascal"):
     deletes: list[str] = []
+    in_order: list[Sent] = []
 
 
 class Job(msgspec.Struct, frozen=True, rename="pascal"):
@@ -122,6 +135,12 @@ class HttpQueuePort:
         if puts:
             await self._settling.call(Settlement([], self._sends(puts), []))
 
+    async def put_in_order(self, puts: Sequence[Put]) -> list[Numbered]:
+        """Not together with others: a request has one answer, and these have an order."""
+        settled = await self._client.call("Settle", Settlement([], self._sends(puts), []), Settled)
+        _check_answers("Settle", len(puts), len(settled.in_order))
+        return [Numbered(sent.message_id, sent.sequence_number, sent.duplicate) for sent in settled.in_order]
+
     async def receive(self, queue: str, n: int, lease_ms: int, wait_s: float) -> list[Held]:
         wait_whole_s = 0 if self._stopping else min(math.ceil(wait_s), WAIT_S_MAX)
         members = {
@@ -129,7 +148,7 @@ class HttpQueuePort:
             "MaxNumberOfMessages": min(n, RECEIVE_MAX),
             "VisibilityTimeout": math.ceil(lease_ms / 1000),
             "WaitTimeSeconds": wait_whole_s,
-            "MessageSystemAttributeNames": ["ApproximateReceiveCount"],
+            "MessageSystemAttributeNames": _FIFO_ATTRIBUTES if is_fifo(queue) else _ATTRIBUTES,
         }
         wait = asyncio.ensure_future(
             self._client.call("ReceiveMessage", members, Received, wait_s=wait_whole_s, repeatable=True)
@@ -181,7 +200,7 @@ class HttpQueuePort:
         return f"/{INTERNAL_ACCOUNT}/{self._prefix}{queue}"
 
     def _sends(self, puts: Sequence[Put]) -> list[Send]:
-        return [Send(self._prefix + put.queue, put.id, put.body, put.group, put.delay_ms) for put in puts]
+        return [Send(self._prefix + put.queue, put.id, put.body, put.group, put.delay_ms, put.dedup) for put in puts]
 
     async def _settle_all(self, settlements: Sequence[Settlement]) -> list[list[bool]]:
         """In one step: each caller gets the outcomes of its own deletes."""
@@ -211,7 +230,15 @@ def _check_answers(action: str, asked: int, answered: int) -> None:
 
 
 def _held(job: Job) -> Held:
-    return Held(job.message_id, job.receipt_handle, job.body, int(job.attributes["ApproximateReceiveCount"]))
+    shown = job.attributes
+    return Held(
+        job.message_id,
+        job.receipt_handle,
+        job.body,
+        int(shown["ApproximateReceiveCount"]),
+        shown.get("MessageGroupId", ""),
+        shown.get("SequenceNumber", ""),
+    )
 
 
 def _weight(settlement: Settlement) -> Weight:

@@ -10,10 +10,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from cns.jobs import INTERNAL_QUEUES
-from cns.queue_port import Held, Put, QueueMessage, Refused, Renewal
+from cns.queue_port import Held, Numbered, Put, QueueMessage, Refused, Renewal
 from common.clock import Clock
-from cqs.engines.contract import Change, Engine, Entry, Message, Outcome, QueueRef, Settlement, Wakeups
+from common.errors import StoreUnavailable
+from cqs.engines.contract import Change, Engine, Entry, Message, Outcome, QueueRef, Rejected, Sent, Settlement, Wakeups
 from cqs.internal_queues import internal_ref
+from cqs.sending import sequence_text
 
 Deliver = Callable[[str, QueueMessage, str], Awaitable[str | Refused]]
 """How a customer's queue is sent to: the queue service, as the topic's service principal."""
@@ -46,6 +48,11 @@ class InlineQueuePort:
             await self._engine.send(REFS[puts[0].queue], [_entry(put, now_ms) for put in puts], now_ms)
         elif puts:
             await self._engine.settle(Settlement(sends=_sends(puts, now_ms)), now_ms)
+
+    async def put_in_order(self, puts: Sequence[Put]) -> list[Numbered]:
+        now_ms = self._clock.now_ms()
+        sent = await self._engine.send(REFS[puts[0].queue], [_entry(put, now_ms) for put in puts], now_ms)
+        return [_numbered(each) for each in sent]
 
     async def receive(self, queue: str, n: int, lease_ms: int, wait_s: float) -> list[Held]:
         q = REFS[queue]
@@ -110,15 +117,24 @@ class InlineQueuePort:
     async def _take(self, q: QueueRef, n: int, lease_ms: int) -> list[Held]:
         now_ms = self._clock.now_ms()
         received = await self._engine.receive(q, n, now_ms + lease_ms, now_ms)
-        return [_held(message) for message in received.messages]
+        return [_held(q, message) for message in received.messages]
 
 
-def _held(message: Message) -> Held:
-    return Held(message.id, message.handle.hex(), message.body, message.deliveries)
+def _held(q: QueueRef, message: Message) -> Held:
+    if not q.fifo:
+        return Held(message.id, message.handle.hex(), message.body, message.deliveries)
+    number = sequence_text(message.sequence)
+    return Held(message.id, message.handle.hex(), message.body, message.deliveries, message.group, number)
+
+
+def _numbered(sent: Sent | Rejected) -> Numbered:
+    if isinstance(sent, Rejected):
+        raise StoreUnavailable(f"a queue of CNS's own refuses a job: {sent.reason}")
+    return Numbered(sent.id, sequence_text(sent.sequence), sent.duplicate)
 
 
 def _entry(put: Put, now_ms: int) -> Entry:
-    return Entry(put.id, put.body, now_ms, now_ms + put.delay_ms, put.group)
+    return Entry(put.id, put.body, now_ms, now_ms + put.delay_ms, put.group, put.dedup)
 
 
 def _sends(puts: Sequence[Put], now_ms: int) -> tuple[tuple[QueueRef, Entry], ...]:

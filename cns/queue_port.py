@@ -13,22 +13,34 @@ import msgspec
 
 
 class Held(msgspec.Struct, frozen=True):
-    """A job under lease. `handle` names this delivery of it."""
+    """A job under lease. `handle` names this delivery of it; group and sequence number are of FIFO queues."""
 
     id: str
     handle: str
     body: bytes
     deliveries: int
+    group: str = ""
+    sequence_number: str = ""
 
 
 class Put(msgspec.Struct, frozen=True):
-    """A job to be enqueued. The id makes a repeated settlement recognisable; the group shares the queue fairly."""
+    """A job to be enqueued. The id makes a repeated settlement recognisable; the group shares the queue fairly. In a
+    FIFO queue the group is what is kept in order, and a `dedup` seen within five minutes enqueues nothing."""
 
     queue: str
     id: str
     body: bytes
     group: str
     delay_ms: int = 0
+    dedup: str = ""
+
+
+class Numbered(msgspec.Struct, frozen=True):
+    """A job in a FIFO queue: the first one's id and sequence number, for a duplicate, too."""
+
+    id: str
+    sequence_number: str
+    duplicate: bool
 
 
 class Renewal(msgspec.Struct, frozen=True):
@@ -62,6 +74,10 @@ class QueuePort(Protocol):
     """Raises StoreUnavailable or OutcomeUnknown; everything else is a value."""
 
     async def put(self, puts: Sequence[Put]) -> None: ...
+
+    async def put_in_order(self, puts: Sequence[Put]) -> list[Numbered]:
+        """Into one FIFO queue, in the order given; what became of each."""
+        ...
 
     async def receive(self, queue: str, n: int, lease_ms: int, wait_s: float) -> list[Held]:
         """Jobs that are due, at most `n`; waits up to `wait_s` for the first."""

@@ -27,6 +27,24 @@ def null_member(path: str) -> RequestError:
     )
 
 
+def out_of_length(text: str, path: str, least: int, most: int) -> RequestError:
+    """The framework again: a text that is longer or shorter than its shape says."""
+    limit = f"less than or equal to {most}" if len(text) > most else f"greater than or equal to {least}"
+    return RequestError(
+        "ValidationError",
+        f"1 validation error detected: Value '{text}' at '{path}' failed to satisfy constraint: "
+        f"Member must have length {limit}",
+    )
+
+
+def unmet(value: str | None, path: str, constraint: str, code: str = "ValidationError") -> RequestError:
+    """The framework once more: a value that is not as the model has it. None stands for one that is not to be shown."""
+    shown = "" if value is None else f" '{value}'"
+    return RequestError(
+        code, f"1 validation error detected: Value{shown} at '{path}' failed to satisfy constraint: {constraint}"
+    )
+
+
 def no_such_topic() -> RequestError:
     return RequestError("NotFound", "Topic does not exist")
 

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from cns.access import Access
+from cns.archives.keeping import Archiving
+from cns.archives.replays import Replays
 from cns.confirmations import Confirmations
 from cns.consent import Consent
+from cns.data_protection import DataProtection
+from cns.direct_jobs import DirectJobs
+from cns.direct_publishing import DirectPublishing
+from cns.dispatch import Dispatch
+from cns.endpoint_checks import endpoint_checks
 from cns.limits import Quotas
 from cns.matching import Matching
 from cns.publishing import Publishing
+from cns.push.applications import Platforms
+from cns.push.endpoints import MobileEndpoints
+from cns.push.events import EndpointEvents
 from cns.queue_port import QueuePort
-from cns.stores.contract import NotificationStore, SubscriptionStore, TopicStore
+from cns.recipients import Recipients
+from cns.sms.sandbox import SmsSandbox
+from cns.sms.settings import Sms
+from cns.stores.contract import ArchiveStore, NotificationStore, ReplayStore, SubscriptionStore, TopicStore
+from cns.stores.mobile_contract import MobileEndpointStore, PlatformStore, SmsStore
 from cns.subscribing import CheckEndpoint, Subscribing
 from cns.subscriptions import Subscriptions
 from cns.topic_view import TopicCache
@@ -29,20 +43,45 @@ class NotificationService:
         topics: TopicStore,
         subscriptions: SubscriptionStore,
         notifications: NotificationStore,
+        archives: ArchiveStore,
+        replays: ReplayStore,
+        platforms: PlatformStore,
+        mobile_endpoints: MobileEndpointStore,
+        sms: SmsStore,
         queue: QueuePort,
         clock: Clock,
         events: EventSink,
         check_endpoint: CheckEndpoint,
         one_commit: bool = True,
+        sms_sandbox: bool = False,
         quotas: Quotas = DEFAULT_QUOTAS,
     ) -> None:
         self.topic_cache = cache = TopicCache(topics)
         access = Access(cache, subscriptions, clock)
-        confirmations = Confirmations(queue, clock)
-        self.topics = Topics(topics, subscriptions, access, clock, quotas)
-        self.subscriptions = Subscriptions(subscriptions, cache, access)
-        self.subscribing = Subscribing(subscriptions, access, confirmations, clock, quotas, check_endpoint)
-        self.consent = Consent(subscriptions, cache, access, confirmations, clock)
-        self.publishing = Publishing(
-            cache, access, Matching(subscriptions), notifications, queue, clock, events, one_commit=one_commit
+        self.confirmations = confirmations = Confirmations(queue, clock)
+        replaying = Replays(replays, clock, quotas)
+        self.topics = Topics(topics, subscriptions, archives, replaying, access, clock, quotas)
+        self.data_protection = DataProtection(access)
+        self.subscriptions = Subscriptions(subscriptions, cache, access, replaying, quotas)
+        self.consent = Consent(subscriptions, cache, access, confirmations, clock, replaying)
+        archiving = Archiving(cache, archives, replays)
+        self.matching = Matching(subscriptions, clock, events)
+        self.dispatch = Dispatch(self.matching, notifications, archiving, queue, clock, events, one_commit=one_commit)
+        self.publishing = Publishing(cache, access, self.dispatch, clock)
+        direct_jobs = DirectJobs(queue)
+        self.platforms = Platforms(platforms, clock)
+        endpoint_events = EndpointEvents(self.publishing, clock)
+        self.mobile_endpoints = MobileEndpoints(mobile_endpoints, platforms, self.platforms, endpoint_events, clock)
+        self.subscribing = Subscribing(
+            subscriptions,
+            access,
+            confirmations,
+            clock,
+            quotas,
+            replaying,
+            endpoint_checks(check_endpoint, self.mobile_endpoints),
         )
+        self.sms = Sms(sms)
+        self.sms_sandbox = SmsSandbox(sms, direct_jobs, clock, inside=sms_sandbox)
+        recipients = Recipients(sms, mobile_endpoints, platforms, in_sandbox=sms_sandbox)
+        self.direct_publishing = DirectPublishing(self.mobile_endpoints, recipients, direct_jobs, clock, events)

@@ -7,14 +7,18 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from cns import large_messages
 from cns.access import Access
-from cns.arns import parse_queue_arn
+from cns.archives import replay_policy
+from cns.archives.replays import Replays
 from cns.confirmations import Confirmations
-from cns.endpoint_syntax import check_endpoint_syntax, check_protocol
-from cns.limits import UPDATE_TRIES_MAX, Quotas
+from cns.endpoint_syntax import account_of, check_endpoint, check_pairing, check_protocol
+from cns.filter_quotas import filter_limits, is_room_for, limit_exceeded
+from cns.limits import FIFO_SUFFIX, MESSAGE_BYTES_DEFAULT, UPDATE_TRIES_MAX, Quotas
 from cns.refusals import AT_CREATION, concurrent_access, invalid, missing, no_such_topic
 from cns.stores.contract import SubscriptionStore
-from cns.subscription import HTTP_PROTOCOLS, State, Subscription
+from cns.streams import check_stream
+from cns.subscription import State, Subscription
 from cns.subscription_attributes import check_new, differs, merged
 from cns.topic_view import TopicView
 from common.aws.call import Call
@@ -24,8 +28,12 @@ from common.ids import uuid_text
 
 CheckEndpoint = Callable[[str], Awaitable[str | None]]
 """Why a URL may not be subscribed, or None."""
+MayBeSubscribed = Callable[[str], Awaitable[None]]
+"""Raises the refusal of an endpoint that only asking can tell of."""
 
 PENDING = "pending confirmation"
+_NOT_ASKED = frozenset({"sms", "redis"})
+"""They have no way to answer: a phone that stops wanting messages opts out, a channel needs nobody to hear it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,14 +55,17 @@ class Subscribing:
         confirmations: Confirmations,
         clock: Clock,
         quotas: Quotas,
-        check_endpoint: CheckEndpoint,
+        replays: Replays,
+        checks: Mapping[str, MayBeSubscribed],
     ) -> None:
+        """`checks` are by protocol."""
         self._store = store
         self._access = access
         self._confirmations = confirmations
         self._clock = clock
         self._quotas = quotas
-        self._check_endpoint = check_endpoint
+        self._replays = replays
+        self._checks = checks
 
     async def subscribe(self, call: Call, wish: Wish) -> str:
         """The subscription's ARN, or that it waits for confirmation. A topic has one for each protocol and endpoint;
@@ -62,28 +73,30 @@ class Subscribing:
         view = await self._access.find_topic(call, wish.topic_arn)
         facts = {"sns:Protocol": wish.protocol, "sns:Endpoint": wish.endpoint}
         self._access.authorise(call, view, "Subscribe", facts)
-        protocol = _check(wish)
-        draft = self._draft(call, view, protocol, wish.endpoint)
-        wanted = check_new(draft, wish.attributes)
-        await self._check_address(protocol, wish.endpoint)
-        subscription = await self._enter(call, replace(draft, attributes=merged({}, wanted)))
+        protocol, endpoint = _check(wish, view)
+        draft = self._draft(call, view, protocol, endpoint)
+        if view.message_bytes_max > MESSAGE_BYTES_DEFAULT:
+            await large_messages.check_subscriber(self._store, view.arn, protocol, endpoint)
+        wanted = check_new(draft, wish.attributes, filter_limits(self._quotas))
+        replay = wanted.pop(replay_policy.NAME, "")
+        draft = replace(draft, attributes=merged({}, wanted))
+        check_stream(call, draft)
+        if protocol in self._checks:
+            await self._checks[protocol](endpoint)
+        if replay:  # first: what is published meanwhile is not to come before what is replayed
+            await self._replays.start(draft, view.topic, replay, AT_CREATION)
+        subscription = await self._enter(call, draft)
         if subscription.id != draft.id:
-            if differs(subscription, wanted):
+            await self._replays.forget(draft.arn)
+            if differs(subscription, wanted) or await self._replays.differs(subscription, wish.attributes):
                 raise invalid(f"{AT_CREATION}Subscription already exists with different attributes")
             await self._ask_again(call, subscription)
         return PENDING if subscription.state is State.PENDING and not wish.return_arn else subscription.arn
 
-    async def _check_address(self, protocol: str, endpoint: str) -> None:
-        if protocol in HTTP_PROTOCOLS:
-            refusal = await self._check_endpoint(endpoint)
-            if refusal is not None:
-                raise RequestError("AuthorizationError", refusal)
-
     def _draft(self, call: Call, view: TopicView, protocol: str, endpoint: str) -> Subscription:
-        """Who owns the queue needs no confirmation from it, and nobody else can remove the subscription."""
+        """Who owns the endpoint needs no confirmation from it, and nobody else can remove the subscription."""
         caller = call.caller
-        queue = parse_queue_arn(endpoint)
-        own = queue is not None and queue.account == caller.account
+        own = protocol in _NOT_ASKED or account_of(protocol, endpoint) == caller.account
         return Subscription(
             id=uuid_text(),
             topic_arn=view.arn,
@@ -111,12 +124,22 @@ class Subscribing:
         return entered
 
     async def _check_quotas(self, subscription: Subscription) -> None:
+        """One that is there already, and is only subscribed again, needs no room."""
+        refusal = await self._refusal(subscription)
+        if refusal is not None and await self._store.find_alike(subscription) is None:
+            raise refusal
+
+    async def _refusal(self, subscription: Subscription) -> RequestError | None:
+        quotas = self._quotas
         counts = await self._store.counts(subscription.topic_arn)
-        full = counts.pending + counts.confirmed + counts.removed >= self._quotas.topic_subscriptions
+        fifo = subscription.topic_arn.endswith(FIFO_SUFFIX)
+        most = quotas.fifo_topic_subscriptions if fifo else quotas.topic_subscriptions
+        full = counts.pending + counts.confirmed + counts.removed >= most
         if subscription.state is State.PENDING and not full:
-            full = await self._store.count_pending(subscription.owner) >= self._quotas.pending_subscriptions
+            full = await self._store.count_pending(subscription.owner) >= quotas.pending_subscriptions
         if full:
-            raise RequestError("SubscriptionLimitExceeded", "Subscription limit exceeded")
+            return RequestError("SubscriptionLimitExceeded", "Subscription limit exceeded")
+        return None if await is_room_for(self._store, quotas, None, subscription) else limit_exceeded()
 
     async def _ask_again(self, call: Call, subscription: Subscription) -> None:
         """A new token for one that is not confirmed; those issued before stay good."""
@@ -136,10 +159,11 @@ class Subscribing:
         raise concurrent_access()
 
 
-def _check(wish: Wish) -> str:
-    """The protocol, as it is stored."""
+def _check(wish: Wish, view: TopicView) -> tuple[str, str]:
+    """The protocol and the endpoint, as they are stored."""
     if not wish.endpoint:
         raise missing("Endpoint")
     protocol = check_protocol(wish.protocol)
-    check_endpoint_syntax(protocol, wish.endpoint)
-    return protocol
+    endpoint = check_endpoint(protocol, wish.endpoint)
+    check_pairing(protocol, endpoint, fifo_topic=view.topic.name.endswith(FIFO_SUFFIX))
+    return protocol, endpoint

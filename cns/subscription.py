@@ -7,6 +7,10 @@ from enum import IntEnum
 import msgspec
 
 HTTP_PROTOCOLS = frozenset({"http", "https"})
+LINK_PROTOCOLS = HTTP_PROTOCOLS | {"email", "email-json"}
+"""What they get has links, which work without a signature."""
+RAW_PROTOCOLS = HTTP_PROTOCOLS | {"sqs", "firehose", "redis"}
+"""They can do without an envelope; Redis is our addition."""
 
 
 class State(IntEnum):
@@ -16,6 +20,15 @@ class State(IntEnum):
     PENDING = 0
     CONFIRMED = 1
     REMOVED = 2
+
+
+class Place(IntEnum):
+    """Which list of its topic a subscription is in: its state's, or, confirmed and with a filter, the one of those."""
+
+    PENDING = 0
+    CONFIRMED = 1
+    REMOVED = 2
+    FILTERED = 3
 
 
 class Subscription(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +45,8 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     created_ms: int
     authenticated: bool = False
     """Confirmed by its owner's signature: protected, so that only a signed call removes it."""
+    signed: bool = False
+    """Confirmed by a signed call, whether or not that protected it."""
     expires_ms: int = 0
     """When one that is not confirmed is forgotten; 0 for the confirmed."""
     version: int = 1
@@ -50,6 +65,20 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     def raw(self) -> bool:
         return self.attributes.get("RawMessageDelivery") == "true"
 
+    @property
+    def filter_policy(self) -> str:
+        """'': it gets everything."""
+        return self.attributes.get("FilterPolicy", "")
+
+    @property
+    def filter_scope(self) -> str:
+        return self.attributes.get("FilterPolicyScope", "MessageAttributes")
+
+    @property
+    def place(self) -> Place:
+        filtered = self.state is State.CONFIRMED and self.filter_policy
+        return Place.FILTERED if filtered else Place(self.state)
+
 
 class Token(msgspec.Struct, frozen=True):
     """What a confirmation message carries: whoever has it may confirm (or restore) its subscription."""
@@ -63,6 +92,20 @@ class SubscriptionCounts(msgspec.Struct, frozen=True):
     pending: int = 0
     confirmed: int = 0
     removed: int = 0
+    filter_policies: int = 0
+    """Whatever state their subscriptions are in."""
+
+
+def filters_alike(one: Subscription | None, other: Subscription | None) -> bool:
+    """Whether publishing may take one record for the other, None being none: neither is filtered, or both equally."""
+    filters = [_filter_of(each) for each in (one, other)]
+    return filters[0] == filters[1]
+
+
+def _filter_of(subscription: Subscription | None) -> tuple[str, str] | None:
+    if subscription is None or subscription.place is not Place.FILTERED:
+        return None
+    return subscription.filter_policy, subscription.filter_scope
 
 
 def id_of(arn: str) -> str:

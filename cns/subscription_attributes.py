@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 import msgspec
 
+from cns.archives.replay_policy import parse_replay_policy
 from cns.arns import parse_queue_arn
 from cns.delivery_policy import effective_subscription_policy, policy_text
 from cns.delivery_policy_form import parse_subscription_policy
 from cns.endpoint_syntax import shown
+from cns.filters.limits import DEFAULT, FilterLimits
+from cns.filters.model import Scope
+from cns.filters.reading import read_filter
+from cns.limits import FIFO_SUFFIX
 from cns.refusals import AT_CREATION, invalid
-from cns.subscription import HTTP_PROTOCOLS, State, Subscription
+from cns.subscription import HTTP_PROTOCOLS, RAW_PROTOCOLS, State, Subscription
+from common.arn import Arn
 
 RAW = "RawMessageDelivery"
+FILTER = "FilterPolicy"
+SCOPE = "FilterPolicyScope"
+ROLE = "SubscriptionRoleArn"
 
 _BOOLEANS = ("true", "false")
-_DEFAULTS: Mapping[str, str] = {RAW: "false"}
+_ROLE_ARN = re.compile(r"arn:aws:iam::[0-9]{12}:role/[!-~]{1,512}")
+_DEFAULTS: Mapping[str, str] = {RAW: "false", SCOPE: Scope.ATTRIBUTES.value}
+_JUDGED_BY = (RAW, SCOPE)
+"""What the checks of others look at."""
 _NO_FILTER = ("", "{}")
 
 _Check = Callable[[Subscription, str, str, str], str]
@@ -30,18 +43,18 @@ class RedrivePolicy(msgspec.Struct, frozen=True):
 _redrive_policy = msgspec.json.Decoder(RedrivePolicy).decode
 
 
-def check_new(subscription: Subscription, given: Mapping[str, str]) -> dict[str, str]:
+def check_new(subscription: Subscription, given: Mapping[str, str], limits: FilterLimits = DEFAULT) -> dict[str, str]:
     """The attributes of a subscription to be made, as they are stored; '' stands for none."""
     checked: dict[str, str] = {}
-    for name in sorted(given, key=lambda name: name != RAW):  # a content type is judged by it
+    for name in sorted(given, key=lambda name: name not in _JUDGED_BY):
         so_far = msgspec.structs.replace(subscription, attributes=checked)
-        checked[name] = _check(so_far, name, given[name], AT_CREATION)
+        checked[name] = _check(so_far, name, given[name], AT_CREATION, limits)
     return checked
 
 
-def check_change(subscription: Subscription, name: str, text: str) -> dict[str, str]:
+def check_change(subscription: Subscription, name: str, text: str, limits: FilterLimits = DEFAULT) -> dict[str, str]:
     """An attribute to be set on a subscription, as it is stored; '' stands for removal."""
-    return {name: _check(subscription, name, text, "")}
+    return {name: _check(subscription, name, text, "", limits)}
 
 
 def merged(current: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
@@ -62,31 +75,40 @@ def describe(subscription: Subscription, topic_delivery_policy: str | None) -> d
         "SubscriptionPrincipal": subscription.principal,
         "Owner": subscription.owner,
         RAW: own.get(RAW, _DEFAULTS[RAW]),
-        "TopicArn": subscription.topic_arn,
-        "Endpoint": shown(subscription.endpoint),
     }
+    if FILTER in own:
+        described[FILTER] = own[FILTER]
+    described |= {"TopicArn": subscription.topic_arn, "Endpoint": shown(subscription.endpoint)}
     if subscription.protocol in HTTP_PROTOCOLS:
         effective = effective_subscription_policy(topic_delivery_policy, own.get("DeliveryPolicy"))
         described["EffectiveDeliveryPolicy"] = policy_text(effective)
-    described |= {name: own[name] for name in ("DeliveryPolicy", "RedrivePolicy") if name in own}
+    described |= {name: own[name] for name in ("DeliveryPolicy", "RedrivePolicy", ROLE) if name in own}
+    if FILTER in own:
+        described[SCOPE] = subscription.filter_scope
     return described | {
         "Protocol": subscription.protocol,
         "PendingConfirmation": _boolean(subscription.state is State.PENDING),
-        "ConfirmationWasAuthenticated": _boolean(subscription.authenticated),
+        "ConfirmationWasAuthenticated": _boolean(subscription.authenticated or subscription.signed),
         "SubscriptionArn": subscription.arn,
     }
 
 
-def _check(subscription: Subscription, name: str, text: str, prefix: str) -> str:
+def _check(subscription: Subscription, name: str, text: str, prefix: str, limits: FilterLimits) -> str:
+    if name == FILTER:
+        return _filter(text, Scope(subscription.filter_scope), prefix, limits)
+    if name == SCOPE:
+        return _scope(subscription, text, prefix, limits)
     check = _CHECKS.get(name)
     if check is None:  # unknown, or read-only
         raise invalid(f"{prefix}AttributeName")
     return check(subscription, name, text, prefix)
 
 
-def _raw(_subscription: Subscription, name: str, text: str, prefix: str) -> str:
+def _raw(subscription: Subscription, name: str, text: str, prefix: str) -> str:
     if text.lower() not in _BOOLEANS:
         raise invalid(f"{prefix}{name}: Invalid value [{text}]. Must be true or false.")
+    if text.lower() == "true" and subscription.protocol not in RAW_PROTOCOLS:
+        raise invalid(f"{prefix}Delivery protocol [{subscription.protocol}] does not support raw message delivery.")
     return text.lower()
 
 
@@ -102,7 +124,18 @@ def _redrive(subscription: Subscription, name: str, text: str, prefix: str) -> s
     queue = parse_queue_arn(policy.deadLetterTargetArn)
     if queue is None or (queue.region, queue.account) != (subscription.region, subscription.owner):
         raise invalid(f"{prefix}{name}: deadLetterTargetArn is an invalid arn")
+    if subscription.topic_arn.endswith(FIFO_SUFFIX):
+        _check_kind(subscription, queue, f"{prefix}{name}")
     return msgspec.json.encode(policy).decode()
+
+
+def _check_kind(subscription: Subscription, dead_letters: Arn, where: str) -> None:
+    """What a FIFO topic sends is in order up to the end, or nowhere. Standard topics may have either kind."""
+    fifo, dead_fifo = (arn.endswith(FIFO_SUFFIX) for arn in (subscription.endpoint, dead_letters.resource))
+    if fifo and not dead_fifo:
+        raise invalid(f"{where}: must use a FIFO queue as DLQ for a FIFO Subscription to a FIFO Topic.")
+    if dead_fifo and not fifo:
+        raise invalid(f"{where}: must use a Standard queue as DLQ for a Standard Subscription to a FIFO Topic.")
 
 
 def _delivery(subscription: Subscription, name: str, text: str, prefix: str) -> str:
@@ -112,11 +145,31 @@ def _delivery(subscription: Subscription, name: str, text: str, prefix: str) -> 
     return "" if policy is None else policy_text(policy)
 
 
-def _no_filter(_subscription: Subscription, name: str, text: str, prefix: str) -> str:
-    """A filter that was taken and not applied would deliver what nobody asked for."""
-    if text not in _NO_FILTER:
-        raise invalid(f"{prefix}{name}: not supported yet")
-    return ""
+def _role(_subscription: Subscription, name: str, text: str, prefix: str) -> str:
+    if text and not _ROLE_ARN.fullmatch(text):
+        raise invalid(f"{prefix}{name}: {text} is not a valid role to be assumed by SNS")
+    return text
+
+
+def _replay(_subscription: Subscription, _name: str, text: str, prefix: str) -> str:
+    window = parse_replay_policy(text, prefix)
+    return "" if window is None else window.text
+
+
+def _filter(text: str, scope: Scope, prefix: str, limits: FilterLimits) -> str:
+    if "".join(text.split()) in _NO_FILTER:
+        return ""
+    stored, _ = read_filter(text, scope, prefix, limits)
+    return stored
+
+
+def _scope(subscription: Subscription, text: str, prefix: str, limits: FilterLimits) -> str:
+    """The policy that is there must do under it, too."""
+    if text not in tuple(Scope):
+        raise invalid(f"{prefix}{SCOPE}: Invalid value [{text}]. Please use either {Scope.BODY} or {Scope.ATTRIBUTES}")
+    if subscription.filter_policy:
+        read_filter(subscription.filter_policy, Scope(text), prefix, limits)
+    return text
 
 
 def _boolean(value: bool) -> str:
@@ -125,9 +178,8 @@ def _boolean(value: bool) -> str:
 
 _CHECKS: Mapping[str, _Check] = {
     RAW: _raw,
+    ROLE: _role,
     "RedrivePolicy": _redrive,
     "DeliveryPolicy": _delivery,
-    "FilterPolicy": _no_filter,
-    "FilterPolicyScope": _no_filter,
-    "ReplayPolicy": _no_filter,
+    "ReplayPolicy": _replay,
 }

@@ -7,10 +7,14 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from cns.access import Access
-from cns.limits import PAGE_SIZE, UPDATE_TRIES_MAX
+from cns.archives import replay_policy
+from cns.archives.replays import Replays
+from cns.filter_quotas import filter_limits, is_room_for, limit_exceeded
+from cns.limits import PAGE_SIZE, UPDATE_TRIES_MAX, Quotas
 from cns.paging import page_of, read_token
-from cns.refusals import concurrent_access
+from cns.refusals import concurrent_access, no_such_topic
 from cns.stores.contract import SubscriptionStore
+from cns.streams import check_stream
 from cns.subscription import Subscription
 from cns.subscription_attributes import check_change, describe, merged
 from cns.topic_view import TopicCache
@@ -21,24 +25,43 @@ Listed = tuple[Sequence[Subscription], str | None]
 
 
 class Subscriptions:
-    def __init__(self, store: SubscriptionStore, topics: TopicCache, access: Access) -> None:
+    def __init__(
+        self, store: SubscriptionStore, topics: TopicCache, access: Access, replays: Replays, quotas: Quotas
+    ) -> None:
         self._store = store
         self._topics = topics
         self._access = access
+        self._replays = replays
+        self._quotas = quotas
 
     async def describe(self, call: Call, arn: str) -> dict[str, str]:
         subscription = await self._access.own_subscription(call, arn, "GetSubscriptionAttributes")
         topic = await self._topics.find(subscription.topic_arn)
-        return describe(subscription, topic.topic.attributes.get("DeliveryPolicy") if topic else None)
+        described = describe(subscription, topic.topic.attributes.get("DeliveryPolicy") if topic else None)
+        return described | await self._replays.describe(subscription)
 
     async def set_attribute(self, call: Call, arn: str, name: str, text: str) -> None:
+        if name == replay_policy.NAME:
+            await self._set_replay(call, arn, text)
+            return
         for _ in range(UPDATE_TRIES_MAX):
             before = await self._access.own_subscription(call, arn, "SetSubscriptionAttributes")
-            attributes = merged(before.attributes, check_change(before, name, text))
+            attributes = merged(before.attributes, check_change(before, name, text, filter_limits(self._quotas)))
             after = replace(before, attributes=attributes, version=before.version + 1)
+            check_stream(call, after)
+            if not await is_room_for(self._store, self._quotas, before, after):
+                raise limit_exceeded()
             if await self._store.replace(after, before.version, None):
                 return
         raise concurrent_access()
+
+    async def _set_replay(self, call: Call, arn: str, text: str) -> None:
+        """It is no part of the subscription's record, which would change as the replay goes on."""
+        subscription = await self._access.own_subscription(call, arn, "SetSubscriptionAttributes")
+        topic = await self._topics.find(subscription.topic_arn)
+        if topic is None:
+            raise no_such_topic()
+        await self._replays.start(subscription, topic.topic, text, "")
 
     async def of_owner(self, call: Call, token: str | None) -> Listed:
         account = call.caller.account

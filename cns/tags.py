@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from cns.limits import TAG_KEY_CHARS_MAX, TAG_VALUE_CHARS_MAX, TAGS_MAX
-from cns.refusals import invalid, null_member
+from cns.refusals import invalid, null_member, out_of_length
 from common.errors import RequestError
 
 _NOT_TEXT = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
@@ -37,15 +37,6 @@ def _member(tag: Mapping[str, str], number: int, name: str, chars_max: int, leas
         raise null_member(path)
     if _NOT_TEXT.search(text):
         raise invalid("Tags")
-    if len(text) > chars_max:
-        raise _constraint(text, path, f"Member must have length less than or equal to {chars_max}")
-    if len(text) < least:
-        raise _constraint(text, path, f"Member must have length greater than or equal to {least}")
+    if not least <= len(text) <= chars_max:
+        raise out_of_length(text, path, least, chars_max)
     return text
-
-
-def _constraint(text: str, path: str, constraint: str) -> RequestError:
-    return RequestError(
-        "ValidationError",
-        f"1 validation error detected: Value '{text}' at '{path}' failed to satisfy constraint: {constraint}",
-    )

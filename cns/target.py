@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from cns.delivery_policy import delivery_terms
+from cns.delivery_policy import DEFAULT_CONTENT_TYPE, delivery_terms
+from cns.jobs import DirectJob
 from cns.model import Notification
-from cns.retry_policy import QUEUE_POLICY, RetryPolicy
+from cns.retry_policy import MAIL_POLICY, QUEUE_POLICY, RetryPolicy
 from cns.stores.contract import SubscriptionStore, TopicStore
-from cns.subscription import HTTP_PROTOCOLS, State, Subscription
+from cns.subscription import State, Subscription
 from cns.topic import Topic
 from common.bounded import Bounded
 
-TARGETS_REMEMBERED = 50_000
+FIXED_POLICIES: Mapping[str, RetryPolicy] = {
+    **dict.fromkeys(("sqs", "lambda", "firehose"), QUEUE_POLICY),
+    **dict.fromkeys(("sms", "application", "email", "email-json"), MAIL_POLICY),
+}
+"""Those that no delivery policy changes."""
+TARGETS_REMEMBERED = 20_000
 TOPICS_REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """`retry` is AWS's fixed policy for queues, the effective delivery policy for HTTP endpoints."""
+    """`retry` is AWS's fixed policy of the protocol, or the effective delivery policy where that applies. What was
+    published to an endpoint itself has a target without an ARN."""
 
     arn: str
     protocol: str
@@ -34,6 +41,9 @@ class Target:
     content_type: str
     dead_letter_arn: str
     signature_version: str
+    account: str  # of whoever publishes there, and the region
+    region: str
+    display_name: str = ""  # the topic's
 
     def queue_attributes(self, notification: Notification) -> dict[str, dict[str, str | bytes]]:
         """The notification's attributes as SendMessage takes them, for raw delivery to a queue."""
@@ -44,6 +54,7 @@ def target_of(subscription: Subscription, topic: Topic | None) -> Target:
     attributes = subscription.attributes
     topic_attributes = topic.attributes if topic else {}
     terms = delivery_terms(topic_attributes.get("DeliveryPolicy"), attributes.get("DeliveryPolicy"), subscription.raw)
+    region, account = subscription.topic_arn.split(":", 5)[3:5]
     redrive: dict[str, Any] = msgspec.json.decode(attributes.get("RedrivePolicy") or "{}")
     return Target(
         arn=subscription.arn,
@@ -51,10 +62,30 @@ def target_of(subscription: Subscription, topic: Topic | None) -> Target:
         endpoint=subscription.endpoint,
         confirmed=subscription.state is State.CONFIRMED,
         raw=subscription.raw,
-        retry=terms.retry if subscription.protocol in HTTP_PROTOCOLS else QUEUE_POLICY,
+        retry=FIXED_POLICIES.get(subscription.protocol, terms.retry),
         content_type=terms.content_type,
         dead_letter_arn=redrive.get("deadLetterTargetArn", ""),
         signature_version=topic_attributes.get("SignatureVersion", "1"),
+        account=account,
+        region=region,
+        display_name=topic_attributes.get("DisplayName", ""),
+    )
+
+
+def direct_target(job: DirectJob) -> Target:
+    """For what was published to a phone number or a mobile endpoint."""
+    return Target(
+        arn="",
+        protocol=job.protocol,
+        endpoint=job.endpoint,
+        confirmed=True,
+        raw=False,
+        retry=FIXED_POLICIES[job.protocol],
+        content_type=DEFAULT_CONTENT_TYPE,
+        dead_letter_arn="",
+        signature_version="1",
+        account=job.account,
+        region=job.region,
     )
 
 
@@ -89,14 +120,16 @@ class Targets:
         targets = [target_of(one, await self._topic(one.topic_arn)) for one in subscriptions]
         if changes == self._changes:  # else what was read may be older than what was told meanwhile
             for target in targets:
-                self._targets.put(target.arn, target)
+                if target.confirmed:  # who is told late of a confirmation must not lose what is published after it
+                    self._targets.put(target.arn, target)
         return targets
 
     async def _topic(self, arn: str) -> Topic | None:
         topic = self._topics.get(arn)
         if topic is None:
+            changes = self._changes
             topic = await self._topic_store.get(arn)
-            if topic is not None:
+            if topic is not None and changes == self._changes:  # as above
                 self._topics.put(arn, topic)
         return topic
 

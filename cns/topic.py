@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from cns.archives.model import Archive
+from cns.limits import FIFO_SUFFIX
 from common.arn import topic_arn
 
 
@@ -20,7 +22,20 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
     attributes: dict[str, str] = {}
     """Those that were set, checked and normalised; the rest have their defaults."""
     tags: dict[str, str] = {}
+    archive: Archive | None = None
+    """What its ArchivePolicy asked for."""
+
+    @property
+    def fifo(self) -> bool:
+        return self.name.endswith(FIFO_SUFFIX)
 
     @property
     def arn(self) -> str:
         return topic_arn(self.region, self.account, self.name)
+
+
+class TopicCounts(msgspec.Struct, frozen=True):
+    """Of an account."""
+
+    standard: int = 0
+    fifo: int = 0

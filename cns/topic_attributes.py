@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
+from cns.archives import policy as archive_policy
 from cns.delivery_policy import effective_topic_policy, policy_text
 from cns.delivery_policy_form import parse_topic_policy
 from cns.limits import (
@@ -30,7 +31,13 @@ _FEEDBACK_ROLES = frozenset(
     f"{protocol}{outcome}FeedbackRoleArn" for protocol in _FEEDBACK_PROTOCOLS for outcome in ("Success", "Failure")
 )
 _FEEDBACK_RATES = frozenset(f"{protocol}SuccessFeedbackSampleRate" for protocol in _FEEDBACK_PROTOCOLS)
-_CHOICES: Mapping[str, tuple[str, ...]] = {"SignatureVersion": ("1", "2"), "TracingConfig": ("PassThrough", "Active")}
+_BOOLEANS = ("true", "false")
+_SCOPES = ("Topic", "MessageGroup")
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "SignatureVersion": ("1", "2"),
+    "TracingConfig": ("PassThrough", "Active"),
+    "FifoThroughputScope": _SCOPES,
+}
 _DEFAULTS: Mapping[str, str] = {
     "DisplayName": "",
     "SignatureVersion": "1",
@@ -47,18 +54,25 @@ def check_name(name: str, given: Mapping[str, str]) -> None:
     stem = name.removesuffix(FIFO_SUFFIX) if fifo else name
     if not (_NAME.fullmatch(stem) and len(name) <= TOPIC_NAME_CHARS_MAX and fifo == name.endswith(FIFO_SUFFIX)):
         raise invalid("Topic Name")
-    if fifo:
-        raise invalid(f"{AT_CREATION}FifoTopic: FIFO topics are not supported yet")
 
 
-def check_new(given: Mapping[str, str]) -> dict[str, str]:
-    """The attributes of a topic to be created, as they are stored; '' stands for none."""
-    return {name: _check(name, text, AT_CREATION) for name, text in given.items() if name != "FifoTopic"}
+def check_new(name: str, given: Mapping[str, str]) -> dict[str, str]:
+    """The attributes of a topic to be created under this name, as they are stored; '' stands for none."""
+    fifo = name.endswith(FIFO_SUFFIX)
+    return {each: _check(each, text, AT_CREATION, fifo=fifo) for each, text in given.items()}
 
 
-def check_change(name: str, text: str) -> dict[str, str]:
+def check_change(topic: Topic, name: str, text: str) -> dict[str, str]:
     """An attribute to be set on a topic, as it is stored; '' stands for removal."""
-    return {name: _check(name, text, "")}
+    stored = _check(name, text, "", fifo=topic.fifo)
+    if name == "FifoThroughputScope" and topic.attributes.get(name) == _SCOPES[-1] != stored:
+        raise invalid(f"{name}: cannot be changed from {_SCOPES[-1]} to {stored or _SCOPES[0]}")
+    return {name: stored}
+
+
+def initial(name: str) -> dict[str, str]:
+    """What a topic of this name has from the start: a FIFO topic shows how it recognises duplicates."""
+    return {"FifoTopic": "true", "ContentBasedDeduplication": "false"} if name.endswith(FIFO_SUFFIX) else {}
 
 
 def merged(current: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
@@ -106,9 +120,11 @@ def _value(topic: Topic, name: str) -> str:
     return topic.attributes.get(name, _DEFAULTS.get(name, ""))
 
 
-def _check(name: str, text: str, prefix: str) -> str:
+def _check(name: str, text: str, prefix: str, *, fifo: bool) -> str:
     check = _CHECKS.get(name)
-    if check is None:  # unknown, read-only, or of FIFO topics only
+    if check is None and name in _FIFO_CHECKS:
+        check = _FIFO_CHECKS[name] if fifo else _not_of_standard
+    if check is None:  # unknown, or read-only
         raise invalid(f"{prefix}AttributeName")
     return check(name, text, prefix)
 
@@ -128,10 +144,34 @@ def _delivery_policy(_name: str, text: str, prefix: str) -> str:
     return "" if policy is None else policy_text(policy)
 
 
+def _archive(_name: str, text: str, prefix: str) -> str:
+    return archive_policy.policy_to_store(text, prefix)
+
+
 def _choice(name: str, text: str, prefix: str) -> str:
     if text not in _CHOICES[name]:
         raise invalid(f"{prefix}{name}")
     return text
+
+
+def _boolean(name: str, text: str, prefix: str) -> str:
+    if text.lower() not in _BOOLEANS:
+        raise invalid(f"{prefix}{name}")
+    return text.lower()
+
+
+def _fifo_topic(name: str, text: str, prefix: str) -> str:
+    """What a topic is, it stays."""
+    if text.lower() != "true":
+        raise invalid(f"{prefix}AttributeName")
+    return text.lower()
+
+
+def _not_of_standard(name: str, text: str, prefix: str) -> str:
+    """To say of a standard topic that it is none of the other kind is allowed when it is created."""
+    if prefix and text.lower() == "false":
+        return ""
+    raise invalid(f"{prefix}AttributeName" if name == "FifoTopic" else f"{prefix}{name}: only valid for FIFO topics")
 
 
 def _key(name: str, text: str, prefix: str) -> str:
@@ -162,12 +202,6 @@ def _rate(name: str, text: str, prefix: str) -> str:
     return text
 
 
-def _nothing(name: str, text: str, prefix: str) -> str:
-    if text:  # AWS itself closed data protection to new customers
-        raise invalid(f"{prefix}{name}: not supported")
-    return text
-
-
 def _whole(text: str, least: int, most: int) -> int | None:
     if not (text.isascii() and text.isdigit() and len(text) <= len(str(most))):
         return None
@@ -182,7 +216,14 @@ _CHECKS: Mapping[str, _Check] = {
     "TracingConfig": _choice,
     "KmsMasterKeyId": _key,
     "MaximumMessageSize": _message_bytes,
-    "DataProtectionPolicy": _nothing,
+    "ArchivePolicy": _archive,
     **dict.fromkeys(_FEEDBACK_ROLES, _role),
     **dict.fromkeys(_FEEDBACK_RATES, _rate),
 }
+
+_FIFO_CHECKS: Mapping[str, _Check] = {
+    "FifoTopic": _fifo_topic,
+    "ContentBasedDeduplication": _boolean,
+    "FifoThroughputScope": _choice,
+}
+"""Of FIFO topics only."""

@@ -1,7 +1,11 @@
-"""A topic's policy: the one it has by default, what SNS accepts as another, and the statements of AddPermission."""
+"""A topic's policy: the one it has by default, what SNS accepts as another, and the statements of AddPermission.
+
+A statement may name another topic, or none that exists: AWS takes it, and it says nothing about this one.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,6 +39,7 @@ GRANTABLE = frozenset(
 
 _IN_SCOPE = frozenset(f"sns:{action.lower()}" for action in GRANTABLE)
 _OUT_OF_SCOPE = "Policy statement action out of service scope!"
+_ACCOUNT = re.compile(r"[0-9]{12}")
 _GRANTED_BY_DEFAULT = (
     "GetTopicAttributes",
     "SetTopicAttributes",
@@ -74,7 +79,8 @@ def default_policy_text(topic: Topic) -> str:
 
 
 def policy_to_store(text: str, prefix: str = "") -> str:
-    """The policy a caller sends, checked and written compactly, its order kept."""
+    """The policy a caller sends, checked and written compactly: its order is kept, and an account named by its number
+    becomes the ARN of its root."""
     if len(text) > POLICY_BYTES_MAX:
         raise invalid(f"{prefix}Policy Error: the policy is longer than {POLICY_BYTES_MAX} bytes")
     try:
@@ -86,6 +92,11 @@ def policy_to_store(text: str, prefix: str = "") -> str:
     except PolicyError as error:
         raise invalid(f"{prefix}Policy Error: {error}") from None
     _check(policy, prefix)
+    for statement in _statements(document):
+        for element in ("Principal", "NotPrincipal"):
+            principal = statement.get(element)
+            if isinstance(principal, dict) and "AWS" in principal:
+                principal["AWS"] = _with_roots(principal["AWS"])
     return _text(document)
 
 
@@ -95,17 +106,16 @@ def read_stored(text: str) -> Policy:
 
 
 def with_grant(text: str, topic: Topic, label: str, accounts: Sequence[str], actions: Sequence[str]) -> str:
-    """The policy's text with one statement more. The same grant again changes nothing."""
-    document, statements = _parse(text)
+    """The policy's text with one statement more; its label must be a new one."""
+    document: Document = msgspec.json.decode(text)
+    statements = _statements(document)
     granted = {
         "Sid": label,
         "Effect": "Allow",
-        "Principal": {"AWS": _one_or_list([f"arn:aws:iam::{account}:root" for account in accounts])},
+        "Principal": {"AWS": _one_or_list(list(map(_root, accounts)))},
         "Action": _one_or_list([f"SNS:{action}" for action in actions]),
         "Resource": topic.arn,
     }
-    if granted in statements:
-        return text
     if any(statement.get("Sid") == label for statement in statements):
         raise invalid("Statement already exists")
     if not GRANTABLE.issuperset(actions):
@@ -115,8 +125,9 @@ def with_grant(text: str, topic: Topic, label: str, accounts: Sequence[str], act
 
 def without_grant(text: str, label: str) -> str:
     """The policy's text without the statement of that label, if it has one."""
-    document, statements = _parse(text)
-    return _text({**document, "Statement": [each for each in statements if each.get("Sid") != label]})
+    document: Document = msgspec.json.decode(text)
+    kept = [each for each in _statements(document) if each.get("Sid") != label]
+    return _text({**document, "Statement": kept})
 
 
 def _check(policy: Policy, prefix: str) -> None:
@@ -132,10 +143,21 @@ def _check(policy: Policy, prefix: str) -> None:
         raise invalid(f"{prefix}Policy Error: more than {PRINCIPALS_MAX} principals")
 
 
-def _parse(text: str) -> tuple[Document, list[Document]]:
-    document: Document = msgspec.json.decode(text)
+def _statements(document: Document) -> list[Document]:
     statements = document["Statement"]
-    return document, statements if isinstance(statements, list) else [statements]
+    return statements if isinstance(statements, list) else [statements]
+
+
+def _with_roots(principals: str | list[str]) -> str | list[str]:
+    return _rooted(principals) if isinstance(principals, str) else list(map(_rooted, principals))
+
+
+def _rooted(principal: str) -> str:
+    return _root(principal) if _ACCOUNT.fullmatch(principal) else principal
+
+
+def _root(account: str) -> str:
+    return f"arn:aws:iam::{account}:root"
 
 
 def _text(document: Document) -> str:

@@ -22,6 +22,9 @@ class TopicView:
     policy: Policy | None  # None: the default one, which lets nobody in but the owner
     message_bytes_max: int
     signature_version: str
+    fifo: bool
+    dedup_by_content: bool
+    dedup_by_group: bool
 
 
 def view_of(topic: Topic) -> TopicView:
@@ -34,6 +37,9 @@ def view_of(topic: Topic) -> TopicView:
         policy=read_stored(policy) if policy else None,
         message_bytes_max=message_bytes_max(topic),
         signature_version=signature_version(topic),
+        fifo=topic.fifo,
+        dedup_by_content=topic.attributes.get("ContentBasedDeduplication") == "true",
+        dedup_by_group=topic.attributes.get("FifoThroughputScope") == "MessageGroup",
     )
 
 

@@ -7,14 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from cns import large_messages
 from cns.access import Access
-from cns.limits import PAGE_SIZE, UPDATE_TRIES_MAX, Quotas
+from cns.archives import policy as archive_policy
+from cns.archives.model import Archive
+from cns.archives.replays import Replays
+from cns.limits import MESSAGE_BYTES_DEFAULT, PAGE_SIZE, UPDATE_TRIES_MAX, Quotas
 from cns.paging import page_of, read_token
 from cns.refusals import concurrent_access, invalid, no_such_topic
-from cns.stores.contract import SubscriptionStore, TopicStore
+from cns.stores.contract import ArchiveStore, SubscriptionStore, TopicStore
 from cns.tags import with_tags
 from cns.topic import Topic
-from cns.topic_attributes import check_change, check_name, check_new, describe, differs, merged
+from cns.topic_attributes import check_change, check_name, check_new, describe, differs, initial, merged
 from cns.topic_policy import default_policy_text, with_grant, without_grant
 from common.aws.call import Call
 from common.clock import Clock
@@ -29,9 +33,18 @@ class Topics:
     """What may be done to topics themselves."""
 
     def __init__(
-        self, store: TopicStore, subscriptions: SubscriptionStore, access: Access, clock: Clock, quotas: Quotas
+        self,
+        store: TopicStore,
+        subscriptions: SubscriptionStore,
+        archives: ArchiveStore,
+        replays: Replays,
+        access: Access,
+        clock: Clock,
+        quotas: Quotas,
     ) -> None:
         self._store = store
+        self._archives = archives
+        self._replays = replays
         self._subscriptions = subscriptions
         self._access = access
         self._clock = clock
@@ -40,16 +53,18 @@ class Topics:
     async def create(self, call: Call, name: str, given: Mapping[str, str], tags: Mapping[str, str]) -> str:
         """The ARN of the caller's topic of this name. One that exists must not differ in anything that is given."""
         check_name(name, given)
-        wanted = check_new(given)
+        wanted = check_new(name, given)
+        now_ms = self._clock.now_ms()
         topic = Topic(
             id=hex_id(),
             account=call.caller.account,
             region=call.region,
             name=name,
-            created_ms=self._clock.now_ms(),
-            attributes=merged({}, wanted),
+            created_ms=now_ms,
+            attributes=merged(initial(name), wanted),
             tags=with_tags({}, tags),
         )
+        topic = archive_policy.following(topic, now_ms)
         existing = await self._store.get(topic.arn) or await self._create(topic)
         if existing.id != topic.id:
             _check_same(existing, wanted, tags)
@@ -63,16 +78,36 @@ class Topics:
             if error.code == "NotFound":
                 return
             raise
+        if view.topic.archive is not None:
+            raise RequestError("InvalidState", "Invalid state: a topic with an active ArchivePolicy cannot be deleted")
         await self._store.delete(view.arn)
+        await self._replays.forget_topic(view.arn)
 
     async def describe(self, call: Call, arn: str) -> dict[str, str]:
         view = await self._access.topic(call, arn, "GetTopicAttributes")
-        return describe(view.topic, await self._subscriptions.counts(arn))
+        described = describe(view.topic, await self._subscriptions.counts(arn))
+        return described | archive_policy.described(view.topic, self._clock.now_ms())
 
     async def set_attribute(self, call: Call, arn: str, name: str, text: str) -> None:
         view = await self._access.topic(call, arn, "SetTopicAttributes")
-        changes = check_change(name, text)
-        await self._update(view.topic, lambda topic: replace(topic, attributes=merged(topic.attributes, changes)))
+        changes = check_change(view.topic, name, text)
+        if int(changes.get("MaximumMessageSize") or 0) > MESSAGE_BYTES_DEFAULT:
+            await large_messages.check_topic(self._subscriptions, arn)
+        await self._change(view.topic, changes)
+
+    async def _change(self, topic: Topic, changes: Mapping[str, str]) -> None:
+        """And begin the archive that is wanted from now on, or end the one that is not."""
+        ended: list[Archive | None] = []
+
+        def changed(topic: Topic) -> Topic:
+            after = replace(topic, attributes=merged(topic.attributes, changes))
+            after = archive_policy.following(after, self._clock.now_ms())
+            ended.append(None if after.archive == topic.archive else topic.archive)
+            return after
+
+        await self._update(topic, changed)
+        if ended[-1] is not None:
+            await self._archives.drop(ended[-1].id)
 
     async def list_arns(self, call: Call, token: str | None) -> tuple[Sequence[str], str | None]:
         """A page of the caller's topics, and the token of the next."""
@@ -130,7 +165,9 @@ class Topics:
     # -- storing ------------------------------------------------------------------------------------------------------
 
     async def _create(self, topic: Topic) -> Topic:
-        if await self._store.count(topic.account) >= self._quotas.topics:
+        counts = await self._store.count(topic.account)
+        full = counts.fifo >= self._quotas.fifo_topics if topic.fifo else counts.standard >= self._quotas.topics
+        if full:
             raise RequestError("TopicLimitExceeded", "Topic limit exceeded")
         return await self._store.create(topic)
 
@@ -151,7 +188,7 @@ class Topics:
 
 def _check_same(existing: Topic, wanted: Mapping[str, str], tags: Mapping[str, str]) -> None:
     """Only what the caller sent is compared."""
-    if differs(existing, wanted):
+    if differs(existing, wanted) or archive_policy.NAME in wanted:  # AWS does not compare that one
         raise invalid("Attributes Reason: Topic already exists with different attributes")
     if tags and existing.tags != tags:
         raise invalid("Tags Reason: Topic already exists with different tags")

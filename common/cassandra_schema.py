@@ -91,6 +91,15 @@ async def read_tables(cassandra: Cassandra, keyspace: str) -> dict[str, Table]:
     }
 
 
+def additions(declared: Table, there: Table) -> dict[str, str]:
+    """The columns that a table lacks, and the statements that make them. None can be added to a key."""
+    return {
+        f"{declared.name}.{column}": f"ALTER TABLE {declared.name} ADD {column} {kind.removesuffix(' regular')}"
+        for column, kind in declared.columns.items()
+        if column not in there.columns and kind.endswith((" regular", " static"))
+    }
+
+
 def _compare(declared: Table, there: Table | None) -> list[str]:
     if there is None:
         return [f"table {declared.name} is missing"]

@@ -80,9 +80,9 @@ class NotificationDropped(msgspec.Struct, frozen=True, kw_only=True, tag_field="
     message_id: str
     message_type: str
     topic: str
-    subscription: str  # empty: all that the topic has
+    subscription: str  # empty: all that the topic has, or all that the cause is about
     attempt: int  # the last; 0: none was made
-    cause: str  # as above, or subscription_gone, notification_lost, dead_letter_queue_refused:…
+    cause: str  # as above, or subscription_gone, notification_lost, invalid_attributes, dead_letter_queue_refused:…
 
 
 class SegmentOpened(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="segment.opened"):

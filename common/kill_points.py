@@ -21,7 +21,20 @@ STORE_CHECKPOINT = "store.checkpoint"  # the log is copied but for its newest pa
 JOB_DELIVERED = "job.delivered"  # endpoints have answered, the job is not settled
 JOB_SETTLED = "job.settled"  # the job is settled, its notification still counts it
 PUBLISH_FANNED_OUT = "publish.fanned_out"  # the notification counts its endpoint jobs, which are not there yet
-POINTS = (STORE_COMMIT, STORE_COMMITTED, STORE_CHECKPOINT, JOB_DELIVERED, JOB_SETTLED, PUBLISH_FANNED_OUT)
+FIFO_FANNED_OUT = "fifo.fanned_out"  # the same, of publishes to a FIFO topic: of several at once
+FIFO_DELIVERED = "fifo.delivered"  # queues have answered, the jobs of the run are not settled
+FIFO_SETTLED = "fifo.settled"  # the last of the run are settled, their notifications still count them
+POINTS = (
+    STORE_COMMIT,
+    STORE_COMMITTED,
+    STORE_CHECKPOINT,
+    JOB_DELIVERED,
+    JOB_SETTLED,
+    PUBLISH_FANNED_OUT,
+    FIFO_FANNED_OUT,
+    FIFO_DELIVERED,
+    FIFO_SETTLED,
+)
 
 
 def _nothing(_name: str) -> None:

@@ -89,11 +89,31 @@ class Settings(BaseSettings):
     redelivery_threads: Annotated[int, Field(ge=1, le=POOL_THREADS_MAX)] = 1
     delivery_timeout_s: float = 15.0
     producers: Annotated[int, Field(ge=1, le=64)] = 2
+    gateway_url: Annotated[str, Field(pattern=r"^(https?://[!-~]+)?$")] = ""
+    """Where SMS, mobile push, mail, Lambda and Firehose deliveries are posted; empty: the outbox keeps them."""
+
+    sms_sandbox: Literal["on", "off"] = "off"
+    """Whether every account is in the SMS sandbox: SMS go to numbers only that were verified."""
 
     broker: str = ""
     """Celery's, for control commands and triggers; empty: `redis`, or what answers on Redis's port of this machine."""
     maintenance_s: Annotated[float, Field(gt=0)] = 60.0
     """How often `celery beat` triggers maintenance."""
+
+    quota_topics: Annotated[int, Field(ge=0)] = 100_000
+    quota_fifo_topics: Annotated[int, Field(ge=0)] = 1_000
+    quota_topic_subscriptions: Annotated[int, Field(ge=0)] = 12_500_000
+    quota_fifo_topic_subscriptions: Annotated[int, Field(ge=0)] = 100
+    quota_pending_subscriptions: Annotated[int, Field(ge=0)] = 5_000
+    """Of an account."""
+    quota_filter_policies: Annotated[int, Field(ge=0)] = 10_000
+    """Of an account."""
+    quota_topic_filter_policies: Annotated[int, Field(ge=0)] = 200
+    quota_filter_policy_keys: Annotated[int, Field(ge=1)] = 5
+    quota_filter_policy_complexity: Annotated[int, Field(ge=1)] = 150
+    """Quotas of the SNS API, with AWS's values."""
+    quota_topic_replays: Annotated[int, Field(ge=0)] = 10
+    """Under way at once; what AWS allows is not documented."""
 
     events: Literal["on", "off"] = "on"
     """Whether what happens is written down for the data pipeline."""

@@ -11,7 +11,7 @@ import asyncio
 import os
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -159,11 +159,17 @@ class Database:
         """Why nothing can be written any more, or ''."""
         return str(self._failure or "")
 
-    def create(self, schema: tuple[str, ...]) -> None:
-        """Make tables that are missing; only before `start`."""
+    def create(self, schema: tuple[str, ...], added_columns: Mapping[str, Sequence[str]] | None = None) -> None:
+        """Make tables that are missing, and columns (table → declarations) that older directories do not have; only
+        before `start`."""
         with self.connection:
             for statement in schema:
                 self.connection.execute(statement)
+            for table, declarations in (added_columns or {}).items():
+                there = {name for _, name, *_ in self.connection.execute(f"PRAGMA table_info({table})")}
+                for declaration in declarations:
+                    if declaration.split()[0] not in there:
+                        self.connection.execute(f"ALTER TABLE {table} ADD COLUMN {declaration}")
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop

@@ -24,7 +24,8 @@ def _settle() -> Signature:
     """Deletes, sends and changes of messages of internal queues, in one step where the engine can.
 
     `Queue` is a name. The answers stand in the order of what was asked for, and say what the engine says of each; when
-    a send is rejected there are none for deletes and changes.
+    a send is rejected there are none for deletes and changes. Sends to FIFO queues are told of a second time, in
+    `InOrder`: the id and number of each, or those of the message that it repeats.
     """
     return Signature(
         name="Settle",
@@ -32,13 +33,29 @@ def _settle() -> Signature:
             "SettleRequest",
             Deletes=_list(_structure("SettleDelete", Queue=_STRING, ReceiptHandle=_STRING)),
             Sends=_list(
-                _structure("SettleSend", Queue=_STRING, MessageId=_STRING, Body=_BLOB, Group=_STRING, DelayMs=_LONG)
+                _structure(
+                    "SettleSend",
+                    Queue=_STRING,
+                    MessageId=_STRING,
+                    Body=_BLOB,
+                    Group=_STRING,
+                    DelayMs=_LONG,
+                    Dedup=_STRING,
+                )
             ),
             Changes=_list(
                 _structure("SettleChange", Queue=_STRING, ReceiptHandle=_STRING, VisibleInMs=_LONG, Body=_BLOB)
             ),
         ),
-        output=_structure("SettleResult", Deletes=_list(_STRING), Sends=_list(_STRING), Changes=_list(_STRING)),
+        output=_structure(
+            "SettleResult",
+            Deletes=_list(_STRING),
+            Sends=_list(_STRING),
+            Changes=_list(_STRING),
+            InOrder=_list(
+                _structure("SettleSent", MessageId=_STRING, SequenceNumber=_STRING, Duplicate=_scalar("boolean"))
+            ),
+        ),
     )
 
 

@@ -13,7 +13,8 @@ from cqs.names import QueueKey
 from cqs.queue_view import QueueView, view_of
 from cqs.stores.contract import QueueStore
 
-VIEWS_MAX = 20_000
+VIEWS_MAX = 10_000
+"""Two KiB each, with a policy of a statement."""
 
 
 class QueueCache:

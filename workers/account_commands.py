@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -11,13 +10,10 @@ from typing import TypeVar
 
 from common.aws.accounts import AccessKey, Account, AccountStore, EmbeddedAccountStore, key_exports
 from common.clock import Clock
-from common.directory import EXIT_DATA_IN_USE
-from common.errors import RequestError, StartError
-from common.rpc import Client
-from common.rpc_contract import methods_of, remote
 from common.sealing import Seal, load_master_key
 from common.settings import Settings, load_settings
 from common.sqlite import Database
+from workers.command_store import embedded_store, run_command
 
 Result = TypeVar("Result")
 
@@ -41,19 +37,21 @@ def show_all(data: Path | None) -> None:
     _print_accounts(_run(data, lambda store, _: store.accounts()))
 
 
+def only_account(data: Path | None) -> str:
+    """Where there is one, nobody needs to say which."""
+    found = _run(data, lambda store, _: store.accounts())
+    if len(found) != 1:
+        sys.exit(f"cns: there are {len(found)} accounts: say which with --account")
+    return found[0].account
+
+
 def _run(data: Path | None, work: Callable[[AccountStore, int], Awaitable[Result]]) -> Result:
     async def run() -> Result:
         clock = Clock()
         async with _store(load_settings(data), clock) as store:
             return await work(store, clock.now_ms())
 
-    try:
-        return asyncio.run(run())
-    except RequestError as error:
-        sys.exit(f"cns: {error.message}")
-    except StartError as error:
-        print(f"cns: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+    return run_command(run)
 
 
 @asynccontextmanager
@@ -64,24 +62,12 @@ async def _store(settings: Settings, clock: Clock) -> AsyncIterator[AccountStore
         async with open_account_store(settings) as kept:
             yield kept
         return
-    try:
-        database = Database(settings.data, clock)
-    except StartError as error:
-        if error.exit_code != EXIT_DATA_IN_USE:
-            raise
-        client = Client(settings.socket_path, methods_of(AccountStore, "accounts"))
-        await client.start()
-        try:
-            yield remote(AccountStore, "accounts", client)
-        finally:
-            await client.close()
-        return
-    store = EmbeddedAccountStore(database, Seal(load_master_key(settings.data, settings.master_key)))
-    database.start(asyncio.get_running_loop())
-    try:
+
+    def make(database: Database) -> AccountStore:
+        return EmbeddedAccountStore(database, Seal(load_master_key(settings.data, settings.master_key)))
+
+    async with embedded_store(settings, clock, AccountStore, "accounts", make) as store:
         yield store
-    finally:
-        await database.close()
 
 
 def _print_key(key: AccessKey) -> None:

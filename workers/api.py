@@ -26,13 +26,14 @@ from common.aws.front import FrontDoor, Service
 from common.aws.protocol.models import load_service
 from common.errors import CnsError, StartError
 from common.health import Health
-from common.metrics import Sample, page
+from common.metrics import Counts, Sample, page
 from common.segments import EventLog
 from common.settings import Settings
 from common.supervisor import read_status
 from cqs.extensions import extended_model
 from workers.compat.localstack import localstack_pages
 from workers.compat.messages import MessagePages
+from workers.compat.notifications import NotificationPages
 from workers.control import HostState
 from workers.host import Parts
 from workers.http_protocol import ApiProtocol
@@ -91,6 +92,7 @@ class Api:
         certificates: dict[str, bytes],
         events: EventLog,
         port: QueuePort,
+        filtering: Counts,
     ) -> None:
         self._settings = settings
         self._parts = parts
@@ -98,11 +100,12 @@ class Api:
         self._certificates = certificates
         self._events = events
         self._port = port
+        self._filtering = filtering
         pages = Pages(
             live=lambda: not front.stopping,
             health=self.health,
             metrics=self.metrics,
-            certificate=self._certificates.get,
+            certificate=self.certificate,
             advance_clock=parts.control.advance_clock if settings.test_clock else None,
         )
         self.app = App(front, pages)
@@ -155,10 +158,16 @@ class Api:
             public_url=settings.public_url,
             body_bytes_max=settings.body_bytes_max,
         )
-        api = cls(settings, parts, front, {}, events, port)
+        api = cls(settings, parts, front, {}, events, port, notifications.matching.counts)
         if settings.compat == "localstack":
             messages = MessagePages(queues, authenticator, settings.region)
-            api.app.include_router(localstack_pages(api.health, messages, parts.clock))
+            sent = NotificationPages(
+                parts.outbox,
+                parts.sms,
+                lambda arn: notifications.confirmations.issue(parts.subscriptions, arn),
+                api.certificate,
+            )
+            api.app.include_router(localstack_pages(api.health, messages, sent, parts.clock))
         return api
 
     async def serve(self, listener: socket.socket, until: asyncio.Future[None]) -> None:
@@ -199,6 +208,9 @@ class Api:
 
     # -- pages --------------------------------------------------------------------------------------------------------
 
+    def certificate(self, name: str) -> bytes | None:
+        return self._certificates.get(name)
+
     async def health(self) -> Health:
         state = await self._parts.control.state()
         return judge_health(state, self._settings.data, self._parts.samples())
@@ -210,7 +222,7 @@ class Api:
             Sample("call_failures", n, (("operation", name), ("code", code)))
             for (name, code), n in self._front.failures.items()
         ]
-        own = (*self._events.samples(), *self._parts.samples())
+        own = (*self._events.samples(), *self._filtering.samples(), *self._parts.samples())
         samples += [sample.labelled("process", f"api-{os.getpid()}") for sample in own]
         samples += state.samples
         for report in state.reports:

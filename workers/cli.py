@@ -23,6 +23,10 @@ accounts = typer.Typer(help="Accounts and their access keys.", no_args_is_help=T
 app.add_typer(accounts, name="account")
 schema = typer.Typer(help="Keyspace and tables of the cluster form.", no_args_is_help=True)
 app.add_typer(schema, name="schema")
+outbox = typer.Typer(help="What was to leave by ways that are not set up.", no_args_is_help=True)
+app.add_typer(outbox, name="outbox")
+sms = typer.Typer(help="Phone numbers that SMS go to.", no_args_is_help=True)
+app.add_typer(sms, name="sms")
 pipeline = typer.Typer(help="Reports on what happened, by Spark; needs Java.", no_args_is_help=True)
 app.add_typer(pipeline, name="pipeline")
 
@@ -134,6 +138,39 @@ def account_rotate(account: str, data: Data = None) -> None:
     from workers.account_commands import rotate
 
     rotate(account, data)
+
+
+@outbox.command("list")
+def outbox_list(
+    account: Annotated[str, typer.Option(help="Of this account only.")] = "",
+    protocol: Annotated[str, typer.Option(help="Of this protocol only: sms, email, lambda …")] = "",
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="How many at most.")] = 20,
+    data: Data = None,
+) -> None:
+    """Print the newest, a line each."""
+    from workers.outbox_commands import show_newest
+
+    show_newest(account, protocol, limit, data)
+
+
+@outbox.command("show")
+def outbox_show(item_id: Annotated[str, typer.Argument(metavar="ID")], data: Data = None) -> None:
+    """Print one: to whom, by what, and what the endpoint would have got."""
+    from workers.outbox_commands import show
+
+    show(item_id, data)
+
+
+@sms.command("opt-out")
+def sms_opt_out(
+    number: str,
+    account: Annotated[str, typer.Option(help="Whose SMS it gets no more. [default: the only one]")] = "",
+    data: Data = None,
+) -> None:
+    """Enter what an answer STOP says: the number gets no SMS any more."""
+    from workers.sms_commands import opt_out
+
+    opt_out(number, account, data)
 
 
 Out = Annotated[Path | None, typer.Option(help="Where the tables and reports lie. [default: DATA/pipeline]")]

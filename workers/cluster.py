@@ -9,8 +9,14 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from cns.stores.cassandra import (
+    CassandraArchiveStore,
+    CassandraMobileEndpointStore,
     CassandraNotificationStore,
+    CassandraOutboxStore,
+    CassandraPlatformStore,
+    CassandraReplayStore,
     CassandraSigningKeyStore,
+    CassandraSmsStore,
     CassandraSubscriptionStore,
     CassandraTopicStore,
 )
@@ -27,7 +33,7 @@ from workers.cluster_control import ClusterControl, check_master_key
 from workers.control import CLOCK
 from workers.host import CHANGING, Parts
 from workers.leases_cassandra import CassandraLeaseStore
-from workers.schema import missing_tables
+from workers.schema import missing
 
 CQL_PORT = 9042
 CLOCK_LOOK_S = 1.0
@@ -92,6 +98,12 @@ async def open_cluster_parts(settings: Settings) -> AsyncIterator[Parts]:
                 one_commit=False,
                 move_tasks=CassandraMoveTaskStore(cassandra),
                 notifications=CassandraNotificationStore(cassandra),
+                outbox=CassandraOutboxStore(cassandra),
+                archives=CassandraArchiveStore(cassandra),
+                replays=CassandraReplayStore(cassandra),
+                platforms=CassandraPlatformStore(cassandra, seal),
+                mobile_endpoints=CassandraMobileEndpointStore(cassandra),
+                sms=CassandraSmsStore(cassandra),
                 signing_keys=CassandraSigningKeyStore(cassandra, seal),
                 leases=CassandraLeaseStore(cassandra),
                 control=control,
@@ -123,10 +135,10 @@ async def open_session(settings: Settings) -> AsyncIterator[tuple[Cassandra, Sea
     """A session whose keyspace has all tables, and the key that opens the secrets in it."""
     cassandra = await Cassandra.open(place_of(settings))
     try:
-        missing = await missing_tables(cassandra, settings.cassandra_keyspace)
-        if missing:
+        lacking = await missing(cassandra, settings.cassandra_keyspace)
+        if lacking:
             raise StartError(
-                f"keyspace {settings.cassandra_keyspace} has no table {missing[0]}: run `cns schema apply`",
+                f"keyspace {settings.cassandra_keyspace} has no {lacking[0]}: run `cns schema apply`",
                 EXIT_CASSANDRA_UNUSABLE,
             )
         settings.data.mkdir(parents=True, exist_ok=True)

@@ -8,28 +8,19 @@ repeats no send that was answered more than a second before it.
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Sequence
-from dataclasses import dataclass
-
-import structlog
 
 from cns import jobs
-from cns.endpoints.outcome import Failed, Outcome
-from cns.jobs import ConfirmationJob, EndpointJob, Redelivery
+from cns.endpoints.outcome import Outcome
+from cns.jobs import TARGETS_MAX, ConfirmationJob, DirectJob, EndpointJob, Redelivery, TargetJob, group_of
 from cns.model import Notification
-from cns.queue_port import Held, Put, QueuePort, Renewal
-from cns.stores.contract import NotificationStore
-from cns.target import Target, Targets
-from common.clock import Clock
-from common.errors import CnsError
-from common.events import EventSink
+from cns.queue_port import Held, Put, Renewal
+from cns.target import Target, direct_target
 from common.kill_points import JOB_DELIVERED, JOB_SETTLED, passed
+from workers.concluding import Again, Concluding, Tools
 from workers.delivery import Deliverer
 from workers.job_facts import JobFacts
-from workers.quarantine import Quarantine
-from workers.settlement import End, Verdict, judge
-from workers.stats import Stats
+from workers.under_way import UnderWay
 
 LEASE_MS = 30_000
 RENEW_S = 10.0
@@ -39,22 +30,6 @@ JOBS_A_RECEIVE = 10
 JOBS_AT_ONCE_MAX = 200
 WAIT_S = 20.0
 
-log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tools:
-    """What delivering a job takes."""
-
-    port: QueuePort
-    notifications: NotificationStore
-    targets: Targets
-    clock: Clock
-    quarantine: Quarantine
-    stats: Stats
-    events: EventSink
-    client_errors_succeed: bool
-
 
 class Consumer:
     """Takes jobs from one queue as long as it has room; `redelivery` and first attempts are two of these."""
@@ -63,49 +38,25 @@ class Consumer:
         self._queue = queue
         self._tools = tools
         self._deliverer = deliverer
-        self._under_way: set[asyncio.Task[None]] = set()
-        self._room = asyncio.Event()
-        self._room.set()
+        self._under_way = UnderWay(queue, tools.stats, JOBS_AT_ONCE_MAX)
 
     async def step(self) -> None:
-        await self._room.wait()
-        n = min(JOBS_A_RECEIVE, JOBS_AT_ONCE_MAX - len(self._under_way))
+        sends = await self._deliverer.room()
+        n = min(JOBS_A_RECEIVE, await self._under_way.room(), -(-sends // TARGETS_MAX))
         for held in await self._tools.port.receive(self._queue, n, LEASE_MS, WAIT_S):
-            task = asyncio.create_task(self._run(held))
-            self._under_way.add(task)
-            task.add_done_callback(self._ended)
-        if len(self._under_way) >= JOBS_AT_ONCE_MAX:
-            self._room.clear()
+            self._under_way.start(self._run(held))
 
     async def drain(self, grace_s: float) -> int:
         """Let jobs under way end; the rest are given back at once. Returns how many those were."""
-        if self._under_way:
-            await asyncio.wait(self._under_way, timeout=grace_s)
-        left = list(self._under_way)
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
-        return len(left)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._under_way.discard(task)
-        self._room.set()
-        if not task.cancelled() and (error := task.exception()) is not None:
-            # the lease runs out and the job comes back; five times, and it is quarantined
-            self._tools.stats.crashed(self._queue)
-            if isinstance(error, CnsError):
-                log.warning("job.failed", queue=self._queue, error=str(error))
-            else:
-                log.error("job.crashed", queue=self._queue, exc_info=error)
+        return await self._under_way.drain(grace_s)
 
     async def _run(self, held: Held) -> None:
         job = jobs.decode(held.body)
         failures, first_ms = 0, self._tools.clock.now_ms()
         if isinstance(job, Redelivery):
             failures, first_ms, job = job.failures, job.first_attempt_ms, job.job
-        if isinstance(job, EndpointJob | ConfirmationJob) and not await self._tools.quarantine.takes(
-            self._queue, held, job.topic
-        ):
+        assert isinstance(job, TargetJob)  # nothing else is put there
+        if not await self._tools.quarantine.takes(self._queue, held, group_of(job)):
             await JobRun(self._queue, held, job, failures, first_ms, self._tools, self._deliverer).run()
 
 
@@ -116,7 +67,7 @@ class JobRun:
         self,
         queue: str,
         held: Held,
-        job: EndpointJob | ConfirmationJob,
+        job: TargetJob,
         failures: int,
         first_attempt_ms: int,
         tools: Tools,
@@ -130,6 +81,7 @@ class JobRun:
         self._tools = tools
         self._deliverer = deliverer
         self._facts = JobFacts(tools.stats, tools.events, tools.clock, job, failures)
+        self._concluding = Concluding(tools, deliverer, self._facts, failures, first_attempt_ms)
         self._results: list[tuple[Target, asyncio.Future[Outcome]]] = []
         self._enough = asyncio.Event()
         self._remaining: dict[str, None] = {}
@@ -143,20 +95,8 @@ class JobRun:
             raise
 
     async def _deliver(self) -> None:
-        job = self._job
-        arns = job.subscriptions if isinstance(job, EndpointJob) else (job.subscription,)
         notification = await self._notification()
-        targets = await self._tools.targets.find(arns)
-        if isinstance(job, EndpointJob):
-            targets = [target for target in targets if target.confirmed]
-            for gone in set(arns).difference([target.arn for target in targets]):
-                self._facts.dropped(gone, "subscription_gone")
-            if notification is None:
-                for target in targets:
-                    self._facts.dropped(target.arn, "notification_lost")
-                targets = []
-            else:
-                self._facts.published_ms = notification.timestamp_ms
+        targets = await self._targets(notification)
         self._remaining = dict.fromkeys(target.arn for target in targets)
         self._open = len(targets)
         for target in targets:
@@ -167,6 +107,24 @@ class JobRun:
             await self._settle([(target, future.result()) for target, future in results], notification)
         if not targets:
             await self._settle([], notification)
+
+    async def _targets(self, notification: Notification | None) -> list[Target]:
+        """Whom to send to. What is gone is counted."""
+        job = self._job
+        if notification is not None:
+            self._facts.published_ms = notification.timestamp_ms
+        if isinstance(job, DirectJob):
+            return [direct_target(job)]
+        if isinstance(job, ConfirmationJob):
+            return await self._tools.targets.find([job.subscription])
+        targets = [target for target in await self._tools.targets.find(job.subscriptions) if target.confirmed]
+        for gone in set(job.subscriptions).difference([target.arn for target in targets]):
+            self._facts.dropped(gone, "subscription_gone")
+        if notification is not None:
+            return targets
+        for target in targets:
+            self._facts.dropped(target.arn, "notification_lost")
+        return []
 
     async def _notification(self) -> Notification | None:
         if isinstance(self._job, ConfirmationJob):
@@ -229,66 +187,22 @@ class JobRun:
 
     async def _conclude(self, target: Target, outcome: Outcome, notification: Notification | None) -> Put | None:
         """Count what came of one target; the redelivery that must be put, if there is to be one."""
-        now_ms = self._tools.clock.now_ms()
-        failures = self._failures + 1
-        verdict = judge(
-            outcome,
-            target.retry,
-            failures=failures,
-            elapsed_s=(now_ms - self._first_attempt_ms) / 1000,
-            jitter=random.random(),  # noqa: S311  # spreads retries
-            client_errors_succeed=self._tools.client_errors_succeed,
-        )
-        if isinstance(outcome, Failed):
-            log.info(
-                "delivery.failed",
-                subscription=target.arn,
-                attempt=failures,
-                cause=str(outcome.cause),
-                text=outcome.text,
-                retry_in_s=verdict.retry.delay_s if verdict.retry else None,
-            )
-        if verdict.delivered:
-            self._facts.delivered(target)
-            return None
-        if verdict.retry is not None:
-            self._tools.stats.retried(verdict.retry.phase)
-            return self._redelivery(target, failures, int(verdict.retry.delay_s * 1000))
-        assert isinstance(outcome, Failed)
-        return await self._end(target, outcome, verdict, notification)
+        again = await self._concluding.of(target, outcome, notification)
+        return None if again is None else self._redelivery(target, again)
 
-    def _redelivery(self, target: Target, failures: int, delay_ms: int) -> Put:
+    def _redelivery(self, target: Target, again: Again) -> Put:
         job = self._job
         if isinstance(job, EndpointJob):
-            alone: EndpointJob | ConfirmationJob = EndpointJob(
-                job.notification_id, job.topic, (target.arn,), job.inline
-            )
-            of = job.notification_id
+            alone: TargetJob = EndpointJob(job.notification_id, job.topic, (target.arn,), job.inline)
         else:
-            alone, of = job, job.message_id
-        body = jobs.encode(Redelivery(alone, failures, self._first_attempt_ms))
-        return Put(jobs.REDELIVERY, f"{of}/{target.arn}/{failures}", body, job.topic, delay_ms)
-
-    async def _end(
-        self, target: Target, failed: Failed, verdict: Verdict, notification: Notification | None
-    ) -> Put | None:
-        """No attempt is left: the dead-letter queue, or a drop counted by its cause."""
-        cause = f"{verdict.end or End.SPENT}:{failed.cause}"
-        if target.dead_letter_arn and notification is not None:
-            buried = await self._deliverer.dead_letter(target.dead_letter_arn, target, notification)
-            if not isinstance(buried, Failed):
-                self._facts.dead_lettered(target, cause)
-                return None
-            if not buried.permanent:  # the store is away: keep the target, and come back to this point
-                return self._redelivery(target, self._failures + 1, LEASE_MS)
-            cause = f"dead_letter_queue_refused:{failed.cause}"
-        self._facts.dropped(target.arn, cause)
-        log.warning("notification.dropped", subscription=target.arn, topic=self._job.topic, cause=cause)
-        return None
+            alone = job
+        body = jobs.encode(Redelivery(alone, again.failures, self._first_attempt_ms))
+        put_id = f"{self._facts.message_id}/{target.arn}/{again.failures}"
+        return Put(jobs.REDELIVERY, put_id, body, group_of(job), again.delay_ms)
 
     def _remaining_body(self) -> bytes:
         job = self._job
-        if isinstance(job, ConfirmationJob):
+        if not isinstance(job, EndpointJob):
             return self._held.body
         rest = EndpointJob(job.notification_id, job.topic, tuple(self._remaining), job.inline)
         return jobs.encode(Redelivery(rest, self._failures, self._first_attempt_ms) if self._failures else rest)

@@ -14,8 +14,19 @@ from typing import Any
 
 import structlog
 
-from cns.stores.contract import NotificationStore, SubscriptionStore, TopicStore
-from cns.stores.embedded import EmbeddedNotificationStore, EmbeddedSubscriptionStore, EmbeddedTopicStore
+from cns.stores.contract import ArchiveStore, NotificationStore, OutboxStore, ReplayStore, SubscriptionStore, TopicStore
+from cns.stores.embedded import (
+    EmbeddedArchiveStore,
+    EmbeddedMobileEndpointStore,
+    EmbeddedNotificationStore,
+    EmbeddedOutboxStore,
+    EmbeddedPlatformStore,
+    EmbeddedReplayStore,
+    EmbeddedSmsStore,
+    EmbeddedSubscriptionStore,
+    EmbeddedTopicStore,
+)
+from cns.stores.mobile_contract import MobileEndpointStore, PlatformStore, SmsStore
 from cns.stores.signing_key import EmbeddedSigningKeyStore, SigningKeyStore
 from common.aws.accounts import AccountStore, EmbeddedAccountStore
 from common.clock import Clock
@@ -53,6 +64,12 @@ class Parts:
     topics: TopicStore
     subscriptions: SubscriptionStore
     notifications: NotificationStore
+    outbox: OutboxStore
+    archives: ArchiveStore
+    replays: ReplayStore
+    platforms: PlatformStore
+    mobile_endpoints: MobileEndpointStore
+    sms: SmsStore
     signing_keys: SigningKeyStore
     leases: LeaseStore
     control: HostControl
@@ -69,6 +86,12 @@ CONTRACTS: dict[str, type[Any]] = {
     "topics": TopicStore,
     "subscriptions": SubscriptionStore,
     "notifications": NotificationStore,
+    "outbox": OutboxStore,
+    "archives": ArchiveStore,
+    "replays": ReplayStore,
+    "platforms": PlatformStore,
+    "mobile_endpoints": MobileEndpointStore,
+    "sms": SmsStore,
     "signing_keys": SigningKeyStore,
     "leases": LeaseStore,
     "control": HostControl,
@@ -100,6 +123,12 @@ class StoreHost:
             "topics": EmbeddedTopicStore(self.database),
             "subscriptions": EmbeddedSubscriptionStore(self.database),
             "notifications": EmbeddedNotificationStore(self.database),
+            "outbox": EmbeddedOutboxStore(self.database),
+            "archives": EmbeddedArchiveStore(self.database),
+            "replays": EmbeddedReplayStore(self.database),
+            "platforms": EmbeddedPlatformStore(self.database, seal),
+            "mobile_endpoints": EmbeddedMobileEndpointStore(self.database),
+            "sms": EmbeddedSmsStore(self.database),
             "signing_keys": EmbeddedSigningKeyStore(self.database, seal),
             "leases": EmbeddedLeaseStore(),
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cns.endpoints.outcome import Failed, Outcome
 from cns.envelope import MessageType
-from cns.jobs import ConfirmationJob, EndpointJob
+from cns.jobs import ConfirmationJob, DirectJob, TargetJob
 from cns.retry_policy import RetryPolicy, next_retry
 from cns.target import Target
 from common.clock import Clock
@@ -23,21 +23,19 @@ from workers.stats import Stats
 class JobFacts:
     """`failures` is how often its targets failed before; a confirmation's own timestamp is when it was published."""
 
-    def __init__(
-        self, stats: Stats, events: EventSink, clock: Clock, job: EndpointJob | ConfirmationJob, failures: int
-    ) -> None:
+    def __init__(self, stats: Stats, events: EventSink, clock: Clock, job: TargetJob, failures: int) -> None:
         self._stats = stats
         self._events = events
         self._clock = clock
-        self._topic = job.topic
+        self.topic = "" if isinstance(job, DirectJob) else job.topic
         self._failures = failures
         self._answered_ms: dict[str, int] = {}
         if isinstance(job, ConfirmationJob):
-            self._message_id = job.message_id
+            self.message_id = job.message_id
             self._message_type = MessageType(job.kind)
             self.published_ms = job.timestamp_ms
         else:
-            self._message_id = job.notification_id
+            self.message_id = job.notification_id
             self._message_type = MessageType.NOTIFICATION
             self.published_ms = 0  # until the notification is read
 
@@ -50,9 +48,9 @@ class JobFacts:
         self._events.emit(
             DeliveryAttempted(
                 at_ms=now_ms,
-                message_id=self._message_id,
+                message_id=self.message_id,
                 message_type=self._message_type.value,
-                topic=self._topic,
+                topic=self.topic,
                 subscription=target.arn,
                 protocol=target.protocol,
                 attempt=self._failures + 1,
@@ -70,9 +68,9 @@ class JobFacts:
         self._events.emit(
             DeliveryDelivered(
                 at_ms=at_ms,
-                message_id=self._message_id,
+                message_id=self.message_id,
                 message_type=self._message_type.value,
-                topic=self._topic,
+                topic=self.topic,
                 subscription=target.arn,
                 protocol=target.protocol,
                 attempt=self._failures + 1,
@@ -86,9 +84,9 @@ class JobFacts:
         self._events.emit(
             DeliveryDeadLettered(
                 at_ms=at_ms,
-                message_id=self._message_id,
+                message_id=self.message_id,
                 message_type=self._message_type.value,
-                topic=self._topic,
+                topic=self.topic,
                 subscription=target.arn,
                 protocol=target.protocol,
                 attempt=self._failures + 1,
@@ -104,9 +102,9 @@ class JobFacts:
         self._events.emit(
             NotificationDropped(
                 at_ms=self._clock.now_ms(),
-                message_id=self._message_id,
+                message_id=self.message_id,
                 message_type=self._message_type.value,
-                topic=self._topic,
+                topic=self.topic,
                 subscription=subscription,
                 attempt=self._failures + (subscription in self._answered_ms),
                 cause=cause,

@@ -12,31 +12,24 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Protocol
 
 import uvloop
 
-from cns.endpoints.http import HttpRequest
 from cns.endpoints.outcome import Outcome
+from cns.endpoints.senders import Request, Sender
 
 IN_FLIGHT_MAX = 1_000
 """Sends one thread has under way; more wait in its inbox."""
 
 
-class Sender(Protocol):
-    async def send(self, request: HttpRequest) -> Outcome: ...
-
-    async def close(self) -> None: ...
-
-
-Prepare = Callable[[], HttpRequest]
+Prepare = Callable[[], Request]
 """Makes the request in the pool's thread: signing belongs to the send, not to the loop that settles."""
 
 
 class DeliveryPool:
     """Sends what it is given from the thread that has least to do; results come back to the loop that asked."""
 
-    def __init__(self, name: str, threads: int, make_sender: Callable[[], Sender]) -> None:
+    def __init__(self, name: str, threads: int, make_sender: Callable[[], Sender[Request]]) -> None:
         self.name = name
         self._make_sender = make_sender
         self._numbers = count(1)
@@ -81,7 +74,7 @@ class DeliveryPool:
 
 
 class _PoolThread:
-    def __init__(self, name: str, make_sender: Callable[[], Sender]) -> None:
+    def __init__(self, name: str, make_sender: Callable[[], Sender[Request]]) -> None:
         self._make_sender = make_sender
         self._inbox: deque[tuple[Prepare, asyncio.Future[Outcome]]] = deque()
         self._done: list[tuple[asyncio.Future[Outcome], Outcome | BaseException]] = []
@@ -141,7 +134,7 @@ class _PoolThread:
             await asyncio.wait(under_way)
         await sender.close()
 
-    async def _attempt(self, sender: Sender, prepare: Prepare, future: asyncio.Future[Outcome]) -> None:
+    async def _attempt(self, sender: Sender[Request], prepare: Prepare, future: asyncio.Future[Outcome]) -> None:
         try:
             result: Outcome | BaseException = await sender.send(prepare())
         except Exception as error:  # noqa: BLE001  # handed to the caller, who logs it
@@ -172,4 +165,4 @@ def _load(thread: _PoolThread) -> int:
     return thread.load
 
 
-__all__: Sequence[str] = ("DeliveryPool", "Prepare", "Sender")
+__all__: Sequence[str] = ("DeliveryPool", "Prepare")

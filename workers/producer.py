@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cns import jobs
-from cns.envelope import MessageType
 from cns.jobs import EndpointJob, PublishJob
 from cns.matching import Matching
 from cns.queue_port import Held, Put, QueuePort
 from cns.stores.contract import NotificationStore
-from common.clock import Clock
-from common.events import EventSink, NotificationDropped
 from common.kill_points import PUBLISH_FANNED_OUT, passed
+from workers.drops import Drops
 from workers.quarantine import Quarantine
-from workers.stats import Stats
 
 LEASE_MS = 30_000
 JOBS_A_STEP = 10
@@ -30,18 +27,14 @@ class Producer:
         matching: Matching,
         notifications: NotificationStore,
         quarantine: Quarantine,
-        stats: Stats,
-        events: EventSink,
-        clock: Clock,
+        drops: Drops,
         notification_life_ms: int,
     ) -> None:
         self._port = port
         self._matching = matching
         self._notifications = notifications
         self._quarantine = quarantine
-        self._stats = stats
-        self._events = events
-        self._clock = clock
+        self._drops = drops
         self._notification_life_ms = notification_life_ms
 
     async def step(self) -> None:
@@ -54,7 +47,7 @@ class Producer:
     async def _fan_out(self, held: Held, job: PublishJob) -> None:
         notification = job.inline or await self._notifications.get(job.notification_id)
         if notification is None:
-            self._drop(job, "notification_lost")
+            self._drops.unfanned(job, "notification_lost")
             await self._port.settle(jobs.PUBLISH_JOBS, [held.handle])
             return
         page = await self._matching.page(job.topic, notification, job.cursor, jobs.PAGE_SUBSCRIPTIONS)
@@ -71,21 +64,6 @@ class Producer:
         (still_held,) = await self._port.settle(jobs.PUBLISH_JOBS, [held.handle], puts)
         if job.inline is None and still_held:  # else another has the job, and its reference
             await self._notifications.refer(job.notification_id, -1)
-
-    def _drop(self, job: PublishJob, cause: str) -> None:
-        """For all the subscriptions that the job had still to come to."""
-        self._stats.dropped(cause)
-        self._events.emit(
-            NotificationDropped(
-                at_ms=self._clock.now_ms(),
-                message_id=job.notification_id,
-                message_type=MessageType.NOTIFICATION.value,
-                topic=job.topic,
-                subscription="",
-                attempt=0,
-                cause=cause,
-            )
-        )
 
     def _puts(self, job: PublishJob, chunks: Sequence[tuple[str, ...]], cursor: str, *, inline: bool) -> list[Put]:
         carried = job.inline if inline else None

@@ -19,9 +19,9 @@ class Quarantine:
         self._port = port
         self._stats = stats
 
-    async def takes(self, queue: str, held: Held, topic: str) -> bool:
-        """Whether the job was set aside, and is no longer the caller's."""
-        if held.deliveries <= LEASES_MAX:
+    async def takes(self, queue: str, held: Held, topic: str, *, expected: int = 0) -> bool:
+        """Whether the job was set aside, and is no longer the caller's. `expected` of its leases ended well."""
+        if held.deliveries - expected <= LEASES_MAX:
             return False
         put = Put(jobs.QUARANTINE, held.id, held.body, topic)
         await self._port.settle(queue, [held.handle], [put])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import cns.stores.cassandra.outbox
+import cns.stores.cassandra_archive_schema
+import cns.stores.cassandra_mobile_schema
 import cns.stores.cassandra_schema
 import common.aws.accounts_cassandra
 import cqs.engines.cqs.fifo.schema
@@ -11,7 +14,7 @@ import cqs.stores.cassandra_schema
 import workers.cluster_control
 import workers.leases_cassandra
 from common.cassandra import Cassandra, Place
-from common.cassandra_schema import differences, keyspace_text, read_table, read_tables
+from common.cassandra_schema import additions, differences, keyspace_text, read_table, read_tables
 
 TABLES: tuple[str, ...] = (
     *common.aws.accounts_cassandra.TABLES,
@@ -20,13 +23,16 @@ TABLES: tuple[str, ...] = (
     *cqs.engines.cqs.schema.TABLES,
     *cqs.engines.cqs.fifo.schema.TABLES,
     *cns.stores.cassandra_schema.TABLES,
+    *cns.stores.cassandra_mobile_schema.TABLES,
+    *cns.stores.cassandra.outbox.TABLES,
+    *cns.stores.cassandra_archive_schema.TABLES,
     *workers.cluster_control.TABLES,
     *workers.leases_cassandra.TABLES,
 )
 
 
 async def apply(place: Place, replication: int) -> None:
-    """Make the keyspace and the tables that are missing; what is there stays as it is."""
+    """Make the keyspace, the tables and the columns that are missing; what is there stays as it is."""
     bare = await Cassandra.open(place, keyspace=False)
     try:
         await bare.run_schema(keyspace_text(place, replication))
@@ -35,6 +41,8 @@ async def apply(place: Place, replication: int) -> None:
     cassandra = await Cassandra.open(place)
     try:
         for text in TABLES:
+            await cassandra.run_schema(text)
+        for text in (await _additions(cassandra, place.keyspace)).values():
             await cassandra.run_schema(text)
     finally:
         await cassandra.close()
@@ -49,10 +57,22 @@ async def check(place: Place, replication: int) -> list[str]:
         await cassandra.close()
 
 
-async def missing_tables(cassandra: Cassandra, keyspace: str) -> list[str]:
-    """The names of those that a start would need."""
+async def missing(cassandra: Cassandra, keyspace: str) -> list[str]:
+    """What a start would need and `apply` would make."""
     there = await read_tables(cassandra, keyspace)
-    return [name for name in (read_table(text).name for text in TABLES) if name not in there]
+    names = [read_table(text).name for text in TABLES]
+    columns = await _additions(cassandra, keyspace)
+    return [*(f"table {name}" for name in names if name not in there), *(f"column {name}" for name in columns)]
+
+
+async def _additions(cassandra: Cassandra, keyspace: str) -> dict[str, str]:
+    """What the tables of an older program lack."""
+    there = await read_tables(cassandra, keyspace)
+    found: dict[str, str] = {}
+    for declared in (read_table(text) for text in TABLES):
+        if declared.name in there:
+            found |= additions(declared, there[declared.name])
+    return found
 
 
 def show(place: Place, replication: int) -> list[str]:

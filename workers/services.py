@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from cns.endpoints.guard import AddressGuard
+from cns.limits import Quotas
 from cns.queue_port import QueuePort
 from cns.service import NotificationService
 from common.clock import Clock
@@ -49,16 +50,38 @@ def event_log(settings: Settings, process: str, clock: Clock) -> EventLog:
     return SegmentWriter(settings.events_path, process, clock, limits)
 
 
+def quotas(settings: Settings) -> Quotas:
+    return Quotas(
+        topics=settings.quota_topics,
+        fifo_topics=settings.quota_fifo_topics,
+        topic_subscriptions=settings.quota_topic_subscriptions,
+        fifo_topic_subscriptions=settings.quota_fifo_topic_subscriptions,
+        pending_subscriptions=settings.quota_pending_subscriptions,
+        filter_policies=settings.quota_filter_policies,
+        topic_filter_policies=settings.quota_topic_filter_policies,
+        filter_policy_keys=settings.quota_filter_policy_keys,
+        filter_policy_complexity=settings.quota_filter_policy_complexity,
+        topic_replays=settings.quota_topic_replays,
+    )
+
+
 def notification_service(settings: Settings, parts: Parts, port: QueuePort, events: EventSink) -> NotificationService:
     service = NotificationService(
         topics=parts.topics,
         subscriptions=parts.subscriptions,
         notifications=parts.notifications,
+        platforms=parts.platforms,
+        mobile_endpoints=parts.mobile_endpoints,
+        sms=parts.sms,
+        archives=parts.archives,
+        replays=parts.replays,
         queue=port,
         clock=parts.clock,
         events=events,
         one_commit=parts.one_commit and settings.queue_port == "inline",
+        sms_sandbox=settings.sms_sandbox == "on",
         check_endpoint=AddressGuard(settings.networks()).refusal,
+        quotas=quotas(settings),
     )
     parts.reconnected.append(service.topic_cache.clear)
     return service

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from cns.stores.contract import NotificationStore, SubscriptionStore
+from cns.stores.contract import ArchiveStore, NotificationStore, OutboxStore, SubscriptionStore
+from cns.stores.mobile_contract import MobileEndpointStore
 from common.clock import Clock
 from common.ids import hex_id
 from cqs.engines.contract import Engine
@@ -29,12 +30,18 @@ class Upkeep:
         engine: Engine,
         notifications: NotificationStore,
         subscriptions: SubscriptionStore,
+        archives: ArchiveStore,
+        outbox: OutboxStore,
+        mobile_endpoints: MobileEndpointStore,
         leases: LeaseStore,
         clock: Clock,
     ) -> None:
         self._engine = engine
         self._notifications = notifications
         self._subscriptions = subscriptions
+        self._archives = archives
+        self._outbox = outbox
+        self._mobile_endpoints = mobile_endpoints
         self._leases = leases
         self._clock = clock
 
@@ -58,11 +65,14 @@ class Upkeep:
         await self._leases.give_back(TASK, EVERYTHING, holder)
         return rows
 
-    async def _clear(self) -> tuple[int, int, int]:
+    async def _clear(self) -> tuple[int, ...]:
         """A step: a little everywhere."""
         now_ms = self._clock.now_ms()
         return (
             await self._engine.maintain(ROWS_A_STEP, now_ms),
             await self._notifications.sweep(now_ms, ROWS_A_STEP),
             await self._subscriptions.sweep(now_ms, ROWS_A_STEP),
+            await self._archives.sweep(now_ms, ROWS_A_STEP),
+            await self._outbox.sweep(now_ms, ROWS_A_STEP),
+            await self._mobile_endpoints.sweep(now_ms, ROWS_A_STEP),
         )

@@ -8,19 +8,30 @@ import os
 import structlog
 
 from cns import jobs
+from cns.archives.keeping import Archiving
+from cns.archives.replaying import Replaying
 from cns.endpoints.guard import AddressGuard
-from cns.endpoints.http import HttpSender
+from cns.endpoints.http import HttpRequest, HttpSender
+from cns.endpoints.redis import RedisRequest, RedisSender
+from cns.endpoints.senders import Senders
 from cns.matching import Matching
 from cns.queue_port import QueuePort
+from cns.recipients import Recipients
 from cns.signing import Signer, SigningIdentity
 from cns.target import Targets
+from cns.topic_view import TopicCache
 from common.errors import OutcomeUnknown, StoreUnavailable
 from common.metrics import Sample
 from common.settings import Settings
 from cqs.service import QueueService
-from workers.consumer import Consumer, Tools
+from workers.concluding import Tools
+from workers.consumer import Consumer
 from workers.control import REPORT_S, Report
-from workers.delivery import Deliverer, Rendering
+from workers.delivery import Deliverer
+from workers.drops import Drops
+from workers.envelopes import Rendering
+from workers.fifo_consumer import FifoConsumer
+from workers.fifo_producer import FifoProducer
 from workers.host import Parts
 from workers.loops import Loops
 from workers.movers import Movers
@@ -28,6 +39,7 @@ from workers.pools import DeliveryPool
 from workers.producer import Producer
 from workers.quarantine import Quarantine
 from workers.queue_ports import queue_port
+from workers.replays import Replayers
 from workers.services import event_log, queue_service
 from workers.stats import Stats
 from workers.upkeep import Upkeep
@@ -54,11 +66,24 @@ class Worker:
         def wall_s() -> float:
             return parts.clock.wall_ms() / 1000
 
-        def make_sender() -> HttpSender:
-            return HttpSender(guard, timeout_s=settings.delivery_timeout_s, wall_s=wall_s)
+        def make_senders() -> Senders:
+            timeout_s = settings.delivery_timeout_s
+            return Senders(
+                {
+                    HttpRequest: HttpSender(guard, timeout_s=timeout_s, wall_s=wall_s),
+                    RedisRequest: RedisSender(guard, timeout_s=timeout_s),
+                }
+            )
 
-        self._delivery = DeliveryPool("delivery", settings.delivery_threads, make_sender)
-        self._redelivery = DeliveryPool("redelivery", settings.redelivery_threads, make_sender)
+        recipients = Recipients(
+            parts.sms, parts.mobile_endpoints, parts.platforms, in_sandbox=settings.sms_sandbox == "on"
+        )
+
+        def deliverer(pool: DeliveryPool) -> Deliverer:
+            return Deliverer.build(pool, self._port, rendering, parts.outbox, recipients, settings.gateway_url)
+
+        self._delivery = DeliveryPool("delivery", settings.delivery_threads, make_senders)
+        self._redelivery = DeliveryPool("redelivery", settings.redelivery_threads, make_senders)
         self.pools = {pool.name: pool for pool in (self._delivery, self._redelivery)}
         quarantine = Quarantine(self._port, self._stats)
         targets = Targets(parts.topics, parts.subscriptions)
@@ -74,22 +99,38 @@ class Worker:
             client_errors_succeed=settings.permanent_4xx == "aws",
         )
         self._consumers = [
-            Consumer(jobs.ENDPOINT_JOBS, tools, Deliverer(self._delivery, self._port, rendering)),
-            Consumer(jobs.REDELIVERY, tools, Deliverer(self._redelivery, self._port, rendering)),
+            Consumer(jobs.ENDPOINT_JOBS, tools, deliverer(self._delivery)),
+            Consumer(jobs.REDELIVERY, tools, deliverer(self._redelivery)),
         ]
-        self._producer = Producer(
+        self._fifo_consumer = FifoConsumer(tools, deliverer(self._delivery))
+        self._drains = [*[consumer.drain for consumer in self._consumers], self._fifo_consumer.drain]
+        self._matching = Matching(parts.subscriptions, parts.clock, self._events)
+        fanning_out = (
             self._port,
-            Matching(parts.subscriptions),
+            self._matching,
             parts.notifications,
             quarantine,
-            self._stats,
-            self._events,
-            parts.clock,
+            Drops(self._stats, self._events, parts.clock),
             NOTIFICATION_LIFE_MS,
         )
+        self._producer = Producer(*fanning_out)
+        topics = TopicCache(parts.topics)
+        parts.reconnected.append(topics.clear)
+        self._fifo_producer = FifoProducer(*fanning_out, Archiving(topics, parts.archives, parts.replays))
         self._producers = settings.producers
         self._movers = Movers(parts.move_tasks, queues.moving, parts.leases, parts.clock)
-        self.upkeep = Upkeep(parts.engine, parts.notifications, parts.subscriptions, parts.leases, parts.clock)
+        replaying = Replaying(parts.replays, parts.archives, parts.topics, parts.subscriptions, self._port, parts.clock)
+        self._replayers = Replayers(parts.replays, replaying, parts.leases, parts.clock)
+        self.upkeep = Upkeep(
+            parts.engine,
+            parts.notifications,
+            parts.subscriptions,
+            parts.archives,
+            parts.outbox,
+            parts.mobile_endpoints,
+            parts.leases,
+            parts.clock,
+        )
 
     @classmethod
     async def build(cls, settings: Settings, parts: Parts) -> Worker:
@@ -106,14 +147,18 @@ class Worker:
         first, again = self._consumers
         self._loops.start("consumer", first.step)
         self._loops.start("redelivery", again.step)
+        self._loops.start("fifo-producer", self._fifo_producer.step)
+        self._loops.start("fifo-consumer", self._fifo_consumer.step)
         self._loops.start("upkeep", self.upkeep.step)
         self._loops.start("moves", self._movers.step)
+        self._loops.start("replays", self._replayers.step)
         self._loops.start("report", self._report)
         await until
         self._port.stop_waiting()
-        await self._loops.stop(cancel=("upkeep", "moves", "report"), grace_s=STEP_GRACE_S)
+        await self._loops.stop(cancel=("upkeep", "moves", "replays", "report"), grace_s=STEP_GRACE_S)
         await self._movers.close()
-        given_back = sum([await consumer.drain(DRAIN_S) for consumer in self._consumers])
+        await self._replayers.close()
+        given_back = sum(await asyncio.gather(*[drain(DRAIN_S) for drain in self._drains]))
         unfinished = await self._delivery.close(1.0) + await self._redelivery.close(1.0)
         await self._port.close()
         self._events.close()
@@ -122,6 +167,7 @@ class Worker:
     async def _report(self) -> None:
         samples = [
             *self._stats.samples(),
+            *self._matching.counts.samples(),
             *self._events.samples(),
             *self._parts.samples(),
             *await self._quarantine_depth(),

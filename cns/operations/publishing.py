@@ -6,36 +6,37 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from cns.direct_publishing import DirectPublishing
+from cns.drafts import Draft, Entry, Published, read_entry
 from cns.limits import BATCH_ENTRIES_MAX, BATCH_ID_CHARS_MAX
-from cns.message_text import check_message, check_subject
-from cns.model import Notification
-from cns.publishing import Draft, Entry, Publishing, read_entry
+from cns.publishing import Publishing
+from cns.push.arns import is_endpoint
 from cns.refusals import invalid, missing, null_member, required_text
-from common.arn import parse_arn
 from common.aws.call import Call, Params, Result
 from common.errors import RequestError
 
 _TARGETS = ("TopicArn", "TargetArn", "PhoneNumber")
-_PHONE_NUMBER = re.compile(r"\+[1-9][0-9]{6,14}")
 _ENTRY_ID = re.compile(r"[A-Za-z0-9_-]+")
 _ENTRIES = "PublishBatchRequestEntries"
 _ENTRIES_PATH = "publishBatchRequestEntries"
 
 
 class PublishOperations:
-    def __init__(self, publishing: Publishing) -> None:
+    def __init__(self, publishing: Publishing, direct: DirectPublishing) -> None:
         self._publishing = publishing
+        self._direct = direct
 
     async def publish(self, call: Call, params: Params) -> Result:
         if "Message" not in params:
             raise null_member("message")
         parameter = _target(params)
         draft = _draft(params)
-        if parameter != "TopicArn":
-            check_subject(draft.subject)
-            check_message(draft.message)
-            _check_target(parameter, params[parameter])
-        return {"MessageId": await self._publishing.publish(call, params[parameter], draft, parameter)}
+        target = params[parameter]
+        if parameter == "PhoneNumber":
+            return _told(await self._direct.to_phone(call, target, draft))
+        if parameter == "TargetArn" and is_endpoint(target):  # it may be a topic's, too
+            return _told(await self._direct.to_endpoint(call, target, draft))
+        return _told(await self._publishing.publish(call, target, draft, parameter))
 
     async def publish_batch(self, call: Call, params: Params) -> Result:
         given = _entries(params)
@@ -46,9 +47,7 @@ class PublishOperations:
         answers = list(zip([entry["Id"] for entry in given], results, strict=True))
         return {
             "Successful": [
-                {"Id": entry_id, "MessageId": result.id}
-                for entry_id, result in answers
-                if isinstance(result, Notification)
+                {"Id": entry_id, **_told(result)} for entry_id, result in answers if isinstance(result, Published)
             ],
             "Failed": [
                 {"Id": entry_id, "Code": result.code, "Message": result.message, "SenderFault": True}
@@ -56,6 +55,11 @@ class PublishOperations:
                 if isinstance(result, RequestError)
             ],
         }
+
+
+def _told(published: Published) -> Result:
+    number = {"SequenceNumber": published.sequence_number} if published.sequence_number else {}
+    return {"MessageId": published.id, **number}
 
 
 def _target(params: Params) -> str:
@@ -66,17 +70,6 @@ def _target(params: Params) -> str:
     if len(given) > 1:
         raise invalid(f"{' or '.join(given)} Reason: only one of them can be specified")
     return given[0]
-
-
-def _check_target(parameter: str, target: str) -> None:
-    """A TargetArn may be a topic's; phones and mobile endpoints are not supported yet."""
-    if parameter == "PhoneNumber":
-        if not _PHONE_NUMBER.fullmatch(target):
-            raise invalid(f"PhoneNumber Reason: {target} is not valid to publish to")
-        raise invalid("PhoneNumber Reason: SMS is not supported yet")
-    arn = parse_arn(target)
-    if arn is not None and arn.resource.startswith("endpoint/"):
-        raise invalid("TargetArn Reason: No endpoint found for the target arn specified")
 
 
 def _draft(members: Mapping[str, Any]) -> Draft:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from cns.refusals import missing, required_text
+from cns.limits import RESOURCE_ARN_CHARS_MAX
+from cns.refusals import missing, out_of_length, required_text
 from cns.tags import read_tags
 from cns.topics import Topics
 from common.aws.call import Call, Params, Result
@@ -13,19 +14,26 @@ class TagOperations:
         self._topics = topics
 
     async def tag_resource(self, call: Call, params: Params) -> Result:
-        arn = required_text(params, "ResourceArn")
+        arn = _resource(params)
         if params.get("Tags") is None:
             raise missing("Tags")
         await self._topics.tag(call, arn, read_tags(params["Tags"]))
         return {}
 
     async def untag_resource(self, call: Call, params: Params) -> Result:
-        arn = required_text(params, "ResourceArn")
+        arn = _resource(params)
         if params.get("TagKeys") is None:
             raise missing("TagKeys")
         await self._topics.untag(call, arn, params["TagKeys"])
         return {}
 
     async def list_tags_for_resource(self, call: Call, params: Params) -> Result:
-        tags = await self._topics.tags(call, required_text(params, "ResourceArn"))
+        tags = await self._topics.tags(call, _resource(params))
         return {"Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
+
+
+def _resource(params: Params) -> str:
+    arn = required_text(params, "ResourceArn")
+    if not 1 <= len(arn) <= RESOURCE_ARN_CHARS_MAX:
+        raise out_of_length(arn, "resourceArn", 1, RESOURCE_ARN_CHARS_MAX)
+    return arn

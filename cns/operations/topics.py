@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from cns.refusals import AT_CREATION, invalid, required_text
+from cns.data_protection import NO_POLICY, check_policy
+from cns.refusals import required_text
 from cns.tags import read_tags
 from cns.topics import Topics
 from common.aws.call import Call, Params, Result
@@ -14,8 +15,7 @@ class TopicOperations:
 
     async def create_topic(self, call: Call, params: Params) -> Result:
         name = required_text(params, "Name")
-        if params.get("DataProtectionPolicy"):
-            raise invalid(f"{AT_CREATION}DataProtectionPolicy: not supported")
+        check_policy(params.get("DataProtectionPolicy", NO_POLICY))
         attributes: dict[str, str] = params.get("Attributes") or {}
         return {"TopicArn": await self._topics.create(call, name, attributes, read_tags(params.get("Tags") or []))}
 

@@ -12,21 +12,27 @@ from common.cassandra import Statement
 
 GONE = 2**40
 """A timestamp above every version: ids are used once, so what is removed with it stays removed."""
+LINGER_S = 300
+"""How long a subscription that gets a filter stays among those without: longer than any publish takes from the read
+of its topic to that of its subscriptions."""
 TOKEN_LIFE_S = PENDING_MS // 1000 + 86_400
 """Tokens are refused by the time written in them; a day later they are gone."""
 
 TABLES = (
-    "CREATE TABLE IF NOT EXISTS topics(arn text PRIMARY KEY, id text, version int, level int, record blob)",
+    "CREATE TABLE IF NOT EXISTS topics(arn text PRIMARY KEY, id text, version int, level int, record blob,"
+    " filter_log int, filter_changes map<int, blob>)",
     "CREATE TABLE IF NOT EXISTS topics_of_account(account text, region text, arn text, id text,"
     " PRIMARY KEY((account, region), arn, id))",
     "CREATE TABLE IF NOT EXISTS dropped_topics(shard int, id text, arn text, level int, PRIMARY KEY(shard, id))",
     # for quotas and GetTopicAttributes: nothing is delivered, or not delivered, because of a count
     "CREATE TABLE IF NOT EXISTS topic_counts(topic text PRIMARY KEY, pending counter, confirmed counter,"
-    " removed counter)",
-    "CREATE TABLE IF NOT EXISTS sns_accounts(account text PRIMARY KEY, topics counter, pending counter)",
+    " removed counter, filter_policies counter)",
+    "CREATE TABLE IF NOT EXISTS sns_accounts(account text PRIMARY KEY, topics counter, pending counter,"
+    " fifo_topics counter, filter_policies counter)",
     "CREATE TABLE IF NOT EXISTS subscriptions(id text PRIMARY KEY, version int, level int, record blob)",
     "CREATE TABLE IF NOT EXISTS subscription_endpoints(topic text, endpoint blob, id text,"
     " PRIMARY KEY((topic, endpoint)))",
+    # `state` is the subscription's place in its topic's lists
     "CREATE TABLE IF NOT EXISTS topic_subscriptions(topic text, bucket text, state int, id text,"
     " PRIMARY KEY((topic, bucket), state, id))",
     "CREATE TABLE IF NOT EXISTS owner_subscriptions(owner text, region text, bucket text, id text,"
@@ -55,6 +61,12 @@ REPLACE_TOPIC = Statement(
 )
 RAISE_LEVEL = Statement("UPDATE topics SET level = ? WHERE arn = ? IF id = ? AND level = ?", idempotent=False)
 DELETE_TOPIC = Statement("DELETE FROM topics WHERE arn = ? IF id = ? AND level = ?", idempotent=False)
+AUDIENCE_OF_TOPIC = Statement("SELECT id, level, filter_log FROM topics WHERE arn = ?")
+FILTER_LOG = Statement("SELECT id, filter_log, filter_changes FROM topics WHERE arn = ?")
+LOG_FILTER_CHANGES = Statement(
+    "UPDATE topics SET filter_log = ?, filter_changes[?] = ? WHERE arn = ? IF id = ? AND filter_log = ?",
+    idempotent=False,
+)
 LIVE_TOPICS = Statement("SELECT arn, id FROM topics WHERE arn IN ?")
 
 ENTER_TOPIC = Statement("INSERT INTO topics_of_account(account, region, arn, id) VALUES (?, ?, ?, ?)")
@@ -66,15 +78,20 @@ DROPPED = Statement("SELECT id, arn, level FROM dropped_topics WHERE shard = 0 L
 FORGET_DROPPED = Statement("DELETE FROM dropped_topics WHERE shard = 0 AND id = ?")
 
 COUNT = Statement(
-    "UPDATE topic_counts SET pending = pending + ?, confirmed = confirmed + ?, removed = removed + ? WHERE topic = ?",
+    "UPDATE topic_counts SET pending = pending + ?, confirmed = confirmed + ?, removed = removed + ?,"
+    " filter_policies = filter_policies + ? WHERE topic = ?",
     idempotent=False,
 )
-COUNTS = Statement("SELECT pending, confirmed, removed FROM topic_counts WHERE topic = ?")
+COUNTS = Statement("SELECT pending, confirmed, removed, filter_policies FROM topic_counts WHERE topic = ?")
 END_COUNTS = Statement("DELETE FROM topic_counts WHERE topic = ?")
 COUNT_ACCOUNT = Statement(
-    "UPDATE sns_accounts SET topics = topics + ?, pending = pending + ? WHERE account = ?", idempotent=False
+    "UPDATE sns_accounts SET topics = topics + ?, fifo_topics = fifo_topics + ?, pending = pending + ?,"
+    " filter_policies = filter_policies + ? WHERE account = ?",
+    idempotent=False,
 )
-COUNTS_OF_ACCOUNT = Statement("SELECT topics, pending FROM sns_accounts WHERE account = ?")
+COUNTS_OF_ACCOUNT = Statement(
+    "SELECT topics, fifo_topics, pending, filter_policies FROM sns_accounts WHERE account = ?"
+)
 
 # -- subscriptions ----------------------------------------------------------------------------------------------------
 
@@ -101,6 +118,10 @@ RELEASE = Statement("DELETE FROM subscription_endpoints WHERE topic = ? AND endp
 
 ENTER_STATE = Statement(
     "INSERT INTO topic_subscriptions(topic, bucket, state, id) VALUES (?, ?, ?, ?) USING TIMESTAMP ?"
+)
+LINGER_IN_STATE = Statement(
+    "INSERT INTO topic_subscriptions(topic, bucket, state, id) VALUES (?, ?, ?, ?)"
+    f" USING TIMESTAMP ? AND TTL {LINGER_S}"
 )
 LEAVE_STATE = Statement(
     "DELETE FROM topic_subscriptions USING TIMESTAMP ? WHERE topic = ? AND bucket = ? AND state = ? AND id = ?"

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from cns.archives.model import Archived
+from cns.archives.replay import Replay
+from cns.audience import Audience
 from cns.model import Notification
 from cns.outbox import OutboxItem
 from cns.subscription import Subscription, SubscriptionCounts, Token
-from cns.topic import Topic
+from cns.topic import Topic, TopicCounts
 
 
 class TopicStore(Protocol):
@@ -39,7 +42,7 @@ class TopicStore(Protocol):
         """Up to `n` ARNs in their order, after the given one."""
         ...
 
-    async def count(self, account: str) -> int: ...
+    async def count(self, account: str) -> TopicCounts: ...
 
 
 class SubscriptionStore(Protocol):
@@ -67,9 +70,23 @@ class SubscriptionStore(Protocol):
         """Its tokens stay until they expire: they say that it was there."""
         ...
 
+    async def find_alike(self, subscription: Subscription) -> Subscription | None:
+        """The one that its incarnation of the topic has for its protocol and endpoint."""
+        ...
+
     async def find_token(self, text: str) -> Token | None: ...
 
-    async def confirmed_ids(self, topic_arn: str, after: str, n: int) -> list[str]: ...
+    async def audience(self, topic_arn: str, after: str, n: int, since: str) -> Audience:
+        """What publishing asks. `since`: the log's place up to which the caller knows the filters, '' for none.
+
+        Subscriptions move between the audience's ids and the filtered ones. Who reads the records of all `changes`
+        and asks again, until there are none, has missed nobody; one whose filter is new may be among the ids still.
+        """
+        ...
+
+    async def page_of_filtered(self, topic_arn: str, after: str, n: int) -> list[Subscription]:
+        """Of those that are confirmed and have a filter."""
+        ...
 
     async def page_of_topic(self, topic_arn: str, after: str, n: int) -> list[Subscription]: ...
 
@@ -79,6 +96,10 @@ class SubscriptionStore(Protocol):
 
     async def count_pending(self, account: str) -> int:
         """Of one owner, in all topics."""
+        ...
+
+    async def count_filter_policies(self, account: str) -> int:
+        """Likewise."""
         ...
 
     async def sweep(self, now_ms: int, budget: int) -> int:
@@ -114,11 +135,57 @@ class OutboxStore(Protocol):
     async def get(self, item_id: str) -> OutboxItem | None: ...
 
     async def newest(self, account: str, protocol: str, before: str, n: int) -> list[OutboxItem]:
-        """Up to `n` items older than the id `before` ('' for the newest), newest first; protocol '' is every one."""
+        """Up to `n` items older than the id `before` ('' for the newest), newest first. Account '' is every one, and so
+        is protocol ''."""
         ...
 
-    async def clear(self, account: str, protocol: str) -> None: ...
+    async def remove(self, item_ids: Sequence[str]) -> None: ...
 
     async def sweep(self, now_ms: int, budget: int) -> int:
         """Forget what was kept for `OUTBOX_MS`, and how many that were."""
         ...
+
+
+class ArchiveStore(Protocol):
+    """The messages that topics keep. An archive is there as soon as something is in it, and its id is used once."""
+
+    async def append(self, archive_id: str, messages: Sequence[Archived]) -> None:
+        """A key that is there already changes nothing. Called before the jobs' send in the same loop turn, it shares
+        their commit or precedes it."""
+        ...
+
+    async def page(self, archive_id: str, from_ms: int, until_ms: int, after: str, n: int) -> list[Archived]:
+        """Up to `n` of those published in [from_ms, until_ms) whose keys are behind `after`, in the order of the keys.
+        That is the order of time but for `SKEW_MS`."""
+        ...
+
+    async def drop(self, archive_id: str) -> None:
+        """At once, however much is in it: its rows are left to `sweep`."""
+        ...
+
+    async def sweep(self, now_ms: int, budget: int) -> int:
+        """Forget up to `budget` messages, those that were kept for long enough and those of dropped archives. Returns
+        how many there were."""
+        ...
+
+
+class ReplayStore(Protocol):
+    """The replay that a subscription has, or had last."""
+
+    async def put(self, replay: Replay) -> None:
+        """In place of whatever replay the subscription had."""
+        ...
+
+    async def get(self, subscription_arn: str) -> Replay | None: ...
+
+    async def replace(self, replay: Replay, expected_version: int) -> bool:
+        """False, and nothing is done, when the subscription's is another one, of another version, or gone."""
+        ...
+
+    async def remove(self, subscription_arn: str) -> None: ...
+
+    async def of_topic(self, topic_arn: str) -> list[Replay]:
+        """As they are now, whoever changed them: what is answered here says who sends a message."""
+        ...
+
+    async def active(self) -> list[Replay]: ...

@@ -11,12 +11,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import lru_cache
 from typing import NoReturn
 
 from common.aws.call import Caller
 from common.aws.policy_conditions import AnyCondition, conditions
 from common.aws.policy_principals import Principals, principals
 from common.aws.policy_text import (
+    SHARED_MAX,
     Facts,
     PolicyError,
     TextSet,
@@ -207,7 +209,7 @@ def _statement(element: object, variables: bool) -> Statement:
         principals=principals(who, "Principal"),
         not_principal=who_not,
         actions=actions,
-        action_set=text_set(template(action.lower(), variables=False) for action in actions),
+        action_set=_action_set(actions),
         not_action=what_not,
         resources=resources,
         resource_set=text_set(template(resource, variables=variables) for resource in resources),
@@ -230,6 +232,11 @@ def _actions(element: object) -> tuple[str, ...]:
         if not _ACTION.fullmatch(action):
             raise PolicyError(f"Invalid action in policy: {action}")
     return actions
+
+
+@lru_cache(SHARED_MAX)
+def _action_set(actions: tuple[str, ...]) -> TextSet:
+    return text_set(template(action.lower(), variables=False) for action in actions)
 
 
 def _elements(element: object, known: frozenset[str], name: str) -> Mapping[str, object]:

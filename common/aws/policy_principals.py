@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from common.aws.call import Caller
-from common.aws.policy_text import PolicyError, string_list
+from common.aws.policy_text import SHARED_MAX, PolicyError, string_list
 
 _ACCOUNT = re.compile(r"[0-9]{12}")
 _IDENTITY = re.compile(r"arn:aws[a-z-]*:(?:iam|sts)::([0-9]{12}):([^*?]+)")
@@ -47,21 +48,28 @@ def principals(element: object, name: str) -> Principals:
     if not isinstance(element, dict) or not element or not element.keys() <= _KINDS:
         raise PolicyError(f'{name} must be "*" or name AWS or Service principals')
     listed = {kind: string_list(texts, f"{name} {kind}") for kind, texts in element.items()}
+    count = sum(map(len, listed.values()))
+    return _principals(tuple(listed.get("AWS", ())), tuple(listed.get("Service", ())), count)
+
+
+@lru_cache(SHARED_MAX)
+def _principals(identities: tuple[str, ...], services: tuple[str, ...], count: int) -> Principals:
     accounts: set[str] = set()
     arns: set[str] = set()
-    named = [text for text in listed.get("AWS", ()) if text != "*"]
-    for text in named:
+    for text in identities:
+        if text == "*":
+            continue
         account = _account(text)
         if account:
             accounts.add(account)
         else:
             arns.add(text)
     return Principals(
-        everyone="*" in listed.get("AWS", ()),
+        everyone="*" in identities,
         accounts=frozenset(accounts),
         arns=frozenset(arns),
-        services=frozenset(listed.get("Service", ())),
-        count=sum(map(len, listed.values())),
+        services=frozenset(services),
+        count=count,
     )
 
 

@@ -15,10 +15,11 @@ from cqs.limits import INTERNAL_DELAY_S_MAX, INTERNAL_MESSAGE_BYTES_MAX, VISIBIL
 from cqs.queue_cache import QueueCache
 from cqs.queue_view import QueueView
 from cqs.receipt_handle import read_handle
+from cqs.sending import sequence_text
 
 ENTRIES_MAX = 1_000
 ID_CHARS_MAX = 1_024
-"""Of a message's id, and of its group."""
+"""Of a message's id, of its group and its deduplication id."""
 _NO_HANDLE = b""
 """Stands for text that is no handle of the queue, so that the engine says so among its outcomes."""
 
@@ -47,6 +48,15 @@ class SettleOperations:
             "Deletes": [outcome.name for outcome in settled.deletes],
             "Sends": [_sent(answer) for answer in settled.sends],
             "Changes": [outcome.name for outcome in settled.changes],
+            "InOrder": [
+                {
+                    "MessageId": answer.id,
+                    "SequenceNumber": sequence_text(answer.sequence),
+                    "Duplicate": answer.duplicate,
+                }
+                for (ref, _), answer in zip(settlement.sends, settled.sends, strict=True)
+                if ref.fifo and isinstance(answer, Sent)
+            ],
         }
 
     async def _view(self, name: str) -> QueueView:
@@ -90,7 +100,10 @@ def _send(view: QueueView, member: Member, now_ms: int) -> tuple[QueueRef, Entry
     if len(group) > ID_CHARS_MAX:
         raise invalid("Group", group, f"Must be shorter than {ID_CHARS_MAX} characters.")
     delay_ms = _milliseconds("DelayMs", member.get("DelayMs", 0), INTERNAL_DELAY_S_MAX)
-    return view.ref, Entry(_id(member), _body(body), now_ms, now_ms + delay_ms, group)
+    dedup: str = member.get("Dedup", "")
+    if len(dedup) > ID_CHARS_MAX:
+        raise invalid("Dedup", dedup, f"Must be shorter than {ID_CHARS_MAX} characters.")
+    return view.ref, Entry(_id(member), _body(body), now_ms, now_ms + delay_ms, group, dedup)
 
 
 def _change(view: QueueView, member: Member, now_ms: int) -> tuple[QueueRef, Change]:

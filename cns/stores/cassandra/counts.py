@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import structlog
 
 from cns.stores import cassandra_schema as schema
-from cns.subscription import State, SubscriptionCounts
+from cns.subscription import State, Subscription, SubscriptionCounts
+from cns.topic import Topic
 from common.cassandra import Cassandra, Statement
 from common.errors import OutcomeUnknown, StoreUnavailable
 
 log = structlog.get_logger(__name__)
+
+
+class AccountCounts(NamedTuple):
+    topics: int = 0
+    fifo_topics: int = 0
+    pending: int = 0
+    filter_policies: int = 0
 
 
 class Counts:
@@ -22,23 +32,23 @@ class Counts:
         rows = await self._cassandra.run(schema.COUNTS, topic_id)
         return SubscriptionCounts(*(max(count or 0, 0) for count in rows[0])) if rows else SubscriptionCounts()
 
-    async def of_account(self, account: str) -> tuple[int, int]:
-        """Topics, and pending subscriptions."""
+    async def of_account(self, account: str) -> AccountCounts:
         rows = await self._cassandra.run(schema.COUNTS_OF_ACCOUNT, account)
-        topics, pending = rows[0] if rows else (0, 0)
-        return max(topics or 0, 0), max(pending or 0, 0)
+        return AccountCounts(*(max(count or 0, 0) for count in rows[0])) if rows else AccountCounts()
 
-    async def count_topic(self, account: str, change: int) -> None:
-        await self._add(schema.COUNT_ACCOUNT, change, 0, account)
+    async def count_topic(self, topic: Topic, change: int) -> None:
+        await self._add(schema.COUNT_ACCOUNT, change, change * topic.fifo, 0, 0, topic.account)
 
-    async def count_subscription(self, topic_id: str, owner: str, before: State | None, after: State | None) -> None:
-        """One subscription went from a state to another; None: from, or to, nowhere."""
-        if before is after:
+    async def count_subscription(self, before: Subscription | None, after: Subscription | None) -> None:
+        """One subscription went from a record to another; None: from, or to, nowhere."""
+        subscription = after or before
+        changes = [now - was for was, now in zip(_counted(before), _counted(after), strict=True)]
+        if subscription is None or not any(changes):
             return
-        changes = [(after is state) - (before is state) for state in State]
-        await self._add(schema.COUNT, *changes, topic_id)
-        if changes[State.PENDING]:
-            await self._add(schema.COUNT_ACCOUNT, 0, changes[State.PENDING], owner)
+        await self._add(schema.COUNT, *changes, subscription.topic_id)
+        pending, policies = changes[State.PENDING], changes[-1]
+        if pending or policies:
+            await self._add(schema.COUNT_ACCOUNT, 0, 0, pending, policies, subscription.owner)
 
     async def end(self, topic_id: str) -> None:
         """The topic is gone; a counter deleted must not be counted on again."""
@@ -49,3 +59,10 @@ class Counts:
             await self._cassandra.run(statement, *values)
         except (StoreUnavailable, OutcomeUnknown) as error:
             log.warning("count.uncertain", values=values, error=str(error))
+
+
+def _counted(subscription: Subscription | None) -> list[int]:
+    """How it is counted: in its state, and among those with a filter policy."""
+    if subscription is None:
+        return [0] * (len(State) + 1)
+    return [*(int(subscription.state is state) for state in State), int(bool(subscription.filter_policy))]

@@ -69,6 +69,12 @@ class Records:
 
         return await self._decide(schema.REMOVE_SUBSCRIPTION, (subscription.id, subscription.version), gone)
 
+    async def holder(self, subscription: Subscription) -> Placed | None:
+        """Who has the endpoint."""
+        for (holder_id,) in await self._cassandra.run(schema.HOLDER, *_endpoint(subscription)):
+            return await self.find(holder_id)
+        return None
+
     async def claim(self, subscription: Subscription) -> Placed | None:
         """None when the endpoint is the given one's from now on, else who has it."""
         endpoint = _endpoint(subscription)
@@ -85,7 +91,7 @@ class Records:
                     return holder
                 if await self._decide(schema.TAKE_OVER, (subscription.id, *endpoint, holder_id), ours):
                     return None
-        raise StoreUnavailable(f"too many subscribe {subscription.endpoint} at once")
+        raise StoreUnavailable(f"too many subscribe one endpoint to {subscription.topic_arn} at once")
 
     async def release(self, subscription: Subscription) -> None:
         """One that stays, of a subscription that is gone, can be taken over."""

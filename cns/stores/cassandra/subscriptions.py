@@ -3,8 +3,19 @@
 A new one is written in this order: its record; the claim of its endpoint, which decides who is first; the indices. So a
 claim whose record is missing belonged to a subscription that was removed, and may be taken over; and a crash leaves, at
 worst, a claimed record without indices, which the next Subscribe (this one was not answered) finds and completes. A
-change of state enters the index before the record changes and leaves the old state after it: publishing may see a
-subscription too many, which its delivery then passes over, and never one too few.
+change of place enters the index before the record changes and leaves the old place after it: publishing may see a
+subscription too many, which its delivery then passes over, and never one too few. A change of a filter is first of all
+entered in the topic's log (`cns.stores.cassandra.filter_log`), which says which records are to be read.
+
+Why no publish misses a subscription, whichever reads of its own the steps of a change fall between. It reads the
+topic's row, and then the ids without filters. (1) One gets a filter: a publish that read the log's number before finds
+it among the ids, where it stays for `LINGER_S`; one that read it after holds its filter, which goes before the ids. (2)
+One loses its filter: it is among the ids before its record says so, and those who read the record then read the ids
+anew. (3) The record is older than the log said: it is read again at every publish until it is not; a writer that died
+between the two has changed nothing. (4) A process that begins to hold a topic's filters reads the log's place, then
+all entries of the ring and of the index, in this order: a change that is not in the index yet is in the ring. Only a
+writer that is overtaken by a whole ring of entries and then dies before it can write its own again is missed by who
+began in between: its call was not answered.
 """
 
 from __future__ import annotations
@@ -13,14 +24,16 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 
+from cns.audience import Audience, FilterChange
 from cns.stores import cassandra_schema as schema
 from cns.stores.cassandra.counts import Counts
 from cns.stores.cassandra.expiry import Expiry
+from cns.stores.cassandra.filter_log import FilterLog, place_of
 from cns.stores.cassandra.owner_index import OwnerIndex
 from cns.stores.cassandra.records import Placed, Records
 from cns.stores.cassandra.sweep import Sweep
 from cns.stores.cassandra.topic_index import BUCKET_ROWS, TopicIndex, level_for
-from cns.subscription import State, Subscription, SubscriptionCounts, Token, id_of
+from cns.subscription import Place, Subscription, SubscriptionCounts, Token, filters_alike, id_of
 from common.cassandra import Cassandra
 from common.errors import OutcomeUnknown
 from common.telling import Telling
@@ -41,6 +54,7 @@ class CassandraSubscriptionStore(Telling[str]):
         self._of_topic = TopicIndex(cassandra)
         self._of_owner = OwnerIndex(cassandra)
         self._expiry = Expiry(cassandra)
+        self._log = FilterLog(cassandra)
         self._sweep = Sweep(cassandra, self._records, self._of_topic, self._expiry, self._counts, self._sweep_away)
 
     # -- writing ------------------------------------------------------------------------------------------------------
@@ -61,7 +75,7 @@ class CassandraSubscriptionStore(Telling[str]):
             await asyncio.gather(self._records.take_back(subscription), self._enter(holder))
             return holder.subscription
         await asyncio.gather(self._enter(placed), self._put_token(token))
-        await self._counts.count_subscription(subscription.topic_id, subscription.owner, None, subscription.state)
+        await self._counts.count_subscription(None, subscription)
         if await self._level(subscription) is None:  # deleted meanwhile, and the sweep may have passed here before us
             await self._remove(placed)
             return None
@@ -92,6 +106,7 @@ class CassandraSubscriptionStore(Telling[str]):
             self._of_topic.enter(subscription, placed.level),
             self._of_owner.enter(subscription),
             self._expiry.enter(subscription),
+            self._log_change(None, subscription),
         )
 
     async def replace(self, subscription: Subscription, expected_version: int, token: Token | None) -> bool:
@@ -106,16 +121,23 @@ class CassandraSubscriptionStore(Telling[str]):
         if found is None or found.subscription.version != expected_version:
             return False
         before, level = found.subscription, found.level
-        if before.state is not subscription.state:
+        logged = await self._log_change(before, subscription)
+        if before.place is not subscription.place:
             await self._of_topic.enter(subscription, level)
         if before.expires_ms != subscription.expires_ms:
             await self._expiry.enter(subscription)
         if not await self._records.replace(subscription, expected_version):
             return False
-        if before.state is not subscription.state:
-            await self._of_topic.leave_others(subscription, level)
-        await self._counts.count_subscription(before.topic_id, before.owner, before.state, subscription.state)
+        if logged:
+            await self._log.keep(_topic(subscription), _change(subscription), logged)
+        if before.place is not subscription.place:
+            await self._of_topic.leave_others(subscription, level, before.place)
+        await self._counts.count_subscription(before, subscription)
         return True
+
+    async def _log_change(self, before: Subscription | None, after: Subscription) -> int:
+        """The number of the log's entry; 0 when publishing need not know."""
+        return 0 if filters_alike(before, after) else await self._log.append(_topic(after), _change(after))
 
     async def remove(self, arn: str) -> bool:
         removed = await self._remove_whatever_version(arn)
@@ -135,6 +157,8 @@ class CassandraSubscriptionStore(Telling[str]):
         """False when it was changed meanwhile. A crash after the record went leaves entries that point to nothing:
         lists remove them, deliveries pass them over, the endpoint's claim is taken over."""
         subscription = placed.subscription
+        if subscription.place is Place.FILTERED:
+            await self._log.append(_topic(subscription), FilterChange(subscription.id, subscription.version + 1))
         if not await self._records.remove(subscription):
             return False
         await asyncio.gather(
@@ -142,7 +166,7 @@ class CassandraSubscriptionStore(Telling[str]):
             self._of_owner.remove(subscription.owner, subscription.region, subscription.id),
             self._records.release(subscription),
         )
-        await self._counts.count_subscription(subscription.topic_id, subscription.owner, subscription.state, None)
+        await self._counts.count_subscription(subscription, None)
         return True
 
     async def sweep(self, now_ms: int, budget: int) -> int:
@@ -166,24 +190,42 @@ class CassandraSubscriptionStore(Telling[str]):
         found = await self._records.find_all(ids)
         return [found[one] for one, arn in zip(ids, arns, strict=True) if one in found and found[one].arn == arn]
 
+    async def find_alike(self, subscription: Subscription) -> Subscription | None:
+        holder = await self._records.holder(subscription)
+        return None if holder is None else holder.subscription
+
     async def find_token(self, text: str) -> Token | None:
         rows = await self._cassandra.run(schema.FIND_TOKEN, text)
         return Token(*rows[0]) if rows else None
 
-    async def confirmed_ids(self, topic_arn: str, after: str, n: int) -> list[str]:
+    async def audience(self, topic_arn: str, after: str, n: int, since: str) -> Audience:
         """Two reads for a small topic: which incarnation there is, at which level, is never remembered."""
+        for topic_id, level, number in await self._cassandra.run(schema.AUDIENCE_OF_TOPIC, topic_arn):
+            ids = await self._of_topic.ids(topic_id, level, Place.CONFIRMED, after, n)
+            if not number:
+                return Audience(ids)
+            if place_of(topic_id, number) == since:
+                return Audience(ids, since)
+            standing = await self._log.read(topic_arn, since)
+            if standing is not None:
+                return Audience(ids, standing.place, standing.changes, standing.anew)
+        return Audience([])
+
+    async def page_of_filtered(self, topic_arn: str, after: str, n: int) -> list[Subscription]:
         for topic_id, level in await self._cassandra.run(schema.PLACE_OF_TOPIC, topic_arn):
-            return await self._of_topic.ids(topic_id, level, State.CONFIRMED, after, n)
+            return await self._page_of_places(topic_id, level, [Place.FILTERED], after, n)
         return []
 
     async def page_of_topic(self, topic_arn: str, after: str, n: int) -> list[Subscription]:
         for topic_id, level in await self._cassandra.run(schema.PLACE_OF_TOPIC, topic_arn):
-            return await self._page_of_topic(topic_id, level, after, n)
+            return await self._page_of_places(topic_id, level, list(Place), after, n)
         return []
 
-    async def _page_of_topic(self, topic_id: str, level: int, after: str, n: int) -> list[Subscription]:
+    async def _page_of_places(
+        self, topic_id: str, level: int, places: Sequence[Place], after: str, n: int
+    ) -> list[Subscription]:
         async def read(after: str, n: int) -> list[str]:
-            pages = await asyncio.gather(*[self._of_topic.ids(topic_id, level, state, after, n) for state in State])
+            pages = await asyncio.gather(*[self._of_topic.ids(topic_id, level, place, after, n) for place in places])
             return sorted({one for page in pages for one in page})[:n]
 
         async def check(ids: Sequence[str]) -> list[Subscription]:
@@ -210,5 +252,15 @@ class CassandraSubscriptionStore(Telling[str]):
         return SubscriptionCounts()
 
     async def count_pending(self, account: str) -> int:
-        _, pending = await self._counts.of_account(account)
-        return pending
+        return (await self._counts.of_account(account)).pending
+
+    async def count_filter_policies(self, account: str) -> int:
+        return (await self._counts.of_account(account)).filter_policies
+
+
+def _topic(subscription: Subscription) -> tuple[str, str]:
+    return subscription.topic_arn, subscription.topic_id
+
+
+def _change(subscription: Subscription) -> FilterChange:
+    return FilterChange(subscription.id, subscription.version)

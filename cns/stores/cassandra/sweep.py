@@ -13,7 +13,7 @@ from cns.stores.cassandra.counts import Counts
 from cns.stores.cassandra.expiry import Entry, Expiry
 from cns.stores.cassandra.records import Placed, Records
 from cns.stores.cassandra.topic_index import TopicIndex
-from cns.subscription import State
+from cns.subscription import Place
 from common.cassandra import Cassandra
 
 AT_ONCE = 16
@@ -64,8 +64,8 @@ class Sweep:
         if await self._is_live(topic_id, arn):  # its deletion was begun and did not happen
             return 0
         ids: list[str] = []
-        for state in State:
-            ids += await self._of_topic.ids(topic_id, level, state, "", n - len(ids)) if len(ids) < n else []
+        for place in Place:
+            ids += await self._of_topic.ids(topic_id, level, place, "", n - len(ids)) if len(ids) < n else []
         for start in range(0, len(ids), AT_ONCE):
             await asyncio.gather(*[self._drop(one, topic_id, level) for one in ids[start : start + AT_ONCE]])
         if ids:

@@ -1,4 +1,4 @@
-"""Which subscriptions a topic has, by state and in the order of their ids, in partitions that stay small.
+"""Which subscriptions a topic has, by their place and in the order of their ids, in partitions that stay small.
 
 A subscription is entered at its topic's *level* of that time, in the bucket that the first `level` digits of its id
 name: one bucket at level 0, sixteen at level 1, 256 at level 2. It stays there when the topic reaches the next level,
@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 
 from cns.stores import cassandra_schema as schema
-from cns.subscription import State, Subscription
+from cns.subscription import Place, Subscription
 from common.cassandra import Cassandra
 
 BUCKET_ROWS = 4_000
@@ -39,48 +39,54 @@ class TopicIndex:
         self._cassandra = cassandra
 
     async def enter(self, subscription: Subscription, level: int) -> None:
-        """In the state it has, beside any other: to be found in one state too many is harmless."""
+        """In the place it has, beside any other: to be found in one too many is harmless."""
         await self._cassandra.run(
-            schema.ENTER_STATE, *_place(subscription, level), subscription.state, subscription.id, subscription.version
+            schema.ENTER_STATE, *_bucket(subscription, level), subscription.place, subscription.id, subscription.version
         )
 
-    async def leave_others(self, subscription: Subscription, level: int) -> None:
-        """The states that it is not in. One write: all states of a subscription lie in one partition."""
-        place = _place(subscription, level)
-        others = [state for state in State if state is not subscription.state]
-        await self._leave([(subscription.version, *place, state, subscription.id) for state in others])
+    async def leave_others(self, subscription: Subscription, level: int, before: Place) -> None:
+        """The places that it is not in. One write: all places of a subscription lie in one partition. Among those that
+        get everything one that gets a filter stays for a while: a publish may look there that was begun before."""
+        bucket = _bucket(subscription, level)
+        lingering = (before, subscription.place) == (Place.CONFIRMED, Place.FILTERED)
+        if lingering:
+            row = (*bucket, Place.CONFIRMED, subscription.id, subscription.version)
+            await self._cassandra.run(schema.LINGER_IN_STATE, *row)
+        staying = {subscription.place, Place.CONFIRMED} if lingering else {subscription.place}
+        others = [place for place in Place if place not in staying]
+        await self._leave([(subscription.version, *bucket, place, subscription.id) for place in others])
 
     async def remove(self, topic_id: str, level: int, subscription_id: str) -> None:
-        """Whatever its state, and at whatever level up to the given one it was entered."""
+        """Whatever its place, and at whatever level up to the given one it was entered."""
         for each in range(level + 1):
-            place = (topic_id, bucket_of(each, subscription_id))
-            await self._leave([(schema.GONE, *place, state, subscription_id) for state in State])
+            bucket = (topic_id, bucket_of(each, subscription_id))
+            await self._leave([(schema.GONE, *bucket, place, subscription_id) for place in Place])
 
     async def _leave(self, rows: Sequence[Sequence[object]]) -> None:
         await self._cassandra.run_batch([(schema.LEAVE_STATE, row) for row in rows], logged=False)
 
-    async def ids(self, topic_id: str, level: int, state: State, after: str, n: int) -> list[str]:
+    async def ids(self, topic_id: str, level: int, place: Place, after: str, n: int) -> list[str]:
         """Up to `n` ids after the given one, from a topic that has reached `level`."""
-        found = await self._read(topic_id, "0", state, after, n)
+        found = await self._read(topic_id, "0", place, after, n)
         for deeper in range(1, level + 1):
             last = found[n - 1] if len(found) >= n else ""
-            found = sorted(found + await self._walk(topic_id, deeper, state, after, last, n))[:n]
+            found = sorted(found + await self._walk(topic_id, deeper, place, after, last, n))[:n]
         return found
 
-    async def _walk(self, topic_id: str, level: int, state: State, after: str, last: str, n: int) -> list[str]:
+    async def _walk(self, topic_id: str, level: int, place: Place, after: str, last: str, n: int) -> list[str]:
         """Of one level, up to `last` ('': to the end)."""
         found: list[str] = []
         buckets = list(_buckets(level, after, last))
         for start in range(0, len(buckets), BUCKETS_AT_ONCE):
             some = buckets[start : start + BUCKETS_AT_ONCE]
-            pages = await asyncio.gather(*[self._read(topic_id, bucket, state, after, n) for bucket in some])
+            pages = await asyncio.gather(*[self._read(topic_id, bucket, place, after, n) for bucket in some])
             found += [subscription_id for page in pages for subscription_id in page]
             if len(found) >= n:
                 break
         return found
 
-    async def _read(self, topic_id: str, bucket: str, state: State, after: str, n: int) -> list[str]:
-        rows = await self._cassandra.run(schema.IDS_OF_TOPIC, topic_id, bucket, state, after, n)
+    async def _read(self, topic_id: str, bucket: str, place: Place, after: str, n: int) -> list[str]:
+        rows = await self._cassandra.run(schema.IDS_OF_TOPIC, topic_id, bucket, place, after, n)
         return [subscription_id for (subscription_id,) in rows]
 
 
@@ -88,7 +94,7 @@ def bucket_of(level: int, subscription_id: str) -> str:
     return f"{level}{subscription_id[:level]}"
 
 
-def _place(subscription: Subscription, level: int) -> tuple[str, str]:
+def _bucket(subscription: Subscription, level: int) -> tuple[str, str]:
     return subscription.topic_id, bucket_of(level, subscription.id)
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from cns.stores import cassandra_schema as schema
 from cns.stores.cassandra.counts import Counts
-from cns.topic import Topic
+from cns.topic import Topic, TopicCounts
 from common.cassandra import Cassandra, Row
 from common.conditional import decide
 from common.errors import StoreUnavailable
@@ -35,7 +35,7 @@ class CassandraTopicStore(Telling[str]):
         await self._cassandra.run(schema.ENTER_TOPIC, *entry)
         kept = await self._insert(topic)
         if kept.id == topic.id:
-            await self._counts.count_topic(topic.account, 1)
+            await self._counts.count_topic(topic, 1)
         else:
             await self._cassandra.run(schema.LEAVE_TOPIC, *entry)
         await self._tell(topic.arn)
@@ -84,7 +84,7 @@ class CassandraTopicStore(Telling[str]):
             await self._cassandra.run(schema.MARK_DROPPED, topic.id, arn, level)
             if await self._delete_at(topic, level):
                 await self._cassandra.run(schema.LEAVE_TOPIC, topic.account, topic.region, arn, topic.id)
-                await self._counts.count_topic(topic.account, -1)
+                await self._counts.count_topic(topic, -1)
                 return True
         raise StoreUnavailable(f"{arn} changes all the time")
 
@@ -110,6 +110,6 @@ class CassandraTopicStore(Telling[str]):
 
         return await verified_page(read, check, lambda entry: str(entry[0]), after, n)
 
-    async def count(self, account: str) -> int:
-        topics, _ = await self._counts.of_account(account)
-        return topics
+    async def count(self, account: str) -> TopicCounts:
+        counts = await self._counts.of_account(account)
+        return TopicCounts(counts.topics - counts.fifo_topics, counts.fifo_topics)

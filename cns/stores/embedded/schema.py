@@ -6,23 +6,44 @@ created anew has none of the old one's. No statement here reads more rows than i
 
 from __future__ import annotations
 
-from cns.subscription import State
+from collections.abc import Mapping, Sequence
+
+from cns.subscription import Place
+
+ADDED_COLUMNS: Mapping[str, Sequence[str]] = {
+    "topic_counts": (
+        "filter_policies INTEGER NOT NULL DEFAULT 0",
+        "filter_changes INTEGER NOT NULL DEFAULT 0",
+    ),
+    "sns_accounts": (
+        "fifo_topics INTEGER NOT NULL DEFAULT 0",
+        "filter_policies INTEGER NOT NULL DEFAULT 0",
+    ),
+}
+"""Since there are filters and FIFO topics: a directory from before gets them when it is opened."""
+FILTER_CHANGES_KEPT = 1_000
+"""Of a topic. Who missed more reads all of its filters."""
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS topics(key INTEGER PRIMARY KEY AUTOINCREMENT, arn TEXT NOT NULL UNIQUE,"
     " id TEXT NOT NULL, version INTEGER NOT NULL, record BLOB NOT NULL)",
     "CREATE TABLE IF NOT EXISTS dropped_topics(key INTEGER PRIMARY KEY)",
-    # one row a topic: how many subscriptions it has in each state
+    # one row a topic: how many subscriptions it has in each state, how many filter policies, and where its log stands
     "CREATE TABLE IF NOT EXISTS topic_counts(key INTEGER PRIMARY KEY, pending INTEGER NOT NULL DEFAULT 0,"
-    " confirmed INTEGER NOT NULL DEFAULT 0, removed INTEGER NOT NULL DEFAULT 0)",
+    " confirmed INTEGER NOT NULL DEFAULT 0, removed INTEGER NOT NULL DEFAULT 0,"
+    f" {', '.join(ADDED_COLUMNS['topic_counts'])})",
+    "CREATE TABLE IF NOT EXISTS filter_changes(topic INTEGER NOT NULL, number INTEGER NOT NULL, id TEXT NOT NULL,"
+    " PRIMARY KEY(topic, number)) WITHOUT ROWID",
     # one row an account: what its quotas count
     "CREATE TABLE IF NOT EXISTS sns_accounts(account TEXT PRIMARY KEY, topics INTEGER NOT NULL DEFAULT 0,"
-    " pending INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID",
+    f" pending INTEGER NOT NULL DEFAULT 0, {', '.join(ADDED_COLUMNS['sns_accounts'])}) WITHOUT ROWID",
+    # `state` is the subscription's place in its topic's lists
     "CREATE TABLE IF NOT EXISTS subscriptions(key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,"
     " topic INTEGER NOT NULL, state INTEGER NOT NULL, owner TEXT NOT NULL, region TEXT NOT NULL,"
     " endpoint BLOB NOT NULL, expires_ms INTEGER, version INTEGER NOT NULL, record BLOB NOT NULL)",
     "CREATE INDEX IF NOT EXISTS subscriptions_of_topic ON subscriptions(topic, id)",
-    f"CREATE INDEX IF NOT EXISTS subscriptions_confirmed ON subscriptions(topic, id) WHERE state = {State.CONFIRMED:d}",
+    f"CREATE INDEX IF NOT EXISTS subscriptions_confirmed ON subscriptions(topic, id) WHERE state = {Place.CONFIRMED:d}",
+    f"CREATE INDEX IF NOT EXISTS subscriptions_filtered ON subscriptions(topic, id) WHERE state = {Place.FILTERED:d}",
     "CREATE INDEX IF NOT EXISTS subscriptions_of_owner ON subscriptions(owner, region, id)",
     "CREATE UNIQUE INDEX IF NOT EXISTS subscriptions_by_endpoint ON subscriptions(topic, endpoint)",
     "CREATE INDEX IF NOT EXISTS subscriptions_expiring ON subscriptions(expires_ms) WHERE expires_ms IS NOT NULL",
@@ -50,18 +71,25 @@ KEY_OF_TOPIC = "SELECT key FROM topics WHERE arn = ? AND id = ?"
 
 START_COUNTS = "INSERT INTO topic_counts(key) VALUES (?)"
 END_COUNTS = "DELETE FROM topic_counts WHERE key = ?"
-COUNTS = "SELECT pending, confirmed, removed FROM topic_counts WHERE key = (SELECT key FROM topics WHERE arn = ?)"
-COUNT = "UPDATE topic_counts SET pending = pending + ?, confirmed = confirmed + ?, removed = removed + ? WHERE key = ?"
+COUNTS = (
+    "SELECT pending, confirmed, removed, filter_policies FROM topic_counts"
+    " WHERE key = (SELECT key FROM topics WHERE arn = ?)"
+)
+COUNT = (
+    "UPDATE topic_counts SET pending = pending + ?, confirmed = confirmed + ?, removed = removed + ?,"
+    " filter_policies = filter_policies + ? WHERE key = ?"
+)
 COUNT_TOPICS = (
-    "INSERT INTO sns_accounts(account, topics) VALUES (?, ?)"
-    " ON CONFLICT(account) DO UPDATE SET topics = topics + excluded.topics"
+    "INSERT INTO sns_accounts(account, topics, fifo_topics) VALUES (?, ?, ?) ON CONFLICT(account)"
+    " DO UPDATE SET topics = topics + excluded.topics, fifo_topics = fifo_topics + excluded.fifo_topics"
 )
-COUNT_PENDING = (
-    "INSERT INTO sns_accounts(account, pending) VALUES (?, ?)"
-    " ON CONFLICT(account) DO UPDATE SET pending = pending + excluded.pending"
+COUNT_OF_ACCOUNT = (
+    "INSERT INTO sns_accounts(account, pending, filter_policies) VALUES (?, ?, ?) ON CONFLICT(account)"
+    " DO UPDATE SET pending = pending + excluded.pending, filter_policies = filter_policies + excluded.filter_policies"
 )
-TOPICS_OF_ACCOUNT = "SELECT topics FROM sns_accounts WHERE account = ?"
+TOPICS_OF_ACCOUNT = "SELECT topics - fifo_topics, fifo_topics FROM sns_accounts WHERE account = ?"
 PENDING_OF_ACCOUNT = "SELECT pending FROM sns_accounts WHERE account = ?"
+POLICIES_OF_ACCOUNT = "SELECT filter_policies FROM sns_accounts WHERE account = ?"
 
 DROP_TOPIC = "INSERT INTO dropped_topics VALUES (?)"
 FIND_DROPPED = "SELECT key FROM dropped_topics LIMIT 1"
@@ -80,20 +108,34 @@ INSERT_SUBSCRIPTION = (
     "INSERT INTO subscriptions(id, topic, state, owner, region, endpoint, expires_ms, version, record)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-STATE_OF = "SELECT state, topic FROM subscriptions WHERE id = ? AND version = ?"
+RECORD_OF = "SELECT topic, record FROM subscriptions WHERE id = ? AND version = ?"
 REPLACE_SUBSCRIPTION = "UPDATE subscriptions SET state = ?, expires_ms = ?, version = ?, record = ? WHERE id = ?"
-REMOVE_SUBSCRIPTION = "DELETE FROM subscriptions WHERE id = ? RETURNING topic, owner, state, record"
-_REMOVE_SOME = "DELETE FROM subscriptions WHERE key IN ({}) RETURNING topic, owner, state, record"
+REMOVE_SUBSCRIPTION = "DELETE FROM subscriptions WHERE id = ? RETURNING topic, record"
+_REMOVE_SOME = "DELETE FROM subscriptions WHERE key IN ({}) RETURNING topic, record"
 REMOVE_EXPIRED = _REMOVE_SOME.format("SELECT key FROM subscriptions WHERE expires_ms <= ? LIMIT ?")
 # in the order of most indices: random ones would touch six pages a row
 REMOVE_OF_TOPIC = _REMOVE_SOME.format("SELECT key FROM subscriptions WHERE topic = ? ORDER BY id LIMIT ?")
 
 _THIS_TOPIC = "topic = (SELECT key FROM topics WHERE arn = ?)"
 CONFIRMED_IDS = (
-    f"SELECT id FROM subscriptions WHERE {_THIS_TOPIC} AND state = {State.CONFIRMED:d} AND id > ? ORDER BY id LIMIT ?"
+    f"SELECT id FROM subscriptions WHERE {_THIS_TOPIC} AND state = {Place.CONFIRMED:d} AND id > ? ORDER BY id LIMIT ?"
+)
+FILTER_LOG = (
+    "SELECT key, filter_changes FROM topic_counts"
+    " WHERE key = (SELECT key FROM topics WHERE arn = ?) AND filter_changes > 0"
+)
+PAGE_OF_FILTERED = (
+    f"SELECT record FROM subscriptions WHERE {_THIS_TOPIC} AND state = {Place.FILTERED:d} AND id > ?"
+    " ORDER BY id LIMIT ?"
 )
 PAGE_OF_TOPIC = f"SELECT record FROM subscriptions WHERE {_THIS_TOPIC} AND id > ? ORDER BY id LIMIT ?"
 PAGE_OF_OWNER = "SELECT record FROM subscriptions WHERE owner = ? AND region = ? AND id > ? ORDER BY id LIMIT ?"
+
+LOG_FILTER_CHANGE = "UPDATE topic_counts SET filter_changes = filter_changes + 1 WHERE key = ? RETURNING filter_changes"
+PUT_FILTER_CHANGE = "INSERT INTO filter_changes(topic, number, id) VALUES (?, ?, ?)"
+TRIM_FILTER_LOG = "DELETE FROM filter_changes WHERE topic = ? AND number <= ?"
+END_FILTER_LOG = "DELETE FROM filter_changes WHERE topic = ?"
+FILTER_CHANGES = "SELECT id FROM filter_changes WHERE topic = ? AND number > ? ORDER BY number"
 
 INSERT_TOKEN = "INSERT INTO subscription_tokens VALUES (?, ?, ?)"  # noqa: S105  # a statement
 FIND_TOKEN = "SELECT token, subscription, expires_ms FROM subscription_tokens WHERE token = ?"  # noqa: S105  # as above

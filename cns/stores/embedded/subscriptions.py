@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from typing import Any
@@ -10,8 +9,10 @@ from typing import Any
 import apsw
 import msgspec
 
+from cns.audience import Audience, FilterChange
 from cns.stores.embedded import schema
-from cns.subscription import State, Subscription, SubscriptionCounts, Token, id_of
+from cns.stores.embedded.tally import Tally
+from cns.subscription import Subscription, SubscriptionCounts, Token, id_of
 from common.sqlite import Database
 
 _ENDPOINT_KEY_BYTES = 16
@@ -19,14 +20,14 @@ _ENDPOINT_KEY_BYTES = 16
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Subscription).decode
 
-Row = tuple[int, str, int, bytes]  # of a removed subscription: topic's key, owner, state, record
+Row = tuple[int, bytes]  # of a removed subscription: topic's key, record
 
 
 class EmbeddedSubscriptionStore:
     """See `cns.stores.contract.SubscriptionStore`."""
 
     def __init__(self, database: Database) -> None:
-        database.create(schema.TABLES)
+        database.create(schema.TABLES, schema.ADDED_COLUMNS)
         self._database = database
         self.changed: list[Callable[[str], None]] = []
 
@@ -53,14 +54,14 @@ class EmbeddedSubscriptionStore:
 
     async def replace(self, subscription: Subscription, expected_version: int, token: Token | None) -> bool:
         def update(connection: apsw.Connection) -> bool:
-            row: Any = connection.execute(schema.STATE_OF, (subscription.id, expected_version)).fetchone()
+            row: Any = connection.execute(schema.RECORD_OF, (subscription.id, expected_version)).fetchone()
             if row is None:
                 return False
-            state, topic = row
+            topic, record = row
             connection.execute(
                 schema.REPLACE_SUBSCRIPTION,
                 (
-                    subscription.state,
+                    subscription.place,
                     subscription.expires_ms or None,
                     subscription.version,
                     _encode(subscription),
@@ -68,8 +69,7 @@ class EmbeddedSubscriptionStore:
                 ),
             )
             tally = Tally()
-            tally.count(topic, subscription.owner, state, -1)
-            tally.count(topic, subscription.owner, subscription.state, 1)
+            tally.count(topic, _decode(record), subscription)
             tally.write(connection)
             _insert_token(connection, token)
             return True
@@ -112,15 +112,60 @@ class EmbeddedSubscriptionStore:
 
     async def get(self, arns: Sequence[str]) -> list[Subscription]:
         found = [subscription for arn in arns for subscription in self._read(schema.GET_SUBSCRIPTION, (id_of(arn),))]
-        return [subscription for subscription in found if subscription.arn in arns]
+        wanted = set(arns)
+        return [subscription for subscription in found if subscription.arn in wanted]
+
+    async def find_alike(self, subscription: Subscription) -> Subscription | None:
+        topic: Any = self._database.reader.execute(
+            schema.KEY_OF_TOPIC, (subscription.topic_arn, subscription.topic_id)
+        ).fetchone()
+        if topic is None:
+            return None
+        found = self._read(schema.FIND_BY_ENDPOINT, (*topic, _endpoint_key(subscription)))
+        return found[0] if found else None
 
     async def find_token(self, text: str) -> Token | None:
         row: Any = self._database.reader.execute(schema.FIND_TOKEN, (text,)).fetchone()
         return None if row is None else Token(*row)
 
-    async def confirmed_ids(self, topic_arn: str, after: str, n: int) -> list[str]:
+    async def audience(self, topic_arn: str, after: str, n: int, since: str) -> Audience:
+        """A topic that has no log after its ids were read had none while they were."""
+        ids = self._confirmed_ids(topic_arn, after, n)
+        if self._database.reader.execute(schema.FILTER_LOG, (topic_arn,)).fetchone() is None:
+            return Audience(ids)
+        self._database.reader.execute("BEGIN")  # of one moment
+        try:
+            return self._audience(topic_arn, self._confirmed_ids(topic_arn, after, n), since)
+        finally:
+            self._database.reader.execute("COMMIT")
+
+    def _audience(self, topic_arn: str, ids: list[str], since: str) -> Audience:
+        row: Any = self._database.reader.execute(schema.FILTER_LOG, (topic_arn,)).fetchone()
+        if row is None:
+            return Audience(ids)
+        topic, number = row
+        place = f"{topic}:{number}"
+        if place == since:
+            return Audience(ids, place)
+        changes = self._changes(topic, number, since)
+        return Audience(ids, place, changes or [], anew=changes is None)
+
+    def _confirmed_ids(self, topic_arn: str, after: str, n: int) -> list[str]:
         rows: list[Any] = self._database.reader.execute(schema.CONFIRMED_IDS, (topic_arn, after, n)).fetchall()
         return [subscription_id for (subscription_id,) in rows]
+
+    def _changes(self, topic: int, number: int, since: str) -> list[FilterChange] | None:
+        """Those up to `number`; None when some are not in the log any more. All are made: log and records share their
+        commits."""
+        known_topic, _, known = since.partition(":")
+        if known_topic != str(topic):
+            return None
+        span = (topic, int(known))
+        rows: list[Any] = self._database.reader.execute(schema.FILTER_CHANGES, span).fetchall()
+        return [FilterChange(one, 0) for (one,) in rows] if len(rows) == number - int(known) else None
+
+    async def page_of_filtered(self, topic_arn: str, after: str, n: int) -> list[Subscription]:
+        return self._read(schema.PAGE_OF_FILTERED, (topic_arn, after, n))
 
     async def page_of_topic(self, topic_arn: str, after: str, n: int) -> list[Subscription]:
         return self._read(schema.PAGE_OF_TOPIC, (topic_arn, after, n))
@@ -136,7 +181,11 @@ class EmbeddedSubscriptionStore:
         count: Any = self._database.reader.execute(schema.PENDING_OF_ACCOUNT, (account,)).get
         return count or 0
 
-    def _read(self, statement: str, bindings: tuple[str | int, ...]) -> list[Subscription]:
+    async def count_filter_policies(self, account: str) -> int:
+        count: Any = self._database.reader.execute(schema.POLICIES_OF_ACCOUNT, (account,)).get
+        return count or 0
+
+    def _read(self, statement: str, bindings: tuple[str | int | bytes, ...]) -> list[Subscription]:
         rows: list[Any] = self._database.reader.execute(statement, bindings).fetchall()
         return [_decode(record) for (record,) in rows]
 
@@ -146,32 +195,13 @@ class EmbeddedSubscriptionStore:
                 callback(arn)
 
 
-class Tally:
-    """Changes of the counts, gathered so that a sweep of many rows writes few."""
-
-    def __init__(self) -> None:
-        self._topics: dict[int, list[int]] = {}
-        self._pending: Counter[str] = Counter()
-
-    def count(self, topic: int, owner: str, state: int, change: int) -> None:
-        self._topics.setdefault(topic, [0, 0, 0])[state] += change
-        if state == State.PENDING:
-            self._pending[owner] += change
-
-    def write(self, connection: apsw.Connection) -> None:
-        for topic, changes in self._topics.items():
-            connection.execute(schema.COUNT, (*changes, topic))
-        for owner, change in self._pending.items():
-            connection.execute(schema.COUNT_PENDING, (owner, change))
-
-
 def _insert(connection: apsw.Connection, subscription: Subscription, topic: int, endpoint_key: bytes) -> None:
     connection.execute(
         schema.INSERT_SUBSCRIPTION,
         (
             subscription.id,
             topic,
-            subscription.state,
+            subscription.place,
             subscription.owner,
             subscription.region,
             endpoint_key,
@@ -181,7 +211,7 @@ def _insert(connection: apsw.Connection, subscription: Subscription, topic: int,
         ),
     )
     tally = Tally()
-    tally.count(topic, subscription.owner, subscription.state, 1)
+    tally.count(topic, None, subscription)
     tally.write(connection)
 
 
@@ -193,11 +223,12 @@ def _insert_token(connection: apsw.Connection, token: Token | None) -> None:
 def _removed(connection: apsw.Connection, statement: str, bindings: tuple[str | int, ...]) -> list[str]:
     """The ARNs of what a statement removed, which are counted off."""
     rows: list[Row] = connection.execute(statement, bindings).fetchall()  # type: ignore[assignment]  # as its RETURNING says
+    removed = [(topic, _decode(record)) for topic, record in rows]
     tally = Tally()
-    for topic, owner, state, _ in rows:
-        tally.count(topic, owner, state, -1)
+    for topic, subscription in removed:
+        tally.count(topic, subscription, None)
     tally.write(connection)
-    return [_decode(record).arn for *_, record in rows]
+    return [subscription.arn for _, subscription in removed]
 
 
 def _endpoint_key(subscription: Subscription) -> bytes:

@@ -9,7 +9,7 @@ import apsw
 import msgspec
 
 from cns.stores.embedded import schema
-from cns.topic import Topic
+from cns.topic import Topic, TopicCounts
 from common.arn import topic_arn
 from common.sqlite import Database
 
@@ -21,7 +21,7 @@ class EmbeddedTopicStore:
     """See `cns.stores.contract.TopicStore`."""
 
     def __init__(self, database: Database) -> None:
-        database.create(schema.TABLES)
+        database.create(schema.TABLES, schema.ADDED_COLUMNS)
         self._database = database
         self.changed: list[Callable[[str], None]] = []
 
@@ -32,7 +32,7 @@ class EmbeddedTopicStore:
                 return _decode(row[0])
             connection.execute(schema.INSERT_TOPIC, (topic.arn, topic.id, topic.version, _encode(topic)))
             connection.execute(schema.START_COUNTS, (connection.last_insert_rowid(),))
-            connection.execute(schema.COUNT_TOPICS, (topic.account, 1))
+            connection.execute(schema.COUNT_TOPICS, (topic.account, 1, int(topic.fifo)))
             return topic
 
         created = await self._database.write(insert)
@@ -61,7 +61,9 @@ class EmbeddedTopicStore:
             key, record = row
             connection.execute(schema.DROP_TOPIC, (key,))
             connection.execute(schema.END_COUNTS, (key,))
-            connection.execute(schema.COUNT_TOPICS, (_decode(record).account, -1))
+            connection.execute(schema.END_FILTER_LOG, (key,))
+            topic = _decode(record)
+            connection.execute(schema.COUNT_TOPICS, (topic.account, -1, -int(topic.fifo)))
             return True
 
         deleted = await self._database.write(drop)
@@ -74,9 +76,9 @@ class EmbeddedTopicStore:
         rows: list[Any] = self._database.reader.execute(schema.LIST_TOPICS, bounds).fetchall()
         return [arn for (arn,) in rows]
 
-    async def count(self, account: str) -> int:
-        count: Any = self._database.reader.execute(schema.TOPICS_OF_ACCOUNT, (account,)).get
-        return count or 0
+    async def count(self, account: str) -> TopicCounts:
+        row: Any = self._database.reader.execute(schema.TOPICS_OF_ACCOUNT, (account,)).fetchone()
+        return TopicCounts() if row is None else TopicCounts(*row)
 
     def _tell(self, arn: str) -> None:
         for callback in self.changed:

@@ -12,7 +12,7 @@ from cqs.engines.embedded.leases import Numbers
 from cqs.engines.embedded.lines import Line
 from cqs.engines.waiting import Waiters
 
-LINES_IN_MEMORY_MAX = 50_000
+LINES_IN_MEMORY_MAX = 20_000
 
 
 class State:

@@ -1,0 +1,33 @@
+"""Data protection policies: AWS closed them to new customers on 30 April 2026, so none but the empty one is taken."""
+
+from __future__ import annotations
+
+from cns.access import Access
+from cns.limits import DATA_PROTECTION_CHARS_MAX
+from cns.refusals import invalid
+from common.aws.call import Call
+
+PARAMETER = "DataProtectionPolicy"
+NO_POLICY = ""
+
+
+class DataProtection:
+    """Taking a policy and not minding it would be worse than refusing it: its owner would count on it."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    async def put(self, call: Call, arn: str, policy: str) -> None:
+        await self._access.topic(call, arn, "PutDataProtectionPolicy", "ResourceArn")
+        check_policy(policy)
+
+    async def get(self, call: Call, arn: str) -> str:
+        await self._access.topic(call, arn, "GetDataProtectionPolicy", "ResourceArn")
+        return NO_POLICY
+
+
+def check_policy(text: str) -> None:
+    if len(text) > DATA_PROTECTION_CHARS_MAX:
+        raise invalid(f"{PARAMETER} Reason: must be at most {DATA_PROTECTION_CHARS_MAX} characters long")
+    if text != NO_POLICY:
+        raise invalid(f"{PARAMETER} Reason: message data protection is no longer available to new customers")

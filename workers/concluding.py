@@ -1,0 +1,108 @@
+"""What follows from an attempt at a target: delivered, another try, the dead-letter queue, or a counted drop."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+import structlog
+
+from cns.endpoints.outcome import Failed, Outcome
+from cns.model import Notification
+from cns.queue_port import QueuePort
+from cns.stores.contract import NotificationStore
+from cns.target import Target, Targets
+from common.clock import Clock
+from common.events import EventSink
+from workers.delivery import Deliverer
+from workers.job_facts import JobFacts
+from workers.quarantine import Quarantine
+from workers.settlement import End, Verdict, judge
+from workers.stats import Stats
+
+BURIAL_AGAIN_MS = 30_000
+"""After a dead-letter queue could not be reached: the target is kept, and comes back to this point."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """What delivering a job takes."""
+
+    port: QueuePort
+    notifications: NotificationStore
+    targets: Targets
+    clock: Clock
+    quarantine: Quarantine
+    stats: Stats
+    events: EventSink
+    client_errors_succeed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The attempt that is to follow, and how many failed before it."""
+
+    failures: int
+    delay_ms: int
+
+
+class Concluding:
+    """For the targets of one job, which failed `failures` times before."""
+
+    def __init__(
+        self, tools: Tools, deliverer: Deliverer, facts: JobFacts, failures: int, first_attempt_ms: int
+    ) -> None:
+        self._tools = tools
+        self._deliverer = deliverer
+        self._facts = facts
+        self._failures = failures
+        self._first_attempt_ms = first_attempt_ms
+
+    async def of(self, target: Target, outcome: Outcome, notification: Notification | None) -> Again | None:
+        """Count what came of it; None when the target is done with."""
+        now_ms = self._tools.clock.now_ms()
+        failures = self._failures + 1
+        verdict = judge(
+            outcome,
+            target.retry,
+            failures=failures,
+            elapsed_s=(now_ms - self._first_attempt_ms) / 1000,
+            jitter=random.random(),  # noqa: S311  # spreads retries
+            client_errors_succeed=self._tools.client_errors_succeed,
+        )
+        if isinstance(outcome, Failed):
+            log.info(
+                "delivery.failed",
+                subscription=target.arn,
+                attempt=failures,
+                cause=str(outcome.cause),
+                text=outcome.text,
+                retry_in_s=verdict.retry.delay_s if verdict.retry else None,
+            )
+        if verdict.delivered:
+            self._facts.delivered(target)
+            return None
+        if verdict.retry is not None:
+            self._tools.stats.retried(verdict.retry.phase)
+            return Again(failures, int(verdict.retry.delay_s * 1000))
+        assert isinstance(outcome, Failed)
+        return await self._end(target, outcome, verdict, notification)
+
+    async def _end(
+        self, target: Target, failed: Failed, verdict: Verdict, notification: Notification | None
+    ) -> Again | None:
+        """No attempt is left: the dead-letter queue, or a drop counted by its cause."""
+        cause = f"{verdict.end or End.SPENT}:{failed.cause}"
+        if target.dead_letter_arn and notification is not None:
+            buried = await self._deliverer.dead_letter(target.dead_letter_arn, target, notification)
+            if not isinstance(buried, Failed):
+                self._facts.dead_lettered(target, cause)
+                return None
+            if not buried.permanent:
+                return Again(self._failures + 1, BURIAL_AGAIN_MS)
+            cause = f"dead_letter_queue_refused:{failed.cause}"
+        self._facts.dropped(target.arn, cause)
+        log.warning("notification.dropped", subscription=target.arn, topic=self._facts.topic, cause=cause)
+        return None

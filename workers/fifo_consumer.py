@@ -1,0 +1,187 @@
+"""The consumer of FIFO topics: delivers to each subscription in the order of each message group.
+
+A receive brings runs: what one subscription is to get of one group, in its order. Runs go side by side, the jobs of a
+run one after another. One that fails stays where it is, hidden until its next attempt: that holds up its group, and
+nothing else. What was behind it in the run is given back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from cns import jobs
+from cns.endpoints.outcome import Outcome
+from cns.jobs import EndpointJob, Redelivery
+from cns.queue_port import Held, Renewal
+from common.errors import CnsError
+from common.kill_points import FIFO_DELIVERED, FIFO_SETTLED, passed
+from workers.concluding import Again, Concluding, Tools
+from workers.delivery import Deliverer
+from workers.job_facts import JobFacts
+from workers.under_way import UnderWay
+
+LEASE_MS = 30_000
+SETTLE_AFTER_S = 1.0
+"""A send that was answered longer ago than this is not repeated when the worker dies."""
+JOBS_A_RECEIVE = 10
+RUNS_AT_ONCE_MAX = 200
+WAIT_S = 20.0
+QUEUE = jobs.FIFO_ENDPOINT_JOBS
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """One job of a run."""
+
+    held: Held
+    job: EndpointJob  # of one subscription
+    failures: int
+    first_attempt_ms: int
+    returns: int
+
+    @property
+    def stored_id(self) -> str:
+        """Of the stored notification that it counts as a reference to, or ''."""
+        return "" if self.job.inline is not None else self.job.notification_id
+
+
+class FifoConsumer:
+    def __init__(self, tools: Tools, deliverer: Deliverer) -> None:
+        self._tools = tools
+        self._deliverer = deliverer
+        self._under_way = UnderWay(QUEUE, tools.stats, RUNS_AT_ONCE_MAX)
+
+    async def step(self) -> None:
+        n = min(JOBS_A_RECEIVE, await self._under_way.room())
+        runs: dict[str, list[Held]] = {}
+        for held in await self._tools.port.receive(QUEUE, n, LEASE_MS, WAIT_S):
+            runs.setdefault(held.group, []).append(held)
+        for run in runs.values():
+            self._under_way.start(self._run(run))
+
+    async def drain(self, grace_s: float) -> int:
+        """Let runs under way end; the rest are given back at once. Returns how many those were."""
+        return await self._under_way.drain(grace_s)
+
+    async def _run(self, run: Sequence[Held]) -> None:
+        turns: list[Turn] = []
+        for held in run:
+            turn = _turn(held, self._tools.clock.now_ms())
+            expected = turn.failures + turn.returns
+            if not await self._tools.quarantine.takes(QUEUE, held, turn.job.topic, expected=expected):
+                turns.append(turn)
+        if turns:
+            await Run(turns, self._tools, self._deliverer).run()
+
+
+class Run:
+    """From their leases to their settlement."""
+
+    def __init__(self, turns: Sequence[Turn], tools: Tools, deliverer: Deliverer) -> None:
+        self._left = list(turns)
+        self._tools = tools
+        self._deliverer = deliverer
+        self._done: list[Turn] = []
+        self._settled_s = _now_s()
+        self._held_until_ms = tools.clock.now_ms() + LEASE_MS
+
+    async def run(self) -> None:
+        try:
+            while self._left and self._tools.clock.now_ms() < self._held_until_ms:  # else another may have what is left
+                again = await self._attempt(self._left[0])
+                if again is not None:
+                    await self._wait_for(again)
+                    return
+                self._done.append(self._left.pop(0))
+                if _now_s() - self._settled_s >= SETTLE_AFTER_S:
+                    await self._settle()
+            await self._settle_rest()
+        except asyncio.CancelledError:
+            await self._settle([Renewal(QUEUE, turn.held.handle, 0) for turn in self._left])
+            raise
+        except CnsError:  # a store is away: what was sent before is not to be sent again for that
+            await self._settle_rest()
+            raise
+
+    async def _attempt(self, turn: Turn) -> Again | None:
+        """None when the job's target is done with."""
+        job = turn.job
+        facts = JobFacts(self._tools.stats, self._tools.events, self._tools.clock, job, turn.failures)
+        (arn,) = job.subscriptions
+        target = next((one for one in await self._tools.targets.find([arn]) if one.confirmed), None)
+        if target is None:
+            facts.dropped(arn, "subscription_gone")
+            return None
+        found = job.inline or await self._tools.notifications.get(job.notification_id)
+        if found is None:
+            facts.dropped(arn, "notification_lost")
+            return None
+        notification = replace(found, sequence_number=job.sequence_number)
+        facts.published_ms = notification.timestamp_ms
+        outcome = await self._outcome(self._deliverer.start(target, notification))
+        facts.attempted(target, outcome)
+        concluding = Concluding(self._tools, self._deliverer, facts, turn.failures, turn.first_attempt_ms)
+        return await concluding.of(target, outcome, notification)
+
+    async def _outcome(self, attempt: asyncio.Future[Outcome]) -> Outcome:
+        """While one attempt takes long, those before it are settled, and the leases last."""
+        while not attempt.done():
+            await asyncio.wait([attempt], timeout=SETTLE_AFTER_S)
+            if not attempt.done():
+                await self._renew()
+        return attempt.result()
+
+    async def _renew(self) -> None:
+        now_ms = self._tools.clock.now_ms()
+        await self._settle([Renewal(QUEUE, turn.held.handle, LEASE_MS) for turn in self._left])
+        if now_ms < self._held_until_ms:  # what has run out is not brought back
+            self._held_until_ms = now_ms + LEASE_MS
+
+    async def _wait_for(self, again: Again) -> None:
+        """The first job left stays, hidden until its next attempt; those behind it count that they were not tried."""
+        first, *rest = self._left
+        body = jobs.encode(Redelivery(first.job, again.failures, first.first_attempt_ms, first.returns))
+        await self._settle(
+            [
+                Renewal(QUEUE, first.held.handle, again.delay_ms, body),
+                *(Renewal(QUEUE, turn.held.handle, 0, _returned(turn)) for turn in rest),
+            ]
+        )
+
+    async def _settle_rest(self) -> None:
+        if self._done:
+            await self._settle()
+
+    async def _settle(self, renewals: Sequence[Renewal] = ()) -> None:
+        done, self._done = self._done, []
+        passed(FIFO_DELIVERED)
+        still_held = await self._tools.port.settle(QUEUE, [turn.held.handle for turn in done], renewals=renewals)
+        self._settled_s = _now_s()
+        if not self._left:
+            passed(FIFO_SETTLED)
+        for turn, held in zip(done, still_held, strict=True):
+            if not held:  # the lease had run out, and another has the job: its target may get this twice
+                self._tools.stats.lease_lost(QUEUE)
+            elif turn.stored_id:
+                await self._tools.notifications.refer(turn.stored_id, -1)
+
+
+def _turn(held: Held, now_ms: int) -> Turn:
+    job = jobs.decode(held.body)
+    failures, first_attempt_ms, returns = 0, now_ms, 0
+    if isinstance(job, Redelivery):
+        failures, first_attempt_ms, returns = job.failures, job.first_attempt_ms, job.returns
+        job = job.job
+    assert isinstance(job, EndpointJob)  # nothing else is put there
+    return Turn(held, job, failures, first_attempt_ms, returns)
+
+
+def _returned(turn: Turn) -> bytes:
+    return jobs.encode(Redelivery(turn.job, turn.failures, turn.first_attempt_ms, turn.returns + 1))
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
