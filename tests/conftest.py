@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from tests.spec.record import Recorder
 
+XDIST_WORKER = "PYTEST_XDIST_WORKER"
+"""Which of several processes this is that share a run: each writes down its own."""
+
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(Recorder([*config.invocation_params.args]), "spec-recorder")
+    words = [*config.invocation_params.args, os.environ.get(XDIST_WORKER, "")]
+    config.pluginmanager.register(Recorder(words), "spec-recorder")

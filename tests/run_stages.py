@@ -16,6 +16,8 @@ from tests.spec.record import RECORDS
 
 BIN = Path(sys.executable).parent
 PYTEST = [sys.executable, "-m", "pytest", "-q"]
+SIDE_BY_SIDE = [*PYTEST, "-n", "2", "--dist", "loadfile"]
+"""Where no test looks at how long something takes."""
 
 OVER_HTTP = [
     "tests/acceptance/test_sns_boto3.py",
@@ -28,6 +30,7 @@ OVER_HTTP = [
 """What passes through the queue port, a second time with its other driver."""
 
 OTHER_LANGUAGES = "tests/acceptance/test_other_languages.py"
+RULE_ENGINE = "tests/filters/test_against_ruler.py"
 
 STAGES: tuple[tuple[str, list[str]], ...] = (
     ("format", [str(BIN / "ruff"), "format", "--check", "--quiet", "."]),
@@ -35,12 +38,12 @@ STAGES: tuple[tuple[str, list[str]], ...] = (
     ("layers", [str(BIN / "lint-imports")]),
     ("types", [str(BIN / "mypy")]),
     ("compose", [str(BIN / "check-jsonschema"), "--builtin-schema", "vendor.compose-spec", "docker-compose.yml"]),
-    ("unit", [*PYTEST, "tests/unit", "tests/protocol"]),
+    ("unit", [*SIDE_BY_SIDE, "tests/unit", "tests/protocol", f"--ignore={RULE_ENGINE}", "tests/filters"]),
     ("servers", [sys.executable, "-m", "tests.servers"]),
-    ("conformance", [*PYTEST, "tests/conformance"]),
-    ("integration", [*PYTEST, "tests/integration"]),
+    ("conformance", [*SIDE_BY_SIDE, "tests/conformance"]),
+    ("integration", [*SIDE_BY_SIDE, "tests/integration"]),
     ("acceptance", [*PYTEST, f"--ignore={OTHER_LANGUAGES}", "tests/acceptance"]),
-    ("clients", [*PYTEST, OTHER_LANGUAGES]),
+    ("clients", [*PYTEST, OTHER_LANGUAGES, RULE_ENGINE]),
     ("acceptance-http", ["env", "CNS_QUEUE_PORT=http", *PYTEST, *OVER_HTTP]),
     ("acceptance-cluster", [sys.executable, "-m", "tests.acceptance.over_cluster"]),
     ("celery", [*PYTEST, "tests/celery_host"]),

@@ -5,6 +5,7 @@ are whole files:
 
 - `test_up`, `test_up_faults`, `test_up_modes`: about `cns up`, its supervisor, its store process and its disk;
 - `test_apart`: a CNS and a CQS with different data, each of them embedded;
+- `test_gateway`, `test_redis_channels`: with a service of their own each, on one machine;
 - `test_compat_localstack`: about `cns up --compat localstack`, which is for one machine.
 
 `LEFT_OUT` names single tests and says why.
@@ -22,11 +23,18 @@ TESTS = [
         "test_sqs_boto3",
         "test_sqs_polls",
         "test_sns_boto3",
+        "test_sns_fifo",
+        "test_sns_filters",
+        "test_sns_replay",
+        "test_sns_filters",
         "test_sns_many",
         "test_sns_retries",
+        "test_outbox",
         "test_accounts",
         "test_wire",
         "test_aws_cli",
+        "test_terraform_calls",
+        "test_terraform_queues",
         "test_celery",
         "test_move_tasks",
         "test_cluster",

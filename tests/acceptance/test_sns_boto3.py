@@ -33,6 +33,13 @@ COLOUR = {"DataType": "String", "StringValue": "blue"}
 # -- queues -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec(
+    "sns-envelope.notification",
+    "sns-envelope.unsubscribe-url",
+    "sns-envelope.attribute-form",
+    "sns-raw.not-raw",
+    "sns-raw.sender",
+)
 def test_a_queue_gets_the_envelope(service: Service, sqs: Any, topic: Topic) -> None:
     queue = queue_for(sqs, topic.arn)
     subscription = topic.subscribe("sqs", arn_of(sqs, queue))
@@ -50,6 +57,12 @@ def test_a_queue_gets_the_envelope(service: Service, sqs: Any, topic: Topic) -> 
     assert message["Attributes"]["SenderId"].startswith("AROA")
 
 
+@pytest.mark.spec(
+    "sns-signature.v1",
+    "sns-signature.v2",
+    "sns-signature.certificate-url",
+    "sns-signature.certificate-open",
+)
 @pytest.mark.parametrize("version", ["1", "2"])
 def test_signatures_verify_with_the_certificate_served(service: Service, sqs: Any, topic: Topic, version: str) -> None:
     topic.set("SignatureVersion", version)
@@ -63,6 +76,7 @@ def test_signatures_verify_with_the_certificate_served(service: Service, sqs: An
     assert not signature_is_good({**envelope, "Message": "forged"})
 
 
+@pytest.mark.spec("sns-raw.queue-body", "sns-raw.queue-attributes", "sns-raw.subject-lost", "sns-raw.md5")
 def test_raw_delivery_to_a_queue_keeps_the_attributes(sqs: Any, topic: Topic) -> None:
     queue = queue_for(sqs, topic.arn)
     topic.subscribe("sqs", arn_of(sqs, queue), RawMessageDelivery="true")
@@ -79,6 +93,7 @@ def test_raw_delivery_to_a_queue_keeps_the_attributes(sqs: Any, topic: Topic) ->
     assert message["MD5OfMessageAttributes"]
 
 
+@pytest.mark.spec("sns-answer.queue-denied", "sns-dead-letter.per-subscription", "sns-raw.principal")
 def test_a_queue_that_does_not_allow_the_topic_gets_nothing(service: Service, sqs: Any, topic: Topic) -> None:
     closed = queue_for(sqs)
     dead = queue_for(sqs, topic.arn)
@@ -90,6 +105,7 @@ def test_a_queue_that_does_not_allow_the_topic_gets_nothing(service: Service, sq
     assert receive_all(sqs, closed) == []
 
 
+@pytest.mark.spec("sns-dead-letter.none")
 def test_without_a_dead_letter_queue_it_is_dropped_and_counted(service: Service, sqs: Any, topic: Topic) -> None:
     def dropped() -> float:
         return service.metric("cns_notifications_dropped_total", cause="permanent:queue")
@@ -117,6 +133,17 @@ def test_a_queue_of_another_account_is_asked_first(
 # -- HTTP -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec(
+    "sns-envelope.confirmation",
+    "sns-envelope.notification",
+    "sns-http.no-subscription-arn",
+    "sns-http.type",
+    "sns-http.message-id",
+    "sns-http.subscription-arn",
+    "sns-http.content-type",
+    "sns-http.user-agent",
+    "sns-http.nothing-else",
+)
 def test_an_http_endpoint_confirms_and_gets_signed_notifications(topic: Topic, endpoint: Endpoint) -> None:
     assert topic.subscribe("http", endpoint.url, wait=False) == "pending confirmation"
     (request,) = endpoint.wait(confirmed=1)["messages"]
@@ -135,6 +162,12 @@ def test_an_http_endpoint_confirms_and_gets_signed_notifications(topic: Topic, e
     assert list(json.loads(came["body"])) == [*ENVELOPE, *LINKS, "MessageAttributes"]
 
 
+@pytest.mark.spec(
+    "sns-raw.http",
+    "sns-http.raw-header",
+    "sns-http.content-type-policy",
+    "sns-policy-http.content-types-raw",
+)
 def test_raw_delivery_to_an_http_endpoint(topic: Topic, endpoint: Endpoint) -> None:
     policy = json.dumps({"requestPolicy": {"headerContentType": "application/json"}})
     topic.subscribe("http", endpoint.url, RawMessageDelivery="true", DeliveryPolicy=policy)
@@ -201,6 +234,7 @@ def test_private_addresses_are_refused(topic: Topic, url: str) -> None:
 # -- publishing -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("sns-batch.entry-fails")
 def test_publish_batch(sqs: Any, sns: Any, topic: Topic) -> None:
     queue = queue_for(sqs, topic.arn)
     topic.subscribe("sqs", arn_of(sqs, queue), RawMessageDelivery="true")
@@ -215,6 +249,7 @@ def test_publish_batch(sqs: Any, sns: Any, topic: Topic) -> None:
     assert sorted(message["Body"] for message in receive_all(sqs, queue, 9)) == [f"m{n}" for n in range(9)]
 
 
+@pytest.mark.spec("sns-structure.by-protocol")
 def test_each_protocol_gets_its_own_text(sqs: Any, topic: Topic, endpoint: Endpoint) -> None:
     queue = queue_for(sqs, topic.arn)
     topic.subscribe("sqs", arn_of(sqs, queue), RawMessageDelivery="true")
@@ -224,6 +259,7 @@ def test_each_protocol_gets_its_own_text(sqs: Any, topic: Topic, endpoint: Endpo
     assert endpoint.wait(received=1)["messages"][-1]["body"] == "all"
 
 
+@pytest.mark.spec("sns-permission.grants", "sns-permission.remove", "sns.arn-other-account")
 def test_another_account_needs_the_topics_policy(service: Service, sns: Any, topic: Topic, stranger: Any) -> None:
     other = service.client("sns", **stranger)
     account = service.client("sts", **stranger).get_caller_identity()["Account"]
@@ -249,6 +285,7 @@ def test_errors_have_the_sdk_classes(sns: Any, topic: Topic) -> None:
         )
 
 
+@pytest.mark.spec("sns-list.page", "sns-list.token")
 def test_lists_come_in_pages(sns: Any, topic: Topic, endpoint: Endpoint) -> None:
     endpoint.confirm("never")
     for n in range(103):
@@ -258,6 +295,7 @@ def test_lists_come_in_pages(sns: Any, topic: Topic, endpoint: Endpoint) -> None
     assert len({found["Endpoint"] for page in pages for found in page["Subscriptions"]}) == 103
 
 
+@pytest.mark.spec("sns-topic.deleted-at-once", "sns-topic.recreated")
 def test_what_is_deleted_is_gone(sqs: Any, sns: Any, topic: Topic) -> None:
     queue = queue_for(sqs, topic.arn)
     topic.subscribe("sqs", arn_of(sqs, queue))

@@ -63,6 +63,14 @@ def advance_until_received(service: Service, endpoint: Endpoint, attempts: int) 
     return seen_s
 
 
+@pytest.mark.spec(
+    "sns-retry.phases",
+    "sns-retry.immediate",
+    "sns-retry.pre-backoff",
+    "sns-retry.backoff",
+    "sns-retry.post-backoff",
+    "sns-answer.5xx",
+)
 @pytest.mark.parametrize(
     "backoff, delays_s",
     [
@@ -91,6 +99,7 @@ def test_all_four_phases_in_order_then_delivered(
     assert {attempt["message_id"] for attempt in attempts} == {published}
 
 
+@pytest.mark.spec("sns-retry.same-bytes", "sns-answer.5xx")
 def test_retries_are_the_same_bytes(service: Service, topic: Topic, endpoint: Endpoint) -> None:
     endpoint.behave(status=503, times=4)
     topic.subscribe("http", endpoint.url, **policy(numRetries=4, numNoDelayRetries=2))
@@ -102,6 +111,7 @@ def test_retries_are_the_same_bytes(service: Service, topic: Topic, endpoint: En
     assert signature_is_good(json.loads(attempts[-1]["body"]))
 
 
+@pytest.mark.spec("sns-dead-letter.body", "sns-dead-letter.raw", "sns-dead-letter.per-subscription", "sns-answer.5xx")
 @pytest.mark.parametrize("raw", ["false", "true"])
 def test_the_dead_letter_queue_gets_what_was_to_be_delivered(
     sqs: Any, topic: Topic, endpoint: Endpoint, raw: str
@@ -119,6 +129,7 @@ def test_the_dead_letter_queue_gets_what_was_to_be_delivered(
     assert letter.get("MessageAttributes") == (attributes if raw == "true" else None)
 
 
+@pytest.mark.spec("sns-answer.4xx", "sns-answer.3xx", "sns-answer.4xx-dead-letter")
 @pytest.mark.parametrize("status", [400, 404, 302])
 def test_what_the_endpoint_refuses_is_tried_once(sqs: Any, topic: Topic, endpoint: Endpoint, status: int) -> None:
     dead = queue_for(sqs, topic.arn)
@@ -129,6 +140,7 @@ def test_what_the_endpoint_refuses_is_tried_once(sqs: Any, topic: Topic, endpoin
     assert [attempt["status"] for attempt in endpoint.notifications()] == [status]
 
 
+@pytest.mark.spec("sns-answer.5xx", "sns-answer.429", "sns-answer.connection")
 @pytest.mark.parametrize("behaviour", [{"status": 500}, {"status": 429}, {"refuse": True}])
 def test_what_may_pass_is_tried_again(topic: Topic, endpoint: Endpoint, behaviour: dict[str, object]) -> None:
     endpoint.behave(**behaviour, times=2)
@@ -137,6 +149,7 @@ def test_what_may_pass_is_tried_again(topic: Topic, endpoint: Endpoint, behaviou
     endpoint.wait(received=3, accepted=1)
 
 
+@pytest.mark.spec("sns-dead-letter.none")
 @pytest.mark.parametrize(
     "behaviour, cause",
     [({"status": 500}, "spent:status"), ({"status": 404}, "permanent:status"), ({"refuse": True}, "spent:connection")],
@@ -155,6 +168,7 @@ def test_without_a_dead_letter_queue_drops_are_counted_by_cause(
     assert service.events("notification.dropped", subscription=subscription, cause=cause)
 
 
+@pytest.mark.spec("sns-dead-letter.policy")
 def test_a_dead_letter_queue_that_refuses_is_a_cause_too(
     service: Service, sqs: Any, topic: Topic, endpoint: Endpoint
 ) -> None:
@@ -186,6 +200,7 @@ def test_retry_after_is_respected(service: Service, topic: Topic, endpoint: Endp
     wait_until(lambda: statuses() == [503, 200], 10, lambda: str(statuses()))
 
 
+@pytest.mark.spec("sns-retry.hour")
 def test_no_retry_is_made_later_than_an_hour(service: Service, sqs: Any, topic: Topic, endpoint: Endpoint) -> None:
     dead = queue_for(sqs, topic.arn)
     endpoint.behave(status=503, retry_after="7200")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 
 from deploy.servers.failure import Failure
-from tests.clients.installing import CLIENTS, installed
+from tests.clients.installing import ALL, installed
 
 if __name__ == "__main__":
     try:
-        for each in CLIENTS:
+        for each in ALL:
             installed(each)
     except (AssertionError, Failure) as failure:
         sys.exit(f"clients: {failure}")

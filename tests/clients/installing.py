@@ -34,16 +34,16 @@ class Client:
     command: Callable[[Path], list[str]]
 
 
-def installed(language: str) -> list[str]:
+def installed(name: str) -> list[str]:
     """The command that runs it; installed before, if need be."""
-    client = CLIENTS[language]
-    source, directory = HERE / language, BUILD / "clients" / language
+    client = ALL[name]
+    source, directory = HERE / name, BUILD / "clients" / name
     built, made_of = directory / "client", directory / "made_of"
     have(*client.needs)
     with alone(directory):
         wanted = _digest(source)
         if not made_of.exists() or made_of.read_text() != wanted:
-            say(f"clients: building {language}")
+            say(f"clients: building {name}")
             made_of.unlink(missing_ok=True)
             shutil.rmtree(built, ignore_errors=True)
             client.build(source, built)
@@ -69,6 +69,11 @@ def _build_java(source: Path, built: Path) -> None:
     assert not strange, "jars that are not as jars.sha256 says:\n" + "\n".join(sorted(strange))
 
 
+def _java(main: str, built: Path) -> list[str]:
+    quick = "-XX:TieredStopAtLevel=1"  # it runs for seconds
+    return [f"{find_jdk()}/bin/java", quick, "-cp", f"{built}/classes:{built}/jars/*", main]
+
+
 CLIENTS: Mapping[str, Client] = {
     "javascript": Client(
         needs=(NODE, NPM),
@@ -78,13 +83,7 @@ CLIENTS: Mapping[str, Client] = {
     "java": Client(
         needs=(JDK, PACKAGES["maven"]),
         build=_build_java,
-        command=lambda built: [
-            f"{find_jdk()}/bin/java",
-            "-XX:TieredStopAtLevel=1",  # it runs for seconds
-            "-cp",
-            f"{built}/classes:{built}/jars/*",
-            "client.Main",
-        ],
+        command=lambda built: _java("client.Main", built),
     ),
     "go": Client(
         needs=(GO,),
@@ -92,6 +91,17 @@ CLIENTS: Mapping[str, Client] = {
         command=lambda built: [str(built / "client")],
     ),
 }
+
+ORACLES: Mapping[str, Client] = {
+    "ruler": Client(
+        needs=(JDK, PACKAGES["maven"]),
+        build=_build_java,
+        command=lambda built: _java("ruler.Main", built),
+    ),
+}
+"""No clients of the service: what its filter policies are compared with."""
+
+ALL = {**CLIENTS, **ORACLES}
 
 
 def _run(command: list[str], directory: Path, **environment: str) -> None:

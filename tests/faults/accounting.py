@@ -12,6 +12,7 @@ from itertools import pairwise
 from tests.faults.arrivals import Arrivals
 from tests.faults.causes import CLIENT_RETRY, Causes
 from tests.faults.ledger import NS_PER_MS, Ledger, Letter, Receipt
+from tests.faults.ordered import ordered_faults
 from tests.faults.scene import VISIBILITY_S, Scene
 from tests.faults.worn import alone_faults, echo_faults, groups_of, worn_faults
 
@@ -35,6 +36,9 @@ class Account:
         self.faults += [f"refused: {refusal}" for refusal in ledger.refusals]
         self.faults += echo_faults([*ledger.of(scene.fifo), *ledger.of(scene.worn)])
         self._check_moves()
+        for queue in scene.ordered_queues:
+            self._check_repeats(ledger.receipts_of(queue), fifo=True)
+        self.faults += ordered_faults(scene, ledger)
         self._check_envelopes()
         for topic in scene.subscribers:
             self._check_topic(topic)
@@ -175,11 +179,12 @@ class Account:
             if cause := self._causes.of_copy(first, again, published_ns, fans_out=fans_out):
                 self.duplicates[cause] += 1
             else:
-                after = [_ms(kill - first) for kill in self._ledger.kills_ns]
+                kills = [_ms(first - kill) for kill in self._ledger.kills_ns]
+                jumps = [_ms(first - jump) for jump in self._ledger.jumps_ns]
                 self._fault(
                     "duplicate",
-                    f"a notification at {where}, whose first had come {after} before the crash and its next"
-                    f" {_ms(again - first)} later",
+                    f"a notification at {where}, whose first came {kills} after crashes and {jumps} after jumps, its"
+                    f" next {_ms(again - first)} later",
                 )
 
 

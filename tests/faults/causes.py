@@ -70,7 +70,7 @@ class OneMachine:
         return ""
 
     def of_copy(self, first_ns: int, again_ns: int, published_ns: int, *, fans_out: bool) -> str:
-        if _jump_before_settlement(self._ledger, first_ns):
+        if _jump_before_settlement(self._ledger, first_ns) or self._jump_before_send(first_ns, published_ns):
             return LEASE_OVER
         return CRASH_BEFORE_SETTLE if self._unsettled(first_ns) else ""
 
@@ -82,6 +82,10 @@ class OneMachine:
         """A receive is durable with the next commit, so only a crash right after it makes the message come again."""
         until = min(received_ns + SETTLED_WITHIN_NS, again_ns)
         return any(received_ns - JITTER_NS < kill < until for kill in self._ledger.kills_ns)
+
+    def _jump_before_send(self, first_ns: int, published_ns: int) -> bool:
+        """A busy worker has a job for a while first: one that it took just before a jump it sends just after it."""
+        return any(published_ns < jump <= first_ns <= jump + SETTLED_WITHIN_NS for jump in self._ledger.jumps_ns)
 
     def _unsettled(self, arrived_ns: int) -> bool:
         return any(kill - SETTLED_WITHIN_NS <= arrived_ns <= back + AFTERMATH_NS for kill, back in self._ledger.falls)

@@ -11,7 +11,7 @@ import msgspec
 from tests.faults.accounting import Account
 from tests.faults.arrivals import Arrivals
 from tests.faults.causes import Cluster as ClusterCauses
-from tests.faults.cluster_plan import ACCEPTED, NODE, ClusterPlan
+from tests.faults.cluster_plan import ACCEPTED, NODE, WORKER, ClusterPlan
 from tests.faults.cluster_remains import Logs, Remains
 from tests.faults.cluster_site import Site
 from tests.faults.crowd import Crowd
@@ -36,6 +36,8 @@ STANDS_STILL_S = 3.0
 """Who is away for so long must not have kept all sends waiting."""
 LOOK_S = 0.02
 RECEIVE_MAX = 10
+WORKER_LEAVES_MAX = 200
+"""Bodies: a run of ten jobs for each of four groups in three queues, and what ten publishes are fanned out into."""
 
 
 async def cluster_round(site: Site, scene: Scene, plan: ClusterPlan) -> ClusterResult:
@@ -142,21 +144,23 @@ class ClusterRound:
         if self._plan.away_s < STANDS_STILL_S:
             return []
         ((kill, back),) = self._ledger.falls
+        targets = {self._scene.standard, self._scene.fifo, self._scene.news, self._scene.ordered}
         through = {
             target
-            for target in (self._scene.standard, self._scene.fifo, self._scene.news)
+            for target in targets
             for letter in self._ledger.of(target)
             if kill < letter.began_ns and letter.acknowledged_ns < back
         }
-        still = {self._scene.standard, self._scene.fifo, self._scene.news} - through
-        return [f"stood still: no send to {target} got through meanwhile" for target in sorted(still)]
+        return [f"stood still: no send to {target} got through meanwhile" for target in sorted(targets - through)]
 
     def _unnamed(self, bodies: int) -> list[str]:
-        """Bodies without a message are left by calls that were cut off, or when the store was away as they ended."""
+        """Bodies without a message are left by calls that were cut off, or when the store was away as they ended. A
+        worker sends, settles and delivers to the FIFO topic's queues itself."""
         ledger, scene = self._ledger, self._scene
-        fifo = (scene.fifo, scene.worn, scene.dead)
-        deletes = sum(receipt.deletes_open for queue in fifo for receipt in ledger.receipts_of(queue))
-        cut_off = sum(ledger.opened(queue) for queue in fifo) + deletes + ledger.receives_open * RECEIVE_MAX
+        targets = (*scene.fifo_queues, scene.ordered)
+        deletes = sum(receipt.deletes_open for queue in targets for receipt in ledger.receipts_of(queue))
+        cut_off = sum(ledger.opened(target) for target in targets) + deletes + ledger.receives_open * RECEIVE_MAX
+        cut_off += WORKER_LEAVES_MAX if self._plan.kind == WORKER else 0
         return [f"left: {bodies} bodies that no call left"] if bodies > cut_off and self._plan.kind != NODE else []
 
     def _letters(self) -> list[Letter]:
@@ -165,12 +169,13 @@ class ClusterRound:
     @property
     def _targets(self) -> tuple[str, ...]:
         scene = self._scene
-        return (scene.standard, scene.fifo, scene.worn, scene.news, scene.wide)
+        return (scene.standard, scene.fifo, scene.worn, scene.news, scene.wide, scene.ordered)
 
     def _result(self, faults: list[str]) -> ClusterResult:
         scene, ledger = self._scene, self._ledger
         account = self._account()
-        topics = (scene.news, scene.wide)
+        topics = (scene.news, scene.wide, scene.ordered)
+        came = {receipt.id for queue in (scene.letters, *scene.ordered_queues) for receipt in ledger.receipts_of(queue)}
         waits = [letter.acknowledged_ns - letter.began_ns for letter in self._letters()]
         return ClusterResult(
             kind=self._plan.kind,
@@ -178,7 +183,8 @@ class ClusterRound:
             place=self._plan.place,
             messages=sum(ledger.acknowledged(queue) for queue in (scene.standard, scene.fifo, scene.worn)),
             notifications=sum(ledger.acknowledged(topic) for topic in topics),
-            deliveries=self._arrivals.count + len({r.id for r in ledger.receipts_of(scene.letters)}),
+            in_order=ledger.acknowledged(scene.ordered),
+            deliveries=self._arrivals.count + len(came),
             unanswered=sum(ledger.opened(target) for target in self._targets),
             down_ms=self._down_ns() // NS_PER_MS,
             wait_ms=max(waits) // NS_PER_MS,

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from common.ids import hex_id
-from tests.faults.ledger import Ledger, Letter, Receipt, body_of, text_of
+from tests.faults.ledger import Ledger, Letter, Receipt, text_of
 from tests.faults.scene import VISIBILITY_S, WORN_VISIBILITY_S, Scene
-from tests.faults.senders import RETRY_PAUSE_S, FifoSender, insist
+from tests.faults.senders import RETRY_PAUSE_S, FifoSender, insist, to_queue, to_topic
 from tests.faults.wire import NotSent, OutcomeOpen, Refused, Wire
 from tests.faults.worn import is_poison
 
@@ -26,10 +26,15 @@ STANDARD_CONSUMERS = 3
 FIFO_CONSUMERS = 3
 WORN_CONSUMERS = 2
 PUBLISHERS = 2
+ORDERED_PUBLISHERS = 2
+ORDERED_CONSUMERS = 2
 SEND_PAUSE_S = 0.004
 WORN_PAUSE_S = 0.2
 PUBLISH_PAUSE_S = 0.015
 WIDE_PAUSE_S = 0.4
+ORDERED_PAUSE_S = 0.05
+ORDERED_SIZES = (1, 1, 1, 1, 10, 1, 1, 1, 1, 1, 20)
+"""Some are stored when they are fanned out, since their copies would be too large together, some before that."""
 POLL_S = 1
 DRAIN_PAUSE_S = 0.03
 
@@ -61,12 +66,15 @@ class Crowd:
             *[self._fifo_sender(scene.worn, f"w{number}", WORN_PAUSE_S) for number in range(WORN_SENDERS)],
             *[self._publisher(scene.news, f"n{number}", PUBLISH_PAUSE_S) for number in range(PUBLISHERS)],
             self._publisher(scene.wide, "w", WIDE_PAUSE_S),
+            *[self._ordered_publisher(f"o{number}") for number in range(ORDERED_PUBLISHERS)],
         ]
         takers = [
             *[self._consumer(scene.standard) for _ in range(STANDARD_CONSUMERS)],
             *[self._consumer(scene.fifo) for _ in range(FIFO_CONSUMERS)],
             *[self._consumer(scene.worn) for _ in range(WORN_CONSUMERS)],
             *[self._consumer(queue) for queue in (scene.dead, scene.letters)],
+            *[self._consumer(scene.in_order) for _ in range(ORDERED_CONSUMERS)],
+            *[self._consumer(queue) for queue in (scene.in_envelopes, scene.in_part)],
         ]
         self._makers = [asyncio.create_task(self._while_sending(step)) for step in makers]
         self._takers = [asyncio.create_task(self._for_ever(step)) for step in takers]
@@ -130,20 +138,22 @@ class Crowd:
         return step
 
     def _fifo_sender(self, queue: str, name: str, pause_s: float) -> Step:
-        sender = FifoSender(self._wire(), self._ledger, self._random, queue, f"{self._prefix}{name}")
+        send = to_queue(self._wire(), queue)
+        sender = FifoSender(send, self._ledger, self._random, queue, f"{self._prefix}{name}")
+        return _with_pauses(sender.step, pause_s)
 
-        async def step() -> None:
-            await sender.step()
-            await asyncio.sleep(pause_s)
-
-        return step
+    def _ordered_publisher(self, name: str) -> Step:
+        topic = self._scene.ordered
+        send = to_topic(self._wire(), topic)
+        sender = FifoSender(send, self._ledger, self._random, topic, f"{self._prefix}{name}", ORDERED_SIZES)
+        return _with_pauses(sender.step, ORDERED_PAUSE_S)
 
     def _publisher(self, topic: str, name: str, pause_s: float) -> Step:
         wire, numbers = self._wire(), count()
 
         async def step() -> None:
             letter = self._ledger.letter(topic, f"{self._prefix}{name}-{next(numbers)}")
-            members = {"TopicArn": topic, "Message": body_of(letter.text)}
+            members = {"TopicArn": topic, "Message": letter.body}
             answer = await self._insist(letter, lambda: wire.sns("Publish", members))
             found = _MESSAGE_ID.search(answer)
             assert found is not None, answer
@@ -153,7 +163,7 @@ class Crowd:
         return step
 
     async def _send(self, wire: Wire, letter: Letter, members: Mapping[str, str]) -> None:
-        whole = {**members, "MessageBody": body_of(letter.text)}
+        whole = {**members, "MessageBody": letter.body}
         answer = await self._insist(letter, lambda: wire.sqs("SendMessage", whole))
         letter.ids.append(msgspec.json.decode(answer, type=dict[str, str])["MessageId"])
 
@@ -167,7 +177,7 @@ class Crowd:
 
     def _consumer(self, queue: str) -> Step:
         wire = self._wire()
-        fifo = queue in (self._scene.fifo, self._scene.worn, self._scene.dead)
+        fifo = queue in self._scene.fifo_queues
         worn = queue == self._scene.worn
         attempt = hex_id()
 
@@ -203,10 +213,10 @@ class Crowd:
         receipts = []
         for message in messages:
             body: str = message["Body"]
-            notification = ""
-            if queue == self._scene.letters:
-                envelope: dict[str, str] = msgspec.json.decode(body)
-                body, notification = envelope["Message"], envelope["MessageId"]
+            envelope: dict[str, str] = {}
+            if queue in (self._scene.letters, self._scene.in_envelopes):
+                envelope = msgspec.json.decode(body)
+                body = envelope["Message"]
             attributes: dict[str, str] = message["Attributes"]
             receipt = Receipt(
                 queue=queue,
@@ -218,7 +228,8 @@ class Crowd:
                 sent_ms=int(attributes["SentTimestamp"]),
                 received_ns=received_ns,
                 asked_ns=asked_ns,
-                notification=notification,
+                notification=envelope.get("MessageId", ""),
+                published=int(envelope.get("SequenceNumber", "0")),
             )
             self._ledger.receipts.append(receipt)
             receipts.append((receipt, message["ReceiptHandle"]))
@@ -249,3 +260,11 @@ class Crowd:
         lease_s = WORN_VISIBILITY_S if receipt.queue == self._scene.worn else VISIBILITY_S
         if not self._ledger.lease_over(receipt.asked_ns, time.time_ns(), lease_s):
             self._ledger.refusals.append(f"{receipt.text}: {error}")
+
+
+def _with_pauses(step: Step, pause_s: float) -> Step:
+    async def paused() -> None:
+        await step()
+        await asyncio.sleep(pause_s)
+
+    return paused

@@ -14,7 +14,7 @@ import msgspec
 from common import kill_points
 from tests.faults.accounting import Account
 from tests.faults.arrivals import Arrivals
-from tests.faults.causes import OneMachine
+from tests.faults.causes import AFTERMATH_NS, OneMachine
 from tests.faults.crowd import Crowd
 from tests.faults.ledger import Ledger
 from tests.faults.remains import examine
@@ -26,7 +26,14 @@ from tests.faults.wire import Refused, Wire
 VICTIMS: dict[str, tuple[str, ...]] = {"api": ("api",), "worker": ("worker",), "both": ("api", "worker")}
 POINTS: dict[str, tuple[str, ...]] = {
     "api": (kill_points.STORE_COMMIT, kill_points.STORE_COMMITTED, kill_points.STORE_CHECKPOINT),
-    "worker": (kill_points.JOB_DELIVERED, kill_points.PUBLISH_FANNED_OUT, kill_points.JOB_SETTLED),
+    "worker": (
+        kill_points.FIFO_SETTLED,
+        kill_points.JOB_DELIVERED,
+        kill_points.PUBLISH_FANNED_OUT,
+        kill_points.JOB_SETTLED,
+        kill_points.FIFO_FANNED_OUT,
+        kill_points.FIFO_DELIVERED,
+    ),
 }
 COUNTS: dict[str, tuple[int, int]] = {
     kill_points.STORE_COMMIT: (30, 400),
@@ -35,12 +42,16 @@ COUNTS: dict[str, tuple[int, int]] = {
     kill_points.JOB_DELIVERED: (5, 60),
     kill_points.JOB_SETTLED: (5, 60),
     kill_points.PUBLISH_FANNED_OUT: (1, 3),
+    kill_points.FIFO_FANNED_OUT: (3, 30),
+    kill_points.FIFO_DELIVERED: (5, 60),
+    kill_points.FIFO_SETTLED: (5, 60),
 }
 """How often a point is passed before it kills: lowest and highest."""
 RANDOM_TIME = "random time"
 KILL_AFTER_S = (0.2, 1.5)
 POINT_TIMEOUT_S = 5.0
 """A point that is not passed by then is not waited for."""
+BEGUN_TIMEOUT_S = 20.0
 LOAD_AFTER_S = 1.0
 QUIET_S = 1.3
 """Nothing came for so long: what is still missing waits for its lease to run out. A worker settles after a second."""
@@ -67,7 +78,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 def plan_round(kind: str, seed: int) -> Plan:
     """Every second seed is a named point, each in turn; the others are random times."""
     random = Random(f"{kind}-{seed}")
-    points = POINTS.get(kind) or [point for pair in zip(*POINTS.values(), strict=True) for point in pair]
+    points = POINTS.get(kind) or [*POINTS["worker"], *POINTS["api"]]
     point = points[seed // 2 % len(points)] if seed % 2 else RANDOM_TIME
     low, high = COUNTS.get(point, (0, 0))
     return Plan(
@@ -131,6 +142,8 @@ class Round:
             await asyncio.sleep(self._plan.after_s)
         else:
             self._reached = await _appears(self._order.latch)
+            if not self._reached:
+                self._order.latch.touch()  # nor is it to end whoever is started in its place
         fallen = next((name for name, points in POINTS.items() if self._reached and self._plan.point in points), "")
         for name in victims:
             if name != fallen:
@@ -143,6 +156,7 @@ class Round:
     async def _drain(self) -> None:
         """Until all that was acknowledged has come out. Leases of the dead end early: the clock is moved past them."""
         wire = self._scene.wire()
+        await self._delivering()
         for _ in range(JUMPS_MAX):
             if await self._quiet():
                 break
@@ -152,6 +166,13 @@ class Round:
         await self._jump(wire)  # what must not come back gets its chance to
         await self._quiet(LAST_LOOK_S)
         wire.close()
+
+    async def _delivering(self) -> None:
+        """Whoever was started again has delivered something: until then nothing is quiet, it has only not begun."""
+        since_ns, until_s = self._ledger.back_ns[-1] + AFTERMATH_NS, time.monotonic() + BEGUN_TIMEOUT_S
+        while self._arrivals.first_after(since_ns) == since_ns and time.monotonic() < until_s:
+            self._arrivals.read()
+            await asyncio.sleep(LOOK_S)
 
     async def _jump(self, wire: Wire) -> None:
         await self._crowd.pause()
@@ -173,7 +194,8 @@ class Round:
     def _result(self, faults: list[str]) -> KillResult:
         scene, ledger = self._scene, self._ledger
         account = Account(scene, ledger, self._arrivals, OneMachine(ledger))
-        queues, topics = (scene.standard, scene.fifo, scene.worn), (scene.news, scene.wide)
+        queues, topics = (scene.standard, scene.fifo, scene.worn), (scene.news, scene.wide, scene.ordered)
+        came = {receipt.id for queue in (scene.letters, *scene.ordered_queues) for receipt in ledger.receipts_of(queue)}
         return KillResult(
             kind=self._plan.kind,
             seed=self._plan.seed,
@@ -181,7 +203,8 @@ class Round:
             reached=self._reached,
             messages=sum(ledger.acknowledged(queue) for queue in queues),
             notifications=sum(ledger.acknowledged(topic) for topic in topics),
-            deliveries=self._arrivals.count + len({r.id for r in ledger.receipts_of(scene.letters)}),
+            in_order=ledger.acknowledged(scene.ordered),
+            deliveries=self._arrivals.count + len(came),
             unanswered=sum(ledger.opened(target) for target in (*queues, *topics)),
             down_ms=(self._arrivals.first_after(ledger.back_ns[0]) - ledger.kills_ns[0]) // 1_000_000,
             duplicates={cause: n for cause, n in account.duplicates.items() if n},

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from tests.faults.scene import JUMP_S, VISIBILITY_S
 
 PADDING = "." * 900
+PART_EVERY = 3
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
+
+_SIZED = re.compile(r"\*(\d{1,2})$")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -24,6 +28,15 @@ class Letter:
     began_ns: int = 0
     acknowledged_ns: int = 0
     echoes: list[tuple[str, int]] = field(default_factory=list)  # id and sequence, told when it was sent once more
+
+    @property
+    def body(self) -> str:
+        return body_of(self.text)
+
+    @property
+    def is_in_part(self) -> bool:
+        """Published to the FIFO topic: whether it is for the queue whose subscription has a filter policy, too."""
+        return self.number % PART_EVERY == 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,6 +56,7 @@ class Receipt:
     deletes_open: int = 0  # attempts whose outcome nobody knows
     deleted_ns: int = 0  # acknowledged
     notification: str = ""  # its id, where the message is a topic's envelope
+    published: int = 0  # the FIFO topic's sequence number, where it is an envelope of one
 
 
 @dataclass(slots=True)
@@ -94,11 +108,17 @@ class Ledger:
         return sum(letter.open for letter in self.of(target))
 
 
+def sized(text: str, times: int) -> str:
+    """A text whose body is so many times as long as others."""
+    return f"{text}*{times}" if times > 1 else text
+
+
 def body_of(text: str) -> str:
-    return f"{text} {PADDING}"
+    found = _SIZED.search(text)
+    return f"{text} {PADDING * (int(found[1]) if found else 1)}"
 
 
 def text_of(body: str) -> str:
     """What `body_of` was given, or the whole body when that did not make it."""
-    text, _, rest = body.partition(" ")
-    return text if rest == PADDING else body
+    text, _, _ = body.partition(" ")
+    return text if body_of(text) == body else body

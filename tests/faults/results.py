@@ -31,6 +31,7 @@ class KillResult(msgspec.Struct, frozen=True, kw_only=True):
     reached: bool = False
     messages: int = 0  # acknowledged sends
     notifications: int = 0  # acknowledged publishes
+    in_order: int = 0  # of them to the FIFO topic
     deliveries: int = 0  # of notifications, at HTTP endpoints and in the queue
     unanswered: int = 0  # sends and publishes whose client did not learn the outcome, and repeated them
     down_ms: int = 0  # from the kill until the API answered and notifications arrived again
@@ -51,6 +52,7 @@ class ClusterResult(msgspec.Struct, frozen=True, kw_only=True):
     place: str
     messages: int = 0  # as in KillResult
     notifications: int = 0
+    in_order: int = 0
     deliveries: int = 0
     unanswered: int = 0
     down_ms: int = 0  # from the kill until a send and a publish that began after it had got through

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -20,6 +21,7 @@ WORN_VISIBILITY_S = 1
 WORN_RECEIVES_MAX = 2
 JUMP_S = VISIBILITY_S + 1
 """How far the clock is moved, so that every lease runs out."""
+PART_POLICY = '{"part": ["yes"]}'
 CONFIRM_TIMEOUT_S = 30.0
 LOOK_S = 0.05
 
@@ -28,7 +30,8 @@ _CONFIRMED = re.compile(rb"<key>SubscriptionsConfirmed</key>\s*<value>(\d+)</val
 
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True):
-    """Both topics' HTTP endpoints are the receiver's; `news` also goes to a queue, in envelopes."""
+    """The HTTP endpoints of `news` and `wide` are the receiver's; `news` also goes to a queue, in envelopes. `ordered`
+    is a FIFO topic and goes to FIFO queues alone."""
 
     data: Path  # of the embedded form
     port: int
@@ -41,7 +44,19 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     letters: str
     news: str  # topic ARNs
     wide: str
+    ordered: str
+    in_order: str  # queue URLs: of `ordered`, raw
+    in_envelopes: str
+    in_part: str  # what its filter policy lets through
     subscribers: dict[str, int]  # HTTP subscriptions by topic
+
+    @property
+    def ordered_queues(self) -> tuple[str, ...]:
+        return (self.in_order, self.in_envelopes, self.in_part)
+
+    @property
+    def fifo_queues(self) -> tuple[str, ...]:
+        return (self.fifo, self.worn, self.dead, *self.ordered_queues)
 
     def wire(self) -> Wire:
         key_id, secret = self.credentials
@@ -64,6 +79,7 @@ async def furnish(
     news, wide = await builder.topic("news"), await builder.topic("wide")
     letters = await builder.queue("letters")
     fifo, worn, dead = await builder.fifo_queues()
+    ordered, (in_order, in_envelopes, in_part) = await builder.fifo_topic()
     scene = Scene(
         data=data or Path(),
         port=port,
@@ -76,13 +92,17 @@ async def furnish(
         letters=letters,
         news=news,
         wide=wide,
+        ordered=ordered,
+        in_order=in_order,
+        in_envelopes=in_envelopes,
+        in_part=in_part,
         subscribers={news: 2, wide: WIDE_SUBSCRIPTIONS},
     )
     await builder.subscribe(news, "sqs", await builder.open_to_topics(letters))
-    await builder.subscribe(news, "http", builder.endpoint("news-raw"), raw=True)
+    await builder.subscribe(news, "http", builder.endpoint("news-raw"), RawMessageDelivery="true")
     await builder.subscribe(news, "http", builder.endpoint("news-signed"))
     for number in range(WIDE_SUBSCRIPTIONS):
-        await builder.subscribe(wide, "http", builder.endpoint(f"wide-{number}"), raw=True)
+        await builder.subscribe(wide, "http", builder.endpoint(f"wide-{number}"), RawMessageDelivery="true")
     await builder.confirmed(news, 3)
     await builder.confirmed(wide, WIDE_SUBSCRIPTIONS)
     wire.close()
@@ -109,6 +129,16 @@ class _Builder:
         worn = await self.queue("worn.fifo", **kind, RedrivePolicy=msgspec.json.encode(redrive).decode())
         return await self.queue("groups.fifo", **kind), worn, dead
 
+    async def fifo_topic(self) -> tuple[str, list[str]]:
+        """And its queues."""
+        topic = await self.topic("ordered.fifo", FifoTopic="true", ContentBasedDeduplication="true")
+        raw = {"RawMessageDelivery": "true"}
+        forms = {"in-order": raw, "in-envelopes": {}, "in-part": raw | {"FilterPolicy": PART_POLICY}}
+        queues = [await self.queue(f"{name}.fifo", FifoQueue="true") for name in forms]
+        for queue, attributes in zip(queues, forms.values(), strict=True):
+            await self.subscribe(topic, "sqs", await self.open_to_topics(queue), **attributes)
+        return topic, queues
+
     async def _arn(self, url: str) -> str:
         members: dict[str, object] = {"QueueUrl": url, "AttributeNames": ["QueueArn"]}
         answer = await self._wire.sqs("GetQueueAttributes", members)
@@ -122,15 +152,13 @@ class _Builder:
         await self._wire.sqs("SetQueueAttributes", {"QueueUrl": url, "Attributes": {"Policy": policy}})
         return arn
 
-    async def topic(self, name: str) -> str:
-        found = _TOPIC.search(await self._wire.sns("CreateTopic", {"Name": name}))
+    async def topic(self, name: str, **attributes: str) -> str:
+        found = _TOPIC.search(await self._wire.sns("CreateTopic", {"Name": name, **_entries(attributes)}))
         assert found is not None
         return found[1].decode()
 
-    async def subscribe(self, topic: str, protocol: str, endpoint: str, *, raw: bool = False) -> None:
-        members = {"TopicArn": topic, "Protocol": protocol, "Endpoint": endpoint}
-        if raw:
-            members |= {"Attributes.entry.1.key": "RawMessageDelivery", "Attributes.entry.1.value": "true"}
+    async def subscribe(self, topic: str, protocol: str, endpoint: str, **attributes: str) -> None:
+        members = {"TopicArn": topic, "Protocol": protocol, "Endpoint": endpoint, **_entries(attributes)}
         await self._wire.sns("Subscribe", members)
 
     async def confirmed(self, topic: str, n: int) -> None:
@@ -141,3 +169,11 @@ class _Builder:
                 return
             await asyncio.sleep(LOOK_S)
         raise SiteError(f"the subscriptions of {topic} are not confirmed")
+
+
+def _entries(attributes: Mapping[str, str]) -> dict[str, str]:
+    """As the Query protocol spells a map."""
+    members: dict[str, str] = {}
+    for number, (name, value) in enumerate(attributes.items(), 1):
+        members |= {f"Attributes.entry.{number}.key": name, f"Attributes.entry.{number}.value": value}
+    return members

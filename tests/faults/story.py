@@ -8,11 +8,12 @@ from pathlib import Path
 from tests.faults.accounting import Account
 from tests.faults.arrivals import Arrivals
 from tests.faults.causes import Causes, OneMachine
-from tests.faults.ledger import NS_PER_S, Ledger, Receipt
+from tests.faults.ledger import NS_PER_S, PART_EVERY, Ledger, Receipt
 from tests.faults.scene import Scene
 
 STANDARD, FIFO, WORN, DEAD, LETTERS = "standard", "fifo", "worn", "dead", "letters"
-NEWS, WIDE = "arn:news", "arn:wide"
+NEWS, WIDE, ORDERED = "arn:news", "arn:wide", "arn:ordered"
+IN_ORDER, IN_ENVELOPES, IN_PART = "in-order", "in-envelopes", "in-part"
 SCENE = Scene(
     data=Path(),
     port=0,
@@ -25,8 +26,14 @@ SCENE = Scene(
     letters=LETTERS,
     news=NEWS,
     wide=WIDE,
+    ordered=ORDERED,
+    in_order=IN_ORDER,
+    in_envelopes=IN_ENVELOPES,
+    in_part=IN_PART,
     subscribers={NEWS: 2, WIDE: 1},
 )
+COPY = 1_000
+"""A second message of the same has a sequence number so much higher."""
 KILL_S, BACK_S, JUMP_S = 100.0, 102.0, 110.0
 
 
@@ -91,9 +98,25 @@ class Story:
         self.ledger.moves[f"id-{number}"] = [at_ns(second) for second in at_s]
         return self
 
-    def echoes(self, number: int, message_id: str, sequence: int) -> Story:
+    def echoes(self, number: int, message_id: str, sequence: int, target: str = FIFO) -> Story:
         """Sends one once more, and is told this."""
-        self.ledger.sent[FIFO][f"g-{number}"].echoes.append((message_id, sequence))
+        self.ledger.sent[target][f"g-{number}"].echoes.append((message_id, sequence))
+        return self
+
+    def publishes_in_order(self, *numbers: int) -> Story:
+        return self.sends_in_group(*numbers, queue=ORDERED)
+
+    def comes(self, number: int, at_s: float, *queues: str, copy: int = 0) -> Story:
+        """Out of these queues of the FIFO topic; without any, out of each that it is for."""
+        due = (IN_ORDER, IN_ENVELOPES, *((IN_PART,) if number % PART_EVERY == 0 else ()))
+        for queue in queues or due:
+            self.gets_of_group(number, at_s, queue=queue)
+            receipt = self.ledger.receipts[-1]
+            receipt.sequence += COPY * copy
+            if copy:
+                receipt.id += f"-{copy}"
+            if queue == IN_ENVELOPES:
+                receipt.notification, receipt.published = f"id-{number}", number
         return self
 
     def gets_envelope(self, text: str, notification: str, at_s: float, *, copy: int = 0) -> Story:

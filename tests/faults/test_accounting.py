@@ -132,7 +132,12 @@ def test_a_notification_that_nobody_published_is_invented(story: Story) -> None:
 
 @pytest.mark.parametrize(
     ("first_s", "cause"),
-    [(KILL_S - 1.5, CRASH_BEFORE_SETTLE), (KILL_S + 0.5, CRASH_BEFORE_SETTLE), (JUMP_S - 0.5, LEASE_OVER)],
+    [
+        (KILL_S - 1.5, CRASH_BEFORE_SETTLE),
+        (KILL_S + 0.5, CRASH_BEFORE_SETTLE),
+        (JUMP_S - 0.5, LEASE_OVER),
+        (JUMP_S + 1.5, LEASE_OVER),
+    ],
 )
 def test_a_notification_comes_twice_with_a_cause(story: Story, first_s: float, cause: str) -> None:
     story.publishes("a", "n").gets_envelope("a", "n", first_s).gets_envelope("a", "n", JUMP_S + 5, copy=1)
@@ -140,7 +145,13 @@ def test_a_notification_comes_twice_with_a_cause(story: Story, first_s: float, c
     assert causes_of(story) == {cause: 2}
 
 
-@pytest.mark.parametrize("first_s", [50.0, KILL_S - 3, BACK_S + 2])
+def test_what_was_published_after_a_jump_has_no_lease_that_it_ended(story: Story) -> None:
+    story.publishes("a", "n", at_s=JUMP_S + 0.1).gets_envelope("a", "n", JUMP_S + 0.5)
+    story.arrives("n", (1, JUMP_S + 0.5), (1, JUMP_S + 5), (2, JUMP_S + 0.5))
+    assert fault_kinds(story) == ["duplicate"]
+
+
+@pytest.mark.parametrize("first_s", [50.0, KILL_S - 3, BACK_S + 2, JUMP_S + 2.5])
 def test_a_notification_may_not_come_twice_without_a_cause(story: Story, first_s: float) -> None:
     story.publishes("a", "n").gets_envelope("a", "n", 50)
     story.arrives("n", (1, first_s), (1, JUMP_S + 5), (2, 50))

@@ -32,3 +32,4 @@ async def test_a_cluster_loses_and_invents_nothing(hurt: tuple[Site, Scene], kin
     assert result.faults == []
     assert result.messages > 50
     assert result.notifications > 10
+    assert result.in_order > 5

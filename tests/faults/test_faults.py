@@ -33,6 +33,7 @@ async def test_a_kill_loses_and_invents_nothing(scene: Scene, kind: str, seed: i
     assert result.reached
     assert result.messages > 50
     assert result.notifications > 10
+    assert result.in_order > 5
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -22,11 +22,16 @@ from common.clock import Clock
 from common.sqlite import Database
 from cqs.engines.embedded import EmbeddedEngine
 from tests.recorded_events import RecordedEvents
-from workers.consumer import LEASE_MS, Consumer, Tools
+from workers.concluding import Tools
+from workers.consumer import LEASE_MS, Consumer
 from workers.delivery import Deliverer
+from workers.drops import Drops
+from workers.envelopes import Envelopes
+from workers.pools import DeliveryPool
 from workers.producer import Producer
 from workers.quarantine import Quarantine
 from workers.stats import Stats
+from workers.ways import QueueWay
 
 TOPIC = "arn:aws:sns:us-east-1:111111111111:t"
 ARNS = tuple([f"{TOPIC}:{number}" for number in range(150)])
@@ -101,9 +106,8 @@ async def test_a_job_done_twice_gives_up_its_reference_once(host: Host) -> None:
 
 
 def _producer(host: Host, port: InlineQueuePort) -> Producer:
-    return Producer(
-        port, _Everybody(), host.notifications, Quarantine(port, Stats()), Stats(), RecordedEvents(), host.clock, DAY_MS
-    )
+    drops = Drops(Stats(), RecordedEvents(), host.clock)
+    return Producer(port, _Everybody(), host.notifications, Quarantine(port, Stats()), drops, DAY_MS)
 
 
 async def _consume(host: Host, port: InlineQueuePort) -> None:
@@ -117,7 +121,8 @@ async def _consume(host: Host, port: InlineQueuePort) -> None:
         events=RecordedEvents(),
         client_errors_succeed=False,
     )
-    consumer = Consumer(jobs.ENDPOINT_JOBS, tools, cast(Deliverer, None))  # its subscription is gone: nothing is sent
+    queues = QueueWay(port, cast(Envelopes, None))  # its subscription is gone: nothing is sent
+    consumer = Consumer(jobs.ENDPOINT_JOBS, tools, Deliverer(cast(DeliveryPool, None), queues, {}))
     await consumer.step()
     await consumer.drain(5.0)
 

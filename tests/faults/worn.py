@@ -18,7 +18,7 @@ def is_poison(text: str) -> bool:
 
 def worn_faults(scene: Scene, ledger: Ledger) -> Iterator[str]:
     sent = ledger.sent.get(scene.worn, {})
-    received, arrived = _by_text(ledger, scene.worn), _by_text(ledger, scene.dead)
+    received, arrived = by_text(ledger.receipts_of(scene.worn)), by_text(ledger.receipts_of(scene.dead))
     for text in {*received, *arrived} - sent.keys():
         yield f"invented: {text[:60]!r} among the worn"
     for letter in sent.values():
@@ -96,8 +96,8 @@ def groups_of(receipts: list[Receipt]) -> dict[str, list[Receipt]]:
     return groups
 
 
-def _by_text(ledger: Ledger, queue: str) -> dict[str, list[Receipt]]:
-    by_text: dict[str, list[Receipt]] = {}
-    for receipt in ledger.receipts_of(queue):
-        by_text.setdefault(receipt.text, []).append(receipt)
-    return by_text
+def by_text(receipts: Iterable[Receipt]) -> dict[str, list[Receipt]]:
+    found: dict[str, list[Receipt]] = {}
+    for receipt in receipts:
+        found.setdefault(receipt.text, []).append(receipt)
+    return found

@@ -12,9 +12,23 @@ from typing import Any
 import pytest
 
 from cns.model import Notification
-from cns.stores.cassandra import CassandraNotificationStore, CassandraSubscriptionStore, CassandraTopicStore
-from cns.stores.contract import NotificationStore, SubscriptionStore, TopicStore
-from cns.stores.embedded import EmbeddedNotificationStore, EmbeddedSubscriptionStore, EmbeddedTopicStore
+from cns.stores.cassandra import (
+    CassandraArchiveStore,
+    CassandraNotificationStore,
+    CassandraOutboxStore,
+    CassandraReplayStore,
+    CassandraSubscriptionStore,
+    CassandraTopicStore,
+)
+from cns.stores.contract import ArchiveStore, NotificationStore, OutboxStore, ReplayStore, SubscriptionStore, TopicStore
+from cns.stores.embedded import (
+    EmbeddedArchiveStore,
+    EmbeddedNotificationStore,
+    EmbeddedOutboxStore,
+    EmbeddedReplayStore,
+    EmbeddedSubscriptionStore,
+    EmbeddedTopicStore,
+)
 from cns.subscription import State, Subscription
 from cns.topic import Topic
 from common.cassandra import Place
@@ -31,6 +45,9 @@ CONTRACTS: dict[str, type[Any]] = {
     "topics": TopicStore,
     "subscriptions": SubscriptionStore,
     "notifications": NotificationStore,
+    "outbox": OutboxStore,
+    "archives": ArchiveStore,
+    "replays": ReplayStore,
 }
 
 
@@ -39,6 +56,9 @@ class Stores:
     topics: TopicStore
     subscriptions: SubscriptionStore
     notifications: NotificationStore
+    outbox: OutboxStore
+    archives: ArchiveStore
+    replays: ReplayStore
 
     async def topic(self, name: str = "t", account: str = ACCOUNT) -> Topic:
         topic = Topic(id=hex_id(), account=account, region=REGION, name=name, created_ms=1)
@@ -89,6 +109,9 @@ async def open_cassandra(place: Place) -> AsyncIterator[Stores]:
             topics=CassandraTopicStore(cassandra),
             subscriptions=CassandraSubscriptionStore(cassandra, bucket_rows=1),
             notifications=CassandraNotificationStore(cassandra),
+            outbox=CassandraOutboxStore(cassandra),
+            archives=CassandraArchiveStore(cassandra, part_bytes=1_000, buckets_read=3),
+            replays=CassandraReplayStore(cassandra),
         )
 
 
@@ -99,6 +122,9 @@ async def open_stores(kind: str, directory: Path) -> AsyncIterator[Stores]:
         "topics": EmbeddedTopicStore(database),
         "subscriptions": EmbeddedSubscriptionStore(database),
         "notifications": EmbeddedNotificationStore(database),
+        "outbox": EmbeddedOutboxStore(database),
+        "archives": EmbeddedArchiveStore(database),
+        "replays": EmbeddedReplayStore(database),
     }
     database.start(asyncio.get_running_loop())
     try:

@@ -15,14 +15,24 @@ from cns import jobs
 from cns.api import operations
 from cns.jobs import ConfirmationJob, EndpointJob, Job, PublishJob
 from cns.limits import Quotas
-from cns.queue_port import Held, Put, QueueMessage, Refused, Renewal
+from cns.queue_port import Held, Numbered, Put, QueueMessage, QueuePort, Refused, Renewal
 from cns.service import NotificationService
-from cns.stores.embedded import EmbeddedNotificationStore, EmbeddedSubscriptionStore, EmbeddedTopicStore
+from cns.stores.embedded import (
+    EmbeddedArchiveStore,
+    EmbeddedMobileEndpointStore,
+    EmbeddedNotificationStore,
+    EmbeddedPlatformStore,
+    EmbeddedReplayStore,
+    EmbeddedSmsStore,
+    EmbeddedSubscriptionStore,
+    EmbeddedTopicStore,
+)
 from common.aws.call import ANONYMOUS, Call, root_caller
 from common.aws.protocol.faults import find_fault
 from common.aws.protocol.models import load_service
 from common.clock import Clock
 from common.errors import RequestError
+from common.sealing import MASTER_KEY_BYTES, Seal
 from common.sqlite import Database
 from tests.recorded_events import RecordedEvents
 
@@ -40,6 +50,10 @@ class RecordingQueue:
 
     async def put(self, puts: Sequence[Put]) -> None:
         self.puts += puts
+
+    async def put_in_order(self, puts: Sequence[Put]) -> list[Numbered]:
+        self.puts += puts
+        return [Numbered(put.id, f"{number:020d}", duplicate=False) for number, put in enumerate(puts)]
 
     def take(self) -> list[Job]:
         """The jobs put since the last call."""
@@ -64,23 +78,42 @@ class RecordingQueue:
 class Rig:
     """`await rig("CreateTopic", Name="t")` is a call signed by `ACCOUNT`."""
 
-    def __init__(self, database: Database, clock: Clock, quotas: Quotas) -> None:
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        quotas: Quotas,
+        *,
+        sms_sandbox: bool = False,
+        port: QueuePort | None = None,
+    ) -> None:
         self.clock = clock
         self.queue = RecordingQueue()
         self.events = RecordedEvents()
         self.topics = EmbeddedTopicStore(database)
         self.subscriptions = EmbeddedSubscriptionStore(database)
         self.notifications = EmbeddedNotificationStore(database)
+        self.archives = EmbeddedArchiveStore(database)
+        self.replays = EmbeddedReplayStore(database)
+        self.platforms = EmbeddedPlatformStore(database, Seal(b"k" * MASTER_KEY_BYTES))
+        self.mobile_endpoints = EmbeddedMobileEndpointStore(database)
+        self.sms = EmbeddedSmsStore(database)
         self.private = "10.0.0.1"
         self.service = NotificationService(
             topics=self.topics,
             subscriptions=self.subscriptions,
             notifications=self.notifications,
-            queue=self.queue,
+            platforms=self.platforms,
+            mobile_endpoints=self.mobile_endpoints,
+            sms=self.sms,
+            archives=self.archives,
+            replays=self.replays,
+            queue=port or self.queue,
             clock=clock,
             events=self.events,
             check_endpoint=self._refusal,
             quotas=quotas,
+            sms_sandbox=sms_sandbox,
         )
         self._table = operations(self.service)
         self._model = load_service("sns")
@@ -167,9 +200,9 @@ class Rig:
 
 
 @asynccontextmanager
-async def open_rig(directory: Path, clock: Clock, quotas: Quotas) -> AsyncIterator[Rig]:
+async def open_rig(directory: Path, clock: Clock, quotas: Quotas, *, sms_sandbox: bool = False) -> AsyncIterator[Rig]:
     database = Database(directory, clock)
-    rig = Rig(database, clock, quotas)
+    rig = Rig(database, clock, quotas, sms_sandbox=sms_sandbox)
     database.start(asyncio.get_running_loop())
     try:
         yield rig

@@ -7,9 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from cns.limits import Quotas
 from common.cassandra import Place
 from common.clock import Clock
+from tests.integration.cns_support import open_rig
 from tests.integration.door import Door, opened
+from tests.integration.sns_door import SnsDoor
+from tests.integration.sns_door import opened as opened_sns
 from tests.integration.sqs import Sqs, serving
 from tests.integration.sqs_wire import Wire
 from tests.keyspace import keyspace
@@ -51,3 +55,10 @@ async def door(sqs: Sqs) -> AsyncIterator[Door]:
 def wire(request: pytest.FixtureRequest, door: Door) -> Wire:
     """The service of `sqs`, spoken to in one protocol after the other."""
     return Wire(door, request.param)
+
+
+@pytest.fixture
+async def sns(tmp_path: Path) -> AsyncIterator[SnsDoor]:
+    """A notification service over embedded stores, behind its door."""
+    async with open_rig(tmp_path, Clock(), Quotas()) as rig, opened_sns(rig) as door:
+        yield door

@@ -1,4 +1,7 @@
-"""The queue service behind its front door: HTTP in bytes to a port, signed or not, and the answer as it stands."""
+"""A service behind its front door: HTTP in bytes to a port, signed or not, and the answer as it stands.
+
+`Door` is the queue service's; the notification service has one like it in tests/integration/sns_door.py.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ from common.aws.authentication import Authenticator
 from common.aws.front import FrontDoor, Service
 from common.aws.protocol.models import load_service
 from common.aws.signature import sign
+from common.clock import Clock
 from cqs.api import ANONYMOUS, operations
 from tests.integration.sqs import ACCOUNT, OTHER_ACCOUNT, Sqs
 from workers.http_protocol import ApiProtocol
@@ -79,12 +83,12 @@ class Reply:
         return self.status, code, side, text
 
 
-class Door:
-    """Calls as the owner, signed at the right time, unless told otherwise."""
+class HttpDoor:
+    """A port that is listened to; calls are signed at the right time unless told otherwise."""
 
-    def __init__(self, sqs: Sqs, front: FrontDoor, port: int) -> None:
-        self.sqs = sqs
+    def __init__(self, front: FrontDoor, clock: Clock, port: int) -> None:
         self.front = front
+        self.clock = clock
         self.port = port
         self.host = f"127.0.0.1:{port}"
         self.url = f"http://{self.host}"
@@ -130,16 +134,9 @@ class Door:
             secret=key.secret,
             region=region,
             service=service,
-            now_ms=self.sqs.clock.wall_ms() if at_ms is None else at_ms,
+            now_ms=self.clock.wall_ms() if at_ms is None else at_ms,
         )
         return await self.send(method, path, fields, body, query)
-
-    async def target(self, target: str, body: bytes, *, path: str = "/", **signing: Any) -> Reply:
-        """A body in AWS JSON, whatever it holds."""
-        return await self.signed("POST", path, {"content-type": JSON, "x-amz-target": target}, body, **signing)
-
-    async def json(self, action: str, *, path: str = "/", key: AccessKey = OWNER, **members: object) -> Reply:
-        return await self.target(f"AmazonSQS.{action}", json.dumps(members).encode(), path=path, key=key)
 
     async def query(
         self,
@@ -156,6 +153,21 @@ class Door:
         if method == "GET":
             return await self.signed("GET", path, headers or {}, query=pairs, **signing)
         return await self.signed("POST", path, {"content-type": FORM, **(headers or {})}, pairs.encode(), **signing)
+
+
+class Door(HttpDoor):
+    """Calls as the queues' owner unless told otherwise."""
+
+    def __init__(self, sqs: Sqs, front: FrontDoor, port: int) -> None:
+        super().__init__(front, sqs.clock, port)
+        self.sqs = sqs
+
+    async def target(self, target: str, body: bytes, *, path: str = "/", **signing: Any) -> Reply:
+        """A body in AWS JSON, whatever it holds."""
+        return await self.signed("POST", path, {"content-type": JSON, "x-amz-target": target}, body, **signing)
+
+    async def json(self, action: str, *, path: str = "/", key: AccessKey = OWNER, **members: object) -> Reply:
+        return await self.target(f"AmazonSQS.{action}", json.dumps(members).encode(), path=path, key=key)
 
     async def queue(self, name: str = "q", **attributes: str) -> str:
         """A new queue's URL."""
@@ -182,6 +194,13 @@ async def opened(sqs: Sqs, *, enforced: bool = True) -> AsyncIterator[Door]:
         public_url="",
         body_bytes_max=BODY_BYTES_MAX,
     )
+    async with listening(front) as port:
+        yield Door(sqs, front, port)
+
+
+@asynccontextmanager
+async def listening(front: FrontDoor) -> AsyncIterator[int]:
+    """A free port that leads to this door."""
     config = Config(front, http=ApiProtocol.serving(front, HEAD_BYTES_MAX), lifespan="off", log_config=None)
     config.load()
     state = ServerState()
@@ -192,7 +211,7 @@ async def opened(sqs: Sqs, *, enforced: bool = True) -> AsyncIterator[Door]:
 
     server = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0)
     try:
-        yield Door(sqs, front, server.sockets[0].getsockname()[1])
+        yield server.sockets[0].getsockname()[1]
     finally:
         server.close()
         for connection in list(state.connections):

@@ -13,8 +13,9 @@ from cns.stores import cassandra_schema
 from cns.stores.cassandra import CassandraSubscriptionStore, CassandraTopicStore
 from cns.stores.cassandra.records import Placed, Records
 from cns.stores.cassandra.topic_index import TopicIndex, level_for
+from cns.subscription import Place as ListPlace
 from cns.subscription import State, Token
-from cns.topic import Topic
+from cns.topic import Topic, TopicCounts
 from common.cassandra import Cassandra, Place, Statement
 from cqs.stores import cassandra_schema as queue_schema
 from cqs.stores.cassandra import CassandraQueueStore
@@ -48,7 +49,7 @@ async def test_of_two_that_create_a_topic_one_wins(stores: Stores, session: Cass
     kept = await asyncio.gather(*[(stores.topics, other)[n % 2].create(draft) for n, draft in enumerate(drafts)])
     assert len({topic.id for topic in kept}) == 1
     assert await other.get(kept[0].arn) == kept[0]
-    assert await other.count(ACCOUNT) == 1
+    assert await other.count(ACCOUNT) == TopicCounts(1, 0)
     assert await other.list_arns(ACCOUNT, REGION, "", 9) == [kept[0].arn]
 
 
@@ -60,7 +61,7 @@ async def test_of_two_that_subscribe_an_endpoint_one_wins(stores: Stores, sessio
         *[(stores.subscriptions, other)[n % 2].create(draft, None) for n, draft in enumerate(drafts)]
     )
     (winner,) = {one.id for one in kept if one is not None}
-    assert await other.confirmed_ids(topic.arn, "", 9) == [winner]
+    assert (await other.audience(topic.arn, "", 9, "")).ids == [winner]
     assert [one.id for one in await other.get([draft.arn for draft in drafts])] == [winner]
     assert await stores.counts(topic) == (0, 1, 0)
 
@@ -89,9 +90,9 @@ async def test_pages_go_through_all_levels_in_the_order_of_ids(stores: Stores, s
     ((topic_id, level),) = await session.run(cassandra_schema.PLACE_OF_TOPIC, topic.arn)
     assert (topic_id, level) == (topic.id, 2)
     for n in (1, 7, 19, 20, 30):
-        pages = [await stores.subscriptions.confirmed_ids(topic.arn, "", n)]
+        pages = [(await stores.subscriptions.audience(topic.arn, "", n, "")).ids]
         while len(pages[-1]) == n:
-            pages.append(await stores.subscriptions.confirmed_ids(topic.arn, pages[-1][-1], n))
+            pages.append((await stores.subscriptions.audience(topic.arn, pages[-1][-1], n, "")).ids)
         assert [one for page in pages for one in page] == entered
     await stores.topics.delete(topic.arn)
     assert await stores.subscriptions.sweep(0, 1_000) == 21
@@ -108,9 +109,9 @@ async def test_a_subscription_that_was_entered_halfway_is_completed(stores: Stor
     records = Records(session)
     await records.insert(Placed(halfway, 0))
     assert await records.claim(halfway) is None
-    assert await stores.subscriptions.confirmed_ids(topic.arn, "", 9) == []
+    assert (await stores.subscriptions.audience(topic.arn, "", 9, "")).ids == []
     assert await stores.enter(topic) == halfway
-    assert await stores.subscriptions.confirmed_ids(topic.arn, "", 9) == [halfway.id]
+    assert (await stores.subscriptions.audience(topic.arn, "", 9, "")).ids == [halfway.id]
     assert await stores.subscriptions.page_of_owner(ACCOUNT, REGION, "", 9) == [halfway]
 
 
@@ -120,7 +121,7 @@ async def test_an_endpoint_whose_subscription_is_gone_is_taken_over(stores: Stor
     await session.applied(cassandra_schema.REMOVE_SUBSCRIPTION, gone.id, 1)
     assert await stores.subscriptions.page_of_topic(topic.arn, "", 9) == []
     assert await stores.subscriptions.page_of_owner(ACCOUNT, REGION, "", 9) == []
-    assert await stores.subscriptions.confirmed_ids(topic.arn, "", 9) == []  # the list removed what points to nothing
+    assert (await stores.subscriptions.audience(topic.arn, "", 9, "")).ids == []  # the list removed it
     fresh = await stores.enter(topic)
     assert fresh.id != gone.id
     assert await stores.subscriptions.page_of_topic(topic.arn, "", 9) == [fresh]
@@ -134,8 +135,8 @@ async def test_a_late_removal_of_a_state_does_not_take_a_newer_one(stores: Store
         changed = replace(one, version=version, state=state, expires_ms=expires_ms)
         assert await stores.subscriptions.replace(changed, version - 1, None)
     late = replace(one, version=2, state=State.REMOVED)
-    await TopicIndex(session).leave_others(late, 0)
-    assert await stores.subscriptions.confirmed_ids(topic.arn, "", 9) == [one.id]
+    await TopicIndex(session).leave_others(late, 0, ListPlace.CONFIRMED)
+    assert (await stores.subscriptions.audience(topic.arn, "", 9, "")).ids == [one.id]
 
 
 async def test_a_deletion_that_was_only_begun_is_not_believed(stores: Stores, session: Cassandra) -> None:

@@ -22,22 +22,48 @@ SUBSCRIPTION = f"{TOPIC}:6ab180b4-f6c7-4ab5-8747-757d1d466e12"
 TOPIC_ATTRIBUTES = ("DisplayName", "Policy", "DeliveryPolicy", "KmsMasterKeyId", "HTTPSuccessFeedbackRoleArn")
 SUBSCRIPTION_ATTRIBUTES = ("RawMessageDelivery", "RedrivePolicy", "DeliveryPolicy", "FilterPolicy")
 ENTRY = {"Id": "a", "Message": "m"}
+APPLICATION = f"arn:aws:sns:{REGION}:{ACCOUNT}:app/GCM/a"
+MOBILE_ENDPOINT = f"arn:aws:sns:{REGION}:{ACCOUNT}:endpoint/GCM/a/6ab180b4-f6c7-4ab5-8747-757d1d466e12"
+PHONE = "+12025550123"
 
 GOOD: Mapping[str, dict[str, Any]] = {
     "AddPermission": {"TopicArn": TOPIC, "Label": "l", "AWSAccountId": [ACCOUNT], "ActionName": ["Publish"]},
+    "CheckIfPhoneNumberIsOptedOut": {"phoneNumber": PHONE},
     "ConfirmSubscription": {"TopicArn": TOPIC, "Token": "ab", "AuthenticateOnUnsubscribe": "true"},
+    "CreatePlatformApplication": {"Name": "a", "Platform": "GCM", "Attributes": {"PlatformCredential": "c"}},
+    "CreatePlatformEndpoint": {
+        "PlatformApplicationArn": APPLICATION,
+        "Token": "t",
+        "CustomUserData": "u",
+        "Attributes": {"Enabled": "true"},
+    },
+    "CreateSMSSandboxPhoneNumber": {"PhoneNumber": PHONE, "LanguageCode": "en-US"},
     "CreateTopic": {
         "Name": "t",
         "Attributes": dict.fromkeys(TOPIC_ATTRIBUTES, ""),
         "Tags": [{"Key": "k", "Value": "v"}],
     },
+    "DeleteEndpoint": {"EndpointArn": MOBILE_ENDPOINT},
+    "DeletePlatformApplication": {"PlatformApplicationArn": APPLICATION},
+    "DeleteSMSSandboxPhoneNumber": {"PhoneNumber": PHONE},
     "DeleteTopic": {"TopicArn": TOPIC},
+    "GetDataProtectionPolicy": {"ResourceArn": TOPIC},
+    "GetEndpointAttributes": {"EndpointArn": MOBILE_ENDPOINT},
+    "GetPlatformApplicationAttributes": {"PlatformApplicationArn": APPLICATION},
+    "GetSMSAttributes": {"attributes": ["DefaultSMSType"]},
+    "GetSMSSandboxAccountStatus": {},
     "GetSubscriptionAttributes": {"SubscriptionArn": SUBSCRIPTION},
     "GetTopicAttributes": {"TopicArn": TOPIC},
+    "ListEndpointsByPlatformApplication": {"PlatformApplicationArn": APPLICATION, "NextToken": ""},
+    "ListOriginationNumbers": {"NextToken": ""},
+    "ListPhoneNumbersOptedOut": {"nextToken": ""},
+    "ListPlatformApplications": {"NextToken": ""},
+    "ListSMSSandboxPhoneNumbers": {"NextToken": ""},
     "ListSubscriptions": {"NextToken": ""},
     "ListSubscriptionsByTopic": {"TopicArn": TOPIC, "NextToken": ""},
     "ListTagsForResource": {"ResourceArn": TOPIC},
     "ListTopics": {"NextToken": ""},
+    "OptInPhoneNumber": {"phoneNumber": PHONE},
     "Publish": {
         "TopicArn": TOPIC,
         "Message": "m",
@@ -51,7 +77,14 @@ GOOD: Mapping[str, dict[str, Any]] = {
         "TopicArn": TOPIC,
         "PublishBatchRequestEntries": [ENTRY | {"Subject": "s", "MessageStructure": "json"}],
     },
+    "PutDataProtectionPolicy": {"ResourceArn": TOPIC, "DataProtectionPolicy": ""},
     "RemovePermission": {"TopicArn": TOPIC, "Label": "l"},
+    "SetEndpointAttributes": {"EndpointArn": MOBILE_ENDPOINT, "Attributes": {"Token": "t", "CustomUserData": "u"}},
+    "SetPlatformApplicationAttributes": {
+        "PlatformApplicationArn": APPLICATION,
+        "Attributes": {"EventEndpointCreated": TOPIC, "SuccessFeedbackSampleRate": "1"},
+    },
+    "SetSMSAttributes": {"attributes": {"DefaultSMSType": "Transactional", "DefaultSenderID": "a"}},
     "SetSubscriptionAttributes": {
         "SubscriptionArn": SUBSCRIPTION,
         "AttributeName": "RawMessageDelivery",
@@ -67,6 +100,7 @@ GOOD: Mapping[str, dict[str, Any]] = {
     "TagResource": {"ResourceArn": TOPIC, "Tags": [{"Key": "k", "Value": "v"}]},
     "UntagResource": {"ResourceArn": TOPIC, "TagKeys": ["k"]},
     "Unsubscribe": {"SubscriptionArn": SUBSCRIPTION},
+    "VerifySMSSandboxPhoneNumber": {"PhoneNumber": PHONE, "OneTimePassword": "123456"},
 }
 
 TEXTS = st.one_of(
@@ -105,7 +139,7 @@ def with_text(value: Any, text: str, place: int) -> Any:
     walk(value, -1)
     count = len(places)
     places.clear()
-    return walk(value, place % count)
+    return walk(value, place % count) if count else value
 
 
 @pytest.mark.parametrize("action", sorted(GOOD))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cns.audience import Audience
 from cns.jobs import EndpointJob
 from cns.limits import Quotas
 from common.clock import Clock
@@ -144,9 +145,9 @@ async def test_a_batch_in_which_all_fail_succeeds(rig: Rig) -> None:
 
 async def test_a_batch_is_put_in_one_go_and_reads_the_subscriptions_once(rig: Rig) -> None:
     reads, puts = [], []
-    read, put = rig.subscriptions.confirmed_ids, rig.queue.put
+    read, put = rig.subscriptions.audience, rig.queue.put
 
-    async def count_read(*arguments: Any) -> list[str]:
+    async def count_read(*arguments: Any) -> Audience:
         reads.append(arguments)
         return await read(*arguments)
 
@@ -155,11 +156,11 @@ async def test_a_batch_is_put_in_one_go_and_reads_the_subscriptions_once(rig: Ri
         await put(*arguments)
 
     await rig.queue_subscription(TOPIC)
-    rig.subscriptions.confirmed_ids, rig.queue.put = count_read, count_put  # type: ignore[method-assign]
+    rig.subscriptions.audience, rig.queue.put = count_read, count_put  # type: ignore[method-assign]
     entries = [entry(str(number), Message="m" * (number * 5_000 + 1)) for number in range(10)]
     result = await rig("PublishBatch", TopicArn=TOPIC, PublishBatchRequestEntries=entries)
     assert len(result["Successful"]) == 10
-    assert reads == [(TOPIC, "", 101)]
+    assert reads == [(TOPIC, "", 101, "")]
     assert len(puts) == 1
     for job in rig.queue.take():
         assert isinstance(job, EndpointJob)

@@ -40,6 +40,7 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
         yield rig
 
 
+@pytest.mark.spec("consent.confirm-unsigned", "consent.confirm-repeat")
 async def test_confirming_is_repeatable(rig: Rig) -> None:
     topic = await rig.topic()
     arn, token = await rig.pending(topic)
@@ -50,6 +51,7 @@ async def test_confirming_is_repeatable(rig: Rig) -> None:
     assert (await rig.attributes(arn))["ConfirmationWasAuthenticated"] == "false"
 
 
+@pytest.mark.spec("consent.token-decides")
 async def test_a_token_is_good_with_any_topic_of_the_region(rig: Rig) -> None:
     topic = await rig.topic()
     arn, token = await rig.pending(topic)
@@ -57,6 +59,7 @@ async def test_a_token_is_good_with_any_topic_of_the_region(rig: Rig) -> None:
     assert (await rig("ConfirmSubscription", TopicArn=absent, Token=token))["SubscriptionArn"] == arn
 
 
+@pytest.mark.spec("consent.token-malformed", "consent.token-unknown", "consent.topic")
 @pytest.mark.parametrize(
     ("params", "refusal"),
     [
@@ -83,6 +86,7 @@ async def test_confirmations_refused(rig: Rig, params: dict[str, str], refusal: 
     assert await rig.refusal("ConfirmSubscription", **params) == refusal
 
 
+@pytest.mark.spec("subscribing.token-lifetime")
 async def test_a_token_is_good_for_48_hours(rig: Rig) -> None:
     topic = await rig.topic()
     arn, token = await rig.pending(topic)
@@ -94,6 +98,7 @@ async def test_a_token_is_good_for_48_hours(rig: Rig) -> None:
     assert (await rig("ConfirmSubscription", TopicArn=topic, Token=later))["SubscriptionArn"] == arn
 
 
+@pytest.mark.spec("subscribing.pending-lifetime")
 async def test_a_pending_subscription_is_forgotten_after_48_hours(rig: Rig) -> None:
     topic = await rig.topic()
     arn, _ = await rig.pending(topic)
@@ -112,6 +117,7 @@ async def test_the_confirmed_stay(rig: Rig) -> None:
     assert await rig.listed(topic) == [arn]
 
 
+@pytest.mark.spec("consent.token-removed")
 async def test_a_token_of_what_is_gone(rig: Rig) -> None:
     topic = await rig.topic()
     arn, token = await rig.confirmed(topic)
@@ -124,6 +130,7 @@ async def test_a_token_of_what_is_gone(rig: Rig) -> None:
     assert await rig.refusal("ConfirmSubscription", TopicArn=topic, Token=token) == NO_TOPIC
 
 
+@pytest.mark.spec("consent.protect-unsigned")
 @pytest.mark.parametrize(
     "caller", [unsigned(), unsigned_without_auth(), call(OTHER)], ids=["unsigned", "no auth", "other"]
 )
@@ -135,6 +142,7 @@ async def test_only_the_subscriber_protects(rig: Rig, caller: Call) -> None:
     assert (await rig.attributes(arn))["PendingConfirmation"] == "true"
 
 
+@pytest.mark.spec("consent.protected-again", "consent.unsubscribe-protected", "consent.unsubscribe-owner")
 async def test_a_protected_subscription(rig: Rig) -> None:
     topic = await rig.topic()
     arn, token = await rig.confirmed(topic)
@@ -157,6 +165,7 @@ async def test_a_protected_subscription(rig: Rig) -> None:
 # -- Unsubscribe ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("consent.unsubscribe-malformed")
 @pytest.mark.parametrize(
     ("arn", "refusal"),
     [
@@ -172,11 +181,13 @@ async def test_arns_refused(rig: Rig, arn: str | None, refusal: tuple[str, str])
         assert await rig.refusal(action, **params, AttributeName="RawMessageDelivery") == refusal
 
 
+@pytest.mark.spec("consent.unsubscribe-absent")
 async def test_unsubscribing_what_is_not_there_succeeds(rig: Rig) -> None:
     for caller in (unsigned(), call(ACCOUNT)):
         assert await rig.by(caller, "Unsubscribe", SubscriptionArn=f"arn:aws:sns:{REGION}:{ACCOUNT}:t:{UUID}") == {}
 
 
+@pytest.mark.spec("consent.unsubscribe-pending")
 @pytest.mark.parametrize("caller", [unsigned(), call(ACCOUNT)], ids=["unsigned", "owner"])
 async def test_a_pending_subscription_cannot_be_removed(rig: Rig, caller: Call) -> None:
     topic = await rig.topic()
@@ -186,6 +197,7 @@ async def test_a_pending_subscription_cannot_be_removed(rig: Rig, caller: Call) 
     assert await rig.listed(topic) == ["PendingConfirmation"]
 
 
+@pytest.mark.spec("consent.unsubscribe-owner")
 async def test_the_owner_removes_silently(rig: Rig) -> None:
     topic = await rig.topic()
     arn, _ = await rig.confirmed(topic)
@@ -197,6 +209,7 @@ async def test_the_owner_removes_silently(rig: Rig) -> None:
     assert (await rig.pending(topic))[0] != arn
 
 
+@pytest.mark.spec("consent.unsubscribe-unsigned", "consent.restored", "subscribing.in-lists")
 @pytest.mark.parametrize("caller", [unsigned(), unsigned_without_auth()], ids=["unsigned", "no auth"])
 async def test_the_link_removes_and_its_confirmation_restores(rig: Rig, caller: Call) -> None:
     topic = await rig.topic()
@@ -244,6 +257,7 @@ async def test_what_the_link_removed_is_forgotten_after_48_hours(rig: Rig) -> No
     assert await rig.listed(topic) == []
 
 
+@pytest.mark.spec("consent.unsubscribe-protected")
 async def test_a_link_is_of_no_use_against_queues(rig: Rig) -> None:
     topic = await rig.topic()
     arn = await rig.queue_subscription(topic)

@@ -35,6 +35,9 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
         yield rig
 
 
+@pytest.mark.spec(
+    "subscribing.auto-confirmed", "subscribing.arn", "subscribing.returned", "subscribing.protocol-unknown"
+)
 @pytest.mark.parametrize("protocol", ["sqs", "cqs"])
 async def test_an_own_queue_needs_no_confirmation(rig: Rig, protocol: str) -> None:
     topic = await rig.topic()
@@ -48,6 +51,7 @@ async def test_an_own_queue_needs_no_confirmation(rig: Rig, protocol: str) -> No
     assert described["SubscriptionPrincipal"] == f"arn:aws:iam::{ACCOUNT}:root"
 
 
+@pytest.mark.spec("subscribing.asked", "subscribing.returned", "subscribing.in-lists", "subscribing.token-form")
 async def test_an_http_endpoint_is_asked(rig: Rig) -> None:
     topic = await rig.topic()
     result = await rig("Subscribe", TopicArn=topic, Protocol="https", Endpoint=URL)
@@ -68,6 +72,7 @@ async def test_an_http_endpoint_is_asked(rig: Rig) -> None:
     assert (described["PendingConfirmation"], described["ConfirmationWasAuthenticated"]) == ("true", "false")
 
 
+@pytest.mark.spec("subscribing.repeat-pending", "subscribing.returned-arn")
 async def test_asked_again_while_pending(rig: Rig) -> None:
     """The same ARN, a new message and a new token; the old token is good, too."""
     topic = await rig.topic()
@@ -79,6 +84,7 @@ async def test_asked_again_while_pending(rig: Rig) -> None:
         assert result["SubscriptionArn"] == arn
 
 
+@pytest.mark.spec("subscribing.idempotent", "subscribing.idempotent-attributes")
 async def test_subscribing_again_finds_the_same(rig: Rig) -> None:
     topic = await rig.topic()
     arn = await rig.queue_subscription(topic, RawMessageDelivery="true")
@@ -94,6 +100,7 @@ async def test_subscribing_again_finds_the_same(rig: Rig) -> None:
     assert rig.queue.take() == []
 
 
+@pytest.mark.spec("subscribing.order")
 @pytest.mark.parametrize(
     ("params", "refusal"),
     [
@@ -104,8 +111,8 @@ async def test_subscribing_again_finds_the_same(rig: Rig) -> None:
         ({"Protocol": "sms"}, invalid("Endpoint Reason: no value for required parameter")),
         ({"Endpoint": URL}, invalid("Protocol Reason: no value for required parameter")),
         (
-            {"Protocol": "email", "Endpoint": "a@example.com"},
-            invalid("Amazon SNS does not support this protocol string: email"),
+            {"Protocol": "fax", "Endpoint": "1"},
+            invalid("Amazon SNS does not support this protocol string: fax"),
         ),
         ({"Protocol": "http", "Endpoint": URL}, invalid("Endpoint must match the specified protocol")),
         ({"Protocol": "sqs", "Endpoint": URL, "Attributes": {"Fake": "1"}}, invalid("SQS endpoint ARN")),
@@ -114,8 +121,11 @@ async def test_subscribing_again_finds_the_same(rig: Rig) -> None:
             invalid("Attributes Reason: AttributeName"),
         ),
         (
-            {"Protocol": "https", "Endpoint": URL, "Attributes": {"FilterPolicy": '{"a":["b"]}'}},
-            invalid("Attributes Reason: FilterPolicy: not supported yet"),
+            {"Protocol": "https", "Endpoint": URL, "Attributes": {"FilterPolicyScope": "Body"}},
+            invalid(
+                "Attributes Reason: FilterPolicyScope: Invalid value [Body]. Please use either MessageBody or "
+                "MessageAttributes"
+            ),
         ),
         ({"Protocol": "http", "Endpoint": "http://10.0.0.1/"}, ("AuthorizationError", "10.0.0.1 is private")),
         (
@@ -133,6 +143,7 @@ async def test_subscriptions_refused_in_aws_s_order(
     assert await rig.listed(topic) == []
 
 
+@pytest.mark.spec("subscribing.cross-account-queue", "subscribing.owner-attributes", "consent.confirm-signed")
 async def test_another_account_s_queue_is_asked(rig: Rig) -> None:
     topic = await rig.topic()
     arn = await rig.subscribe(topic, "sqs", queue_arn(OTHER))
@@ -140,7 +151,7 @@ async def test_another_account_s_queue_is_asked(rig: Rig) -> None:
     assert (await rig.attributes(arn))["PendingConfirmation"] == "true"
     await rig.by(call(OTHER), "ConfirmSubscription", TopicArn=topic, Token=token)
     described = await rig.attributes(arn)
-    assert (described["PendingConfirmation"], described["ConfirmationWasAuthenticated"]) == ("false", "false")
+    assert (described["PendingConfirmation"], described["ConfirmationWasAuthenticated"]) == ("false", "true")
     assert await rig.refusal("GetSubscriptionAttributes", call(OTHER), SubscriptionArn=arn) == (
         "AuthorizationError",
         f"User: arn:aws:iam::{OTHER}:root is not authorized to perform: SNS:GetSubscriptionAttributes on resource: "
@@ -148,6 +159,7 @@ async def test_another_account_s_queue_is_asked(rig: Rig) -> None:
     )
 
 
+@pytest.mark.spec("subscribing.owner-attributes")
 async def test_the_subscriber_owns_a_subscription_to_another_s_topic(rig: Rig) -> None:
     topic = await rig.topic()
     await rig.open_to_all(topic, "sns:Subscribe")
@@ -173,6 +185,7 @@ async def test_quotas(tmp_path: Path) -> None:
         assert await rig.refusal("Subscribe", TopicArn=topic, Protocol="sqs", Endpoint=queue_arn(ACCOUNT, "c")) == full
 
 
+@pytest.mark.spec("subscribing.idempotent")
 async def test_subscribing_at_once_makes_one_subscription(rig: Rig) -> None:
     topic = await rig.topic()
     arns = await asyncio.gather(*[rig.subscribe(topic, "https", URL) for _ in range(5)])

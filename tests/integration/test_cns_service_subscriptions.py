@@ -23,6 +23,7 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
         yield rig
 
 
+@pytest.mark.spec("subscription-attr.redrive-removed", "subscription-attr.read-only")
 async def test_attributes_are_set_one_by_one(rig: Rig) -> None:
     topic = await rig.topic()
     arn = await rig.queue_subscription(topic)
@@ -54,6 +55,7 @@ async def test_the_topic_s_delivery_policy_is_shown_where_it_holds(rig: Rig) -> 
     assert '"numRetries":3' in (await rig.attributes(arn))["EffectiveDeliveryPolicy"]
 
 
+@pytest.mark.spec("subscribing.credentials-masked")
 async def test_passwords_are_masked(rig: Rig) -> None:
     topic = await rig.topic()
     arn, _ = await rig.pending(topic, "https://user:secret@example.com/")

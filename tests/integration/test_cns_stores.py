@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from cns.stores.embedded import schema
-from cns.topic import Topic
+from cns.topic import Topic, TopicCounts
 from common.clock import Clock
 from common.sqlite import Database
 from tests.integration.cns_stores import ACCOUNT, NOTIFICATION, OTHER, REGION, Stores, open_stores, stores_of
@@ -34,7 +34,7 @@ async def test_a_topic_is_made_once(stores: Stores) -> None:
     assert await stores.topic() == first
     assert await stores.topics.get(first.arn) == first
     assert await stores.topics.get(first.arn + "x") is None
-    assert await stores.topics.count(ACCOUNT) == 1
+    assert await stores.topics.count(ACCOUNT) == TopicCounts(1, 0)
 
 
 async def test_a_topic_is_replaced_by_who_knows_its_version(stores: Stores) -> None:
@@ -52,11 +52,11 @@ async def test_a_topic_goes_at_once_and_its_subscriptions_by_and_by(stores: Stor
     assert await stores.topics.delete(topic.arn)
     assert not await stores.topics.delete(topic.arn)
     assert await stores.topics.get(topic.arn) is None
-    assert await stores.topics.count(ACCOUNT) == 0
+    assert await stores.topics.count(ACCOUNT) == TopicCounts()
     assert await stores.subscriptions.get([left[0].arn]) == left[:1]
 
     again = await stores.topic()
-    assert await stores.subscriptions.confirmed_ids(topic.arn, "", 10) == []
+    assert (await stores.subscriptions.audience(topic.arn, "", 10, "")).ids == []
     assert await stores.subscriptions.page_of_topic(topic.arn, "", 10) == []
     fresh = await stores.enter(again, "https://e/0")
     assert fresh.id != left[0].id
@@ -130,6 +130,40 @@ async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
         assert await stores.subscriptions.get([entered.arn]) == [entered]
         assert await stores.notifications.get("n") == NOTIFICATION
         assert await stores.counts(topic) == (0, 1, 0)
+
+
+OLDER = {
+    "topic_counts": "CREATE TABLE topic_counts(key INTEGER PRIMARY KEY, pending INTEGER NOT NULL DEFAULT 0,"
+    " confirmed INTEGER NOT NULL DEFAULT 0, removed INTEGER NOT NULL DEFAULT 0)",
+    "sns_accounts": "CREATE TABLE sns_accounts(account TEXT PRIMARY KEY, topics INTEGER NOT NULL DEFAULT 0,"
+    " pending INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID",
+}
+"""As they were before there were filters and FIFO topics."""
+
+
+async def test_a_directory_from_before_filters_opens(tmp_path: Path) -> None:
+    async with open_stores("embedded", tmp_path) as stores:
+        topic = await stores.topic()
+        entered = await stores.enter(topic)
+    database = Database(tmp_path, Clock())
+    for table, text in OLDER.items():
+        columns = ", ".join(column.split()[0] for column in text.partition("(")[2].split(", "))
+        rows = database.connection.execute(f"SELECT {columns} FROM {table}").fetchall()
+        database.connection.execute(f"DROP TABLE {table}")
+        database.connection.execute(text)
+        database.connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
+    database.connection.execute("DROP TABLE filter_changes")
+    database.connection.execute("DROP INDEX subscriptions_filtered")
+    database.start(asyncio.get_running_loop())
+    await database.close()
+
+    async with open_stores("embedded", tmp_path) as stores:
+        assert (await stores.subscriptions.audience(topic.arn, "", 9, "")).ids == [entered.id]
+        assert (await stores.counts(topic), await stores.topics.count(ACCOUNT)) == ((0, 1, 0), TopicCounts(1, 0))
+        filtered = replace(entered, version=2, attributes={"FilterPolicy": '{"a":["b"]}'})
+        assert await stores.subscriptions.replace(filtered, 1, None)
+        assert (await stores.subscriptions.audience(topic.arn, "", 9, "")).ids == []
+        assert await stores.subscriptions.page_of_filtered(topic.arn, "", 9) == [filtered]
 
 
 def steps_of(database: Database, statement: str) -> list[str]:

@@ -11,8 +11,10 @@ from msgspec.structs import replace
 from cns.matching import Matching
 from cns.subscription import State, SubscriptionCounts, Token
 from cns.topic import Topic
+from common.clock import Clock
 from common.ids import uuid_text
 from tests.integration.cns_stores import ACCOUNT, NOTIFICATION, OTHER, REGION, Stores, stores_of, subscription
+from tests.recorded_events import RecordedEvents
 
 
 @pytest.fixture(params=["embedded", "remote", "cassandra"])
@@ -81,15 +83,15 @@ async def test_only_the_confirmed_are_delivered_to(stores: Stores) -> None:
     await stores.enter(topic, "https://p/", state=State.PENDING, expires_ms=10)
     await stores.enter(topic, "https://r/", state=State.REMOVED, expires_ms=10)
     ids = sorted(one.id for one in confirmed)
-    assert await stores.subscriptions.confirmed_ids(topic.arn, "", 2) == ids[:2]
-    assert await stores.subscriptions.confirmed_ids(topic.arn, ids[1], 9) == ids[2:]
-    assert await stores.subscriptions.confirmed_ids(topic.arn, ids[4], 9) == []
+    assert (await stores.subscriptions.audience(topic.arn, "", 2, "")).ids == ids[:2]
+    assert (await stores.subscriptions.audience(topic.arn, ids[1], 9, "")).ids == ids[2:]
+    assert (await stores.subscriptions.audience(topic.arn, ids[4], 9, "")).ids == []
 
 
 async def test_matching_goes_through_a_topic_page_by_page(stores: Stores) -> None:
     topic = await stores.topic()
     arns = sorted([(await stores.enter(topic, f"https://e/{number}")).arn for number in range(5)])
-    matching = Matching(stores.subscriptions)
+    matching = Matching(stores.subscriptions, Clock(), RecordedEvents())
     pages = [await matching.page(topic.arn, NOTIFICATION, "", 2)]
     while pages[-1].cursor:
         pages.append(await matching.page(topic.arn, NOTIFICATION, pages[-1].cursor, 2))

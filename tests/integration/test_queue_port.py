@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from cns.jobs import ENDPOINT_JOBS, INTERNAL_QUEUES, PUBLISH_JOBS, QUARANTINE, REDELIVERY
+from cns.jobs import ENDPOINT_JOBS, FIFO_PUBLISH_JOBS, INTERNAL_QUEUES, PUBLISH_JOBS, QUARANTINE, REDELIVERY
 from cns.queue_port import Held, Put, QueueMessage, QueuePort, Refused, Renewal
 from cqs.internal_queues import internal_ref
 from tests.integration.queue_ports import TOPIC, Cqs, serving
@@ -142,6 +142,39 @@ async def test_what_one_driver_puts_the_other_holds(cqs: Cqs) -> None:
         assert [held.id for held in await http.receive(PUBLISH_JOBS, 10, LEASE_MS, 0)] == ["inline"]
         await http.put([put("http")])
         assert [held.id for held in await inline.receive(PUBLISH_JOBS, 10, LEASE_MS, 0)] == ["http"]
+
+
+# -- jobs in order ----------------------------------------------------------------------------------------------------
+
+
+def in_order(name: str, group: str = "g", *, dedup: str = "") -> Put:
+    return Put(FIFO_PUBLISH_JOBS, name, name.encode(), group, dedup=dedup or name)
+
+
+async def test_jobs_of_a_group_come_in_order_and_alone(port: QueuePort) -> None:
+    numbered = await port.put_in_order([in_order("1"), in_order("2"), in_order("3", "other")])
+    assert [each.id for each in numbered] == ["1", "2", "3"]
+    numbers = [each.sequence_number for each in numbered]
+    assert numbers == sorted(numbers)
+    assert {len(number) for number in numbers} == {20}
+    first, second, other = await port.receive(FIFO_PUBLISH_JOBS, 10, LEASE_MS, 0)
+    assert [held.sequence_number for held in (first, second, other)] == numbers
+    assert [held.group for held in (first, second, other)] == ["g", "g", "other"]
+    await port.put_in_order([in_order("4")])
+    assert await port.settle(FIFO_PUBLISH_JOBS, [first.handle]) == [True]
+    assert await port.receive(FIFO_PUBLISH_JOBS, 10, LEASE_MS, 0) == []
+    later = Renewal(FIFO_PUBLISH_JOBS, second.handle, 0, b"again")
+    await port.settle(FIFO_PUBLISH_JOBS, renewals=[later])
+    assert await bodies(port, FIFO_PUBLISH_JOBS) == [b"again", b"4"]
+
+
+async def test_a_duplicate_is_told_of_the_first(port: QueuePort) -> None:
+    (first,) = await port.put_in_order([in_order("1", dedup="d")])
+    again, new = await port.put_in_order([in_order("2", "other", dedup="d"), in_order("3", dedup="e")])
+    assert (again.id, again.sequence_number, again.duplicate) == ("1", first.sequence_number, True)
+    assert (new.id, new.duplicate, first.duplicate) == ("3", False, False)
+    await port.settle(FIFO_PUBLISH_JOBS, puts=[in_order("4", dedup="e")])
+    assert await port.depth(FIFO_PUBLISH_JOBS) == 2
 
 
 # -- waiting ----------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import uvloop
 
-from tests.load import cluster, curves, fairness, groups, polls, waiting
+from tests.load import cluster, curves, fairness, groups, polls, waiting, wide
 from tests.load.figures import Figures, median_run
 from tests.load.processes import await_quiet
 from tests.load.profiles import profile
@@ -205,6 +205,7 @@ SECTIONS: dict[str, Table] = {
     "curves": curves.table,
     "groups": groups.table,
     "fairness": fairness.table,
+    "wide": wide.table,
     "idle": idle,
     "waiting": waiting.table,
     "cluster": cluster.cluster_table,

@@ -26,6 +26,7 @@ ROOT = Path(__file__).parents[2]
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
+_WRITTEN = re.compile(r"^write_bytes: (\d+)", re.MULTILINE)
 _EXPORT = re.compile(r"export (AWS_ACCESS_KEY_ID|AWS_SECRET_ACCESS_KEY)=['\"]?([^\s'\"]+)")
 
 
@@ -53,6 +54,11 @@ class Server:
 
     def cpu_s(self) -> float:
         return sum(cpu_s(pid) for pid in self.processes())
+
+    def written_bytes(self) -> int:
+        """What went to the disk, or will: a page that is changed twice before it does counts once."""
+        counts = [_WRITTEN.search(_read(Path(f"/proc/{pid}/io"))) for pid in self.processes()]
+        return sum(int(count[1]) for count in counts if count)
 
     def resident_bytes(self) -> int:
         return sum(int((_read(Path(f"/proc/{pid}/statm")).split() or "00")[1]) for pid in self.processes()) * PAGE_BYTES

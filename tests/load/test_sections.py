@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import pairwise
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from tests.load import curves, directory, fairness, groups, waiting
+from tests.filter_mixes import MATCHING
+from tests.load import curves, directory, fairness, groups, waiting, wide, wide_filters
 from tests.load.drawing import LABEL_GAP, draw
 from tests.load.kinds import KINDS, Kind
+from tests.load.metrics import counted
 from tests.load.processes import Server
 from tests.load.queues import Client
 from tests.load.runs import SERVICE, served
@@ -101,6 +104,26 @@ async def test_quiet_tenants_overtake_a_backlog(servers: list[tuple[int, Server]
     assert (fair.messages, plain.messages) == (3 * fairness.QUIET, fairness.QUIET)
     assert fair.p50_ms < plain.p50_ms
     assert len(fairness.lines([fair], plain)) == len(["what", "", "header", "rule", "fair", "plain"])
+
+
+def test_wide_topics_reach_all(tmp_path: Path) -> None:
+    size = wide.Size(subscriptions=(SHALLOW, 150), cycles=CYCLES)
+    found, publishes = wide.both(tmp_path, size, 1)
+    assert [[one.subscriptions for one in each.fan_outs] for each in found] == [[SHALLOW] * 2, [150] * 2]
+    assert all(one.written_mib > 0 for one in found[1].fan_outs)
+    assert "| list the topic's, last page |" in "\n".join(wide.lines(found, publishes))
+
+
+async def test_filters_of_many_let_ten_through(tmp_path: Path) -> None:
+    size = wide_filters.Size(filtered=(200, 400), cycles=CYCLES)
+    with served("filtered", SERVICE, tmp_path, wide_filters.QUOTAS) as server:
+        figures, times = await wide_filters.measure(server, size, 1)
+        kept_back = await counted(server, "filtered_out_total")
+    assert [one.evaluations for one in figures] == [MATCHING] * 2
+    # every publish to a filtered topic is to ten, wherever a change of a filter has come before it
+    publishes = 1 + wide_filters.COUNTED + 2 * 2 * CYCLES
+    assert kept_back == sum(publishes * (n - MATCHING) for n in size.filtered)
+    assert "**10.0** | **10.0**" in "\n".join(wide_filters.lines(figures, times))
 
 
 def test_a_drawing_has_a_line_and_a_label_an_operation() -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import sys
-import urllib.request
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,6 +16,7 @@ import msgspec
 import uvloop
 
 from tests.load.figures import NS_PER_MS, US_PER_S, percentile
+from tests.load.metrics import counted
 from tests.load.poller import QUEUE, Begun, Told
 from tests.load.polls import BYTES_PER_MIB
 from tests.load.processes import ROOT, Server
@@ -38,7 +37,6 @@ ARRIVAL_S_MAX = 10.0
 LINE_BYTES_MAX = 1 << 20
 CPU_SHARE_MAX, ADDED_MIB_MAX, WAKE_P99_MS_MAX = 0.02, 100, 10
 
-_WAITING = re.compile(rb"^cns_polls_waiting(?:\{[^}]*\})? (\d+)", re.MULTILINE)
 _Line = TypeVar("_Line", bound=msgspec.Struct)
 
 
@@ -158,12 +156,8 @@ async def _cpu_until(server: Server, until_s: float) -> _Span:
 
 
 async def _all_wait(server: Server, polls: int) -> None:
-    def waiting() -> int:
-        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=5) as page:
-            return sum(map(int, _WAITING.findall(page.read())))
-
     async with asyncio.timeout(RAMP_S_MAX):
-        while await asyncio.to_thread(waiting) < polls:  # another process counts them
+        while await counted(server, "polls_waiting") < polls:  # another process counts them
             await asyncio.sleep(LOOK_S)
 
 

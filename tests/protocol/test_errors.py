@@ -32,10 +32,14 @@ def title(case: dict[str, Any]) -> str:
     return f"{case['service']} {case['code']}"
 
 
-def of_sqs() -> list[Any]:
+RULES = {"sqs": "error.", "sns": "sns-error.", "sts": ""}
+"""What the names of the rules about codes begin with."""
+
+
+def of(service: ServiceName) -> list[Any]:
     """Each case marked with the rule of its code, which is named as the code is on the wire, if there is one."""
     rules = load_rules()
-    named = [(f"error.{case['wire'].removeprefix(LEGACY)}", case) for case in TABLE if case["service"] == "sqs"]
+    named = [(RULES[service] + case["wire"].removeprefix(LEGACY), case) for case in TABLE if case["service"] == service]
     return [
         pytest.param(case, marks=[pytest.mark.spec(rule)] if rule in rules else [], id=title(case))
         for rule, case in named
@@ -60,7 +64,7 @@ def side(case: dict[str, Any]) -> str:
 
 
 @pytest.mark.spec("error.in-json", "error.query-error-header", "error.sdk-sees")
-@pytest.mark.parametrize("case", of_sqs())
+@pytest.mark.parametrize("case", of("sqs"))
 def test_in_json(case: dict[str, Any]) -> None:
     text = case.get("message", "text")
     answer = render_error_json("sqs", RequestError(case["code"], text), "r-1")
@@ -76,7 +80,7 @@ def test_in_json(case: dict[str, Any]) -> None:
     assert error == {"Code": case["wire"], "QueryErrorCode": shape, "Type": side(case), "Message": text}
 
 
-@pytest.mark.parametrize("case", [*of_sqs(), *(case for case in TABLE if case["service"] != "sqs")], ids=title)
+@pytest.mark.parametrize("case", [case for service in SERVICES for case in of(service)])
 def test_in_xml(case: dict[str, Any]) -> None:
     answer = render_error_xml(case["service"], RequestError(case["code"], case.get("message", "text")), "r-1")
     assert answer.status == case["status"]

@@ -58,25 +58,27 @@ def _faults(rules: dict[str, Rule], shown: Shown) -> list[str]:
 
 def _tables(rules: dict[str, Rule], shown: Shown) -> list[str]:
     lines = [f"{len(rules)} rules, {sum(bool(shown.get(rule)) for rule in rules)} shown by tests of `make test`.", ""]
-    lines += ["| operation | rules | tests |", "|---|---|---|", *_operations(rules, shown), ""]
-    for part in dict.fromkeys(rule.part for rule in rules.values()):
-        lines += [f"### {part}", "", "| rule | operations | shown by |", "|---|---|---|"]
-        lines += [_row(rule, shown.get(rule.id, [])) for rule in rules.values() if rule.part == part]
+    lines += ["| service | operation | rules | tests |", "|---|---|---|---|", *_operations(rules, shown), ""]
+    for service, part in dict.fromkeys((rule.service, rule.part) for rule in rules.values()):
+        lines += [f"### {service}: {part}", "", "| rule | operations | shown by |", "|---|---|---|"]
+        own = [rule for rule in rules.values() if (rule.service, rule.part) == (service, part)]
+        lines += [_row(rule, shown.get(rule.id, [])) for rule in own]
         lines.append("")
-    lines += ["### Different on purpose", "", "| rule | here |", "|---|---|"]
-    lines += [f"| {_plain(rule.says)} | {_plain(rule.differs)} |" for rule in rules.values() if rule.differs]
+    lines += ["### Different on purpose", "", "| service | rule | here |", "|---|---|---|"]
+    different = [rule for rule in rules.values() if rule.differs]
+    lines += [f"| {rule.service} | {_plain(rule.says)} | {_plain(rule.differs)} |" for rule in different]
     return lines
 
 
 def _operations(rules: dict[str, Rule], shown: Shown) -> list[str]:
     """How many rules name each operation, and how many tests show those; rules of all operations stand apart."""
-    named: defaultdict[str, list[str]] = defaultdict(list)
+    named: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for rule in rules.values():
         for operation in rule.on or ("all",):
-            named[operation].append(rule.id)
+            named[rule.service, operation].append(rule.id)
     return [
-        f"| {operation} | {len(ids)} | {len({test for rule in ids for test in shown.get(rule, ())})} |"
-        for operation, ids in sorted(named.items())
+        f"| {service} | {operation} | {len(ids)} | {len({test for rule in ids for test in shown.get(rule, ())})} |"
+        for (service, operation), ids in sorted(named.items())
     ]
 
 

@@ -1,4 +1,4 @@
-"""The rules of the SQS API as this project reads them, one by one: what tests are marked with, and the page shows."""
+"""The rules of the SQS and SNS APIs as this project reads them, one by one: what tests are marked with."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 
 import msgspec
 
+_SERVICES = {"sqs": "SQS", "sns": "SNS"}
+_BOTH = "both"
 TABLES = tuple(sorted(Path(__file__).parent.glob("*.toml")))
 
 
@@ -19,6 +21,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     on: tuple[str, ...] = ()
     untested: str = ""  # why no test shows it
     differs: str = ""  # what is done here instead, on purpose
+    service: str = ""  # by its table's name
 
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -32,5 +35,5 @@ def load_rules() -> dict[str, Rule]:
         for rule in msgspec.convert(tomllib.loads(table.read_text()), _Table).rule:
             if rule.id in rules:
                 raise ValueError(f"{table.name}: there are two rules {rule.id}")
-            rules[rule.id] = rule
+            rules[rule.id] = msgspec.structs.replace(rule, service=_SERVICES.get(table.stem.partition("-")[0], _BOTH))
     return rules

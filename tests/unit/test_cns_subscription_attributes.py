@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 
 from cns.subscription import State, Subscription
@@ -12,6 +13,7 @@ from common.errors import RequestError
 
 DEAD_LETTERS = "arn:aws:sqs:eu-west-1:111111111111:dead"
 REDRIVE = f'{{"deadLetterTargetArn":"{DEAD_LETTERS}"}}'
+REPLAY = {"PointType": "Timestamp", "StartingPoint": "2026-01-01T00:00:00.000Z"}
 RETRIES = {"minDelayTarget": 1, "maxDelayTarget": 1, "numRetries": 1}
 
 
@@ -28,6 +30,11 @@ def subscription(protocol: str = "https", **attributes: str) -> Subscription:
         created_ms=0,
         attributes=attributes,
     )
+
+
+def to_queue(topic: str, queue: str) -> Subscription:
+    one = subscription("sqs")
+    return msgspec.structs.replace(one, topic_arn=one.topic_arn + topic, endpoint=f"arn:aws:sqs:eu-west-1:1:q{queue}")
 
 
 def complaint_of(refused: pytest.ExceptionInfo[RequestError]) -> str:
@@ -47,7 +54,10 @@ def complaint_of(refused: pytest.ExceptionInfo[RequestError]) -> str:
         ("DeliveryPolicy", "", ""),
         ("FilterPolicy", "", ""),
         ("FilterPolicy", "{}", ""),
+        ("FilterPolicy", '{ "a": ["b"] }', '{"a":["b"]}'),
+        ("FilterPolicyScope", "MessageBody", "MessageBody"),
         ("ReplayPolicy", "", ""),
+        ("ReplayPolicy", json.dumps(REPLAY), json.dumps(REPLAY, separators=(",", ":"))),
     ],
 )
 def test_attributes_taken(name: str, text: str, stored: str) -> None:
@@ -77,9 +87,18 @@ def test_attributes_taken(name: str, text: str, stored: str) -> None:
         ),
         ("RedrivePolicy", REDRIVE.replace("eu-", "us-"), "RedrivePolicy: deadLetterTargetArn is an invalid arn"),
         ("DeliveryPolicy", "x", "DeliveryPolicy: failed to parse JSON."),
-        ("FilterPolicy", '{"a":["b"]}', "FilterPolicy: not supported yet"),
-        ("FilterPolicyScope", "MessageBody", "FilterPolicyScope: not supported yet"),
-        ("ReplayPolicy", '{"PointType":"Timestamp"}', "ReplayPolicy: not supported yet"),
+        (
+            "FilterPolicy",
+            '{"a":{"b":["c"]}}',
+            "Filter policy scope MessageAttributes does not support nested filter policy",
+        ),
+        (
+            "FilterPolicyScope",
+            "Body",
+            "FilterPolicyScope: Invalid value [Body]. Please use either MessageBody or MessageAttributes",
+        ),
+        ("ReplayPolicy", "x", "ReplayPolicy: failed to parse JSON."),
+        ("ReplayStatus", "Completed", "AttributeName"),
     ],
 )
 def test_attributes_refused(name: str, text: str, complaint: str) -> None:
@@ -89,6 +108,57 @@ def test_attributes_refused(name: str, text: str, complaint: str) -> None:
     with pytest.raises(RequestError) as at_creation:
         check_new(subscription(), {name: text})
     assert complaint_of(at_creation) == f"Attributes Reason: {complaint}"
+
+
+@pytest.mark.parametrize("protocol", ["http", "https", "sqs", "firehose", "redis"])
+def test_protocols_that_can_do_without_an_envelope(protocol: str) -> None:
+    assert check_change(subscription(protocol), "RawMessageDelivery", "true") == {"RawMessageDelivery": "true"}
+
+
+@pytest.mark.parametrize("protocol", ["lambda", "email", "email-json", "sms", "application"])
+def test_protocols_that_cannot(protocol: str) -> None:
+    complaint = f"Delivery protocol [{protocol}] does not support raw message delivery."
+    with pytest.raises(RequestError) as at_set:
+        check_change(subscription(protocol), "RawMessageDelivery", "True")
+    assert complaint_of(at_set) == complaint
+    with pytest.raises(RequestError) as at_creation:
+        check_new(subscription(protocol), {"RawMessageDelivery": "true"})
+    assert complaint_of(at_creation) == f"Attributes Reason: {complaint}"
+    assert check_change(subscription(protocol), "RawMessageDelivery", "false") == {"RawMessageDelivery": "false"}
+
+
+@pytest.mark.parametrize(
+    ("topic", "queue", "dead", "complaint"),
+    [
+        ("", "", "", ""),
+        ("", "", ".fifo", ""),
+        (".fifo", "", "", ""),
+        (".fifo", ".fifo", ".fifo", ""),
+        (".fifo", ".fifo", "", "must use a FIFO queue as DLQ for a FIFO Subscription to a FIFO Topic."),
+        (".fifo", "", ".fifo", "must use a Standard queue as DLQ for a Standard Subscription to a FIFO Topic."),
+    ],
+)
+def test_dead_letters_of_fifo_topics_go_to_a_queue_of_the_endpoint_s_kind(
+    topic: str, queue: str, dead: str, complaint: str
+) -> None:
+    policy = REDRIVE.replace(":dead", f":dead{dead}")
+    if not complaint:
+        assert check_change(to_queue(topic, queue), "RedrivePolicy", policy) == {"RedrivePolicy": policy}
+        return
+    with pytest.raises(RequestError) as refused:
+        check_change(to_queue(topic, queue), "RedrivePolicy", policy)
+    assert complaint_of(refused) == f"RedrivePolicy: {complaint}"
+
+
+def test_a_role_is_one_s_arn() -> None:
+    role = "arn:aws:iam::111111111111:role/service/sns"
+    assert check_change(subscription("firehose"), "SubscriptionRoleArn", role) == {"SubscriptionRoleArn": role}
+    assert describe(subscription("firehose", SubscriptionRoleArn=role), None)["SubscriptionRoleArn"] == role
+    with pytest.raises(RequestError) as refused:
+        check_new(subscription("firehose"), {"SubscriptionRoleArn": "sns"})
+    assert complaint_of(refused) == (
+        "Attributes Reason: SubscriptionRoleArn: sns is not a valid role to be assumed by SNS"
+    )
 
 
 def test_queues_have_no_delivery_policy() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from cns.subscription import SubscriptionCounts
 from cns.topic import Topic
@@ -16,6 +17,10 @@ ROLE = "arn:aws:iam::111111111111:role/logs"
 def complaint_of(refused: pytest.ExceptionInfo[RequestError]) -> str:
     assert refused.value.code == "InvalidParameter"
     return refused.value.message.removeprefix("Invalid parameter: ")
+
+
+STANDARD = Topic(id="1", account="1" * 12, region="r", name="t", created_ms=0)
+FIFO = replace(STANDARD, name="t.fifo")
 
 
 @pytest.mark.parametrize("name", ["a", "A-z_0", "a" * 256])
@@ -37,10 +42,10 @@ def test_names_refused(name: str) -> None:
         ("a", "Topic Name"),
         (".fifo", "Topic Name"),
         ("a" * 252 + ".fifo", "Topic Name"),
-        ("a.fifo", "Attributes Reason: FifoTopic: FIFO topics are not supported yet"),
+        ("a.fifo.fifo", "Topic Name"),
     ],
 )
-def test_fifo_topics_are_refused(name: str, complaint: str) -> None:
+def test_names_that_no_fifo_topic_has(name: str, complaint: str) -> None:
     with pytest.raises(RequestError) as refused:
         check_name(name, {"FifoTopic": "TRUE"})
     assert complaint_of(refused) == complaint
@@ -62,14 +67,15 @@ def test_fifo_topics_are_refused(name: str, complaint: str) -> None:
         ("SQSFailureFeedbackRoleArn", "", ""),
         ("LambdaSuccessFeedbackSampleRate", "0", "0"),
         ("ApplicationSuccessFeedbackSampleRate", "100", "100"),
-        ("DataProtectionPolicy", "", ""),
         ("DeliveryPolicy", "", ""),
         ("DeliveryPolicy", "{ }", "{}"),
+        ("ArchivePolicy", '{ "MessageRetentionPeriod": 30 }', '{"MessageRetentionPeriod":30}'),
+        ("ArchivePolicy", "{}", ""),
     ],
 )
 def test_attributes_taken(name: str, text: str, stored: str) -> None:
-    assert check_change(name, text) == {name: stored}
-    assert check_new({name: text}) == {name: stored}
+    assert check_change(STANDARD, name, text) == {name: stored}
+    assert check_new("t", {name: text}) == {name: stored}
 
 
 @pytest.mark.parametrize(
@@ -81,9 +87,9 @@ def test_attributes_taken(name: str, text: str, stored: str) -> None:
         ("EffectiveDeliveryPolicy", "{}", "AttributeName"),
         ("SubscriptionsConfirmed", "1", "AttributeName"),
         ("BeginningArchiveTime", "1", "AttributeName"),
-        ("ContentBasedDeduplication", "true", "AttributeName"),
-        ("FifoThroughputScope", "Topic", "AttributeName"),
-        ("ArchivePolicy", "{}", "AttributeName"),
+        ("ContentBasedDeduplication", "true", "ContentBasedDeduplication: only valid for FIFO topics"),
+        ("FifoThroughputScope", "Topic", "FifoThroughputScope: only valid for FIFO topics"),
+        ("ArchivePolicy", "x", "ArchivePolicy: failed to parse JSON."),
         ("DisplayName", "a" * 101, "DisplayName"),
         ("DisplayName", "a\r\nBcc: x", "DisplayName"),
         ("SignatureVersion", "3", "SignatureVersion"),
@@ -116,25 +122,62 @@ def test_attributes_taken(name: str, text: str, stored: str) -> None:
             "-1",
             "SQSSuccessFeedbackSampleRate: -1 value provided is not an integer between 0-100",
         ),
-        ("DataProtectionPolicy", "{}", "DataProtectionPolicy: not supported"),
         ("DeliveryPolicy", "x", "DeliveryPolicy: failed to parse JSON."),
         ("Policy", "{invalid-json", "Policy Error: null"),
     ],
 )
 def test_attributes_refused(name: str, text: str, complaint: str) -> None:
     with pytest.raises(RequestError) as at_set:
-        check_change(name, text)
+        check_change(STANDARD, name, text)
     assert complaint_of(at_set) == complaint
     with pytest.raises(RequestError) as at_creation:
-        check_new({name: text})
+        check_new("t", {name: text})
     assert complaint_of(at_creation) == f"Attributes Reason: {complaint}"
 
 
 def test_fifo_false_is_dropped_at_creation_and_cannot_be_set() -> None:
-    assert check_new({"FifoTopic": "false"}) == {}
+    assert check_new("t", {"FifoTopic": "false"}) == {"FifoTopic": ""}
+    for text in ("false", "true"):
+        with pytest.raises(RequestError) as refused:
+            check_change(STANDARD, "FifoTopic", text)
+        assert complaint_of(refused) == "AttributeName"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "stored"),
+    [
+        ("FifoTopic", "TRUE", "true"),
+        ("ContentBasedDeduplication", "True", "true"),
+        ("ContentBasedDeduplication", "false", "false"),
+        ("FifoThroughputScope", "MessageGroup", "MessageGroup"),
+        ("FifoThroughputScope", "Topic", "Topic"),
+    ],
+)
+def test_attributes_of_fifo_topics(name: str, text: str, stored: str) -> None:
+    assert check_new("t.fifo", {name: text}) == {name: stored}
+    assert check_change(FIFO, name, text) == {name: stored}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "complaint"),
+    [
+        ("FifoTopic", "false", "AttributeName"),
+        ("ContentBasedDeduplication", "yes", "ContentBasedDeduplication"),
+        ("FifoThroughputScope", "messagegroup", "FifoThroughputScope"),
+    ],
+)
+def test_attributes_refused_of_fifo_topics(name: str, text: str, complaint: str) -> None:
     with pytest.raises(RequestError) as refused:
-        check_change("FifoTopic", "false")
-    assert complaint_of(refused) == "AttributeName"
+        check_change(FIFO, name, text)
+    assert complaint_of(refused) == complaint
+
+
+def test_a_throughput_scope_is_not_taken_back() -> None:
+    by_group = replace(FIFO, attributes={"FifoThroughputScope": "MessageGroup"})
+    assert check_change(by_group, "FifoThroughputScope", "MessageGroup")
+    with pytest.raises(RequestError) as refused:
+        check_change(by_group, "FifoThroughputScope", "Topic")
+    assert complaint_of(refused) == "FifoThroughputScope: cannot be changed from MessageGroup to Topic"
 
 
 @pytest.mark.parametrize(
@@ -181,7 +224,9 @@ def test_what_a_topic_shows_of_what_was_set() -> None:
         "SignatureVersion": "2",
         "HTTPSuccessFeedbackSampleRate": "5",
     }
-    topic = Topic(id="1", account="1" * 12, region="r", name="t", created_ms=0, attributes=merged({}, check_new(given)))
+    topic = Topic(
+        id="1", account="1" * 12, region="r", name="t", created_ms=0, attributes=merged({}, check_new("t", given))
+    )
     described = describe(topic, SubscriptionCounts())
     assert list(described) == [
         "Policy",

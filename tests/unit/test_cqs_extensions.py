@@ -77,13 +77,26 @@ async def test_a_settlement_reaches_the_engine() -> None:
 async def test_answers_are_the_engines() -> None:
     outcomes = tuple(Outcome)
     sends = (Sent("a", 1), Rejected(), Rejected("another_rejected"))
-    answer = await settle(RecordingEngine(Settled(outcomes, sends, outcomes[::-1])), {"Sends": [SEND]})
+    answer = await settle(RecordingEngine(Settled(outcomes, sends, outcomes[::-1])), {"Sends": [SEND] * len(sends)})
     names = ["DONE", "GONE", "STALE", "EXPIRED", "MALFORMED"]
     assert answer == {
         "Deletes": names,
         "Sends": ["SENT", "NO_SUCH_QUEUE", "ANOTHER_REJECTED"],
         "Changes": names[::-1],
     }
+
+
+async def test_sends_in_order_are_told_with_their_numbers() -> None:
+    """Those of other queues are not."""
+    sends = (Sent("a", 1), Sent("b", 2), Sent("c", 1, duplicate=True))
+    in_order = {**SEND, "Queue": "jobs.fifo", "Dedup": "d"}
+    engine = RecordingEngine(Settled((), sends, ()))
+    answer = await settle(engine, {"Sends": [SEND, in_order, in_order]})
+    assert answer["InOrder"] == [
+        {"MessageId": "b", "SequenceNumber": "10000000000000000002", "Duplicate": False},
+        {"MessageId": "c", "SequenceNumber": "10000000000000000001", "Duplicate": True},
+    ]
+    assert [entry.dedup for _, entry in engine.settled[0][0].sends] == ["", "d", "d"]
 
 
 @pytest.mark.parametrize(

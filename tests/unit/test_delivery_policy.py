@@ -48,6 +48,7 @@ NOTHING_SET = (
 )
 
 
+@pytest.mark.spec("sns-policy-http.topic-default", "sns-policy-http.topic-throttle")
 def test_effective_policy_of_a_topic() -> None:
     assert policy_text(effective_topic_policy(None)) == DEFAULT_TOPIC
     assert policy_text(effective_topic_policy("{}")) == DEFAULT_TOPIC
@@ -58,6 +59,7 @@ def test_effective_policy_of_a_topic() -> None:
     )
 
 
+@pytest.mark.spec("sns-policy-http.subscription-form", "sns-policy-http.inherits", "sns-policy-http.overrides")
 @pytest.mark.parametrize(
     ("topic", "subscription", "effective"),
     [
@@ -76,6 +78,7 @@ def test_effective_policy_of_a_subscription(topic: str | None, subscription: str
     assert policy_text(effective_subscription_policy(topic, subscription)) == effective
 
 
+@pytest.mark.spec("sns-policy-http.content-types", "sns-policy-http.content-types-raw")
 @pytest.mark.parametrize(
     ("content_type", "envelope", "raw"),
     [

@@ -30,6 +30,7 @@ def stored_subscription(text: str, *, raw: bool = False) -> str:
     return policy_text(policy)
 
 
+@pytest.mark.spec("sns-policy-http.phase-defaults")
 @pytest.mark.parametrize(
     ("sent", "stored"),
     [
@@ -51,6 +52,7 @@ def test_stored_form_of_a_topic(sent: str, stored: str) -> None:
     assert stored_topic(stored) == stored
 
 
+@pytest.mark.spec("sns-policy-http.sickly", "sns-policy-http.subscription-form", "sns-policy-http.left-out")
 @pytest.mark.parametrize(
     ("sent", "stored"),
     [
@@ -58,6 +60,12 @@ def test_stored_form_of_a_topic(sent: str, stored: str) -> None:
         (json.dumps(json.loads(SUBSCRIPTION), indent=1, sort_keys=True), SUBSCRIPTION),
         ("{}", NOTHING_SET),
         ('{"sicklyRetryPolicy":{"numRetries":7},"guaranteed":false}', NOTHING_SET),
+        (
+            '{"healthyRetryPolicy":{"numRetries":5,"minDelayTarget":5,"maxDelayTarget":20,"numNoDelayRetries":0}}',
+            '{"healthyRetryPolicy":{"minDelayTarget":5,"maxDelayTarget":20,"numRetries":5,"numMaxDelayRetries":null,'
+            '"numNoDelayRetries":0,"numMinDelayRetries":null,"backoffFunction":null},"sicklyRetryPolicy":null,'
+            '"throttlePolicy":null,"requestPolicy":null,"guaranteed":false}',
+        ),
     ],
 )
 def test_stored_form_of_a_subscription(sent: str, stored: str) -> None:
@@ -65,6 +73,7 @@ def test_stored_form_of_a_subscription(sent: str, stored: str) -> None:
     assert stored_subscription(stored) == stored
 
 
+@pytest.mark.spec("sns-policy-http.removed")
 def test_the_empty_text_removes_a_policy() -> None:
     assert parse_topic_policy("") is None
     assert parse_subscription_policy("", raw=False) is None
@@ -102,6 +111,18 @@ RETRY_COMPLAINTS = [
 ]
 
 
+@pytest.mark.spec(
+    "sns-policy-http.minDelayTarget",
+    "sns-policy-http.maxDelayTarget",
+    "sns-policy-http.numRetries",
+    "sns-policy-http.numRetries-text",
+    "sns-policy-http.minDelayTarget-text",
+    "sns-policy-http.required",
+    "sns-policy-http.phases-sum",
+    "sns-policy-http.backoff",
+    "sns-policy-http.total",
+    "sns-policy-http.prefix",
+)
 @pytest.mark.parametrize(("policy", "complaint"), RETRY_COMPLAINTS)
 @pytest.mark.parametrize("prefix", ["", AT_CREATION])
 def test_a_retry_policy_is_refused(policy: dict[str, Any], complaint: str, prefix: str) -> None:
@@ -116,6 +137,13 @@ def test_a_retry_policy_is_refused(policy: dict[str, Any], complaint: str, prefi
     assert subscription.value.message == f"Invalid parameter: {prefix}DeliveryPolicy: {path}{complaint}"
 
 
+@pytest.mark.spec(
+    "sns-policy-http.minDelayTarget",
+    "sns-policy-http.maxDelayTarget",
+    "sns-policy-http.numRetries",
+    "sns-policy-http.phases-sum",
+    "sns-policy-http.backoff",
+)
 @pytest.mark.parametrize(
     "policy",
     [
@@ -142,6 +170,12 @@ def test_an_hour_exactly_is_not_refused_for_rounding(retries: int, least: int) -
     )
 
 
+@pytest.mark.spec(
+    "sns-policy-http.unknown-key",
+    "sns-policy-http.not-json",
+    "sns-policy-http.throttle-range",
+    "sns-policy-http.content-types",
+)
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
@@ -178,6 +212,7 @@ def test_a_topic_policy_is_refused(text: str, complaint: str) -> None:
     assert refused.value.message == f"Invalid parameter: DeliveryPolicy: {complaint}"
 
 
+@pytest.mark.spec("sns-policy-http.unknown-key", "sns-policy-http.throttle-range")
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

@@ -138,6 +138,13 @@ def confirmation(message_type: MessageType) -> Confirmation:
     )
 
 
+@pytest.mark.spec(
+    "sns-envelope.layout",
+    "sns-envelope.attributes-layout",
+    "sns-envelope.notification",
+    "sns-envelope.attribute-form",
+    "sns-envelope.fifo-sequence",
+)
 @pytest.mark.parametrize(
     ("notification", "seal", "body"),
     [(PLAIN, SEAL, PLAIN_BODY), (FULL, SEAL, FULL_BODY), (FIFO, None, FIFO_BODY)],
@@ -149,6 +156,13 @@ def test_notification_bodies(notification: Notification, seal: Seal | None, body
     assert envelope.body(unsubscribe_url(BASE, SUBSCRIPTION)).decode() == body
 
 
+def test_a_replayed_notification_says_so_after_all_else() -> None:
+    fields = notification_fields(FULL, FULL.text_for("https"))
+    envelope = render_notification(fields, FULL.attributes, SEAL, replayed=True)
+    body = envelope.body(unsubscribe_url(BASE, SUBSCRIPTION)).decode()
+    assert body == FULL_BODY.removesuffix("\n}") + ',\n  "Replayed" : "true"\n}'
+
+
 def test_one_envelope_serves_every_subscription() -> None:
     envelope = render_notification(notification_fields(FULL, "text"), FULL.attributes, SEAL)
     bodies = [json.loads(envelope.body(unsubscribe_url(BASE, f"{TOPIC}:{n}"))) for n in range(2)]
@@ -156,6 +170,7 @@ def test_one_envelope_serves_every_subscription() -> None:
     assert bodies[0] == bodies[1]
 
 
+@pytest.mark.spec("sns-envelope.fifo-sequence")
 def test_a_structured_fifo_message_shows_no_sequence_number() -> None:
     structured = Notification(
         id="i", topic_arn="t.fifo", timestamp_ms=0, texts={"default": "d"}, sequence_number="1", structured=True
@@ -163,6 +178,13 @@ def test_a_structured_fifo_message_shows_no_sequence_number() -> None:
     assert "SequenceNumber" not in notification_fields(structured, "d")
 
 
+@pytest.mark.spec(
+    "sns-envelope.layout",
+    "sns-envelope.confirmation",
+    "sns-envelope.subscribe-text",
+    "sns-envelope.unsubscribe-text",
+    "sns-envelope.subscribe-url",
+)
 @pytest.mark.parametrize(
     ("message_type", "body"),
     [
@@ -237,6 +259,12 @@ SubscriptionConfirmation
 """
 
 
+@pytest.mark.spec(
+    "sns-signature.text",
+    "sns-signature.notification",
+    "sns-signature.confirmation",
+    "sns-signature.not-signed",
+)
 @pytest.mark.parametrize(
     ("body", "signed"),
     [
@@ -260,6 +288,18 @@ COMMON = {
 WITH_SUBSCRIPTION = COMMON | {"x-amz-sns-subscription-arn": SUBSCRIPTION}
 
 
+@pytest.mark.spec(
+    "sns-http.type",
+    "sns-http.message-id",
+    "sns-http.topic-arn",
+    "sns-http.subscription-arn",
+    "sns-http.no-subscription-arn",
+    "sns-http.raw-header",
+    "sns-http.content-type-policy",
+    "sns-http.content-type-confirmation",
+    "sns-http.user-agent",
+    "sns-http.accept-encoding",
+)
 @pytest.mark.parametrize(
     ("message_type", "raw", "expected"),
     [
@@ -279,6 +319,7 @@ def test_http_headers(message_type: MessageType, raw: bool, expected: dict[str, 
     assert headers == expected | {"x-amz-sns-message-type": message_type.value}
 
 
+@pytest.mark.spec("sns-envelope.timestamp")
 @pytest.mark.parametrize(
     ("timestamp_ms", "text"),
     [
@@ -293,6 +334,7 @@ def test_timestamps(timestamp_ms: int, text: str) -> None:
     assert timestamp_text(timestamp_ms) == text
 
 
+@pytest.mark.spec("sns-envelope.subscribe-url", "sns-envelope.unsubscribe-url")
 def test_urls_are_not_escaped() -> None:
     assert (
         subscribe_url("http://h:1", "arn:t", "abc") == "http://h:1/?Action=ConfirmSubscription&TopicArn=arn:t&Token=abc"

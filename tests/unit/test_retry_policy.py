@@ -56,6 +56,13 @@ def curve(backoff: Backoff, least: float, most: float, count: int) -> list[float
     return list(delays_s(RetryPolicy(min_delay_s=least, max_delay_s=most, retries=count, backoff=backoff)))
 
 
+@pytest.mark.spec(
+    "sns-retry.phases",
+    "sns-retry.immediate",
+    "sns-retry.pre-backoff",
+    "sns-retry.backoff",
+    "sns-retry.post-backoff",
+)
 def test_phases_come_in_order_with_their_delays() -> None:
     policy = RetryPolicy(min_delay_s=5, max_delay_s=30, retries=10, no_delay=1, min_delay=2, max_delay=3)
     retries = planned(policy)
@@ -63,10 +70,12 @@ def test_phases_come_in_order_with_their_delays() -> None:
     assert [retry.delay_s for retry in retries] == pytest.approx([0, 5, 5, 5, 5 + 25 / 3, 5 + 50 / 3, 30, 30, 30, 30])
 
 
+@pytest.mark.spec("sns-retry.default")
 def test_the_default_is_three_retries_twenty_seconds_apart() -> None:
     assert planned(RetryPolicy()) == [Retry(GROWING, 20.0)] * 3
 
 
+@pytest.mark.spec("sns-retry.formulas")
 @pytest.mark.parametrize(
     ("backoff", "expected"),
     [
@@ -81,6 +90,7 @@ def test_backoff_curves(backoff: Backoff, expected: list[float]) -> None:
     assert curve(backoff, 1, 61, 5) == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.spec("sns-retry.curves")
 @pytest.mark.parametrize(("least", "most", "count"), [(1, 60, 10), (1, 20, 10), (10, 600, 10), (1, 3600, 50)])
 def test_curves_are_ordered_at_mid_range(least: float, most: float, count: int) -> None:
     """As AWS's graph shows them; it holds for the policies of its documentation, not for very short or flat ones."""
@@ -112,6 +122,7 @@ def test_long_curves_do_not_overflow(backoff: Backoff) -> None:
     assert all(math.isfinite(delay) for delay in delays)
 
 
+@pytest.mark.spec("sns-retry.phases")
 @given(valid_policies())
 def test_every_policy_makes_all_its_retries_and_ends(policy: RetryPolicy) -> None:
     retries = planned(policy)
@@ -122,6 +133,7 @@ def test_every_policy_makes_all_its_retries_and_ends(policy: RetryPolicy) -> Non
     assert counts == [policy.no_delay, policy.min_delay, policy.backoff_count, policy.max_delay]
 
 
+@pytest.mark.spec("sns-retry.backoff")
 @given(valid_policies())
 def test_delays_never_fall_and_stay_between_minimum_and_maximum(policy: RetryPolicy) -> None:
     delays = list(delays_s(policy))
@@ -130,6 +142,7 @@ def test_delays_never_fall_and_stay_between_minimum_and_maximum(policy: RetryPol
     assert all(policy.min_delay_s <= delay <= policy.max_delay_s for delay in waits)
 
 
+@pytest.mark.spec("sns-retry.hour")
 @given(
     valid_policies(),
     st.floats(0, 7200),
@@ -157,6 +170,7 @@ def test_no_retry_starts_after_the_total(
 TEN_SECONDS = RetryPolicy(min_delay_s=10, max_delay_s=10, retries=3)
 
 
+@pytest.mark.spec("sns-retry.jitter", "sns-retry.hour")
 @pytest.mark.parametrize(
     ("elapsed_s", "retry_after_s", "jitter", "expected_s"),
     [
@@ -184,6 +198,7 @@ def test_immediate_retries_are_not_spread() -> None:
     assert due_retry(policy, 1, elapsed_s=0, jitter=0.99) == Retry(IMMEDIATE, 0.0)
 
 
+@pytest.mark.spec("sns-retry.queues", "sns-retry.mail")
 @pytest.mark.parametrize(
     ("policy", "retries", "days"), [(QUEUE_POLICY, 100_015, 23.15), (MAIL_POLICY, 50, 0.278)], ids=["queue", "mail"]
 )
@@ -194,12 +209,31 @@ def test_fixed_policies_are_those_of_aws(policy: RetryPolicy, retries: int, days
     assert due_retry(policy, retries, elapsed_s=20 * 86_400) == Retry(POST, policy.max_delay_s)
 
 
+@pytest.mark.spec("sns-retry.queues")
 def test_the_queue_policy_in_full() -> None:
     delays = list(delays_s(QUEUE_POLICY))
     assert delays[:5] == [0, 0, 0, 1, 1]
     assert delays[5] == 1
     assert delays[14] == pytest.approx(20)
     assert set(delays[15:]) == {20}
+
+
+@pytest.mark.spec("sns-retry.custom")
+def test_the_example_of_aws_s_documents() -> None:
+    policy = RetryPolicy(
+        min_delay_s=1,
+        max_delay_s=60,
+        retries=50,
+        no_delay=3,
+        min_delay=2,
+        max_delay=35,
+        backoff=Backoff.EXPONENTIAL,
+    )
+    delays = [retry.delay_s for retry in planned(policy)]
+    assert delays[:5] == [0, 0, 0, 1, 1]
+    assert (delays[5], delays[14]) == (1, pytest.approx(60))
+    assert delays[5:15] == sorted(delays[5:15])
+    assert delays[15:] == [60] * 35
 
 
 @pytest.mark.parametrize(

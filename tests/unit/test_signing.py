@@ -59,6 +59,7 @@ def parsed(envelope: Envelope) -> dict[str, str]:
     return body
 
 
+@pytest.mark.spec("sns-signature.text", "sns-signature.notification", "sns-signature.v1", "sns-signature.v2")
 @pytest.mark.parametrize("version", ["1", "2"])
 @pytest.mark.parametrize("subject", [None, "näme"])
 def test_notifications_verify(signer: Signer, version: str, subject: str | None) -> None:
@@ -81,6 +82,7 @@ def test_notifications_verify(signer: Signer, version: str, subject: str | None)
         assert not verify_body(body | {"Message": "forged"}, signer.certificate_pem)
 
 
+@pytest.mark.spec("sns-signature.text", "sns-signature.confirmation", "sns-signature.v1", "sns-signature.v2")
 @pytest.mark.parametrize("version", ["1", "2"])
 @pytest.mark.parametrize("message_type", [MessageType.SUBSCRIPTION_CONFIRMATION, MessageType.UNSUBSCRIBE_CONFIRMATION])
 def test_confirmations_verify_and_cover_their_token(signer: Signer, version: str, message_type: MessageType) -> None:
@@ -102,6 +104,7 @@ def test_confirmations_verify_and_cover_their_token(signer: Signer, version: str
     assert not verify_body(body | {"Token": "other"}, signer.certificate_pem)
 
 
+@pytest.mark.spec("sns-envelope.fifo-unsigned")
 def test_envelopes_of_fifo_topics_are_not_signed(signer: Signer) -> None:
     notification = Notification(id="i", topic_arn=f"{TOPIC}.fifo", timestamp_ms=NOW_MS, texts={"default": "d"})
     body = parsed(signed_envelope(notification, "sqs", signer, BASE))
@@ -109,6 +112,7 @@ def test_envelopes_of_fifo_topics_are_not_signed(signer: Signer) -> None:
     assert not verify_body(body, signer.certificate_pem)
 
 
+@pytest.mark.spec("sns-retry.same-bytes")
 def test_a_retry_sends_the_same_bytes(identity: SigningIdentity) -> None:
     """Also from another process, which has signed nothing yet."""
     notification = Notification(id="i", topic_arn=TOPIC, timestamp_ms=NOW_MS, texts={"default": "d"})
@@ -144,6 +148,7 @@ def test_what_does_not_verify(signer: Signer, other_identity: SigningIdentity) -
     assert not verify_body({"Type": "Notification"}, signer.certificate_pem)
 
 
+@pytest.mark.spec("sns-signature.key", "sns-signature.certificate-names", "sns-signature.certificate-one")
 def test_the_certificate_is_what_validators_want(identity: SigningIdentity) -> None:
     assert identity.certificate_pem.count(b"BEGIN CERTIFICATE") == 1
     certificate = x509.load_pem_x509_certificate(identity.certificate_pem)
@@ -160,6 +165,7 @@ def test_the_certificate_is_what_validators_want(identity: SigningIdentity) -> N
     assert certificate.not_valid_before_utc < now < certificate.not_valid_after_utc
 
 
+@pytest.mark.spec("sns-signature.certificate-url")
 def test_the_certificates_name_follows_from_it(identity: SigningIdentity, other_identity: SigningIdentity) -> None:
     name = certificate_name(identity.certificate_pem)
     assert re.fullmatch(r"SimpleNotificationService-[0-9a-f]{32}\.pem", name)

@@ -31,6 +31,13 @@ func as(provider aws.CredentialsProvider) aws.Config {
 	return other
 }
 
+// strangers is how the other account calls.
+func strangers() aws.Config {
+	return as(credentials.NewStaticCredentialsProvider(
+		os.Getenv("STRANGER_ACCESS_KEY_ID"), os.Getenv("STRANGER_SECRET_ACCESS_KEY"), "",
+	))
+}
+
 func refusesTo(provider aws.CredentialsProvider, code string) {
 	_, err := sqs.NewFromConfig(as(provider)).ListQueues(ctx, &sqs.ListQueuesInput{})
 	refusedWith(err, code, 403)
@@ -49,9 +56,7 @@ func unknownKey() {
 func anonymous() { refusesTo(aws.AnonymousCredentials{}, "AccessDenied") }
 
 func permissions() {
-	stranger := as(credentials.NewStaticCredentialsProvider(
-		os.Getenv("STRANGER_ACCESS_KEY_ID"), os.Getenv("STRANGER_SECRET_ACCESS_KEY"), "",
-	))
+	stranger := strangers()
 	identity := must(sts.NewFromConfig(stranger).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{}))
 	elsewhere := sqs.NewFromConfig(stranger)
 	queue, label := newQueue(nil), aws.String("guest")

@@ -26,7 +26,9 @@ func main() {
 	connect()
 	failed := false
 	out := json.NewEncoder(os.Stdout)
-	for _, each := range slices.Concat(queues, messages, fifo, deadLetters, access, topics, consuming) {
+	ofQueues := slices.Concat(queues, messages, fifo, deadLetters, access, consuming)
+	ofTopics := slices.Concat(topics, subscriptions, fifoTopics, phones)
+	for _, each := range slices.Concat(ofQueues, ofTopics) {
 		wrong := try(each.run)
 		must(0, out.Encode(result{Scenario: each.name, OK: wrong == "", Error: wrong}))
 		failed = failed || wrong != ""

@@ -45,21 +45,29 @@ func newFifo(contentBased string) *string {
 	})).QueueUrl
 }
 
-func attributesOf(queue *string) map[string]string {
-	return must(queueing.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
+func attributesOf(queue *string) map[string]string { return attributesFor(queueing, queue) }
+
+func attributesFor(owner *sqs.Client, queue *string) map[string]string {
+	return must(owner.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
 		QueueUrl:       queue,
 		AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll},
 	})).Attributes
 }
 
-func arnOf(queue *string) string { return attributesOf(queue)["QueueArn"] }
+func arnOf(queue *string) string { return arnFor(queueing, queue) }
+
+func arnFor(owner *sqs.Client, queue *string) string { return attributesFor(owner, queue)["QueueArn"] }
 
 func send(queue *string, body string) *sqs.SendMessageOutput {
 	return must(queueing.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: queue, MessageBody: &body}))
 }
 
 func receive(queue *string, count, waitS int32) []types.Message {
-	return must(queueing.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
+	return receiveFor(queueing, queue, count, waitS)
+}
+
+func receiveFor(owner *sqs.Client, queue *string, count, waitS int32) []types.Message {
+	return must(owner.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
 		QueueUrl:                    queue,
 		MaxNumberOfMessages:         count,
 		WaitTimeSeconds:             waitS,
@@ -69,8 +77,10 @@ func receive(queue *string, count, waitS int32) []types.Message {
 }
 
 // receiveOne is for one message that must come.
-func receiveOne(queue *string) types.Message {
-	received := receive(queue, 1, 10)
+func receiveOne(queue *string) types.Message { return receiveFrom(queueing, queue) }
+
+func receiveFrom(owner *sqs.Client, queue *string) types.Message {
+	received := receiveFor(owner, queue, 1, 10)
 	equal(len(received), 1)
 	return received[0]
 }

@@ -2,10 +2,9 @@
 import assert from "node:assert/strict";
 import { SQS, SQSServiceException } from "@aws-sdk/client-sqs";
 import { STS } from "@aws-sdk/client-sts";
-import { newQueue, receiveOne, refused, sqs, sts } from "./service.js";
+import { newQueue, receiveOne, refused, sqs, strangersKeys, sts } from "./service.js";
 
-const { AWS_ACCESS_KEY_ID, STRANGER_ACCESS_KEY_ID, STRANGER_SECRET_ACCESS_KEY } = process.env;
-const strangersKeys = { accessKeyId: STRANGER_ACCESS_KEY_ID, secretAccessKey: STRANGER_SECRET_ACCESS_KEY };
+const { AWS_ACCESS_KEY_ID } = process.env;
 const refusesTo = (client, code) => refused(() => client.listQueues(), SQSServiceException, code, 403);
 
 export const access = {

@@ -9,6 +9,9 @@ export const sqs = new SQS();
 export const sns = new SNS();
 export const sts = new STS();
 
+const { STRANGER_ACCESS_KEY_ID, STRANGER_SECRET_ACCESS_KEY } = process.env;
+export const strangersKeys = { accessKeyId: STRANGER_ACCESS_KEY_ID, secretAccessKey: STRANGER_SECRET_ACCESS_KEY };
+
 export const newName = () => `js-${randomUUID()}`;
 
 export async function newQueue(Attributes) {
@@ -24,16 +27,46 @@ export async function newFifo(Attributes) {
   return QueueUrl;
 }
 
-export async function attributesOf(QueueUrl) {
-  const { Attributes } = await sqs.getQueueAttributes({ QueueUrl, AttributeNames: ["All"] });
+export async function attributesOf(QueueUrl, owner = sqs) {
+  const { Attributes } = await owner.getQueueAttributes({ QueueUrl, AttributeNames: ["All"] });
   return Attributes;
 }
 
 export const arnOf = async (queue) => (await attributesOf(queue)).QueueArn;
 
+export async function newTopic(Attributes) {
+  const { TopicArn } = await sns.createTopic({
+    Name: Attributes?.FifoTopic ? `${newName()}.fifo` : newName(),
+    Attributes,
+  });
+  return TopicArn;
+}
+
+/** A queue of that owner, subscribed to a topic that its policy lets in. */
+export async function newSubscribed({ owner = sqs, TopicArn, queue, Attributes } = {}) {
+  TopicArn ??= await newTopic();
+  queue ??= (await owner.createQueue({ QueueName: newName() })).QueueUrl;
+  const { QueueArn } = await attributesOf(queue, owner);
+  const Policy = JSON.stringify({
+    Version: "2012-10-17",
+    Statement: [
+      {
+        Effect: "Allow",
+        Principal: { Service: "sns.amazonaws.com" },
+        Action: "sqs:SendMessage",
+        Resource: QueueArn,
+        Condition: { ArnEquals: { "aws:SourceArn": TopicArn } },
+      },
+    ],
+  });
+  await owner.setQueueAttributes({ QueueUrl: queue, Attributes: { Policy } });
+  const { SubscriptionArn } = await sns.subscribe({ TopicArn, Protocol: "sqs", Endpoint: QueueArn, Attributes });
+  return { TopicArn, queue, SubscriptionArn };
+}
+
 /** One message, which must come. */
-export async function receiveOne(QueueUrl, more) {
-  const { Messages = [] } = await sqs.receiveMessage({
+export async function receiveOne(QueueUrl, more, owner = sqs) {
+  const { Messages = [] } = await owner.receiveMessage({
     QueueUrl,
     WaitTimeSeconds: 10,
     MessageSystemAttributeNames: ["All"],
@@ -42,6 +75,13 @@ export async function receiveOne(QueueUrl, more) {
   });
   assert.equal(Messages.length, 1);
   return Messages[0];
+}
+
+/** What the body of the next message says; it is deleted. */
+export async function publishedTo(QueueUrl, owner = sqs) {
+  const { Body, ReceiptHandle } = await receiveOne(QueueUrl, {}, owner);
+  await owner.deleteMessage({ QueueUrl, ReceiptHandle });
+  return JSON.parse(Body);
 }
 
 /** As many messages as there should be, in as many calls as it takes. */

@@ -35,6 +35,11 @@ record Access(Service service) {
         return StaticCredentialsProvider.create(AwsBasicCredentials.create(id, secret));
     }
 
+    /** How the other account calls. */
+    static AwsCredentialsProvider strangersKeys() {
+        return keys(System.getenv("STRANGER_ACCESS_KEY_ID"), System.getenv("STRANGER_SECRET_ACCESS_KEY"));
+    }
+
     private static void refusesTo(AwsCredentialsProvider credentials, String code) throws Exception {
         try (SqsClient client = SqsClient.builder().credentialsProvider(credentials).build()) {
             refused(client::listQueues, SqsException.class, code, 403);
@@ -54,7 +59,7 @@ record Access(Service service) {
     }
 
     private void permissions() throws Exception {
-        var keys = keys(System.getenv("STRANGER_ACCESS_KEY_ID"), System.getenv("STRANGER_SECRET_ACCESS_KEY"));
+        var keys = strangersKeys();
         try (StsClient sts = StsClient.builder().credentialsProvider(keys).build();
                 SqsClient stranger = SqsClient.builder().credentialsProvider(keys).build()) {
             String account = sts.getCallerIdentity().account();

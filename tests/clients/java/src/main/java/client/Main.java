@@ -29,8 +29,12 @@ public final class Main {
             new Fifo(service).addTo(scenarios);
             new DeadLetters(service).addTo(scenarios);
             new Access(service).addTo(scenarios);
-            new Topics(service).addTo(scenarios);
             new Consuming(service).addTo(scenarios);
+            Notifying notifying = new Notifying(service);
+            new Topics(notifying).addTo(scenarios);
+            new Subscriptions(notifying).addTo(scenarios);
+            new FifoTopics(notifying).addTo(scenarios);
+            new Phones(service.sns).addTo(scenarios);
             for (var each : scenarios.entrySet()) {
                 failures += succeeds(each.getKey(), each.getValue()) ? 0 : 1;
             }

@@ -48,7 +48,11 @@ final class Service implements AutoCloseable {
     }
 
     Map<QueueAttributeName, String> attributesOf(String queue) {
-        return sqs.getQueueAttributes(asked -> asked.queueUrl(queue).attributeNames(QueueAttributeName.ALL))
+        return attributesOf(queue, sqs);
+    }
+
+    static Map<QueueAttributeName, String> attributesOf(String queue, SqsClient owner) {
+        return owner.getQueueAttributes(asked -> asked.queueUrl(queue).attributeNames(QueueAttributeName.ALL))
                 .attributes();
     }
 
@@ -65,7 +69,11 @@ final class Service implements AutoCloseable {
     }
 
     List<Message> receive(String queue, int count, int waitSeconds) {
-        return sqs.receiveMessage(asked -> asked.queueUrl(queue)
+        return receive(queue, sqs, count, waitSeconds);
+    }
+
+    private static List<Message> receive(String queue, SqsClient owner, int count, int waitSeconds) {
+        return owner.receiveMessage(asked -> asked.queueUrl(queue)
                         .maxNumberOfMessages(count)
                         .waitTimeSeconds(waitSeconds)
                         .messageSystemAttributeNames(MessageSystemAttributeName.ALL)
@@ -75,7 +83,11 @@ final class Service implements AutoCloseable {
 
     /** One message, which must come. */
     Message receiveOne(String queue) {
-        List<Message> received = receive(queue, 1, 10);
+        return receiveOne(queue, sqs);
+    }
+
+    static Message receiveOne(String queue, SqsClient owner) {
+        List<Message> received = receive(queue, owner, 1, 10);
         equal(received.size(), 1);
         return received.get(0);
     }

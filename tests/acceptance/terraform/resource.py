@@ -1,0 +1,84 @@
+"""A resource as the provider keeps it: its configuration, its life, and the plan that must be empty.
+
+Where the provider waits and looks again, this looks at once: a change that has to propagate is a fault here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from tests.acceptance.terraform.schema import Schema, Values, differences
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """What a resource's block says, by the API's names; and what was read back."""
+
+    values: Values
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Resource(ABC):
+    """`key` is what Terraform keeps in its state."""
+
+    client: Any
+    schema: Schema
+
+    @abstractmethod
+    def create(self, wanted: Config) -> str: ...
+
+    @abstractmethod
+    def read(self, key: str) -> Config | None:
+        """None when the provider would drop it from the state."""
+
+    @abstractmethod
+    def update(self, key: str, before: Config, after: Config) -> None: ...
+
+    @abstractmethod
+    def delete(self, key: str) -> None:
+        """Returns when the provider would say that it is gone."""
+
+    def plan(self, key: str, wanted: Config) -> dict[str, tuple[str, str]]:
+        """What `terraform plan` would change: the values configured and found."""
+        found = self.read(key)
+        assert found is not None, f"{key} would be created anew"
+        plan = differences(self.schema, wanted.values, found.values)
+        return plan if found.tags == wanted.tags else plan | {"tags": (str(wanted.tags), str(found.tags))}
+
+
+def apply(resource: Resource, *configs: Config) -> str:
+    """Created by the first, updated to each of the others; nothing is left to plan after any of them."""
+    key = resource.create(configs[0])
+    _must_be_done(resource, key, configs[0])
+    for before, after in pairwise(configs):
+        resource.update(key, before, after)
+        _must_be_done(resource, key, after)
+    return key
+
+
+def destroy(resource: Resource, key: str) -> None:
+    resource.delete(key)
+    assert resource.read(key) is None
+
+
+def _must_be_done(resource: Resource, key: str, wanted: Config) -> None:
+    plan = resource.plan(key, wanted)
+    assert not plan, f"a plan would change {plan}"
+
+
+def found(call: Any, code: str, **params: Any) -> dict[str, Any] | None:
+    """The answer, or None for the one refusal that means that the thing is not there."""
+    try:
+        answer: dict[str, Any] = call(**params)
+    except ClientError as error:
+        if error.response["Error"]["Code"] != code:
+            raise
+        return None
+    return answer

@@ -1,0 +1,214 @@
+"""What an HTTP endpoint gets, byte by byte, and what becomes of its answers."""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64encode
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from cns.endpoints.guard import AddressGuard
+from cns.endpoints.http import HttpRequest, HttpSender
+from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
+from cns.envelope import MessageType, http_headers
+from cns.retry_policy import RetryPolicy
+from common.settings import Settings
+from workers.settlement import DELIVERED, End, Verdict, judge
+
+spec = pytest.mark.spec
+TOPIC = "arn:aws:sns:eu-west-1:111111111111:t"
+SUBSCRIPTION = f"{TOPIC}:2bcfbf39-05c3-41de-beaa-fcfcc21c8f55"
+HEADERS = http_headers(MessageType.NOTIFICATION, "m-1", TOPIC, SUBSCRIPTION, "text/plain; charset=UTF-8", raw=False)
+BODY = b'{\n  "Type" : "Notification"\n}'
+SOON_S, ENOUGH_S = 0.2, 10.0
+
+
+class Endpoint:
+    """Gives the answers it was told, one for each request, and keeps what it was sent; then it is silent."""
+
+    def __init__(self, *answers: str) -> None:
+        self._answers = [*answers]
+        self.requests: list[tuple[list[str], bytes]] = []
+        self.port = 0
+
+    @property
+    def heads(self) -> list[dict[str, str]]:
+        """The headers of each request."""
+        split = ([line.partition(": ") for line in lines[1:]] for lines, _ in self.requests)
+        return [{name: value for name, _, value in lines} for lines in split]
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while head := await reader.readuntil(b"\r\n\r\n"):
+            lines = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
+            length = next(int(line.split()[1]) for line in lines if line.lower().startswith("content-length"))
+            self.requests.append((lines, await reader.readexactly(length)))
+            if not self._answers:
+                return
+            writer.write(self._answers.pop(0).encode())
+
+
+def answer(status: str, *headers: str) -> str:
+    return "\r\n".join([f"HTTP/1.1 {status}", *headers, "Content-Length: 0", "", ""])
+
+
+@asynccontextmanager
+async def served(*answers: str) -> AsyncIterator[Endpoint]:
+    endpoint = Endpoint(*answers)
+    writers: list[asyncio.StreamWriter] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        try:
+            await endpoint.serve(reader, writer)
+        except asyncio.IncompleteReadError:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    endpoint.port = server.sockets[0].getsockname()[1]
+    try:
+        yield endpoint
+    finally:
+        server.close()
+        for writer in writers:
+            writer.close()
+        await server.wait_closed()
+
+
+async def post(url: str, timeout_s: float = ENOUGH_S) -> Outcome:
+    sender = HttpSender(AddressGuard(["127.0.0.0/8"]), timeout_s=timeout_s, wall_s=lambda: 0.0)
+    try:
+        return await sender.send(HttpRequest(url, HEADERS, BODY))
+    finally:
+        await sender.close()
+
+
+def verdict(outcome: Outcome, *, client_errors_succeed: bool = False) -> Verdict:
+    """On a first attempt, under the default policy."""
+    return judge(
+        outcome, RetryPolicy(), failures=1, elapsed_s=0.1, jitter=0.0, client_errors_succeed=client_errors_succeed
+    )
+
+
+@spec(
+    "sns-http.post",
+    "sns-http.type",
+    "sns-http.message-id",
+    "sns-http.topic-arn",
+    "sns-http.subscription-arn",
+    "sns-http.content-type",
+    "sns-http.user-agent",
+    "sns-http.accept-encoding",
+    "sns-http.nothing-else",
+    "sns-answer.2xx",
+)
+async def test_the_whole_request() -> None:
+    async with served(answer("204 No Content")) as endpoint:
+        outcome = await post(f"http://127.0.0.1:{endpoint.port}/hook?a=b%20c")
+        ((head, body),) = endpoint.requests
+    assert isinstance(outcome, Delivered) and verdict(outcome) == DELIVERED
+    assert head[0] == "POST /hook?a=b%20c HTTP/1.1"
+    (fields,) = endpoint.heads
+    assert fields == {
+        "Host": f"127.0.0.1:{endpoint.port}",
+        "x-amz-sns-message-type": "Notification",
+        "x-amz-sns-message-id": "m-1",
+        "x-amz-sns-topic-arn": TOPIC,
+        "x-amz-sns-subscription-arn": SUBSCRIPTION,
+        "Content-Type": "text/plain; charset=UTF-8",
+        "User-Agent": "Amazon Simple Notification Service Agent",
+        "Accept-Encoding": "gzip,deflate",
+        "Content-Length": str(len(BODY)),
+    }
+    assert body == BODY
+
+
+@pytest.mark.parametrize(
+    ("status", "again"),
+    [
+        *(pytest.param(f"{code} X", True, marks=spec("sns-answer.5xx")) for code in (500, 502, 503, 599)),
+        pytest.param("429 X", True, marks=spec("sns-answer.429")),
+        *(pytest.param(f"{code} X", False, marks=spec("sns-answer.4xx")) for code in (400, 401, 403, 404, 410, 499)),
+        *(pytest.param(f"{code} X", False, marks=spec("sns-answer.3xx")) for code in (301, 302, 304, 308)),
+    ],
+)
+async def test_answers_that_are_no_success(status: str, again: bool) -> None:
+    async with served(answer(status, "Location: /elsewhere"), answer("200 OK")) as endpoint:
+        outcome = await post(f"http://127.0.0.1:{endpoint.port}/")
+    assert isinstance(outcome, Failed) and (outcome.cause, outcome.status) == (Cause.STATUS, int(status.split()[0]))
+    assert len(endpoint.requests) == 1, "redirects are not followed"
+    judged = verdict(outcome)
+    assert (judged.retry is not None, judged.end) == ((True, None) if again else (False, End.PERMANENT))
+    assert (verdict(outcome, client_errors_succeed=True) == DELIVERED) is not again
+
+
+@pytest.mark.parametrize("code", [200, 201, 202, 299])
+@spec("sns-answer.2xx")
+async def test_answers_that_are_a_success(code: int) -> None:
+    async with served(answer(f"{code} X")) as endpoint:
+        outcome = await post(f"http://127.0.0.1:{endpoint.port}/")
+    assert isinstance(outcome, Delivered) and outcome.status == code
+
+
+@spec("sns-answer.timeout")
+async def test_a_silent_endpoint() -> None:
+    assert Settings().delivery_timeout_s == 15
+    async with served() as endpoint:
+        outcome = await post(f"http://127.0.0.1:{endpoint.port}/", SOON_S)
+    assert isinstance(outcome, Failed) and outcome.cause is Cause.TIMEOUT
+    assert verdict(outcome).retry is not None
+
+
+@spec("sns-answer.dns")
+async def test_a_name_that_does_not_resolve() -> None:
+    outcome = await post("http://no-such-host.invalid/")
+    assert isinstance(outcome, Failed) and outcome.cause is Cause.DNS
+    assert verdict(outcome).retry is not None
+
+
+@spec("sns-answer.tls")
+async def test_an_endpoint_that_speaks_no_tls() -> None:
+    async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 mail.example.com ESMTP\r\n")
+        writer.close()
+        await writer.wait_closed()
+
+    async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
+        outcome = await post(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+    assert isinstance(outcome, Failed) and outcome.cause is Cause.TLS
+    assert verdict(outcome).retry is not None
+
+
+@spec("sns-answer.connection")
+async def test_an_endpoint_that_is_not_there() -> None:
+    async with served() as endpoint:
+        pass
+    outcome = await post(f"http://127.0.0.1:{endpoint.port}/")
+    assert isinstance(outcome, Failed) and outcome.cause is Cause.CONNECTION
+    assert verdict(outcome).retry is not None
+
+
+@spec("sns-http.credentials")
+@pytest.mark.parametrize(
+    ("challenge", "beginning"),
+    [
+        ('Basic realm="r"', "Basic " + b64encode(b"user:pass").decode()),
+        ('Digest realm="r", nonce="n", qop="auth", algorithm=MD5', 'Digest username="user", '),
+    ],
+)
+async def test_credentials_are_for_who_asks(challenge: str, beginning: str) -> None:
+    asks = answer("401 Unauthorized", f"WWW-Authenticate: {challenge}")
+    async with served(asks, *([asks] if challenge.startswith("Digest") else []), answer("200 OK")) as endpoint:
+        outcome = await post(f"http://user:pass@127.0.0.1:{endpoint.port}/")
+    assert isinstance(outcome, Delivered)
+    first, *_, last = endpoint.heads
+    assert "Authorization" not in first
+    assert last["Authorization"].startswith(beginning)
+
+
+async def test_credentials_are_kept_from_who_does_not_ask() -> None:
+    async with served(answer("200 OK")) as endpoint:
+        await post(f"http://user:pass@127.0.0.1:{endpoint.port}/")
+    (head,) = endpoint.heads
+    assert "Authorization" not in head

@@ -1,0 +1,141 @@
+"""A worker takes no more jobs than it may send: what one publish to very many takes of its memory has a bound."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from cns import jobs
+from cns.jobs import TARGETS_MAX, EndpointJob
+from cns.model import Notification
+from cns.queue_inline import InlineQueuePort
+from cns.queue_port import Put, QueueMessage, Refused
+from cns.stores.embedded import EmbeddedNotificationStore, EmbeddedSubscriptionStore, EmbeddedTopicStore
+from cns.subscription import State, Subscription
+from cns.target import Targets
+from cns.topic import Topic
+from common.clock import Clock
+from common.sqlite import Database
+from cqs.engines.embedded import EmbeddedEngine
+from tests.recorded_events import RecordedEvents
+from workers.concluding import Tools
+from workers.consumer import JOBS_A_RECEIVE, Consumer
+from workers.delivery import Deliverer
+from workers.envelopes import Envelopes
+from workers.pools import DeliveryPool
+from workers.quarantine import Quarantine
+from workers.stats import Stats
+from workers.ways import QUEUE_SENDS_MAX, QueueWay
+
+TOPIC = Topic(id="0" * 32, account="111111111111", region="us-east-1", name="t", created_ms=1)
+JOBS = 40
+AT_ONCE_MAX = QUEUE_SENDS_MAX + JOBS_A_RECEIVE * TARGETS_MAX
+"""What was received last comes on top."""
+LOOK_S = 1.0
+
+
+@dataclass
+class Queues:
+    """Stands for the endpoints, which take what they are sent when they are let."""
+
+    let: asyncio.Event = field(default_factory=asyncio.Event)
+    many: asyncio.Event = field(default_factory=asyncio.Event)
+    too_many: asyncio.Event = field(default_factory=asyncio.Event)
+    all: asyncio.Event = field(default_factory=asyncio.Event)
+    under_way: int = 0
+    taken: int = 0
+
+    async def take(self, queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refused:
+        self.under_way += 1
+        if self.under_way >= QUEUE_SENDS_MAX:
+            self.many.set()
+        if self.under_way > AT_ONCE_MAX:
+            self.too_many.set()
+        await self.let.wait()
+        self.under_way -= 1
+        self.taken += 1
+        if self.taken == JOBS * TARGETS_MAX:
+            self.all.set()
+        return "id"
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    port: InlineQueuePort
+    queues: Queues
+    consumer: Consumer
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    clock, queues, stats = Clock(), Queues(), Stats()
+    database = Database(tmp_path, clock)
+    port = InlineQueuePort(EmbeddedEngine(database, clock), clock, queues.take)
+    topics, subscriptions = EmbeddedTopicStore(database), EmbeddedSubscriptionStore(database)
+    tools = Tools(
+        port=port,
+        notifications=EmbeddedNotificationStore(database),
+        targets=Targets(topics, subscriptions),
+        clock=clock,
+        quarantine=Quarantine(port, stats),
+        stats=stats,
+        events=RecordedEvents(),
+        client_errors_succeed=False,
+    )
+    way = QueueWay(port, cast(Envelopes, None))  # nothing is rendered for raw deliveries
+    deliverer = Deliverer(cast(DeliveryPool, None), way, {"sqs": way})
+    database.start(asyncio.get_running_loop())
+    await topics.create(TOPIC)
+    await asyncio.gather(*[subscriptions.create(_subscription(number), None) for number in range(TARGETS_MAX)])
+    yield Site(port, queues, Consumer(jobs.ENDPOINT_JOBS, tools, deliverer))
+    await database.close()
+
+
+async def test_jobs_wait_where_they_are_while_too_many_sends_are_under_way(site: Site) -> None:
+    await site.port.put([_job(number) for number in range(JOBS)])
+    steps = asyncio.create_task(_steps(site.consumer))
+    await asyncio.wait_for(site.queues.many.wait(), 30.0)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(site.queues.too_many.wait(), LOOK_S)
+    site.queues.let.set()
+    await asyncio.wait_for(site.queues.all.wait(), 30.0)
+    site.port.stop_waiting()
+    steps.cancel()
+    assert await site.consumer.drain(10.0) == 0
+    assert await site.port.depth(jobs.ENDPOINT_JOBS) == 0
+
+
+async def _steps(consumer: Consumer) -> None:
+    while True:
+        await consumer.step()
+
+
+def _job(number: int) -> Put:
+    notification = Notification(id=f"n{number}", topic_arn=TOPIC.arn, timestamp_ms=1, texts={"default": "hello"})
+    arns = tuple([_subscription(target).arn for target in range(TARGETS_MAX)])
+    return Put(
+        jobs.ENDPOINT_JOBS,
+        str(number),
+        jobs.encode(EndpointJob(notification.id, TOPIC.arn, arns, notification)),
+        TOPIC.arn,
+    )
+
+
+def _subscription(number: int) -> Subscription:
+    return Subscription(
+        id=f"{number:08}",
+        topic_arn=TOPIC.arn,
+        topic_id=TOPIC.id,
+        owner=TOPIC.account,
+        principal="",
+        protocol="sqs",
+        endpoint=f"arn:aws:sqs:us-east-1:{TOPIC.account}:q{number}",
+        state=State.CONFIRMED,
+        attributes={"RawMessageDelivery": "true"},
+        created_ms=1,
+    )

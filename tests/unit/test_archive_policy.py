@@ -1,0 +1,94 @@
+"""ArchivePolicy: what it may say, and which archive a topic then has."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from cns.archives.model import Archive
+from cns.archives.policy import beginning_ms, described, following, policy_to_store
+from cns.topic import Topic
+from common.errors import RequestError
+
+TOPIC = Topic(id="1", account="111111111111", region="eu-west-1", name="t", created_ms=1)
+DAY_MS = 86_400_000
+
+
+def archiving(days: int, began_ms: int) -> Topic:
+    policy = {"ArchivePolicy": f'{{"MessageRetentionPeriod":{days}}}'}
+    return replace(TOPIC, attributes=policy, archive=Archive("a", began_ms))
+
+
+@pytest.mark.parametrize(
+    ("text", "stored"),
+    [
+        ('{"MessageRetentionPeriod": 1}', '{"MessageRetentionPeriod":1}'),
+        ('{ "MessageRetentionPeriod" : "365" }', '{"MessageRetentionPeriod":"365"}'),
+        ("{}", ""),
+        (" { } ", ""),
+        ("", ""),
+    ],
+)
+def test_a_policy_is_kept_as_it_is_shown(text: str, stored: str) -> None:
+    assert policy_to_store(text, "") == stored
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("x", "failed to parse JSON."),
+        ('{"MessageRetentionPeriod":', "failed to parse JSON."),
+        ("\ud800", "failed to parse JSON."),
+        ('{"x":' * 5_000, "must be a JSON object whose only key is MessageRetentionPeriod"),
+        ("[]", "must be a JSON object whose only key is MessageRetentionPeriod"),
+        ('{"MessageRetentionPeriod":1.5}', "must be a JSON object whose only key is MessageRetentionPeriod"),
+        ('{"MessageRetentionPeriod":null}', "must be a JSON object whose only key is MessageRetentionPeriod"),
+        ('{"MessageRetentionPeriod":1,"x":1}', "must be a JSON object whose only key is MessageRetentionPeriod"),
+        *[
+            (f'{{"MessageRetentionPeriod":{value}}}', "MessageRetentionPeriod must be an integer between 1 and 365")
+            for value in ("0", "366", "-1", '"0"', '"1.5"', '""', '" 5"', '"٣"', "9" * 18)
+        ],
+    ],
+)
+def test_policies_refused(text: str, complaint: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        policy_to_store(text, "Attributes Reason: ")
+    assert refused.value.code == "InvalidParameter"
+    assert refused.value.message == f"Invalid parameter: Attributes Reason: ArchivePolicy: {complaint}"
+
+
+def test_an_archive_comes_and_goes_with_the_policy() -> None:
+    without = following(TOPIC, 5)
+    assert without.archive is None
+    begun = following(replace(TOPIC, attributes={"ArchivePolicy": '{"MessageRetentionPeriod":1}'}), 5)
+    assert begun.archive is not None
+    assert begun.archive.began_ms == 5
+    longer = following(replace(begun, attributes={"ArchivePolicy": '{"MessageRetentionPeriod":2}'}), 9)
+    assert longer.archive == begun.archive
+    ended = following(replace(longer, attributes={}), 10)
+    assert ended.archive is None
+    anew = following(replace(ended, attributes=begun.attributes), 11)
+    assert anew.archive is not None
+    assert anew.archive.id != begun.archive.id
+
+
+@pytest.mark.parametrize(
+    ("days", "began_ms", "now_ms", "beginning"),
+    [
+        (1, 1_000, 1_000, 1_000),
+        (1, 1_000, DAY_MS + 1_000, 1_000),
+        (1, 1_000, DAY_MS + 1_001, 1_001),
+        (365, 1_000, 365 * DAY_MS + 3_000, 3_000),
+    ],
+)
+def test_it_begins_with_the_archive_or_where_retention_ends(
+    days: int, began_ms: int, now_ms: int, beginning: int
+) -> None:
+    assert beginning_ms(archiving(days, began_ms), now_ms) == beginning
+
+
+def test_what_is_shown_beside_the_policy() -> None:
+    assert described(TOPIC, 0) == {}
+    assert described(archiving(1, 1_700_000_000_120), 1_700_000_000_500) == {
+        "BeginningArchiveTime": "2023-11-14T22:13:20.120Z"
+    }
