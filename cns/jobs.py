@@ -26,7 +26,9 @@ FIFO_PUBLISH_JOBS = "fifo-publish-jobs.fifo"
 """Publishes to FIFO topics: which is a duplicate, and which number each has, is decided where they are put in."""
 FIFO_ENDPOINT_JOBS = "fifo-endpoint-jobs.fifo"
 """Of one subscription each. They stay where they are until they are delivered, and hold up what follows them."""
-INTERNAL_QUEUES = (PUBLISH_JOBS, ENDPOINT_JOBS, REDELIVERY, QUARANTINE, FIFO_PUBLISH_JOBS, FIFO_ENDPOINT_JOBS)
+LANES = "lanes.fifo"
+"""What could not begin: a group for each endpoint that takes too little, of which a head at a time is tried."""
+INTERNAL_QUEUES = (PUBLISH_JOBS, ENDPOINT_JOBS, REDELIVERY, QUARANTINE, FIFO_PUBLISH_JOBS, FIFO_ENDPOINT_JOBS, LANES)
 """In the reserved account `cns`."""
 
 
@@ -78,11 +80,11 @@ TargetJob = EndpointJob | ConfirmationJob | DirectJob
 
 
 class Redelivery(msgspec.Struct, frozen=True, array_like=True, tag="redelivery"):
-    """One failed target, visible when its next attempt is due."""
+    """One target that failed, visible when its next attempt is due; or one that lies in a lane."""
 
     job: TargetJob  # of one subscription, or none
     failures: int
-    first_attempt_ms: int
+    first_attempt_ms: int  # or when the first was to be made
     returns: int = 0  # FIFO: how often it was given back without an attempt, behind one that failed
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from cns.delivery_policy import DEFAULT_CONTENT_TYPE, delivery_terms
+from cns.feedback import NO_FEEDBACK, Feedback, topic_feedback
 from cns.jobs import DirectJob
 from cns.model import Notification
 from cns.retry_policy import MAIL_POLICY, QUEUE_POLICY, RetryPolicy
@@ -23,6 +24,8 @@ FIXED_POLICIES: Mapping[str, RetryPolicy] = {
     **dict.fromkeys(("sms", "application", "email", "email-json"), MAIL_POLICY),
 }
 """Those that no delivery policy changes."""
+OWN_FEEDBACK = ("sms", "application")
+"""Protocols whose deliveries accounts and applications may want logged, too: whether they do, is asked at each."""
 TARGETS_REMEMBERED = 20_000
 TOPICS_REMEMBERED = 10_000
 
@@ -44,6 +47,9 @@ class Target:
     account: str  # of whoever publishes there, and the region
     region: str
     display_name: str = ""  # the topic's
+    receives_per_second: int | None = None  # the throttle policy's
+    redrive_policy: str = ""  # as it was set
+    feedback: Feedback | None = None  # what the topic wants logged; None where nobody can want anything
 
     def queue_attributes(self, notification: Notification) -> dict[str, dict[str, str | bytes]]:
         """The notification's attributes as SendMessage takes them, for raw delivery to a queue."""
@@ -69,6 +75,9 @@ def target_of(subscription: Subscription, topic: Topic | None) -> Target:
         account=account,
         region=region,
         display_name=topic_attributes.get("DisplayName", ""),
+        receives_per_second=None if subscription.protocol in FIXED_POLICIES else terms.receives_per_second,
+        redrive_policy=attributes.get("RedrivePolicy", ""),
+        feedback=_feedback(topic_attributes, subscription.protocol),
     )
 
 
@@ -86,6 +95,7 @@ def direct_target(job: DirectJob) -> Target:
         signature_version="1",
         account=job.account,
         region=job.region,
+        feedback=NO_FEEDBACK,
     )
 
 
@@ -143,6 +153,11 @@ class Targets:
     def _subscription_changed(self, arn: str) -> None:
         self._changes += 1
         self._targets.forget(arn)
+
+
+def _feedback(topic_attributes: Mapping[str, str], protocol: str) -> Feedback | None:
+    feedback = topic_feedback(topic_attributes, protocol)
+    return None if feedback == NO_FEEDBACK and protocol not in OWN_FEEDBACK else feedback
 
 
 def _value(data_type: str, text: str) -> dict[str, str | bytes]:

@@ -20,8 +20,17 @@ STORE_COMMITTED = "store.committed"  # durable, nobody has an answer
 STORE_CHECKPOINT = "store.checkpoint"  # the log is copied but for its newest part
 JOB_DELIVERED = "job.delivered"  # endpoints have answered, the job is not settled
 JOB_SETTLED = "job.settled"  # the job is settled, its notification still counts it
+JOB_REFERRED = "job.referred"  # the notification counts the redeliveries of a job, which are not there yet
+JOB_CONTINUED = "job.continued"  # some of a job is settled: what remains is written into it, its sends are under way
+JOB_BURIED = "job.buried"  # a dead-letter queue has a message, the job still names its target
+JOB_ON_TRIAL = "job.on_trial"  # it is written down that a job begun too often is tried a last time
+PUBLISH_TAKEN = "publish.taken"  # a producer holds a publish job, and has written nothing
 PUBLISH_FANNED_OUT = "publish.fanned_out"  # the notification counts its endpoint jobs, which are not there yet
+LANE_DELIVERED = "lane.delivered"  # the endpoint has answered, the lane's jobs are not settled
+LANE_SETTLED = "lane.settled"  # they are settled, their notifications still count them
+PUBLISH_SETTLED = "publish.settled"  # a page's jobs and what follows are there, its reference is still counted
 FIFO_FANNED_OUT = "fifo.fanned_out"  # the same, of publishes to a FIFO topic: of several at once
+FIFO_PUBLISHED = "fifo.published"  # those are there, the notifications of their publish jobs still count these
 FIFO_DELIVERED = "fifo.delivered"  # queues have answered, the jobs of the run are not settled
 FIFO_SETTLED = "fifo.settled"  # the last of the run are settled, their notifications still count them
 POINTS = (
@@ -30,8 +39,17 @@ POINTS = (
     STORE_CHECKPOINT,
     JOB_DELIVERED,
     JOB_SETTLED,
+    JOB_REFERRED,
+    JOB_CONTINUED,
+    JOB_BURIED,
+    JOB_ON_TRIAL,
+    PUBLISH_TAKEN,
     PUBLISH_FANNED_OUT,
+    PUBLISH_SETTLED,
+    LANE_DELIVERED,
+    LANE_SETTLED,
     FIFO_FANNED_OUT,
+    FIFO_PUBLISHED,
     FIFO_DELIVERED,
     FIFO_SETTLED,
 )

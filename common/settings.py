@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
-from pydantic import Field, FilePath, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import BaseModel, Field, FilePath, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from common.errors import EXIT_SETTINGS_WRONG, StartError
+from common.smtp_url import read_smtp_url
+from common.tls import fault_of
 
 LOOPBACK = ("127.0.0.0/8", "::1/128")
 POOL_THREADS_MAX = 64
 """Of one delivery pool in one process, at its start and by control command."""
+_SECRET = frozenset({"smtp_url", "master_key", "queue_secret", "remote_queues"})
 UrlStyle = Literal["off", "standard", "domain", "path", "dynamic"]
 _LOCALSTACK: Mapping[str, object] = {
     "port": 4566,
@@ -26,6 +31,16 @@ _LOCALSTACK: Mapping[str, object] = {
 """The defaults under `compat=localstack`."""
 _LOCALSTACK_STRATEGY = "SQS_ENDPOINT_STRATEGY"
 """LocalStack's own variable; what is no strategy means `off` there."""
+
+
+class RemoteQueues(BaseModel, frozen=True, extra="forbid"):
+    """Queues that another service has."""
+
+    arns: Annotated[str, Field(pattern=r"^arn:aws:sqs:[^:]+:[^:]+:[^:]+$")]
+    """`*` stands for any text."""
+    url: Annotated[str, Field(pattern=r"^https?://[!-~]+$")]
+    key_id: Annotated[str, Field(min_length=1)]
+    secret: Annotated[str, Field(min_length=1, repr=False)]
 
 
 class Settings(BaseSettings):
@@ -49,6 +64,8 @@ class Settings(BaseSettings):
     """The form of the queue URLs handed out, by LocalStack's names; off: as AWS's."""
     tls_cert: FilePath | None = None
     tls_key: FilePath | None = None
+    ca_bundle: FilePath | None = None
+    """PEM: whom to trust, besides the system's authorities, when others are called over TLS."""
     test_clock: bool = False
     master_key: str = ""
     """Base64 of 32 bytes that seal stored secrets; empty: the file `master.key` in the data directory."""
@@ -89,8 +106,24 @@ class Settings(BaseSettings):
     redelivery_threads: Annotated[int, Field(ge=1, le=POOL_THREADS_MAX)] = 1
     delivery_timeout_s: float = 15.0
     producers: Annotated[int, Field(ge=1, le=64)] = 2
+    endpoint_sends: Annotated[int, Field(ge=1)] = 10
+    """To one endpoint at once, by one worker."""
+    endpoint_sends_fast: Annotated[int, Field(ge=1)] = 100
+    """To one that answers 95 of 100 within 100 ms."""
+    breaker_failures: Annotated[int, Field(ge=0)] = 5
+    """After so many messages in a row that an endpoint failed to take it is tried with one at a time; 0: never."""
     gateway_url: Annotated[str, Field(pattern=r"^(https?://[!-~]+)?$")] = ""
     """Where SMS, mobile push, mail, Lambda and Firehose deliveries are posted; empty: the outbox keeps them."""
+
+    smtp_url: Annotated[str, Field(repr=False)] = ""
+    """The relay that mails are handed over to: smtp://user:password@host:587; empty: they go where SMS go."""
+    smtp_connections: Annotated[int, Field(ge=1, le=100)] = 4
+    """To the relay, from one thread."""
+    mail_from: Annotated[str, Field(pattern=r"^([A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@[A-Za-z0-9.-]{1,255})?$")] = ""
+    """The address that mails come from; empty: no-reply@ the host of `public_url`."""
+
+    remote_queues: Annotated[tuple[RemoteQueues, ...], NoDecode] = ()
+    """Which queues are another service's: a JSON array, or the path of a file that holds it."""
 
     sms_sandbox: Literal["on", "off"] = "off"
     """Whether every account is in the SMS sandbox: SMS go to numbers only that were verified."""
@@ -126,6 +159,11 @@ class Settings(BaseSettings):
     events_bytes_max: Annotated[int, Field(ge=1)] = 1024 * 1024 * 1024
     """Of all segments together; the oldest make room, read or not."""
 
+    delivery_log_days: Annotated[int, Field(ge=0)] = 7
+    """How long delivery status logs are kept; 0: none are written."""
+    delivery_log_bytes_max: Annotated[int, Field(ge=1)] = 1024 * 1024 * 1024
+    """Of all logs of this machine together; the oldest make room."""
+
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     @model_validator(mode="before")
@@ -151,6 +189,33 @@ class Settings(BaseSettings):
     def _split(cls, value: object) -> object:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
+    @field_validator("ca_bundle")
+    @classmethod
+    def _holds_certificates(cls, value: Path | None) -> Path | None:
+        fault = None if value is None else fault_of(value)
+        if fault is not None:
+            raise ValueError(fault)
+        return value
+
+    @field_validator("smtp_url")
+    @classmethod
+    def _names_a_relay(cls, value: str) -> str:
+        if value:
+            read_smtp_url(value)
+        return value
+
+    @field_validator("remote_queues", mode="before")
+    @classmethod
+    def _read_mapping(cls, value: object) -> object:
+        if not isinstance(value, str) or not value:
+            return value or ()
+        try:
+            return json.loads(value if value.lstrip().startswith("[") else Path(value).read_text())
+        except OSError as error:
+            raise ValueError(f"this is no JSON array, nor a file that can be read: {error.strerror}") from None
+        except ValueError as error:
+            raise ValueError(f"this is not JSON: {error}") from None
+
     @field_validator("queue_key_id")
     @classmethod
     def _go_together(cls, value: str, info: ValidationInfo) -> str:
@@ -174,6 +239,11 @@ class Settings(BaseSettings):
         return self.data / "events" if self.events_dir is None else self.events_dir
 
     @property
+    def delivery_logs_path(self) -> Path:
+        """Where delivery status logs are written."""
+        return self.data / "logs"
+
+    @property
     def socket_path(self) -> Path:
         """Where the store host answers the other processes."""
         return self.data / "store.socket"
@@ -184,5 +254,15 @@ def load_settings(data: Path | None = None) -> Settings:
     try:
         return Settings() if data is None else Settings(data=data)
     except ValidationError as error:
-        faults = [f"CNS_{fault['loc'][0]}".upper() + f"={fault['input']}: {fault['msg']}" for fault in error.errors()]
+        faults = [f"CNS_{_place(fault)}={_shown(fault)}: {fault['msg']}" for fault in error.errors()]
         raise StartError("; ".join(faults), EXIT_SETTINGS_WRONG) from None
+
+
+def _place(fault: ErrorDetails) -> str:
+    name, *inside = fault["loc"]
+    return str(name).upper() + "".join(f"[{part}]" for part in inside)
+
+
+def _shown(fault: ErrorDetails) -> object:
+    """What was given, unless it may have a password in it."""
+    return "…" if fault["loc"][0] in _SECRET else fault["input"]

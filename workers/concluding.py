@@ -14,10 +14,12 @@ from cns.stores.contract import NotificationStore
 from cns.target import Target, Targets
 from common.clock import Clock
 from common.events import EventSink
+from common.kill_points import JOB_BURIED, passed
 from workers.delivery import Deliverer
-from workers.job_facts import JobFacts
+from workers.delivery_log import DeliveryLog
+from workers.job_facts import NO_DELIVERY_LOG, JobFacts
 from workers.quarantine import Quarantine
-from workers.settlement import End, Verdict, judge
+from workers.settlement import End, judge
 from workers.stats import Stats
 
 BURIAL_AGAIN_MS = 30_000
@@ -38,6 +40,7 @@ class Tools:
     stats: Stats
     events: EventSink
     client_errors_succeed: bool
+    delivery_log: DeliveryLog = NO_DELIVERY_LOG
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,10 @@ class Concluding:
         self._facts = facts
         self._failures = failures
         self._first_attempt_ms = first_attempt_ms
+
+    def attempted(self, target: Target, outcome: Outcome) -> None:
+        """Called when the outcome is known, which may be a second before what follows from it."""
+        self._facts.attempted(target, outcome)
 
     async def of(self, target: Target, outcome: Outcome, notification: Notification | None) -> Again | None:
         """Count what came of it; None when the target is done with."""
@@ -88,21 +95,23 @@ class Concluding:
             self._tools.stats.retried(verdict.retry.phase)
             return Again(failures, int(verdict.retry.delay_s * 1000))
         assert isinstance(outcome, Failed)
-        return await self._end(target, outcome, verdict, notification)
+        return await self._end(target, f"{verdict.end or End.SPENT}:{outcome.cause}", notification)
 
-    async def _end(
-        self, target: Target, failed: Failed, verdict: Verdict, notification: Notification | None
-    ) -> Again | None:
+    async def too_late(self, target: Target, why: str, notification: Notification | None) -> Again | None:
+        """It was held back until its time was over."""
+        return await self._end(target, why, notification)
+
+    async def _end(self, target: Target, cause: str, notification: Notification | None) -> Again | None:
         """No attempt is left: the dead-letter queue, or a drop counted by its cause."""
-        cause = f"{verdict.end or End.SPENT}:{failed.cause}"
         if target.dead_letter_arn and notification is not None:
             buried = await self._deliverer.dead_letter(target.dead_letter_arn, target, notification)
             if not isinstance(buried, Failed):
+                passed(JOB_BURIED)
                 self._facts.dead_lettered(target, cause)
                 return None
             if not buried.permanent:
                 return Again(self._failures + 1, BURIAL_AGAIN_MS)
-            cause = f"dead_letter_queue_refused:{failed.cause}"
+            cause = f"dead_letter_queue_refused:{cause.rpartition(':')[2]}"
         self._facts.dropped(target.arn, cause)
         log.warning("notification.dropped", subscription=target.arn, topic=self._facts.topic, cause=cause)
         return None

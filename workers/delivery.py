@@ -12,20 +12,25 @@ from cns.jobs import ConfirmationJob
 from cns.model import Notification
 from cns.queue_port import QueuePort
 from cns.recipients import Recipients
+from cns.remote_queues import Places
 from cns.stores.contract import OutboxStore
+from cns.subscription import MAIL_PROTOCOLS
 from cns.target import Target
 from workers.envelopes import Envelopes, Rendering
+from workers.mail_way import MailWay
 from workers.pools import DeliveryPool
+from workers.remote_queue_way import AnyQueueWay
 from workers.ways import AskingWay, Attempt, GatewayWay, HttpWay, OutboxWay, QueueWay, RedisWay, Way
 
 HANDED_OVER = ("lambda", "firehose", "sms", "application", "email", "email-json")
-"""Protocols that this service has no way of its own for: the gateway takes them, or the outbox keeps them."""
+"""Protocols that this service has no way of its own for, mails unless there is a relay for them: the gateway takes
+them, or the outbox keeps them."""
 
 
 class Deliverer:
     """Knows nothing of jobs and retries."""
 
-    def __init__(self, pool: DeliveryPool, queues: QueueWay, ways: Mapping[str, Way]) -> None:
+    def __init__(self, pool: DeliveryPool, queues: AnyQueueWay, ways: Mapping[str, Way]) -> None:
         """`ways` are by protocol; dead letters go to `queues`."""
         self.pool = pool
         self._queues = queues
@@ -40,11 +45,14 @@ class Deliverer:
         outbox: OutboxStore,
         recipients: Recipients,
         gateway_url: str,
+        places: Places,
+        mail_sender: str = "",
     ) -> Deliverer:
-        """`gateway_url` may be empty."""
+        """`gateway_url` may be empty, and so may `mail_sender`: then there is no relay for mails."""
         envelopes = Envelopes(rendering)
         forms = Forms(rendering.signer, rendering.base_url)
-        queues, http = QueueWay(port, envelopes), HttpWay(pool, envelopes)
+        queues = AnyQueueWay(QueueWay(port, envelopes), pool, envelopes, places)
+        http = HttpWay(pool, envelopes)
         handing_over: Way = OutboxWay(outbox, forms)
         if gateway_url:
             handing_over = GatewayWay(pool, Gateway(gateway_url, rendering.signer, rendering.base_url), forms)
@@ -57,11 +65,17 @@ class Deliverer:
             "sqs": queues,
             "redis": RedisWay(pool, envelopes),
         }
+        if mail_sender:
+            ways |= dict.fromkeys(MAIL_PROTOCOLS, MailWay(pool, forms, mail_sender, rendering.base_url))
         return cls(pool, queues, ways)
 
     async def room(self) -> int:
         """How many more sends may begin; waits until there is one."""
         return await self._queues.room()
+
+    def traffic_key(self, target: Target) -> str:
+        """What its sends share their room with; '' where there is nothing to be careful of."""
+        return self._ways[target.protocol].traffic_key(target)
 
     def start(self, target: Target, notification: Notification) -> Attempt:
         """Begin one attempt."""

@@ -109,7 +109,8 @@ class Run:
     async def _attempt(self, turn: Turn) -> Again | None:
         """None when the job's target is done with."""
         job = turn.job
-        facts = JobFacts(self._tools.stats, self._tools.events, self._tools.clock, job, turn.failures)
+        tools = self._tools
+        facts = JobFacts(tools.stats, tools.events, tools.clock, job, turn.failures, tools.delivery_log)
         (arn,) = job.subscriptions
         target = next((one for one in await self._tools.targets.find([arn]) if one.confirmed), None)
         if target is None:
@@ -120,7 +121,7 @@ class Run:
             facts.dropped(arn, "notification_lost")
             return None
         notification = replace(found, sequence_number=job.sequence_number)
-        facts.published_ms = notification.timestamp_ms
+        facts.known(notification)
         outcome = await self._outcome(self._deliverer.start(target, notification))
         facts.attempted(target, outcome)
         concluding = Concluding(self._tools, self._deliverer, facts, turn.failures, turn.first_attempt_ms)

@@ -16,7 +16,6 @@ from cns.endpoints.senders import Request
 from cns.envelope import Confirmation, MessageType, http_headers, signed_confirmation
 from cns.forms import Forms
 from cns.gateway import Gateway
-from cns.limits import FIFO_SUFFIX
 from cns.model import Notification
 from cns.outbox import OutboxItem
 from cns.queue_port import QueueMessage, QueuePort, Refused
@@ -25,11 +24,7 @@ from cns.target import Target
 from common.errors import OutcomeUnknown, StoreUnavailable
 from workers.envelopes import Envelopes
 from workers.pools import DeliveryPool
-
-CONFIRMATION_GROUP = "Subscription"
-"""Of confirmations in FIFO queues."""
-RAW_ATTRIBUTES_MAX = 10
-"""SQS takes no more attributes; a raw delivery with more fails as the client's error (sns.md §8)."""
+from workers.queue_messages import confirmation_for, message_for, objection_to, refused
 
 QUEUE_SENDS_MAX = 1_000
 """Under way before more jobs are taken: each has its body in memory, here and in the store host."""
@@ -38,6 +33,11 @@ Attempt = asyncio.Future[Outcome]
 
 
 class Way(Protocol):
+    def traffic_key(self, target: Target) -> str:
+        """Names what a send may find slow or dead: sends with the same key share its room (`workers.traffic`). '' for
+        none: what is sent to does not hang."""
+        ...
+
     def deliver(self, target: Target, notification: Notification) -> Attempt: ...
 
     def confirm(self, target: Target, confirmation: Confirmation, base_url: str) -> Attempt: ...
@@ -47,6 +47,9 @@ class HttpWay:
     def __init__(self, pool: DeliveryPool, envelopes: Envelopes) -> None:
         self._pool = pool
         self._envelopes = envelopes
+
+    def traffic_key(self, target: Target) -> str:
+        return _endpoint_key(target)
 
     def deliver(self, target: Target, notification: Notification) -> Attempt:
         return self._pool.send(lambda: self._request(target, notification))
@@ -84,6 +87,9 @@ class RedisWay:
         self._pool = pool
         self._envelopes = envelopes
 
+    def traffic_key(self, target: Target) -> str:
+        return _endpoint_key(target)
+
     def deliver(self, target: Target, notification: Notification) -> Attempt:
         return self._pool.send(lambda: RedisRequest(target.endpoint, self._envelopes.body(target, notification)))
 
@@ -108,14 +114,14 @@ class QueueWay:
             await self._room.wait()
         return QUEUE_SENDS_MAX - self._under_way
 
+    def traffic_key(self, target: Target) -> str:
+        return ""
+
     def deliver(self, target: Target, notification: Notification) -> Attempt:
         return self._begin(self.send(target.endpoint, target, notification))
 
     def confirm(self, target: Target, confirmation: Confirmation, base_url: str) -> Attempt:
-        body = signed_confirmation(confirmation, self._envelopes.rendering.signer, base_url).decode()
-        message = QueueMessage(body)
-        if target.endpoint.endswith(FIFO_SUFFIX):
-            message = QueueMessage(body, group=CONFIRMATION_GROUP, dedup=confirmation.id)
+        message = confirmation_for(target.endpoint, confirmation, self._envelopes, base_url)
         return self._begin(self._put(target.endpoint, message, confirmation.topic_arn))
 
     def _begin(self, sending: Coroutine[None, None, Outcome]) -> Attempt:
@@ -130,18 +136,12 @@ class QueueWay:
 
     async def send(self, queue_arn: str, target: Target, notification: Notification) -> Outcome:
         """To the endpoint's queue, or to that of its dead letters: both get the same."""
-        ids = _ids(queue_arn, notification)
-        if target.raw:
-            if len(notification.attributes) > RAW_ATTRIBUTES_MAX and target.protocol == "sqs":
-                return Failed(Cause.QUEUE, "more than 10 attributes in a raw delivery", 0, permanent=True)
-            text = notification.text_for(target.protocol)
-            message = QueueMessage(
-                text, target.queue_attributes(notification), *ids, trace_header=notification.trace_header
-            )
-        else:
+        objection = objection_to(target, notification)
+        if objection is not None:
+            return objection
+        if not target.raw:
             await self._envelopes.sign_beside(target, notification)
-            body = self._envelopes.body(target, notification).decode()
-            message = QueueMessage(body, {}, *ids, trace_header=notification.trace_header)
+        message = message_for(queue_arn, target, notification, self._envelopes)
         return await self._put(queue_arn, message, notification.topic_arn)
 
     async def _put(self, queue_arn: str, message: QueueMessage, topic: str) -> Outcome:
@@ -151,9 +151,7 @@ class QueueWay:
         except (StoreUnavailable, OutcomeUnknown) as error:
             return Failed(Cause.QUEUE, str(error), _since_ms(started_s))
         if isinstance(answer, Refused):
-            return Failed(
-                Cause.QUEUE, f"{answer.code}: {answer.text}", _since_ms(started_s), permanent=answer.permanent
-            )
+            return refused(answer, _since_ms(started_s))
         return Delivered(200, _since_ms(started_s), answer)
 
 
@@ -163,6 +161,9 @@ class OutboxWay:
     def __init__(self, outbox: OutboxStore, forms: Forms) -> None:
         self._outbox = outbox
         self._forms = forms
+
+    def traffic_key(self, target: Target) -> str:
+        return ""
 
     def deliver(self, target: Target, notification: Notification) -> Attempt:
         return asyncio.ensure_future(self._keep(lambda: self._forms.notification(target, notification)))
@@ -188,6 +189,9 @@ class GatewayWay:
         self._gateway = gateway
         self._forms = forms
 
+    def traffic_key(self, target: Target) -> str:
+        return "gateway"
+
     def deliver(self, target: Target, notification: Notification) -> Attempt:
         return self._pool.send(lambda: self._gateway.request(self._forms.notification(target, notification)))
 
@@ -201,6 +205,9 @@ class AskingWay:
     def __init__(self, way: Way, objection: Callable[[Target], Awaitable[Cause | None]]) -> None:
         self._way = way
         self._objection = objection
+
+    def traffic_key(self, target: Target) -> str:
+        return self._way.traffic_key(target)
 
     def deliver(self, target: Target, notification: Notification) -> Attempt:
         if not target.arn:
@@ -221,13 +228,9 @@ class AskingWay:
         return await self._way.deliver(target, notification)
 
 
-def _ids(queue_arn: str, notification: Notification) -> tuple[str, str]:
-    """Group and deduplication id. A FIFO topic's mean nothing to a standard queue; a FIFO queue for the dead letters of
-    a standard topic, where messages may have none, must not lose them for it."""
-    group, dedup = notification.message_group_id, notification.message_deduplication_id
-    if queue_arn.endswith(FIFO_SUFFIX):
-        return group or notification.id, dedup or notification.id
-    return ("", "") if notification.fifo else (group, "")
+def _endpoint_key(target: Target) -> str:
+    """Whoever else sends there, each account finds out for itself how the endpoint is."""
+    return f"{target.account} {target.endpoint}"
 
 
 def _now_s() -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from typing import Any
 
 import structlog
 
@@ -13,16 +14,22 @@ from cns.archives.replaying import Replaying
 from cns.endpoints.guard import AddressGuard
 from cns.endpoints.http import HttpRequest, HttpSender
 from cns.endpoints.redis import RedisRequest, RedisSender
-from cns.endpoints.senders import Senders
+from cns.endpoints.remote_queue import RemoteQueueRequest, RemoteQueueSender
+from cns.endpoints.senders import Request, Sender, Senders
+from cns.endpoints.smtp import SmtpRequest, SmtpSender
+from cns.mail_message import domain_of
 from cns.matching import Matching
 from cns.queue_port import QueuePort
 from cns.recipients import Recipients
+from cns.remote_queues import Places
 from cns.signing import Signer, SigningIdentity
 from cns.target import Targets
 from cns.topic_view import TopicCache
 from common.errors import OutcomeUnknown, StoreUnavailable
 from common.metrics import Sample
 from common.settings import Settings
+from common.smtp_url import read_smtp_url
+from common.tls import client_context
 from cqs.service import QueueService
 from workers.concluding import Tools
 from workers.consumer import Consumer
@@ -33,17 +40,23 @@ from workers.envelopes import Rendering
 from workers.fifo_consumer import FifoConsumer
 from workers.fifo_producer import FifoProducer
 from workers.host import Parts
+from workers.lanes import Lanes
 from workers.loops import Loops
 from workers.movers import Movers
+from workers.pool_sizes import DELIVERY, REDELIVERY
+from workers.pool_sizing import PoolSizing
 from workers.pools import DeliveryPool
 from workers.producer import Producer
 from workers.quarantine import Quarantine
 from workers.queue_ports import queue_port
 from workers.replays import Replayers
-from workers.services import event_log, queue_service
+from workers.services import delivery_log, event_log, queue_service
+from workers.sifting import SiftedPort
 from workers.stats import Stats
+from workers.traffic.endpoint import Terms
+from workers.traffic.traffic import Traffic
 from workers.upkeep import Upkeep
-from workers.urls import base_url
+from workers.urls import base_url, mail_sender
 
 DRAIN_S = 20.0
 STEP_GRACE_S = 5.0
@@ -66,30 +79,58 @@ class Worker:
         def wall_s() -> float:
             return parts.clock.wall_ms() / 1000
 
+        verify = client_context(settings.ca_bundle)
+        relay = read_smtp_url(settings.smtp_url) if settings.smtp_url else None
+        sender = mail_sender(settings)
+
         def make_senders() -> Senders:
             timeout_s = settings.delivery_timeout_s
-            return Senders(
-                {
-                    HttpRequest: HttpSender(guard, timeout_s=timeout_s, wall_s=wall_s),
-                    RedisRequest: RedisSender(guard, timeout_s=timeout_s),
-                }
-            )
+            http = HttpSender(guard, timeout_s=timeout_s, wall_s=wall_s, verify=verify)
+            senders: dict[type[Request], Sender[Any]] = {
+                HttpRequest: http,
+                RedisRequest: RedisSender(guard, timeout_s=timeout_s, verify=verify),
+                RemoteQueueRequest: RemoteQueueSender(http, parts.clock.wall_ms),
+            }
+            if relay is not None:
+                senders[SmtpRequest] = SmtpSender(
+                    relay,
+                    connections=settings.smtp_connections,
+                    timeout_s=timeout_s,
+                    verify=verify,
+                    hello=domain_of(sender),
+                )
+            return Senders(senders)
 
         recipients = Recipients(
             parts.sms, parts.mobile_endpoints, parts.platforms, in_sandbox=settings.sms_sandbox == "on"
         )
 
-        def deliverer(pool: DeliveryPool) -> Deliverer:
-            return Deliverer.build(pool, self._port, rendering, parts.outbox, recipients, settings.gateway_url)
+        places = Places(settings.remote_queues)
 
-        self._delivery = DeliveryPool("delivery", settings.delivery_threads, make_senders)
-        self._redelivery = DeliveryPool("redelivery", settings.redelivery_threads, make_senders)
+        def deliverer(pool: DeliveryPool) -> Deliverer:
+            return Deliverer.build(
+                pool,
+                self._port,
+                rendering,
+                parts.outbox,
+                recipients,
+                settings.gateway_url,
+                places,
+                sender if relay else "",
+            )
+
+        self._delivery = DeliveryPool(DELIVERY, settings.delivery_threads, make_senders)
+        self._redelivery = DeliveryPool(REDELIVERY, settings.redelivery_threads, make_senders)
         self.pools = {pool.name: pool for pool in (self._delivery, self._redelivery)}
-        quarantine = Quarantine(self._port, self._stats)
+        self._process = f"worker-{os.getpid()}"
+        self.sizing = PoolSizing(parts.machine + self._process, self.pools, parts.pool_sizes, parts.clock)
+        quarantine = Quarantine(self._port, parts.leases, parts.clock, self._stats)
+        sifted = SiftedPort(self._port, quarantine)
+        self._delivery_log = delivery_log(settings, parts)
         targets = Targets(parts.topics, parts.subscriptions)
         parts.reconnected.append(targets.forget_all)
         tools = Tools(
-            port=self._port,
+            port=sifted,
             notifications=parts.notifications,
             targets=targets,
             clock=parts.clock,
@@ -97,16 +138,30 @@ class Worker:
             stats=self._stats,
             events=self._events,
             client_errors_succeed=settings.permanent_4xx == "aws",
+            delivery_log=self._delivery_log,
+        )
+        self._traffic = Traffic(
+            Terms(
+                sends=settings.endpoint_sends,
+                sends_fast=settings.endpoint_sends_fast,
+                failures=settings.breaker_failures,
+            ),
+            parts.clock,
         )
         self._consumers = [
-            Consumer(jobs.ENDPOINT_JOBS, tools, deliverer(self._delivery)),
-            Consumer(jobs.REDELIVERY, tools, deliverer(self._redelivery)),
+            Consumer(jobs.ENDPOINT_JOBS, tools, deliverer(self._delivery), self._traffic),
+            Consumer(jobs.REDELIVERY, tools, deliverer(self._redelivery), self._traffic),
         ]
+        self._lanes = Lanes(tools, deliverer(self._redelivery), self._traffic)
         self._fifo_consumer = FifoConsumer(tools, deliverer(self._delivery))
-        self._drains = [*[consumer.drain for consumer in self._consumers], self._fifo_consumer.drain]
+        self._drains = [
+            *[consumer.drain for consumer in self._consumers],
+            self._lanes.drain,
+            self._fifo_consumer.drain,
+        ]
         self._matching = Matching(parts.subscriptions, parts.clock, self._events)
         fanning_out = (
-            self._port,
+            sifted,
             self._matching,
             parts.notifications,
             quarantine,
@@ -147,35 +202,42 @@ class Worker:
         first, again = self._consumers
         self._loops.start("consumer", first.step)
         self._loops.start("redelivery", again.step)
+        self._loops.start("lanes", self._lanes.step)
         self._loops.start("fifo-producer", self._fifo_producer.step)
         self._loops.start("fifo-consumer", self._fifo_consumer.step)
         self._loops.start("upkeep", self.upkeep.step)
         self._loops.start("moves", self._movers.step)
         self._loops.start("replays", self._replayers.step)
+        self._loops.start("pools", self.sizing.step)
         self._loops.start("report", self._report)
         await until
         self._port.stop_waiting()
-        await self._loops.stop(cancel=("upkeep", "moves", "replays", "report"), grace_s=STEP_GRACE_S)
+        await self._loops.stop(cancel=("upkeep", "moves", "replays", "pools", "report"), grace_s=STEP_GRACE_S)
         await self._movers.close()
         await self._replayers.close()
+        self._traffic.stop()
         given_back = sum(await asyncio.gather(*[drain(DRAIN_S) for drain in self._drains]))
         unfinished = await self._delivery.close(1.0) + await self._redelivery.close(1.0)
         await self._port.close()
         self._events.close()
+        await self._delivery_log.close()
         log.info("worker.stopped", jobs_given_back=given_back, sends_unfinished=unfinished)
 
     async def _report(self) -> None:
         samples = [
             *self._stats.samples(),
+            *self._stats.latency.samples(self._parts.clock.now_ms()),
+            *self._delivery_log.samples(),
+            *self._traffic.samples(),
             *self._matching.counts.samples(),
             *self._events.samples(),
             *self._parts.samples(),
             *await self._quarantine_depth(),
-            Sample("sends_in_flight", self._delivery.in_flight, (("pool", "delivery"),), gauge=True),
-            Sample("sends_in_flight", self._redelivery.in_flight, (("pool", "redelivery"),), gauge=True),
+            *self._delivery.samples(),
+            *self._redelivery.samples(),
         ]
         await self._parts.control.report(
-            Report(f"worker-{os.getpid()}", "worker", tuple(self._loops.failing), tuple(samples))
+            Report(self._process, "worker", tuple(self._loops.failing), tuple(samples), self.sizing.states())
         )
         await asyncio.sleep(REPORT_S)
 

@@ -6,6 +6,9 @@ from enum import StrEnum
 
 import msgspec
 
+RESPONSE_CHARS_MAX = 1_024
+"""What is kept of what an endpoint says."""
+
 
 class Cause(StrEnum):
     """Why an attempt failed."""
@@ -15,11 +18,14 @@ class Cause(StrEnum):
     CONNECTION = "connection"
     TLS = "tls"
     DNS = "dns"
+    MAIL_REFUSED = "mail_refused"  # the mail or its recipient
+    MAIL_RELAY = "mail_relay"  # refuses us
     REFUSED_ADDRESS = "refused_address"
     INVALID_URL = "invalid_url"
     QUEUE = "queue"
     OUTBOX = "outbox"
     STORE = "store"
+    WORKER = "worker"
     GONE = "subscription_gone"
     OPTED_OUT = "opted_out"
     NOT_VERIFIED = "not_verified"
@@ -31,10 +37,11 @@ class Delivered(msgspec.Struct, frozen=True):
     status: int
     dwell_ms: int
     provider_id: str = ""  # the message id in a queue
+    response: str = ""  # what the endpoint said besides its status
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """`permanent`: no later attempt can succeed."""
+    """`permanent`: no later attempt can succeed. `code` is a queue's error code."""
 
     cause: Cause
     text: str
@@ -42,6 +49,8 @@ class Failed(msgspec.Struct, frozen=True):
     status: int = 0
     permanent: bool = False
     retry_after_s: float = 0.0
+    response: str = ""  # as above
+    code: str = ""
 
 
 Outcome = Delivered | Failed

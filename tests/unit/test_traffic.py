@@ -1,0 +1,251 @@
+"""What one endpoint is sent at once, by what came of its sends; and a subscription's pace."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count, pairwise
+
+import pytest
+
+from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
+from common.clock import Clock
+from workers.traffic.endpoint import PROBE_PAUSE_MAX_S, SLOW_SENDS_MAX, Endpoint, Terms
+from workers.traffic.sends import Aside, Attempt
+from workers.traffic.throttle import Throttle
+from workers.traffic.traffic import UNPROVEN_MAX, Traffic
+
+TERMS = Terms(sends=10, sends_fast=100, failures=5)
+FAST = Delivered(200, 5)
+SLOW = Delivered(200, 150)
+DOWN = Failed(Cause.TIMEOUT, "no answer", 15_000)
+REFUSING = Failed(Cause.STATUS, "HTTP 400", 5, status=400, permanent=True)
+FULL = Failed(Cause.QUEUE, "not this recipient", 5)
+
+
+def tried(endpoint: Endpoint, *outcomes: Outcome, now_s: float = 0.0, message: str = "") -> Endpoint:
+    """One after another; each a message of its own unless it is named."""
+    for number, outcome in enumerate(outcomes):
+        probe = endpoint.began()
+        endpoint.ended(outcome, message or f"m{number}", now_s, was_late=False, probe=probe)
+    return endpoint
+
+
+def room(endpoint: Endpoint, now_s: float = 0.0, *, pressed: bool = False) -> int:
+    return endpoint.room(now_s, pressed=pressed)
+
+
+@pytest.mark.parametrize(
+    "outcomes, expected",
+    [
+        ([], 10),
+        ([FAST] * 19, 10),
+        ([FAST] * 20, 20),  # p95 is known, and the room doubles with each
+        ([FAST] * 24, 100),
+        ([SLOW] + [FAST] * 19, 20),  # one of twenty is 5 %
+        ([SLOW] * 2 + [FAST] * 20, 10),
+        ([SLOW] * 2 + [FAST] * 38, 20),  # two of forty
+        ([FAST] * 64 + [SLOW] * 4, 10),  # four of the last 64
+        ([DOWN], 5),
+        ([DOWN] * 4, 1),
+        ([DOWN, FAST], 10),
+        ([REFUSING] * 30, 100),  # it is up, and answers fast
+        ([FULL] * 9, 10),
+    ],
+)
+def test_room(outcomes: list[Outcome], expected: int) -> None:
+    assert room(tried(Endpoint(TERMS), *outcomes)) == expected
+
+
+def test_what_is_under_way_takes_room() -> None:
+    endpoint = Endpoint(TERMS)
+    for _ in range(10):
+        endpoint.began()
+    assert room(endpoint) == 0
+
+
+def test_one_that_leaves_a_send_overdue_gets_little_until_it_answers() -> None:
+    unknown, known = Endpoint(TERMS), tried(Endpoint(TERMS), FAST)
+    for endpoint in (unknown, known):
+        probe = endpoint.began()
+        endpoint.late()
+    assert room(unknown) == 0
+    assert room(known) == SLOW_SENDS_MAX - 1
+    assert room(known, pressed=True) == 0, "while hanging sends take all the room there is"
+    known.ended(Delivered(200, 5_000), "m", 5.0, was_late=True, probe=probe)
+    assert room(known) == 10
+
+
+def test_five_messages_in_a_row_open_the_breaker_and_one_alone_does_not() -> None:
+    assert not tried(Endpoint(TERMS), *[DOWN] * 50, message="the same").open
+    assert not tried(Endpoint(TERMS), *[DOWN] * 4, FAST, *[DOWN] * 4).open
+    assert tried(Endpoint(TERMS), *[DOWN] * 5).open
+    assert not tried(Endpoint(Terms(failures=0)), *[DOWN] * 50).open
+
+
+def test_an_open_one_is_probed_ever_more_rarely_until_it_answers() -> None:
+    endpoint = tried(Endpoint(TERMS), *[DOWN] * 5)
+    now_s, pauses_s = 0.0, []
+    for _ in range(8):
+        assert room(endpoint, endpoint.probe_at_s - 0.01) == 0
+        assert endpoint.next_try_s(now_s) == endpoint.probe_at_s
+        pauses_s.append(endpoint.probe_at_s - now_s)
+        now_s = endpoint.probe_at_s
+        assert room(endpoint, now_s) == 1
+        probe = endpoint.began()
+        assert room(endpoint, now_s) == 0, "one probe at a time"
+        endpoint.ended(DOWN, "m", now_s, was_late=False, probe=probe)
+    assert pauses_s == [1, 2, 4, 8, 16, PROBE_PAUSE_MAX_S, PROBE_PAUSE_MAX_S, PROBE_PAUSE_MAX_S]
+    tried(endpoint, FAST, now_s=now_s)
+    assert not endpoint.open
+    assert room(endpoint, now_s) == 2, "what was held back goes out at a rising rate"
+    rooms = [room(tried(endpoint, FAST), now_s) for _ in range(4)]
+    assert rooms == [4, 8, 10, 10]
+
+
+def test_sends_from_before_it_opened_are_no_probes() -> None:
+    endpoint = Endpoint(TERMS)
+    probes = [endpoint.began() for _ in range(10)]
+    for number, probe in enumerate(probes):
+        endpoint.ended(DOWN, f"m{number}", 15.0 + number, was_late=False, probe=probe)
+    assert endpoint.probe_at_s == 15.0 + 4 + 1
+
+
+def test_a_broken_off_send_says_nothing() -> None:
+    endpoint = Endpoint(TERMS)
+    probe = endpoint.began()
+    endpoint.ended(None, "m", 0.0, was_late=False, probe=probe)
+    assert (room(endpoint), endpoint.proven) == (10, False)
+
+
+@pytest.mark.parametrize("per_second", [1, 3, 50])
+def test_a_pace_is_kept(per_second: int) -> None:
+    throttle, now_s, went_s = Throttle(per_second, 0.0), 0.0, list[float]()
+    while len(went_s) < per_second * 10:
+        wait_s = throttle.take_turn(now_s, 1)
+        if wait_s == 0:
+            went_s.append(now_s)
+        assert wait_s <= 1 / per_second + 1e-9
+        now_s += wait_s
+    assert went_s[per_second - 1] == 0, "a second's worth may go at once"
+    gaps_s = [later - earlier for earlier, later in pairwise(went_s[per_second - 1 :])]
+    assert min(gaps_s) > 1 / per_second - 1e-6
+    assert went_s[-1] == pytest.approx(9)
+
+
+def test_a_pace_says_when_a_whole_batch_may_go() -> None:
+    throttle = Throttle(100, 0.0)
+    while not (wait_s := throttle.take_turn(0.0, 10)):
+        pass
+    assert wait_s == pytest.approx(0.1)
+    assert Throttle(2, 0.0).take_turn(0.0, 10) == 0
+
+
+@dataclass
+class Desk:
+    """Begins sends, and ends them when it is told."""
+
+    traffic: Traffic = field(default_factory=lambda: Traffic(TERMS, Clock()))
+    under_way: dict[str, list[asyncio.Future[Outcome]]] = field(default_factory=dict)
+    messages: count[int] = field(default_factory=count)
+
+    def start(self, key: str) -> Attempt:
+        """Each of a message of its own."""
+
+        def begin() -> asyncio.Future[Outcome]:
+            future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+            self.under_way.setdefault(key, []).append(future)
+            return future
+
+        return self.traffic.start(key, f"m{next(self.messages)}", begin)
+
+    async def end(self, key: str, outcome: Outcome) -> None:
+        self.under_way[key].pop(0).set_result(outcome)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+
+async def _until(known: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not known():
+            await asyncio.sleep(0.05)
+
+
+async def test_what_has_no_room_begins_when_there_is_some() -> None:
+    desk = Desk()
+    attempts = [desk.start("e") for _ in range(12)]
+    assert len(desk.under_way["e"]) == 10
+    await desk.end("e", FAST)
+    assert attempts[0].result() == FAST
+    assert len(desk.under_way["e"]) == 10
+    assert not attempts[10].done()
+    desk.under_way["e"][-1].set_result(SLOW)
+    assert await attempts[10] == SLOW
+
+
+async def test_what_cannot_begin_within_a_second_is_put_aside() -> None:
+    desk = Desk()
+    attempts = [desk.start("hangs") for _ in range(12)]
+    assert await asyncio.wait_for(asyncio.gather(*attempts[10:]), 3) == [Aside.BUSY] * 2
+    assert not any(attempt.done() for attempt in attempts[:10])
+    assert desk.start("hangs").result() is Aside.BUSY, "an answer is overdue: there is nothing to wait for"
+    desk.start("other")
+    assert len(desk.under_way["other"]) == 1
+
+
+async def test_behind_an_open_breaker_nothing_waits() -> None:
+    desk = Desk()
+    for _ in range(5):
+        desk.start("dead")
+        await desk.end("dead", DOWN)
+    assert desk.start("dead").result() is Aside.OPEN
+
+
+async def test_those_that_wait_are_put_aside_when_the_breaker_opens() -> None:
+    desk = Desk()
+    attempts = [desk.start("dead") for _ in range(15)]
+    for _ in range(5):
+        await desk.end("dead", DOWN)
+    assert [attempt.result() for attempt in attempts[10:]] == [Aside.OPEN] * 5
+
+
+async def test_many_that_hang_do_not_keep_those_that_work_from_room() -> None:
+    desk = Desk()
+    desk.start("works")
+    await desk.end("works", FAST)
+    attempts = [desk.start(f"hangs-{number}") for number in range(UNPROVEN_MAX + 100)]
+    assert sum(len(sends) for key, sends in desk.under_way.items() if key != "works") == UNPROVEN_MAX
+    desk.start("works")
+    assert len(desk.under_way["works"]) == 1
+    await _until(lambda: all(attempt.done() for attempt in attempts[UNPROVEN_MAX:]))
+    assert {attempt.result() for attempt in attempts[UNPROVEN_MAX:]} == {Aside.BUSY}
+
+
+async def test_many_that_nobody_knows_yet_take_turns() -> None:
+    desk = Desk()
+    attempts = [desk.start(f"new-{number}") for number in range(UNPROVEN_MAX + 100)]
+    for number in range(UNPROVEN_MAX + 100):
+        await desk.end(f"new-{number}", FAST)
+    assert {attempt.result() for attempt in attempts} == {FAST}
+
+
+async def test_who_waits_for_room_is_told_of_it() -> None:
+    desk, told = Desk(), list[str]()
+    desk.traffic.room_again.append(told.append)
+    for _ in range(5):
+        desk.start("dead")
+        await desk.end("dead", DOWN)
+    assert desk.traffic.room("dead") == 0
+    told.clear()
+    desk.start("alive")
+    await desk.end("alive", FAST)
+    assert told == ["alive"]
+
+
+async def test_after_a_stop_nothing_waits() -> None:
+    desk = Desk()
+    waiting = [desk.start("e") for _ in range(11)][-1]
+    desk.traffic.stop()
+    assert waiting.result() is Aside.BUSY
+    assert desk.start("e").result() is Aside.BUSY

@@ -1,0 +1,239 @@
+"""The consumer of the lanes: what an endpoint had no room for when it was due.
+
+A lane is a group of one FIFO queue: who holds its head holds all of it, so that one worker alone tries an endpoint
+whose breaker is open, or keeps a subscription's pace, whatever the others do. While there is no room the head is hidden
+until there may be some; what lies behind it costs nothing. What failed here goes on as a redelivery of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import NamedTuple
+
+import structlog
+
+from cns import jobs
+from cns.endpoints.outcome import Outcome
+from cns.jobs import Redelivery
+from cns.queue_port import Held, Put, Renewal
+from cns.retry_policy import lifetime_s
+from cns.target import Target
+from common.errors import CnsError
+from common.kill_points import LANE_DELIVERED, LANE_SETTLED, passed
+from workers.concluding import Again, Concluding, Tools
+from workers.delivery import Deliverer
+from workers.job_facts import JobFacts
+from workers.job_sends import JobSends
+from workers.traffic.sends import Aside, Attempt
+from workers.traffic.traffic import Traffic
+from workers.under_way import UnderWay
+
+LEASE_MS = 60_000
+RENEW_S = 20.0
+SETTLE_AFTER_S = 1.0
+"""A send that was answered longer ago than this is not repeated when the worker dies."""
+JOBS_A_RECEIVE = 10
+RUNS_AT_ONCE_MAX = 1_000
+WAIT_S = 20.0
+QUEUE = jobs.LANES
+
+log = structlog.get_logger(__name__)
+
+
+class Lanes:
+    def __init__(self, tools: Tools, deliverer: Deliverer, traffic: Traffic) -> None:
+        self._tools = tools
+        self._deliverer = deliverer
+        self._traffic = traffic
+        self._under_way = UnderWay(QUEUE, tools.stats, RUNS_AT_ONCE_MAX)
+        self._hidden: dict[str, str] = {}  # by endpoint: the handle of its lane's head
+        self._waking: set[asyncio.Task[None]] = set()
+        traffic.room_again.append(self._wake)
+
+    async def step(self) -> None:
+        n = min(JOBS_A_RECEIVE, await self._under_way.room())
+        runs: dict[str, list[Held]] = {}
+        for held in await self._tools.port.receive(QUEUE, n, LEASE_MS, WAIT_S):
+            runs.setdefault(held.group, []).append(held)
+        for run in runs.values():
+            self._under_way.start(self._run(run))
+
+    async def drain(self, grace_s: float) -> int:
+        """Let runs under way end; the rest are given back at once. Returns how many those were."""
+        return await self._under_way.drain(grace_s)
+
+    async def _run(self, run: Sequence[Held]) -> None:
+        turns = [self._turn(held) for held in run]
+        await Run(turns, self._tools, self._traffic, self._hide).run()
+
+    def _turn(self, held: Held) -> Turn:
+        redelivery = jobs.decode(held.body)
+        assert isinstance(redelivery, Redelivery)  # nothing else is put there
+        job, failures, first_ms = redelivery.job, redelivery.failures, redelivery.first_attempt_ms
+        tools = self._tools
+        facts = JobFacts(tools.stats, tools.events, tools.clock, job, failures, tools.delivery_log)
+        sends = JobSends(job, failures, first_ms, self._tools, self._deliverer, self._traffic, facts)
+        return Turn(held, first_ms, sends, Concluding(self._tools, self._deliverer, facts, failures, first_ms))
+
+    def _hide(self, key: str, handle: str) -> None:
+        """Said of a lane's head, which is hidden by now."""
+        self._hidden[key] = handle
+        if self._traffic.room(key) > 0:
+            self._wake(key)
+
+    def _wake(self, key: str) -> None:
+        """The endpoint has room again."""
+        handle = self._hidden.pop(key, None)
+        if handle is not None:
+            task = asyncio.create_task(self._show(handle))
+            self._waking.add(task)
+            task.add_done_callback(self._waking.discard)
+
+    async def _show(self, handle: str) -> None:
+        try:
+            await self._tools.port.settle(QUEUE, renewals=[Renewal(QUEUE, handle, 0)])
+        except CnsError as error:  # it comes by itself a little later
+            log.info("lane.not_woken", error=str(error))
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One job of a run: of one target."""
+
+    held: Held
+    first_ms: int
+    sends: JobSends
+    concluding: Concluding
+
+
+class Blocked(NamedTuple):
+    """For how long; with a key: unless the endpoint has room again before."""
+
+    for_s: float
+    key: str = ""
+
+
+NOT_BLOCKED = Blocked(0.0)
+
+
+class Run:
+    """What was received of one lane, from leases to settlement. `hide` is told of a head that waits for room."""
+
+    def __init__(self, turns: Sequence[Turn], tools: Tools, traffic: Traffic, hide: Callable[[str, str], None]) -> None:
+        self._left = list(turns)
+        self._tools = tools
+        self._traffic = traffic
+        self._hide = hide
+        self._open: dict[Attempt, tuple[Turn, Target]] = {}
+        self._done: list[tuple[Turn, Put | None]] = []
+        self._leased_s = _now_s()
+
+    async def run(self) -> None:
+        try:
+            while True:
+                blocked = await self._start_what_may()
+                if not self._open:
+                    break
+                await asyncio.wait(self._open, timeout=SETTLE_AFTER_S)
+                await self._collect()
+            await self._settle(self._rest(blocked.for_s))
+            if blocked.key:
+                self._hide(blocked.key, self._left[0].held.handle)
+        except asyncio.CancelledError:
+            turns = [*[turn for turn, _ in self._open.values()], *self._left]
+            await self._settle([Renewal(QUEUE, turn.held.handle, 0) for turn in turns])
+            raise
+
+    async def _start_what_may(self) -> Blocked:
+        """Begin as many as there is room for."""
+        while self._left:
+            turn = self._left[0]
+            target = next(iter(await turn.sends.targets()), None)
+            if target is None:  # and that was counted
+                self._done.append((self._left.pop(0), None))
+            elif self._tools.clock.now_ms() > turn.first_ms + lifetime_s(target.retry) * 1000:
+                await self._give_up(self._left.pop(0), target)
+            else:
+                blocked = self._blocked(turn, target)
+                if blocked is not NOT_BLOCKED:
+                    return blocked
+                self._begin(turn, target)
+        return NOT_BLOCKED
+
+    def _blocked(self, turn: Turn, target: Target) -> Blocked:
+        key = turn.sends.traffic_key(target)
+        if key and self._traffic.room(key) < 1:
+            return Blocked(self._traffic.next_try_s(key), key)
+        if target.receives_per_second is None:
+            return NOT_BLOCKED
+        wait_s = self._traffic.take_turn(target.arn, target.receives_per_second, len(self._left))
+        return Blocked(wait_s) if wait_s > 0 else NOT_BLOCKED
+
+    def _begin(self, turn: Turn, target: Target) -> None:
+        attempt = turn.sends.start_from_lane(target)
+        attempt.add_done_callback(lambda _: self._attempted(turn, target, attempt))
+        self._open[attempt] = (self._left.pop(0), target)
+
+    def _attempted(self, turn: Turn, target: Target, attempt: Attempt) -> None:
+        if not attempt.cancelled() and attempt.exception() is None:
+            outcome = attempt.result()
+            if not isinstance(outcome, Aside):
+                turn.concluding.attempted(target, outcome)
+
+    async def _collect(self) -> None:
+        """Conclude what was answered; keep the leases of the rest."""
+        ended = [attempt for attempt in self._open if attempt.done()]
+        for attempt in ended:
+            turn, target = self._open.pop(attempt)
+            await self._conclude(turn, target, attempt.result())
+        renewals: list[Renewal] = []
+        if _now_s() - self._leased_s >= RENEW_S:
+            self._leased_s = _now_s()
+            held = [*[turn for turn, _ in self._open.values()], *self._left]
+            renewals = [Renewal(QUEUE, turn.held.handle, LEASE_MS) for turn in held]
+        await self._settle(renewals)
+
+    async def _conclude(self, turn: Turn, target: Target, outcome: Outcome | Aside) -> None:
+        if isinstance(outcome, Aside):  # there was room for it, and no more
+            self._left.insert(0, turn)
+            return
+        self._end(turn, target, await turn.concluding.of(target, outcome, turn.sends.notification))
+
+    async def _give_up(self, turn: Turn, target: Target) -> None:
+        why = "deadline_while_open" if target.receives_per_second is None else "deadline_while_throttled"
+        self._end(turn, target, await turn.concluding.too_late(target, why, turn.sends.notification))
+
+    def _end(self, turn: Turn, target: Target, again: Again | None) -> None:
+        self._done.append((turn, None if again is None else turn.sends.again(target, again)))
+
+    def _rest(self, blocked_s: float) -> list[Renewal]:
+        """The head stays hidden, and with it the lane; what is behind it is given back."""
+        return [
+            Renewal(QUEUE, turn.held.handle, ceil(blocked_s * 1000) if place == 0 else 0)
+            for place, turn in enumerate(self._left)
+        ]
+
+    async def _settle(self, renewals: Sequence[Renewal]) -> None:
+        done, self._done = self._done, []
+        if not (done or renewals):
+            return
+        passed(LANE_DELIVERED)
+        puts = [put for _, put in done if put is not None]
+        for turn, put in done:
+            if put is not None and turn.sends.stored_id:
+                await self._tools.notifications.refer(turn.sends.stored_id, 1)
+        handles = [turn.held.handle for turn, _ in done]
+        still_held = await self._tools.port.settle(QUEUE, handles, puts, renewals)
+        passed(LANE_SETTLED)
+        for (turn, _), held in zip(done, still_held, strict=True):
+            if not held:  # the lease had run out, and another has the job: its target may get this twice
+                self._tools.stats.lease_lost(QUEUE)
+            elif turn.sends.stored_id:
+                await self._tools.notifications.refer(turn.sends.stored_id, -1)
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()

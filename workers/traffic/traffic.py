@@ -1,0 +1,258 @@
+"""Lets sends begin as their endpoints bear them; what cannot begin is put aside, and leaves the pool to the others.
+
+A send begins at once where its endpoint has room. Else it waits for a second, and is then put aside into its lane
+(`workers.lanes`); where the breaker is open or an answer is overdue it does not wait. Endpoints that have not yet taken
+anything share a bounded part of the pools, so that many which hang cannot fill them: those that are known to work go
+on.
+
+All of it runs on one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import OrderedDict, deque
+from collections.abc import Callable
+
+import structlog
+
+from cns.endpoints.outcome import Outcome
+from common.clock import Clock
+from common.metrics import Sample
+from workers.traffic.endpoint import OVERDUE_S, Endpoint, Terms
+from workers.traffic.sends import Aside, Attempt, Begin, Send, is_done_with, pass_on
+from workers.traffic.throttle import Throttle
+
+PATIENCE_S = 1.0
+UNPROVEN_MAX = 500
+"""Sends under way to endpoints that have not taken the last message they were asked to take."""
+ENDPOINTS_REMEMBERED = 20_000
+LOOK_S = 0.25
+
+_CREDENTIALS = re.compile(r"//[^/@]*@")
+
+log = structlog.get_logger(__name__)
+
+
+class Traffic:
+    def __init__(self, terms: Terms, clock: Clock) -> None:
+        self._terms = terms
+        self._clock = clock
+        self._endpoints: OrderedDict[str, Endpoint] = OrderedDict()
+        self._throttles: OrderedDict[str, Throttle] = OrderedDict()
+        self._waiting: dict[str, deque[Send]] = {}  # by endpoint: for its own room
+        self._unproven_waiting: deque[Send] = deque()  # for room among the unproven
+        self._unproven = 0
+        self._overdue = 0
+        self._fresh: deque[Send] = deque()  # begun, in that order
+        self._impatient: deque[tuple[float, Send]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._stopped = False
+        self._aside: dict[Aside, int] = dict.fromkeys(Aside, 0)
+        self.room_again: list[Callable[[str], None]] = []
+        """Called with the key of an endpoint that had none."""
+
+    def start(self, key: str, message_id: str, begin: Begin) -> Attempt:
+        """Of a send to the endpoint that `key` stands for."""
+        now_s = self._now_s()
+        endpoint = self._endpoint(key, now_s)
+        send = Send(key, endpoint, message_id, begin)
+        if self._may_begin(endpoint, now_s):
+            return self._begin(send, now_s)
+        wait: asyncio.Future[Outcome | Aside] = asyncio.get_running_loop().create_future()
+        if endpoint.open or endpoint.overdue or self._stopped:
+            self._put_aside(wait, Aside.OPEN if endpoint.open else Aside.BUSY)
+            return wait
+        send.wait = wait
+        self._enqueue(send, now_s)
+        self._impatient.append((now_s + PATIENCE_S, send))
+        self._look_later()
+        return wait
+
+    def put_aside(self, why: Aside) -> Attempt:
+        """For one that has to go through its lane."""
+        wait: asyncio.Future[Outcome | Aside] = asyncio.get_running_loop().create_future()
+        self._put_aside(wait, why)
+        return wait
+
+    def stop(self) -> None:
+        """Nothing waits from now on: what cannot begin is put aside."""
+        self._stopped = True
+        for _, send in self._impatient:
+            if send.wait is not None and not is_done_with(send):
+                self._put_aside(send.wait, Aside.BUSY)
+        self._impatient.clear()
+
+    def room(self, key: str) -> int:
+        """How many sends to an endpoint would begin at once."""
+        now_s = self._now_s()
+        endpoint = self._endpoint(key, now_s)
+        room = endpoint.room(now_s, pressed=self._pressed)
+        return room if endpoint.proven else min(room, UNPROVEN_MAX - self._unproven)
+
+    def next_try_s(self, key: str) -> float:
+        """From now, when an endpoint had no room: how long until it may have some, if nobody is told before."""
+        now_s = self._now_s()
+        return self._endpoint(key, now_s).next_try_s(now_s) - now_s
+
+    def take_turn(self, subscription: str, per_second: int, wanted: int) -> float:
+        """See `Throttle.take_turn`; of the subscription's."""
+        now_s = self._now_s()
+        throttle = self._throttles.get(subscription)
+        if throttle is None or throttle.per_second != per_second:
+            throttle = self._throttles[subscription] = Throttle(per_second, now_s)
+            if len(self._throttles) > ENDPOINTS_REMEMBERED:
+                self._throttles.popitem(last=False)
+        return throttle.take_turn(now_s, wanted)
+
+    def samples(self) -> list[Sample]:
+        is_open = sum(endpoint.open for endpoint in self._endpoints.values())
+        return [
+            Sample("endpoints_open", is_open, gauge=True),
+            Sample("sends_overdue", self._overdue, gauge=True),
+            Sample("sends_unproven", self._unproven, gauge=True),
+            *[Sample("sends_put_aside", n, (("cause", str(why)),)) for why, n in self._aside.items()],
+        ]
+
+    # -- beginning ----------------------------------------------------------------------------------------------------
+
+    def _may_begin(self, endpoint: Endpoint, now_s: float) -> bool:
+        return endpoint.room(now_s, pressed=self._pressed) > 0 and (endpoint.proven or self._unproven < UNPROVEN_MAX)
+
+    def _begin(self, send: Send, now_s: float) -> asyncio.Future[Outcome]:
+        endpoint = send.endpoint
+        send.probe = endpoint.began()
+        send.began_s = now_s
+        if not endpoint.proven:
+            send.counted = True
+            self._unproven += 1
+        send.attempt = attempt = send.begin()
+        attempt.add_done_callback(lambda _: self._ended(send))
+        self._fresh.append(send)
+        if self._timer is None:
+            self._look_later()
+        return attempt
+
+    def _enqueue(self, send: Send, now_s: float) -> None:
+        if send.endpoint.room(now_s, pressed=self._pressed) > 0:
+            self._unproven_waiting.append(send)
+        else:
+            self._waiting.setdefault(send.key, deque()).append(send)
+
+    def _begin_waiting(self, send: Send, now_s: float) -> None:
+        wait = send.wait
+        assert wait is not None
+        self._begin(send, now_s).add_done_callback(lambda done: pass_on(done, wait))
+
+    # -- ending -------------------------------------------------------------------------------------------------------
+
+    def _ended(self, send: Send) -> None:
+        attempt, endpoint, now_s = send.attempt, send.endpoint, self._now_s()
+        assert attempt is not None
+        outcome = None if attempt.cancelled() or attempt.exception() is not None else attempt.result()
+        was_open = endpoint.open
+        endpoint.ended(outcome, send.message_id, now_s, was_late=send.late, probe=send.probe)
+        self._overdue -= send.late
+        self._unproven -= send.counted
+        if endpoint.open != was_open:
+            log.warning("endpoint.opened" if endpoint.open else "endpoint.closed", endpoint=_shown(send.key))
+        self._fill(send.key, endpoint, now_s)
+        while self._unproven_waiting and self._unproven < UNPROVEN_MAX:
+            self._take_up(self._unproven_waiting.popleft(), now_s)
+
+    def _fill(self, key: str, endpoint: Endpoint, now_s: float) -> None:
+        """Use the room that an endpoint has again."""
+        waiting = self._waiting.get(key)
+        while waiting and (endpoint.open or self._may_begin(endpoint, now_s)):
+            self._take_up(waiting.popleft(), now_s)
+        if waiting is not None and not waiting:
+            del self._waiting[key]
+        if waiting is None and endpoint.room(now_s, pressed=self._pressed) > 0:
+            for tell in self.room_again:
+                tell(key)
+
+    def _take_up(self, send: Send, now_s: float) -> None:
+        if send.wait is None or is_done_with(send):
+            return
+        if send.endpoint.open:
+            self._put_aside(send.wait, Aside.OPEN)
+        elif self._may_begin(send.endpoint, now_s):
+            self._begin_waiting(send, now_s)
+        else:
+            self._enqueue(send, now_s)
+
+    def _put_aside(self, wait: asyncio.Future[Outcome | Aside], why: Aside) -> None:
+        self._aside[why] += 1
+        wait.set_result(why)
+
+    # -- looking ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _pressed(self) -> bool:
+        return self._overdue * 2 >= UNPROVEN_MAX
+
+    def _look_later(self) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(LOOK_S, self._look)
+
+    def _look(self) -> None:
+        """Which sends have become overdue, and which have waited for too long."""
+        self._timer = None
+        now_s = self._now_s()
+        fresh = self._fresh
+        while fresh and fresh[0].began_s + OVERDUE_S <= now_s:
+            self._see(fresh.popleft())
+        impatient = self._impatient
+        while impatient and impatient[0][0] <= now_s:
+            self._lose_patience(impatient.popleft()[1], now_s)
+        if fresh or impatient:
+            self._look_later()
+
+    def _see(self, send: Send) -> None:
+        assert send.attempt is not None
+        if not send.attempt.done():
+            send.late = True
+            send.endpoint.late()
+            self._overdue += 1
+            for waiting in self._waiting.pop(send.key, ()):
+                if waiting.wait is not None and not is_done_with(waiting):
+                    self._put_aside(waiting.wait, Aside.BUSY)
+
+    def _lose_patience(self, send: Send, now_s: float) -> None:
+        waiting = self._waiting.get(send.key)
+        while waiting and is_done_with(waiting[0]):
+            waiting.popleft()
+        wait = send.wait
+        if wait is None or is_done_with(send):
+            return
+        if send.endpoint.room(now_s, pressed=self._pressed) > 0 and not self._pressed:
+            self._impatient.append((now_s + PATIENCE_S, send))  # it is the others' turn, and they move on
+        else:
+            self._put_aside(wait, Aside.BUSY)
+
+    def _now_s(self) -> float:
+        return self._clock.now_ms() / 1000
+
+    # -- remembering --------------------------------------------------------------------------------------------------
+
+    def _endpoint(self, key: str, now_s: float) -> Endpoint:
+        endpoint = self._endpoints.get(key)
+        if endpoint is None:
+            endpoint = self._endpoints[key] = Endpoint(self._terms)
+            if len(self._endpoints) > ENDPOINTS_REMEMBERED:
+                self._forget_one(now_s)
+        return endpoint
+
+    def _forget_one(self, now_s: float) -> None:
+        """The one that is known for longest, if it can go; else it is looked at again after all others."""
+        oldest, endpoint = next(iter(self._endpoints.items()))
+        if endpoint.forgettable(now_s) and oldest not in self._waiting:
+            del self._endpoints[oldest]
+        else:
+            self._endpoints.move_to_end(oldest)
+
+
+def _shown(key: str) -> str:
+    """Without the credentials that a URL may have in it."""
+    return _CREDENTIALS.sub("//****@", key)
