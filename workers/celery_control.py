@@ -16,6 +16,7 @@ from workers.worker import Worker
 ANSWER_S = 0.5
 """Who asks waits one second for the answers of all workers."""
 DIGITS_MAX = 3
+SET_BY = "celery control"
 
 Reply = dict[str, Any]
 
@@ -34,10 +35,9 @@ def resize_pool(state: Any, pool: str = "", threads: str = "") -> Reply:
         return {"error": f"threads must be a number from 1 to {POOL_THREADS_MAX}"}
 
     async def resize(worker: Worker) -> Reply:
-        chosen = worker.pools.get(str(pool))
-        if chosen is None:
+        if str(pool) not in worker.pools:
             return {"error": f"pool must be one of {', '.join(worker.pools)}"}
-        chosen.resize(n)
+        worker.sizing.resize(str(pool), n, SET_BY)
         return {"ok": f"{pool} has {n} threads"}
 
     return _answer(state.app.host, resize)

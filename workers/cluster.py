@@ -33,6 +33,7 @@ from workers.cluster_control import ClusterControl, check_master_key
 from workers.control import CLOCK
 from workers.host import CHANGING, Parts
 from workers.leases_cassandra import CassandraLeaseStore
+from workers.pool_sizes_cassandra import CassandraPoolSizeStore
 from workers.schema import missing
 
 CQL_PORT = 9042
@@ -106,7 +107,9 @@ async def open_cluster_parts(settings: Settings) -> AsyncIterator[Parts]:
                 sms=CassandraSmsStore(cassandra),
                 signing_keys=CassandraSigningKeyStore(cassandra, seal),
                 leases=CassandraLeaseStore(cassandra),
+                pool_sizes=CassandraPoolSizeStore(cassandra),
                 control=control,
+                machine=control.machine,
                 samples=engine.samples,
                 reconnected=reconnected,
                 **keepers,

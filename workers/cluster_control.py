@@ -37,14 +37,29 @@ _encode = msgspec.msgpack.encode
 _decode_report = msgspec.msgpack.Decoder(Report).decode
 
 
-class ClusterControl:
+class ClusterReports:
+    """See `workers.control.HostReports`."""
+
+    def __init__(self, cassandra: Cassandra) -> None:
+        self._cassandra = cassandra
+
+    async def state(self) -> HostState:
+        samples = (Sample("cassandra_statements", self._cassandra.statements),)
+        try:
+            rows = await self._cassandra.run(_REPORTS)
+        except (StoreUnavailable, OutcomeUnknown) as error:
+            return HostState(str(error), (), samples)
+        return HostState("", tuple(_decode_report(report) for (report,) in rows), samples)
+
+
+class ClusterControl(ClusterReports):
     """See `workers.control.HostControl`."""
 
     def __init__(self, cassandra: Cassandra, clock: Clock, announce_clock: Callable[[int], Awaitable[None]]) -> None:
-        self._cassandra = cassandra
+        super().__init__(cassandra)
         self._clock = clock
         self._announce_clock = announce_clock
-        self._machine = socket.gethostname()
+        self.machine = f"{socket.gethostname()}/"
 
     async def clock_offset_ms(self) -> int:
         for (value,) in await self._cassandra.run(_GET, CLOCK_NAME):
@@ -76,16 +91,8 @@ class ClusterControl:
         return await decide(attempt, ours)
 
     async def report(self, report: Report) -> None:
-        named = replace(report, process=f"{self._machine}/{report.process}")
+        named = replace(report, process=self.machine + report.process)
         await self._cassandra.run(_REPORT, named.process, _encode(named))
-
-    async def state(self) -> HostState:
-        samples = (Sample("cassandra_statements", self._cassandra.statements),)
-        try:
-            rows = await self._cassandra.run(_REPORTS)
-        except (StoreUnavailable, OutcomeUnknown) as error:
-            return HostState(str(error), (), samples)
-        return HostState("", tuple(_decode_report(report) for (report,) in rows), samples)
 
 
 async def check_master_key(cassandra: Cassandra, seal: Seal) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import ChainMap
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from common.clock import Clock
 from common.directory import EXIT_DATA_IN_USE
-from common.errors import RequestError, StartError
+from common.errors import OutcomeUnknown, RequestError, StartError, StoreUnavailable
 from common.rpc import Client
 from common.rpc_contract import methods_of, remote
 from common.settings import Settings
@@ -19,27 +21,44 @@ from common.sqlite import Database
 Result = TypeVar("Result")
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A contract, kept by what `make` makes, or by the store host under this prefix."""
+
+    contract: type[Any]
+    prefix: str
+    make: Callable[[Database], Any]
+
+
 @asynccontextmanager
 async def embedded_store(
     settings: Settings, clock: Clock, contract: type[Any], prefix: str, make: Callable[[Database], Any]
 ) -> AsyncIterator[Any]:
-    """The contract kept by what `make` makes, or by the store host under this prefix."""
+    """One contract alone."""
+    async with embedded_stores(settings, clock, Kept(contract, prefix, make)) as (store,):
+        yield store
+
+
+@asynccontextmanager
+async def embedded_stores(settings: Settings, clock: Clock, *kept: Kept) -> AsyncIterator[list[Any]]:
+    """What keeps each of them."""
     try:
         database = Database(settings.data, clock)
     except StartError as error:
         if error.exit_code != EXIT_DATA_IN_USE:
             raise
-        client = Client(settings.socket_path, methods_of(contract, prefix))
+        methods = [methods_of(each.contract, each.prefix) for each in kept]
+        client = Client(settings.socket_path, dict(ChainMap(*methods)))
         await client.start()
         try:
-            yield remote(contract, prefix, client)
+            yield [remote(each.contract, each.prefix, client) for each in kept]
         finally:
             await client.close()
         return
-    store = make(database)
+    stores = [each.make(database) for each in kept]
     database.start(asyncio.get_running_loop())
     try:
-        yield store
+        yield stores
     finally:
         await database.close()
 
@@ -54,6 +73,8 @@ def run_command(work: Callable[[], Awaitable[Result]]) -> Result:
         return asyncio.run(run())
     except RequestError as error:
         sys.exit(f"cns: {error.message}")
+    except (StoreUnavailable, OutcomeUnknown) as error:
+        sys.exit(f"cns: {error}")
     except StartError as error:
         print(f"cns: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

@@ -12,6 +12,7 @@ from common.metrics import Sample
 from common.rpc import Server
 from common.sqlite import Database
 from cqs.engines.embedded import EmbeddedEngine
+from workers.pool_sizes import PoolState
 
 REPORT_S = 1.0
 REPORT_LIFE_S = 5.0
@@ -26,6 +27,7 @@ class Report(msgspec.Struct, frozen=True):
     role: Literal["api", "worker"]
     failing: tuple[str, ...]
     samples: tuple[Sample, ...]
+    pools: tuple[PoolState, ...] = ()
 
 
 class HostState(msgspec.Struct, frozen=True):
@@ -34,6 +36,12 @@ class HostState(msgspec.Struct, frozen=True):
     store_failure: str
     reports: tuple[Report, ...]
     samples: tuple[Sample, ...]
+
+
+class HostReports(Protocol):
+    """What of `HostControl` only looks."""
+
+    async def state(self) -> HostState: ...
 
 
 class HostControl(Protocol):
@@ -80,5 +88,6 @@ class LocalControl:
             Sample("store_commits", self._database.commits),
             Sample("store_wal_pages", self._database.wal_pages, gauge=True),
             Sample("polls_waiting", self._engine.polls_waiting, gauge=True),
+            Sample("polls_waiting_internal", self._engine.polls_internal, gauge=True),
         )
         return HostState(self._database.failure, tuple(report for _, report in self._reports.values()), samples)

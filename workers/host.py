@@ -45,6 +45,7 @@ from cqs.stores.embedded import EmbeddedQueueStore
 from cqs.stores.embedded_moves import EmbeddedMoveTaskStore
 from workers.control import CLOCK, HostControl, LocalControl
 from workers.leases import EmbeddedLeaseStore, LeaseStore
+from workers.pool_sizes import EmbeddedPoolSizeStore, PoolSizeStore
 
 log = structlog.get_logger(__name__)
 
@@ -72,7 +73,10 @@ class Parts:
     sms: SmsStore
     signing_keys: SigningKeyStore
     leases: LeaseStore
+    pool_sizes: PoolSizeStore
     control: HostControl
+    machine: str = ""
+    """What the names of this machine's processes begin with, where there may be others."""
     samples: Callable[[], Sequence[Sample]] = tuple
     """Of this process's own part of the store."""
     reconnected: list[Callable[[], None]]
@@ -94,6 +98,7 @@ CONTRACTS: dict[str, type[Any]] = {
     "sms": SmsStore,
     "signing_keys": SigningKeyStore,
     "leases": LeaseStore,
+    "pool_sizes": PoolSizeStore,
     "control": HostControl,
 }
 EXIT_STORE_FAILED = 1
@@ -131,6 +136,7 @@ class StoreHost:
             "sms": EmbeddedSmsStore(self.database),
             "signing_keys": EmbeddedSigningKeyStore(self.database, seal),
             "leases": EmbeddedLeaseStore(),
+            "pool_sizes": EmbeddedPoolSizeStore(self.database),
         }
         self._server = Server(_methods())
         keepers["control"] = LocalControl(self.database, self._engine, clock, self._server)

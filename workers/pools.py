@@ -1,39 +1,51 @@
 """Delivery pools: named threads, each with an event loop and many sends in flight.
 
 Two of them run, `delivery` for first attempts and `redelivery` for all others, so that a storm of retries never takes
-a first attempt's place. A thread that one slow thing blocks leaves the others alone.
+a first attempt's place. A thread that one slow thing blocks leaves the others alone: while a pool has sends, it looks
+every `LOOK_S` whether its threads answer, gives what waits for one that does not to those that do, and lets another
+take its place when it goes on.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import threading
-from collections import deque
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import count
+from operator import attrgetter
 
-import uvloop
+import structlog
 
 from cns.endpoints.outcome import Outcome
 from cns.endpoints.senders import Request, Sender
+from common.metrics import Sample
+from common.settings import POOL_THREADS_MAX
+from workers.pool_thread import IN_FLIGHT_MAX, PoolThread, Prepare
 
-IN_FLIGHT_MAX = 1_000
-"""Sends one thread has under way; more wait in its inbox."""
+LOOK_S = 0.1
+LOOKS_BLOCKED = 10
+"""A thread that is silent for so many has its place taken."""
+RESTART_PAUSE_S = 1.0
+"""Before the place of a thread is taken that died younger than that."""
 
+log = structlog.get_logger(__name__)
 
-Prepare = Callable[[], Request]
-"""Makes the request in the pool's thread: signing belongs to the send, not to the loop that settles."""
+_load = attrgetter("load")
 
 
 class DeliveryPool:
-    """Sends what it is given from the thread that has least to do; results come back to the loop that asked."""
+    """Sends what it is given from the thread that has least to do; results come back to the loop that made it."""
 
     def __init__(self, name: str, threads: int, make_sender: Callable[[], Sender[Request]]) -> None:
         self.name = name
         self._make_sender = make_sender
+        self._asking = asyncio.get_running_loop()
         self._numbers = count(1)
-        self._threads: list[_PoolThread] = []
+        self._threads: list[PoolThread] = []
+        self._leaving: set[PoolThread] = set()
+        self._choice: list[PoolThread] = []
+        self._watch: asyncio.TimerHandle | None = None
+        self._replaced: Counter[str] = Counter()
         self.resize(threads)
 
     @property
@@ -41,128 +53,141 @@ class DeliveryPool:
         return len(self._threads)
 
     @property
+    def leaving(self) -> int:
+        """Threads that take nothing new and end what they have."""
+        return len(self._leaving)
+
+    @property
+    def silent(self) -> int:
+        """Threads that do not answer: something blocks them."""
+        return sum(thread.silent > 0 for thread in self._threads)
+
+    @property
     def in_flight(self) -> int:
-        return sum(thread.load - thread.waiting for thread in self._threads)
+        return sum(thread.load - thread.waiting for thread in (*self._threads, *self._leaving))
 
     @property
     def waiting(self) -> int:
         """Sends for which no thread has room."""
-        return sum(thread.waiting for thread in self._threads)
+        return sum(thread.waiting for thread in (*self._threads, *self._leaving))
 
-    def resize(self, threads: int) -> None:
-        """Add threads, or let the newest finish what they have and end."""
-        while len(self._threads) < threads:
-            self._threads.append(_PoolThread(f"{self.name}-{next(self._numbers)}", self._make_sender))
-        while len(self._threads) > threads:
-            self._threads.pop().finish()
+    def samples(self) -> list[Sample]:
+        gauges = {
+            "pool_threads": self.size,
+            "pool_threads_leaving": self.leaving,
+            "pool_threads_silent": self.silent,
+            "sends_in_flight": self.in_flight,
+            "sends_waiting": self.waiting,
+        }
+        label = ("pool", self.name)
+        return [
+            *[Sample(name, value, (label,), gauge=True) for name, value in gauges.items()],
+            *[Sample("pool_threads_replaced", n, (label, ("cause", cause))) for cause, n in self._replaced.items()],
+        ]
 
     def send(self, prepare: Prepare) -> asyncio.Future[Outcome]:
-        """Must be called on an event loop; the future is that loop's."""
-        thread = min(self._threads, key=_load)
-        return thread.send(prepare)
+        """Must be called on the loop that made the pool."""
+        future: asyncio.Future[Outcome] = self._asking.create_future()
+        thread: PoolThread = min(self._choice, key=_load)
+        thread.take((prepare, future))
+        if self._watch is None:
+            self._watch = self._asking.call_later(LOOK_S, self._look)
+        return future
+
+    def resize(self, threads: int) -> None:
+        """Add threads, or let some end what they have under way, and then themselves. What waits for those is sent by
+        the others."""
+        while len(self._threads) < threads:
+            self._threads.append(self._start())
+        leavers = sorted(self._threads, key=_most_to_do)[threads:]
+        for thread in leavers:
+            self._threads.remove(thread)
+        self._choose()
+        for thread in leavers:
+            self._let_go(thread)
+        self._spread()
 
     async def close(self, grace_s: float) -> int:
         """Wait for what is under way; returns how many sends did not end in time."""
-        threads, self._threads = self._threads, []
+        if self._watch is not None:
+            self._watch.cancel()
+        self._spread()
+        threads = [*[thread for thread in self._threads if not thread.ended.done()], *self._leaving]
         for thread in threads:
-            thread.finish()
-        left = 0
-        for thread in threads:
-            await asyncio.to_thread(thread.join, grace_s)
-            left += thread.load
-        return left
+            thread.leave()
+        self._threads, self._choice = [], []
+        if threads:
+            await asyncio.wait([thread.ended for thread in threads], timeout=grace_s)
+        return sum(thread.load for thread in threads)
+
+    # -- threads that come and go -------------------------------------------------------------------------------------
+
+    def _start(self) -> PoolThread:
+        thread = PoolThread(f"{self.name}-{next(self._numbers)}", self._make_sender)
+        thread.ended.add_done_callback(lambda ended: self._ended(thread, ended.result()))
+        return thread
+
+    def _let_go(self, thread: PoolThread) -> None:
+        """It is no thread of the pool any more, but may have sends under way."""
+        if not thread.ended.done():
+            self._leaving.add(thread)
+            thread.leave()
+        for send in thread.give_up(thread.waiting):
+            min(self._choice, key=_load).take(send)
+
+    def _ended(self, thread: PoolThread, error: BaseException | None) -> None:
+        self._leaving.discard(thread)
+        if error is not None:
+            log.error("pool.thread_died", pool=self.name, thread=thread.name, exc_info=error)
+        if thread not in self._threads:
+            return
+        thread.silent = 1  # for ever: it answers nothing
+        self._choose()
+        self._spread()
+        if self._asking.time() - thread.started_s < RESTART_PAUSE_S:
+            self._asking.call_later(RESTART_PAUSE_S, self._replace, thread, "died")
+        else:
+            self._replace(thread, "died")
+
+    def _replace(self, thread: PoolThread, cause: str) -> None:
+        if thread not in self._threads:
+            return
+        self._replaced[cause] += 1
+        self._threads[self._threads.index(thread)] = self._start()
+        self._choose()
+        self._let_go(thread)
+
+    # -- watching -----------------------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        for thread in [each for each in self._threads if not each.ended.done()]:
+            thread.look()
+            if thread.silent >= LOOKS_BLOCKED and self.leaving < POOL_THREADS_MAX:
+                log.warning("pool.thread_blocked", pool=self.name, thread=thread.name, sends=thread.load)
+                self._replace(thread, "blocked")
+        self._choose()
+        self._spread()
+        busy = any(thread.load for thread in self._threads)
+        self._watch = self._asking.call_later(LOOK_S, self._look) if busy else None
+
+    def _choose(self) -> None:
+        """New sends go to threads that answer, if there are any."""
+        self._choice = [thread for thread in self._threads if not thread.silent] or self._threads
+
+    def _spread(self) -> None:
+        """What waits for a thread that is full, or that does not answer, begins where there is room."""
+        room = sum(max(IN_FLIGHT_MAX - thread.load, 0) for thread in self._threads if not thread.silent)
+        for thread in self._threads:
+            if room and thread.waiting and (thread.silent or thread.full):
+                sends = thread.give_up(room)
+                room -= len(sends)
+                for send in sends:
+                    min(self._choice, key=_load).take(send)
 
 
-class _PoolThread:
-    def __init__(self, name: str, make_sender: Callable[[], Sender[Request]]) -> None:
-        self._make_sender = make_sender
-        self._inbox: deque[tuple[Prepare, asyncio.Future[Outcome]]] = deque()
-        self._done: list[tuple[asyncio.Future[Outcome], Outcome | BaseException]] = []
-        self._done_lock = threading.Lock()
-        self._ready = threading.Event()
-        self._wake_sent = False
-        self._finish = False
-        self.load = 0  # changed by the asking loop only
-        self._loop: asyncio.AbstractEventLoop
-        self._wake: asyncio.Event
-        self._thread = threading.Thread(target=self._main, name=name, daemon=True)
-        self._thread.start()
-        self._ready.wait()
-
-    def send(self, prepare: Prepare) -> asyncio.Future[Outcome]:
-        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self.load += 1
-        self._inbox.append((prepare, future))
-        if not self._wake_sent:  # the thread clears this before it empties the inbox, so nothing is left lying
-            self._wake_sent = True
-            self._loop.call_soon_threadsafe(self._wake.set)
-        return future
-
-    @property
-    def waiting(self) -> int:
-        return len(self._inbox)
-
-    def finish(self) -> None:
-        self._finish = True
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._wake.set)
-
-    def join(self, timeout_s: float) -> None:
-        self._thread.join(timeout_s)
-
-    # -- in the thread ------------------------------------------------------------------------------------------------
-
-    def _main(self) -> None:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(self._serve())
-
-    async def _serve(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._wake = asyncio.Event()
-        sender = self._make_sender()
-        under_way: set[asyncio.Task[None]] = set()
-        self._ready.set()
-        while not (self._finish and not self._inbox):
-            await self._wake.wait()
-            self._wake.clear()
-            self._wake_sent = False
-            while self._inbox and len(under_way) < IN_FLIGHT_MAX:
-                task = asyncio.create_task(self._attempt(sender, *self._inbox.popleft()))
-                under_way.add(task)
-                task.add_done_callback(under_way.discard)
-        if under_way:
-            await asyncio.wait(under_way)
-        await sender.close()
-
-    async def _attempt(self, sender: Sender[Request], prepare: Prepare, future: asyncio.Future[Outcome]) -> None:
-        try:
-            result: Outcome | BaseException = await sender.send(prepare())
-        except Exception as error:  # noqa: BLE001  # handed to the caller, who logs it
-            result = error
-        with self._done_lock:
-            first = not self._done
-            self._done.append((future, result))
-        if first:
-            with contextlib.suppress(RuntimeError):  # the asking loop has ended
-                future.get_loop().call_soon_threadsafe(self._hand_over)
-        if self._inbox:
-            self._wake.set()
-
-    def _hand_over(self) -> None:
-        with self._done_lock:
-            done, self._done = self._done, []
-        self.load -= len(done)
-        for future, result in done:
-            if future.done():
-                continue
-            if isinstance(result, BaseException):
-                future.set_exception(result)
-            else:
-                future.set_result(result)
-
-
-def _load(thread: _PoolThread) -> int:
-    return thread.load
+def _most_to_do(thread: PoolThread) -> tuple[bool, int]:
+    """Last those that do not answer: they leave first, then those that have most under way, so that room stays."""
+    return (thread.silent > 0, thread.load)
 
 
 __all__: Sequence[str] = ("DeliveryPool", "Prepare")

@@ -13,6 +13,7 @@ import cqs.stores.cassandra_moves
 import cqs.stores.cassandra_schema
 import workers.cluster_control
 import workers.leases_cassandra
+import workers.pool_sizes_cassandra
 from common.cassandra import Cassandra, Place
 from common.cassandra_schema import additions, differences, keyspace_text, read_table, read_tables
 
@@ -28,6 +29,7 @@ TABLES: tuple[str, ...] = (
     *cns.stores.cassandra_archive_schema.TABLES,
     *workers.cluster_control.TABLES,
     *workers.leases_cassandra.TABLES,
+    *workers.pool_sizes_cassandra.TABLES,
 )
 
 

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 from celery import Celery as celery_app
 
 from common.settings import POOL_THREADS_MAX, Settings
 from tests.acceptance.endpoints import Endpoint
+from tests.acceptance.running import Up
 from tests.acceptance.topics import Topic
 from tests.celery_host.celery_running import Celery, CeleryProcess
 from tests.own_redis import OwnRedis
+from tests.waiting import wait_until
 from workers.celery import configuration
 
 IDLE = {
     "delivery": {"threads": 2, "in_flight": 0, "waiting": 0},
     "redelivery": {"threads": 1, "in_flight": 0, "waiting": 0},
 }
+REPORT_S = 20.0
 NUMBER_WANTED = "threads must be a number from 1 to 64"
 POOL_WANTED = "pool must be one of delivery, redelivery"
 REFUSED: list[tuple[dict[str, object], str]] = [
@@ -79,3 +85,30 @@ def test_bad_arguments_are_answered(broker: OwnRedis, celery: Celery) -> None:
             assert resize(arguments) == {"error": error}
         assert resize({"pool": "redelivery", "threads": POOL_THREADS_MAX}) == {"ok": "redelivery has 64 threads"}
     assert celery.run("control", "resize_pool", "delivery", "2", "3").returncode == 2
+
+
+def test_what_is_wanted_of_all_workers_reaches_them_without_the_broker(
+    service: Up, broker: OwnRedis, celery: Celery
+) -> None:
+    def shown() -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(service.cns("pool", "list", "--json").stdout)["workers"]
+        return found
+
+    def delivery() -> tuple[int, str]:
+        (report,) = shown().values()
+        return report["pools"]["delivery"]["threads"], report["pools"]["delivery"]["set_by"].partition("@")[0]
+
+    broker.kill()
+    try:
+        worker = celery.worker("one")
+        name = f"worker-{worker.process.pid}"
+        wait_until(lambda: list(shown()) == [name], REPORT_S)
+        assert service.cns("pool", "resize", "delivery", "4").stdout == f"{name}: delivery has 4 threads\n"
+    finally:
+        broker.start()
+    worker.wait_connected()
+    assert celery.ask("inspect", "pools")[worker.node]["pools"]["delivery"]["threads"] == 4
+    celery.ask("control", "resize_pool", "delivery", "5")
+    wait_until(lambda: delivery() == (5, "celery control"), REPORT_S)
+    service.cns("pool", "reset", "delivery")
+    assert delivery() == (2, "setting")

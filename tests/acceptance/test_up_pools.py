@@ -1,0 +1,58 @@
+"""Sizes of pools and the life of the processes of `cns up`: who wants a size says it once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from tests.acceptance.running import Up, cns, running
+from tests.waiting import wait_until
+
+RESTART_S = 20.0
+
+
+def workers(data: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(cns("pool", "list", "--json", "--data", data).stdout)["workers"]
+    return found
+
+
+def threads(service: Up) -> dict[str, int]:
+    return {worker: report["pools"]["delivery"]["threads"] for worker, report in workers(service.data).items()}
+
+
+def test_a_size_outlives_the_worker_and_the_service(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with running(data, "--auth=off") as service:
+        service.cns("pool", "resize", "delivery", "6")
+        pid = service.pids()["worker"]
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: service.pids()["worker"] != pid, RESTART_S)
+        wait_until(lambda: threads(service).get(f"worker-{service.pids()['worker']}") == 6, RESTART_S)
+    with running(data, "--auth=off") as service:
+        wait_until(lambda: list(threads(service).values()) == [6], RESTART_S, lambda: str(threads(service)))
+
+
+def test_with_the_service_stopped_a_size_is_noted_down(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with running(data, "--auth=off"):
+        pass
+    told = cns("pool", "list", "--data", data)
+    assert (told.stdout, told.stderr) == ("", "cns: no worker reports\n")
+    cns("pool", "resize", "redelivery", "4", "--data", data)
+    assert cns("pool", "list", "--data", data).stdout.startswith("redelivery: 4 threads wanted by ")
+    with running(data, "--auth=off"):
+        wait_until(
+            lambda: [report["pools"]["redelivery"]["threads"] for report in workers(data).values()] == [4], RESTART_S
+        )
+
+
+def test_a_size_of_one_worker_ends_with_it(tmp_path: Path) -> None:
+    with running(tmp_path / "data", "--auth=off") as service:
+        pid = service.pids()["worker"]
+        service.cns("pool", "resize", "delivery", "6", "--worker", f"worker-{pid}")
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: service.pids()["worker"] != pid, RESTART_S)
+        wait_until(lambda: threads(service) == {f"worker-{service.pids()['worker']}": 2}, RESTART_S)

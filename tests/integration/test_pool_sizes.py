@@ -1,0 +1,204 @@
+"""Wanted sizes of delivery pools: what the stores keep, and how a worker follows them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from cns.endpoints.outcome import Outcome
+from cns.endpoints.senders import Request
+from common.cassandra import Place
+from common.clock import Clock
+from common.errors import StoreUnavailable
+from common.rpc import Client, Server
+from common.rpc_contract import handlers_of, methods_of, remote
+from common.sqlite import Database
+from tests.keyspace import emptied
+from workers.pool_sizes import BY_SETTING, EVERY_WORKER, EmbeddedPoolSizeStore, PoolSize, PoolSizeStore, PoolState
+from workers.pool_sizes_cassandra import CassandraPoolSizeStore
+from workers.pool_sizing import PoolSizing
+from workers.pools import DeliveryPool
+
+ENOUGH_S = 10.0
+HERE = "here/worker-1"
+
+
+def size(pool: str, worker: str, threads: int) -> PoolSize:
+    return PoolSize(pool=pool, worker=worker, threads=threads, set_by="ann@desk", set_at_ms=5)
+
+
+ALL = size("delivery", EVERY_WORKER, 8)
+ONE = size("delivery", HERE, 3)
+OTHER = size("delivery", "there/worker-1", 4)
+AGAIN = size("redelivery", EVERY_WORKER, 2)
+
+
+@asynccontextmanager
+async def embedded(directory: Path) -> AsyncIterator[PoolSizeStore]:
+    database = Database(directory, Clock())
+    store = EmbeddedPoolSizeStore(database)
+    database.start(asyncio.get_running_loop())
+    yield store
+    await database.close()
+
+
+@asynccontextmanager
+async def from_afar(directory: Path) -> AsyncIterator[PoolSizeStore]:
+    methods = methods_of(PoolSizeStore, "pool_sizes")
+    async with embedded(directory) as store:
+        server = Server(methods)
+        server.answer(handlers_of(PoolSizeStore, "pool_sizes", store))
+        await server.start(directory / "socket")
+        client = Client(directory / "socket", methods)
+        await client.start()
+        yield remote(PoolSizeStore, "pool_sizes", client)
+        await client.close()
+        await server.close()
+
+
+@pytest.fixture(params=["embedded", "remote", "cassandra"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[PoolSizeStore]:
+    if request.param == "cassandra":
+        place: Place = request.getfixturevalue("cassandra_place")
+        async with emptied(place) as cassandra:
+            yield CassandraPoolSizeStore(cassandra)
+        return
+    async with (embedded if request.param == "embedded" else from_afar)(tmp_path) as store:
+        yield store
+
+
+async def test_sizes_are_kept_by_pool_and_worker(store: PoolSizeStore) -> None:
+    assert await store.all() == []
+    for each in (AGAIN, ALL, OTHER, ONE):
+        await store.put(each)
+    assert await store.all() == [ALL, ONE, OTHER, AGAIN]
+    await store.put(size("delivery", HERE, 9))
+    await store.remove("delivery", OTHER.worker)
+    await store.remove("redelivery", OTHER.worker)
+    assert await store.all() == [ALL, size("delivery", HERE, 9), AGAIN]
+
+
+async def test_one_for_all_is_in_place_of_those_of_single_workers(store: PoolSizeStore) -> None:
+    for each in (ONE, OTHER, AGAIN, ALL):
+        await store.put(each)
+    assert await store.all() == [ALL, AGAIN]
+    await store.put(ONE)
+    await store.remove("delivery", EVERY_WORKER)
+    assert await store.all() == [AGAIN]
+    await store.put(ALL)
+    assert await store.all() == [ALL, AGAIN]
+
+
+async def test_sizes_outlive_the_store_host(tmp_path: Path) -> None:
+    async with embedded(tmp_path) as store:
+        await store.put(ALL)
+    async with embedded(tmp_path) as store:
+        assert await store.all() == [ALL]
+
+
+# -- the worker -------------------------------------------------------------------------------------------------------
+
+
+class NoSender:
+    async def send(self, request: Request) -> Outcome:
+        raise NotImplementedError
+
+    async def close(self) -> None: ...
+
+
+class Away:
+    """A store that may not answer."""
+
+    def __init__(self, store: PoolSizeStore) -> None:
+        self._store = store
+        self.away = False
+        self.meanwhile: Callable[[], None] = lambda: None
+
+    async def put(self, size: PoolSize) -> None:
+        await self._there().put(size)
+
+    async def remove(self, pool: str, worker: str) -> None:
+        await self._there().remove(pool, worker)
+
+    async def all(self) -> list[PoolSize]:
+        sizes = await self._there().all()
+        self.meanwhile()
+        return sizes
+
+    def _there(self) -> PoolSizeStore:
+        if self.away:
+            raise StoreUnavailable("away")
+        return self._store
+
+
+class Worker:
+    def __init__(self, store: PoolSizeStore) -> None:
+        self.store = store
+        self.sizes = Away(store)
+        self.pools = {name: DeliveryPool(name, threads, NoSender) for name, threads in SETTINGS.items()}
+        self.sizing = PoolSizing(HERE, self.pools, self.sizes, Clock())
+
+    def state(self, pool: str = "delivery") -> PoolState:
+        return next(state for state in self.sizing.states() if state.pool == pool)
+
+    async def look(self) -> tuple[int, int, str]:
+        """Threads, wanted threads, and by whom, after it has looked."""
+        await self.sizing.follow()
+        state = self.state()
+        return state.threads, state.wanted, state.set_by
+
+
+SETTINGS = {"delivery": 2, "redelivery": 1}
+
+
+@pytest.fixture
+async def worker(tmp_path: Path) -> AsyncIterator[Worker]:
+    async with embedded(tmp_path) as store:
+        worker = Worker(store)
+        yield worker
+        for pool in worker.pools.values():
+            await pool.close(ENOUGH_S)
+
+
+async def test_a_worker_follows_what_is_wanted_and_falls_back(worker: Worker) -> None:
+    await worker.store.put(ONE)  # of a process of this name that was there before
+    assert await worker.look() == (2, 2, BY_SETTING)
+    await worker.store.put(OTHER)
+    assert await worker.look() == (2, 2, BY_SETTING)
+    await worker.store.put(ALL)
+    assert await worker.look() == (8, 8, "ann@desk")
+    await worker.store.put(ONE)
+    assert await worker.look() == (3, 3, "ann@desk")
+    await worker.store.remove("delivery", HERE)
+    assert await worker.look() == (8, 8, "ann@desk")
+    await worker.store.remove("delivery", EVERY_WORKER)
+    assert await worker.look() == (2, 2, BY_SETTING)
+    assert worker.state("redelivery").threads == 1
+
+
+async def test_a_worker_that_is_told_itself_needs_no_store(worker: Worker) -> None:
+    await worker.store.put(ALL)
+    await worker.look()
+    worker.sizes.away = True
+    worker.sizing.resize("delivery", 5, "celery control")
+    assert worker.state().threads == 5
+    with pytest.raises(StoreUnavailable):
+        await worker.sizing.follow()
+    assert worker.state().threads == 5
+    worker.sizes.away = False
+    assert await worker.look() == (5, 5, "celery control")
+    (_, own) = await worker.store.all()
+    assert (own.worker, own.threads) == (HERE, 5)
+    await worker.store.put(ALL)  # who says it of all later is heard
+    assert await worker.look() == (8, 8, "ann@desk")
+
+
+async def test_what_a_worker_is_told_while_it_looks_stands(worker: Worker) -> None:
+    worker.sizes.meanwhile = lambda: worker.sizing.resize("delivery", 5, "celery control")
+    assert await worker.look() == (5, 5, "celery control")
+    worker.sizes.meanwhile = lambda: None
+    assert await worker.look() == (5, 5, "celery control")

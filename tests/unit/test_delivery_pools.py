@@ -1,0 +1,252 @@
+"""Delivery pools: no send is lost, sent twice or held up by a thread that leaves, is full, is blocked or dies."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from typing import cast
+
+import pytest
+
+from cns.endpoints.http import HttpRequest
+from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
+from cns.endpoints.senders import Request
+from workers.pool_thread import BROKEN_OFF, IN_FLIGHT_MAX
+from workers.pools import LOOKS_BLOCKED, RESTART_PAUSE_S, DeliveryPool
+
+ENOUGH_S = 10.0
+BLOCKED_S = 0.1 * LOOKS_BLOCKED
+FIRST = "delivery-1"
+OK = Delivered(200, 0)
+
+Behaviour = Callable[[str], None]
+
+
+class Site:
+    """One endpoint for all threads of a pool; what it was sent is counted by the text of the URL."""
+
+    def __init__(self) -> None:
+        self.sent: Counter[str] = Counter()
+        self.answer = threading.Event()
+        self.hangs: Callable[[str], bool] = lambda url: False
+        self.raises: dict[str, BaseException] = {}
+        self.failing_starts = 0
+        self.senders = 0
+        self.pool = cast(DeliveryPool, None)
+
+    def start(self, threads: int) -> DeliveryPool:
+        self.pool = DeliveryPool("delivery", threads, self._sender)
+        return self.pool
+
+    def send(self, url: str) -> asyncio.Future[Outcome]:
+        return self.pool.send(lambda: HttpRequest(url, {}, b""))
+
+    def block(self) -> asyncio.Future[Outcome]:
+        """A send whose request takes until `answer` to be made, and nothing else goes on in its thread."""
+
+        def prepare() -> Request:
+            self.answer.wait(ENOUGH_S)
+            return HttpRequest("blocked", {}, b"")
+
+        return self.pool.send(prepare)
+
+    def replaced(self, cause: str) -> float:
+        found = [sample for sample in self.pool.samples() if ("cause", cause) in sample.labels]
+        return sum(sample.value for sample in found)
+
+    def _sender(self) -> _Sender:
+        self.failing_starts -= 1
+        if self.failing_starts >= 0:
+            raise MemoryError("no sender")
+        self.senders += 1
+        return _Sender(self)
+
+
+class _Sender:
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    async def send(self, request: Request) -> Outcome:
+        url = request.url
+        self._site.sent[url] += 1
+        while self._site.hangs(url) and not self._site.answer.is_set():
+            await asyncio.sleep(0.01)
+        if url in self._site.raises:
+            raise self._site.raises[url]
+        return OK
+
+    async def close(self) -> None:
+        self._site.senders -= 1
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    site = Site()
+    yield site
+    site.answer.set()
+    assert await site.pool.close(ENOUGH_S) == 0
+    assert site.senders == 0  # every one that was opened is closed
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(ENOUGH_S):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def soon(futures: list[asyncio.Future[Outcome]], within_s: float = ENOUGH_S) -> list[Outcome]:
+    return await asyncio.wait_for(asyncio.gather(*futures), within_s)
+
+
+async def test_what_is_sent_and_what_fails_comes_back(site: Site) -> None:
+    site.start(2)
+    site.raises = {"bug": ValueError("bug"), "cancelled": asyncio.CancelledError()}
+    assert await soon([site.send("a"), site.send("b")]) == [OK, OK]
+    with pytest.raises(ValueError, match="bug"):
+        await site.send("bug")
+    assert await site.send("cancelled") == BROKEN_OFF
+    assert await site.send("c") == OK
+    assert (site.pool.in_flight, site.pool.waiting, site.replaced("died")) == (0, 0, 0)
+
+
+async def test_resizing_under_5000_sends_loses_none_and_repeats_none(site: Site) -> None:
+    pool = site.start(2)
+    site.hangs = lambda url: url.endswith("0")
+    sends = []
+    for number, size in enumerate((64, 1, 5, 3, 8, 1, 2, 16, 1, 4)):
+        sends += [site.send(f"{number}-{n}") for n in range(500)]
+        pool.resize(size)
+        assert pool.size == size
+        await asyncio.sleep(0)
+    await until(lambda: sum(site.sent.values()) == 5_000)
+    await until(lambda: (pool.in_flight, pool.waiting) == (500, 0))
+    assert pool.leaving > 0
+    site.answer.set()
+    assert set(await soon(sends)) == {OK}
+    assert set(site.sent.values()) == {1}
+    await until(lambda: pool.leaving == 0)
+    assert (pool.size, pool.in_flight) == (4, 0)
+
+
+async def test_what_waits_for_a_thread_that_leaves_goes_to_the_others(site: Site) -> None:
+    pool = site.start(2)
+    site.hangs = lambda url: url != "waits"
+    sends = [site.send(str(n)) for n in range(2 * IN_FLIGHT_MAX)]
+    await until(lambda: len(site.sent) == len(sends))
+    waiting = [site.send("waits") for _ in range(200)]
+    pool.resize(1)
+    assert (pool.size, pool.leaving, pool.in_flight, pool.waiting) == (1, 1, 2 * IN_FLIGHT_MAX, 200)
+    site.hangs = lambda url: url != "waits" and threading.current_thread().name != FIRST
+    assert await soon(waiting) == [OK] * 200
+    await until(lambda: pool.in_flight == IN_FLIGHT_MAX)
+    site.answer.set()
+    assert set(await soon(sends)) == {OK}
+    assert site.sent.pop("waits") == 200
+    assert set(site.sent.values()) == {1}
+
+
+@pytest.mark.parametrize("grow", [True, False], ids=["a new thread", "a thread that has room again"])
+async def test_what_waits_for_a_full_thread_begins_where_there_is_room(site: Site, grow: bool) -> None:
+    pool = site.start(1 if grow else 2)
+    site.hangs = lambda url: threading.current_thread().name == FIRST
+    sends = [site.send(str(n)) for n in range(pool.size * (IN_FLIGHT_MAX + 100))]
+    if grow:
+        pool.resize(2)
+    await until(lambda: sum(send.done() for send in sends) == len(sends) - IN_FLIGHT_MAX)
+    assert pool.silent == 0  # full, but its loop turns
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+async def test_a_blocked_thread_holds_up_nothing_but_what_it_has_begun(site: Site, threads: int) -> None:
+    pool = site.start(threads)
+    blocked = site.block()
+    await until(lambda: pool.in_flight == 1)
+    waited = BLOCKED_S / 2 if threads > 1 else 2 * BLOCKED_S
+    assert await soon([site.send(str(n)) for n in range(100)], waited) == [OK] * 100  # some were in its inbox
+    assert await soon([site.send(f"later {n}") for n in range(100)], waited) == [OK] * 100
+    await until(lambda: pool.leaving == 1)
+    assert (pool.size, pool.silent, site.replaced("blocked")) == (threads, 0, 1)
+    assert not blocked.done()
+    site.answer.set()
+    assert await blocked == OK
+    await until(lambda: pool.leaving == 0)
+    assert set(site.sent.values()) == {1}
+
+
+async def test_new_sends_avoid_a_thread_that_does_not_answer(site: Site) -> None:
+    pool = site.start(2)
+    blocked = site.block()
+    await until(lambda: pool.silent == 1)
+    sends = [site.send(str(n)) for n in range(50)]
+    assert pool.waiting <= 50
+    assert await soon(sends, 0.05) == [OK] * 50
+    site.answer.set()
+    assert await blocked == OK
+
+
+async def test_a_thread_that_prepares_for_long_is_not_taken_for_blocked(site: Site) -> None:
+    """Signatures are made one after another, and its loop answers nothing meanwhile."""
+    pool = site.start(1)
+
+    def prepare() -> Request:
+        threading.Event().wait(0.005)
+        return HttpRequest("slow", {}, b"")
+
+    sends = [pool.send(prepare) for _ in range(400)]
+    assert set(await soon(sends)) == {OK}
+    assert (pool.leaving, site.replaced("blocked")) == (0, 0)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+async def test_a_thread_that_dies_is_replaced_and_its_sends_have_an_outcome(site: Site, threads: int) -> None:
+    pool = site.start(threads)
+    site.raises = {"deadly": SystemExit(1)}
+    site.hangs = lambda url: url.startswith("hangs")
+    hanging = [site.send(f"hangs {n}") for n in range(10)]
+    await until(lambda: pool.in_flight == 10)
+    assert await site.send("deadly") == BROKEN_OFF
+    after = [site.send(str(n)) for n in range(100)]
+    assert await soon(after, 2 * RESTART_PAUSE_S) == [OK] * 100
+    await until(lambda: site.replaced("died") == 1)
+    site.answer.set()
+    outcomes = await soon(hanging)
+    broken_off = outcomes.count(BROKEN_OFF)
+    assert broken_off == 10 // threads
+    assert outcomes.count(OK) == 10 - broken_off
+    assert (pool.size, pool.leaving, pool.in_flight) == (threads, 0, 0)
+    site.senders -= 1  # a thread that dies closes nothing
+
+
+async def test_a_thread_that_cannot_start_is_tried_again(site: Site) -> None:
+    site.failing_starts = 1
+    pool = site.start(1)
+    assert await soon([site.send("a"), site.send("b")], 2 * RESTART_PAUSE_S) == [OK, OK]
+    assert (pool.size, site.replaced("died")) == (1, 1)
+
+
+async def test_what_is_broken_off_is_tried_again_and_is_not_the_endpoints_fault() -> None:
+    assert isinstance(BROKEN_OFF, Failed)
+    assert (BROKEN_OFF.cause, BROKEN_OFF.permanent) == (Cause.WORKER, False)
+
+
+async def test_closing_waits_for_what_is_under_way(site: Site) -> None:
+    pool = site.start(3)
+    site.hangs = lambda url: True
+    sends = [site.send(str(n)) for n in range(30)]
+    pool.resize(2)
+    asyncio.get_running_loop().call_later(0.2, site.answer.set)
+    assert await pool.close(ENOUGH_S) == 0
+    assert [send.result() for send in sends] == [OK] * 30
+
+
+async def test_closing_says_what_has_not_ended(site: Site) -> None:
+    pool = site.start(3)
+    site.hangs = lambda url: url == "hangs"
+    hanging = site.send("hangs")
+    await soon([site.send(str(n)) for n in range(30)])
+    assert await pool.close(0.1) == 1
+    site.answer.set()
+    assert await hanging == OK
+    await until(lambda: site.senders == 0)

@@ -1,0 +1,88 @@
+"""Gives a worker's delivery pools the sizes that are wanted: its settings, until an operator says otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import structlog
+
+from common.clock import Clock
+from workers.pool_sizes import BY_SETTING, PoolSize, PoolSizeStore, PoolState, wanted_size
+from workers.pools import DeliveryPool
+
+LOOK_S = 1.0
+
+log = structlog.get_logger(__name__)
+
+
+class PoolSizing:
+    def __init__(self, worker: str, pools: Mapping[str, DeliveryPool], sizes: PoolSizeStore, clock: Clock) -> None:
+        """`worker` is the name of this process."""
+        self._worker = worker
+        self._pools = pools
+        self._sizes = sizes
+        self._clock = clock
+        self._settings = {
+            name: PoolSize(pool=name, threads=pool.size, set_by=BY_SETTING, set_at_ms=0) for name, pool in pools.items()
+        }
+        self._stored = dict(self._settings)
+        self._wanted = dict(self._settings)
+        self._unsaved: dict[str, PoolSize] = {}
+        self._begun = False
+
+    async def step(self) -> None:
+        await self.follow()
+        await asyncio.sleep(LOOK_S)
+
+    async def follow(self) -> None:
+        """Look what is wanted, and see to it."""
+        if not self._begun:
+            await self._begin()
+        for name, size in list(self._unsaved.items()):
+            await self._sizes.put(size)
+            if self._unsaved[name] is size:
+                del self._unsaved[name]
+        sizes = await self._sizes.all()
+        for name, setting in self._settings.items():
+            stored = wanted_size(sizes, name, self._worker) or setting
+            if stored != self._stored[name]:  # else what this process was told since still holds
+                self._stored[name] = stored
+                self._apply(stored)
+
+    def resize(self, pool: str, threads: int, set_by: str) -> None:
+        """At once, whether the store can be reached or not, and for as long as this process lives."""
+        now_ms = self._clock.now_ms()
+        size = PoolSize(pool=pool, worker=self._worker, threads=threads, set_by=set_by, set_at_ms=now_ms)
+        self._apply(size)
+        self._unsaved[pool] = size
+
+    def states(self) -> tuple[PoolState, ...]:
+        return tuple([self._state(pool) for pool in self._pools.values()])
+
+    async def _begin(self) -> None:
+        """A process of the same name, which had ended before this one began, had sizes of its own."""
+        for name in self._pools:
+            await self._sizes.remove(name, self._worker)
+        self._begun = True
+
+    def _apply(self, size: PoolSize) -> None:
+        pool = self._pools[size.pool]
+        self._wanted[size.pool] = size
+        if pool.size != size.threads:
+            log.info("pool.resized", pool=pool.name, before=pool.size, threads=size.threads, set_by=size.set_by)
+            pool.resize(size.threads)
+
+    def _state(self, pool: DeliveryPool) -> PoolState:
+        wanted = self._wanted[pool.name]
+        return PoolState(
+            pool=pool.name,
+            threads=pool.size,
+            leaving=pool.leaving,
+            silent=pool.silent,
+            in_flight=pool.in_flight,
+            waiting=pool.waiting,
+            wanted=wanted.threads,
+            set_by=wanted.set_by,
+            set_at_ms=wanted.set_at_ms,
+        )

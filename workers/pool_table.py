@@ -1,0 +1,77 @@
+"""What is shown of the delivery pools: a table for people, and the same with all gauges for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from msgspec.structs import asdict
+
+from cns.envelope import timestamp_text
+from common.metrics import Sample
+from workers.control import Report
+from workers.pool_sizes import EVERY_WORKER, PoolSize, PoolState
+
+TITLES = ("worker", "pool", "threads", "wanted", "leaving", "silent", "in flight", "waiting", "set by")
+SHOWN = frozenset({"pool_threads", "pool_threads_leaving", "pool_threads_silent", "sends_in_flight", "sends_waiting"})
+"""Gauges that say what the table's columns say."""
+
+
+def table(workers: Sequence[Report]) -> list[str]:
+    """A line for each pool, and below them the other gauges that workers report."""
+    rows = [_row(report.process, state) for report in workers for state in report.pools]
+    others = [(report.process, *gauge) for report in workers for gauge in _gauges(report.samples).items()]
+    return [
+        *_aligned([TITLES, *rows]),
+        *(["", *_aligned([("worker", "gauge", "value"), *others])] if others else []),
+    ]
+
+
+def described(workers: Sequence[Report], sizes: Sequence[PoolSize]) -> dict[str, Any]:
+    """For programs: by worker and pool, and the sizes that were asked for."""
+    return {
+        "workers": {
+            report.process: {
+                "pools": {state.pool: _named(state) for state in report.pools},
+                "gauges": _gauges(report.samples),
+            }
+            for report in workers
+        },
+        "sizes": [_size(size) for size in sizes],
+    }
+
+
+def _row(worker: str, state: PoolState) -> tuple[object, ...]:
+    since = f", {timestamp_text(state.set_at_ms)}" if state.set_at_ms else ""
+    counts = (state.threads, state.wanted, state.leaving, state.silent, state.in_flight, state.waiting)
+    return (worker, state.pool, *counts, state.set_by + since)
+
+
+def _named(state: PoolState) -> dict[str, Any]:
+    members = asdict(state)
+    del members["pool"]
+    return members
+
+
+def _size(size: PoolSize) -> dict[str, Any]:
+    return {**asdict(size), "worker": None if size.worker == EVERY_WORKER else size.worker}
+
+
+def _gauges(samples: Iterable[Sample]) -> dict[str, float]:
+    """By name, with labels where it has some."""
+    return {_name(sample): sample.value for sample in samples if sample.gauge and sample.name not in SHOWN}
+
+
+def _name(sample: Sample) -> str:
+    labels = ",".join(f"{name}={value}" for name, value in sample.labels)
+    return f"{sample.name}{{{labels}}}" if labels else sample.name
+
+
+def _aligned(rows: Sequence[Sequence[object]]) -> list[str]:
+    texts = [[_text(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in texts]
+
+
+def _text(cell: object) -> str:
+    return f"{cell:g}" if isinstance(cell, float) else str(cell)
