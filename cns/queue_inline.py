@@ -30,14 +30,14 @@ class InlineQueuePort:
         self._engine = engine
         self._clock = clock
         self._deliver = deliver
-        self._waits: set[asyncio.Future[bool]] = set()
+        self._waiting: set[Wakeups] = set()
         self._stopping = False
 
     def stop_waiting(self) -> None:
         """Receives that wait return empty from now on; one under way in the engine still hands out its leases."""
         self._stopping = True
-        for wait in self._waits:
-            wait.cancel()
+        for wakeups in list(self._waiting):
+            wakeups.close()  # not a cancellation, which a caller's own could not be told from
 
     async def close(self) -> None:
         """Nothing here is its own."""
@@ -57,17 +57,19 @@ class InlineQueuePort:
     async def receive(self, queue: str, n: int, lease_ms: int, wait_s: float) -> list[Held]:
         q = REFS[queue]
         held = await self._take(q, n, lease_ms)
-        if held or wait_s <= 0:
+        if held or wait_s <= 0 or self._stopping:
             return held
         wakeups = self._engine.wakeups(q)
+        self._waiting.add(wakeups)
         try:
             loop = asyncio.get_running_loop()
             deadline_s = loop.time() + wait_s
             held = await self._take(q, n, lease_ms)
-            while not held and await self._woken(wakeups, max(deadline_s - loop.time(), 0)):
+            while not held and await wakeups.wait(max(deadline_s - loop.time(), 0)):
                 held = await self._take(q, n, lease_ms)
             return held
         finally:
+            self._waiting.discard(wakeups)
             wakeups.close()
 
     async def settle(
@@ -99,20 +101,6 @@ class InlineQueuePort:
     async def depth(self, queue: str) -> int:
         counts = await self._engine.counts(REFS[queue], self._clock.now_ms())
         return counts.visible + counts.in_flight + counts.delayed
-
-    async def _woken(self, wakeups: Wakeups, timeout_s: float) -> bool:
-        if self._stopping:
-            return False
-        wait = asyncio.ensure_future(wakeups.wait(timeout_s))
-        self._waits.add(wait)
-        try:
-            return await wait
-        except asyncio.CancelledError:
-            if self._stopping:
-                return False
-            raise
-        finally:
-            self._waits.discard(wait)
 
     async def _take(self, q: QueueRef, n: int, lease_ms: int) -> list[Held]:
         now_ms = self._clock.now_ms()

@@ -16,11 +16,11 @@ from cns import jobs
 from cns.archives.keeping import Archiving
 from cns.archives.replay import Replay, Turn
 from cns.jobs import INLINE_BYTES_MAX, EndpointJob, PublishJob
-from cns.matching import Matching
+from cns.matching import Matching, Page
 from cns.model import Notification
 from cns.queue_port import Held, Put, QueuePort, Renewal
 from cns.stores.contract import NotificationStore
-from common.kill_points import FIFO_FANNED_OUT, passed
+from common.kill_points import FIFO_FANNED_OUT, FIFO_PUBLISHED, passed
 from workers.drops import Drops
 from workers.quarantine import Quarantine
 
@@ -106,16 +106,18 @@ class FifoProducer:
             return FannedOut(held, "", ())
         notification = replace(found, sequence_number=held.sequence_number)
         replays = await self._archiving.keep(job.topic, notification)
-        arns = await self._targets(job, notification)
+        arns, last = await self._targets(job, notification)
         turns = {arn: replays[arn].turn(notification) for arn in arns if arn in replays}
         if Turn.LATER in turns.values():
             return None
+        self._matching.tell(notification, last)
         arns = [arn for arn in arns if turns.get(arn, Turn.NOW) is Turn.NOW]
         inline = await self._keep(job, notification, len(held.body), len(arns))
         puts = [_put(held, notification, arn, inline, replays.get(arn)) for arn in arns]
         return FannedOut(held, stored_id, puts, bool(replays))
 
-    async def _targets(self, job: PublishJob, notification: Notification) -> list[str]:
+    async def _targets(self, job: PublishJob, notification: Notification) -> tuple[list[str], Page]:
+        """All that match, and the last page of them."""
         arns: list[str] = []
         cursor = ""
         while True:
@@ -123,7 +125,7 @@ class FifoProducer:
             arns += page.arns
             cursor = page.cursor
             if not cursor:
-                return arns
+                return arns, page
 
     async def _keep(
         self, job: PublishJob, notification: Notification, job_bytes: int, targets: int
@@ -156,6 +158,7 @@ class FifoProducer:
             [each.held.handle for each in ready],
             [put for each in ready for put in each.puts],
         )
+        passed(FIFO_PUBLISHED)
         for each, held in zip(ready, still_held, strict=True):
             if each.stored_id and held:  # else another has the job, and its reference
                 await self._notifications.refer(each.stored_id, -1)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from cns import jobs
 from cns.jobs import EndpointJob, PublishJob
-from cns.matching import Matching
+from cns.matching import Matching, Page
 from cns.queue_port import Held, Put, QueuePort
 from cns.stores.contract import NotificationStore
-from common.kill_points import PUBLISH_FANNED_OUT, passed
+from common.kill_points import PUBLISH_FANNED_OUT, PUBLISH_SETTLED, PUBLISH_TAKEN, passed
 from workers.drops import Drops
 from workers.quarantine import Quarantine
 
 LEASE_MS = 30_000
 JOBS_A_STEP = 10
 WAIT_S = 20.0
+NOBODY = Page((), "")
 
 
 class Producer:
@@ -38,10 +40,19 @@ class Producer:
         self._notification_life_ms = notification_life_ms
 
     async def step(self) -> None:
+        failures: list[Exception] = []
         for held in await self._port.receive(jobs.PUBLISH_JOBS, JOBS_A_STEP, LEASE_MS, WAIT_S):
-            job = jobs.decode(held.body)
-            if not isinstance(job, PublishJob) or await self._quarantine.takes(jobs.PUBLISH_JOBS, held, job.topic):
-                continue
+            (failure,) = await asyncio.gather(self._run(held), return_exceptions=True)  # in a task of its own
+            if isinstance(failure, Exception):
+                failures.append(failure)
+        if failures:  # of one, which is no reason to let the leases of the others run out
+            raise failures[0]
+
+    async def _run(self, held: Held) -> None:
+        passed(PUBLISH_TAKEN)
+        job = jobs.decode(held.body)
+        assert isinstance(job, PublishJob)  # nothing else is put there
+        if not await self._quarantine.takes(jobs.PUBLISH_JOBS, held, job.topic):
             await self._fan_out(held, job)
 
     async def _fan_out(self, held: Held, job: PublishJob) -> None:
@@ -51,6 +62,8 @@ class Producer:
             await self._port.settle(jobs.PUBLISH_JOBS, [held.handle])
             return
         page = await self._matching.page(job.topic, notification, job.cursor, jobs.PAGE_SUBSCRIPTIONS)
+        if page == NOBODY and not job.cursor:  # more than a hundred when the job was put: the topic was deleted
+            self._drops.unfanned(job, "subscription_gone")
         chunks = [page.arns[start : start + jobs.TARGETS_MAX] for start in range(0, len(page.arns), jobs.TARGETS_MAX)]
         alone = job.inline is not None and len(chunks) + bool(page.cursor) <= 1
         if not alone and job.inline is not None:
@@ -61,7 +74,9 @@ class Producer:
             await self._notifications.refer(job.notification_id, len(chunks) + bool(page.cursor))
         puts = self._puts(job, chunks, page.cursor, inline=alone)
         passed(PUBLISH_FANNED_OUT)
+        self._matching.tell(notification, page)
         (still_held,) = await self._port.settle(jobs.PUBLISH_JOBS, [held.handle], puts)
+        passed(PUBLISH_SETTLED)
         if job.inline is None and still_held:  # else another has the job, and its reference
             await self._notifications.refer(job.notification_id, -1)
 

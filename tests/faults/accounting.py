@@ -20,7 +20,8 @@ MISSING = ("lost", "never deleted", "notification lost")
 
 
 class Account:
-    """`faults` is empty when the round is valid; `duplicates` counts by cause."""
+    """`faults` is empty when the round is valid; `duplicates` counts by cause. Of what was delivered before a crash and
+    again after it, `repeated_ns` is how long before it the first was at most: the receiver answers at once."""
 
     def __init__(self, scene: Scene, ledger: Ledger, arrivals: Arrivals, causes: Causes) -> None:
         self._scene = scene
@@ -29,6 +30,7 @@ class Account:
         self._causes = causes
         self.faults: list[str] = []
         self.duplicates: Counter[str] = Counter()
+        self.repeated_ns = 0
         self._check_queue(scene.standard)
         self._check_queue(scene.fifo)
         self._check_groups()
@@ -176,6 +178,8 @@ class Account:
 
     def _check_copies(self, times_ns: list[int], published_ns: int, where: str, *, fans_out: bool) -> None:
         for first, again in pairwise(sorted(times_ns)):
+            before_ns = [kill - first for kill in self._ledger.kills_ns if kill <= again]
+            self.repeated_ns = max(self.repeated_ns, *before_ns, 0)
             if cause := self._causes.of_copy(first, again, published_ns, fans_out=fans_out):
                 self.duplicates[cause] += 1
             else:

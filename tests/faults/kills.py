@@ -16,7 +16,7 @@ from tests.faults.accounting import Account
 from tests.faults.arrivals import Arrivals
 from tests.faults.causes import AFTERMATH_NS, OneMachine
 from tests.faults.crowd import Crowd
-from tests.faults.ledger import Ledger
+from tests.faults.ledger import NS_PER_MS, Ledger
 from tests.faults.remains import examine
 from tests.faults.results import KillResult
 from tests.faults.scene import JUMP_S, Scene
@@ -33,6 +33,10 @@ POINTS: dict[str, tuple[str, ...]] = {
         kill_points.JOB_SETTLED,
         kill_points.FIFO_FANNED_OUT,
         kill_points.FIFO_DELIVERED,
+        kill_points.PUBLISH_TAKEN,
+        kill_points.PUBLISH_SETTLED,
+        kill_points.JOB_CONTINUED,
+        kill_points.FIFO_PUBLISHED,
     ),
 }
 COUNTS: dict[str, tuple[int, int]] = {
@@ -45,6 +49,10 @@ COUNTS: dict[str, tuple[int, int]] = {
     kill_points.FIFO_FANNED_OUT: (3, 30),
     kill_points.FIFO_DELIVERED: (5, 60),
     kill_points.FIFO_SETTLED: (5, 60),
+    kill_points.PUBLISH_TAKEN: (1, 3),
+    kill_points.PUBLISH_SETTLED: (1, 3),
+    kill_points.JOB_CONTINUED: (1, 6),
+    kill_points.FIFO_PUBLISHED: (3, 30),
 }
 """How often a point is passed before it kills: lowest and highest."""
 RANDOM_TIME = "random time"
@@ -145,11 +153,13 @@ class Round:
             if not self._reached:
                 self._order.latch.touch()  # nor is it to end whoever is started in its place
         fallen = next((name for name, points in POINTS.items() if self._reached and self._plan.point in points), "")
+        killed_ns = [self._order.latch.stat().st_mtime_ns] if self._order and fallen else []
         for name in victims:
             if name != fallen:
                 service.kill(name)
+                killed_ns.append(time.time_ns())
             self._deaths[name] += 1
-        self._ledger.kills_ns.append(time.time_ns())
+        self._ledger.kills_ns.append(killed_ns[0])  # with the first of two nothing is settled any more
 
     # -- the drain ----------------------------------------------------------------------------------------------------
 
@@ -206,7 +216,8 @@ class Round:
             in_order=ledger.acknowledged(scene.ordered),
             deliveries=self._arrivals.count + len(came),
             unanswered=sum(ledger.opened(target) for target in (*queues, *topics)),
-            down_ms=(self._arrivals.first_after(ledger.back_ns[0]) - ledger.kills_ns[0]) // 1_000_000,
+            repeated_ms=account.repeated_ns // NS_PER_MS,
+            down_ms=(self._arrivals.first_after(ledger.back_ns[0]) - ledger.kills_ns[0]) // NS_PER_MS,
             duplicates={cause: n for cause, n in account.duplicates.items() if n},
             faults=account.faults + faults,
         )

@@ -33,6 +33,8 @@ from tests.faults.site import ROOT
 
 BEGIN = "<!-- written by make faults: begin -->"
 END = "<!-- written by make faults: end -->"
+POWER_BEGIN = "<!-- power loss, written by make faults: begin -->"
+POWER_END = "<!-- power loss, written by make faults: end -->"
 CLUSTER_BEGIN = "<!-- the cluster, written by make faults: begin -->"
 CLUSTER_END = "<!-- the cluster, written by make faults: end -->"
 SYNCS_MEASURED = 50
@@ -52,6 +54,7 @@ KILL_HEADS = (
     "order broken",
 )
 BACK_HEAD = "back after, median / worst"
+REPEATED_HEAD = "sent again, though answered before the kill: at most so long before"
 WAIT_HEAD = "longest wait of a sender, median / worst"
 BODIES_HEAD = "bodies that nothing names"
 LOST = ("lost", "never deleted", "stuck")
@@ -74,22 +77,29 @@ def facts(command: str) -> Facts:
     return Facts(command=command, commit=_commit(), machine=_machine())
 
 
-def write_report(page: Path, found: Facts, results: Sequence[KillResult | PowerResult]) -> None:
-    """Put the tables of the embedded form between the markers of the page."""
-    kills = [result for result in results if isinstance(result, KillResult)]
-    powers = [result for result in results if isinstance(result, PowerResult)]
+def write_kill_report(page: Path, found: Facts, results: Sequence[KillResult]) -> None:
+    """Put the tables of the embedded form's kills between their markers of the page; nothing where none was."""
+    if not results:
+        return
     parts = [
-        _facts_line(found, results, f"SQLite {apsw.sqlite_lib_version()}; an fsync takes {_sync_ms():.2f} ms"),
-        _table((*KILL_HEADS, BACK_HEAD), _kill_rows(kills)),
-        _cause_table(kills, tuple(VICTIMS), EMBEDDED_CAUSES),
-        _point_table(kills),
-        _power_table(powers),
+        _facts_line(found, results, _sqlite()),
+        _table((*KILL_HEADS, REPEATED_HEAD, BACK_HEAD), _kill_rows(results)),
+        _cause_table(results, tuple(VICTIMS), EMBEDDED_CAUSES),
+        _point_table(results),
     ]
     _put(page, BEGIN, END, parts)
 
 
+def write_power_report(page: Path, found: Facts, results: Sequence[PowerResult]) -> None:
+    """The same of power losses."""
+    if results:
+        _put(page, POWER_BEGIN, POWER_END, [_facts_line(found, results, _sqlite()), _power_table(results)])
+
+
 def write_cluster_report(page: Path, found: Facts, results: Sequence[ClusterResult]) -> None:
-    """Put the tables of the cluster form between theirs."""
+    """The same of the cluster form."""
+    if not results:
+        return
     parts = [
         _facts_line(found, results, f"Cassandra {_cassandra_version()}, {_redis_version()}"),
         _table((*KILL_HEADS, BACK_HEAD, WAIT_HEAD, BODIES_HEAD), _cluster_rows(results)),
@@ -114,7 +124,11 @@ def _facts_line(found: Facts, results: Sequence[Result], storage: str) -> str:
 
 def _kill_rows(results: Sequence[KillResult]) -> list[tuple[object, ...]]:
     return [
-        (*_counts(kind, of_kind), _middle_and_worst([result.down_ms for result in of_kind]))
+        (
+            *_counts(kind, of_kind),
+            f"{max(result.repeated_ms for result in of_kind):,} ms",
+            _middle_and_worst([result.down_ms for result in of_kind]),
+        )
         for kind, of_kind in _by_kind(results, tuple(VICTIMS))
     ]
 
@@ -227,6 +241,10 @@ def _git(*words: str) -> str:
 
 def _machine() -> str:
     return f"Linux {platform.release()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+
+
+def _sqlite() -> str:
+    return f"SQLite {apsw.sqlite_lib_version()}; an fsync takes {_sync_ms():.2f} ms"
 
 
 def _cassandra_version() -> str:

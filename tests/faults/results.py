@@ -34,6 +34,7 @@ class KillResult(msgspec.Struct, frozen=True, kw_only=True):
     in_order: int = 0  # of them to the FIFO topic
     deliveries: int = 0  # of notifications, at HTTP endpoints and in the queue
     unanswered: int = 0  # sends and publishes whose client did not learn the outcome, and repeated them
+    repeated_ms: int = 0  # of what came before the kill and again after it: the longest that the first was before it
     down_ms: int = 0  # from the kill until the API answered and notifications arrived again
     duplicates: dict[str, int] = {}
     faults: list[str]

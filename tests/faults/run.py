@@ -1,9 +1,9 @@
 """`make faults`: all rounds against the whole service and of power loss; the findings go into docs/reliability.md.
 
-    python -m tests.faults.run [--rounds N] [--power 20] [--seed 1] [--only KIND|embedded|cluster]
+    python -m tests.faults.run [--rounds N] [--power 20] [--seed 1] [--only KIND|kills|power|cluster]
 
-KIND is api, worker, both or power; cluster-redis, cluster-worker, cluster-api or cluster-node. A round that fails is
-repeated by its kind and seed: `--only worker --rounds 1 --seed 17`.
+KIND is api, worker (which is producer and consumer) or both: these are the kills; cluster-redis, cluster-worker,
+cluster-api or cluster-node. A round that fails is repeated by its kind and seed: `--only worker --rounds 1 --seed 17`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.faults.cluster_plan import CLUSTER_KINDS, NODE, plan_cluster_round
 from tests.faults.cluster_site import site
 from tests.faults.kills import VICTIMS, kill_round, plan_round
 from tests.faults.power import power_round
-from tests.faults.report import Facts, facts, write_cluster_report, write_report
+from tests.faults.report import Facts, facts, write_cluster_report, write_kill_report, write_power_report
 from tests.faults.results import ClusterResult, KillResult, PowerResult
 from tests.faults.scene import set_up
 from tests.faults.site import ROOT, free_port, receiving
@@ -31,9 +31,10 @@ from tests.servers import Ring
 
 LINES = ROOT / "docs" / "reliability.jsonl"
 PAGE = ROOT / "docs" / "reliability.md"
-KINDS: dict[str, tuple[str, ...]] = {"embedded": (*VICTIMS, "power"), "cluster": CLUSTER_KINDS}
-"""By form of the service: what one run says of a form replaces what was known of it, if all its kinds were run."""
-ROUNDS = {"embedded": 50, "cluster": 20}
+POWER = "power"
+KINDS: dict[str, tuple[str, ...]] = {"kills": tuple(VICTIMS), POWER: (POWER,), "cluster": CLUSTER_KINDS}
+"""By part of the evidence: what one run says of a part replaces what was known of it, if all its kinds were run."""
+ROUNDS = {"kills": 50, "cluster": 20}
 FAULTS_PRINTED = 10
 
 Result = KillResult | PowerResult | ClusterResult
@@ -43,35 +44,35 @@ def main(words: list[str]) -> int:
     options = _options(words)
     machine = facts(f"python -m tests.faults.run {' '.join(words)}".strip())
     invalid = 0
-    for form, kinds in KINDS.items():
-        chosen = [kind for kind in kinds if options.only in (None, form, kind)]
-        results = asyncio.run(_run_all(form, chosen, options, _say))
-        if len(chosen) == len(kinds):  # part of the evidence must not replace all of it
-            _write(form, machine, results)
+    for part, kinds in KINDS.items():
+        chosen = [kind for kind in kinds if options.only in (None, part, kind)]
+        results = asyncio.run(_run_all(part, chosen, options, _say))
+        if len(chosen) == len(kinds):  # some of the evidence must not replace all of it
+            _write(part, machine, results)
         failed = sum(not result.valid for result in results)
         if chosen:
-            print(f"{form}: {len(results)} rounds at {machine.commit}, {failed} invalid")
+            print(f"{part}: {len(results)} rounds at {machine.commit}, {failed} invalid")
         invalid += failed
     return 1 if invalid else 0
 
 
-def _write(form: str, machine: Facts, results: list[Result]) -> None:
+def _write(part: str, machine: Facts, results: list[Result]) -> None:
     kept = LINES.read_bytes().splitlines(keepends=True) if LINES.exists() else []
-    others = [line for line in kept if msgspec.json.decode(line)["kind"] not in KINDS[form]]
-    ours = [_line(result, machine) for result in results]
-    LINES.write_bytes(b"".join([*ours, *others] if form == "embedded" else [*others, *ours]))
-    if form == "cluster":
-        write_cluster_report(PAGE, machine, [result for result in results if isinstance(result, ClusterResult)])
-    else:
-        write_report(PAGE, machine, [result for result in results if not isinstance(result, ClusterResult)])
+    others = [line for line in kept if msgspec.json.decode(line)["kind"] not in KINDS[part]]
+    lines = [*others, *[_line(result, machine) for result in results]]
+    order = [kind for kinds in KINDS.values() for kind in kinds]
+    LINES.write_bytes(b"".join(sorted(lines, key=lambda line: order.index(msgspec.json.decode(line)["kind"]))))
+    write_kill_report(PAGE, machine, [result for result in results if isinstance(result, KillResult)])
+    write_power_report(PAGE, machine, [result for result in results if isinstance(result, PowerResult)])
+    write_cluster_report(PAGE, machine, [result for result in results if isinstance(result, ClusterResult)])
 
 
 async def _run_all(
-    form: str, kinds: list[str], options: argparse.Namespace, say: Callable[[Result, int, int], None]
+    part: str, kinds: list[str], options: argparse.Namespace, say: Callable[[Result, int, int], None]
 ) -> list[Result]:
     results: list[Result] = []
     for kind in kinds:
-        of = options.power if kind == "power" else options.rounds or ROUNDS[form]
+        of = options.power if kind == POWER else options.rounds or ROUNDS[part]
         number = 0
         async for result in _rounds(kind, of, options.seed):
             number += 1
@@ -81,7 +82,7 @@ async def _run_all(
 
 
 async def _rounds(kind: str, rounds: int, seed: int) -> AsyncIterator[Result]:
-    if kind == "power":
+    if kind == POWER:
         for number in range(rounds):
             yield await power_round(seed + number)
         return
@@ -122,7 +123,8 @@ def _options(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help="of each kind but power [default: 50, of the cluster's 20]")
     parser.add_argument("--power", type=int, default=20, help="of power loss")
     parser.add_argument("--seed", type=int, default=1, help="of the first round; the next has the next")
-    parser.add_argument("--only", choices=[*KINDS, *[kind for kinds in KINDS.values() for kind in kinds]])
+    names = [*KINDS, *[kind for kinds in KINDS.values() for kind in kinds]]
+    parser.add_argument("--only", choices=list(dict.fromkeys(names)))
     return parser.parse_args(words)
 
 
@@ -134,7 +136,8 @@ def _say(result: Result, done: int, of: int) -> None:
     what = f"{result.kind} {done}/{of}  seed {result.seed}  {'valid' if result.valid else 'INVALID'}"
     if not isinstance(result, PowerResult):
         counts = f"{result.place}  {result.messages} messages  {result.notifications} notifications"
-        print(f"{what}  {counts}  {result.seconds} s", flush=True)
+        repeated = f"  repeats of {result.repeated_ms} ms before" if isinstance(result, KillResult) else ""
+        print(f"{what}  {counts}{repeated}  {result.seconds} s", flush=True)
     else:
         print(f"{what}  {sum(result.cuts.values())} cuts  {result.acknowledged} calls  {result.seconds} s", flush=True)
     for fault in result.faults[:FAULTS_PRINTED]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.causes import CLIENT_RETRY, CRASH_BEFORE_RECEIVE, CRASH_BEFORE_SETTLE, LEASE_OVER
-from tests.faults.story import BACK_S, FIFO, JUMP_S, KILL_S, Story, at_ns, causes_of, fault_kinds
+from tests.faults.story import BACK_S, FIFO, JUMP_S, KILL_S, WIDE, Story, at_ns, causes_of, fault_kinds
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_a_notification_that_nobody_published_is_invented(story: Story) -> None:
 @pytest.mark.parametrize(
     ("first_s", "cause"),
     [
-        (KILL_S - 1.5, CRASH_BEFORE_SETTLE),
+        (KILL_S - 0.99, CRASH_BEFORE_SETTLE),
         (KILL_S + 0.5, CRASH_BEFORE_SETTLE),
         (JUMP_S - 0.5, LEASE_OVER),
         (JUMP_S + 1.5, LEASE_OVER),
@@ -156,3 +156,28 @@ def test_a_notification_may_not_come_twice_without_a_cause(story: Story, first_s
     story.publishes("a", "n").gets_envelope("a", "n", 50)
     story.arrives("n", (1, first_s), (1, JUMP_S + 5), (2, 50))
     assert fault_kinds(story) == ["duplicate"]
+
+
+@pytest.mark.parametrize(("before_s", "faults"), [(0.99, []), (1.01, ["duplicate"])])
+def test_what_was_answered_more_than_a_second_before_a_crash_may_not_be_sent_again(
+    story: Story, before_s: float, faults: list[str]
+) -> None:
+    story.publishes("a", "n", topic=WIDE).arrives("n", (1, KILL_S - before_s), (1, BACK_S), topic=WIDE)
+    assert fault_kinds(story) == faults
+    assert story.account().repeated_ns == pytest.approx(at_ns(before_s))
+
+
+@pytest.mark.parametrize(("before_s", "faults"), [(0.99, []), (1.01, ["duplicate"])])
+def test_nor_what_was_put_into_a_queue(story: Story, before_s: float, faults: list[str]) -> None:
+    story.publishes("a", "n").arrives("n", (1, 50), (2, 50))
+    story.gets_envelope("a", "n", KILL_S - before_s).gets_envelope("a", "n", BACK_S, copy=1)
+    assert fault_kinds(story) == faults
+
+
+def test_how_long_before_a_crash_is_told_of_what_came_again_after_it(story: Story) -> None:
+    story.publishes("a", "n", "m").gets_envelope("a", "n", 50).gets_envelope("a", "m", 50)
+    story.arrives("n", (1, KILL_S - 0.25), (1, BACK_S), (2, KILL_S - 0.5), (2, BACK_S + 1))
+    story.arrives("m", (1, KILL_S - 0.75), (2, BACK_S))
+    assert story.account().repeated_ns == pytest.approx(at_ns(0.5))
+    story.arrives("m", (1, KILL_S - 0.7))  # again, but not after it
+    assert story.account().repeated_ns == pytest.approx(at_ns(0.5))

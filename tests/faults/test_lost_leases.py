@@ -27,10 +27,13 @@ from workers.consumer import LEASE_MS, Consumer
 from workers.delivery import Deliverer
 from workers.drops import Drops
 from workers.envelopes import Envelopes
+from workers.leases import EmbeddedLeaseStore
 from workers.pools import DeliveryPool
 from workers.producer import Producer
 from workers.quarantine import Quarantine
 from workers.stats import Stats
+from workers.traffic.endpoint import Terms
+from workers.traffic.traffic import Traffic
 from workers.ways import QueueWay
 
 TOPIC = "arn:aws:sns:us-east-1:111111111111:t"
@@ -107,7 +110,7 @@ async def test_a_job_done_twice_gives_up_its_reference_once(host: Host) -> None:
 
 def _producer(host: Host, port: InlineQueuePort) -> Producer:
     drops = Drops(Stats(), RecordedEvents(), host.clock)
-    return Producer(port, _Everybody(), host.notifications, Quarantine(port, Stats()), drops, DAY_MS)
+    return Producer(port, _Everybody(), host.notifications, _quarantine(host, port), drops, DAY_MS)
 
 
 async def _consume(host: Host, port: InlineQueuePort) -> None:
@@ -116,15 +119,21 @@ async def _consume(host: Host, port: InlineQueuePort) -> None:
         notifications=host.notifications,
         targets=host.targets,
         clock=host.clock,
-        quarantine=Quarantine(port, Stats()),
+        quarantine=_quarantine(host, port),
         stats=Stats(),
         events=RecordedEvents(),
         client_errors_succeed=False,
     )
     queues = QueueWay(port, cast(Envelopes, None))  # its subscription is gone: nothing is sent
-    consumer = Consumer(jobs.ENDPOINT_JOBS, tools, Deliverer(cast(DeliveryPool, None), queues, {}))
+    consumer = Consumer(
+        jobs.ENDPOINT_JOBS, tools, Deliverer(cast(DeliveryPool, None), queues, {}), Traffic(Terms(), host.clock)
+    )
     await consumer.step()
     await consumer.drain(5.0)
+
+
+def _quarantine(host: Host, port: InlineQueuePort) -> Quarantine:
+    return Quarantine(port, EmbeddedLeaseStore(), host.clock, Stats())
 
 
 class _Everybody(Matching):

@@ -29,6 +29,7 @@ from tests.recorded_events import RecordedEvents
 from workers.concluding import Tools
 from workers.delivery import Deliverer
 from workers.fifo_consumer import LEASE_MS, FifoConsumer
+from workers.leases import EmbeddedLeaseStore
 from workers.quarantine import LEASES_MAX, Quarantine
 from workers.stats import Stats
 
@@ -126,7 +127,7 @@ async def host(tmp_path: Path) -> AsyncIterator[Host]:
         notifications=EmbeddedNotificationStore(database),
         targets=Targets(topics, subscriptions),
         clock=clock,
-        quarantine=Quarantine(port, stats),
+        quarantine=Quarantine(port, EmbeddedLeaseStore(), clock, stats),
         stats=stats,
         events=RecordedEvents(),
         client_errors_succeed=False,
@@ -201,8 +202,9 @@ async def test_a_job_whose_lease_runs_out_again_and_again_is_set_aside(host: Hos
     arn = await host.subscribed("a")
     await host.put(arn, "1", "2")
     for _ in range(LEASES_MAX):
-        assert await host.port.receive(jobs.FIFO_ENDPOINT_JOBS, 1, LEASE_MS, 0)
-        host.clock.advance(LEASE_MS + 1)
+        (held,) = await host.port.receive(jobs.FIFO_ENDPOINT_JOBS, 1, LEASE_MS, 0)
+        assert not await host.tools.quarantine.takes(jobs.FIFO_ENDPOINT_JOBS, held, TOPIC.arn)
+        host.clock.advance(LEASE_MS + 1)  # the process has died
     await host.work()
     assert host.desk.texts("a") == ["2"]
     assert await host.port.depth(jobs.QUARANTINE) == 1

@@ -195,6 +195,15 @@ async def test_a_receive_that_waits_ends_when_told(port: QueuePort, cqs: Cqs) ->
     assert await port.receive(PUBLISH_JOBS, 1, LEASE_MS, 20) == []
 
 
+async def test_who_is_cancelled_while_waits_end_is_cancelled(port: QueuePort, cqs: Cqs) -> None:
+    """Else a loop that is to end would go on: and receives that do not wait, in a loop, leave nobody else a turn."""
+    waiting = await _waiting(port, cqs)
+    port.stop_waiting()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
 async def _waiting(port: QueuePort, cqs: Cqs) -> asyncio.Task[list[Held]]:
     """A receive that has begun to wait in the engine."""
     waiting = asyncio.create_task(port.receive(PUBLISH_JOBS, 10, LEASE_MS, 20))

@@ -27,9 +27,13 @@ from workers.concluding import Tools
 from workers.consumer import JOBS_A_RECEIVE, Consumer
 from workers.delivery import Deliverer
 from workers.envelopes import Envelopes
+from workers.leases import EmbeddedLeaseStore
+from workers.loops import Loops
 from workers.pools import DeliveryPool
 from workers.quarantine import Quarantine
 from workers.stats import Stats
+from workers.traffic.endpoint import Terms
+from workers.traffic.traffic import Traffic
 from workers.ways import QUEUE_SENDS_MAX, QueueWay
 
 TOPIC = Topic(id="0" * 32, account="111111111111", region="us-east-1", name="t", created_ms=1)
@@ -82,7 +86,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         notifications=EmbeddedNotificationStore(database),
         targets=Targets(topics, subscriptions),
         clock=clock,
-        quarantine=Quarantine(port, stats),
+        quarantine=Quarantine(port, EmbeddedLeaseStore(), clock, stats),
         stats=stats,
         events=RecordedEvents(),
         client_errors_succeed=False,
@@ -92,27 +96,23 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
     database.start(asyncio.get_running_loop())
     await topics.create(TOPIC)
     await asyncio.gather(*[subscriptions.create(_subscription(number), None) for number in range(TARGETS_MAX)])
-    yield Site(port, queues, Consumer(jobs.ENDPOINT_JOBS, tools, deliverer))
+    yield Site(port, queues, Consumer(jobs.ENDPOINT_JOBS, tools, deliverer, Traffic(Terms(), clock)))
     await database.close()
 
 
 async def test_jobs_wait_where_they_are_while_too_many_sends_are_under_way(site: Site) -> None:
     await site.port.put([_job(number) for number in range(JOBS)])
-    steps = asyncio.create_task(_steps(site.consumer))
+    loops = Loops()
+    loops.start("consumer", site.consumer.step)
     await asyncio.wait_for(site.queues.many.wait(), 30.0)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(site.queues.too_many.wait(), LOOK_S)
     site.queues.let.set()
     await asyncio.wait_for(site.queues.all.wait(), 30.0)
     site.port.stop_waiting()
-    steps.cancel()
+    await loops.stop(cancel=(), grace_s=10.0)
     assert await site.consumer.drain(10.0) == 0
     assert await site.port.depth(jobs.ENDPOINT_JOBS) == 0
-
-
-async def _steps(consumer: Consumer) -> None:
-    while True:
-        await consumer.step()
 
 
 def _job(number: int) -> Put:

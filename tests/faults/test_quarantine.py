@@ -1,0 +1,222 @@
+"""Which jobs are set aside: those that end their process or crash, not those whose stores were away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from cns import jobs
+from cns.jobs import EndpointJob, PublishJob
+from cns.matching import Matching, Page
+from cns.model import Notification
+from cns.queue_inline import InlineQueuePort
+from cns.queue_port import Put, QueueMessage, Refused
+from cns.stores.embedded import EmbeddedNotificationStore
+from common.clock import Clock
+from common.errors import StoreUnavailable
+from common.sqlite import Database
+from cqs.engines.embedded import EmbeddedEngine
+from tests.recorded_events import RecordedEvents
+from tests.waiting import LOOK_S
+from workers.drops import Drops
+from workers.leases import EmbeddedLeaseStore
+from workers.producer import LEASE_MS, Producer
+from workers.quarantine import LEASES_MAX, Quarantine, SetAside
+from workers.sifting import SiftedPort
+from workers.stats import Stats
+
+TOPIC = "arn:aws:sns:us-east-1:111111111111:t"
+OUTAGE_LEASES = 3 * LEASES_MAX
+NEWER = b"\x93\xa5later\x01\x02"
+"""A job as some version to come may write it."""
+
+Fault = Callable[[], Exception]
+
+
+@dataclass
+class Targets(Matching):
+    """Stands for the subscriptions' store; fails as told, for the notifications that it is told."""
+
+    fails: dict[str, Fault] = field(default_factory=dict)
+
+    async def page(self, topic_arn: str, notification: Notification, cursor: str, n: int) -> Page:
+        if fault := self.fails.get(notification.id):
+            raise fault()
+        return Page((f"{TOPIC}:1",), "")
+
+
+class FailingLeases(EmbeddedLeaseStore):
+    """Away whenever the others are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.away = False
+
+    async def take(self, task: str, part: str, holder: str, life_ms: int, now_ms: int) -> bool:
+        if self.away:
+            raise StoreUnavailable("away")
+        return await super().take(task, part, holder, life_ms, now_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    clock: Clock
+    port: InlineQueuePort
+    targets: Targets
+    leases: FailingLeases
+    notifications: EmbeddedNotificationStore
+
+    def worker(self) -> Producer:
+        """A process of its own, that knows nothing of the others but what they wrote down."""
+        stats = Stats()
+        quarantine = Quarantine(self.port, self.leases, self.clock, stats)
+        drops = Drops(stats, RecordedEvents(), self.clock)
+        port = SiftedPort(self.port, quarantine)
+        return Producer(port, self.targets, self.notifications, quarantine, drops, 86_400_000)
+
+    async def put(self, *names: str) -> None:
+        await self.port.put([Put(jobs.PUBLISH_JOBS, name, _job(name), "a") for name in names])
+
+    async def work(self) -> None:
+        """One receive by a new process; then every lease has run out."""
+        try:
+            await self.worker().step()
+        except (StoreUnavailable, ZeroDivisionError):
+            await asyncio.sleep(0)
+        self.clock.advance(LEASE_MS + 1)
+
+    async def set_aside(self) -> list[SetAside]:
+        held = await self.port.receive(jobs.QUARANTINE, 10, LEASE_MS, 0)
+        return [msgspec.msgpack.decode(one.body, type=SetAside) for one in held]
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    clock = Clock()
+    database = Database(tmp_path, clock)
+    port = InlineQueuePort(EmbeddedEngine(database, clock), clock, _no_queue)
+    database.start(asyncio.get_running_loop())
+    yield Site(clock, port, Targets(), FailingLeases(), EmbeddedNotificationStore(database))
+    await database.close()
+
+
+def _away() -> Exception:
+    return StoreUnavailable("away")
+
+
+def _bug() -> Exception:
+    return ZeroDivisionError()
+
+
+async def test_an_outage_sets_nothing_aside(site: Site) -> None:
+    await site.put("n")
+    site.targets.fails["n"] = _away
+    for _ in range(OUTAGE_LEASES):
+        await site.work()
+    site.targets.fails.clear()
+    await site.work()
+    assert await site.port.depth(jobs.ENDPOINT_JOBS) == 1
+    assert await site.set_aside() == []
+
+
+async def test_an_outage_that_begins_in_a_trial_sets_nothing_aside(site: Site) -> None:
+    """The trial is written down, and cannot be struck out before the stores are back."""
+    await site.put("n")
+    for _ in range(LEASES_MAX - 1):
+        site.targets.fails["n"] = _away
+        await site.work()
+
+    def begin() -> Exception:
+        site.leases.away = True
+        return _away()
+
+    site.targets.fails["n"] = begin
+    for _ in range(OUTAGE_LEASES):
+        await site.work()
+    site.leases.away = False
+    site.targets.fails.clear()
+    async with asyncio.timeout(10):
+        while site.leases._leases:
+            await asyncio.sleep(LOOK_S)
+    await site.work()
+    assert await site.port.depth(jobs.ENDPOINT_JOBS) == 1
+    assert await site.set_aside() == []
+
+
+async def test_a_job_whose_own_run_crashes_is_set_aside(site: Site) -> None:
+    await site.put("n", "well")
+    site.targets.fails["n"] = _bug
+    for _ in range(LEASES_MAX):
+        await site.work()
+        assert await site.port.depth(jobs.QUARANTINE) == 0
+    await site.work()
+    (item,) = await site.set_aside()
+    assert (item.queue, item.id, item.topic, item.body) == (jobs.PUBLISH_JOBS, "n", TOPIC, _job("n"))
+    assert "5 times" in item.why
+    assert await site.port.depth(jobs.PUBLISH_JOBS) == 0
+
+
+async def test_a_job_that_ends_its_process_is_set_aside(site: Site) -> None:
+    await site.put("n")
+    stats = Stats()
+    for _ in range(LEASES_MAX):
+        (held,) = await site.port.receive(jobs.PUBLISH_JOBS, 1, LEASE_MS, 0)
+        dying = Quarantine(site.port, site.leases, site.clock, stats)
+        assert not await dying.takes(jobs.PUBLISH_JOBS, held, TOPIC)  # by this task, which does not end here
+        site.clock.advance(LEASE_MS + 1)
+    await site.work()
+    assert len(await site.set_aside()) == 1
+
+
+async def test_one_that_fails_does_not_hold_up_those_received_with_it(site: Site) -> None:
+    await site.put("n", "a", "b")
+    site.targets.fails["n"] = _bug
+    await site.work()
+    assert await site.port.depth(jobs.ENDPOINT_JOBS) == 2
+
+
+@pytest.mark.parametrize(
+    ("queue", "body"),
+    [
+        (jobs.PUBLISH_JOBS, NEWER),
+        (jobs.PUBLISH_JOBS, b""),
+        (jobs.PUBLISH_JOBS, jobs.encode(EndpointJob("n", TOPIC, ()))),
+        (jobs.ENDPOINT_JOBS, NEWER),
+        (jobs.ENDPOINT_JOBS, jobs.encode(PublishJob("n", TOPIC))),
+        (jobs.FIFO_ENDPOINT_JOBS, NEWER),
+    ],
+)
+async def test_what_cannot_be_read_is_given_its_chances_and_set_aside_whole(
+    site: Site, queue: str, body: bytes
+) -> None:
+    await site.port.put([Put(queue, "n", body, "g", dedup="n")])
+    port = SiftedPort(site.port, Quarantine(site.port, site.leases, site.clock, Stats()))
+    for _ in range(LEASES_MAX):
+        assert await port.receive(queue, 10, LEASE_MS, 0) == []
+        assert await port.depth(queue) == 1
+        site.clock.advance(LEASE_MS + 1)
+    assert await port.receive(queue, 10, LEASE_MS, 0) == []
+    assert await port.depth(queue) == 0
+    (item,) = await site.set_aside()
+    assert (item.queue, item.id, item.body, item.why) == (queue, "n", body, "it cannot be read")
+
+
+async def test_what_cannot_be_read_keeps_nothing_else_from_a_loop(site: Site) -> None:
+    await site.port.put([Put(jobs.PUBLISH_JOBS, "x", NEWER, "a")])
+    await site.put("n")
+    await site.work()
+    assert await site.port.depth(jobs.ENDPOINT_JOBS) == 1
+
+
+def _job(name: str) -> bytes:
+    notification = Notification(id=name, topic_arn=TOPIC, timestamp_ms=1, texts={"default": "hello"})
+    return jobs.encode(PublishJob(name, TOPIC, notification))
+
+
+async def _no_queue(queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refused:
+    raise NotImplementedError

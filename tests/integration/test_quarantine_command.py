@@ -1,0 +1,110 @@
+"""`cns quarantine`: what was set aside is listed, shown and put back, with the service stopped and running."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+from cns import jobs
+from cns.jobs import PublishJob
+from cns.model import Notification
+from cns.queue_inline import InlineQueuePort
+from cns.queue_port import Put, QueueMessage, Refused
+from common.clock import Clock
+from common.sqlite import Database
+from cqs.engines.embedded import EmbeddedEngine
+from tests.acceptance.running import cns, running
+from tests.waiting import wait_until
+from workers.leases import EmbeddedLeaseStore
+from workers.quarantine import Quarantine
+from workers.stats import Stats
+
+TOPIC = "arn:aws:sns:us-east-1:111111111111:t"
+NEWER = b"\x93\xa5later\x01\x02"
+LEASE_MS = 30_000
+
+Result = TypeVar("Result")
+
+
+def on(data: Path, work: Callable[[InlineQueuePort, Clock], Awaitable[Result]]) -> Result:
+    """With the data of a service that is stopped."""
+
+    async def run() -> Result:
+        clock = Clock()
+        database = Database(data, clock)
+        database.start(asyncio.get_running_loop())
+        try:
+            return await work(InlineQueuePort(EmbeddedEngine(database, clock), clock, _no_queue), clock)
+        finally:
+            await database.close()
+
+    return asyncio.run(run())
+
+
+async def set_aside(port: InlineQueuePort, clock: Clock) -> None:
+    """One that can be read, and one that cannot."""
+    quarantine = Quarantine(port, EmbeddedLeaseStore(), clock, Stats())
+    notification = Notification(id="n", topic_arn=TOPIC, timestamp_ms=1, texts={"default": "hello"})
+    readable = jobs.encode(PublishJob("n", TOPIC, notification))
+    await port.put([Put(jobs.PUBLISH_JOBS, "readable", readable, TOPIC), Put(jobs.PUBLISH_JOBS, "newer", NEWER, TOPIC)])
+    for held in await port.receive(jobs.PUBLISH_JOBS, 10, LEASE_MS, 0):
+        await quarantine.set_aside(jobs.PUBLISH_JOBS, held, TOPIC, f"why {held.id}")
+
+
+async def depths(port: InlineQueuePort, _: Clock) -> tuple[int, int]:
+    return await port.depth(jobs.QUARANTINE), await port.depth(jobs.PUBLISH_JOBS)
+
+
+async def bodies(port: InlineQueuePort, _: Clock) -> set[bytes]:
+    return {held.body for held in await port.receive(jobs.PUBLISH_JOBS, 10, 0, 0)}
+
+
+def listed(data: Path) -> dict[str, str]:
+    """Lines by why, which the first word of is the id."""
+    lines = cns("quarantine", "list", "--data", data).stdout.splitlines()
+    return {line.rpartition("  ")[2]: line.split()[0] for line in lines}
+
+
+def test_with_the_service_stopped(tmp_path: Path) -> None:
+    on(tmp_path, set_aside)
+    found = listed(tmp_path)
+    assert set(found) == {"why readable", "why newer"}
+    shown = cns("quarantine", "show", found["why readable"], "--data", tmp_path).stdout
+    for text in ("queue: publish-jobs", "job: readable", f"topic: {TOPIC}", "why: why readable", '"hello"'):
+        assert text in shown
+    assert NEWER.hex() in cns("quarantine", "show", found["why newer"], "--data", tmp_path).stdout
+    assert on(tmp_path, depths) == (2, 0), "looking takes nothing away"
+
+    assert cns("quarantine", "release", found["why newer"], "--data", tmp_path).stdout == "1 put back\n"
+    assert on(tmp_path, depths) == (1, 1)
+    assert on(tmp_path, bodies) == {NEWER}
+    assert cns("quarantine", "release", "all", "--data", tmp_path).stdout == "1 put back\n"
+    assert on(tmp_path, depths) == (0, 2)
+
+
+def test_what_is_not_there(tmp_path: Path) -> None:
+    on(tmp_path, depths)
+    for words in (("show", "nothing"), ("release", "nothing")):
+        refused = cns("quarantine", *words, "--data", tmp_path, check=False)
+        assert (refused.returncode, refused.stderr) == (1, "cns: there is no nothing in quarantine\n")
+    assert cns("quarantine", "list", "--data", tmp_path).stdout == ""
+    assert cns("quarantine", "release", "all", "--data", tmp_path).stdout == "0 put back\n"
+
+
+def test_with_the_service_running(tmp_path: Path) -> None:
+    """Its worker takes what is put back; health tells of what is not."""
+    data = tmp_path / "data"
+    data.mkdir()
+    on(data, set_aside)
+    with running(data) as service:
+        found = listed(data)
+        wait_until(lambda: "jobs are in quarantine" in service.health()["reasons"], 20, service.said)
+        service.cns("quarantine", "release", found["why readable"])
+        assert set(listed(data)) == {"why newer"}
+    assert on(data, depths) == (1, 0), "done: its topic has no subscriptions"
+
+
+async def _no_queue(queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refused:
+    raise NotImplementedError

@@ -1,0 +1,151 @@
+"""`cns quarantine …`: jobs that were set aside, to be looked at and to be put back.
+
+They are received as any job is, which hides them from a second command that looks at the same time, and given back.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from cns import jobs
+from cns.envelope import timestamp_text
+from cns.queue_port import Held, Put, QueuePort, Renewal
+from common.ids import hex_id
+from common.settings import load_settings
+from workers.command_parts import parts_of
+from workers.command_store import run_command
+from workers.quarantine import SetAside, id_of
+from workers.queue_ports import queue_port
+from workers.services import queue_service
+
+HOLD_MS = 60_000
+"""How long a command that dies leaves them hidden."""
+JOBS_A_RECEIVE = 10
+LOOK_MAX = 1_000
+"""So many at most are looked at by one command: they are held in memory."""
+
+Result = TypeVar("Result")
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A job in quarantine, under lease."""
+
+    held: Held
+    item: SetAside
+
+    @property
+    def id(self) -> str:
+        return id_of(self.item)
+
+
+def show_all(data: Path | None) -> None:
+    """A line each: id, since when, the queue it was in, its topic, and why."""
+    for kept in _run(data, _look):
+        item = kept.item
+        print(kept.id, timestamp_text(item.at_ms), item.queue, item.topic or "-", item.why, sep="  ")
+
+
+def show(job_id: str, data: Path | None) -> None:
+    """All that is known of one, and under it what it says, if it can be read."""
+    kept = _one(_run(data, _look), job_id)
+    item = kept.item
+    facts = {
+        "id": kept.id,
+        "time": timestamp_text(item.at_ms),
+        "queue": item.queue,
+        "job": item.id,
+        "group": item.group,
+        "topic": item.topic,
+        "why": item.why,
+        "bytes": str(len(item.body)),
+    }
+    for name, fact in facts.items():
+        if fact:
+            print(f"{name}: {fact}")
+    print()
+    print(_text(item.body))
+
+
+def release(job_id: str, data: Path | None) -> None:
+    """Put one, or with `all` each, back into the queue it came from, as if it had never been received."""
+
+    async def work(port: QueuePort) -> int:
+        found = await _hold(port)
+        chosen = [kept for kept in found if job_id in ("all", kept.id)]
+        for kept in chosen:
+            await port.settle(jobs.QUARANTINE, [kept.held.handle], [_put(kept.item)])
+        await _give_back(port, [kept.held for kept in found if kept not in chosen])
+        return len(chosen)
+
+    released = _run(data, work)
+    if not released and job_id != "all":
+        sys.exit(f"cns: there is no {job_id} in quarantine")
+    print(f"{released} put back")
+
+
+def _put(item: SetAside) -> Put:
+    """In a FIFO queue it comes behind what its group has by now."""
+    return Put(item.queue, item.id, item.body, item.group, dedup=hex_id())
+
+
+async def _look(port: QueuePort) -> list[Kept]:
+    found = await _hold(port)
+    await _give_back(port, [kept.held for kept in found])
+    return sorted(found, key=lambda kept: kept.item.at_ms)
+
+
+async def _hold(port: QueuePort) -> list[Kept]:
+    found: list[Kept] = []
+    while len(found) < LOOK_MAX:
+        held = await port.receive(jobs.QUARANTINE, JOBS_A_RECEIVE, HOLD_MS, 0)
+        if not held:
+            break
+        found += [Kept(one, msgspec.msgpack.decode(one.body, type=SetAside)) for one in held]
+    return found
+
+
+async def _give_back(port: QueuePort, held: Sequence[Held]) -> None:
+    for one in held:
+        await port.settle(jobs.QUARANTINE, renewals=[Renewal(jobs.QUARANTINE, one.handle, 0)])
+
+
+def _one(found: Sequence[Kept], job_id: str) -> Kept:
+    for kept in found:
+        if kept.id == job_id:
+            return kept
+    sys.exit(f"cns: there is no {job_id} in quarantine")
+
+
+def _text(body: bytes) -> str:
+    """As JSON; what is no job of this version, in hexadecimal digits."""
+    try:
+        job = jobs.decode(body)
+    except msgspec.MsgspecError:
+        return body.hex()
+    return msgspec.json.format(msgspec.json.encode(job)).decode()
+
+
+def _run(data: Path | None, work: Callable[[QueuePort], Awaitable[Result]]) -> Result:
+    async def run() -> Result:
+        async with _port(data) as port:
+            return await work(port)
+
+    return run_command(run)
+
+
+@asynccontextmanager
+async def _port(data: Path | None) -> AsyncIterator[QueuePort]:
+    """The one that the workers of this service have."""
+    settings = load_settings(data)
+    async with parts_of(settings) as parts:
+        port = await queue_port(settings, parts, queue_service(settings, parts))
+        try:
+            yield port
+        finally:
+            await port.close()
