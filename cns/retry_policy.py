@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -102,14 +103,15 @@ def due_retry(
 
     What the endpoint asked for (`Retry-After`) can only lengthen the delay. Neither that nor the jitter (a number in
     [0, 1)) carries a retry over the policy's total: it is then made at the last moment rather than given up. A retry
-    whose planned delay alone ends after the total is not made.
+    whose planned delay alone ends after the total is not made. Policies with a longer total, or none, wait an hour at
+    most for being asked to.
     """
     planned = next_retry(policy, failures)
     left_s = policy.total_s - elapsed_s
     if planned is None or planned.delay_s > left_s or left_s < 0:
         return None
     spread_s = planned.delay_s * (1 + JITTER_SHARE * jitter)
-    return Retry(planned.phase, min(max(spread_s, retry_after_s), left_s))
+    return Retry(planned.phase, min(max(spread_s, min(retry_after_s, TOTAL_S_MAX)), left_s))
 
 
 def delays_s(policy: RetryPolicy) -> Iterator[float]:
@@ -117,6 +119,12 @@ def delays_s(policy: RetryPolicy) -> Iterator[float]:
     for phase, count in policy.phases():
         for step in range(count):
             yield policy.delay_s(phase, step)
+
+
+@cache
+def lifetime_s(policy: RetryPolicy) -> float:
+    """How long after its first attempt a target may still be tried, when attempts were held back on the way."""
+    return policy.total_s if math.isfinite(policy.total_s) else sum(delays_s(policy)) * (1 + JITTER_SHARE)
 
 
 def _backoff_delay_s(policy: RetryPolicy, step: int) -> float:
@@ -163,7 +171,7 @@ QUEUE_POLICY = RetryPolicy(
     min_delay=2,
     max_delay=100_000,
     backoff=Backoff.EXPONENTIAL,
-    total_s=math.inf,
+    total_s=28 * 86_400,  # attempts that time out make it longer; a notification is kept for 30 days
 )
 MAIL_POLICY = RetryPolicy(
     min_delay_s=10,

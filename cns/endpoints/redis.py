@@ -8,7 +8,6 @@ import contextlib
 import socket
 import ssl
 import time
-from functools import cache
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -55,18 +54,13 @@ class _Connection(NamedTuple):
             raise ConnectionError("Redis hung up" if not line else "this is not Redis")
 
 
-@cache
-def _tls() -> ssl.SSLContext:
-    """One for all senders: reading the machine's certificates takes longer than starting a thread."""
-    return ssl.create_default_context()
-
-
 class RedisSender:
     """Publishes from one event loop."""
 
-    def __init__(self, guard: AddressGuard, *, timeout_s: float) -> None:
+    def __init__(self, guard: AddressGuard, *, timeout_s: float, verify: ssl.SSLContext) -> None:
         self._guard = guard
         self._timeout_s = timeout_s
+        self._verify = verify
         self._idle: dict[str, list[_Connection]] = {}
 
     async def send(self, request: RedisRequest) -> Outcome:
@@ -137,7 +131,7 @@ class RedisSender:
         reader, writer = await asyncio.open_connection(
             sock=connected,
             limit=REPLY_BYTES_MAX,
-            ssl=_tls() if secure else None,
+            ssl=self._verify if secure else None,
             server_hostname=host if secure else None,
         )
         connection = _Connection(reader, writer)

@@ -8,8 +8,10 @@ from typing import Any, Protocol, TypeVar
 from cns.endpoints.http import HttpRequest
 from cns.endpoints.outcome import Outcome
 from cns.endpoints.redis import RedisRequest
+from cns.endpoints.remote_queue import RemoteQueueRequest
+from cns.endpoints.smtp import SmtpRequest
 
-Request = HttpRequest | RedisRequest
+Request = HttpRequest | RedisRequest | RemoteQueueRequest | SmtpRequest
 _Kind = TypeVar("_Kind", contravariant=True)
 
 

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.service import Service
@@ -166,6 +167,32 @@ def test_without_a_dead_letter_queue_drops_are_counted_by_cause(
     topic.publish("lost")
     wait_until(lambda: dropped() > before, 10)
     assert service.events("notification.dropped", subscription=subscription, cause=cause)
+
+
+@pytest.mark.spec("sns-dead-letter.none")
+def test_a_dead_letter_queue_that_is_not_there_is_a_cause_too(
+    service: Service, sqs: Any, topic: Topic, endpoint: Endpoint
+) -> None:
+    there = arn_of(sqs, queue_for(sqs, topic.arn))
+    endpoint.behave(status=404)
+    subscription = topic.subscribe("http", endpoint.url, **topic.dead_letters_to(f"{there}-not"))
+    topic.publish("lost")
+    cause = "dead_letter_queue_refused:status"
+    wait_until(lambda: service.events("notification.dropped", subscription=subscription, cause=cause), 10)
+
+
+@pytest.mark.spec("sns-dead-letter.per-subscription")
+@pytest.mark.parametrize("part, other", [(3, "us-west-2"), (4, "999999999999")])
+def test_dead_letters_stay_in_their_region_and_account(
+    sqs: Any, topic: Topic, endpoint: Endpoint, part: int, other: str
+) -> None:
+    parts = arn_of(sqs, queue_for(sqs, topic.arn)).split(":")
+    parts[part] = other
+    with pytest.raises(ClientError) as refused:
+        topic.subscribe("http", endpoint.url, wait=False, **topic.dead_letters_to(":".join(parts)))
+    said = "Invalid parameter: Attributes Reason: RedrivePolicy: deadLetterTargetArn is an invalid arn"
+    assert refused.value.response["Error"]["Code"] == "InvalidParameter"
+    assert refused.value.response["Error"]["Message"] == said
 
 
 @pytest.mark.spec("sns-dead-letter.policy")

@@ -16,10 +16,12 @@ from cns.model import Notification
 from cns.outbox import OutboxItem
 from cns.queue_port import Held, Numbered, Put, QueueMessage, Refused, Renewal
 from cns.recipients import Recipients
+from cns.remote_queues import Places
 from cns.retry_policy import MAIL_POLICY, QUEUE_POLICY
 from cns.signing import Signer, new_identity
 from cns.target import FIXED_POLICIES, Target, direct_target
 from common.errors import StoreUnavailable
+from common.settings import RemoteQueues
 from workers.delivery import HANDED_OVER, Deliverer
 from workers.envelopes import Rendering
 from workers.pools import DeliveryPool
@@ -119,7 +121,7 @@ class Site:
         self.recipients = AnyRecipient()
         self.pool = DeliveryPool("delivery", 1, NoSender)
         rendering = Rendering(signer=signer(), base_url="http://localhost")
-        self.deliverer = Deliverer.build(self.pool, self.port, rendering, self.outbox, self.recipients, "")
+        self.deliverer = Deliverer.build(self.pool, self.port, rendering, self.outbox, self.recipients, "", Places(()))
 
 
 @pytest.fixture
@@ -222,3 +224,59 @@ async def test_which_ids_a_queue_gets(
     await site.deliverer.dead_letter(f"{QUEUE[:-1]}{queue}", target("sqs", QUEUE, raw=True), published)
     ((_, message),) = site.port.delivered
     assert (message.group, message.dedup, message.body) == (*ids, "text")
+
+
+REMOTE = "arn:aws:sqs:eu-west-1:999999999999:q"
+
+
+class KeepingSender:
+    """Takes all that is sent from a pool."""
+
+    def __init__(self, sent: list[Request]) -> None:
+        self._sent = sent
+
+    async def send(self, request: Request) -> Outcome:
+        self._sent.append(request)
+        return Delivered(200, 1, "remote")
+
+    async def close(self) -> None: ...
+
+
+@pytest.fixture
+async def apart() -> tuple[Deliverer, RecordingPort, list[Request]]:
+    """One whose account 999999999999 has its queues elsewhere."""
+    sent: list[Request] = []
+    port = RecordingPort()
+    places = Places([RemoteQueues(arns="arn:aws:sqs:*:999999999999:*", url="http://x", key_id="a", secret="b")])
+    rendering = Rendering(signer=signer(), base_url="http://localhost")
+    pool = DeliveryPool("delivery", 1, lambda: KeepingSender(sent))
+    deliverer = Deliverer.build(pool, port, rendering, RecordingOutbox(), AnyRecipient(), "", places)
+    return deliverer, port, sent
+
+
+async def test_queues_of_other_services_are_sent_to_from_a_pool(
+    apart: tuple[Deliverer, RecordingPort, list[Request]],
+) -> None:
+    deliverer, port, sent = apart
+    for arn in (QUEUE, REMOTE):
+        await deliverer.start(target("sqs", arn), NOTIFICATION)
+        await deliverer.start_confirmation(target("sqs", arn), JOB)
+        await deliverer.dead_letter(arn, target("http", "http://x/"), NOTIFICATION)
+    own, others = [message for _, message in port.delivered], [request.message for request in sent]  # type: ignore[union-attr]
+    assert [request.queue.arn for request in sent] == [REMOTE] * 3  # type: ignore[union-attr]
+    assert others == own, "wherever a queue is, it gets the same"
+    assert (deliverer.traffic_key(target("sqs", QUEUE)), REMOTE in deliverer.traffic_key(target("sqs", REMOTE))) == (
+        "",
+        True,
+    )
+
+
+async def test_too_many_attributes_are_no_ones_to_take(
+    apart: tuple[Deliverer, RecordingPort, list[Request]],
+) -> None:
+    deliverer, port, sent = apart
+    many = replace(NOTIFICATION, attributes={f"a{number}": ("String", "v") for number in range(11)})
+    for arn in (QUEUE, REMOTE):
+        outcome = await deliverer.start(target("sqs", arn, raw=True), many)
+        assert isinstance(outcome, Failed) and (outcome.permanent, outcome.code) == (True, "InvalidParameterValue")
+    assert (port.delivered, sent) == ([], [])

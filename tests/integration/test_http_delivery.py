@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from tenacity import AsyncRetrying, retry_if_result
 
 from cns.endpoints.guard import AddressGuard
 from cns.endpoints.http import HttpRequest, HttpSender
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns.envelope import MessageType, http_headers
 from cns.retry_policy import RetryPolicy
+from cns.retry_tenacity import StopWhenSpent, WaitByPolicy
 from common.settings import Settings
+from common.tls import client_context
 from workers.settlement import DELIVERED, End, Verdict, judge
 
 spec = pytest.mark.spec
@@ -77,7 +81,9 @@ async def served(*answers: str) -> AsyncIterator[Endpoint]:
 
 
 async def post(url: str, timeout_s: float = ENOUGH_S) -> Outcome:
-    sender = HttpSender(AddressGuard(["127.0.0.0/8"]), timeout_s=timeout_s, wall_s=lambda: 0.0)
+    sender = HttpSender(
+        AddressGuard(["127.0.0.0/8"]), timeout_s=timeout_s, wall_s=lambda: 0.0, verify=client_context(None)
+    )
     try:
         return await sender.send(HttpRequest(url, HEADERS, BODY))
     finally:
@@ -89,6 +95,16 @@ def verdict(outcome: Outcome, *, client_errors_succeed: bool = False) -> Verdict
     return judge(
         outcome, RetryPolicy(), failures=1, elapsed_s=0.1, jitter=0.0, client_errors_succeed=client_errors_succeed
     )
+
+
+@pytest.mark.parametrize("code", [200, 201, 202, 204, 206, 226, 299])
+@spec("sns-answer.2xx")
+async def test_every_2xx_is_a_success(code: int) -> None:
+    """The original took 200 alone for one, and suspended endpoints that answered 204."""
+    async with served(answer(f"{code} X")) as endpoint:
+        outcome = await post(f"http://127.0.0.1:{endpoint.port}/")
+    assert isinstance(outcome, Delivered) and (outcome.status, verdict(outcome)) == (code, DELIVERED)
+    assert len(endpoint.requests) == 1
 
 
 @spec(
@@ -119,6 +135,7 @@ async def test_the_whole_request() -> None:
         "Content-Type": "text/plain; charset=UTF-8",
         "User-Agent": "Amazon Simple Notification Service Agent",
         "Accept-Encoding": "gzip,deflate",
+        "Connection": "Keep-Alive",
         "Content-Length": str(len(BODY)),
     }
     assert body == BODY
@@ -143,12 +160,68 @@ async def test_answers_that_are_no_success(status: str, again: bool) -> None:
     assert (verdict(outcome, client_errors_succeed=True) == DELIVERED) is not again
 
 
-@pytest.mark.parametrize("code", [200, 201, 202, 299])
-@spec("sns-answer.2xx")
-async def test_answers_that_are_a_success(code: int) -> None:
-    async with served(answer(f"{code} X")) as endpoint:
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("120", 120),
+        (" 7 ", 7),
+        ("0", 0),
+        ("-5", 0),
+        ("1.5", 0),
+        ("soon", 0),
+        ("", 0),
+        ("Thu, 01 Jan 1970 00:02:00 GMT", 120),  # the sender's clock is at 0
+        ("Thu, 01 Jan 1970 02:02:00 +0200", 120),
+        ("Thu, 01 Jan 1970 00:02:00", 120),  # no zone is GMT, wherever this machine is
+        ("Thursday, 01-Jan-70 00:02:00 GMT", 120),
+        ("Thu Jan  1 00:02:00 1970", 120),
+        ("Wed, 31 Dec 1969 23:00:00 GMT", 0),  # has passed
+        ("Thu, 01 Jan 99999 00:00:00 GMT", 0),
+        ("9" * 400, float("inf")),  # `due_retry` knows an end
+    ],
+)
+async def test_retry_after(text: str, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        async with served(answer("503 X", f"Retry-After: {text}")) as endpoint:
+            outcome = await post(f"http://127.0.0.1:{endpoint.port}/")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert isinstance(outcome, Failed) and outcome.retry_after_s == seconds
+    retry = verdict(outcome).retry
+    assert retry is not None and retry.delay_s == pytest.approx(min(max(20, seconds), 3_600), abs=0.2)
+
+
+async def test_a_refusal_says_nothing_of_later() -> None:
+    async with served(answer("404 X", "Retry-After: 120")) as endpoint:
         outcome = await post(f"http://127.0.0.1:{endpoint.port}/")
-    assert isinstance(outcome, Delivered) and outcome.status == code
+    assert isinstance(outcome, Failed) and outcome.retry_after_s == 0
+
+
+async def test_a_retry_loop_of_tenacity_s() -> None:
+    """Code built on tenacity follows the policy against a real endpoint, to its success and to its end."""
+    policy = RetryPolicy(min_delay_s=1, max_delay_s=5, retries=5, no_delay=1, min_delay=1, max_delay=1)
+    delays_s = [0, 1, 1, 5, 5]  # at once, 1 s, two from 1 to 5 s, 5 s
+    for failures in (3, 6):
+        slept: list[float] = []
+
+        async def sleep(seconds: float, slept: list[float] = slept) -> None:
+            slept.append(seconds)
+
+        async with served(*[answer("503 X")] * failures, answer("200 OK")) as endpoint:
+            outcome = await AsyncRetrying(
+                wait=WaitByPolicy(policy),
+                stop=StopWhenSpent(policy),
+                retry=retry_if_result(lambda outcome: isinstance(outcome, Failed)),
+                retry_error_callback=lambda state: state.outcome.result(),
+                sleep=sleep,
+            )(post, f"http://127.0.0.1:{endpoint.port}/")
+        assert isinstance(outcome, Delivered) is (failures <= policy.retries)
+        assert slept == pytest.approx(delays_s[:failures])
+        assert len({body for _, body in endpoint.requests}) == 1
+        assert len(endpoint.requests) == min(failures, policy.retries) + 1
 
 
 @spec("sns-answer.timeout")
@@ -199,10 +272,10 @@ async def test_an_endpoint_that_is_not_there() -> None:
 )
 async def test_credentials_are_for_who_asks(challenge: str, beginning: str) -> None:
     asks = answer("401 Unauthorized", f"WWW-Authenticate: {challenge}")
-    async with served(asks, *([asks] if challenge.startswith("Digest") else []), answer("200 OK")) as endpoint:
+    async with served(asks, answer("200 OK")) as endpoint:
         outcome = await post(f"http://user:pass@127.0.0.1:{endpoint.port}/")
     assert isinstance(outcome, Delivered)
-    first, *_, last = endpoint.heads
+    first, last = endpoint.heads
     assert "Authorization" not in first
     assert last["Authorization"].startswith(beginning)
 

@@ -13,6 +13,7 @@ import redis.asyncio
 from cns.endpoints.guard import AddressGuard
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns.endpoints.redis import IDLE_MAX, RedisRequest, RedisSender
+from common.tls import client_context
 from tests.acceptance.running import free_port
 from tests.own_redis import OwnRedis
 
@@ -33,7 +34,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnRedis]:
 
 @pytest.fixture
 async def sender() -> AsyncIterator[RedisSender]:
-    sender = RedisSender(LOOPBACK, timeout_s=TIMEOUT_S)
+    sender = RedisSender(LOOPBACK, timeout_s=TIMEOUT_S, verify=client_context(None))
     yield sender
     await sender.close()
 
@@ -112,7 +113,7 @@ async def test_a_server_that_comes_back(tmp_path: Path, sender: RedisSender) -> 
 
 
 async def test_a_private_address_is_refused_when_it_is_connected_to(server: OwnRedis) -> None:
-    sender = RedisSender(AddressGuard([]), timeout_s=TIMEOUT_S)
+    sender = RedisSender(AddressGuard([]), timeout_s=TIMEOUT_S, verify=client_context(None))
     assert failure(await sender.send(RedisRequest(url(server), b"x"))) == (Cause.REFUSED_ADDRESS, True)
 
 

@@ -1,0 +1,132 @@
+"""Queues of other services: one signed SendMessage (AWS JSON 1.0), and what its failures mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+from yarl import URL
+
+from cns.endpoints.http import Answer, HttpRequest, HttpSender
+from cns.endpoints.outcome import RESPONSE_CHARS_MAX, Cause, Delivered, Failed, Outcome
+from cns.envelope import USER_AGENT
+from cns.queue_delivery import members_of
+from cns.queue_port import QueueMessage
+from cns.remote_queues import RemoteQueue
+from common.aws.signature import sign
+
+_PASSING = frozenset(
+    {
+        "KmsThrottled",
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "ServiceUnavailable",
+        "Throttling",
+        "ThrottlingException",
+        "TooManyRequestsException",
+    }
+)
+_OPERATORS = frozenset(
+    {
+        "ExpiredToken",
+        "IncompleteSignature",
+        "InvalidAccessKeyId",
+        "InvalidClientTokenId",
+        "InvalidSecurity",
+        "InvalidSignatureException",
+        "MissingAuthenticationToken",
+        "OptInRequired",
+        "RequestExpired",
+        "SignatureDoesNotMatch",
+        "UnrecognizedClientException",
+    }
+)
+"""A wrong key or clock of ours says nothing of the queue: it is put right while the message waits."""
+_AGAIN = _PASSING | _OPERATORS
+
+
+class RemoteQueueRequest(msgspec.Struct, frozen=True):
+    queue: RemoteQueue
+    message: QueueMessage
+
+
+class _Sent(msgspec.Struct):
+    id: str = msgspec.field(default="", name="MessageId")
+
+
+class _Refusal(msgspec.Struct):
+    type: str = msgspec.field(default="", name="__type")
+    message: str = ""
+    capital: str = msgspec.field(default="", name="Message")  # older services spell it so
+
+
+class RemoteQueueSender:
+    """Sends by `http`, whose it is not to close."""
+
+    def __init__(self, http: HttpSender, now_ms: Callable[[], int]) -> None:
+        self._http = http
+        self._now_ms = now_ms
+
+    async def send(self, request: RemoteQueueRequest) -> Outcome:
+        answer = await self._http.post(_signed(request, self._now_ms()))
+        if isinstance(answer, Failed):
+            return replace(answer, permanent=False)  # where the service is, is the operator's to put right
+        if 200 <= answer.status < 300:
+            return Delivered(answer.status, answer.dwell_ms, _read(answer, _Sent).id)
+        return self._refused(answer)
+
+    async def close(self) -> None: ...
+
+    def _refused(self, answer: Answer) -> Failed:
+        refusal = _read(answer, _Refusal)
+        code = refusal.type.rpartition("#")[2]
+        text = (refusal.message or refusal.capital)[:RESPONSE_CHARS_MAX]
+        # without a code it is not a queue service that answers, but something before it or instead
+        final = bool(code) and 400 <= answer.status < 500 and answer.status != 429 and code not in _AGAIN
+        return Failed(
+            Cause.QUEUE if final else Cause.STATUS,  # the queue's own fault, or one of all that is there
+            f"{code}: {text}" if code else f"HTTP {answer.status}",
+            answer.dwell_ms,
+            status=answer.status,
+            permanent=final,
+            retry_after_s=self._http.retry_after_s(answer.headers),
+            response=text,
+            code=code,
+        )
+
+
+def _signed(request: RemoteQueueRequest, now_ms: int) -> HttpRequest:
+    queue, message = request.queue, request.message
+    members = {"QueueUrl": queue.url, **members_of(message)}
+    if message.trace_header:
+        trace = {"DataType": "String", "StringValue": message.trace_header}
+        members["MessageSystemAttributes"] = {"AWSTraceHeader": trace}
+    body = msgspec.json.encode(members)
+    url = URL(f"{queue.place.url}/")
+    headers = {
+        "Host": url.host_port_subcomponent or "",
+        "Content-Type": "application/x-amz-json-1.0",
+        "X-Amz-Target": "AmazonSQS.SendMessage",
+    }
+    signature = sign(
+        method="POST",
+        path=url.raw_path,
+        headers=headers,
+        body=body,
+        key_id=queue.place.key_id,
+        secret=queue.place.secret,
+        region=queue.region,
+        service="sqs",
+        now_ms=now_ms,
+    )
+    return HttpRequest(str(url), {**headers, **signature, "User-Agent": USER_AGENT}, body)
+
+
+def _read(answer: Answer, form: type[Any]) -> Any:
+    """What an answer says; nothing, if it is not in the service's form."""
+    try:
+        return msgspec.json.decode(answer.body, type=form)
+    except msgspec.MsgspecError:
+        return form()

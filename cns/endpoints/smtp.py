@@ -1,0 +1,225 @@
+"""Mailboxes: one mail handed over to the operator's relay, classified by what the relay says of it.
+
+What a relay says of itself (a login it refuses, a sender it does not know, no TLS) is the operator's to mend, and mail
+waits for that. Only what it says of the recipient or of the mail itself is final.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+import time
+from contextlib import suppress
+from typing import cast
+
+import msgspec
+from aiosmtplib import SMTP
+from aiosmtplib.errors import (
+    SMTPDataError,
+    SMTPException,
+    SMTPRecipientRefused,
+    SMTPResponseException,
+    SMTPServerDisconnected,
+)
+
+from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
+from common.smtp_url import SmtpRelay
+
+IDLE_S = 10.0
+"""How long an unused connection is worth trying: relays hang up, some soon."""
+FAREWELL_S = 1.0
+_ACCEPTED = 250
+_CLOSING = 421
+_OPERATORS_CODES = frozenset({502, 503, 530, 534, 535, 538})
+"""Logging in, TLS, and commands the relay does not know."""
+_OPERATORS_TEXT = re.compile(r"\brelay|authenti|\b5\.(?:3\.[01235]|4\.5|5\.\d+|7\.(?:8|9|11|13|14))\b", re.IGNORECASE)
+"""Relaying denied, a login missing; and by RFC 3463 its disk, its quota, its commands, its login."""
+
+
+class SmtpRequest(msgspec.Struct, frozen=True):
+    sender: str
+    recipient: str
+    message: bytes
+
+
+class NoTls(SMTPException):
+    """It was asked for, or a password would go without."""
+
+
+class HungUp(SMTPServerDisconnected):
+    """Before it took anything: another connection may be tried at once."""
+
+
+class SmtpSender:
+    """Hands mails over from one event loop, over a few connections that it keeps."""
+
+    def __init__(
+        self, relay: SmtpRelay, *, connections: int, timeout_s: float, verify: ssl.SSLContext, hello: str
+    ) -> None:
+        """`hello` is this service's own host name."""
+        self._relay = relay
+        self._timeout_s = timeout_s
+        self._verify = verify
+        self._hello = hello
+        self._room = asyncio.Semaphore(connections)
+        self.idle: list[tuple[_Connection, float]] = []
+
+    async def send(self, request: SmtpRequest) -> Outcome:
+        """One attempt, which ends within the timeout: waiting for a free connection belongs to it."""
+        started_s = time.monotonic()
+        try:
+            async with asyncio.timeout(self._timeout_s), self._room:
+                said = await self._hand_over(request)
+        except TimeoutError:
+            return Failed(Cause.TIMEOUT, "the mail relay did not answer in time", _since_ms(started_s))
+        except SMTPResponseException as error:
+            return _refused(error, _since_ms(started_s))
+        except (SMTPException, OSError, ValueError) as error:
+            return _broken(error, _since_ms(started_s))
+        return Delivered(_ACCEPTED, _since_ms(started_s), response=said)
+
+    async def close(self) -> None:
+        idle, self.idle = self.idle, []
+        for connection, _ in idle:
+            with suppress(SMTPException, OSError):
+                await connection.client.quit(timeout=FAREWELL_S)
+            connection.cut()
+
+    async def _hand_over(self, request: SmtpRequest) -> str:
+        """What the relay said when it took it."""
+        kept = self._take()
+        if kept is not None:
+            try:
+                return await self._mail(kept, request)
+            except HungUp:  # relays have enough of a connection after a while
+                pass
+        return await self._mail(await self._open(), request)
+
+    async def _mail(self, connection: _Connection, request: SmtpRequest) -> str:
+        client = connection.client
+        try:
+            await _begin(client, request)
+            await client.rcpt(request.recipient)
+            answer = await client.data(request.message)
+        except SMTPResponseException:
+            await self._keep_reset(connection)
+            raise
+        except BaseException:  # a late answer must not be taken for the next one's
+            connection.cut()
+            raise
+        self._keep(connection)
+        return answer.message
+
+    def _take(self) -> _Connection | None:
+        while self.idle:
+            connection, since_s = self.idle.pop()
+            if connection.client.is_connected and time.monotonic() - since_s < IDLE_S:
+                return connection
+            connection.cut()
+        return None
+
+    def _keep(self, connection: _Connection) -> None:
+        self.idle.append((connection, time.monotonic()))
+
+    async def _keep_reset(self, connection: _Connection) -> None:
+        """After a refusal. A relay that does not go on costs the connection, not the answer it gave."""
+        try:
+            await connection.client.rset()
+        except (SMTPException, OSError):
+            connection.cut()
+        except BaseException:
+            connection.cut()
+            raise
+        else:
+            self._keep(connection)
+
+    async def _open(self) -> _Connection:
+        relay = self._relay
+        client = SMTP(
+            hostname=relay.host,
+            port=relay.port,
+            local_hostname=self._hello,
+            timeout=self._timeout_s,
+            use_tls=relay.tls,
+            start_tls=False,
+            tls_context=self._verify,
+        )
+        await client.connect()
+        connection = _Connection(client)
+        try:
+            if not relay.tls:
+                await _start_tls(client, relay)
+            if relay.user:
+                await client.login(relay.user, relay.password)
+        except BaseException:
+            connection.cut()
+            raise
+        return connection
+
+
+class _Connection:
+    """A client, and its transport, which it forgets when it closes."""
+
+    __slots__ = ("_transport", "client")
+
+    def __init__(self, client: SMTP) -> None:
+        self.client = client
+        self._transport = client.transport
+
+    def cut(self) -> None:
+        """At once: nobody waits for the end of TLS."""
+        self.client.close()
+        if self._transport is not None:
+            cast(asyncio.WriteTransport, self._transport).abort()
+
+
+async def _start_tls(client: SMTP, relay: SmtpRelay) -> None:
+    if relay.start_tls == "off":
+        return
+    await client.ehlo()
+    if client.supports_extension("starttls"):
+        await client.starttls()
+    elif relay.start_tls == "require" or relay.user:
+        raise NoTls("the relay offers no STARTTLS")
+
+
+async def _begin(client: SMTP, request: SmtpRequest) -> None:
+    """MAIL FROM."""
+    options = [f"size={len(request.message)}"] if client.supports_extension("size") else []
+    try:
+        await client.mail(request.sender, options=options)
+    except SMTPServerDisconnected as error:
+        raise HungUp(error.message) from error
+    except SMTPResponseException as error:
+        if error.code != _CLOSING:
+            raise
+        raise HungUp(f"{error.code} {error.message}") from error
+
+
+def _refused(error: SMTPResponseException, dwell_ms: int) -> Failed:
+    ours = (
+        not isinstance(error, SMTPRecipientRefused | SMTPDataError)
+        or error.code in _OPERATORS_CODES
+        or _OPERATORS_TEXT.search(error.message) is not None
+    )
+    return Failed(
+        Cause.MAIL_RELAY if ours else Cause.MAIL_REFUSED,
+        f"{error.code} {error.message}",
+        dwell_ms,
+        status=error.code,
+        permanent=error.code >= 500 and not ours,
+        response=error.message,
+    )
+
+
+def _broken(error: Exception, dwell_ms: int) -> Failed:
+    chain: BaseException | None = error
+    while chain is not None and not isinstance(chain, ssl.SSLError):
+        chain = chain.__cause__ or chain.__context__
+    cause = Cause.TLS if chain is not None or isinstance(error, NoTls) else Cause.CONNECTION
+    return Failed(cause, str(error) or type(error).__name__, dwell_ms)
+
+
+def _since_ms(started_s: float) -> int:
+    return int((time.monotonic() - started_s) * 1000)

@@ -1,0 +1,31 @@
+"""Whom this service trusts when it calls others over TLS: the system's authorities, and those its operator adds."""
+
+from __future__ import annotations
+
+import ssl
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def client_context(ca_bundle: Path | None) -> ssl.SSLContext:
+    """One for all threads: reading the machine's certificates takes longer than starting one. Names are checked.
+
+    `ca_bundle` is PEM, and adds to the system's authorities.
+    """
+    context = ssl.create_default_context()
+    if ca_bundle is not None:
+        context.load_verify_locations(ca_bundle)
+    return context
+
+
+def fault_of(ca_bundle: Path) -> str | None:
+    """What is wrong with a bundle, if anything."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        context.load_verify_locations(ca_bundle)
+    except ssl.SSLError:
+        return "this is no PEM file of certificates"
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+    return None
