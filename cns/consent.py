@@ -66,6 +66,10 @@ class Consent:
                 return before.arn
         raise concurrent_access()
 
+    async def asked(self, text: str) -> Subscription:
+        """The one that a token stands for."""
+        return await self._find(await self._read_token(text))
+
     async def _read_token(self, text: str) -> Token:
         if not is_well_formed(text):
             raise RequestError("InvalidParameter", "Invalid token")  # without AWS's usual prefix
@@ -94,33 +98,37 @@ class Consent:
 
     # -- unsubscribing ------------------------------------------------------------------------------------------------
 
-    async def unsubscribe(self, call: Call, arn: str) -> None:
+    async def unsubscribe(self, call: Call, arn: str) -> Token | None:
         """Its owner removes a subscription for good. By others it is set aside, and its endpoint told how to restore
-        it. Unsubscribing what is not there succeeds."""
+        it: by the token that is returned, too. Unsubscribing what is not there succeeds."""
         for _ in range(UPDATE_TRIES_MAX):
             subscription = await self._access.find_subscription(call, arn)
             if subscription is None:
-                return
+                return None
             if subscription.state is State.PENDING:
                 raise invalid(_IS_PENDING)
             if not unsigned(call) and owns(call, subscription.owner):
                 await self._store.remove(arn)
                 await self._replays.forget(arn)
-                return
+                return None
             if not _may_set_aside(call, subscription):
                 raise RequestError("AuthorizationError", _AUTHORIZED_ONLY)
-            if subscription.state is State.REMOVED or await self._set_aside(call, subscription):
-                return
+            if subscription.state is State.REMOVED:
+                return None
+            token = await self._set_aside(call, subscription)
+            if token is not None:
+                return token
         raise concurrent_access()
 
-    async def _set_aside(self, call: Call, subscription: Subscription) -> bool:
+    async def _set_aside(self, call: Call, subscription: Subscription) -> Token | None:
+        """None when it has changed meanwhile."""
         token = self._confirmations.new_token(subscription)
         version = subscription.version
         removed = replace(subscription, state=State.REMOVED, expires_ms=token.expires_ms, version=version + 1)
         if not await self._store.replace(removed, version, token):
-            return False
+            return None
         await self._confirmations.send("UnsubscribeConfirmation", removed, token, call.base_url)
-        return True
+        return token
 
 
 def _may_set_aside(call: Call, subscription: Subscription) -> bool:

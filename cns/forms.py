@@ -20,6 +20,7 @@ from cns.model import Attributes, Notification
 from cns.outbox import OutboxItem, item_id
 from cns.push.model import text_key
 from cns.signing import Signer
+from cns.subscription import MAIL_PROTOCOLS
 from cns.target import Target
 
 SMS_CHARS_MAX = 1_600
@@ -46,7 +47,7 @@ class Forms:
         text = text_for(target, notification)
         body = self._bodies.get(target.protocol, _bare)
         subject = notification.subject
-        if target.protocol in _MAIL and subject is None:
+        if target.protocol in MAIL_PROTOCOLS and subject is None:
             subject = mail.NOTIFICATION_SUBJECT
         return OutboxItem(
             id=item_id(notification.timestamp_ms, notification.id, target.arn or target.endpoint),
@@ -58,7 +59,7 @@ class Forms:
             message_id=notification.id,
             topic_arn=notification.topic_arn,
             subscription_arn=target.arn,
-            sender=(target.display_name or mail.SENDER) if target.protocol in _MAIL else target.display_name,
+            sender=(target.display_name or mail.SENDER) if target.protocol in MAIL_PROTOCOLS else target.display_name,
             subject=subject,
             message=text,
             body=body(target, notification, text),
@@ -67,9 +68,10 @@ class Forms:
         )
 
     def confirmation(self, target: Target, confirmation: Confirmation, base_url: str) -> OutboxItem:
-        by_mail = target.protocol in _MAIL
+        by_mail = target.protocol in MAIL_PROTOCOLS
         if by_mail:
-            body = mail.confirmation_mail(confirmation, target.endpoint, base_url)
+            link = mail.confirmation_page(base_url, confirmation.topic_arn, confirmation.token, target.endpoint)
+            body = mail.confirmation_mail(confirmation, link)
         else:
             body = signed_confirmation(confirmation, self._signer, base_url).decode()
         return OutboxItem(
@@ -125,15 +127,15 @@ class Forms:
         return _ENCODE(members).decode() + "\n"
 
     def _mail(self, target: Target, _notification: Notification, text: str) -> str:
-        return mail.notification_mail(text, target.arn, target.endpoint, self._base_url)
+        return mail.notification_mail(text, self._page(target))
 
     def _json_mail(self, target: Target, notification: Notification, _text: str) -> str:
         envelope = signed_envelope(notification, target.protocol, self._signer, self._base_url)
-        body = envelope.body(unsubscribe_url(self._base_url, target.arn)).decode()
-        return mail.notification_mail(body, target.arn, target.endpoint, self._base_url)
+        page = self._page(target)
+        return mail.notification_mail(envelope.body(page).decode(), page)
 
-
-_MAIL = frozenset({"email", "email-json"})
+    def _page(self, target: Target) -> str:
+        return mail.unsubscribe_page(self._base_url, target.arn, target.endpoint)
 
 
 def text_for(target: Target, notification: Notification) -> str:

@@ -1,10 +1,14 @@
-"""What mails say, in AWS's words: notifications, and the two confirmations."""
+"""What mails say, in AWS's words: notifications, and the two confirmations; as text, and as HTML.
+
+Links lead to pages whose buttons act: scanners follow every link of a mail, and must change nothing by it.
+"""
 
 from __future__ import annotations
 
+from html import escape
 from urllib.parse import quote
 
-from cns.envelope import Confirmation, MessageType, subscribe_url, unsubscribe_url
+from cns.envelope import Confirmation, MessageType
 
 SENDER = "AWS Notifications"
 """Of notifications of topics without a DisplayName, and of all confirmations."""
@@ -13,13 +17,16 @@ CONFIRMATION_SUBJECTS = {
     MessageType.SUBSCRIPTION_CONFIRMATION: "AWS Notification - Subscription Confirmation",
     MessageType.UNSUBSCRIBE_CONFIRMATION: "AWS Notification - Unsubscribe Confirmation",
 }
+CONFIRMATION_PAGE = "confirmation.html"
+UNSUBSCRIBE_PAGE = "unsubscribe.html"
 
 _STOP = (
     "If you wish to stop receiving notifications from this topic, please click or visit the link below to unsubscribe:"
 )
+_SUPPORT = "https://aws.amazon.com/support"
 _NO_REPLY = (
     "Please do not reply directly to this email. If you have any questions or comments regarding this email, please "
-    "contact us at https://aws.amazon.com/support"
+    f"contact us at {_SUPPORT}"
 )
 _CONFIRM = (
     "You have chosen to subscribe to the topic: \n{topic}\n\n"
@@ -31,15 +38,55 @@ _RESTORE = (
     "If this was in error or you wish to resubscribe, click or visit the link below to resubscribe to the topic: \n"
     "{link}\n"
 )
+_LINK_TEXTS = {
+    MessageType.SUBSCRIPTION_CONFIRMATION: "Confirm subscription",
+    MessageType.UNSUBSCRIBE_CONFIRMATION: "Resubscribe",
+}
+_HTML = (
+    '<!doctype html>\n<html><head><meta charset="utf-8"><meta name="color-scheme" content="light dark"></head>\n'
+    '<body style="font:16px/1.5 system-ui,sans-serif;max-width:44em">\n{body}\n</body></html>\n'
+)
 
 
-def notification_mail(text: str, subscription_arn: str, address: str, base_url: str) -> str:
+def unsubscribe_page(base_url: str, subscription_arn: str, address: str) -> str:
+    return f"{base_url}/{UNSUBSCRIBE_PAGE}?SubscriptionArn={subscription_arn}&Endpoint={quote(address, safe='')}"
+
+
+def confirmation_page(base_url: str, topic_arn: str, token: str, address: str) -> str:
+    return f"{base_url}/{CONFIRMATION_PAGE}?TopicArn={topic_arn}&Token={token}&Endpoint={quote(address, safe='')}"
+
+
+def notification_mail(text: str, link: str) -> str:
     """A notification's text, or its JSON, and how to get no more of them."""
-    link = f"{unsubscribe_url(base_url, subscription_arn)}&Endpoint={quote(address)}"
     return f"{text}\n\n--\n{_STOP}\n{link}\n\n{_NO_REPLY}\n"
 
 
-def confirmation_mail(confirmation: Confirmation, address: str, base_url: str) -> str:
-    subscribing = confirmation.type is MessageType.SUBSCRIPTION_CONFIRMATION
-    link = f"{subscribe_url(base_url, confirmation.topic_arn, confirmation.token)}&Endpoint={quote(address)}"
-    return (_CONFIRM if subscribing else _RESTORE).format(topic=confirmation.topic_arn, link=link)
+def notification_html(text: str, link: str) -> str:
+    """The same to look at. Line breaks and runs of blanks stay in every mail program, of which some know no styles."""
+    shown = escape(text).replace("\t", "    ").replace("  ", "&nbsp; ").replace("\n", "<br>\n")
+    no_reply = escape(_NO_REPLY).replace(_SUPPORT, f'<a href="{_SUPPORT}">{_SUPPORT}</a>')
+    return _HTML.format(
+        body=f'<div style="overflow-wrap:anywhere">{shown}</div>\n'
+        '<hr style="border:0;border-top:1px solid #8888;margin:2em 0 1em">\n'
+        f'<div style="font-size:13px">\n<p>{escape(_STOP)}<br>\n<a href="{escape(link)}">Unsubscribe</a></p>\n'
+        f"<p>{no_reply}</p>\n</div>"
+    )
+
+
+def confirmation_mail(confirmation: Confirmation, link: str) -> str:
+    return _words(confirmation).format(topic=confirmation.topic_arn, link=link)
+
+
+def confirmation_html(confirmation: Confirmation, link: str) -> str:
+    button = (
+        f'<a href="{escape(link)}" style="display:inline-block;margin-top:.5em;padding:.5em 1.2em;border-radius:6px;'
+        f'background:#0b57d0;color:#fff;text-decoration:none">{_LINK_TEXTS[confirmation.type]}</a>'
+    )
+    topic = f"<b>{escape(confirmation.topic_arn)}</b>"
+    first, second = escape(_words(confirmation), quote=False).strip().split("\n\n")
+    paragraphs = (first.format(topic=topic), second.format(link=button))
+    return _HTML.format(body="\n".join(f"<p>{text.replace(chr(10), '<br>' + chr(10))}</p>" for text in paragraphs))
+
+
+def _words(confirmation: Confirmation) -> str:
+    return _CONFIRM if confirmation.type is MessageType.SUBSCRIPTION_CONFIRMATION else _RESTORE

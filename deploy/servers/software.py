@@ -1,4 +1,4 @@
-"""What the servers are made of: Java, Maven, Redis, HAProxy as packages of the system, Cassandra's jars from Maven."""
+"""What the servers and the tests take from elsewhere: packages of the system, and Cassandra's jars from Maven."""
 
 from __future__ import annotations
 
@@ -62,8 +62,16 @@ def find_java() -> Java | None:
 
 
 def find_haproxy() -> str | None:
+    return _find_service("haproxy")
+
+
+def find_exim() -> str | None:
+    return _find_service("exim4")
+
+
+def _find_service(name: str) -> str | None:
     """On the path, or where Debian puts it, which is only on root's."""
-    return shutil.which("haproxy", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
+    return shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
 
 
 PACKAGES: Mapping[str, Package] = {
@@ -71,6 +79,8 @@ PACKAGES: Mapping[str, Package] = {
     "maven": ("maven", lambda: shutil.which("mvn")),
     "redis": ("redis-server", lambda: shutil.which("redis-server")),
     "haproxy": ("haproxy", find_haproxy),
+    "exim": ("exim4-daemon-light", find_exim),
+    "chromium": ("chromium", lambda: shutil.which("chromium")),
 }
 
 

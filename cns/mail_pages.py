@@ -1,0 +1,154 @@
+"""The pages behind the links of mails. To look at one changes nothing, because scanners do; its button acts."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Annotated
+
+import structlog
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import PlainTextResponse
+
+from cns import mail
+from cns.mail_links import MailLinks
+from cns.mail_message import ONE_CLICK
+from cns.mail_page import MailPage
+from cns.subscription import State, Subscription, Token
+from common.errors import OutcomeUnknown, RequestError, StoreUnavailable
+
+FORM_BYTES_MAX = 4_096
+_LOOKING = ["GET", "HEAD"]
+_ONE_CLICK = tuple(word.encode() for word in ONE_CLICK.split("="))
+"""Both are in a form of either encoding."""
+
+TopicArn = Annotated[str, Query(alias="TopicArn")]
+TokenText = Annotated[str, Query(alias="Token")]
+SubscriptionArn = Annotated[str, Query(alias="SubscriptionArn")]
+Address = Annotated[str, Query(alias="Endpoint")]
+
+log = structlog.get_logger(__name__)
+
+
+def mail_pages(links: MailLinks, public_url: str) -> APIRouter:
+    """`public_url` may be empty: then what is mailed links to where the page was asked for."""
+    router, pages = APIRouter(), _Pages(links)
+
+    @router.api_route(f"/{mail.CONFIRMATION_PAGE}", methods=_LOOKING)
+    async def ask(request: Request, token: TokenText = "") -> Response:
+        return await pages.guarded(pages.ask(token, f"?{request.url.query}"))
+
+    @router.post(f"/{mail.CONFIRMATION_PAGE}")
+    async def confirm(topic_arn: TopicArn = "", token: TokenText = "") -> Response:
+        return await pages.guarded(pages.confirm(topic_arn, token))
+
+    @router.api_route(f"/{mail.UNSUBSCRIBE_PAGE}", methods=_LOOKING)
+    async def ask_to_leave(request: Request, arn: SubscriptionArn = "", address: Address = "") -> Response:
+        return await pages.guarded(pages.ask_to_leave(arn, address, f"?{request.url.query}"))
+
+    @router.post(f"/{mail.UNSUBSCRIBE_PAGE}")
+    async def leave(request: Request, arn: SubscriptionArn = "", address: Address = "") -> Response:
+        base_url = public_url.rstrip("/") or f"{request.url.scheme}://{request.headers.get('host', '')}"
+        one_click = await _is_one_click(request)
+        return await pages.guarded(pages.leave(arn, address, base_url, one_click=one_click))
+
+    return router
+
+
+class _Pages:
+    def __init__(self, links: MailLinks) -> None:
+        self._links = links
+        self._page = MailPage()
+
+    async def ask(self, token: str, own_query: str) -> Response:
+        subscription = await self._links.asked(token)
+        if subscription.state is State.CONFIRMED:
+            return self._confirmed(subscription)
+        title, text, button = _QUESTIONS[subscription.state]
+        return self._page.show(title, text, facts=_facts(subscription), button=(button, own_query))
+
+    async def confirm(self, topic_arn: str, token: str) -> Response:
+        return self._confirmed(await self._links.confirm(topic_arn, token))
+
+    async def ask_to_leave(self, arn: str, address: str, own_query: str) -> Response:
+        subscription = await self._links.removable(arn, address)
+        if subscription is None or subscription.state is State.REMOVED:
+            return self._left(subscription, None)
+        text = "You will get no more mails from this topic."
+        return self._page.show("Unsubscribe?", text, facts=_facts(subscription), button=("Unsubscribe", own_query))
+
+    async def leave(self, arn: str, address: str, base_url: str, *, one_click: bool) -> Response:
+        subscription = await self._links.removable(arn, address)
+        token = None if subscription is None else await self._links.unsubscribe(subscription, base_url)
+        return PlainTextResponse("Unsubscribed.\n") if one_click else self._left(subscription, token)
+
+    async def guarded(self, showing: Awaitable[Response]) -> Response:
+        """Its answer, or a page that says why there is none."""
+        try:
+            return await showing
+        except RequestError as error:
+            title, text, status = _REFUSALS.get(error.code, _NOT_NOW)
+            return self._page.show(title, text, status=status)
+        except (StoreUnavailable, OutcomeUnknown) as error:
+            log.warning("mail_page.failed", error=str(error))
+            title, text, status = _NOT_NOW
+            return self._page.show(title, text, status=status)
+
+    def _confirmed(self, subscription: Subscription) -> Response:
+        leaving = mail.unsubscribe_page(".", subscription.arn, subscription.endpoint)
+        return self._page.show(
+            "Subscription confirmed!",
+            "You have successfully subscribed.",
+            facts={**_facts(subscription), "Your subscription's id is": subscription.arn},
+            link=None
+            if subscription.authenticated
+            else ("If it was not your intention to subscribe,", "click here to unsubscribe.", leaving),
+        )
+
+    def _left(self, subscription: Subscription | None, token: Token | None) -> Response:
+        title, text = "You are unsubscribed", "You get no more mails from this topic."
+        if subscription is None:
+            return self._page.show(title, text)
+        if token is None:
+            text += " The mail that told you so has a link to subscribe again."
+            return self._page.show(title, text, facts=_facts(subscription))
+        undo = mail.confirmation_page(".", subscription.topic_arn, token.text, subscription.endpoint)
+        return self._page.show(title, text, facts=_facts(subscription), button=("Undo", undo))
+
+
+_QUESTIONS = {
+    State.PENDING: (
+        "Confirm your subscription",
+        "You were asked to get mails from this topic. If that was an error, close this page: nothing will come.",
+        "Confirm subscription",
+    ),
+    State.REMOVED: ("Subscribe again?", "You have unsubscribed from this topic.", "Subscribe again"),
+}
+_NOT_NOW = ("Not now", "The service cannot do this at the moment. Please try again soon.", 503)
+_NO_LINK = (
+    "This link does not work",
+    "It has expired, or it is not whole. Links that ask for a confirmation are good for 48 hours: subscribe again to "
+    "get a new one.",
+    404,
+)
+_REFUSALS = {
+    "InvalidParameter": _NO_LINK,
+    "NotFound": _NO_LINK,
+    "InvalidState": ("Nothing to unsubscribe", "This subscription is not confirmed: it sends no mails.", 400),
+    "AuthorizationError": (
+        "This link cannot unsubscribe",
+        "The subscription is protected: only its owner can remove it. Please ask whoever sends these mails.",
+        403,
+    ),
+}
+
+
+def _facts(subscription: Subscription) -> dict[str, str]:
+    return {"Topic": subscription.topic_arn, "Mailbox": subscription.endpoint}
+
+
+async def _is_one_click(request: Request) -> bool:
+    """RFC 8058: posted by a mailbox's own button, which shows no page."""
+    form = b""
+    async for part in request.stream():
+        form = (form + part)[:FORM_BYTES_MAX]
+    return all(mark in form for mark in _ONE_CLICK)

@@ -1,0 +1,1 @@
+"""Pages, looked at with a real browser."""

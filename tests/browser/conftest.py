@@ -1,0 +1,40 @@
+"""Debian's Chromium, and a service that sends mails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.mailing import Mailing, mailing
+from tests.servers import chromium_program
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        # what it shows is this machine's own, and root has no sandbox
+        browser = playwright.chromium.launch(executable_path=chromium_program(), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(chromium: Browser) -> Iterator[Page]:
+    """A phone without scripts, for which all has to work. What the browser complains of fails the test."""
+    complaints: list[str] = []
+    context = chromium.new_context(
+        ignore_https_errors=True, java_script_enabled=False, viewport={"width": 360, "height": 740}
+    )
+    page = context.new_page()
+    page.on("console", lambda message: complaints.append(message.text))
+    yield page
+    context.close()
+    assert [text for text in complaints if "Failed to load resource" not in text] == []
+
+
+@pytest.fixture(scope="session")
+def mails(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mailing]:
+    with mailing(tmp_path_factory.mktemp("mailing")) as started:
+        yield started

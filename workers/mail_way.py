@@ -1,0 +1,63 @@
+"""The way of mails: handed over to the operator's relay by SMTP."""
+
+from __future__ import annotations
+
+from cns import mail
+from cns.endpoints.senders import Request
+from cns.endpoints.smtp import SmtpRequest
+from cns.envelope import Confirmation
+from cns.forms import Forms
+from cns.mail_message import Letter, list_name, render
+from cns.model import Notification
+from cns.outbox import OutboxItem
+from cns.subscription import id_of
+from cns.target import Target
+from workers.pools import DeliveryPool
+from workers.ways import Attempt
+
+
+class MailWay:
+    """`sender` is the address that all of them come from, `base_url` what the links of notifications begin with."""
+
+    def __init__(self, pool: DeliveryPool, forms: Forms, sender: str, base_url: str) -> None:
+        self._pool = pool
+        self._forms = forms
+        self._sender = sender
+        self._base_url = base_url
+
+    def traffic_key(self, target: Target) -> str:
+        """All mailboxes are behind one relay."""
+        return "mail"
+
+    def deliver(self, target: Target, notification: Notification) -> Attempt:
+        return self._pool.send(lambda: self._notification(target, notification))
+
+    def confirm(self, target: Target, confirmation: Confirmation, base_url: str) -> Attempt:
+        return self._pool.send(lambda: self._confirmation(target, confirmation, base_url))
+
+    def _notification(self, target: Target, notification: Notification) -> Request:
+        item = self._forms.notification(target, notification)
+        link = mail.unsubscribe_page(self._base_url, target.arn, target.endpoint)
+        html = mail.notification_html(item.message, link) if target.protocol == "email" else ""
+        return self._request(item, html, link)
+
+    def _confirmation(self, target: Target, confirmation: Confirmation, base_url: str) -> Request:
+        link = mail.confirmation_page(base_url, confirmation.topic_arn, confirmation.token, target.endpoint)
+        return self._request(
+            self._forms.confirmation(target, confirmation, base_url), mail.confirmation_html(confirmation, link), ""
+        )
+
+    def _request(self, item: OutboxItem, html: str, unsubscribe_link: str) -> Request:
+        letter = Letter(
+            sender_name=item.sender,
+            sender=self._sender,
+            recipient=item.destination,
+            subject=item.subject or "",
+            sent_ms=item.at_ms,
+            id=f"{item.message_id}.{id_of(item.subscription_arn)}",
+            text=item.body,
+            html=html,
+            unsubscribe_link=unsubscribe_link,
+            list_name=list_name(item.topic_arn) if unsubscribe_link else "",
+        )
+        return SmtpRequest(self._sender, item.destination, render(letter))
