@@ -80,6 +80,7 @@ class Dispatch:
         await self._commit(storing, lambda: self._put(puts))
         for each, page in zip(given, pages, strict=True):
             self._tell(view, each, jobs=int(bool(page.arns or page.cursor)))
+            self._matching.tell(each.notification, page)
         return [Published(each.notification.id) for each in given]
 
     def _job(self, view: TopicView, notification: Notification, page: Page, inline: Notification | None) -> Put:

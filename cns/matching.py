@@ -16,23 +16,38 @@ from cns.filters.keeping import FILTERS_HELD_MAX, FilterKeeper
 from cns.model import Notification
 from cns.stores.contract import SubscriptionStore
 from common.clock import Clock
-from common.events import EventSink, NotificationDropped
+from common.events import DeliveryFiltered, EventSink, NotificationDropped
 from common.metrics import Counts
 
 UNANSWERABLE = "invalid_attributes"
 """Why those do not get a notification whose filters look at attributes, one of which is malformed."""
 
 
+FILTERS_NAMED_OF_MAX = 100
+"""Of a topic with more filters it is told how many did not let a notification through, not which."""
+FILTERS_NAMED_MAX = 10
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """From whom filters keep a notification. `unanswerable`: how many of them could not be asked."""
+
+    filtered: int
+    unanswerable: int
+    keys: dict[str, str]
+    """The ids of some of the filtered: the first key of each policy that is not met."""
+
+
 class Page(msgspec.Struct, frozen=True):
-    """Of the subscriptions looked at, those that match; pass the cursor on for the next page, '' is the end."""
+    """Of the subscriptions looked at, those that match; pass the cursor on for the next page, '' is the end. That one
+    says from whom the notification is kept, and is to be given to `Matching.tell`."""
 
     arns: tuple[str, ...]
     cursor: str
+    kept: Kept | None = None
 
 
 class Matching:
-    """`counts` are of how many filters were evaluated, and of what they do not let through: that is entered with the
-    last page of a notification."""
+    """`counts` are of how many filters were evaluated, and of what they did not let through."""
 
     def __init__(
         self,
@@ -76,10 +91,35 @@ class Matching:
         if following:
             return Page(tuple([prefix + one for one in merged[:n]]), following)
         matched = len(found.matches.page()) if cursor else sum(one in held for one in merged)
-        self.counts.add("filtered_out", len(held) - matched - found.unanswerable)
-        if found.unanswerable:
-            self._drop(notification, found.unanswerable)
-        return Page(tuple([prefix + one for one in merged]), "")
+        filtered = len(held) - matched - found.unanswerable
+        if not filtered and not found.unanswerable:
+            return Page(tuple([prefix + one for one in merged]), "")
+        named = filtered and len(held) <= FILTERS_NAMED_OF_MAX
+        keys = held.unmet(found, FILTERS_NAMED_MAX) if named else {}
+        return Page(tuple([prefix + one for one in merged]), "", Kept(filtered, found.unanswerable, keys))
+
+    def tell(self, notification: Notification, page: Page) -> None:
+        """Count and say from whom filters keep a notification: once, when the page is used."""
+        kept = page.kept
+        if kept is None:
+            return
+        if kept.filtered:
+            self._filter(notification, kept)
+        if kept.unanswerable:
+            self._drop(notification, kept.unanswerable)
+
+    def _filter(self, notification: Notification, kept: Kept) -> None:
+        self.counts.add("filtered_out", kept.filtered)
+        self._events.emit(
+            DeliveryFiltered(
+                at_ms=self._clock.now_ms(),
+                message_id=notification.id,
+                topic=notification.topic_arn,
+                filtered=kept.filtered,
+                subscription_ids=tuple(kept.keys),
+                filter_keys=tuple(kept.keys.values()),
+            )
+        )
 
     def _drop(self, notification: Notification, subscriptions: int) -> None:
         """One event for all whose filters could not be asked."""
@@ -93,5 +133,6 @@ class Matching:
                 subscription="",
                 attempt=0,
                 cause=UNANSWERABLE,
+                subscriptions=subscriptions,
             )
         )

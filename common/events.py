@@ -1,10 +1,12 @@
 """What the service tells its data pipeline: every event, its fields with their units, and the version of the schema.
 
 One line a fact, in JSON: `version`, `boot` and `sequence` say which process's how many-eth event it is, `event` what
-happened, the rest is below. A field means the same in every event that has it. Fields may be added; to change or remove
-one raises the version. `workers.pipeline.schema` makes the Spark schema from this file.
+happened, the rest is below. A field means the same in every event that has it. Fields and events may be added, a field
+with the value that lines without it are read with; to change or remove one raises the version. The Spark schema is made
+from this file, by `workers.pipeline.schema`.
 
     publish.accepted         a message is durable, and its delivery the business of the queues
+    delivery.filtered        filters kept it from some of the topic's subscriptions
     delivery.attempted       an endpoint was sent to, and answered or not
     delivery.delivered       it took the message
     delivery.dead_lettered   it did not, and the subscription's dead-letter queue did
@@ -34,6 +36,17 @@ class PublishAccepted(msgspec.Struct, frozen=True, kw_only=True, tag_field="even
     size_bytes: int  # the message with its attributes, as the limit counts it
     has_subject: bool
     jobs: int  # 0: no subscription matched, and there is nothing to deliver
+
+
+class DeliveryFiltered(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="delivery.filtered"):
+    """Once for each notification, after it was accepted or fanned out; of a topic with many filters only the number."""
+
+    at_ms: int
+    message_id: str
+    topic: str
+    filtered: int  # subscriptions
+    subscription_ids: tuple[str, ...]  # the first of them: the last parts of their ARNs
+    filter_keys: tuple[str, ...]  # for each of these, the first key of its policy that was not met, or ''
 
 
 class DeliveryAttempted(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="delivery.attempted"):
@@ -83,6 +96,7 @@ class NotificationDropped(msgspec.Struct, frozen=True, kw_only=True, tag_field="
     subscription: str  # empty: all that the topic has, or all that the cause is about
     attempt: int  # the last; 0: none was made
     cause: str  # as above, or subscription_gone, notification_lost, invalid_attributes, dead_letter_queue_refused:…
+    subscriptions: int = 1  # how many; 0: as many as a publish job had still to come to, which nobody knows
 
 
 class SegmentOpened(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="segment.opened"):
@@ -103,11 +117,19 @@ class SegmentSealed(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"
     recovered: bool  # sealed by a later start, because its writer died
 
 
-Event = PublishAccepted | DeliveryAttempted | DeliveryDelivered | DeliveryDeadLettered | NotificationDropped
+Event = (
+    PublishAccepted
+    | DeliveryFiltered
+    | DeliveryAttempted
+    | DeliveryDelivered
+    | DeliveryDeadLettered
+    | NotificationDropped
+)
 SegmentFact = SegmentOpened | SegmentSealed
 
 EVENTS: tuple[type[Event | SegmentFact], ...] = (
     PublishAccepted,
+    DeliveryFiltered,
     DeliveryAttempted,
     DeliveryDelivered,
     DeliveryDeadLettered,

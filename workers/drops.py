@@ -16,7 +16,7 @@ class Drops:
         self._clock = clock
 
     def unfanned(self, job: PublishJob, cause: str) -> None:
-        """For all the subscriptions that the job had still to come to."""
+        """For all the subscriptions that the job had still to come to: one drop, as nobody knows how many they are."""
         self._stats.dropped(cause)
         self._events.emit(
             NotificationDropped(
@@ -27,5 +27,6 @@ class Drops:
                 subscription="",
                 attempt=0,
                 cause=cause,
+                subscriptions=0,
             )
         )

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence, Set
 from typing import NamedTuple
 
 from cns.audience import FilterChange
-from cns.filters.facts import attribute_facts, body_facts
+from cns.filters.facts import Facts, attribute_facts, body_facts
 from cns.filters.index import FilterIndex, Matches
 from cns.filters.model import Scope
 from cns.filters.reading import compiled
+from cns.filters.reasons import first_unmet
 from cns.model import Notification
 from cns.subscription import Place, Subscription
+
+
+class Asked(NamedTuple):
+    """What filters of one scope were asked about, None: nothing that they could be, and of which protocols they are."""
+
+    scope: Scope
+    facts: Facts | None
+    protocols: Set[str]
 
 
 class Found(NamedTuple):
@@ -19,6 +29,7 @@ class Found(NamedTuple):
 
     matches: Matches
     unanswerable: int
+    asked: Sequence[Asked]
 
 
 class HeldFilters:
@@ -85,17 +96,35 @@ class HeldFilters:
     def find(self, notification: Notification) -> Found:
         matches = Matches([])
         unanswerable = 0
+        asked: list[Asked] = []
         if self._groups[Scope.ATTRIBUTES]:
             facts = attribute_facts(notification.attributes)
+            asked.append(Asked(Scope.ATTRIBUTES, facts, self._groups[Scope.ATTRIBUTES].keys()))
             if facts is None:
                 unanswerable = self._groups[Scope.ATTRIBUTES].total()
             else:
                 matches = self._index.search(Scope.ATTRIBUTES, facts)
         for text, protocols in self._texts(notification).items():
             facts = body_facts(text)
+            asked.append(Asked(Scope.BODY, facts, protocols))
             if facts is not None:
                 matches |= self._index.search(Scope.BODY, facts, protocols)
-        return Found(matches, unanswerable)
+        return Found(matches, unanswerable, asked)
+
+    def unmet(self, found: Found, n: int) -> dict[str, str]:
+        """The first `n` of those that could be asked and do not match, and of each the first key that is not met."""
+        keys: dict[str, str] = {}
+        for one in sorted(self._held.keys() - set(found.matches.page())):
+            if len(keys) == n:
+                break
+            subscription = self._held[one]
+            scope = Scope(subscription.filter_scope)
+            facts = _facts_for(scope, subscription.protocol, found.asked)
+            if facts is not None:
+                keys[one] = first_unmet(compiled(subscription.filter_policy, scope), facts)
+            elif scope is Scope.BODY:
+                keys[one] = ""
+        return keys
 
     def _texts(self, notification: Notification) -> dict[str, set[str]]:
         """The texts that filters of bodies look at, and for which protocols."""
@@ -103,3 +132,7 @@ class HeldFilters:
         for protocol in self._groups[Scope.BODY]:
             texts.setdefault(notification.text_for(protocol), set()).add(protocol)
         return texts
+
+
+def _facts_for(scope: Scope, protocol: str, asked: Sequence[Asked]) -> Facts | None:
+    return next((one.facts for one in asked if one.scope is scope and protocol in one.protocols), None)

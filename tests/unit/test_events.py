@@ -17,12 +17,13 @@ from workers.stats import Stats
 
 VERSION_1 = {
     "publish.accepted": "at_ms message_id topic account size_bytes has_subject jobs",
+    "delivery.filtered": "at_ms message_id topic filtered subscription_ids filter_keys",
     "delivery.attempted": "at_ms message_id message_type topic subscription protocol attempt phase outcome cause status"
     " duration_ms",
     "delivery.delivered": "at_ms message_id message_type topic subscription protocol attempt since_publish_ms",
     "delivery.dead_lettered": "at_ms message_id message_type topic subscription protocol attempt cause queue"
     " since_publish_ms",
-    "notification.dropped": "at_ms message_id message_type topic subscription attempt cause",
+    "notification.dropped": "at_ms message_id message_type topic subscription attempt cause subscriptions",
     "segment.opened": "at_ms process first_sequence",
     "segment.sealed": "at_ms process first_sequence last_sequence events torn_bytes recovered",
 }
@@ -47,7 +48,7 @@ def test_a_field_has_one_type_in_all_events() -> None:
 
 @pytest.mark.parametrize("event", EVENTS)
 def test_numbers_of_time_and_size_say_their_unit(event: type[msgspec.Struct]) -> None:
-    counts = {"jobs", "attempt", "status", "events", "first_sequence", "last_sequence"}
+    counts = {"jobs", "attempt", "status", "events", "first_sequence", "last_sequence", "filtered", "subscriptions"}
     numbers = {name for name, hint in get_type_hints(event).items() if hint is int} - counts
     assert all(name.endswith(("_ms", "_bytes")) for name in numbers), numbers
 

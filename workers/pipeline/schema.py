@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
-from pyspark.sql.types import BooleanType, DataType, DateType, DoubleType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DateType,
+    DoubleType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from common.events import EVENTS, Origin
 
@@ -39,8 +49,10 @@ def table_schema() -> StructType:
 
 def _fields(struct: type[msgspec.Struct]) -> dict[str, DataType]:
     hints = get_type_hints(struct)
-    return {name: _TYPES[_plain(hints[name])] for name in struct.__struct_fields__}
+    return {name: _type(hints[name]) for name in struct.__struct_fields__}
 
 
-def _plain(hint: type) -> type:
-    return type(get_args(hint)[0]) if get_origin(hint) is Literal else hint
+def _type(hint: Any) -> DataType:
+    if get_origin(hint) is tuple:
+        return ArrayType(_type(get_args(hint)[0]))
+    return _TYPES[type(get_args(hint)[0]) if get_origin(hint) is Literal else hint]

@@ -1,0 +1,123 @@
+"""Why a notification does not meet a policy: the first key not met; in words, what is asked and what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from cns.filters.evaluation import matches
+from cns.filters.facts import Facts
+from cns.filters.literals import STRING_MARK
+from cns.filters.model import (
+    AllOf,
+    AnyOf,
+    AnythingBut,
+    Cidr,
+    Condition,
+    Exact,
+    Exists,
+    Filter,
+    Folded,
+    Leaf,
+    Numeric,
+    Prefix,
+    Suffix,
+    Wildcard,
+)
+from cns.filters.reading import OR
+
+SHOWN_MAX = 5
+"""Values or conditions shown of one key."""
+SHOWN_CHARS_MAX = 60
+"""Of one of them."""
+
+
+def first_unmet(policy: Filter, facts: Facts) -> str:
+    """The path of a key, `$or`, or '' where each key is met, but not all in the same element of an array."""
+    part = _first_unmet(policy, facts)
+    return "" if part is None else _name(part)
+
+
+def reason(policy: Filter, facts: Facts) -> str:
+    """For a person, of a policy that is not met."""
+    part = _first_unmet(policy, facts)
+    if part is None:
+        return "no element of an array meets all that the policy asks of it together"
+    if isinstance(part, AnyOf):
+        keys = ", ".join(f"`{path}`" for path in dict.fromkeys(_paths(part)))
+        return f"key `{OR}`: none of its branches is met (they look at {keys})"
+    found = facts.values.get(part.path, ())
+    asked = _some([_shown(condition) for condition in part.conditions])
+    if not found:
+        return f"key `{part.path}`: it is not there; asked for is one of [{asked}]"
+    values = "value" if len(found) == 1 else "none of the values"
+    verb = "matches none of" if len(found) == 1 else "matches one of"
+    return f"key `{part.path}`: {values} {_some([_literal(each) for each in found])} {verb} [{asked}]"
+
+
+def _first_unmet(policy: Filter, facts: Facts) -> Leaf | AnyOf | None:
+    for part in policy.root.parts:
+        if not matches(Filter(policy.scope, AllOf((part,))), facts):
+            return part
+    return None
+
+
+def _name(part: Leaf | AnyOf) -> str:
+    return part.path if isinstance(part, Leaf) else OR
+
+
+def _paths(part: Leaf | AnyOf) -> Iterator[str]:
+    if isinstance(part, Leaf):
+        yield part.path
+        return
+    for branch in part.branches:
+        for each in branch.parts:
+            yield from _paths(each)
+
+
+def _some(texts: list[str]) -> str:
+    more = len(texts) - SHOWN_MAX
+    return ", ".join(texts[:SHOWN_MAX]) + (f", … {more} more" if more > 0 else "")
+
+
+def _literal(literal: str) -> str:
+    return _quoted(literal[1:]) if literal[0] == STRING_MARK else literal
+
+
+def _quoted(text: str) -> str:
+    """Of one line; what could steer a terminal is not shown."""
+    line = "".join(character if character.isprintable() else " " for character in text)
+    return f'"{line}"' if len(line) <= SHOWN_CHARS_MAX else f'"{line[: SHOWN_CHARS_MAX - 1]}…"'
+
+
+def _shown(condition: Condition) -> str:
+    return _SHOWN[type(condition)](condition)
+
+
+def _numeric(condition: Numeric) -> str:
+    least, most = condition.least, condition.most
+    if least is not None and least == most:
+        return f"= {least}"
+    bounds = []
+    if least is not None:
+        bounds.append(f"{'>=' if condition.least_included else '>'} {least}")
+    if most is not None:
+        bounds.append(f"{'<=' if condition.most_included else '<'} {most}")
+    return " and ".join(bounds)
+
+
+def _folding(condition: Prefix | Suffix, name: str) -> str:
+    return f"{name} {_quoted(condition.text)}" + (" in any case" if condition.fold else "")
+
+
+_SHOWN: dict[type, Callable[[Any], str]] = {
+    Exact: lambda condition: _literal(condition.literal),
+    Prefix: lambda condition: _folding(condition, "prefix"),
+    Suffix: lambda condition: _folding(condition, "suffix"),
+    Folded: lambda condition: f"{_quoted(condition.text)} in any case",
+    Wildcard: lambda condition: f"wildcard {_quoted('*'.join(condition.parts))}",
+    Numeric: _numeric,
+    Cidr: lambda condition: f"cidr {condition.network}",
+    Exists: lambda condition: f"exists {str(condition.wanted).lower()}",
+    AnythingBut: lambda condition: f"anything but [{_some([_shown(each) for each in condition.conditions])}]",
+}

@@ -1,0 +1,120 @@
+"""`cns explain`: a message's life as a person asks for it, while the service runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import uuid
+from typing import Any
+
+import pytest
+
+from tests.acceptance.clustered import Clustered
+from tests.acceptance.endpoints import Endpoint
+from tests.acceptance.service import Service
+from tests.acceptance.topics import Topic, arn_of, queue_for, receive_one
+from tests.waiting import wait_until
+
+WAITS_LONG = {"minDelayTarget": 900, "maxDelayTarget": 900, "numRetries": 3}
+GIVES_UP = {"minDelayTarget": 1, "maxDelayTarget": 1, "numRetries": 1, "numNoDelayRetries": 1}
+
+
+def policy(retries: dict[str, int]) -> dict[str, str]:
+    return {"DeliveryPolicy": json.dumps({"healthyRetryPolicy": retries})}
+
+
+def cns_explain(service: Service, *words: str) -> subprocess.CompletedProcess[str]:
+    """With the events of all processes, wherever they write them."""
+    processes = service.cluster.directory.glob("*/") if isinstance(service, Clustered) else []
+    options = [word for process in processes for word in ("--events", str(process / "events"))]
+    return service.cns("explain", *words, *options, check=False)
+
+
+def explained(service: Service, message_id: str, *words: str) -> dict[str, Any]:
+    """As JSON, once every subscription's fate is one that lasts."""
+    story: dict[str, Any] = {}
+
+    def settled() -> bool:
+        story.clear()
+        story.update(json.loads(cns_explain(service, message_id, "--json", *words).stdout))
+        return bool(story["known"] and not story["totals"].keys() & {"under way", "unknown"})
+
+    wait_until(settled, 20, lambda: json.dumps(story, indent=1))
+    return story
+
+
+def lives(story: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {life["subscription"]: life for life in story["lives"]}
+
+
+def test_one_message_and_what_became_of_it_for_each_subscription(
+    service: Service, sqs: Any, topic: Topic, receiver: str
+) -> None:
+    taking, failing, dying, lost = (Endpoint(receiver) for _ in range(4))
+    for endpoint in (failing, dying, lost):
+        endpoint.behave(status=500)
+    dead = queue_for(sqs, topic.arn)
+    delivered = topic.subscribe("http", taking.url)
+    waiting = topic.subscribe("http", failing.url, **policy(WAITS_LONG))
+    dead_lettered = topic.subscribe("http", dying.url, **policy(GIVES_UP), **topic.dead_letters_to(arn_of(sqs, dead)))
+    dropped = topic.subscribe("http", lost.url, **policy(GIVES_UP))
+    filtered = topic.subscribe("sqs", arn_of(sqs, queue_for(sqs)), FilterPolicy='{"kind":["paid"]}')
+    published = topic.publish("m", MessageAttributes={"kind": {"DataType": "String", "StringValue": "new"}})
+    receive_one(sqs, dead)
+
+    story = explained(service, published)
+    assert {arn: life["fate"] for arn, life in lives(story).items()} == {
+        delivered: "delivered",
+        waiting: "waiting",
+        dead_lettered: "dead-lettered",
+        dropped: "dropped",
+        filtered: "filtered",
+    }
+    assert (story["topic"], story["accepted"]["message_id"]) == (topic.arn, published)
+    (end,) = lives(story)[delivered]["ends"]
+    assert end["since_publish_ms"] >= 0
+    (attempt,) = lives(story)[waiting]["attempts"]
+    assert (attempt["status"], attempt["cause"], attempt["attempt"]) == (500, "status", 1)
+    (place,) = lives(story)[waiting]["places"]
+    due_in_s = (place["due_ms"] - attempt["at_ms"]) / 1000
+    assert place["queue"] == "redelivery" and place["failures"] == 1 and 899 <= due_in_s <= 1_000, place
+    assert lives(story)[dead_lettered]["ends"][0]["cause"] == "spent:status"
+    assert lives(story)[dead_lettered]["ends"][0]["queue"] == arn_of(sqs, dead)
+    assert lives(story)[dropped]["ends"][0]["cause"] == "spent:status"
+    assert lives(story)[filtered]["reason"] == 'key `kind`: value "new" matches none of ["paid"]'
+
+    text = cns_explain(service, published).stdout
+    assert "5 subscriptions: 1 delivered, 1 dead-lettered, 1 dropped, 1 waiting, 1 filtered" in text
+    assert "attempt 1 (first): status 500 after" in text and "attempt 2 is due at" in text
+    assert f"to the dead-letter queue {arn_of(sqs, dead)}: spent:status" in text
+    (alone,) = explained(service, published, "--subscription", filtered)["lives"]
+    assert alone["subscription"] == filtered
+
+
+def test_which_key_was_not_met_is_known_when_the_message_is_gone(service: Service, sqs: Any, topic: Topic) -> None:
+    arn = topic.subscribe("sqs", arn_of(sqs, queue_for(sqs)), FilterPolicy='{"kind":["paid"],"size":[{"exists":true}]}')
+    published = topic.publish("m", MessageAttributes={"kind": {"DataType": "String", "StringValue": "paid"}})
+    story = explained(service, published)
+    assert story["text_in"] == "" and story["accepted"]["jobs"] == 0
+    assert lives(story)[arn]["fate"] == "filtered"
+    assert lives(story)[arn]["reason"] == "key `size` of its policy was not met"
+
+
+def test_a_confirmation_and_a_text_message_have_lives_too(service: Service, sns: Any) -> None:
+    number = f"+1555{uuid.uuid4().int % 10**7:07}"
+    published = sns.publish(PhoneNumber=number, Message="only you")["MessageId"]
+    (life,) = explained(service, published)["lives"]
+    assert (life["subscription"], life["protocol"], life["fate"]) == ("", "sms", "delivered")
+
+
+def test_a_message_that_nobody_knows(service: Service) -> None:
+    done = cns_explain(service, str(uuid.uuid4()))
+    assert done.returncode == 1
+    assert done.stdout.startswith("Nothing is known of a message ")
+
+
+@pytest.mark.parametrize("since", ["yesterday", "2w", "h"])
+def test_a_time_that_cannot_be_read(service: Service, since: str) -> None:
+    done = cns_explain(service, str(uuid.uuid4()), "--since", since)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"cns: --since={since}: must be")

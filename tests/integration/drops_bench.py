@@ -1,0 +1,137 @@
+"""A worker's parts that may end a message undelivered, over real stores, and what they counted and told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+from msgspec.structs import replace
+
+from cns import jobs
+from cns.archives.replay import Replay
+from cns.endpoints.outcome import Failed, Outcome
+from cns.jobs import EndpointJob
+from cns.matching import Matching
+from cns.model import Notification
+from cns.queue_inline import InlineQueuePort
+from cns.queue_port import Put, QueueMessage, Refused
+from cns.subscription import State, Subscription
+from cns.target import Target, Targets
+from cns.topic import Topic
+from common.events import NotificationDropped
+from tests.recorded_events import RecordedEvents
+from workers.concluding import Again, Concluding, Tools
+from workers.delivery import Deliverer
+from workers.drops import Drops
+from workers.fifo_producer import FifoProducer
+from workers.host import Parts
+from workers.job_facts import JobFacts
+from workers.job_sends import JobSends
+from workers.producer import Producer
+from workers.quarantine import Quarantine
+from workers.stats import Stats
+from workers.traffic.traffic import Traffic
+
+ACCOUNT = "111111111111"
+TOPIC = Topic(id="0" * 32, account=ACCOUNT, region="us-east-1", name="t", created_ms=1)
+FIFO = replace(TOPIC, id="1" * 32, name="t.fifo")
+LIFE_MS = 86_400_000
+
+
+async def _nobody(queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refused:
+    raise NotImplementedError
+
+
+def message(topic: Topic, **members: object) -> Notification:
+    return replace(Notification(id="m", topic_arn=topic.arn, timestamp_ms=1, texts={"default": "m"}), **members)
+
+
+class Bench:
+    """A worker's parts that end messages, with a count and an event sink that all of them share."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self.stats = Stats()
+        self.events = RecordedEvents()
+        self.port = InlineQueuePort(parts.engine, parts.clock, _nobody)
+        self.matching = Matching(parts.subscriptions, parts.clock, self.events)
+        quarantine = Quarantine(self.port, parts.leases, parts.clock, self.stats)
+        self.tools = Tools(
+            port=self.port,
+            notifications=parts.notifications,
+            targets=Targets(parts.topics, parts.subscriptions),
+            clock=parts.clock,
+            quarantine=quarantine,
+            stats=self.stats,
+            events=self.events,
+            client_errors_succeed=False,
+        )
+        drops = Drops(self.stats, self.events, parts.clock)
+        fanning_out = (self.port, self.matching, parts.notifications, quarantine, drops, LIFE_MS)
+        self.producer = Producer(*fanning_out)
+        self.fifo_producer = FifoProducer(*fanning_out, cast(Any, NoReplays()))
+
+    async def subscribe(self, topic: Topic = TOPIC, policy: str = "", **members: object) -> str:
+        subscription = Subscription(
+            id="00000001-0000-4000-8000-000000000000",
+            topic_arn=topic.arn,
+            topic_id=topic.id,
+            owner=ACCOUNT,
+            principal="",
+            protocol="http",
+            endpoint="http://example.com/",
+            state=State.CONFIRMED,
+            created_ms=1,
+            attributes={"FilterPolicy": policy} if policy else {},
+        )
+        subscription = replace(subscription, **members)
+        assert await self.parts.subscriptions.create(subscription, None) is not None
+        return subscription.arn
+
+    async def put(self, queue: str, job: jobs.Job) -> None:
+        await self.port.put([Put(queue, "m", jobs.encode(job), "g", dedup="m" if queue.endswith(".fifo") else "")])
+
+    def counted(self) -> dict[str, float]:
+        """Drops by cause."""
+        samples = [*self.stats.samples(), *self.matching.counts.samples()]
+        return {dict(one.labels)["cause"]: one.value for one in samples if one.name == "notifications_dropped"}
+
+    def told(self) -> list[tuple[str, str, int]]:
+        drops = [event for event in self.events.events if isinstance(event, NotificationDropped)]
+        return [(drop.cause, drop.subscription.rpartition(":")[2][:8], drop.subscriptions) for drop in drops]
+
+    async def ends(self, target: Target, outcome: Failed, letter: Outcome | None = None) -> Again | None:
+        """What follows from its last attempt; `letter` is what its dead-letter queue answers."""
+        job = EndpointJob("m", TOPIC.arn, (target.arn,), message(TOPIC))
+        facts = JobFacts(self.stats, self.events, self.parts.clock, job, 0)
+        concluding = Concluding(self.tools, cast(Deliverer, Letters(letter)), facts, 0, self.parts.clock.now_ms())
+        concluding.attempted(target, outcome)
+        return await concluding.of(target, outcome, message(TOPIC))
+
+    def sends(self, job: jobs.TargetJob) -> JobSends:
+        facts = JobFacts(self.stats, self.events, self.parts.clock, job, 0)
+        return JobSends(job, 0, 0, self.tools, cast(Deliverer, None), cast(Traffic, None), facts)
+
+
+@dataclass
+class NoReplays:
+    """Stands for the archive: who replays, and for how many looks a message has to wait for one."""
+
+    replay: Replay | None = None
+    looks: int = 0
+
+    async def keep(self, topic_arn: str, notification: Notification) -> dict[str, Replay]:
+        if self.replay is None:
+            return {}
+        self.looks -= 1
+        sent = "" if self.looks >= 0 else "9" * 20
+        return {self.replay.subscription_arn: replace(self.replay, sent=sent)}
+
+
+@dataclass(frozen=True)
+class Letters:
+    answer: Outcome | None
+
+    async def dead_letter(self, queue_arn: str, target: Target, notification: Notification) -> Outcome:
+        assert self.answer is not None
+        return self.answer

@@ -1,0 +1,171 @@
+"""What a test of `explain` needs: real stores and queues in a directory, and what the service would have told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from cns import jobs
+from cns.jobs import EndpointJob
+from cns.model import Attributes, Notification
+from cns.queue_inline import InlineQueuePort
+from cns.queue_port import Put, QueueMessage, Refused
+from cns.subscription import State, Subscription
+from cns.topic import Topic
+from common.events import (
+    DeliveryAttempted,
+    DeliveryDelivered,
+    DeliveryFiltered,
+    Event,
+    NotificationDropped,
+    PublishAccepted,
+)
+from common.segments import SegmentLimits, SegmentWriter
+from common.settings import Settings
+from workers.explaining.gathering import Question, explain
+from workers.explaining.story import Life, Story
+from workers.explaining.unknowns import Events
+from workers.host import Parts, StoreHost
+
+ACCOUNT = "111111111111"
+TOPIC = Topic(id="0" * 32, account=ACCOUNT, region="us-east-1", name="t", created_ms=1)
+ID = "0b6ad2b4-1111-4222-8333-444455556666"
+LIMITS = SegmentLimits(segment_bytes_max=1 << 20, segment_age_s=3600, retention_s=3600, bytes_max=1 << 30)
+NEW: Attributes = {"kind": ("String", "new")}
+
+
+async def _nobody(queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refused:
+    raise NotImplementedError
+
+
+def notification(attributes: Attributes = NEW, **members: object) -> Notification:
+    base = Notification(id=ID, topic_arn=TOPIC.arn, timestamp_ms=1_000, texts={"default": "m"}, attributes=attributes)
+    return replace(base, **members)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    parts: Parts
+    port: InlineQueuePort
+    directory: Path
+
+    async def subscribe(self, number: int, policy: str = "", scope: str = "", **members: object) -> str:
+        """The ARN; ids are in the order of the numbers."""
+        attributes = {name: text for name, text in (("FilterPolicy", policy), ("FilterPolicyScope", scope)) if text}
+        subscription = Subscription(
+            id=f"{number:08d}-0000-4000-8000-000000000000",
+            topic_arn=TOPIC.arn,
+            topic_id=TOPIC.id,
+            owner=ACCOUNT,
+            principal="",
+            protocol="http",
+            endpoint=f"http://example.com/{number}",
+            state=State.CONFIRMED,
+            created_ms=1,
+            attributes=attributes,
+        )
+        subscription = replace(subscription, **members)
+        assert await self.parts.subscriptions.create(subscription, None) == subscription
+        return subscription.arn
+
+    async def put(self, queue: str, job: jobs.Job, *, job_id: str = ID, group: str = "g", delay_ms: int = 0) -> None:
+        dedup = job_id if queue.endswith(".fifo") else ""
+        await self.port.put([Put(queue, job_id, jobs.encode(job), group, delay_ms, dedup)])
+
+    def tell(self, *events: Event) -> None:
+        writer = SegmentWriter(self.directory / "events", "test", self.parts.clock, LIMITS)
+        for event in events:
+            writer.emit(event)
+        writer.close()
+
+    async def story(self, **question: object) -> Story:
+        return await explain(self.parts, self.events(), Question(ID, **question))  # type: ignore[arg-type]
+
+    def events(self, *, written: bool = True, shared: bool = False) -> Events:
+        return Events((self.directory / "events",), written, shared, self.directory / "tables")
+
+
+@asynccontextmanager
+async def open_site(directory: Path) -> AsyncIterator[Site]:
+    host = StoreHost(Settings(data=directory))
+    host.database.start(asyncio.get_running_loop())
+    try:
+        await host.parts.topics.create(TOPIC)
+        yield Site(host.parts, InlineQueuePort(host.parts.engine, host.parts.clock, _nobody), directory)
+    finally:
+        await host.database.close()
+
+
+def accepted(n_jobs: int = 1, at_ms: int = 1_000) -> PublishAccepted:
+    return PublishAccepted(
+        at_ms=at_ms, message_id=ID, topic=TOPIC.arn, account=ACCOUNT, size_bytes=5, has_subject=False, jobs=n_jobs
+    )
+
+
+def attempted(arn: str, at_ms: int = 1_100, attempt: int = 1, cause: str = "status") -> DeliveryAttempted:
+    return DeliveryAttempted(
+        at_ms=at_ms,
+        message_id=ID,
+        message_type="Notification",
+        topic=TOPIC.arn,
+        subscription=arn,
+        protocol="http",
+        attempt=attempt,
+        phase="first" if attempt == 1 else "backoff",
+        outcome="failed" if cause else "delivered",
+        cause=cause,
+        status=500 if cause else 200,
+        duration_ms=8,
+    )
+
+
+def delivered(arn: str, at_ms: int = 1_200) -> DeliveryDelivered:
+    return DeliveryDelivered(
+        at_ms=at_ms,
+        message_id=ID,
+        message_type="Notification",
+        topic=TOPIC.arn,
+        subscription=arn,
+        protocol="http",
+        attempt=1,
+        since_publish_ms=at_ms - 1_000,
+    )
+
+
+def dropped(arn: str, cause: str, subscriptions: int = 1) -> NotificationDropped:
+    return NotificationDropped(
+        at_ms=1_300,
+        message_id=ID,
+        message_type="Notification",
+        topic=TOPIC.arn,
+        subscription=arn,
+        attempt=0,
+        cause=cause,
+        subscriptions=subscriptions,
+    )
+
+
+def filtered(n: int, **keys: str) -> DeliveryFiltered:
+    ids = tuple([f"{int(number[1:]):08d}-0000-4000-8000-000000000000" for number in keys])
+    return DeliveryFiltered(
+        at_ms=1_001,
+        message_id=ID,
+        topic=TOPIC.arn,
+        filtered=n,
+        subscription_ids=ids,
+        filter_keys=tuple(keys.values()),
+    )
+
+
+def endpoint_job(*arns: str, inline: Notification | None = None) -> EndpointJob:
+    return EndpointJob(ID, TOPIC.arn, arns, inline)
+
+
+def only(story: Story) -> Life:
+    (life,) = story.lives
+    return life

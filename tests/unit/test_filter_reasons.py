@@ -1,0 +1,80 @@
+"""Why a message does not meet a policy, as a key and in words."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cns.filters.facts import attribute_facts, body_facts
+from cns.filters.model import Scope
+from cns.filters.reading import compiled
+from cns.filters.reasons import first_unmet, reason
+
+
+@pytest.mark.parametrize(
+    "policy, key, words",
+    [
+        ({"kind": ["paid"]}, "kind", 'key `kind`: value "new" matches none of ["paid"]'),
+        ({"kind": ["new"], "size": [1]}, "size", "key `size`: value 7 matches none of [1]"),
+        (
+            {"missing": ["x", True, None]},
+            "missing",
+            'key `missing`: it is not there; asked for is one of ["x", true, null]',
+        ),
+        (
+            {"colours": ["blue"]},
+            "colours",
+            'key `colours`: none of the values "red", "green" matches one of ["blue"]',
+        ),
+        ({"kind": [{"exists": False}]}, "kind", 'key `kind`: value "new" matches none of [exists false]'),
+        ({"size": [{"numeric": [">", 7, "<=", 9]}]}, "size", "key `size`: value 7 matches none of [> 7 and <= 9]"),
+        ({"size": [{"numeric": ["=", 8]}]}, "size", "key `size`: value 7 matches none of [= 8]"),
+        (
+            {"kind": [{"prefix": "a"}, {"suffix": "b"}, {"wildcard": "a*c"}, {"equals-ignore-case": "D"}]},
+            "kind",
+            'key `kind`: value "new" matches none of [prefix "a", suffix "b", wildcard "a*c", "d" in any case]',
+        ),
+        (
+            {"kind": [{"anything-but": ["new", "old"]}]},
+            "kind",
+            'key `kind`: value "new" matches none of [anything but ["new", "old"]]',
+        ),
+        ({"kind": [{"cidr": "10.0.0.0/24"}]}, "kind", 'key `kind`: value "new" matches none of [cidr 10.0.0.0/24]'),
+        (
+            {"kind": list("abcdefg")},
+            "kind",
+            'key `kind`: value "new" matches none of ["a", "b", "c", "d", "e", … 2 more]',
+        ),
+        (
+            {"$or": [{"kind": ["paid"]}, {"size": [1]}]},
+            "$or",
+            "key `$or`: none of its branches is met (they look at `kind`, `size`)",
+        ),
+    ],
+)
+def test_of_attributes(policy: dict[str, object], key: str, words: str) -> None:
+    facts = attribute_facts(
+        {"kind": ("String", "new"), "size": ("Number", "7"), "colours": ("String.Array", '["red","green"]')}
+    )
+    assert facts is not None
+    read = compiled(json.dumps(policy), Scope.ATTRIBUTES)
+    assert (first_unmet(read, facts), reason(read, facts)) == (key, words)
+
+
+def test_each_key_alone_is_met_and_not_in_one_element() -> None:
+    facts = body_facts('{"cars":[{"colour":"red","doors":2},{"colour":"blue","doors":4}]}')
+    assert facts is not None
+    read = compiled('{"cars":{"colour":["red"],"doors":[4]}}', Scope.BODY)
+    assert first_unmet(read, facts) == ""
+    assert reason(read, facts) == "no element of an array meets all that the policy asks of it together"
+
+
+@pytest.mark.parametrize("text, shown", [("a\x1b[2Jb", '"a [2Jb"'), ("x" * 100, f'"{"x" * 59}…"')])
+def test_values_are_shown_on_one_line_and_not_too_long(text: str, shown: str) -> None:
+    facts = attribute_facts({"kind": ("String", text)})
+    assert facts is not None
+    assert (
+        reason(compiled('{"kind":["a"]}', Scope.ATTRIBUTES), facts)
+        == f'key `kind`: value {shown} matches none of ["a"]'
+    )

@@ -1,0 +1,151 @@
+"""Finding one message's events among all, and saying which are not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from common import segment_search
+from common.events import NotificationDropped, SegmentOpened, SegmentSealed
+from common.segment_files import OPEN, SEALED, encoder, fact_line, folder_at, origin_of, segment_name
+from common.segment_search import Gap, search_segments
+
+AT_MS = 1_763_700_000_000
+HOUR_MS = 3_600_000
+OURS, THEIRS = "0b6ad2b4-0000-4000-8000-000000000001", "0b6ad2b4-0000-4000-8000-000000000002"
+
+
+def event(message_id: str, at_ms: int = AT_MS, cause: str = "c") -> NotificationDropped:
+    return NotificationDropped(
+        at_ms=at_ms,
+        message_id=message_id,
+        message_type="Notification",
+        topic="t",
+        subscription="",
+        attempt=0,
+        cause=cause,
+    )
+
+
+def line(boot: str, sequence: int, told: NotificationDropped) -> bytes:
+    return origin_of(boot) + b"%d," % sequence + encoder.encode(told)[1:] + b"\n"
+
+
+def write(
+    directory: Path, boot: str, first: int, events: list[NotificationDropped], *, at_ms: int = AT_MS, **sealed: int
+) -> Path:
+    """A segment; without anything about its seal it is still being written to."""
+    path = directory / folder_at(at_ms) / (segment_name("worker", boot, first) + (SEALED if sealed else OPEN))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    opened = SegmentOpened(at_ms=at_ms, process="worker", first_sequence=first)
+    lines = [fact_line(boot, opened), *[line(boot, first + n, told) for n, told in enumerate(events)]]
+    if sealed:
+        last = {"last_sequence": first + len(events) - 1, "events": len(events), "torn_bytes": 0, **sealed}
+        fact = SegmentSealed(at_ms=at_ms, process="worker", first_sequence=first, recovered=False, **last)
+        lines.append(fact_line(boot, fact))
+    path.write_bytes(b"".join(lines))
+    return path
+
+
+def test_of_all_processes_in_the_order_of_time(tmp_path: Path) -> None:
+    write(tmp_path / "a", "b1", 1, [event(THEIRS), event(OURS, AT_MS + 2)], torn_bytes=0)
+    write(tmp_path / "a", "b2", 1, [event(OURS, AT_MS + 1), event(THEIRS, AT_MS + 3)])
+    write(tmp_path / "b", "b3", 1, [event(OURS, AT_MS)])
+    found = search_segments([tmp_path / "a", tmp_path / "b", tmp_path / "none"], OURS)
+    assert [(told.boot, told.sequence, told.event.at_ms - AT_MS) for told in found.told] == [
+        ("b3", 1, 0),
+        ("b2", 1, 1),
+        ("b1", 2, 2),
+    ]
+    assert (found.gaps, found.unread, found.segments) == ((), 0, 3)
+    assert found.searched_bytes == sum(path.stat().st_size for path in tmp_path.glob("*/*/*/*"))
+
+
+def test_a_line_across_two_reads_and_one_that_is_not_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, "b", 1, [event(THEIRS), event(OURS), event(THEIRS), event(OURS)])
+    path.write_bytes(path.read_bytes() + line("b", 5, event(OURS))[:-1])
+    for block_bytes in (1, 7, 100, 200, 333, 10_000):
+        monkeypatch.setattr(segment_search, "BLOCK_BYTES", block_bytes)
+        assert [told.sequence for told in search_segments([tmp_path], OURS).told] == [2, 4]
+
+
+def test_only_the_message_itself(tmp_path: Path) -> None:
+    """Its id in another member is another's line."""
+    write(tmp_path, "b", 1, [event(THEIRS, cause=OURS), event(OURS)])
+    assert [told.sequence for told in search_segments([tmp_path], OURS).told] == [2]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b'{"version":2,"boot":"b","sequence":1,"event":"notification.dropped","message_id":"%s"}\n' % OURS.encode(),
+        b'{"version":1,"boot":"b","sequence":1,"event":"notification.mislaid","message_id":"%s"}\n' % OURS.encode(),
+        b"not JSON %s\n" % OURS.encode(),
+    ],
+)
+def test_what_cannot_be_read_is_counted(tmp_path: Path, bad: bytes) -> None:
+    path = write(tmp_path, "b", 1, [])
+    path.write_bytes(path.read_bytes() + bad + line("b", 2, event(OURS)))
+    found = search_segments([tmp_path], OURS)
+    assert (found.unread, [told.sequence for told in found.told]) == (1, [2])
+
+
+def test_files_that_are_no_segments_are_passed_over(tmp_path: Path) -> None:
+    path = write(tmp_path, "b", 1, [event(OURS)])
+    for name in ("notes.txt", "worker-b-x.jsonl", "a.jsonl", path.name.replace(OPEN, ".jsonl.new")):
+        path.with_name(name).write_bytes(path.read_bytes())
+    assert search_segments([tmp_path], OURS).segments == 1
+
+
+def test_one_that_is_sealed_between_being_found_and_being_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, "b", 1, [event(OURS)])
+    listed = Path.glob
+
+    def sealed_after(directory: Path, pattern: str) -> list[Path]:
+        paths = list(listed(directory, pattern))
+        path.rename(path.with_name(path.name.replace(OPEN, SEALED)))
+        return paths
+
+    monkeypatch.setattr(Path, "glob", sealed_after)
+    assert len(search_segments([tmp_path], OURS).told) == 1
+
+
+def test_one_that_is_removed_between_being_found_and_being_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path, "b", 1, [event(OURS)], torn_bytes=0)
+    monkeypatch.setattr(Path, "open", lambda *_: (_ for _ in ()).throw(FileNotFoundError(path)))
+    assert search_segments([tmp_path], OURS).told == ()
+
+
+def gap(first: int, last: int | None, *, removed: bool = False) -> Gap:
+    return Gap(process="worker", boot="b", first_sequence=first, last_sequence=last, removed=removed)
+
+
+@pytest.mark.parametrize(
+    "segments, gaps",
+    [
+        ([(1, 3, {"torn_bytes": 0}), (4, 1, {})], []),
+        ([(5, 1, {})], [gap(1, 4, removed=True)]),
+        ([(1, 2, {"torn_bytes": 0}), (6, 1, {})], [gap(3, 5)]),
+        ([(1, 2, {"torn_bytes": 0, "last_sequence": 4})], [gap(1, 4)]),
+        ([(1, 2, {"torn_bytes": 17})], [gap(3, None)]),
+        ([(1, 0, {})], []),
+    ],
+)
+def test_numbers_that_are_not_there(
+    tmp_path: Path, segments: list[tuple[int, int, dict[str, int]]], gaps: list[Gap]
+) -> None:
+    for first, n, sealed in segments:
+        write(tmp_path, "b", first, [event(THEIRS)] * n, **sealed)
+    assert list(search_segments([tmp_path], OURS).gaps) == gaps
+
+
+def test_only_segments_of_its_time_are_looked_through(tmp_path: Path) -> None:
+    """One that was opened in the hour before may have been written to later."""
+    for hour in range(4):
+        write(tmp_path, f"b{hour}", 10, [event(OURS, AT_MS + hour * HOUR_MS)], at_ms=AT_MS + hour * HOUR_MS)
+    found = search_segments([tmp_path], OURS, AT_MS + 3 * HOUR_MS)
+    assert [told.boot for told in found.told] == ["b2", "b3"]
+    assert found.gaps == ()  # what was passed over is not missing

@@ -1,0 +1,76 @@
+"""A topic's subscriptions as they are now, and whether their filters, as they are now, let a message through."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cns.filters.evaluation import matches
+from cns.filters.facts import Facts, attribute_facts, body_facts
+from cns.filters.model import Scope
+from cns.filters.reading import compiled
+from cns.filters.reasons import reason
+from cns.model import Notification
+from cns.stores.contract import SubscriptionStore
+from cns.subscription import Place, Subscription
+
+PAGE_SUBSCRIPTIONS = 500
+SUBSCRIPTIONS_MAX = 200_000
+"""Of one topic; those behind them are known only by what was told of them."""
+
+NOT_AN_OBJECT = "its policy looks at the body, which is no JSON object"
+
+
+class Audience(NamedTuple):
+    subscriptions: dict[str, Subscription]  # by ARN
+    whole: bool
+
+
+async def read_audience(store: SubscriptionStore, topic_arn: str, only: str) -> Audience:
+    """All of them, or one."""
+    if only:
+        return Audience({one.arn: one for one in await store.get([only])}, whole=True)
+    found: dict[str, Subscription] = {}
+    after = ""
+    while len(found) < SUBSCRIPTIONS_MAX:
+        page = await store.page_of_topic(topic_arn, after, PAGE_SUBSCRIPTIONS)
+        found |= {one.arn: one for one in page}
+        if len(page) < PAGE_SUBSCRIPTIONS:
+            return Audience(found, whole=True)
+        after = page[-1].id
+    return Audience(found, whole=False)
+
+
+class Verdict(NamedTuple):
+    """`passes` is None where the filter cannot be asked: an attribute of the message is malformed."""
+
+    passes: bool | None
+    reason: str = ""
+
+
+PASSES = Verdict(passes=True)
+UNANSWERABLE = Verdict(passes=None)
+
+
+class Filtering:
+    """One message, and what the filters of many subscriptions find in it."""
+
+    def __init__(self, notification: Notification) -> None:
+        self._notification = notification
+        self._attributes = attribute_facts(notification.attributes)
+        self._bodies: dict[str, Facts | None] = {}
+
+    def verdict(self, subscription: Subscription) -> Verdict:
+        if subscription.place is not Place.FILTERED:
+            return PASSES
+        scope = Scope(subscription.filter_scope)
+        facts = self._attributes if scope is Scope.ATTRIBUTES else self._body(subscription.protocol)
+        if facts is None:
+            return UNANSWERABLE if scope is Scope.ATTRIBUTES else Verdict(passes=False, reason=NOT_AN_OBJECT)
+        policy = compiled(subscription.filter_policy, scope)
+        return PASSES if matches(policy, facts) else Verdict(passes=False, reason=reason(policy, facts))
+
+    def _body(self, protocol: str) -> Facts | None:
+        text = self._notification.text_for(protocol)
+        if text not in self._bodies:
+            self._bodies[text] = body_facts(text)
+        return self._bodies[text]
