@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
@@ -15,12 +15,13 @@ PREFIX = "cns_"
 
 
 class Sample(msgspec.Struct, frozen=True, array_like=True):
-    """One number. Labels are name-value pairs."""
+    """One number. Labels are name-value pairs. `family` is the histogram that it belongs to, if it does."""
 
     name: str
     value: float
     labels: tuple[tuple[str, str], ...] = ()
     gauge: bool = False
+    family: str = ""
 
     def labelled(self, name: str, value: str) -> Sample:
         """One of several processes that count the same."""
@@ -48,13 +49,19 @@ class _Page(Collector):
     def collect(self) -> Iterator[Metric]:
         families: dict[str, Metric] = {}
         for sample in self._samples:
-            family = families.get(sample.name)
+            name = sample.family or sample.name
+            family = families.get(name)
             if family is None:
-                kind = GaugeMetricFamily if sample.gauge else CounterMetricFamily
-                family = families[sample.name] = kind(PREFIX + sample.name, sample.name.replace("_", " "))
-            suffix = "" if sample.gauge else "_total"
+                family = families[name] = _kind(sample)(PREFIX + name, name.replace("_", " "))
+            suffix = "" if sample.gauge or sample.family else "_total"
             family.add_sample(PREFIX + sample.name + suffix, dict(sample.labels), sample.value)
         yield from families.values()
+
+
+def _kind(sample: Sample) -> type[CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily]:
+    if sample.family:
+        return HistogramMetricFamily
+    return GaugeMetricFamily if sample.gauge else CounterMetricFamily
 
 
 def page(samples: Iterable[Sample]) -> str:

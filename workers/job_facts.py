@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from hashlib import md5
+
 from cns.endpoints.outcome import Failed, Outcome
 from cns.envelope import MessageType
 from cns.jobs import ConfirmationJob, DirectJob, TargetJob
+from cns.model import Notification
 from cns.retry_policy import RetryPolicy, next_retry
 from cns.target import Target
 from common.clock import Clock
@@ -17,19 +20,34 @@ from common.events import (
     EventSink,
     NotificationDropped,
 )
+from workers.delivery_log import DeliveryLog, NoDeliveryLog
+from workers.delivery_log_record import Attempted
 from workers.stats import Stats
+
+NO_DELIVERY_LOG = NoDeliveryLog()
 
 
 class JobFacts:
     """`failures` is how often its targets failed before; a confirmation's own timestamp is when it was published."""
 
-    def __init__(self, stats: Stats, events: EventSink, clock: Clock, job: TargetJob, failures: int) -> None:
+    def __init__(
+        self,
+        stats: Stats,
+        events: EventSink,
+        clock: Clock,
+        job: TargetJob,
+        failures: int,
+        log: DeliveryLog = NO_DELIVERY_LOG,
+    ) -> None:
         self._stats = stats
         self._events = events
         self._clock = clock
+        self._log = log
         self.topic = "" if isinstance(job, DirectJob) else job.topic
         self._failures = failures
         self._answered_ms: dict[str, int] = {}
+        self._notification: Notification | None = None
+        self._md5: tuple[str, str] = ("", "")
         if isinstance(job, ConfirmationJob):
             self.message_id = job.message_id
             self._message_type = MessageType(job.kind)
@@ -38,6 +56,11 @@ class JobFacts:
             self.message_id = job.notification_id
             self._message_type = MessageType.NOTIFICATION
             self.published_ms = 0  # until the notification is read
+
+    def known(self, notification: Notification) -> None:
+        """What is delivered was read."""
+        self._notification = notification
+        self.published_ms = notification.timestamp_ms
 
     def attempted(self, target: Target, outcome: Outcome) -> None:
         """Called when the outcome is known, which may be a second before the job is settled."""
@@ -61,10 +84,15 @@ class JobFacts:
                 duration_ms=outcome.dwell_ms,
             )
         )
+        if target.feedback is not None:
+            self._log_attempt(target, outcome, now_ms)
 
     def delivered(self, target: Target) -> None:
         self._stats.delivered(target.protocol)
         at_ms = self._answered_ms[target.arn]
+        since_publish_ms = at_ms - self.published_ms
+        if self._notification is not None and not self._notification.replayed:
+            self._stats.latency.observe(target.protocol, since_publish_ms, at_ms, first=self._failures == 0)
         self._events.emit(
             DeliveryDelivered(
                 at_ms=at_ms,
@@ -74,7 +102,7 @@ class JobFacts:
                 subscription=target.arn,
                 protocol=target.protocol,
                 attempt=self._failures + 1,
-                since_publish_ms=at_ms - self.published_ms,
+                since_publish_ms=since_publish_ms,
             )
         )
 
@@ -110,6 +138,29 @@ class JobFacts:
                 cause=cause,
             )
         )
+
+    def _log_attempt(self, target: Target, outcome: Outcome, now_ms: int) -> None:
+        self._log.attempted(
+            Attempted(
+                target=target,
+                outcome=outcome,
+                message_id=self.message_id,
+                topic=self.topic,
+                published_ms=self.published_ms,
+                at_ms=now_ms,
+                attempt=self._failures + 1,
+                message_md5=self._message_md5(target.protocol) if self.topic else "",
+            )
+        )
+
+    def _message_md5(self, protocol: str) -> str:
+        """Of the text that this protocol gets, which is mostly the same for all."""
+        if self._notification is None:
+            return ""
+        text = self._notification.text_for(protocol)
+        if self._md5[0] is not text:
+            self._md5 = (text, md5(text.encode(), usedforsecurity=False).hexdigest())
+        return self._md5[1]
 
 
 def phase_of(policy: RetryPolicy, failures: int) -> str:

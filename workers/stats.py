@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from common.metrics import Counts
+from workers.latency import Latency
 
 
 class Stats(Counts):
     """Counters since the worker started, by the names of the metrics page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.latency = Latency()
 
     def delivered(self, protocol: str) -> None:
         self.add("deliveries", protocol=protocol)

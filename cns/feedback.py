@@ -1,0 +1,62 @@
+"""Which deliveries an owner wants logged: what the feedback attributes of topics, applications and SMS come to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from cns.limits import SAMPLE_RATE_MAX
+
+_PREFIXES: Mapping[str, str] = {
+    "http": "HTTP",
+    "https": "HTTP",
+    "sqs": "SQS",
+    "lambda": "Lambda",
+    "firehose": "Firehose",
+    "application": "Application",
+}
+"""Of a topic's attributes. Mail has none, and what is sent by SMS its account decides."""
+
+
+class Feedback(msgspec.Struct, frozen=True):
+    """`success_rate`: how many of a hundred successes are logged."""
+
+    success_rate: int = 0
+    failures: bool = False
+
+    def wants(self, draw: float, *, success: bool) -> bool:
+        """`draw` is random, from 0 up to 1. Failures are logged all or not at all."""
+        return draw * SAMPLE_RATE_MAX < self.success_rate if success else self.failures
+
+
+NO_FEEDBACK = Feedback()
+
+
+def topic_feedback(attributes: Mapping[str, str], protocol: str) -> Feedback:
+    prefix = _PREFIXES.get(protocol)
+    return NO_FEEDBACK if prefix is None else _feedback(attributes, prefix)
+
+
+def application_feedback(attributes: Mapping[str, str]) -> Feedback:
+    return _feedback(attributes, "")
+
+
+def sms_feedback(attributes: Mapping[str, str]) -> Feedback:
+    """One role is for both."""
+    if not attributes.get("DeliveryStatusIAMRole"):
+        return NO_FEEDBACK
+    return Feedback(_rate(attributes.get("DeliveryStatusSuccessSamplingRate")), failures=True)
+
+
+def _feedback(attributes: Mapping[str, str], prefix: str) -> Feedback:
+    rate = _rate(attributes.get(f"{prefix}SuccessFeedbackSampleRate"))
+    return Feedback(
+        rate if attributes.get(f"{prefix}SuccessFeedbackRoleArn") else 0,
+        bool(attributes.get(f"{prefix}FailureFeedbackRoleArn")),
+    )
+
+
+def _rate(text: str | None) -> int:
+    """A role alone logs all (sns.md §4)."""
+    return int(text) if text else SAMPLE_RATE_MAX

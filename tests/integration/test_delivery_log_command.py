@@ -1,0 +1,84 @@
+"""`cns logs` as a person uses it: what was, what comes, since when, until it is interrupted."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from common.clock import Clock
+from workers.delivery_log_files import LogFiles, LogLimits
+from workers.delivery_log_record import log_time_text
+
+CNS = Path(sys.executable).parent / "cns"
+TOPIC = "arn:aws:sns:us-east-1:123456789012:orders"
+GROUP = "sns/us-east-1/123456789012/orders"
+MINUTE_MS = 60_000
+NOW_MS = Clock().wall_ms()
+
+
+def line(name: str, minutes_ago: int = 0) -> bytes:
+    timestamp = log_time_text(NOW_MS - minutes_ago * MINUTE_MS)
+    record = {"notification": {"messageId": name, "timestamp": timestamp}, "delivery": {"dwellTimeMs": 1}}
+    return json.dumps(record).encode() + b"\n"
+
+
+@contextmanager
+def logging(data: Path) -> Iterator[LogFiles]:
+    """A worker's log, written when this ends."""
+    files = LogFiles(data / "logs", Clock(), LogLimits(days=7, bytes_max=1 << 30))
+    try:
+        yield files
+    finally:
+        files.close()
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    with logging(tmp_path) as files:
+        files.append(GROUP, line("c", minutes_ago=1))
+        files.append(f"{GROUP}/Failure", line("b", minutes_ago=2))
+    with logging(tmp_path) as files:
+        files.append(GROUP, line("a", minutes_ago=90))
+        files.append(f"{GROUP}-2", line("z"))
+    return tmp_path
+
+
+def names(output: str) -> list[str]:
+    return [json.loads(each)["notification"]["messageId"] for each in output.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([TOPIC], ["a", "b", "c"]),
+        ([GROUP], ["a", "b", "c"]),
+        ([f"{GROUP}/Failure", "--failures"], ["b"]),
+        ([TOPIC, "--since", "1h"], ["b", "c"]),
+        ([TOPIC, "--since", "90s"], ["c"]),
+        ([TOPIC, "--since", log_time_text(NOW_MS - 60 * MINUTE_MS)], ["b", "c"]),
+        ([TOPIC, "--since", "2000-01-01"], ["a", "b", "c"]),
+        ([f"{TOPIC}-none"], []),
+    ],
+)
+def test_what_was_logged(data: Path, words: list[str], expected: list[str]) -> None:
+    done = subprocess.run([CNS, "logs", *words, "--data", data], capture_output=True, text=True, check=True, timeout=30)
+    assert names(done.stdout) == expected
+
+
+def test_what_comes(data: Path) -> None:
+    command = [CNS, "logs", TOPIC, "--follow", "--since", "1h", "--data", data]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as following:
+        assert following.stdout is not None
+        assert names(following.stdout.readline() + following.stdout.readline()) == ["b", "c"]
+        with logging(data) as files:
+            files.append(GROUP, line("d"))
+        assert names(following.stdout.readline()) == ["d"]
+        following.send_signal(signal.SIGINT)
+        assert following.wait(10) == 0

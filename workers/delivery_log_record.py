@@ -1,0 +1,153 @@
+"""The record of one attempt in a delivery status log, in AWS's form, and the log group that it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+
+import msgspec
+
+from cns.endpoints.outcome import RESPONSE_CHARS_MAX, Delivered, Failed, Outcome
+from cns.target import Target
+from common.arn import parse_arn
+from common.ids import uuid_text
+
+FAILURE_GROUP = "/Failure"
+PHONE_GROUP = "DirectPublishToPhoneNumber"
+NO_REQUEST = "Unrecoverable"
+"""AWS's word for the request id of what SQS refused."""
+NO_QUEUE = "AWS.SimpleQueueService.NonExistentQueue"
+_NO_WAY_IN = ("AccessDenied", "QueueDoesNotExist", NO_QUEUE)
+_LAMBDA_TOOK_IT = 202
+
+_ENCODE = msgspec.json.Encoder().encode
+
+
+class Attempted(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt and what came of it."""
+
+    target: Target
+    outcome: Outcome
+    message_id: str
+    topic: str  # ARN; empty: published to the endpoint itself
+    published_ms: int
+    at_ms: int  # when the outcome was known
+    attempt: int  # 1 is the first
+    message_md5: str = ""  # of notifications of topics
+
+
+class _Notification(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    md5_sum: str = msgspec.field(default="", name="messageMD5Sum")
+    message_id: str
+    topic_arn: str = ""
+    timestamp: str
+
+
+class _Delivery(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    delivery_id: str
+    destination: str
+    provider_response: str
+    dwell_time_ms: int
+    attempts: int = 1
+    status_code: int
+    redrive_policy: str = ""
+
+
+class _Record(msgspec.Struct, frozen=True):
+    notification: _Notification
+    delivery: _Delivery
+    status: str
+
+
+def record_line(attempted: Attempted, *, success: bool) -> bytes:
+    target, outcome = attempted.target, attempted.outcome
+    delivery_id = uuid_text()
+    record = _Record(
+        _Notification(
+            md5_sum=attempted.message_md5,
+            message_id=attempted.message_id,
+            topic_arn=attempted.topic,
+            timestamp=log_time_text(attempted.published_ms),
+        ),
+        _Delivery(
+            delivery_id=delivery_id,
+            destination=target.endpoint,
+            provider_response=_response(target.protocol, outcome, delivery_id)[:RESPONSE_CHARS_MAX],
+            # as AWS counts it: from the publish to when it was handed to the endpoint
+            dwell_time_ms=max(attempted.at_ms - outcome.dwell_ms - attempted.published_ms, 0),
+            attempts=attempted.attempt,
+            status_code=_status(target.protocol, outcome),
+            redrive_policy=target.redrive_policy,
+        ),
+        "SUCCESS" if success else "FAILURE",
+    )
+    return _ENCODE(record) + b"\n"
+
+
+def log_time_text(at_ms: int) -> str:
+    seconds, milliseconds = divmod(at_ms, 1000)
+    return f"{datetime.fromtimestamp(seconds, UTC).isoformat(' ')[:19]}.{milliseconds:03d}"
+
+
+def group_of_arn(arn: str) -> str:
+    """Of a topic, or of a mobile application."""
+    parsed = parse_arn(arn)
+    return f"sns/{parsed.region}/{parsed.account}/{parsed.resource}" if parsed else ""
+
+
+def group_of_phones(account: str, region: str) -> str:
+    """Of what is published to phone numbers themselves."""
+    return f"sns/{region}/{account}/{PHONE_GROUP}"
+
+
+def _status(protocol: str, outcome: Outcome) -> int:
+    """0 where there was no answer."""
+    if isinstance(outcome, Delivered):
+        return _LAMBDA_TOOK_IT if protocol == "lambda" else outcome.status
+    return outcome.status or (400 if outcome.code else 0)
+
+
+def _response(protocol: str, outcome: Outcome, delivery_id: str) -> str:
+    if isinstance(outcome, Delivered):
+        own = _PROVIDERS.get(protocol)
+        return outcome.response if own is None else own(outcome, delivery_id)
+    if outcome.code:
+        return _refusal(outcome)
+    return outcome.response or outcome.text
+
+
+def _sqs(outcome: Delivered, delivery_id: str) -> str:
+    return _text({"sqsRequestId": delivery_id, "sqsMessageId": outcome.provider_id})
+
+
+def _lambda(outcome: Delivered, delivery_id: str) -> str:
+    return _text({"lambdaRequestId": outcome.provider_id or delivery_id})
+
+
+def _firehose(outcome: Delivered, delivery_id: str) -> str:
+    return _text({"firehoseRequestId": outcome.provider_id or delivery_id})
+
+
+def _sms(_outcome: Delivered, _delivery_id: str) -> str:
+    return "Message has been accepted by phone carrier"
+
+
+def _refusal(failed: Failed) -> str:
+    """A queue that may not be sent to and one that is not there look the same, as on AWS (sns.md §10)."""
+    code, text = failed.code, failed.text.removeprefix(f"{failed.code}: ")
+    if code in _NO_WAY_IN:
+        code, text = NO_QUEUE, "The specified queue does not exist or you do not have access to it."
+    return _text({"ErrorCode": code, "ErrorMessage": text, "sqsRequestId": NO_REQUEST})
+
+
+def _text(fields: Mapping[str, str]) -> str:
+    return _ENCODE(fields).decode()
+
+
+_PROVIDERS: Mapping[str, Callable[[Delivered, str], str]] = {
+    "sqs": _sqs,
+    "lambda": _lambda,
+    "firehose": _firehose,
+    "sms": _sms,
+}
+"""Each with its own ids in place of an answer's text."""

@@ -1,0 +1,73 @@
+"""`cns logs …`: delivery status logs, as the workers of this machine wrote them."""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from common.clock import Clock
+from common.errors import StartError
+from common.settings import load_settings
+from workers.delivery_log_reading import LogReader
+from workers.delivery_log_record import FAILURE_GROUP, group_of_arn
+
+EXIT_USAGE = 2
+LOOK_S = 0.5
+_AGO = re.compile(r"([0-9]{1,9})([smhd])")
+_UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def show(name: str, since: str, data: Path | None, *, failures: bool, follow: bool) -> None:
+    """Each record as it was written, a line each."""
+    try:
+        group, since_ms = _group(name), _since_ms(since, Clock().wall_ms())
+    except ValueError as error:
+        print(f"cns: {error}", file=sys.stderr)
+        sys.exit(EXIT_USAGE)
+    try:
+        directory = load_settings(data).delivery_logs_path
+    except StartError as error:
+        print(f"cns: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    groups = [group + FAILURE_GROUP] if failures else [group, group + FAILURE_GROUP]
+    try:
+        _print(directory, groups, since_ms, follow=follow)
+    except KeyboardInterrupt:
+        sys.exit(0)
+
+
+def _print(directory: Path, groups: Sequence[str], since_ms: int, *, follow: bool) -> None:
+    reader = LogReader(directory, groups)
+    wait = threading.Event()
+    while True:
+        for entry in reader.read(since_ms):
+            print(entry.line)
+        if not follow:
+            return
+        sys.stdout.flush()
+        wait.wait(LOOK_S)
+
+
+def _group(name: str) -> str:
+    """What is no ARN names the log group itself."""
+    group = name.removesuffix(FAILURE_GROUP) if name.startswith("sns/") else group_of_arn(name)
+    if not group:
+        raise ValueError(f"{name} is neither the ARN of a topic or an application, nor a log group sns/…")
+    return group
+
+
+def _since_ms(text: str, now_ms: int) -> int:
+    if not text:
+        return 0
+    ago = _AGO.fullmatch(text)
+    if ago is not None:
+        return now_ms - int(ago[1]) * _UNITS_MS[ago[2]]
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text} is neither a time like 2026-11-21T08:00 (UTC) nor a span like 10m, 2h, 1d") from None
+    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
