@@ -61,7 +61,11 @@ class Server:
         return sum(int(count[1]) for count in counts if count)
 
     def resident_bytes(self) -> int:
-        return sum(int((_read(Path(f"/proc/{pid}/statm")).split() or "00")[1]) for pid in self.processes()) * PAGE_BYTES
+        return sum(map(resident_bytes, self.processes()))
+
+
+def resident_bytes(pid: int) -> int:
+    return int((_read(Path(f"/proc/{pid}/statm")).split() or "00")[1]) * PAGE_BYTES
 
 
 def cpu_s(pid: int) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import Iterable
 from time import perf_counter_ns
 from urllib.parse import urlencode
@@ -12,6 +11,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from tests.load.figures import Figures, Meter
+from tests.load.pacing import NS_PER_S
 from tests.load.processes import Server
 from tests.load.queues import BODY_BYTES, Client, delete_batch_request, handles_in, receive_requests, turns
 from tests.load.signing import Signer
@@ -42,9 +42,10 @@ class Publisher:
         answer = await self.client.lanes[0].ask(self._form("CreateTopic", Name=name))
         self.topic = _first(_TOPIC, answer)
 
-    def request(self) -> bytes:
-        """A publish that says when it began."""
-        return self._form("Publish", TopicArn=self.topic, Message=f"began={perf_counter_ns()} {self._padding}")
+    def request(self, began_ns: int = 0) -> bytes:
+        """A publish that says when it began: now, where nothing else is said."""
+        began = f"began={began_ns or perf_counter_ns()}"
+        return self._form("Publish", TopicArn=self.topic, Message=f"{began} {self._padding}")
 
     def close(self) -> None:
         for lane in [*self.lanes, *self.client.lanes]:
@@ -158,14 +159,18 @@ async def _publish_all(publisher: Publisher, publishes: int, times: list[int]) -
 
 
 async def _publish_paced(publisher: Publisher, rate: float, seconds: float) -> int:
-    """Open loop as long as an answer takes no longer than its connection's turn; returns how many were published."""
+    """How many were published. One whose connection is still waiting for an answer when it is due began when it was:
+    otherwise a stall would count for one publish a connection, and not for all that it kept from beginning."""
     per_lane = max(int(rate * seconds / len(publisher.lanes)), 1)
-    start_s = time.monotonic()
+    start_ns = perf_counter_ns()
 
     async def publish(n: int, lane: Lane) -> None:
         for turn in range(per_lane):
-            await asyncio.sleep(start_s + (turn * len(publisher.lanes) + n) / rate - time.monotonic())
-            await lane.ask(publisher.request())
+            due_ns = start_ns + int((turn * len(publisher.lanes) + n) / rate * NS_PER_S)
+            left_ns = due_ns - perf_counter_ns()
+            if left_ns > 0:
+                await asyncio.sleep(left_ns / NS_PER_S)
+            await lane.ask(publisher.request(0 if left_ns > 0 else due_ns))
 
     await asyncio.gather(*[publish(n, lane) for n, lane in enumerate(publisher.lanes)])
     return per_lane * len(publisher.lanes)
