@@ -155,14 +155,11 @@ class HttpQueuePort:
         )
         self._waits.add(wait)
         try:
-            received = await wait
-        except asyncio.CancelledError:
-            if self._stopping:
-                return []
-            raise
+            await asyncio.wait({wait})  # raises what ends the caller, and not what `stop_waiting` ends
         finally:
             self._waits.discard(wait)
-        return [_held(job) for job in received.messages]
+            wait.cancel()
+        return [] if wait.cancelled() else [_held(job) for job in wait.result().messages]
 
     async def settle(
         self, queue: str, done: Sequence[str] = (), puts: Sequence[Put] = (), renewals: Sequence[Renewal] = ()

@@ -13,6 +13,7 @@ from cns.direct_publishing import DirectPublishing
 from cns.dispatch import Dispatch
 from cns.endpoint_checks import endpoint_checks
 from cns.limits import Quotas
+from cns.mail_links import MailLinks
 from cns.matching import Matching
 from cns.publishing import Publishing
 from cns.push.applications import Platforms
@@ -64,6 +65,7 @@ class NotificationService:
         self.data_protection = DataProtection(access)
         self.subscriptions = Subscriptions(subscriptions, cache, access, replaying, quotas)
         self.consent = Consent(subscriptions, cache, access, confirmations, clock, replaying)
+        self.mail_links = MailLinks(self.consent, subscriptions)
         archiving = Archiving(cache, archives, replays)
         self.matching = Matching(subscriptions, clock, events)
         self.dispatch = Dispatch(self.matching, notifications, archiving, queue, clock, events, one_commit=one_commit)

@@ -21,11 +21,33 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 from cryptography.hazmat.primitives.asymmetric.utils import Prehashed
 from cryptography.x509.oid import NameOID
 
-SIGNER_NAME = "sns.amazonaws.com"  # the Java SDK's validator wants exactly this in the certificate
+SIGNER_NAME = (
+    "sns.amazonaws.com"  # the Java SDK's validator wants exactly this in the certificate, and in some regions:
+)
+OPT_IN_REGIONS = (  # those that have, by that validator, a signer of their own
+    "af-south-1",
+    "ap-east-1",
+    "ap-east-2",
+    "ap-south-2",
+    "ap-southeast-3",
+    "ap-southeast-4",
+    "ap-southeast-5",
+    "ap-southeast-6",
+    "ap-southeast-7",
+    "ca-west-1",
+    "eu-central-2",
+    "eu-south-1",
+    "eu-south-2",
+    "il-central-1",
+    "me-central-1",
+    "me-south-1",
+    "mx-central-1",
+)
 KEY_BITS = 2048
-VALID_DAYS = 395
+VALID_DAYS = 3_650  # the key stays: a retry is the same bytes, and who keeps a message may verify it years later
 SIGNATURES_REMEMBERED = 8192  # of 344 characters each
 
+_NAMES = (SIGNER_NAME, *(f"sns-signing.{region}.amazonaws.com" for region in OPT_IN_REGIONS))
 _PADDING = PKCS1v15()
 _HASHES: MappingProxyType[str, tuple[str, hashes.HashAlgorithm]] = MappingProxyType(
     {"1": ("sha1", hashes.SHA1()), "2": ("sha256", hashes.SHA256())}
@@ -72,7 +94,7 @@ def new_identity(now_ms: int) -> SigningIdentity:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(days=1))
         .not_valid_after(now + timedelta(days=VALID_DAYS))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(SIGNER_NAME)]), critical=False)
+        .add_extension(x509.SubjectAlternativeName(list(map(x509.DNSName, _NAMES))), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_SIGNS_ONLY, critical=True)
         .sign(key, hashes.SHA256())

@@ -7,7 +7,8 @@ from enum import IntEnum
 import msgspec
 
 HTTP_PROTOCOLS = frozenset({"http", "https"})
-LINK_PROTOCOLS = HTTP_PROTOCOLS | {"email", "email-json"}
+MAIL_PROTOCOLS = frozenset({"email", "email-json"})
+LINK_PROTOCOLS = HTTP_PROTOCOLS | MAIL_PROTOCOLS
 """What they get has links, which work without a signature."""
 RAW_PROTOCOLS = HTTP_PROTOCOLS | {"sqs", "firehose", "redis"}
 """They can do without an envelope; Redis is our addition."""

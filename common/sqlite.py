@@ -32,6 +32,7 @@ HIGH_WATER_MS = 1_000
 FORMAT = 1
 
 LOCK_FILE = "lock"
+STORE_FILE = "store.db"
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -86,7 +87,7 @@ class Database:
 
     def __init__(self, directory: Path, clock: Clock, vfs: str | None = None) -> None:
         self._lock_fd = lock_directory(directory, LOCK_FILE)
-        self._path = str(directory / "store.db")
+        self._path = str(directory / STORE_FILE)
         self._vfs = vfs
         self._clock = clock
         self._stages: list[Stage[Any]] = []

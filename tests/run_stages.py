@@ -43,6 +43,7 @@ STAGES: tuple[tuple[str, list[str]], ...] = (
     ("conformance", [*SIDE_BY_SIDE, "tests/conformance"]),
     ("integration", [*SIDE_BY_SIDE, "tests/integration"]),
     ("acceptance", [*PYTEST, f"--ignore={OTHER_LANGUAGES}", "tests/acceptance"]),
+    ("browser", [*PYTEST, "tests/browser"]),
     ("clients", [*PYTEST, OTHER_LANGUAGES, RULE_ENGINE]),
     ("acceptance-http", ["env", "CNS_QUEUE_PORT=http", *PYTEST, *OVER_HTTP]),
     ("acceptance-cluster", [sys.executable, "-m", "tests.acceptance.over_cluster"]),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from urllib.parse import urlsplit
 
 import redis
 
-from deploy.servers.software import find_haproxy
+from deploy.servers.software import find_exim, find_haproxy
 
 ROOT = Path(__file__).resolve().parents[1]
 VARIABLES = {"cassandra": "CNS_CASSANDRA", "redis": "CNS_REDIS"}
@@ -52,6 +53,24 @@ def haproxy_program() -> str:
     """Where it is, installed if it was not."""
     _servers("install", "haproxy")
     program = find_haproxy()
+    assert program is not None
+    return program
+
+
+@functools.cache
+def exim_program() -> str:
+    """Where the mail server is, installed if it was not."""
+    _servers("install", "exim")
+    program = find_exim()
+    assert program is not None
+    return program
+
+
+@functools.cache
+def chromium_program() -> str:
+    """Where the browser is, installed if it was not."""
+    _servers("install", "chromium")
+    program = shutil.which("chromium")
     assert program is not None
     return program
 

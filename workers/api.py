@@ -17,6 +17,7 @@ import uvicorn
 import cns.api
 import cqs.api
 from cns.app import App, Pages
+from cns.mail_pages import mail_pages
 from cns.queue_port import QueuePort
 from cns.signing import certificate_name
 from common.aws import sts
@@ -159,6 +160,7 @@ class Api:
             body_bytes_max=settings.body_bytes_max,
         )
         api = cls(settings, parts, front, {}, events, port, notifications.matching.counts)
+        api.app.include_router(mail_pages(notifications.mail_links, settings.public_url))
         if settings.compat == "localstack":
             messages = MessagePages(queues, authenticator, settings.region)
             sent = NotificationPages(

@@ -25,8 +25,12 @@ schema = typer.Typer(help="Keyspace and tables of the cluster form.", no_args_is
 app.add_typer(schema, name="schema")
 outbox = typer.Typer(help="What was to leave by ways that are not set up.", no_args_is_help=True)
 app.add_typer(outbox, name="outbox")
+quarantine = typer.Typer(help="Jobs that were begun too often and never finished.", no_args_is_help=True)
+app.add_typer(quarantine, name="quarantine")
 sms = typer.Typer(help="Phone numbers that SMS go to.", no_args_is_help=True)
 app.add_typer(sms, name="sms")
+pool = typer.Typer(help="The delivery pools of the workers, and their sizes.", no_args_is_help=True)
+app.add_typer(pool, name="pool")
 pipeline = typer.Typer(help="Reports on what happened, by Spark; needs Java.", no_args_is_help=True)
 app.add_typer(pipeline, name="pipeline")
 
@@ -140,6 +144,24 @@ def account_rotate(account: str, data: Data = None) -> None:
     rotate(account, data)
 
 
+@app.command()
+def explain(
+    message_id: str,
+    topic: Annotated[str, typer.Option(metavar="ARN", help="Where nothing else says it.")] = "",
+    subscription: Annotated[str, typer.Option(metavar="ARN", help="Of this one only.")] = "",
+    since: Annotated[str, typer.Option(metavar="AGO", help="Look at events of the last 45m, 2h, 3d only.")] = "",
+    events: Annotated[
+        list[Path] | None, typer.Option(help="Where events lie; several. [default: where this process would write]")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="All that is known, as JSON.")] = False,
+    data: Data = None,
+) -> None:
+    """Tell one message's life: accepted, filtered, each attempt and its answer, the next one, the end."""
+    from workers.explain_commands import Asked, show
+
+    show(Asked(message_id, topic, subscription, since, tuple(events or ()), data), as_json=as_json)
+
+
 @outbox.command("list")
 def outbox_list(
     account: Annotated[str, typer.Option(help="Of this account only.")] = "",
@@ -161,6 +183,33 @@ def outbox_show(item_id: Annotated[str, typer.Argument(metavar="ID")], data: Dat
     show(item_id, data)
 
 
+@quarantine.command("list")
+def quarantine_list(data: Data = None) -> None:
+    """Print all that were set aside, a line each."""
+    from workers.quarantine_commands import show_all
+
+    show_all(data)
+
+
+@quarantine.command("show")
+def quarantine_show(job_id: Annotated[str, typer.Argument(metavar="ID")], data: Data = None) -> None:
+    """Print one: where it was, why it is here, and what it says."""
+    from workers.quarantine_commands import show
+
+    show(job_id, data)
+
+
+@quarantine.command("release")
+def quarantine_release(
+    job_id: Annotated[str, typer.Argument(metavar="ID", help="As `list` prints it; `all` is every one.")],
+    data: Data = None,
+) -> None:
+    """Put jobs back into their queues, as if they had never been begun."""
+    from workers.quarantine_commands import release
+
+    release(job_id, data)
+
+
 @sms.command("opt-out")
 def sms_opt_out(
     number: str,
@@ -171,6 +220,58 @@ def sms_opt_out(
     from workers.sms_commands import opt_out
 
     opt_out(number, account, data)
+
+
+@app.command()
+def logs(
+    name: Annotated[str, typer.Argument(metavar="ARN", help="Of a topic or an application; or a log group: sns/….")],
+    failures: Annotated[bool, typer.Option("--failures", help="Those that failed only.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is logged from now on.")] = False,
+    since: Annotated[str, typer.Option(help="10m, 2h, 1d, or a time: 2026-11-21T08:00 (UTC).")] = "",
+    data: Data = None,
+) -> None:
+    """Print delivery status logs, a record a line, merged by time: those that workers of this machine wrote."""
+    from workers.log_commands import show
+
+    show(name, since, data, failures=failures, follow=follow)
+
+
+PoolName = Annotated[str, typer.Argument(metavar="POOL", help="delivery, or redelivery.")]
+PoolWorker = Annotated[
+    str, typer.Option(metavar="PROCESS", help="Of this worker only, until it ends. [default: of all]")
+]
+
+
+@pool.command("list")
+def pool_list(
+    as_json: Annotated[bool, typer.Option("--json", help="All that is known, for programs.")] = False,
+    data: Data = None,
+) -> None:
+    """Print the pools of every worker: threads, what was wanted by whom, sends in flight and waiting."""
+    from workers.pool_commands import show_all
+
+    show_all(data, as_json=as_json)
+
+
+@pool.command("resize")
+def pool_resize(
+    name: PoolName,
+    threads: Annotated[int, typer.Argument(metavar="THREADS", help="In each worker, 1 to 64.")],
+    worker: PoolWorker = "",
+    data: Data = None,
+) -> None:
+    """Give a pool so many threads, in the workers that run and in those to come."""
+    from workers.pool_commands import resize
+
+    resize(name, threads, worker, data)
+
+
+@pool.command("reset")
+def pool_reset(name: PoolName, worker: PoolWorker = "", data: Data = None) -> None:
+    """Give a pool the threads that the settings say."""
+    from workers.pool_commands import reset
+
+    reset(name, worker, data)
 
 
 Out = Annotated[Path | None, typer.Option(help="Where the tables and reports lie. [default: DATA/pipeline]")]

@@ -10,6 +10,7 @@ from cns.queue_port import QueuePort
 from common.aws.accounts import AccessKey
 from common.aws.call import INTERNAL_ACCOUNT
 from common.settings import Settings
+from common.tls import client_context
 from cqs.service import QueueService
 from workers.host import Parts
 from workers.urls import local_url
@@ -29,7 +30,7 @@ async def queue_port(settings: Settings, parts: Parts, queues: QueueService) -> 
         url=settings.queue_url or local_url(settings),
         key=agreed or own,
         region=settings.region,
-        tls=None if settings.queue_url else _own_certificate(settings),
+        tls=client_context(settings.ca_bundle) if settings.queue_url else _own_certificate(settings),
     )
     # Where a key had to be agreed on, CQS has data of its own, and a CNS on them. Ours is told from that one, and from
     # others, by the key of its own data: that is random, and lasts as long as they do.

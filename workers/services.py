@@ -14,6 +14,8 @@ from common.segments import EventLog, NoEventLog, SegmentLimits, SegmentWriter
 from common.settings import Settings
 from cqs.dialect import Dialect, dialect_of
 from cqs.service import QueueService
+from workers.delivery_log import FeedbackLog, KeptLog, NoDeliveryLog
+from workers.delivery_log_files import LogFiles, LogLimits
 from workers.host import Parts
 
 
@@ -85,3 +87,13 @@ def notification_service(settings: Settings, parts: Parts, port: QueuePort, even
     )
     parts.reconnected.append(service.topic_cache.clear)
     return service
+
+
+def delivery_log(settings: Settings, parts: Parts) -> KeptLog:
+    """Where a worker writes what becomes of the deliveries whose owners want to know."""
+    if not settings.delivery_log_days:
+        return NoDeliveryLog()
+    limits = LogLimits(days=settings.delivery_log_days, bytes_max=settings.delivery_log_bytes_max)
+    files = LogFiles(settings.delivery_logs_path, parts.clock, limits)
+    client_errors_succeed = settings.permanent_4xx == "aws"
+    return FeedbackLog(files, parts.sms, parts.platforms, parts.clock, client_errors_succeed=client_errors_succeed)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
+from types import MappingProxyType
 
 from common.aws.call import Call, Caller
 
 
 def call_facts(call: Call, now_ms: int) -> dict[str, str | list[str]]:
     """The global keys of a call; a call by this service itself brings its own in `call.facts`."""
-    now_s = now_ms // 1000
     by_service = call.caller.service != ""
     facts: dict[str, str | list[str]] = {
-        "aws:CurrentTime": datetime.fromtimestamp(now_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "aws:EpochTime": str(now_s),
+        **_time_facts(now_ms // 1000),
         "aws:RequestedRegion": call.region,
         # A call from within crosses no wire that anybody could listen to.
         "aws:SecureTransport": "true" if call.secure or by_service else "false",
@@ -25,6 +26,13 @@ def call_facts(call: Call, now_ms: int) -> dict[str, str | list[str]]:
     facts.update(_caller_facts(call.caller))
     facts.update(call.facts)
     return facts
+
+
+@lru_cache(maxsize=1)
+def _time_facts(now_s: int) -> Mapping[str, str]:
+    """Many calls come in a second, and a date is half of what their facts take."""
+    current_time = datetime.fromtimestamp(now_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return MappingProxyType({"aws:CurrentTime": current_time, "aws:EpochTime": str(now_s)})
 
 
 def _caller_facts(caller: Caller) -> dict[str, str]:

@@ -6,7 +6,10 @@ import asyncio
 from abc import abstractmethod
 from collections import OrderedDict
 
+from common.aws.call import INTERNAL_ACCOUNT
 from common.clock import Clock, Timer
+
+_INTERNAL = f"{INTERNAL_ACCOUNT}/"
 
 
 class Sleeper:
@@ -99,6 +102,11 @@ class Waiters:
 
     def __len__(self) -> int:
         return sum(len(waiters) for waiters in self._queues.values())
+
+    @property
+    def internal(self) -> int:
+        """How many of them wait for jobs, in CNS's own queues."""
+        return sum(len(waiters) for queue, waiters in self._queues.items() if queue.startswith(_INTERNAL))
 
     def queues(self) -> list[str]:
         return list(self._queues)

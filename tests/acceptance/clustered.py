@@ -55,6 +55,11 @@ class Clustered(Service):
     def cns(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         return self.cluster.run(*words, check=check)
 
+    def delivery_logs(self, *words: str) -> str:
+        """Each has a directory of its own."""
+        folders = [worker.environment["CNS_DATA"] for worker in self.cluster.workers]
+        return "".join(self.cluster.cns("logs", *words, "--data", folder) for folder in folders)
+
     def copies(self, text: str) -> int:
         """In the rows of all tables."""
         host, _, port = self.cluster.environment["CNS_CASSANDRA"].rpartition(":")

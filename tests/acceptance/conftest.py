@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from tests.acceptance.topics import Topic
 from tests.waiting import wait_until
 
 BODY_BYTES_KEPT = 300 * 1024
+SAID_CHARS = 20_000
 
 collect_ignore = [] if CLUSTER else ["test_cluster.py"]
 
@@ -96,6 +97,25 @@ def receiver() -> Iterator[str]:
 def endpoint(receiver: str) -> Endpoint:
     """One that nobody has used."""
     return Endpoint(receiver)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What the services of a test that failed have said last, and what they count: a slow machine repeats nothing."""
+    report = yield
+    if report.failed:
+        for name, value in getattr(item, "funcargs", {}).items():
+            if isinstance(value, Service):
+                report.sections.append((f"{name} said", value.said()[-SAID_CHARS:]))
+                report.sections.append((f"{name} counts", _counts(value)))
+    return report
+
+
+def _counts(service: Service) -> str:
+    try:
+        return service.get("/metrics")[1].decode()
+    except OSError as error:
+        return f"no answer: {error}"
 
 
 @contextmanager

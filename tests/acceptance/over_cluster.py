@@ -3,7 +3,8 @@
 `python -m tests.acceptance.over_cluster [WORD…]` runs them as pytest does, by default all that can run there. Left out
 are whole files:
 
-- `test_up`, `test_up_faults`, `test_up_modes`: about `cns up`, its supervisor, its store process and its disk;
+- `test_up`, `test_up_faults`, `test_up_modes`, `test_up_pools`: about `cns up`, its supervisor, its store process and
+  its disk;
 - `test_apart`: a CNS and a CQS with different data, each of them embedded;
 - `test_gateway`, `test_redis_channels`: with a service of their own each, on one machine;
 - `test_compat_localstack`: about `cns up --compat localstack`, which is for one machine.
@@ -29,7 +30,9 @@ TESTS = [
         "test_sns_filters",
         "test_sns_many",
         "test_sns_retries",
+        "test_sns_delivery_logs",
         "test_outbox",
+        "test_pools",
         "test_accounts",
         "test_wire",
         "test_aws_cli",

@@ -41,6 +41,9 @@ class Up(Service):
     def cns(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         return cns(*words, "--data", self.data, check=check)
 
+    def delivery_logs(self, *words: str) -> str:
+        return self.cns("logs", *words).stdout
+
     def copies(self, text: str) -> int:
         """In the log, and perhaps by now in the file."""
         return max(path.read_bytes().count(text.encode()) for path in self.data.glob("store.db*"))
@@ -79,7 +82,7 @@ def start(
     with said_path.open("wb") as out:
         process = subprocess.Popen(
             [
-                *(_own_disk(data, disk_mib) if disk_mib else ()),
+                *(own_disk(data, disk_mib) if disk_mib else ()),
                 BIN / "cns",
                 "up",
                 *(() if own_port else ("--port", str(port))),
@@ -106,7 +109,7 @@ def running(data: Path, *options: str, **more: Any) -> Iterator[Up]:
         service.stop()
 
 
-def _own_disk(directory: Path, size_mib: int) -> list[str]:
+def own_disk(directory: Path, size_mib: int) -> list[str]:
     """The beginning of a command that runs with a new file system there, in a name space of its own."""
     directory.mkdir()
     mount = f'mount -t tmpfs -o size={size_mib}m none "$0" && exec "$@"'

@@ -47,6 +47,10 @@ class Service(ABC):
     def copies(self, text: str) -> int:
         """How often the store holds it."""
 
+    @abstractmethod
+    def delivery_logs(self, *words: str) -> str:
+        """What `cns logs` prints of all its workers."""
+
     # -- clients ------------------------------------------------------------------------------------------------------
 
     def client(self, name: str, **options: Any) -> Any:
@@ -95,19 +99,30 @@ class Service(ABC):
 
     def metric(self, name: str, **labels: str) -> float:
         """The sum of one metric's samples that have these labels."""
-        wanted = {f'{label}="{value}"' for label, value in labels.items()}
-        return sum(value for (found, has), value in self.samples().items() if found == name and wanted <= has)
+        return total(self.samples(), name, **labels)
+
+    def polls_waiting(self) -> float:
+        """By its callers. The workers' own come and go, and in a cluster are known as of each one's last report."""
+        samples = self.samples()
+        return total(samples, "cns_polls_waiting") - total(samples, "cns_polls_waiting_internal")
 
     def advance(self, seconds: float) -> None:
         """Move the test clock; it has moved in every process when this returns."""
         body = json.dumps({"advance_s": seconds}).encode()
-        status, answer = fetch(self.url + "/_cns/clock", body, {"content-type": "application/json"})
+        status, answer = fetch(
+            self.url + "/_cns/clock", body, {"content-type": "application/json"}, ca_file=self.ca_file
+        )
         assert status == 200, answer
 
     def events(self, event: str, **members: object) -> list[dict[str, Any]]:
         """What it logged under this name, with these members."""
         logged = [json.loads(line) for line in self.said().splitlines() if line.startswith('{"')]
         return [entry for entry in logged if members.items() | {("event", event)} <= _hashable(entry).items()]
+
+
+def total(samples: Samples, name: str, **labels: str) -> float:
+    wanted = {f'{label}="{value}"' for label, value in labels.items()}
+    return sum(value for (found, has), value in samples.items() if found == name and wanted <= has)
 
 
 def read_samples(page: str) -> Samples:

@@ -17,18 +17,18 @@ spec = pytest.mark.spec
 WAITERS = 10
 
 
-def waiting(service: Service) -> float:
-    return service.metric("cns_polls_waiting")
-
-
 @contextmanager
 def polling(service: Service, queue: str, n: int = 1) -> Iterator[list[Poll]]:
     """So many polls, which wait."""
-    before = waiting(service)
+    before = service.polls_waiting()
     polls = [Poll(service, queue) for _ in range(n)]
     for poll in polls:
         poll.begin()
-    wait_until(lambda: waiting(service) >= before + n, 10, lambda: "not all of them wait")
+    wait_until(
+        lambda: service.polls_waiting() >= before + n,
+        10,
+        lambda: f"{service.polls_waiting()} wait, {before} did before",
+    )
     yield polls
 
 

@@ -175,7 +175,7 @@ def test_a_last_call(wire: Wire, version: str, headers: tuple[str, ...]) -> None
 @pytest.mark.spec("poll.gone-client")
 def test_who_hangs_up_in_a_poll_gets_no_message(open_service: Service, wire: Wire, queue: str) -> None:
     def waiting() -> float:
-        return open_service.metric("cns_polls_waiting")
+        return open_service.polls_waiting()
 
     before = waiting()
     with connected(open_service) as other:

@@ -101,7 +101,21 @@ ORACLES: Mapping[str, Client] = {
 }
 """No clients of the service: what its filter policies are compared with."""
 
-ALL = {**CLIENTS, **ORACLES}
+VALIDATORS: Mapping[str, Client] = {
+    "sns-validator": Client(
+        needs=(NODE, NPM),
+        build=_build_javascript,
+        command=lambda built: ["node", str(built / "main.js")],
+    ),
+    "message-manager": Client(
+        needs=(JDK, PACKAGES["maven"]),
+        build=_build_java,
+        command=lambda built: _java("manager.Main", built),
+    ),
+}
+"""What receivers check signatures with."""
+
+ALL = {**CLIENTS, **ORACLES, **VALIDATORS}
 
 
 def _run(command: list[str], directory: Path, **environment: str) -> None:

@@ -58,7 +58,7 @@ class ReplaySite:
             self.port,
             Matching(self.rig.subscriptions, self.clock, RecordedEvents()),
             self.rig.notifications,
-            Quarantine(self.port, stats),
+            Quarantine(self.port, EmbeddedLeaseStore(), self.clock, stats),
             Drops(stats, RecordedEvents(), self.clock),
             LIFE_MS,
             archiving,

@@ -158,7 +158,7 @@ def test_a_mail() -> None:
         f"{NOTIFICATION.texts['default']}\n\n--\n"
         "If you wish to stop receiving notifications from this topic, please click or visit the link below to "
         "unsubscribe:\n"
-        f"{BASE_URL}/?Action=Unsubscribe&SubscriptionArn={SUBSCRIPTION}&Endpoint=me%2Bsns%40example.com\n\n"
+        f"{BASE_URL}/unsubscribe.html?SubscriptionArn={SUBSCRIPTION}&Endpoint=me%2Bsns%40example.com\n\n"
         "Please do not reply directly to this email. If you have any questions or comments regarding this email, "
         "please contact us at https://aws.amazon.com/support\n"
     )
@@ -177,6 +177,8 @@ def test_a_json_mail_is_the_envelope_up_to_the_footer() -> None:
     envelope = json.loads(item.body.partition("\n\n--\n")[0])
     assert envelope["Message"] == NOTIFICATION.texts["default"]
     assert verify_body(envelope, signer().certificate_pem)
+    page = f"{BASE_URL}/unsubscribe.html?SubscriptionArn={SUBSCRIPTION}&Endpoint=me%40example.com"
+    assert envelope["UnsubscribeURL"] == page, "scanners follow every link of a mail"
 
 
 @pytest.mark.spec("mail.structure")
@@ -215,7 +217,7 @@ def test_a_confirmation_mail_has_the_link(protocol: str, kind: MessageType, subj
     assert (item.sender, item.subject, item.message) == ("AWS Notifications", subject, "")
     assert item.body.startswith(beginning)
     assert TOPIC in item.body.split("\n")
-    link = f"http://localhost:6059/?Action=ConfirmSubscription&TopicArn={TOPIC}&Token=2336ab&Endpoint=me%40example.com"
+    link = f"http://localhost:6059/confirmation.html?TopicArn={TOPIC}&Token=2336ab&Endpoint=me%40example.com"
     assert link in item.body.split("\n")
 
 
@@ -229,7 +231,7 @@ def test_what_a_confirmation_mail_says() -> None:
         TOPIC,
         "",
         "To confirm this subscription, click or visit the link below (If this was in error no action is necessary):",
-        f"{BASE_URL}/?Action=ConfirmSubscription&TopicArn={TOPIC}&Token=2336ab&Endpoint=me%40example.com",
+        f"{BASE_URL}/confirmation.html?TopicArn={TOPIC}&Token=2336ab&Endpoint=me%40example.com",
         "",
     ]
 

@@ -23,11 +23,12 @@ from cns.envelope import (
     verify_body,
 )
 from cns.model import Notification
-from cns.signing import Signer, SigningIdentity, certificate_name, new_identity, verify
+from cns.signing import OPT_IN_REGIONS, Signer, SigningIdentity, certificate_name, new_identity, verify
 
 NOW_MS = 1_767_323_045_000  # 2026-01-02T03:04:05Z
 BASE = "http://localhost:6059"
 TOPIC = "arn:aws:sns:us-east-1:000000000000:t"
+OPT_IN_SIGNERS = [f"sns-signing.{region}.amazonaws.com" for region in OPT_IN_REGIONS]
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +158,7 @@ def test_the_certificate_is_what_validators_want(identity: SigningIdentity) -> N
         "sns.amazonaws.com"
     ]
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert names.get_values_for_type(x509.DNSName) == ["sns.amazonaws.com"]
+    assert names.get_values_for_type(x509.DNSName) == ["sns.amazonaws.com", *OPT_IN_SIGNERS]
     key = certificate.public_key()
     assert isinstance(key, rsa.RSAPublicKey)
     assert key.key_size == 2048

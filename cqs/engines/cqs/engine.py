@@ -164,6 +164,7 @@ class CqsEngine:
             Sample("cache_walk_lag_seconds", self._reconciler.lag_ms / 1000, gauge=True),
             Sample("deliveries_twice", self._caches.twice),
             Sample("polls_waiting", len(self._standard.waiters) + len(self._fifo.waiters), gauge=True),
+            Sample("polls_waiting_internal", self._standard.waiters.internal + self._fifo.waiters.internal, gauge=True),
         ]
 
 

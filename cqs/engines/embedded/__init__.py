@@ -70,6 +70,10 @@ class EmbeddedEngine:
     def polls_waiting(self) -> int:
         return len(self._waiters)
 
+    @property
+    def polls_internal(self) -> int:
+        return self._waiters.internal
+
     async def send(self, q: QueueRef, entries: Sequence[Entry], now_ms: int) -> list[Sent | Rejected]:
         settled: Settled = await self._settling.submit(Step(now_ms, sends=[(q, entry) for entry in entries]))
         return list(settled.sends)

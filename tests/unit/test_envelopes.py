@@ -1,0 +1,102 @@
+"""Envelopes: what is the same for all subscriptions of a notification is signed once, however many threads need it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+
+from cns.delivery_policy import DEFAULT_CONTENT_TYPE
+from cns.model import Notification
+from cns.retry_policy import QUEUE_POLICY
+from cns.signing import Seal, Signer, SigningIdentity, new_identity
+from cns.target import Target
+from workers.envelopes import Envelopes, Rendering
+
+NOW_MS = 1_767_323_045_000
+TOPIC = "arn:aws:sns:us-east-1:000000000000:t"
+THREADS = 8
+
+
+class CountingSigner(Signer):
+    def __init__(self, identity: SigningIdentity) -> None:
+        super().__init__(identity)
+        self.sealed: list[bytes] = []
+
+    def seal(self, canonical: bytes, version: str, base_url: str) -> Seal:
+        self.sealed.append(canonical)
+        return super().seal(canonical, version, base_url)
+
+
+@pytest.fixture(scope="module")
+def identity() -> SigningIdentity:
+    return new_identity(NOW_MS)
+
+
+@pytest.fixture
+def signer(identity: SigningIdentity) -> CountingSigner:
+    return CountingSigner(identity)
+
+
+@pytest.fixture
+def envelopes(signer: CountingSigner) -> Envelopes:
+    return Envelopes(Rendering(signer=signer, base_url="http://localhost"))
+
+
+def notification(texts: Mapping[str, str], *, replayed: bool = False) -> Notification:
+    return Notification(id="n", topic_arn=TOPIC, timestamp_ms=NOW_MS, texts=dict(texts), replayed=replayed)
+
+
+def target(protocol: str, name: str = "s") -> Target:
+    return Target(
+        arn=f"{TOPIC}:{name}",
+        protocol=protocol,
+        endpoint="e",
+        confirmed=True,
+        raw=False,
+        retry=QUEUE_POLICY,
+        content_type=DEFAULT_CONTENT_TYPE,
+        dead_letter_arn="",
+        signature_version="1",
+        account="000000000000",
+        region="us-east-1",
+    )
+
+
+def test_threads_that_need_it_at_once_sign_once(envelopes: Envelopes, signer: CountingSigner) -> None:
+    begin = Barrier(THREADS)
+
+    def body(number: int) -> bytes:
+        begin.wait()
+        return envelopes.body(target("http", f"s{number}"), notification({"default": "hello"}))
+
+    with ThreadPoolExecutor(THREADS) as threads:
+        bodies = list(threads.map(body, range(THREADS)))
+    assert len(signer.sealed) == 1
+    assert len(set(bodies)) == THREADS  # each has its own UnsubscribeURL
+
+
+@pytest.mark.parametrize(
+    ("texts", "protocols", "signatures"),
+    [
+        ({"default": "all"}, ("http", "https", "sqs"), 1),
+        ({"default": "all", "http": "web"}, ("http", "https", "sqs", "http"), 2),
+        ({"default": "all", "http": "web", "sqs": "queue"}, ("http", "https", "sqs"), 3),
+    ],
+)
+def test_each_text_is_signed_once(
+    envelopes: Envelopes, signer: CountingSigner, texts: dict[str, str], protocols: tuple[str, ...], signatures: int
+) -> None:
+    given = notification(texts)
+    for protocol in protocols:
+        assert given.text_for(protocol).encode() in envelopes.body(target(protocol), given)
+    assert len(signer.sealed) == signatures
+
+
+def test_a_replayed_one_says_so(envelopes: Envelopes) -> None:
+    texts = {"default": "hello"}
+    plain = envelopes.body(target("http"), notification(texts))
+    replayed = envelopes.body(target("http"), notification(texts, replayed=True))
+    assert (b"Replayed" in plain, b"Replayed" in replayed) == (False, True)
