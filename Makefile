@@ -35,7 +35,7 @@ install-pipeline: $(VENV)/pipeline.done ## install what the Spark jobs take as w
 
 install-dev: $(VENV)/dev.done ## install what testing it takes as well
 
-install-clients: install-dev ## install and build the clients in JavaScript, Java and Go that tests drive the service with, and the rule engine
+install-clients: install-dev ## install and build the clients in JavaScript, Java and Go that tests drive the service with, validators of signatures, and the rule engine
 	$(BIN)/python -m tests.clients
 
 up: install ## install and run the service on this machine

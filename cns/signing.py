@@ -21,10 +21,8 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 from cryptography.hazmat.primitives.asymmetric.utils import Prehashed
 from cryptography.x509.oid import NameOID
 
-SIGNER_NAME = (
-    "sns.amazonaws.com"  # the Java SDK's validator wants exactly this in the certificate, and in some regions:
-)
-OPT_IN_REGIONS = (  # those that have, by that validator, a signer of their own
+SIGNER_NAME = "sns.amazonaws.com"  # the Java SDK's validator wants exactly this in the certificate
+OPT_IN_REGIONS = (  # where it wants sns-signing.REGION.amazonaws.com
     "af-south-1",
     "ap-east-1",
     "ap-east-2",

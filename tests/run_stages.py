@@ -21,6 +21,7 @@ SIDE_BY_SIDE = [*PYTEST, "-n", "2", "--dist", "loadfile"]
 
 OVER_HTTP = [
     "tests/acceptance/test_sns_boto3.py",
+    "tests/acceptance/test_sns_topics.py",
     "tests/acceptance/test_sns_many.py",
     "tests/acceptance/test_sns_retries.py",
     "tests/acceptance/test_up.py::test_a_stop_lets_work_end",
@@ -30,6 +31,7 @@ OVER_HTTP = [
 """What passes through the queue port, a second time with its other driver."""
 
 OTHER_LANGUAGES = "tests/acceptance/test_other_languages.py"
+VALIDATORS = "tests/acceptance/test_foreign_validators.py"
 RULE_ENGINE = "tests/filters/test_against_ruler.py"
 
 STAGES: tuple[tuple[str, list[str]], ...] = (
@@ -42,9 +44,9 @@ STAGES: tuple[tuple[str, list[str]], ...] = (
     ("servers", [sys.executable, "-m", "tests.servers"]),
     ("conformance", [*SIDE_BY_SIDE, "tests/conformance"]),
     ("integration", [*SIDE_BY_SIDE, "tests/integration"]),
-    ("acceptance", [*PYTEST, f"--ignore={OTHER_LANGUAGES}", "tests/acceptance"]),
+    ("acceptance", [*PYTEST, f"--ignore={OTHER_LANGUAGES}", f"--ignore={VALIDATORS}", "tests/acceptance"]),
     ("browser", [*PYTEST, "tests/browser"]),
-    ("clients", [*PYTEST, OTHER_LANGUAGES, RULE_ENGINE]),
+    ("clients", [*PYTEST, OTHER_LANGUAGES, VALIDATORS, RULE_ENGINE]),
     ("acceptance-http", ["env", "CNS_QUEUE_PORT=http", *PYTEST, *OVER_HTTP]),
     ("acceptance-cluster", [sys.executable, "-m", "tests.acceptance.over_cluster"]),
     ("celery", [*PYTEST, "tests/celery_host"]),

@@ -20,11 +20,12 @@ CNS = Path(sys.executable).parent / "cns"
 TOPIC = "arn:aws:sns:us-east-1:123456789012:orders"
 GROUP = "sns/us-east-1/123456789012/orders"
 MINUTE_MS = 60_000
-NOW_MS = Clock().wall_ms()
+COLLECTED_MS = Clock().wall_ms()
+"""Some minutes before a test runs."""
 
 
 def line(name: str, minutes_ago: int = 0) -> bytes:
-    timestamp = log_time_text(NOW_MS - minutes_ago * MINUTE_MS)
+    timestamp = log_time_text(Clock().wall_ms() - minutes_ago * MINUTE_MS)
     record = {"notification": {"messageId": name, "timestamp": timestamp}, "delivery": {"dwellTimeMs": 1}}
     return json.dumps(record).encode() + b"\n"
 
@@ -62,7 +63,7 @@ def names(output: str) -> list[str]:
         ([f"{GROUP}/Failure", "--failures"], ["b"]),
         ([TOPIC, "--since", "1h"], ["b", "c"]),
         ([TOPIC, "--since", "90s"], ["c"]),
-        ([TOPIC, "--since", log_time_text(NOW_MS - 60 * MINUTE_MS)], ["b", "c"]),
+        ([TOPIC, "--since", log_time_text(COLLECTED_MS - 60 * MINUTE_MS)], ["b", "c"]),
         ([TOPIC, "--since", "2000-01-01"], ["a", "b", "c"]),
         ([f"{TOPIC}-none"], []),
     ],

@@ -1,0 +1,177 @@
+"""What receivers check signatures with, none of it ours: what each says of messages, set up as docs/guide.md tells."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from sns_message_validator import SNSMessageValidator
+from sns_message_validator import exceptions as python_refusals
+
+from tests.acceptance.service import REGION
+from tests.clients.installing import installed
+from tests.clients.tools import find_jdk
+
+ACCEPTED = ""
+IN_EVENT = "in a function's event"
+UNSUBSCRIBED = "UnsubscribeConfirmation"
+KINDS = (
+    "SubscriptionConfirmation",
+    "Notification",
+    "with a subject",
+    "with attributes",
+    "in other letters",
+    "in a queue",
+    IN_EVENT,
+    UNSUBSCRIBED,
+)
+VERSIONS = ("1", "2")
+RUN_S = 120.0
+STORE_PASSWORD = "changeit"
+PYTHON_REFUSALS = (
+    python_refusals.InvalidCertURLException,
+    python_refusals.InvalidSignatureVersionException,
+    python_refusals.SignatureVerificationFailureException,
+)
+
+Message = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """Where a service says that its certificate is: under a public host, in truth on this machine."""
+
+    host: str
+    port: int
+    ca_file: Path
+
+    @property
+    def url(self) -> str:
+        return f"https://{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Validator:
+    """`verdicts` are why it refuses each message, or ACCEPTED. The rest is what it says of a wrong signature, of one of
+    another version, of a certificate at another host or without TLS; and of what it cannot judge, of AWS's either, by
+    kind and version."""
+
+    host: str
+    verdicts: Callable[[Site, Sequence[Message]], list[str]]
+    forged: str
+    other_version: str
+    elsewhere: str
+    insecure: str
+    beyond: Mapping[tuple[str, str], str]
+
+    def knows(self, version: str) -> bool:
+        return any((kind, version) not in self.beyond for kind in KINDS)
+
+
+def host_in(region: str) -> str:
+    """Where AWS has SNS."""
+    return f"sns.{region}.amazonaws.com"
+
+
+def ask_java(site: Site, questions: Sequence[tuple[str, Message]]) -> list[str]:
+    """Of each message by the manager for a region. The hosts of all regions are this machine."""
+    hosts, trusted = site.ca_file.with_name("hosts"), site.ca_file.with_name("trusted.p12")
+    hosts.write_text("".join(f"127.0.0.1 {host_in(region)}\n" for region in {region for region, _ in questions}))
+    if not trusted.exists():
+        _import_into(trusted, site.ca_file)
+    options = (
+        f"-Djdk.net.hosts.file={hosts}"
+        f" -Djavax.net.ssl.trustStore={trusted} -Djavax.net.ssl.trustStorePassword={STORE_PASSWORD}"
+    )
+    lines = (f"{region}\t{json.dumps(message)}" for region, message in questions)
+    return _asked(installed("message-manager"), lines, JDK_JAVA_OPTIONS=options)
+
+
+def _by_javascript(site: Site, messages: Sequence[Message]) -> list[str]:
+    command = [*installed("sns-validator"), f"^{re.escape(site.host)}:{site.port}$"]
+    lines = _asked(command, map(json.dumps, messages), NODE_EXTRA_CA_CERTS=str(site.ca_file))
+    return [json.loads(line) or ACCEPTED for line in lines]
+
+
+def _by_python(site: Site, messages: Sequence[Message]) -> list[str]:
+    validator = SNSMessageValidator(cert_url_regex=f"^{re.escape(site.url)}/")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("REQUESTS_CA_BUNDLE", str(site.ca_file))
+        return [_of_python(validator, message) for message in messages]
+
+
+def _of_python(validator: SNSMessageValidator, message: Message) -> str:
+    try:
+        validator.validate_message(message)
+    except PYTHON_REFUSALS as refusal:
+        return str(refusal)
+    return ACCEPTED
+
+
+def _by_java(site: Site, messages: Sequence[Message]) -> list[str]:
+    region = site.host.split(".")[1]
+    return ask_java(site, [(region, message) for message in messages])
+
+
+def _import_into(store: Path, ca_file: Path) -> None:
+    keytool = [f"{find_jdk()}/bin/keytool", "-importcert", "-noprompt", "-alias", "cns", "-file", str(ca_file)]
+    subprocess.run([*keytool, "-keystore", str(store), "-storepass", STORE_PASSWORD], check=True, capture_output=True)
+
+
+def _asked(command: list[str], lines: Iterable[str], **environment: str) -> list[str]:
+    """A line of answer for each line."""
+    done = subprocess.run(
+        command,
+        env={**os.environ, **environment},
+        input="".join(f"{line}\n" for line in lines),
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=RUN_S,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+VALIDATORS: Mapping[str, Validator] = MappingProxyType(
+    {
+        "sns-validator": Validator(
+            host="localhost",
+            verdicts=_by_javascript,
+            forged="The message signature is invalid.",
+            other_version="The message signature is invalid.",
+            elsewhere="The certificate is located on an invalid domain.",
+            insecure="The certificate is located on an invalid domain.",
+            # it leaves the Token out, as of a Notification
+            beyond={(UNSUBSCRIBED, version): "The message signature is invalid." for version in VERSIONS},
+        ),
+        "aws-sns-message-validator": Validator(
+            host="localhost",
+            verdicts=_by_python,
+            forged="Invalid signature.",
+            other_version="Invalid signature version. Unable to verify signature.",
+            elsewhere="Invalid certificate URL.",
+            insecure="Invalid certificate URL.",
+            # told to take version 2, it verifies that by SHA-1, too
+            beyond={(IN_EVENT, "1"): "Could not find SigningCertURL field in message."}
+            | {(kind, "2"): "Invalid signature version. Unable to verify signature." for kind in KINDS},
+        ),
+        "SnsMessageManager": Validator(
+            host=host_in(REGION),
+            verdicts=_by_java,
+            forged="The computed signature did not match the expected signature",
+            other_version="The computed signature did not match the expected signature",
+            elsewhere=f"Certificate URL does not match expected host: {host_in(REGION)}",
+            insecure="Certificate URL must use HTTPS",
+            beyond={(IN_EVENT, version): "Expected field 'Subject' to be a string" for version in VERSIONS},
+        ),
+    }
+)
