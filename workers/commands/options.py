@@ -1,0 +1,10 @@
+"""Options that commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+Data = Annotated[Optional[Path], typer.Option("--data", envvar="CNS_DATA", help="Where messages lie. [default: data]")]  # noqa: UP045  # typer reads it

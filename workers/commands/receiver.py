@@ -1,0 +1,44 @@
+"""`cns receiver`: an endpoint to try deliveries out with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+
+def receiver(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.")] = 6060,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    confirm: Annotated[
+        Literal["auto", "manual", "never"], typer.Option(help="Whether subscriptions are confirmed.")
+    ] = "auto",
+    confirm_host: Annotated[
+        list[str] | None, typer.Option(help="A host besides this machine whose URLs in messages may be visited.")
+    ] = None,
+    verify: Annotated[Literal["on", "off"], typer.Option(help="Whether signatures are checked.")] = "on",
+    keep: Annotated[int, typer.Option(min=1, max=1_000_000, help="Deliveries of an endpoint to keep.")] = 10_000,
+    body_bytes: Annotated[int, typer.Option(min=0, max=2 * 1024 * 1024, help="To keep of each body.")] = 4_096,
+    journal: Annotated[
+        Path | None, typer.Option(help="Append a line per delivery to this file, and count on from it.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Makes what is left to chance repeatable.")] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="PEM certificate: serve https.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="PEM private key of --tls-cert.")] = None,
+) -> None:
+    """Run an HTTP endpoint for trying out and testing deliveries: confirms, records, verifies, fails on command."""
+    from workers.receiver import Options, run_receiver
+
+    options = Options(
+        confirm=confirm,
+        confirm_hosts=tuple(confirm_host or ()),
+        verify=verify,
+        keep=keep,
+        body_bytes=body_bytes,
+        journal=journal,
+        seed=seed,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+    )
+    run_receiver(host, port, options)

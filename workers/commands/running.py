@@ -1,0 +1,70 @@
+"""`cns up`, and `cns api` and `cns worker`: one process of the cluster form each."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from workers.commands.options import Data
+
+EXIT_USAGE = 2
+
+
+def up(
+    host: Annotated[Optional[str], typer.Option(help="Address to listen on. [default: 127.0.0.1]")] = None,  # noqa: UP045
+    port: Annotated[Optional[int], typer.Option(help="One port for SQS, SNS and STS. [default: 6059]")] = None,  # noqa: UP045
+    data: Data = None,
+    auth: Annotated[Optional[str], typer.Option(help="on, or off: any credentials pass. [default: on]")] = None,  # noqa: UP045
+    api: Annotated[int, typer.Option(envvar="CNS_API", min=1, max=64, help="API processes.")] = 1,
+    worker: Annotated[
+        bool, typer.Option(envvar="CNS_WORKER", help="A worker of its own, or CNS_WORKER=off: Celery workers deliver.")
+    ] = True,
+    account_id: Annotated[Optional[str], typer.Option(help="Account of callers under --auth=off.")] = None,  # noqa: UP045
+    compat: Annotated[Optional[str], typer.Option(help="localstack: its port, pages and URLs. [default: none]")] = None,  # noqa: UP045
+    region: Annotated[Optional[str], typer.Option(help="Region of unsigned calls. [default: us-east-1]")] = None,  # noqa: UP045
+    public_url: Annotated[str | None, typer.Option(help="What URLs handed out begin with. [default: the Host]")] = None,
+    tls_cert: Annotated[Optional[Path], typer.Option(help="PEM certificate: serve https.")] = None,  # noqa: UP045
+    tls_key: Annotated[Optional[Path], typer.Option(help="PEM private key of --tls-cert.")] = None,  # noqa: UP045
+    test_clock: Annotated[bool, typer.Option("--test-clock", help="POST /_cns/clock advances time.")] = False,
+) -> None:
+    """Run the service on this machine: API, store and worker, watched and restarted."""
+    given = {
+        "HOST": host,
+        "PORT": port,
+        "DATA": data,
+        "AUTH": auth,
+        "COMPAT": compat,
+        "ACCOUNT_ID": account_id,
+        "REGION": region,
+        "PUBLIC_URL": public_url,
+        "TLS_CERT": tls_cert,
+        "TLS_KEY": tls_key,
+        "TEST_CLOCK": "true" if test_clock else None,
+    }
+    os.environ.update({f"CNS_{name}": str(value) for name, value in given.items() if value is not None})
+    from workers.up import run_up
+
+    sys.exit(run_up(api, worker=worker))
+
+
+def api() -> None:
+    """Run one API process of the cluster form (CNS_STORE=cassandra)."""
+    _run_cluster_process("api")
+
+
+def worker() -> None:
+    """Run one worker of the cluster form, without Celery (CNS_STORE=cassandra)."""
+    _run_cluster_process("worker")
+
+
+def _run_cluster_process(role: str) -> None:
+    if os.environ.get("CNS_STORE") != "cassandra":
+        print("cns: this is a process of the cluster form: set CNS_STORE=cassandra, or run `cns up`", file=sys.stderr)
+        sys.exit(EXIT_USAGE)
+    from workers.process import main as run
+
+    run(role)
