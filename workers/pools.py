@@ -20,11 +20,14 @@ from cns.endpoints.outcome import Outcome
 from cns.endpoints.senders import Request, Sender
 from common.metrics import Sample
 from common.settings import POOL_THREADS_MAX
-from workers.pool_thread import IN_FLIGHT_MAX, PoolThread, Prepare
+from workers.inbox import Prepare, Send
+from workers.pool_thread import IN_FLIGHT_MAX, PoolThread
 
 LOOK_S = 0.1
 LOOKS_BLOCKED = 10
 """A thread that is silent for so many has its place taken."""
+WAITING_MAX = 2_000
+"""Sends that wait for threads before more jobs are taken: those stay in their queue, where tenants take turns, too."""
 RESTART_PAUSE_S = 1.0
 """Before the place of a thread is taken that died younger than that."""
 
@@ -46,6 +49,7 @@ class DeliveryPool:
         self._choice: list[PoolThread] = []
         self._watch: asyncio.TimerHandle | None = None
         self._replaced: Counter[str] = Counter()
+        self._room = asyncio.Event()
         self.resize(threads)
 
     @property
@@ -85,14 +89,21 @@ class DeliveryPool:
             *[Sample("pool_threads_replaced", n, (label, ("cause", cause))) for cause, n in self._replaced.items()],
         ]
 
-    def send(self, prepare: Prepare) -> asyncio.Future[Outcome]:
-        """Must be called on the loop that made the pool."""
+    def send(self, prepare: Prepare, group: str) -> asyncio.Future[Outcome]:
+        """Groups take turns to begin. Must be called on the loop that made the pool."""
         future: asyncio.Future[Outcome] = self._asking.create_future()
         thread: PoolThread = min(self._choice, key=_load)
-        thread.take((prepare, future))
+        thread.take(Send(prepare, future, group))
         if self._watch is None:
             self._watch = self._asking.call_later(LOOK_S, self._look)
         return future
+
+    async def room(self) -> int:
+        """How many more sends may be asked for; waits until there is one."""
+        while (waiting := self.waiting) >= WAITING_MAX:
+            self._room.clear()
+            await self._room.wait()
+        return WAITING_MAX - waiting
 
     def resize(self, threads: int) -> None:
         """Add threads, or let some end what they have under way, and then themselves. What waits for those is sent by
@@ -123,7 +134,7 @@ class DeliveryPool:
     # -- threads that come and go -------------------------------------------------------------------------------------
 
     def _start(self) -> PoolThread:
-        thread = PoolThread(f"{self.name}-{next(self._numbers)}", self._make_sender)
+        thread = PoolThread(f"{self.name}-{next(self._numbers)}", self._make_sender, self._room.set)
         thread.ended.add_done_callback(lambda ended: self._ended(thread, ended.result()))
         return thread
 

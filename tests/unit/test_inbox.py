@@ -1,0 +1,120 @@
+"""The inbox of a pool's thread: groups take turns, and none waits for another's burst."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from threading import Event
+
+import pytest
+
+from cns.endpoints.http import HttpRequest
+from cns.endpoints.outcome import Delivered, Outcome
+from cns.endpoints.senders import Request
+from workers.inbox import Inbox, Prepare, Send
+from workers.pool_thread import BEGUN_A_TURN
+from workers.pools import LOOK_S, WAITING_MAX, DeliveryPool
+
+ENOUGH_S = 10.0
+BURST = 1_000
+OK = Delivered(200, 0)
+
+
+class Sender:
+    """Answers one turn of the loop later; writes down what happened."""
+
+    def __init__(self, happened: list[str]) -> None:
+        self._happened = happened
+
+    async def send(self, request: Request) -> Outcome:
+        self._happened.append(request.url)
+        await asyncio.sleep(0)
+        self._happened.append(f"{request.url} answered")
+        return OK
+
+    async def close(self) -> None: ...
+
+
+@pytest.fixture
+def happened() -> list[str]:
+    return []
+
+
+@pytest.fixture
+async def pool(happened: list[str]) -> AsyncIterator[DeliveryPool]:
+    pool = DeliveryPool("delivery", 1, lambda: Sender(happened))
+    yield pool
+    assert await pool.close(ENOUGH_S) == 0
+
+
+def request(name: str) -> Prepare:
+    return lambda: HttpRequest(name, {}, b"")
+
+
+def taken(inbox: Inbox) -> str:
+    names = []
+    while (send := inbox.take()) is not None:
+        names.append(send.prepare().url)
+    return " ".join(names)
+
+
+@pytest.mark.parametrize(
+    ("put", "taken_as"),
+    [
+        ("", ""),
+        ("a1 a2 a3", "a1 a2 a3"),
+        ("a1 a2 a3 b1", "a1 b1 a2 a3"),
+        ("a1 a2 a3 b1 b2 c1", "a1 b1 c1 a2 b2 a3"),
+        ("b1 a1 a2 b2 a3 b3", "b1 a1 b2 a2 b3 a3"),
+    ],
+)
+async def test_groups_take_turns_and_each_keeps_its_order(put: str, taken_as: str) -> None:
+    inbox = Inbox()
+    future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+    for name in put.split():
+        inbox.put(Send(request(name), future, name[0]))
+    assert len(inbox) == len(put.split())
+    assert taken(inbox) == taken_as
+    assert len(inbox) == 0
+
+
+async def send_together(pool: DeliveryPool, groups: Sequence[str]) -> None:
+    """All are in the inbox when the first begins."""
+    go = Event()
+
+    def wait() -> Request:
+        go.wait(ENOUGH_S)
+        return HttpRequest("first", {}, b"")
+
+    sends = [pool.send(wait, "a"), *[pool.send(request(group), group) for group in groups]]
+    go.set()
+    await asyncio.wait_for(asyncio.gather(*sends), ENOUGH_S)
+
+
+async def test_one_who_comes_after_a_burst_begins_among_the_first(pool: DeliveryPool, happened: list[str]) -> None:
+    await send_together(pool, ["a"] * BURST + ["b"])
+    assert happened.index("b") <= 2
+    assert happened.count("a") == BURST
+
+
+async def test_answers_are_read_in_the_midst_of_a_burst(pool: DeliveryPool, happened: list[str]) -> None:
+    await send_together(pool, ["a"] * BURST)
+    assert happened.index("a answered") <= 2 * BEGUN_A_TURN
+
+
+async def test_no_more_jobs_are_taken_while_too_much_waits(pool: DeliveryPool) -> None:
+    go = Event()
+
+    def wait() -> Request:
+        go.wait(ENOUGH_S)
+        return HttpRequest("first", {}, b"")
+
+    assert await pool.room() == WAITING_MAX
+    sends = [pool.send(wait, "a"), *[pool.send(request("a"), "a") for _ in range(WAITING_MAX + 1)]]
+    room = asyncio.ensure_future(pool.room())
+    await asyncio.wait([room], timeout=2 * LOOK_S)
+    assert not room.done()
+    go.set()
+    assert await asyncio.wait_for(room, ENOUGH_S) > 0
+    await asyncio.wait_for(asyncio.gather(*sends), ENOUGH_S)
+    assert await pool.room() == WAITING_MAX
