@@ -85,7 +85,8 @@ class Redelivery(msgspec.Struct, frozen=True, array_like=True, tag="redelivery")
     job: TargetJob  # of one subscription, or none
     failures: int
     first_attempt_ms: int  # or when the first was to be made
-    returns: int = 0  # FIFO: how often it was given back without an attempt, behind one that failed
+    returns: int = 0  # FIFO: how often it was given back without an attempt
+    ended: str = ""  # why no attempt is left: it is kept until its dead-letter queue can be reached
 
 
 Job = PublishJob | EndpointJob | ConfirmationJob | DirectJob | Redelivery

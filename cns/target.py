@@ -51,6 +51,11 @@ class Target:
     redrive_policy: str = ""  # as it was set
     feedback: Feedback | None = None  # what the topic wants logged; None where nobody can want anything
 
+    @property
+    def group(self) -> str:
+        """By what deliveries take turns: the topic, or the account that published to an endpoint itself."""
+        return self.arn.rpartition(":")[0] or self.account
+
     def queue_attributes(self, notification: Notification) -> dict[str, dict[str, str | bytes]]:
         """The notification's attributes as SendMessage takes them, for raw delivery to a queue."""
         return {name: _value(data_type, text) for name, (data_type, text) in notification.attributes.items()}

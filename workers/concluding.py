@@ -10,7 +10,6 @@ import structlog
 from cns.endpoints.outcome import Failed, Outcome
 from cns.model import Notification
 from cns.queue_port import QueuePort
-from cns.stores.contract import NotificationStore
 from cns.target import Target, Targets
 from common.clock import Clock
 from common.events import EventSink
@@ -18,12 +17,13 @@ from common.kill_points import JOB_BURIED, passed
 from workers.delivery import Deliverer
 from workers.delivery_log import DeliveryLog
 from workers.job_facts import NO_DELIVERY_LOG, JobFacts
+from workers.notifications import Notifications
 from workers.quarantine import Quarantine
 from workers.settlement import End, judge
 from workers.stats import Stats
 
 BURIAL_AGAIN_MS = 30_000
-"""After a dead-letter queue could not be reached: the target is kept, and comes back to this point."""
+"""After a dead-letter queue could not be reached: the target is kept, and comes back for that, not for an attempt."""
 
 log = structlog.get_logger(__name__)
 
@@ -33,7 +33,7 @@ class Tools:
     """What delivering a job takes."""
 
     port: QueuePort
-    notifications: NotificationStore
+    notifications: Notifications
     targets: Targets
     clock: Clock
     quarantine: Quarantine
@@ -49,6 +49,7 @@ class Again:
 
     failures: int
     delay_ms: int
+    ended: str = ""  # why there is to be no attempt: only its dead-letter queue could not be reached
 
 
 class Concluding:
@@ -95,13 +96,13 @@ class Concluding:
             self._tools.stats.retried(verdict.retry.phase)
             return Again(failures, int(verdict.retry.delay_s * 1000))
         assert isinstance(outcome, Failed)
-        return await self._end(target, f"{verdict.end or End.SPENT}:{outcome.cause}", notification)
+        return await self._end(target, f"{verdict.end or End.SPENT}:{outcome.cause}", notification, failures)
 
-    async def too_late(self, target: Target, why: str, notification: Notification | None) -> Again | None:
-        """It was held back until its time was over."""
-        return await self._end(target, why, notification)
+    async def end(self, target: Target, why: str, notification: Notification | None) -> Again | None:
+        """It was held back until its time was over, or its dead-letter queue was away when its attempts were."""
+        return await self._end(target, why, notification, self._failures)
 
-    async def _end(self, target: Target, cause: str, notification: Notification | None) -> Again | None:
+    async def _end(self, target: Target, cause: str, notification: Notification | None, attempts: int) -> Again | None:
         """No attempt is left: the dead-letter queue, or a drop counted by its cause."""
         if target.dead_letter_arn and notification is not None:
             buried = await self._deliverer.dead_letter(target.dead_letter_arn, target, notification)
@@ -110,7 +111,7 @@ class Concluding:
                 self._facts.dead_lettered(target, cause)
                 return None
             if not buried.permanent:
-                return Again(self._failures + 1, BURIAL_AGAIN_MS)
+                return Again(attempts, BURIAL_AGAIN_MS, cause)
             cause = f"dead_letter_queue_refused:{cause.rpartition(':')[2]}"
         self._facts.dropped(target.arn, cause)
         log.warning("notification.dropped", subscription=target.arn, topic=self._facts.topic, cause=cause)

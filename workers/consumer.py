@@ -1,8 +1,9 @@
 """The consumer: delivers endpoint jobs, and settles them so that no target is lost and few are sent to twice.
 
-A job is settled one second after its first result, after 25 results, and when it is done: what remains is written into
-the job it still holds, each failed target becomes a redelivery of its own, each that its endpoint had no room for goes
-into its lane, in one step. So the death of a worker repeats no send that was answered more than a second before it.
+A job is settled three quarters of a second after its first result, after 25 results, and when it is done: what remains
+is written into the job it still holds, each failed target becomes a redelivery of its own, each that its endpoint had
+no room for goes into its lane, in one step. So the death of a worker repeats no send that was answered more than a
+second before it.
 """
 
 from __future__ import annotations
@@ -27,11 +28,16 @@ from workers.under_way import UnderWay
 LEASE_MS = 30_000
 RENEW_S = 10.0
 PARK_AFTER_S = 1.0
-SETTLE_AFTER_S = 1.0
+SETTLE_AFTER_S = 0.75
+"""After an answer: so that a second after it the settlement is written, too, and no death of a worker repeats it."""
 SETTLE_AFTER_RESULTS = 25
 JOBS_A_RECEIVE = 10
 JOBS_AT_ONCE_MAX = 200
 WAIT_S = 20.0
+
+
+Result = tuple[Target, Outcome | Aside | None]
+"""None: there was no attempt left to make."""
 
 
 class Consumer:
@@ -56,20 +62,21 @@ class Consumer:
 
     async def _run(self, held: Held) -> None:
         job = jobs.decode(held.body)
-        failures, first_ms = 0, self._tools.clock.now_ms()
+        failures, first_ms, ended = 0, self._tools.clock.now_ms(), ""
         if isinstance(job, Redelivery):
-            failures, first_ms, job = job.failures, job.first_attempt_ms, job.job
+            failures, first_ms, ended, job = job.failures, job.first_attempt_ms, job.ended, job.job
         assert isinstance(job, TargetJob)  # nothing else is put there
         if not await self._tools.quarantine.takes(self._queue, held, group_of(job)):
             tools = self._tools
             facts = JobFacts(tools.stats, tools.events, tools.clock, job, failures, tools.delivery_log)
             sends = JobSends(job, failures, first_ms, self._tools, self._deliverer, self._traffic, facts)
             concluding = Concluding(self._tools, self._deliverer, facts, failures, first_ms)
-            await JobRun(self._queue, held, self._tools, sends, concluding, self._under_way.park).run()
+            await JobRun(self._queue, held, self._tools, sends, concluding, self._under_way.park, ended).run()
 
 
 class JobRun:
-    """One job, from its lease to its settlement. `park` is called when only slow answers are waited for."""
+    """One job, from its lease to its settlement. `park` is called when only slow answers are waited for. `ended` is why
+    no attempt is left, where only the dead-letter queue is."""
 
     def __init__(
         self,
@@ -79,6 +86,7 @@ class JobRun:
         sends: JobSends,
         concluding: Concluding,
         park: Callable[[], None],
+        ended: str,
     ) -> None:
         self._queue = queue
         self._held = held
@@ -86,6 +94,7 @@ class JobRun:
         self._sends = sends
         self._concluding = concluding
         self._park = park
+        self._ended = ended
         self._results: list[tuple[Target, Attempt]] = []
         self._enough = asyncio.Event()
         self._remaining: dict[str, None] = {}
@@ -103,14 +112,23 @@ class JobRun:
         targets = await self._sends.targets()
         self._remaining = dict.fromkeys(target.arn for target in targets)
         self._open = len(targets)
+        if self._ended:
+            await self._settle([(target, None) for target in targets], LEASE_MS)
+        else:
+            await self._attempt(targets)
+
+    async def _attempt(self, targets: Sequence[Target]) -> None:
         for target in targets:
             self._start(target)
         while self._remaining:
             await self._wait()
-            results, self._results = self._results, []
-            await self._settle([(target, attempt.result()) for target, attempt in results])
+            await self._settle(self._take_results(), LEASE_MS)
         if not targets:
-            await self._settle([])
+            await self._settle([], LEASE_MS)
+
+    def _take_results(self) -> list[Result]:
+        results, self._results = self._results, []
+        return [(target, attempt.result()) for target, attempt in results]
 
     def _start(self, target: Target) -> None:
         attempt = self._sends.start(target)
@@ -143,21 +161,27 @@ class JobRun:
             timer.cancel()
         self._enough.clear()
 
-    async def _settle(self, results: Sequence[tuple[Target, Outcome | Aside]]) -> None:
+    async def _settle(self, results: Sequence[Result], lease_ms: int) -> None:
+        """What remains is kept for so long. It is less when that is written: who is stopped before gives back all."""
         puts: list[Put] = []
+        remaining = dict(self._remaining)
         for target, outcome in results:
             put = await self._conclude(target, outcome)
             if put is not None:
                 puts.append(put)
-            self._remaining.pop(target.arn, None)
+            remaining.pop(target.arn, None)
+        body = self._sends.rest(remaining) if results and remaining else None
+        await self._write(puts, Renewal(self._queue, self._held.handle, lease_ms, body) if remaining else None)
+        self._remaining = remaining
+
+    async def _write(self, puts: Sequence[Put], renewal: Renewal | None) -> None:
+        """Without a renewal the job is done."""
         passed(JOB_DELIVERED)
         stored_id = self._sends.stored_id
         if stored_id and puts:
             await self._tools.notifications.refer(stored_id, len(puts))
             passed(JOB_REFERRED)
-        if self._remaining:
-            body = self._sends.rest(self._remaining) if results else None
-            renewal = Renewal(self._queue, self._held.handle, LEASE_MS, body)
+        if renewal is not None:
             await self._tools.port.settle(self._queue, puts=puts, renewals=[renewal])
             passed(JOB_CONTINUED)
             return
@@ -168,14 +192,19 @@ class JobRun:
         elif stored_id:  # who has the job has its reference
             await self._tools.notifications.refer(stored_id, -1)
 
-    async def _conclude(self, target: Target, outcome: Outcome | Aside) -> Put | None:
+    async def _conclude(self, target: Target, outcome: Outcome | Aside | None) -> Put | None:
         """Count what came of one target; what must be put so that it is tried again, if it is to be."""
         if isinstance(outcome, Aside):
             return self._sends.aside(target)
-        again = await self._concluding.of(target, outcome, self._sends.notification)
+        if outcome is None:
+            again = await self._concluding.end(target, self._ended, self._sends.notification)
+        else:
+            again = await self._concluding.of(target, outcome, self._sends.notification)
         return None if again is None else self._sends.again(target, again)
 
     async def _give_back(self) -> None:
-        """The process stops: let another worker have what remains at once."""
-        body = self._sends.rest(self._remaining) if self._remaining else None
-        await self._tools.port.settle(self._queue, renewals=[Renewal(self._queue, self._held.handle, 0, body)])
+        """The process stops: let another worker have what remains at once, and not what was answered."""
+        if self._remaining:
+            await self._settle(self._take_results(), 0)
+        else:
+            await self._tools.port.settle(self._queue, renewals=[Renewal(self._queue, self._held.handle, 0)])

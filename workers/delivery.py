@@ -71,7 +71,7 @@ class Deliverer:
 
     async def room(self) -> int:
         """How many more sends may begin; waits until there is one."""
-        return await self._queues.room()
+        return min(await self._queues.room(), await self.pool.room())
 
     def traffic_key(self, target: Target) -> str:
         """What its sends share their room with; '' where there is nothing to be careful of."""

@@ -20,13 +20,12 @@ from cns.queue_port import Held, Renewal
 from common.errors import CnsError
 from common.kill_points import FIFO_DELIVERED, FIFO_SETTLED, passed
 from workers.concluding import Again, Concluding, Tools
+from workers.consumer import SETTLE_AFTER_S
 from workers.delivery import Deliverer
 from workers.job_facts import JobFacts
 from workers.under_way import UnderWay
 
 LEASE_MS = 30_000
-SETTLE_AFTER_S = 1.0
-"""A send that was answered longer ago than this is not repeated when the worker dies."""
 JOBS_A_RECEIVE = 10
 RUNS_AT_ONCE_MAX = 200
 WAIT_S = 20.0
@@ -41,6 +40,7 @@ class Turn(msgspec.Struct, frozen=True):
     failures: int
     first_attempt_ms: int
     returns: int
+    ended: str  # why no attempt is left, where only the dead-letter queue is
 
     @property
     def stored_id(self) -> str:
@@ -122,9 +122,11 @@ class Run:
             return None
         notification = replace(found, sequence_number=job.sequence_number)
         facts.known(notification)
+        concluding = Concluding(self._tools, self._deliverer, facts, turn.failures, turn.first_attempt_ms)
+        if turn.ended:
+            return await concluding.end(target, turn.ended, notification)
         outcome = await self._outcome(self._deliverer.start(target, notification))
         facts.attempted(target, outcome)
-        concluding = Concluding(self._tools, self._deliverer, facts, turn.failures, turn.first_attempt_ms)
         return await concluding.of(target, outcome, notification)
 
     async def _outcome(self, attempt: asyncio.Future[Outcome]) -> Outcome:
@@ -144,7 +146,8 @@ class Run:
     async def _wait_for(self, again: Again) -> None:
         """The first job left stays, hidden until its next attempt; those behind it count that they were not tried."""
         first, *rest = self._left
-        body = jobs.encode(Redelivery(first.job, again.failures, first.first_attempt_ms, first.returns))
+        returns = first.returns + bool(first.ended)
+        body = jobs.encode(Redelivery(first.job, again.failures, first.first_attempt_ms, returns, again.ended))
         await self._settle(
             [
                 Renewal(QUEUE, first.held.handle, again.delay_ms, body),
@@ -172,16 +175,16 @@ class Run:
 
 def _turn(held: Held, now_ms: int) -> Turn:
     job = jobs.decode(held.body)
-    failures, first_attempt_ms, returns = 0, now_ms, 0
+    failures, first_attempt_ms, returns, ended = 0, now_ms, 0, ""
     if isinstance(job, Redelivery):
-        failures, first_attempt_ms, returns = job.failures, job.first_attempt_ms, job.returns
+        failures, first_attempt_ms, returns, ended = job.failures, job.first_attempt_ms, job.returns, job.ended
         job = job.job
     assert isinstance(job, EndpointJob)  # nothing else is put there
-    return Turn(held, job, failures, first_attempt_ms, returns)
+    return Turn(held, job, failures, first_attempt_ms, returns, ended)
 
 
 def _returned(turn: Turn) -> bytes:
-    return jobs.encode(Redelivery(turn.job, turn.failures, turn.first_attempt_ms, turn.returns + 1))
+    return jobs.encode(Redelivery(turn.job, turn.failures, turn.first_attempt_ms, turn.returns + 1, turn.ended))
 
 
 def _now_s() -> float:

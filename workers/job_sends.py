@@ -85,8 +85,8 @@ class JobSends:
 
     def again(self, target: Target, again: Again) -> Put:
         """The redelivery of a target that failed."""
-        put_id = f"{self._facts.message_id}/{target.arn}/{again.failures}"
-        body = self._alone(target, again.failures)
+        put_id = f"{self._facts.message_id}/{target.arn}/{again.failures}" + ("/ended" if again.ended else "")
+        body = self._alone(target, again.failures, again.ended)
         return Put(jobs.REDELIVERY, put_id, body, group_of(self._job), again.delay_ms)
 
     def aside(self, target: Target) -> Put:
@@ -107,11 +107,11 @@ class JobSends:
         name = self._deliverer.traffic_key(target) if target.receives_per_second is None else target.arn
         return blake2b(name.encode(), digest_size=_LANE_BYTES).hexdigest()
 
-    def _alone(self, target: Target, failures: int) -> bytes:
+    def _alone(self, target: Target, failures: int, ended: str = "") -> bytes:
         job = self._job
         if isinstance(job, EndpointJob):
             job = EndpointJob(job.notification_id, job.topic, (target.arn,), job.inline)
-        return jobs.encode(Redelivery(job, failures, self._first_attempt_ms))
+        return jobs.encode(Redelivery(job, failures, self._first_attempt_ms, ended=ended))
 
     def _begin(self, target: Target) -> Begin:
         job, notification = self._job, self.notification

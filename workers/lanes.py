@@ -23,18 +23,21 @@ from cns.retry_policy import lifetime_s
 from cns.target import Target
 from common.errors import CnsError
 from common.kill_points import LANE_DELIVERED, LANE_SETTLED, passed
+from common.metrics import Sample
 from workers.concluding import Again, Concluding, Tools
+from workers.consumer import SETTLE_AFTER_S
 from workers.delivery import Deliverer
 from workers.job_facts import JobFacts
 from workers.job_sends import JobSends
+from workers.lane_heads import LaneHeads
 from workers.traffic.sends import Aside, Attempt
 from workers.traffic.traffic import Traffic
 from workers.under_way import UnderWay
 
 LEASE_MS = 60_000
 RENEW_S = 20.0
-SETTLE_AFTER_S = 1.0
-"""A send that was answered longer ago than this is not repeated when the worker dies."""
+COME_SOON_S = 0.5
+"""A head that is hidden for less than this is not shown before."""
 JOBS_A_RECEIVE = 10
 RUNS_AT_ONCE_MAX = 1_000
 WAIT_S = 20.0
@@ -49,7 +52,7 @@ class Lanes:
         self._deliverer = deliverer
         self._traffic = traffic
         self._under_way = UnderWay(QUEUE, tools.stats, RUNS_AT_ONCE_MAX)
-        self._hidden: dict[str, str] = {}  # by endpoint: the handle of its lane's head
+        self._heads = LaneHeads()
         self._waking: set[asyncio.Task[None]] = set()
         traffic.room_again.append(self._wake)
 
@@ -60,6 +63,9 @@ class Lanes:
             runs.setdefault(held.group, []).append(held)
         for run in runs.values():
             self._under_way.start(self._run(run))
+
+    def samples(self) -> list[Sample]:
+        return [Sample("lane_heads_hidden", len(self._heads), gauge=True)]
 
     async def drain(self, grace_s: float) -> int:
         """Let runs under way end; the rest are given back at once. Returns how many those were."""
@@ -76,18 +82,19 @@ class Lanes:
         tools = self._tools
         facts = JobFacts(tools.stats, tools.events, tools.clock, job, failures, tools.delivery_log)
         sends = JobSends(job, failures, first_ms, self._tools, self._deliverer, self._traffic, facts)
-        return Turn(held, first_ms, sends, Concluding(self._tools, self._deliverer, facts, failures, first_ms))
+        concluding = Concluding(self._tools, self._deliverer, facts, failures, first_ms)
+        return Turn(held, failures, first_ms, sends, concluding)
 
-    def _hide(self, key: str, handle: str) -> None:
+    def _hide(self, blocked: Blocked, head: Held) -> None:
         """Said of a lane's head, which is hidden by now."""
-        self._hidden[key] = handle
-        if self._traffic.room(key) > 0:
-            self._wake(key)
+        now_s = _now_s()
+        self._heads.add(blocked.key, head.group, head.handle, now_s)
+        if now_s + self._traffic.wait_s(blocked.key) < blocked.until_s - COME_SOON_S:
+            self._wake(blocked.key)
 
     def _wake(self, key: str) -> None:
-        """The endpoint has room again."""
-        handle = self._hidden.pop(key, None)
-        if handle is not None:
+        """The endpoint has room again, or it is known when it will."""
+        for handle in self._heads.take(key):
             task = asyncio.create_task(self._show(handle))
             self._waking.add(task)
             task.add_done_callback(self._waking.discard)
@@ -104,30 +111,33 @@ class Turn:
     """One job of a run: of one target."""
 
     held: Held
+    failures: int
     first_ms: int
     sends: JobSends
     concluding: Concluding
 
 
 class Blocked(NamedTuple):
-    """For how long; with a key: unless the endpoint has room again before."""
+    """Until when, by the loop's time; with a key: unless the endpoint has room again before."""
 
-    for_s: float
+    until_s: float
     key: str = ""
 
 
 NOT_BLOCKED = Blocked(0.0)
+Hide = Callable[[Blocked, Held], None]
 
 
 class Run:
     """What was received of one lane, from leases to settlement. `hide` is told of a head that waits for room."""
 
-    def __init__(self, turns: Sequence[Turn], tools: Tools, traffic: Traffic, hide: Callable[[str, str], None]) -> None:
+    def __init__(self, turns: Sequence[Turn], tools: Tools, traffic: Traffic, hide: Hide) -> None:
         self._left = list(turns)
         self._tools = tools
         self._traffic = traffic
         self._hide = hide
         self._open: dict[Attempt, tuple[Turn, Target]] = {}
+        self._answered: list[Attempt] = []
         self._done: list[tuple[Turn, Put | None]] = []
         self._leased_s = _now_s()
 
@@ -139,10 +149,11 @@ class Run:
                     break
                 await asyncio.wait(self._open, timeout=SETTLE_AFTER_S)
                 await self._collect()
-            await self._settle(self._rest(blocked.for_s))
+            await self._settle(self._rest(blocked))
             if blocked.key:
-                self._hide(blocked.key, self._left[0].held.handle)
+                self._hide(blocked, self._left[0].held)
         except asyncio.CancelledError:
+            await self._conclude_ended()
             turns = [*[turn for turn, _ in self._open.values()], *self._left]
             await self._settle([Renewal(QUEUE, turn.held.handle, 0) for turn in turns])
             raise
@@ -165,12 +176,13 @@ class Run:
 
     def _blocked(self, turn: Turn, target: Target) -> Blocked:
         key = turn.sends.traffic_key(target)
-        if key and self._traffic.room(key) < 1:
-            return Blocked(self._traffic.next_try_s(key), key)
+        wait_s = self._traffic.wait_s(key) if key else 0.0
+        if wait_s > 0:
+            return Blocked(_now_s() + wait_s, key)
         if target.receives_per_second is None:
             return NOT_BLOCKED
         wait_s = self._traffic.take_turn(target.arn, target.receives_per_second, len(self._left))
-        return Blocked(wait_s) if wait_s > 0 else NOT_BLOCKED
+        return Blocked(_now_s() + wait_s) if wait_s > 0 else NOT_BLOCKED
 
     def _begin(self, turn: Turn, target: Target) -> None:
         attempt = turn.sends.start_from_lane(target)
@@ -178,6 +190,7 @@ class Run:
         self._open[attempt] = (self._left.pop(0), target)
 
     def _attempted(self, turn: Turn, target: Target, attempt: Attempt) -> None:
+        self._answered.append(attempt)
         if not attempt.cancelled() and attempt.exception() is None:
             outcome = attempt.result()
             if not isinstance(outcome, Aside):
@@ -185,16 +198,28 @@ class Run:
 
     async def _collect(self) -> None:
         """Conclude what was answered; keep the leases of the rest."""
-        ended = [attempt for attempt in self._open if attempt.done()]
-        for attempt in ended:
-            turn, target = self._open.pop(attempt)
-            await self._conclude(turn, target, attempt.result())
+        await self._conclude_ended()
         renewals: list[Renewal] = []
         if _now_s() - self._leased_s >= RENEW_S:
             self._leased_s = _now_s()
             held = [*[turn for turn, _ in self._open.values()], *self._left]
             renewals = [Renewal(QUEUE, turn.held.handle, LEASE_MS) for turn in held]
         await self._settle(renewals)
+
+    async def _conclude_ended(self) -> None:
+        answered, self._answered = self._answered, []  # not whatever is done: it may not have been told of yet
+        for attempt in answered:
+            turn, target = self._open.pop(attempt)
+            if (error := attempt.exception()) is None:
+                await self._conclude(turn, target, attempt.result())
+            else:
+                self._hand_over(turn, target, error)
+
+    def _hand_over(self, turn: Turn, target: Target, error: BaseException) -> None:
+        """What crashes would hold up its lane. The other queue's jobs are counted by how often they crash."""
+        log.error("lane.crashed", subscription=target.arn, exc_info=error)
+        self._tools.stats.crashed(QUEUE)
+        self._end(turn, target, Again(turn.failures, 0))
 
     async def _conclude(self, turn: Turn, target: Target, outcome: Outcome | Aside) -> None:
         if isinstance(outcome, Aside):  # there was room for it, and no more
@@ -204,16 +229,16 @@ class Run:
 
     async def _give_up(self, turn: Turn, target: Target) -> None:
         why = "deadline_while_open" if target.receives_per_second is None else "deadline_while_throttled"
-        self._end(turn, target, await turn.concluding.too_late(target, why, turn.sends.notification))
+        self._end(turn, target, await turn.concluding.end(target, why, turn.sends.notification))
 
     def _end(self, turn: Turn, target: Target, again: Again | None) -> None:
         self._done.append((turn, None if again is None else turn.sends.again(target, again)))
 
-    def _rest(self, blocked_s: float) -> list[Renewal]:
+    def _rest(self, blocked: Blocked) -> list[Renewal]:
         """The head stays hidden, and with it the lane; what is behind it is given back."""
+        hidden_ms = max(ceil((blocked.until_s - _now_s()) * 1000), 0)
         return [
-            Renewal(QUEUE, turn.held.handle, ceil(blocked_s * 1000) if place == 0 else 0)
-            for place, turn in enumerate(self._left)
+            Renewal(QUEUE, turn.held.handle, hidden_ms if place == 0 else 0) for place, turn in enumerate(self._left)
         ]
 
     async def _settle(self, renewals: Sequence[Renewal]) -> None:

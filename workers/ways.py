@@ -52,10 +52,10 @@ class HttpWay:
         return _endpoint_key(target)
 
     def deliver(self, target: Target, notification: Notification) -> Attempt:
-        return self._pool.send(lambda: self._request(target, notification))
+        return self._pool.send(lambda: self._request(target, notification), target.group)
 
     def confirm(self, target: Target, confirmation: Confirmation, base_url: str) -> Attempt:
-        return self._pool.send(lambda: self._confirmation(target, confirmation, base_url))
+        return self._pool.send(lambda: self._confirmation(target, confirmation, base_url), target.group)
 
     def _request(self, target: Target, notification: Notification) -> Request:
         headers = http_headers(
@@ -91,12 +91,14 @@ class RedisWay:
         return _endpoint_key(target)
 
     def deliver(self, target: Target, notification: Notification) -> Attempt:
-        return self._pool.send(lambda: RedisRequest(target.endpoint, self._envelopes.body(target, notification)))
+        return self._pool.send(
+            lambda: RedisRequest(target.endpoint, self._envelopes.body(target, notification)), target.group
+        )
 
     def confirm(self, target: Target, confirmation: Confirmation, base_url: str) -> Attempt:
         signer = self._envelopes.rendering.signer
         return self._pool.send(
-            lambda: RedisRequest(target.endpoint, signed_confirmation(confirmation, signer, base_url))
+            lambda: RedisRequest(target.endpoint, signed_confirmation(confirmation, signer, base_url)), target.group
         )
 
 
@@ -193,10 +195,14 @@ class GatewayWay:
         return "gateway"
 
     def deliver(self, target: Target, notification: Notification) -> Attempt:
-        return self._pool.send(lambda: self._gateway.request(self._forms.notification(target, notification)))
+        return self._pool.send(
+            lambda: self._gateway.request(self._forms.notification(target, notification)), target.group
+        )
 
     def confirm(self, target: Target, confirmation: Confirmation, base_url: str) -> Attempt:
-        return self._pool.send(lambda: self._gateway.request(self._forms.confirmation(target, confirmation, base_url)))
+        return self._pool.send(
+            lambda: self._gateway.request(self._forms.confirmation(target, confirmation, base_url)), target.group
+        )
 
 
 class AskingWay:

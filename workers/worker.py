@@ -43,6 +43,7 @@ from workers.host import Parts
 from workers.lanes import Lanes
 from workers.loops import Loops
 from workers.movers import Movers
+from workers.notifications import RememberedNotifications
 from workers.pool_sizes import DELIVERY, REDELIVERY
 from workers.pool_sizing import PoolSizing
 from workers.pools import DeliveryPool
@@ -131,7 +132,7 @@ class Worker:
         parts.reconnected.append(targets.forget_all)
         tools = Tools(
             port=sifted,
-            notifications=parts.notifications,
+            notifications=RememberedNotifications(parts.notifications),
             targets=targets,
             clock=parts.clock,
             quarantine=quarantine,
@@ -229,6 +230,7 @@ class Worker:
             *self._stats.latency.samples(self._parts.clock.now_ms()),
             *self._delivery_log.samples(),
             *self._traffic.samples(),
+            *self._lanes.samples(),
             *self._matching.counts.samples(),
             *self._events.samples(),
             *self._parts.samples(),

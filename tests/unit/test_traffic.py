@@ -236,11 +236,23 @@ async def test_who_waits_for_room_is_told_of_it() -> None:
     for _ in range(5):
         desk.start("dead")
         await desk.end("dead", DOWN)
-    assert desk.traffic.room("dead") == 0
+    assert desk.traffic.wait_s("dead") > 0
     told.clear()
     desk.start("alive")
     await desk.end("alive", FAST)
     assert told == ["alive"]
+
+
+async def test_who_lacks_room_among_the_unproven_alone_is_told_of_it_in_turn() -> None:
+    desk, told = Desk(), list[str]()
+    desk.traffic.room_again.append(told.append)
+    for number in range(UNPROVEN_MAX):
+        desk.start(f"hangs-{number}")
+    for key in ("first", "second"):
+        assert desk.traffic.wait_s(key) > 1, "who looks again at once has nothing else to do"
+    for number in range(2):
+        await desk.end(f"hangs-{number}", DOWN)
+    assert [key for key in told if key in ("first", "second")] == ["first", "second"]
 
 
 async def test_after_a_stop_nothing_waits() -> None:

@@ -14,13 +14,14 @@ import asyncio
 import re
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from itertools import islice
 
 import structlog
 
 from cns.endpoints.outcome import Outcome
 from common.clock import Clock
 from common.metrics import Sample
-from workers.traffic.endpoint import OVERDUE_S, Endpoint, Terms
+from workers.traffic.endpoint import BLOCKED_S, OVERDUE_S, Endpoint, Terms
 from workers.traffic.sends import Aside, Attempt, Begin, Send, is_done_with, pass_on
 from workers.traffic.throttle import Throttle
 
@@ -43,6 +44,7 @@ class Traffic:
         self._throttles: OrderedDict[str, Throttle] = OrderedDict()
         self._waiting: dict[str, deque[Send]] = {}  # by endpoint: for its own room
         self._unproven_waiting: deque[Send] = deque()  # for room among the unproven
+        self._shut_out: dict[str, None] = {}  # endpoints of which somebody asked, and which lack that room alone
         self._unproven = 0
         self._overdue = 0
         self._fresh: deque[Send] = deque()  # begun, in that order
@@ -51,7 +53,7 @@ class Traffic:
         self._stopped = False
         self._aside: dict[Aside, int] = dict.fromkeys(Aside, 0)
         self.room_again: list[Callable[[str], None]] = []
-        """Called with the key of an endpoint that had none."""
+        """Called with the key of an endpoint that had none, and of one whose next try is known by now."""
 
     def start(self, key: str, message_id: str, begin: Begin) -> Attempt:
         """Of a send to the endpoint that `key` stands for."""
@@ -84,17 +86,16 @@ class Traffic:
                 self._put_aside(send.wait, Aside.BUSY)
         self._impatient.clear()
 
-    def room(self, key: str) -> int:
-        """How many sends to an endpoint would begin at once."""
+    def wait_s(self, key: str) -> float:
+        """0: a send would begin at once. Else how long until one may, unless `room_again` is called before."""
         now_s = self._now_s()
         endpoint = self._endpoint(key, now_s)
-        room = endpoint.room(now_s, pressed=self._pressed)
-        return room if endpoint.proven else min(room, UNPROVEN_MAX - self._unproven)
-
-    def next_try_s(self, key: str) -> float:
-        """From now, when an endpoint had no room: how long until it may have some, if nobody is told before."""
-        now_s = self._now_s()
-        return self._endpoint(key, now_s).next_try_s(now_s) - now_s
+        if self._may_begin(endpoint, now_s):
+            return 0.0
+        if endpoint.room(now_s, pressed=self._pressed) > 0:
+            self._shut_out[key] = None
+            return BLOCKED_S
+        return endpoint.next_try_s(now_s) - now_s
 
     def take_turn(self, subscription: str, per_second: int, wanted: int) -> float:
         """See `Throttle.take_turn`; of the subscription's."""
@@ -104,6 +105,7 @@ class Traffic:
             throttle = self._throttles[subscription] = Throttle(per_second, now_s)
             if len(self._throttles) > ENDPOINTS_REMEMBERED:
                 self._throttles.popitem(last=False)
+        self._throttles.move_to_end(subscription)
         return throttle.take_turn(now_s, wanted)
 
     def samples(self) -> list[Sample]:
@@ -122,12 +124,12 @@ class Traffic:
 
     def _begin(self, send: Send, now_s: float) -> asyncio.Future[Outcome]:
         endpoint = send.endpoint
+        send.attempt = attempt = send.begin()
         send.probe = endpoint.began()
         send.began_s = now_s
         if not endpoint.proven:
             send.counted = True
             self._unproven += 1
-        send.attempt = attempt = send.begin()
         attempt.add_done_callback(lambda _: self._ended(send))
         self._fresh.append(send)
         if self._timer is None:
@@ -160,17 +162,25 @@ class Traffic:
         self._fill(send.key, endpoint, now_s)
         while self._unproven_waiting and self._unproven < UNPROVEN_MAX:
             self._take_up(self._unproven_waiting.popleft(), now_s)
+        for key in list(islice(self._shut_out, UNPROVEN_MAX - self._unproven)):
+            del self._shut_out[key]
+            self._tell(key)
 
     def _fill(self, key: str, endpoint: Endpoint, now_s: float) -> None:
         """Use the room that an endpoint has again."""
         waiting = self._waiting.get(key)
-        while waiting and (endpoint.open or self._may_begin(endpoint, now_s)):
+        while waiting and (endpoint.open or endpoint.room(now_s, pressed=self._pressed) > 0):
             self._take_up(waiting.popleft(), now_s)
-        if waiting is not None and not waiting:
-            del self._waiting[key]
-        if waiting is None and endpoint.room(now_s, pressed=self._pressed) > 0:
-            for tell in self.room_again:
-                tell(key)
+        if waiting:
+            return
+        self._waiting.pop(key, None)
+        is_known = endpoint.open and not endpoint.in_flight  # when its next probe is
+        if is_known or endpoint.room(now_s, pressed=self._pressed) > 0:
+            self._tell(key)
+
+    def _tell(self, key: str) -> None:
+        for tell in self.room_again:
+            tell(key)
 
     def _take_up(self, send: Send, now_s: float) -> None:
         if send.wait is None or is_done_with(send):
@@ -215,21 +225,23 @@ class Traffic:
             send.late = True
             send.endpoint.late()
             self._overdue += 1
+            if not send.counted:  # it takes from the room of those that may hang, whatever it did before
+                send.counted = True
+                self._unproven += 1
             for waiting in self._waiting.pop(send.key, ()):
                 if waiting.wait is not None and not is_done_with(waiting):
                     self._put_aside(waiting.wait, Aside.BUSY)
 
     def _lose_patience(self, send: Send, now_s: float) -> None:
-        waiting = self._waiting.get(send.key)
-        while waiting and is_done_with(waiting[0]):
-            waiting.popleft()
         wait = send.wait
-        if wait is None or is_done_with(send):
-            return
-        if send.endpoint.room(now_s, pressed=self._pressed) > 0 and not self._pressed:
-            self._impatient.append((now_s + PATIENCE_S, send))  # it is the others' turn, and they move on
-        else:
-            self._put_aside(wait, Aside.BUSY)
+        if wait is not None and not is_done_with(send):
+            if send.endpoint.room(now_s, pressed=self._pressed) > 0 and not self._pressed:
+                self._impatient.append((now_s + PATIENCE_S, send))  # it is the others' turn, and they move on
+            else:
+                self._put_aside(wait, Aside.BUSY)
+        for waiting in (self._waiting.get(send.key), self._unproven_waiting):
+            while waiting and is_done_with(waiting[0]):  # each has what it is to send in memory
+                waiting.popleft()
 
     def _now_s(self) -> float:
         return self._clock.now_ms() / 1000
@@ -242,10 +254,12 @@ class Traffic:
             endpoint = self._endpoints[key] = Endpoint(self._terms)
             if len(self._endpoints) > ENDPOINTS_REMEMBERED:
                 self._forget_one(now_s)
+        else:
+            self._endpoints.move_to_end(key)
         return endpoint
 
     def _forget_one(self, now_s: float) -> None:
-        """The one that is known for longest, if it can go; else it is looked at again after all others."""
+        """The one that nobody asked for for longest, if it can go; else it is looked at again after all others."""
         oldest, endpoint = next(iter(self._endpoints.items()))
         if endpoint.forgettable(now_s) and oldest not in self._waiting:
             del self._endpoints[oldest]
