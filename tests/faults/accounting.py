@@ -9,9 +9,10 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
+from tests.faults.ailing import DOOMED_ATTEMPTS, FAILING_PAUSE_S, Ailing
 from tests.faults.arrivals import Arrivals
 from tests.faults.causes import CLIENT_RETRY, Causes
-from tests.faults.ledger import NS_PER_MS, Ledger, Letter, Receipt
+from tests.faults.ledger import NS_PER_MS, NS_PER_S, Ledger, Letter, Receipt
 from tests.faults.ordered import ordered_faults
 from tests.faults.scene import VISIBILITY_S, Scene
 from tests.faults.worn import alone_faults, echo_faults, groups_of, worn_faults
@@ -44,6 +45,10 @@ class Account:
         self._check_envelopes()
         for topic in scene.subscribers:
             self._check_topic(topic)
+        if scene.ailing is not None:
+            self._check_ailing(scene.ailing)
+        elif arrivals.failed:
+            self._fault("ill", f"{arrivals.failed} attempts failed at endpoints that are well")
 
     @property
     def missing(self) -> bool:
@@ -158,7 +163,8 @@ class Account:
     def _check_topic(self, topic: str) -> None:
         letters = self._ledger.of(topic)
         acknowledged = {notification for letter in letters for notification in letter.ids}
-        arrived = self._arrivals.notifications(topic)
+        buried = self._buried(topic)
+        arrived = self._arrivals.notifications(topic) | buried.keys()
         began = self._began(topic)
         unasked = len(arrived - acknowledged)
         if unasked > self._ledger.opened(topic):
@@ -166,7 +172,7 @@ class Account:
         self.duplicates[CLIENT_RETRY] += unasked
         for notification in acknowledged | arrived:  # what came to one subscriber was accepted, so it comes to all
             subscribers = self._arrivals.subscribers(topic, notification)
-            missing = self._scene.subscribers[topic] - len(subscribers)
+            missing = self._scene.subscribers[topic] - len(subscribers.keys() | buried.get(notification, {}).keys())
             if missing:
                 self._fault("notification lost", f"{notification} of {topic} at {missing} endpoints")
             for times in subscribers.values():
@@ -190,6 +196,49 @@ class Account:
                     f"a notification at {where}, whose first came {kills} after crashes and {jumps} after jumps, its"
                     f" next {_ms(again - first)} later",
                 )
+
+    # -- endpoints that are ill ---------------------------------------------------------------------------------------
+
+    def _buried(self, topic: str) -> dict[str, dict[str, list[int]]]:
+        """When its dead letters were sent, by notification and subscription."""
+        ailing = self._scene.ailing
+        if ailing is None or topic != ailing.topic:
+            return {}
+        found: dict[str, dict[str, int]] = {}
+        for receipt in self._ledger.receipts_of(ailing.undelivered):
+            found.setdefault(receipt.notification, {})[receipt.id] = self._ledger.wall_ns(receipt.sent_ms)
+        return {notification: {ailing.doomed: [*copies.values()]} for notification, copies in found.items()}
+
+    def _check_ailing(self, ailing: Ailing) -> None:
+        receipts = self._ledger.receipts_of(ailing.undelivered)
+        self._check_repeats(receipts, fifo=False)
+        published = self._ledger.sent.get(ailing.topic, {})
+        for text in {receipt.text for receipt in receipts} - published.keys():
+            self._fault("invented", f"{text[:60]!r} among the dead letters")
+        began = self._began(ailing.topic)
+        for notification, buried in self._buried(ailing.topic).items():
+            for times in buried.values():
+                self._check_copies(times, began.get(notification, 0), "the dead-letter queue", fans_out=False)
+        for notification, refused in self._arrivals.refused.items():
+            accepted = self._arrivals.by_notification.get(notification, {})
+            since_ns = began.get(notification, 0)
+            self._check_pauses(sorted(refused.get(ailing.failing, []) + accepted.get(ailing.failing, [])), since_ns)
+            last = refused.get(ailing.doomed, []) + accepted.get(ailing.doomed, [])
+            self._check_attempts(notification, last, since_ns)
+
+    def _check_pauses(self, attempts_ns: list[int], published_ns: int) -> None:
+        """An attempt that follows too soon is none of the retry policy's: the one before it was not settled."""
+        for first, again in pairwise(attempts_ns):
+            if not self._ledger.lease_over(first - NS_PER_S, again, FAILING_PAUSE_S):
+                self._check_copies([first, again], published_ns, "an endpoint that fails", fans_out=False)
+
+    def _check_attempts(self, notification: str, attempts_ns: list[int], published_ns: int) -> None:
+        """For each more than the retry policy has there was one that was not settled."""
+        pairs = pairwise(sorted(attempts_ns))
+        excused = [self._causes.of_copy(first, again, published_ns, fans_out=False) for first, again in pairs]
+        if len(attempts_ns) > DOOMED_ATTEMPTS + sum(map(bool, excused)):
+            before = [[_ms(kill - first) for first in attempts_ns] for kill in self._ledger.kills_ns]
+            self._fault("duplicate", f"{notification} was tried {len(attempts_ns)} times, {before} before the crash")
 
 
 def _first_disorder(numbers: list[int]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 OK = b"200"
+NO_ANSWER = b"0"
 
 
 class Arrivals:
@@ -15,6 +16,8 @@ class Arrivals:
         self._offset = journal.stat().st_size if journal.exists() else 0
         self._rest = b""
         self.by_notification: dict[str, dict[str, list[int]]] = {}  # id, then subscription, then times in ns
+        self.refused: dict[str, dict[str, list[int]]] = {}  # the same of what was answered, but not with 200
+        self.failed = 0  # attempts, answered or not
 
     def read(self) -> bool:
         """Take in what is new; says whether anything was."""
@@ -25,9 +28,11 @@ class Arrivals:
         self._rest = lines.pop()
         for line in lines:
             arrived, _endpoint, message_id, subscription, status = line.split(b"\t")
-            assert status == OK, line
-            subscriptions = self.by_notification.setdefault(message_id.decode(), {})
-            subscriptions.setdefault(subscription.decode(), []).append(int(arrived))
+            self.failed += status != OK
+            if status != NO_ANSWER:
+                attempts = self.by_notification if status == OK else self.refused
+                subscriptions = attempts.setdefault(message_id.decode(), {})
+                subscriptions.setdefault(subscription.decode(), []).append(int(arrived))
         return bool(new)
 
     @property

@@ -32,6 +32,7 @@ SEND_PAUSE_S = 0.004
 WORN_PAUSE_S = 0.2
 PUBLISH_PAUSE_S = 0.015
 WIDE_PAUSE_S = 0.4
+AILING_PAUSE_S = 0.04
 ORDERED_PAUSE_S = 0.05
 ORDERED_SIZES = (1, 1, 1, 1, 10, 1, 1, 1, 1, 1, 20)
 """Some are stored when they are fanned out, since their copies would be too large together, some before that."""
@@ -76,6 +77,9 @@ class Crowd:
             *[self._consumer(scene.in_order) for _ in range(ORDERED_CONSUMERS)],
             *[self._consumer(queue) for queue in (scene.in_envelopes, scene.in_part)],
         ]
+        if scene.ailing is not None:
+            makers.append(self._publisher(scene.ailing.topic, "a", AILING_PAUSE_S))
+            takers.append(self._consumer(scene.ailing.undelivered))
         self._makers = [asyncio.create_task(self._while_sending(step)) for step in makers]
         self._takers = [asyncio.create_task(self._for_ever(step)) for step in takers]
 
@@ -214,7 +218,7 @@ class Crowd:
         for message in messages:
             body: str = message["Body"]
             envelope: dict[str, str] = {}
-            if queue in (self._scene.letters, self._scene.in_envelopes):
+            if queue in self._scene.envelope_queues:
                 envelope = msgspec.json.decode(body)
                 body = envelope["Message"]
             attributes: dict[str, str] = message["Attributes"]

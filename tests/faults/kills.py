@@ -13,6 +13,7 @@ import msgspec
 
 from common import kill_points
 from tests.faults.accounting import Account
+from tests.faults.ailing import DELIVERY_TIMEOUT_S, Ailing
 from tests.faults.arrivals import Arrivals
 from tests.faults.causes import AFTERMATH_NS, OneMachine
 from tests.faults.crowd import Crowd
@@ -29,7 +30,9 @@ POINTS: dict[str, tuple[str, ...]] = {
     "worker": (
         kill_points.FIFO_SETTLED,
         kill_points.JOB_DELIVERED,
+        kill_points.LANE_DELIVERED,
         kill_points.PUBLISH_FANNED_OUT,
+        kill_points.LANE_SETTLED,
         kill_points.JOB_SETTLED,
         kill_points.FIFO_FANNED_OUT,
         kill_points.FIFO_DELIVERED,
@@ -45,6 +48,8 @@ COUNTS: dict[str, tuple[int, int]] = {
     kill_points.STORE_CHECKPOINT: (1, 2),
     kill_points.JOB_DELIVERED: (5, 60),
     kill_points.JOB_SETTLED: (5, 60),
+    kill_points.LANE_DELIVERED: (1, 15),
+    kill_points.LANE_SETTLED: (1, 15),
     kill_points.PUBLISH_FANNED_OUT: (1, 3),
     kill_points.FIFO_FANNED_OUT: (3, 30),
     kill_points.FIFO_DELIVERED: (5, 60),
@@ -56,7 +61,9 @@ COUNTS: dict[str, tuple[int, int]] = {
 }
 """How often a point is passed before it kills: lowest and highest."""
 RANDOM_TIME = "random time"
-KILL_AFTER_S = (0.2, 1.5)
+BREAKER_OPENED = "endpoint.opened"
+KILL_AFTER_S = (0.5, 4.0)
+"""Most later than a worker may settle what was answered first, and than breakers open."""
 POINT_TIMEOUT_S = 5.0
 """A point that is not passed by then is not waited for."""
 BEGUN_TIMEOUT_S = 20.0
@@ -65,7 +72,7 @@ QUIET_S = 1.3
 """Nothing came for so long: what is still missing waits for its lease to run out. A worker settles after a second."""
 LAST_LOOK_S = 0.6
 JUMPS_MAX = 6
-ROUND_TIMEOUT_S = 60.0
+ROUND_TIMEOUT_S = 150.0
 LOOK_S = 0.01
 
 
@@ -86,7 +93,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 def plan_round(kind: str, seed: int) -> Plan:
     """Every second seed is a named point, each in turn; the others are random times."""
     random = Random(f"{kind}-{seed}")
-    points = POINTS.get(kind) or [*POINTS["worker"], *POINTS["api"]]
+    points = POINTS.get(kind) or (*reversed(POINTS["worker"]), *POINTS["api"])  # a few rounds of each kind meet all
     point = points[seed // 2 % len(points)] if seed % 2 else RANDOM_TIME
     low, high = COUNTS.get(point, (0, 0))
     return Plan(
@@ -99,7 +106,8 @@ async def kill_round(scene: Scene, plan: Plan) -> KillResult:
     directory = Path(tempfile.mkdtemp(prefix="cns-kill-"))
     try:
         async with asyncio.timeout(ROUND_TIMEOUT_S):
-            done = await Round(scene, plan, directory).run()
+            assert scene.ailing is not None
+            done = await Round(scene, scene.ailing, plan, directory).run()
     except (TimeoutError, SiteError, Refused) as error:
         done = KillResult(kind=plan.kind, seed=plan.seed, place=plan.place, faults=[f"broken off: {error!r}"])
     finally:
@@ -108,8 +116,9 @@ async def kill_round(scene: Scene, plan: Plan) -> KillResult:
 
 
 class Round:
-    def __init__(self, scene: Scene, plan: Plan, directory: Path) -> None:
+    def __init__(self, scene: Scene, ailing: Ailing, plan: Plan, directory: Path) -> None:
         self._scene = scene
+        self._ailing = ailing
         self._plan = plan
         self._data = directory / "data"
         latch = directory / "killed"
@@ -121,9 +130,11 @@ class Round:
         self._crowd = Crowd(scene, self._ledger, Random(plan.seed))
         self._deaths = {"api": 0, "worker": 0}
         self._reached = True
+        self._breakers = 0
 
     async def run(self) -> KillResult:
         copy(self._scene.data, self._data)
+        await self._ailing.hurt()
         with running(self._scene.port, self._data, self._order) as service:
             await service.ready(self._deaths)
             self._crowd.start()
@@ -137,6 +148,7 @@ class Round:
             finally:
                 await self._crowd.close()
             restarts = service.restarts()
+        self._breakers = service.said.count(BREAKER_OPENED)
         faults = examine(self._data, service.said)
         if restarts != self._deaths:
             faults.append(f"restarts: {restarts}, not {self._deaths}")
@@ -166,6 +178,7 @@ class Round:
     async def _drain(self) -> None:
         """Until all that was acknowledged has come out. Leases of the dead end early: the clock is moved past them."""
         wire = self._scene.wire()
+        await self._heal()
         await self._delivering()
         for _ in range(JUMPS_MAX):
             if await self._quiet():
@@ -176,6 +189,11 @@ class Round:
         await self._jump(wire)  # what must not come back gets its chance to
         await self._quiet(LAST_LOOK_S)
         wire.close()
+
+    async def _heal(self) -> None:
+        """No send hangs any more when this returns: moved past its lease, its job would be another's as well."""
+        await self._ailing.heal()
+        await asyncio.sleep(DELIVERY_TIMEOUT_S)
 
     async def _delivering(self) -> None:
         """Whoever was started again has delivered something: until then nothing is quiet, it has only not begun."""
@@ -204,7 +222,8 @@ class Round:
     def _result(self, faults: list[str]) -> KillResult:
         scene, ledger = self._scene, self._ledger
         account = Account(scene, ledger, self._arrivals, OneMachine(ledger))
-        queues, topics = (scene.standard, scene.fifo, scene.worn), (scene.news, scene.wide, scene.ordered)
+        queues = (scene.standard, scene.fifo, scene.worn)
+        topics = (scene.news, scene.wide, scene.ordered, self._ailing.topic)
         came = {receipt.id for queue in (scene.letters, *scene.ordered_queues) for receipt in ledger.receipts_of(queue)}
         return KillResult(
             kind=self._plan.kind,
@@ -215,6 +234,9 @@ class Round:
             notifications=sum(ledger.acknowledged(topic) for topic in topics),
             in_order=ledger.acknowledged(scene.ordered),
             deliveries=self._arrivals.count + len(came),
+            failed=self._arrivals.failed,
+            breakers=self._breakers,
+            dead_letters=len({receipt.id for receipt in ledger.receipts_of(self._ailing.undelivered)}),
             unanswered=sum(ledger.opened(target) for target in (*queues, *topics)),
             repeated_ms=account.repeated_ns // NS_PER_MS,
             down_ms=(self._arrivals.first_after(ledger.back_ns[0]) - ledger.kills_ns[0]) // NS_PER_MS,

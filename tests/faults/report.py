@@ -54,6 +54,7 @@ KILL_HEADS = (
     "order broken",
 )
 BACK_HEAD = "back after, median / worst"
+ILL_HEADS = ("attempts failed at endpoints that were ill", "breakers opened", "dead letters")
 REPEATED_HEAD = "sent again, though answered before the kill: at most so long before"
 WAIT_HEAD = "longest wait of a sender, median / worst"
 BODIES_HEAD = "bodies that nothing names"
@@ -83,7 +84,7 @@ def write_kill_report(page: Path, found: Facts, results: Sequence[KillResult]) -
         return
     parts = [
         _facts_line(found, results, _sqlite()),
-        _table((*KILL_HEADS, REPEATED_HEAD, BACK_HEAD), _kill_rows(results)),
+        _table((*KILL_HEADS, *ILL_HEADS, REPEATED_HEAD, BACK_HEAD), _kill_rows(results)),
         _cause_table(results, tuple(VICTIMS), EMBEDDED_CAUSES),
         _point_table(results),
     ]
@@ -126,6 +127,9 @@ def _kill_rows(results: Sequence[KillResult]) -> list[tuple[object, ...]]:
     return [
         (
             *_counts(kind, of_kind),
+            f"{sum(result.failed for result in of_kind):,}",
+            f"{sum(result.breakers for result in of_kind):,}",
+            f"{sum(result.dead_letters for result in of_kind):,}",
             f"{max(result.repeated_ms for result in of_kind):,} ms",
             _middle_and_worst([result.down_ms for result in of_kind]),
         )

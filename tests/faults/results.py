@@ -33,6 +33,9 @@ class KillResult(msgspec.Struct, frozen=True, kw_only=True):
     notifications: int = 0  # acknowledged publishes
     in_order: int = 0  # of them to the FIFO topic
     deliveries: int = 0  # of notifications, at HTTP endpoints and in the queue
+    failed: int = 0  # attempts at endpoints that were ill
+    breakers: int = 0  # opened by a worker
+    dead_letters: int = 0
     unanswered: int = 0  # sends and publishes whose client did not learn the outcome, and repeated them
     repeated_ms: int = 0  # of what came before the kill and again after it: the longest that the first was before it
     down_ms: int = 0  # from the kill until the API answered and notifications arrived again

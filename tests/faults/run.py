@@ -1,6 +1,6 @@
 """`make faults`: all rounds against the whole service and of power loss; the findings go into docs/reliability.md.
 
-    python -m tests.faults.run [--rounds N] [--power 20] [--seed 1] [--only KIND|kills|power|cluster]
+    python -m tests.faults.run [--rounds N | --in-all N] [--power 20] [--seed 1] [--only KIND|kills|power|cluster]
 
 KIND is api, worker (which is producer and consumer) or both: these are the kills; cluster-redis, cluster-worker,
 cluster-api or cluster-node. A round that fails is repeated by its kind and seed: `--only worker --rounds 1 --seed 17`.
@@ -71,8 +71,10 @@ async def _run_all(
     part: str, kinds: list[str], options: argparse.Namespace, say: Callable[[Result, int, int], None]
 ) -> list[Result]:
     results: list[Result] = []
-    for kind in kinds:
+    for place, kind in enumerate(kinds):
         of = options.power if kind == POWER else options.rounds or ROUNDS[part]
+        if part == "kills" and options.in_all is not None:
+            of = options.in_all // len(kinds) + (place < options.in_all % len(kinds))
         number = 0
         async for result in _rounds(kind, of, options.seed):
             number += 1
@@ -120,6 +122,7 @@ async def _cluster_rounds(kind: str, rounds: int, seed: int) -> AsyncIterator[Cl
 
 def _options(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tests.faults.run", description="Kill and power-loss rounds.")
+    parser.add_argument("--in-all", type=int, help="kill rounds, shared by their kinds; goes before --rounds")
     parser.add_argument("--rounds", type=int, help="of each kind but power [default: 50, of the cluster's 20]")
     parser.add_argument("--power", type=int, default=20, help="of power loss")
     parser.add_argument("--seed", type=int, default=1, help="of the first round; the next has the next")
@@ -136,14 +139,20 @@ def _say(result: Result, done: int, of: int) -> None:
     what = f"{result.kind} {done}/{of}  seed {result.seed}  {'valid' if result.valid else 'INVALID'}"
     if not isinstance(result, PowerResult):
         counts = f"{result.place}  {result.messages} messages  {result.notifications} notifications"
-        repeated = f"  repeats of {result.repeated_ms} ms before" if isinstance(result, KillResult) else ""
-        print(f"{what}  {counts}{repeated}  {result.seconds} s", flush=True)
+        print(f"{what}  {counts}{_of_kill(result)}  {result.seconds} s", flush=True)
     else:
         print(f"{what}  {sum(result.cuts.values())} cuts  {result.acknowledged} calls  {result.seconds} s", flush=True)
     for fault in result.faults[:FAULTS_PRINTED]:
         print(f"    {fault}", flush=True)
     if len(result.faults) > FAULTS_PRINTED:
         print(f"    and {len(result.faults) - FAULTS_PRINTED} more", flush=True)
+
+
+def _of_kill(result: KillResult | ClusterResult) -> str:
+    if not isinstance(result, KillResult):
+        return ""
+    ill = f"{result.failed} attempts failed, {result.breakers} breakers opened, {result.dead_letters} dead letters"
+    return f"  {ill}  repeats of {result.repeated_ms} ms before"
 
 
 if __name__ == "__main__":

@@ -10,12 +10,14 @@ from pathlib import Path
 
 import msgspec
 
+from tests.faults.ailing import DOOMED, FAILING, HUNG, POLICIES, REFUSED, THROTTLED, Ailing
 from tests.faults.site import SiteError, running
 from tests.faults.wire import HOST, Wire
 from tests.load.signing import Credentials
 
 WIDE_SUBSCRIPTIONS = 102
 """More than a hundred: a producer must fan out."""
+AILING_SUBSCRIPTIONS = 5
 VISIBILITY_S = 30
 WORN_VISIBILITY_S = 1
 WORN_RECEIVES_MAX = 2
@@ -26,6 +28,7 @@ CONFIRM_TIMEOUT_S = 30.0
 LOOK_S = 0.05
 
 _TOPIC = re.compile(rb"<TopicArn>([^<]+)</TopicArn>")
+_SUBSCRIPTION = re.compile(rb"<SubscriptionArn>([^<]+)</SubscriptionArn>")
 _CONFIRMED = re.compile(rb"<key>SubscriptionsConfirmed</key>\s*<value>(\d+)</value>")
 
 
@@ -49,6 +52,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     in_envelopes: str
     in_part: str  # what its filter policy lets through
     subscribers: dict[str, int]  # HTTP subscriptions by topic
+    ailing: Ailing | None = None  # in the embedded form alone
 
     @property
     def ordered_queues(self) -> tuple[str, ...]:
@@ -57,6 +61,11 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def fifo_queues(self) -> tuple[str, ...]:
         return (self.fifo, self.worn, self.dead, *self.ordered_queues)
+
+    @property
+    def envelope_queues(self) -> tuple[str, ...]:
+        """Where messages are notifications in their envelopes."""
+        return (self.letters, self.in_envelopes, *((self.ailing.undelivered,) if self.ailing else ()))
 
     def wire(self) -> Wire:
         key_id, secret = self.credentials
@@ -67,7 +76,12 @@ async def set_up(directory: Path, port: int, receiver_port: int, journal: Path) 
     """Start the service on new data, make what the load needs, and stop it again."""
     with running(port, directory / "scene") as service:
         await service.ready({"api": 0, "worker": 0})
-        return await furnish(port, service.credentials(), receiver_port, journal, service.data)
+        scene = await furnish(port, service.credentials(), receiver_port, journal, service.data)
+        wire = scene.wire()
+        ailing = await _Builder(wire, _endpoints(receiver_port)).ailing(receiver_port)
+        wire.close()
+    subscribers = scene.subscribers | {ailing.topic: AILING_SUBSCRIPTIONS}
+    return msgspec.structs.replace(scene, ailing=ailing, subscribers=subscribers)
 
 
 async def furnish(
@@ -75,7 +89,7 @@ async def furnish(
 ) -> Scene:
     """Make queues, topics and subscriptions."""
     wire = Wire(port, credentials)
-    builder = _Builder(wire, f"http://{HOST}:{receiver_port}/endpoint")
+    builder = _Builder(wire, _endpoints(receiver_port))
     news, wide = await builder.topic("news"), await builder.topic("wide")
     letters = await builder.queue("letters")
     fifo, worn, dead = await builder.fifo_queues()
@@ -109,6 +123,10 @@ async def furnish(
     return scene
 
 
+def _endpoints(receiver_port: int) -> str:
+    return f"http://{HOST}:{receiver_port}/endpoint"
+
+
 class _Builder:
     def __init__(self, wire: Wire, endpoints: str) -> None:
         self._wire = wire
@@ -126,7 +144,7 @@ class _Builder:
         kind = {"FifoQueue": "true", "ContentBasedDeduplication": "true"}
         dead = await self.queue("dead.fifo", **kind)
         redrive = {"deadLetterTargetArn": await self._arn(dead), "maxReceiveCount": WORN_RECEIVES_MAX}
-        worn = await self.queue("worn.fifo", **kind, RedrivePolicy=msgspec.json.encode(redrive).decode())
+        worn = await self.queue("worn.fifo", **kind, RedrivePolicy=_json(redrive))
         return await self.queue("groups.fifo", **kind), worn, dead
 
     async def fifo_topic(self) -> tuple[str, list[str]]:
@@ -139,6 +157,24 @@ class _Builder:
             await self.subscribe(topic, "sqs", await self.open_to_topics(queue), **attributes)
         return topic, queues
 
+    async def ailing(self, receiver_port: int) -> Ailing:
+        topic, undelivered = await self.topic("ailing"), await self.queue("undelivered")
+        redrive = {"deadLetterTargetArn": await self.open_to_topics(undelivered)}
+        attributes = {name: {"DeliveryPolicy": _json(policy)} for name, policy in POLICIES.items()}
+        attributes[DOOMED]["RedrivePolicy"] = _json(redrive)
+        arns = {
+            name: await self.subscribe(topic, "http", self.endpoint(name), **attributes.get(name, {}))
+            for name in (REFUSED, HUNG, FAILING, DOOMED, THROTTLED)
+        }
+        await self.confirmed(topic, AILING_SUBSCRIPTIONS)
+        return Ailing(
+            topic=topic,
+            failing=arns[FAILING],
+            doomed=arns[DOOMED],
+            undelivered=undelivered,
+            receiver_port=receiver_port,
+        )
+
     async def _arn(self, url: str) -> str:
         members: dict[str, object] = {"QueueUrl": url, "AttributeNames": ["QueueArn"]}
         answer = await self._wire.sqs("GetQueueAttributes", members)
@@ -148,7 +184,7 @@ class _Builder:
         """The queue's ARN."""
         arn = await self._arn(url)
         allowed = {"Effect": "Allow", "Principal": {"Service": "sns.amazonaws.com"}, "Action": "sqs:SendMessage"}
-        policy = msgspec.json.encode({"Statement": [{**allowed, "Resource": arn}]}).decode()
+        policy = _json({"Statement": [{**allowed, "Resource": arn}]})
         await self._wire.sqs("SetQueueAttributes", {"QueueUrl": url, "Attributes": {"Policy": policy}})
         return arn
 
@@ -157,9 +193,12 @@ class _Builder:
         assert found is not None
         return found[1].decode()
 
-    async def subscribe(self, topic: str, protocol: str, endpoint: str, **attributes: str) -> None:
+    async def subscribe(self, topic: str, protocol: str, endpoint: str, **attributes: str) -> str:
+        """Its ARN."""
         members = {"TopicArn": topic, "Protocol": protocol, "Endpoint": endpoint, **_entries(attributes)}
-        await self._wire.sns("Subscribe", members)
+        found = _SUBSCRIPTION.search(await self._wire.sns("Subscribe", members | {"ReturnSubscriptionArn": "true"}))
+        assert found is not None
+        return found[1].decode()
 
     async def confirmed(self, topic: str, n: int) -> None:
         until_s = time.monotonic() + CONFIRM_TIMEOUT_S
@@ -169,6 +208,10 @@ class _Builder:
                 return
             await asyncio.sleep(LOOK_S)
         raise SiteError(f"the subscriptions of {topic} are not confirmed")
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def _entries(attributes: Mapping[str, str]) -> dict[str, str]:

@@ -18,12 +18,13 @@ from pathlib import Path
 
 from common.kill_points import VARIABLE
 from common.supervisor import read_status
+from tests.faults.ailing import DELIVERY_TIMEOUT_S
 from tests.faults.wire import HOST, NotSent, OutcomeOpen, Wire
 from tests.load.signing import Credentials
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
-READY_TIMEOUT_S = 20.0
+READY_TIMEOUT_S = 45.0
 STOP_TIMEOUT_S = 20.0
 LOOK_S = 0.02
 
@@ -103,7 +104,8 @@ def running(port: int, data: Path, order: Order | None = None) -> Iterator[Servi
     """The service for as long as the block lasts; then it is asked to stop, and its data is at rest."""
     data.mkdir(parents=True, exist_ok=True)
     said = data.with_suffix(".said")
-    environment = os.environ | ({VARIABLE: str(order)} if order else {})
+    environment = os.environ | {"CNS_DELIVERY_TIMEOUT_S": str(DELIVERY_TIMEOUT_S)}
+    environment |= {VARIABLE: str(order)} if order else {}
     with said.open("wb") as out:
         process = subprocess.Popen(
             [sys.executable, "-m", "workers.cli", "up", "--port", str(port), "--data", str(data), "--test-clock"],

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import msgspec
+
 from tests.faults.accounting import Account
+from tests.faults.ailing import Ailing
 from tests.faults.arrivals import Arrivals
 from tests.faults.causes import Causes, OneMachine
 from tests.faults.ledger import NS_PER_S, PART_EVERY, Ledger, Receipt
@@ -31,6 +34,13 @@ SCENE = Scene(
     in_envelopes=IN_ENVELOPES,
     in_part=IN_PART,
     subscribers={NEWS: 2, WIDE: 1},
+)
+AILING, UNDELIVERED = "arn:ailing", "undelivered"
+FAILING, DOOMED = f"{AILING}:1", f"{AILING}:2"
+ILL_SCENE = msgspec.structs.replace(
+    SCENE,
+    subscribers={AILING: 2},
+    ailing=Ailing(topic=AILING, failing=FAILING, doomed=DOOMED, undelivered=UNDELIVERED, receiver_port=0),
 )
 COPY = 1_000
 """A second message of the same has a sequence number so much higher."""
@@ -119,14 +129,15 @@ class Story:
                 receipt.notification, receipt.published = f"id-{number}", number
         return self
 
-    def gets_envelope(self, text: str, notification: str, at_s: float, *, copy: int = 0) -> Story:
-        receipt = self._receipt(LETTERS, text, f"{notification}-{copy}", at_s)
+    def gets_envelope(self, text: str, notification: str, at_s: float, *, copy: int = 0, queue: str = LETTERS) -> Story:
+        receipt = self._receipt(queue, text, f"{notification}-{copy}", at_s)
         receipt.notification, receipt.sent_ms = notification, int(at_s * 1000)
         return self
 
-    def arrives(self, notification: str, *arrivals: tuple[int, float], topic: str = NEWS) -> Story:
+    def arrives(self, notification: str, *arrivals: tuple[int, float], topic: str = NEWS, status: int = 200) -> Story:
         with self._journal.open("a") as file:
-            file.writelines(f"{at_ns(at_s)}\te\t{notification}\t{topic}:{number}\t200\n" for number, at_s in arrivals)
+            for number, at_s in arrivals:
+                file.write(f"{at_ns(at_s)}\te\t{notification}\t{topic}:{number}\t{status}\n")
         return self
 
     def account(self) -> Account:

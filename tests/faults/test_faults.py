@@ -1,4 +1,4 @@
-"""Five rounds of each kind, and proof that a round can fail: `make faults` runs fifty."""
+"""A few rounds of each kind, and proof that a round can fail: `make faults` runs fifty."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from tests.faults.power import power_round
 from tests.faults.scene import Scene, set_up
 from tests.faults.site import free_port, receiving
 
-SEEDS = range(101, 106)
-"""Two random times and three named points."""
+KILL_SEEDS = range(101, 104)
+"""A random time and two named points, one of a lane among them."""
+POWER_SEEDS = range(101, 106)
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         yield asyncio.run(set_up(directory, free_port(), receiver_port, journal))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", KILL_SEEDS)
 @pytest.mark.parametrize("kind", VICTIMS)
 async def test_a_kill_loses_and_invents_nothing(scene: Scene, kind: str, seed: int) -> None:
     result = await kill_round(scene, plan_round(kind, seed))
@@ -34,9 +35,10 @@ async def test_a_kill_loses_and_invents_nothing(scene: Scene, kind: str, seed: i
     assert result.messages > 50
     assert result.notifications > 10
     assert result.in_order > 5
+    assert result.failed > 0
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", POWER_SEEDS)
 async def test_power_loss_keeps_what_was_acknowledged(seed: int) -> None:
     result = await power_round(seed)
     assert result.faults == []

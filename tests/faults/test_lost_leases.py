@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from cns import jobs
+from cns.endpoints.senders import Senders
 from cns.jobs import EndpointJob, PublishJob
 from cns.matching import Matching, Page
 from cns.model import Notification
@@ -125,9 +126,8 @@ async def _consume(host: Host, port: InlineQueuePort) -> None:
         client_errors_succeed=False,
     )
     queues = QueueWay(port, cast(Envelopes, None))  # its subscription is gone: nothing is sent
-    consumer = Consumer(
-        jobs.ENDPOINT_JOBS, tools, Deliverer(cast(DeliveryPool, None), queues, {}), Traffic(Terms(), host.clock)
-    )
+    deliverer = Deliverer(DeliveryPool("none", 0, lambda: Senders({})), queues, {})
+    consumer = Consumer(jobs.ENDPOINT_JOBS, tools, deliverer, Traffic(Terms(), host.clock))
     await consumer.step()
     await consumer.drain(5.0)
 

@@ -48,8 +48,14 @@ class Wire:
 
     async def post(self, path: str, body: bytes) -> bytes:
         """A call that needs no signature."""
+        return await self._unsigned("POST", path, body)
+
+    async def put(self, path: str, body: bytes) -> bytes:
+        return await self._unsigned("PUT", path, body)
+
+    async def _unsigned(self, method: str, path: str, body: bytes) -> bytes:
         head = (
-            f"POST {path} HTTP/1.1\r\nHost: {HOST}:{self._port}\r\nContent-Type: application/json\r\n"
+            f"{method} {path} HTTP/1.1\r\nHost: {HOST}:{self._port}\r\nContent-Type: application/json\r\n"
             f"Content-Length: {len(body)}\r\n\r\n"
         )
         return await self._exchange(head.encode() + body, TIMEOUT_S)
@@ -73,7 +79,7 @@ class Wire:
             raise OutcomeOpen(repr(error)) from error
         if status >= 500:
             raise OutcomeOpen(f"HTTP {status}: {answer[:200]!r}")
-        if status != 200:
+        if status >= 300:
             raise Refused(f"HTTP {status}: {answer[:500]!r}")
         return answer
 
