@@ -17,6 +17,7 @@ from common.errors import EXIT_SETTINGS_WRONG, StartError
 from common.smtp_url import read_smtp_url
 from common.tls import fault_of
 
+LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 LOOPBACK = ("127.0.0.0/8", "::1/128")
 POOL_THREADS_MAX = 64
 """Of one delivery pool in one process, at its start and by control command."""
@@ -199,9 +200,11 @@ class Settings(BaseSettings):
 
     @field_validator("smtp_url")
     @classmethod
-    def _names_a_relay(cls, value: str) -> str:
+    def _names_a_relay(cls, value: str, info: ValidationInfo) -> str:
         if value:
             read_smtp_url(value)
+        if value and not info.data.get("public_url") and info.data.get("host") not in LOOPBACK_HOSTS:
+            raise ValueError("needs CNS_PUBLIC_URL, which the links in mails begin with: else a caller could say where")
         return value
 
     @field_validator("remote_queues", mode="before")
@@ -225,7 +228,7 @@ class Settings(BaseSettings):
 
     @property
     def listens_on_loopback(self) -> bool:
-        return self.host in ("127.0.0.1", "localhost", "::1")
+        return self.host in LOOPBACK_HOSTS
 
     def networks(self) -> tuple[str, ...]:
         """Private networks that may be delivered to."""

@@ -27,7 +27,10 @@ class SmtpRelay:
 
 def read_smtp_url(url: str) -> SmtpRelay:
     """Raises ValueError, whose text shows nothing of the URL: it may have a password."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # whose text shows what is wrong
+        raise ValueError("this is no URL") from None
     if parts.scheme not in ("smtp", "smtps") or not parts.hostname or parts.path not in ("", "/") or parts.fragment:
         raise ValueError("must be smtp://[user:password@]host[:port][?starttls=require|auto|off], or smtps://")
     try:

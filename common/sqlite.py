@@ -109,6 +109,8 @@ class Database:
         self.wal_pages = 0
         self.commits = 0
         try:
+            if not self._vfs:
+                _keep_private(self._path)
             self.connection = self._connect()
             self.boot = self._begin_boot()
             clock.not_before(self._high_ms)
@@ -365,6 +367,15 @@ def _translate(error: Exception, committing: bool) -> CnsError:
     if committing:
         return OutcomeUnknown(f"the commit failed: {error}")
     return StoreUnavailable(f"the store refused: {error}")
+
+
+def _keep_private(path: str) -> None:
+    """Nobody else's to read, wherever the directory was made; the log and the index beside it take its mode over."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        os.fchmod(fd, 0o600)
+    finally:
+        os.close(fd)
 
 
 def _raise(error: Exception) -> None:

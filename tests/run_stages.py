@@ -44,6 +44,7 @@ STAGES: tuple[tuple[str, list[str]], ...] = (
     ("servers", [sys.executable, "-m", "tests.servers"]),
     ("conformance", [*SIDE_BY_SIDE, "tests/conformance"]),
     ("integration", [*SIDE_BY_SIDE, "tests/integration"]),
+    ("programs", [sys.executable, "-m", "deploy.servers", "install", "haproxy", "exim", "chromium"]),
     ("acceptance", [*PYTEST, f"--ignore={OTHER_LANGUAGES}", f"--ignore={VALIDATORS}", "tests/acceptance"]),
     ("browser", [*PYTEST, "tests/browser"]),
     ("clients", [*PYTEST, OTHER_LANGUAGES, VALIDATORS, RULE_ENGINE]),

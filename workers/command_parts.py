@@ -6,19 +6,17 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from common.directory import EXIT_DATA_IN_USE, EXIT_DATA_UNUSABLE
+from common.directory import EXIT_DATA_IN_USE
 from common.errors import StartError
 from common.settings import Settings
-from common.sqlite import STORE_FILE
+from workers.command_store import require_store
 from workers.host import Parts, StoreHost, open_parts
 
 
 @asynccontextmanager
 async def parts_of(settings: Settings) -> AsyncIterator[Parts]:
-    """A command makes no store where there is none."""
     if settings.store == "embedded":
-        if not (settings.data / STORE_FILE).exists():
-            raise StartError(f"there is no store in {settings.data}", EXIT_DATA_UNUSABLE)
+        require_store(settings)
         try:
             host = StoreHost(settings)
         except StartError as error:

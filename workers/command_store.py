@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from common.clock import Clock
-from common.directory import EXIT_DATA_IN_USE
+from common.directory import EXIT_DATA_IN_USE, EXIT_DATA_UNUSABLE
 from common.errors import OutcomeUnknown, RequestError, StartError, StoreUnavailable
 from common.rpc import Client
 from common.rpc_contract import methods_of, remote
 from common.settings import Settings
-from common.sqlite import Database
+from common.sqlite import STORE_FILE, Database
 
 Result = TypeVar("Result")
 
@@ -61,6 +61,12 @@ async def embedded_stores(settings: Settings, clock: Clock, *kept: Kept) -> Asyn
         yield stores
     finally:
         await database.close()
+
+
+def require_store(settings: Settings) -> None:
+    """For a command that is to make none where there is none."""
+    if not (settings.data / STORE_FILE).exists():
+        raise StartError(f"there is no store in {settings.data}", EXIT_DATA_UNUSABLE)
 
 
 def run_command(work: Callable[[], Awaitable[Result]]) -> Result:

@@ -114,11 +114,14 @@ class LogFiles:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            self._tidy()
-            if self._wake.wait(LOOK_S):
-                self._stopping.wait(FLUSH_S)
-                self._wake.clear()
-                self._flush()
+            try:
+                self._tidy()
+                if self._wake.wait(LOOK_S):
+                    self._stopping.wait(FLUSH_S)
+                    self._wake.clear()
+                    self._flush()
+            except Exception as error:  # a fault of ours costs a batch, not all that is logged from now on
+                log.error("delivery_log.crashed", exc_info=error)
         self._flush()
 
     def _flush(self) -> None:

@@ -46,13 +46,13 @@ class LogReader:
 
     def read(self, since_ms: int = 0) -> list[Entry]:
         """What is new, in the order of time."""
-        entries = [
+        return sorted(
             entry
             for folder in self._folders
             for path in folder.glob(f"*{SUFFIX}")
             for entry in _entries(self._lines(path))
-        ]
-        return sorted(entry for entry in entries if entry.at_ms >= since_ms)
+            if entry.at_ms >= since_ms
+        )
 
     def _lines(self, path: Path) -> list[bytes]:
         """Whole ones: the last may be half written."""

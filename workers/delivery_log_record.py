@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from cns.endpoint_syntax import shown
 from cns.endpoints.outcome import RESPONSE_CHARS_MAX, Delivered, Failed, Outcome
 from cns.target import Target
 from common.arn import parse_arn
@@ -71,7 +72,7 @@ def record_line(attempted: Attempted, *, success: bool) -> bytes:
         ),
         _Delivery(
             delivery_id=delivery_id,
-            destination=target.endpoint,
+            destination=shown(target.endpoint),
             provider_response=_response(target.protocol, outcome, delivery_id)[:RESPONSE_CHARS_MAX],
             # as AWS counts it: from the publish to when it was handed to the endpoint
             dwell_time_ms=max(attempted.at_ms - outcome.dwell_ms - attempted.published_ms, 0),

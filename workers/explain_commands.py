@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import msgspec
 
+from common.arn import parse_arn
 from common.settings import load_settings
 from workers.command_parts import parts_of
 from workers.command_store import run_command
@@ -17,11 +18,11 @@ from workers.explaining.rendering import render
 from workers.explaining.story import Story
 from workers.explaining.unknowns import Events
 from workers.pipeline.places import Places
+from workers.spans import span_ms
 
 EXIT_UNKNOWN = 1
 EXIT_USAGE = 2
-_AGO = re.compile(r"(\d+)([smhd])")
-_UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_MESSAGE_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Asked(NamedTuple):
@@ -37,16 +38,16 @@ class Asked(NamedTuple):
 
 def show(asked: Asked, *, as_json: bool) -> None:
     """Print what is known of a message; it ends with 1 when that is nothing."""
-    settings = load_settings(asked.data)
-    question = Question(asked.message_id, asked.topic, asked.subscription, _ago_ms(asked.since))
-    events = Events(
-        directories=asked.events or (settings.events_path,),
-        written=settings.events == "on",
-        shared=settings.store == "cassandra" and not asked.events,
-        tables=Places(settings.data / "pipeline").table,
-    )
+    question = _question(asked)
 
     async def run() -> Story:
+        settings = load_settings(asked.data)
+        events = Events(
+            directories=asked.events or (settings.events_path,),
+            written=settings.events == "on",
+            shared=settings.store == "cassandra" and not asked.events,
+            tables=Places(settings.data / "pipeline").table,
+        )
         async with parts_of(settings) as parts:
             return await explain(parts, events, question)
 
@@ -56,14 +57,28 @@ def show(asked: Asked, *, as_json: bool) -> None:
         sys.exit(EXIT_UNKNOWN)
 
 
+def _question(asked: Asked) -> Question:
+    if _MESSAGE_ID.fullmatch(asked.message_id) is None:
+        _refuse(f"{asked.message_id} is no message id")
+    for option, arn in (("topic", asked.topic), ("subscription", asked.subscription)):
+        if arn and (parse_arn(arn) is None or not arn.isprintable()):
+            _refuse(f"--{option}={arn}: must be an ARN")
+    for directory in asked.events:
+        if not directory.is_dir():
+            _refuse(f"--events={directory}: there is no such directory")
+    return Question(asked.message_id, asked.topic, asked.subscription, _ago_ms(asked.since))
+
+
 def _ago_ms(since: str) -> int:
     """From `90m`, `2h`, `3d` ago; 0 for all there is."""
     if not since:
         return 0
-    ago = _AGO.fullmatch(since)
-    if ago is None:
-        print(
-            f"cns: --since={since}: must be so many seconds, minutes, hours or days: 90s, 45m, 2h, 3d", file=sys.stderr
-        )
-        sys.exit(EXIT_USAGE)
-    return int(ago[1]) * _UNIT_MS[ago[2]]
+    ago_ms = span_ms(since)
+    if ago_ms is None:
+        _refuse(f"--since={since}: must be so many seconds, minutes, hours or days: 90s, 45m, 2h, 3d")
+    return ago_ms
+
+
+def _refuse(reason: str) -> NoReturn:
+    print(f"cns: {reason}", file=sys.stderr)
+    sys.exit(EXIT_USAGE)

@@ -117,7 +117,7 @@ class JobFacts:
                 topic=self.topic,
                 subscription=target.arn,
                 protocol=target.protocol,
-                attempt=self._failures + 1,
+                attempt=self._failures + (target.arn in self._answered_ms),
                 cause=cause,
                 queue=target.dead_letter_arn,
                 since_publish_ms=at_ms - self.published_ms,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import json
 import sys
 import threading
 from collections.abc import Sequence
@@ -14,11 +14,10 @@ from common.errors import StartError
 from common.settings import load_settings
 from workers.delivery_log_reading import LogReader
 from workers.delivery_log_record import FAILURE_GROUP, group_of_arn
+from workers.spans import span_ms
 
 EXIT_USAGE = 2
 LOOK_S = 0.5
-_AGO = re.compile(r"([0-9]{1,9})([smhd])")
-_UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def show(name: str, since: str, data: Path | None, *, failures: bool, follow: bool) -> None:
@@ -44,18 +43,28 @@ def _print(directory: Path, groups: Sequence[str], since_ms: int, *, follow: boo
     reader = LogReader(directory, groups)
     wait = threading.Event()
     while True:
-        for entry in reader.read(since_ms):
-            print(entry.line)
+        entries = reader.read(since_ms)
+        for entry in entries:
+            print(_printable(entry.line))
         if not follow:
+            if not (entries or since_ms):
+                print(f"cns: nothing is logged of {groups[0]} in {directory}", file=sys.stderr)
             return
         sys.stdout.flush()
         wait.wait(LOOK_S)
 
 
+def _printable(line: str) -> str:
+    """The same JSON, without what could steer a terminal: an endpoint's answer is in it."""
+    if line.isprintable():
+        return line
+    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in line)
+
+
 def _group(name: str) -> str:
     """What is no ARN names the log group itself."""
     group = name.removesuffix(FAILURE_GROUP) if name.startswith("sns/") else group_of_arn(name)
-    if not group:
+    if not group or not name.isprintable():
         raise ValueError(f"{name} is neither the ARN of a topic or an application, nor a log group sns/…")
     return group
 
@@ -63,9 +72,9 @@ def _group(name: str) -> str:
 def _since_ms(text: str, now_ms: int) -> int:
     if not text:
         return 0
-    ago = _AGO.fullmatch(text)
-    if ago is not None:
-        return now_ms - int(ago[1]) * _UNITS_MS[ago[2]]
+    ago_ms = span_ms(text)
+    if ago_ms is not None:
+        return now_ms - ago_ms
     try:
         at = datetime.fromisoformat(text)
     except ValueError:

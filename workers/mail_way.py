@@ -30,10 +30,10 @@ class MailWay:
         return "mail"
 
     def deliver(self, target: Target, notification: Notification) -> Attempt:
-        return self._pool.send(lambda: self._notification(target, notification))
+        return self._pool.send(lambda: self._notification(target, notification), target.group)
 
     def confirm(self, target: Target, confirmation: Confirmation, base_url: str) -> Attempt:
-        return self._pool.send(lambda: self._confirmation(target, confirmation, base_url))
+        return self._pool.send(lambda: self._confirmation(target, confirmation, base_url), target.group)
 
     def _notification(self, target: Target, notification: Notification) -> Request:
         item = self._forms.notification(target, notification)

@@ -18,7 +18,7 @@ import msgspec
 from cns.envelope import timestamp_text
 from common.clock import Clock
 from common.settings import POOL_THREADS_MAX, Settings, load_settings
-from workers.command_store import Kept, embedded_stores, run_command
+from workers.command_store import Kept, embedded_stores, require_store, run_command
 from workers.control import HostReports, HostState, Report
 from workers.pool_sizes import BY_SETTING, POOLS, EmbeddedPoolSizeStore, PoolSize, PoolSizeStore, PoolState, wanted_size
 from workers.pool_table import described, table
@@ -142,6 +142,7 @@ async def _site(settings: Settings) -> AsyncIterator[Site]:
         async with open_session(settings) as (cassandra, _):
             yield Site(CassandraPoolSizeStore(cassandra), ClusterReports(cassandra))
         return
+    require_store(settings)
     kept = (
         Kept(PoolSizeStore, "pool_sizes", EmbeddedPoolSizeStore),
         Kept(HostReports, "control", lambda _: NobodyReports()),

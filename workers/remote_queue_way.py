@@ -46,7 +46,8 @@ class AnyQueueWay:
         if queue is None:
             return self._own.confirm(target, confirmation, base_url)
         return self._pool.send(
-            lambda: RemoteQueueRequest(queue, confirmation_for(queue.arn, confirmation, self._envelopes, base_url))
+            lambda: RemoteQueueRequest(queue, confirmation_for(queue.arn, confirmation, self._envelopes, base_url)),
+            target.group,
         )
 
     async def send(self, queue_arn: str, target: Target, notification: Notification) -> Outcome:
@@ -63,5 +64,6 @@ class AnyQueueWay:
             attempt.set_result(objection)
             return attempt
         return self._pool.send(
-            lambda: RemoteQueueRequest(queue, message_for(queue.arn, target, notification, self._envelopes))
+            lambda: RemoteQueueRequest(queue, message_for(queue.arn, target, notification, self._envelopes)),
+            target.group,
         )

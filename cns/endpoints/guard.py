@@ -13,6 +13,14 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from urllib.parse import urlsplit
 
 _NAT64 = IPv6Network("64:ff9b::/96")
+_GLOBAL_UNICAST = IPv6Network("2000::/3")
+"""Outside of it, Python's `is_global` takes for public what stands for an IPv4 address or is a site's own."""
+_PROTOCOL_ASSIGNMENTS = IPv4Network("192.0.0.0/24")
+"""Private for Python from 3.11.10 on only. A cloud's metadata lie there, too."""
+
+
+LOOKUP_S = 5.0
+"""How long a Subscribe waits for a name server."""
 
 
 class AddressRefused(PermissionError):
@@ -29,7 +37,9 @@ class AddressGuard:
         ip = _plain(ip_address(address.partition("%")[0]))
         if any(ip.version == network.version and ip in network for network in self._allowed):
             return True
-        return ip.is_global and not ip.is_multicast
+        if not ip.is_global or ip.is_multicast:
+            return False
+        return ip in _GLOBAL_UNICAST if isinstance(ip, IPv6Address) else ip not in _PROTOCOL_ASSIGNMENTS
 
     def socket_for(self, info: tuple[int, int, int, str, tuple[object, ...]]) -> socket.socket:
         """A socket for one resolved address, as aiohttp's connector asks for it just before connecting."""
@@ -43,8 +53,13 @@ class AddressGuard:
     async def refusal(self, url: str) -> str | None:
         """Why `url` may not be subscribed, or None. A name that does not resolve now may do so later."""
         host = urlsplit(url).hostname or ""
+        lookup = asyncio.ensure_future(asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM))
+        await asyncio.wait([lookup], timeout=LOOKUP_S)
+        if not lookup.done():
+            lookup.cancel()
+            return None
         try:
-            infos = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+            infos = lookup.result()
         except (OSError, UnicodeError):
             return None
         refused = [str(info[4][0]) for info in infos if not self.allows(str(info[4][0]))]

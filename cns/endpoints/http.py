@@ -137,7 +137,7 @@ class HttpSender:
             return float(text)
         try:
             date = parsedate_to_datetime(text)
-        except ValueError:
+        except (ValueError, OverflowError):  # of a year, an hour or a zone with too many digits
             return 0.0
         at = date if date.tzinfo else date.replace(tzinfo=UTC)  # HTTP's dates are GMT, whether they say so or not
         return max(at.timestamp() - self._wall_s(), 0.0)

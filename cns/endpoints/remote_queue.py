@@ -58,8 +58,8 @@ class _Sent(msgspec.Struct):
 
 class _Refusal(msgspec.Struct):
     type: str = msgspec.field(default="", name="__type")
-    message: str = ""
-    capital: str = msgspec.field(default="", name="Message")  # older services spell it so
+    message: str | None = None
+    capital: str | None = msgspec.field(default=None, name="Message")  # older services spell it so
 
 
 class RemoteQueueSender:
@@ -82,7 +82,7 @@ class RemoteQueueSender:
     def _refused(self, answer: Answer) -> Failed:
         refusal = _read(answer, _Refusal)
         code = refusal.type.rpartition("#")[2]
-        text = (refusal.message or refusal.capital)[:RESPONSE_CHARS_MAX]
+        text = (refusal.message or refusal.capital or "")[:RESPONSE_CHARS_MAX]
         # without a code it is not a queue service that answers, but something before it or instead
         final = bool(code) and 400 <= answer.status < 500 and answer.status != 429 and code not in _AGAIN
         return Failed(
@@ -128,5 +128,5 @@ def _read(answer: Answer, form: type[Any]) -> Any:
     """What an answer says; nothing, if it is not in the service's form."""
     try:
         return msgspec.json.decode(answer.body, type=form)
-    except msgspec.MsgspecError:
+    except (ValueError, RecursionError):  # msgspec's own, of its UTF-8, and of brackets without end
         return form()

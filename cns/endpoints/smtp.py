@@ -23,7 +23,7 @@ from aiosmtplib.errors import (
     SMTPServerDisconnected,
 )
 
-from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
+from cns.endpoints.outcome import RESPONSE_CHARS_MAX, Cause, Delivered, Failed, Outcome
 from common.smtp_url import SmtpRelay
 
 IDLE_S = 10.0
@@ -77,7 +77,7 @@ class SmtpSender:
             return _refused(error, _since_ms(started_s))
         except (SMTPException, OSError, ValueError) as error:
             return _broken(error, _since_ms(started_s))
-        return Delivered(_ACCEPTED, _since_ms(started_s), response=said)
+        return Delivered(_ACCEPTED, _since_ms(started_s), response=said[:RESPONSE_CHARS_MAX])
 
     async def close(self) -> None:
         idle, self.idle = self.idle, []
@@ -125,7 +125,7 @@ class SmtpSender:
     async def _keep_reset(self, connection: _Connection) -> None:
         """After a refusal. A relay that does not go on costs the connection, not the answer it gave."""
         try:
-            await connection.client.rset()
+            await connection.client.rset(timeout=FAREWELL_S)
         except (SMTPException, OSError):
             connection.cut()
         except BaseException:
@@ -205,11 +205,11 @@ def _refused(error: SMTPResponseException, dwell_ms: int) -> Failed:
     )
     return Failed(
         Cause.MAIL_RELAY if ours else Cause.MAIL_REFUSED,
-        f"{error.code} {error.message}",
+        f"{error.code} {error.message[:RESPONSE_CHARS_MAX]}",
         dwell_ms,
         status=error.code,
         permanent=error.code >= 500 and not ours,
-        response=error.message,
+        response=error.message[:RESPONSE_CHARS_MAX],
     )
 
 

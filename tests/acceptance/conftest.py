@@ -80,6 +80,19 @@ def topic(sns: Any, new_name: Callable[[], str]) -> Topic:
 @pytest.fixture(scope="session")
 def receiver() -> Iterator[str]:
     """The base URL of `cns receiver`."""
+    with running_receiver() as url:
+        yield url
+
+
+@pytest.fixture
+def other_receiver() -> Iterator[str]:
+    """One that is idle whatever the other has to do."""
+    with running_receiver() as url:
+        yield url
+
+
+@contextmanager
+def running_receiver() -> Iterator[str]:
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     process = subprocess.Popen(

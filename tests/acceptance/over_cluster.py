@@ -6,8 +6,11 @@ are whole files:
 - `test_up`, `test_up_faults`, `test_up_modes`, `test_up_pools`: about `cns up`, its supervisor, its store process and
   its disk;
 - `test_apart`: a CNS and a CQS with different data, each of them embedded;
-- `test_gateway`, `test_redis_channels`: with a service of their own each, on one machine;
-- `test_compat_localstack`: about `cns up --compat localstack`, which is for one machine.
+- `test_gateway`, `test_redis_channels`, `test_mail`, `test_remote_queues`, `test_retries_over_restarts`,
+  `test_fairness`, `test_foreign_validators`, `test_other_languages`: with services of their own, on one machine;
+- `test_compat_localstack`, `test_compat_peeking`, `test_compat_sns`: about `--compat localstack`, on one machine.
+- `test_sns_mobile`, `test_sns_queue_delivery`: pass there, too, and are left out for their time;
+- `test_sns_lanes`, `test_explain`: about the order of one process's fan-out, and the events of one machine.
 
 `LEFT_OUT` names single tests and says why.
 """
@@ -24,10 +27,10 @@ TESTS = [
         "test_sqs_boto3",
         "test_sqs_polls",
         "test_sns_boto3",
+        "test_sns_topics",
         "test_sns_fifo",
         "test_sns_filters",
         "test_sns_replay",
-        "test_sns_filters",
         "test_sns_many",
         "test_sns_retries",
         "test_sns_delivery_logs",

@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import pytest
 from botocore.config import Config
+from botocore.exceptions import ClientError
 
 BIN = Path(sys.executable).parent
 REGION = "eu-central-1"
@@ -152,3 +154,10 @@ def fetch(
 
 def _hashable(entry: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in entry.items() if not isinstance(value, dict | list)}
+
+
+def error_of(call: Any, **members: Any) -> tuple[str, int]:
+    with pytest.raises(ClientError) as caught:
+        call(**members)
+    response: dict[str, Any] = caught.value.response
+    return response["Error"]["Code"], response["ResponseMetadata"]["HTTPStatusCode"]

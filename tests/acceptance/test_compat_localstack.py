@@ -11,10 +11,9 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import pytest
-from botocore.exceptions import ClientError
 
 from tests.acceptance.running import Up, cns, running
-from tests.acceptance.service import Service, fetch
+from tests.acceptance.service import Service, error_of, fetch
 from tests.acceptance.topics import Topic, arn_of, receive_one
 from tests.waiting import wait_until
 
@@ -44,13 +43,6 @@ def at(stack: Service, url: str, body: bytes | None = None, **headers: str) -> t
     parts = urlsplit(url)
     target = f"{stack.url}{parts.path}" + (f"?{parts.query}" if parts.query else "")
     return fetch(target, body, {"host": parts.netloc, **headers})
-
-
-def error_of(call: Any, **members: Any) -> tuple[str, int]:
-    with pytest.raises(ClientError) as caught:
-        call(**members)
-    response: dict[str, Any] = caught.value.response
-    return response["Error"]["Code"], response["ResponseMetadata"]["HTTPStatusCode"]
 
 
 # -- starting ---------------------------------------------------------------------------------------------------------
@@ -229,100 +221,6 @@ def test_the_aws_cli(stack: Up, new_name: Any) -> None:
     assert urlsplit(url).hostname == f"sqs.eu-central-1.{LOCAL}"
     cli.aws("sqs", "send-message", "--queue-url", url, "--message-body", "hello")
     assert cli.aws("sqs", "receive-message", "--queue-url", url)["Messages"][0]["Body"] == "hello"
-
-
-# -- looking into queues ----------------------------------------------------------------------------------------------
-
-
-def in_all_states(sqs: Any, url: str) -> None:
-    sqs.send_message(QueueUrl=url, MessageBody="in flight")
-    receive_one(sqs, url)
-    attribute = {"DataType": "Binary", "BinaryValue": b"\x00\xff"}
-    sqs.send_message(QueueUrl=url, MessageBody="visible", MessageAttributes={"a": attribute})
-    sqs.send_message(QueueUrl=url, MessageBody="delayed", DelaySeconds=900)
-
-
-@pytest.mark.spec("localstack.peek", "localstack.peek-protocols", "localstack.peek-refused")
-@pytest.mark.parametrize("endpoint", ["/_aws/sqs/messages", "/_aws/sqs/messages/"])
-def test_messages_as_an_endpoint_of_boto3(stack: Up, sqs: Any, queue: str, endpoint: str) -> None:
-    in_all_states(sqs, queue)
-    peeking = stack.client("sqs", **KEYS, url=stack.url + endpoint)
-    for _ in range(2):
-        (message,) = peeking.receive_message(QueueUrl=queue, MaxNumberOfMessages=1)["Messages"]
-        assert (message["Body"], message["ReceiptHandle"]) == ("visible", "SQS/BACKDOOR/ACCESS")
-        assert message["Attributes"]["ApproximateReceiveCount"] == "0"
-        assert message["MessageAttributes"]["a"]["BinaryValue"] == b"\x00\xff"
-    assert receive_one(sqs, queue)["Body"] == "visible", "looking took nothing away"
-    assert error_of(peeking.send_message, QueueUrl=queue, MessageBody="x") == ("InvalidRequest", 400)
-    assert error_of(peeking.receive_message, QueueUrl=f"{queue}-not") == (
-        "AWS.SimpleQueueService.NonExistentQueue",
-        400,
-    )
-    assert error_of(peeking.receive_message, QueueUrl="http://localhost/nonsense") == ("InvalidAddress", 404)
-
-
-@pytest.mark.spec("localstack.peek-protocols")
-def test_messages_by_the_aws_cli(stack: Up, sqs: Any, queue: str) -> None:
-    in_all_states(sqs, queue)
-    environment = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
-    cli = replace(stack, url=f"{stack.url}/_aws/sqs/messages", environment=environment)
-    (message,) = cli.aws("sqs", "receive-message", "--queue-url", queue)["Messages"]
-    assert (message["Body"], message["Attributes"]["ApproximateFirstReceiveTimestamp"]) == ("visible", "0")
-
-
-@pytest.mark.spec("localstack.peek", "localstack.peek-states", "localstack.peek-protocols")
-@pytest.mark.parametrize("by_path", [False, True])
-@pytest.mark.parametrize("method", ["GET", "POST"])
-@pytest.mark.parametrize(
-    ("flags", "seen"),
-    [
-        ({}, {"visible"}),
-        ({"ShowInvisible": "true"}, {"visible", "in flight"}),
-        ({"ShowDelayed": "1"}, {"visible", "delayed"}),
-        (
-            {"ShowInvisible": "1", "ShowDelayed": "TRUE", "MaxNumberOfMessages": "1"},
-            {"visible", "in flight", "delayed"},
-        ),
-    ],
-)
-def test_messages_over_plain_http(
-    stack: Up, sqs: Any, queue: str, by_path: bool, method: str, flags: dict[str, str], seen: set[str]
-) -> None:
-    in_all_states(sqs, queue)
-    page = f"{stack.url}/_aws/sqs/messages"
-    if by_path:
-        page += f"/us-east-1/{ACCOUNT}/{queue.rpartition('/')[2]}"
-    pairs = urlencode({"QueueUrl": queue, **flags})
-    target, form = (f"{page}?{pairs}", None) if method == "GET" else (page, pairs.encode())
-    status, shown = fetch(target, form, {"accept": "application/json"})
-    assert status == 200, shown
-    messages = json.loads(shown)["ReceiveMessageResponse"]["ReceiveMessageResult"]["messages"]
-    assert {message["Body"] for message in messages} == seen
-    status, xml = fetch(target, form)
-    assert (status, xml.count(b"<Message>")) == (200, len(seen))
-    assert (b"<Name>IsVisible</Name>" in xml) == ("ShowInvisible" in flags)
-    assert (b"<Name>IsDelayed</Name>" in xml) == ("ShowDelayed" in flags)
-    if method == "GET":
-        status, aws_json = fetch(target, None, {"content-type": "application/x-amz-json-1.0"})
-        assert {message["Body"] for message in json.loads(aws_json)["Messages"]} == seen
-
-
-@pytest.mark.spec("localstack.peek-refused")
-@pytest.mark.parametrize(
-    ("query", "status", "code"),
-    [
-        ("", 400, b"AWS.SimpleQueueService.NonExistentQueue"),
-        ("?QueueUrl=", 400, b"AWS.SimpleQueueService.NonExistentQueue"),
-        ("?QueueUrl=nonsense", 404, b"InvalidAddress"),
-        ("?QueueUrl=http://localhost/cns/publish-jobs", 404, b"InvalidAddress"),
-        ("/us-east-1/000000000000/absent", 400, b"AWS.SimpleQueueService.NonExistentQueue"),
-        ("/internal/cns/publish-jobs", 400, b"AWS.SimpleQueueService.NonExistentQueue"),
-        ("?QueueUrl=http://localhost/000000000000/q&Action=DeleteQueue", 400, b"InvalidRequest"),
-    ],
-)
-def test_messages_refused(stack: Up, query: str, status: int, code: bytes) -> None:
-    answered, body = stack.get(f"/_aws/sqs/messages{query}")
-    assert (answered, b"<Code>" + code + b"</Code>" in body) == (status, True), body
 
 
 # -- limits and waits -------------------------------------------------------------------------------------------------

@@ -113,6 +113,16 @@ def test_a_message_that_nobody_knows(service: Service) -> None:
     assert done.stdout.startswith("Nothing is known of a message ")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [[""], ["abc"], [b"\xff"], [str(uuid.UUID(int=1)), "--topic", "t"], [str(uuid.UUID(int=1)), "--events", "/none"]],
+)
+def test_words_that_name_nothing(service: Service, words: list[str]) -> None:
+    done = cns_explain(service, *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("cns: ") and done.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize("since", ["yesterday", "2w", "h"])
 def test_a_time_that_cannot_be_read(service: Service, since: str) -> None:
     done = cns_explain(service, str(uuid.uuid4()), "--since", since)

@@ -104,6 +104,6 @@ def test_a_throttled_subscription_keeps_its_pace(topic: Topic, endpoint: Endpoin
     endpoint.wait(received=8)
     assert time.monotonic() - started_s > 2.4, "two at once, and two a second"
     attempts = endpoint.notifications()
-    assert [attempt["message_id"] for attempt in attempts] == published, "a lane is in order"
+    assert sorted(attempt["message_id"] for attempt in attempts) == sorted(published), "each once"
     arrived_s = [attempt["arrived_ms"] / 1000 for attempt in attempts]
     assert all(later - earlier > 0.8 for earlier, later in pairwise(arrived_s[::2]))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from cns.model import Notification
 from cns.stores.cassandra import (
@@ -162,3 +163,9 @@ NOTIFICATION = Notification(
     texts={"default": "text ☎"},
     attributes={"b": ("String", "2"), "a": ("Number", "1")},
 )
+
+
+async def change(stores: Stores, before: Subscription, **changes: Any) -> Subscription:
+    after = replace(before, version=before.version + 1, **changes)
+    assert await stores.subscriptions.replace(after, before.version, None)
+    return after

@@ -16,8 +16,8 @@ from cns.topic import Topic
 from common.cassandra import Cassandra, Place
 from common.clock import Clock
 from common.errors import StoreUnavailable
-from tests.integration.cns_stores import Stores, open_cassandra, subscription
-from tests.integration.test_cns_filters_in_stores import BLUE, RED, change, coloured, matched, matching_of
+from tests.integration.cns_stores import Stores, change, open_cassandra, subscription
+from tests.integration.test_cns_matching_in_stores import BLUE, RED, coloured, matched, matching_of
 from tests.recorded_events import RecordedEvents
 
 Step = Callable[[], Coroutine[Any, Any, None]]

@@ -3,101 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
-from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
-from cns.jobs import ConfirmationJob, EndpointJob, TargetJob
-from cns.model import Notification
-from cns.target import Target, Targets, direct_target
-from common.clock import Clock
+from cns.endpoints.outcome import Cause, Failed, Outcome
+from cns.target import Targets
 from common.errors import StoreUnavailable
 from common.settings import Settings
-from tests.integration.cns_support import ACCOUNT, REGION, Rig
-from tests.integration.sns_mobile import APPLICATION, direct_job, endpoint, open_mobile
-from tests.recorded_events import RecordedEvents
-from workers.delivery_log import OWNER_LIFE_MS, WAITING_MAX, DeliveryLog, FeedbackLog
-from workers.delivery_log_files import LogFiles, LogLimits
-from workers.delivery_log_reading import LogReader
-from workers.delivery_log_record import Attempted
+from tests.integration.cns_support import Rig
+from tests.integration.delivery_log_site import (
+    APP_GROUP,
+    BAD,
+    NUMBER,
+    OK,
+    PHONES,
+    ROLE,
+    Site,
+    attempted,
+    group_of,
+    set_application,
+)
+from tests.integration.sns_mobile import APPLICATION, endpoint, open_mobile
+from workers.delivery_log import OWNER_LIFE_MS, WAITING_MAX
 from workers.host import Parts
-from workers.job_facts import JobFacts
 from workers.services import delivery_log
-from workers.stats import Stats
-
-ROLE = "arn:aws:iam::123456789012:role/logs"
-NUMBER = "+15551234567"
-OK = Delivered(200, 1)
-BAD = Failed(Cause.STATUS, "HTTP 400", 1, 400, permanent=True)
-PHONES = f"sns/{REGION}/{ACCOUNT}/DirectPublishToPhoneNumber"
-APP_GROUP = f"sns/{REGION}/{ACCOUNT}/app/APNS/app"
-
-
-class Site:
-    """A log over the rig's stores."""
-
-    def __init__(self, rig: Rig, directory: Path, *, client_errors_succeed: bool = False, draw: float = 0.5) -> None:
-        self.rig = rig
-        self.directory = directory / "logs"
-        self.files = LogFiles(self.directory, rig.clock, LogLimits(days=7, bytes_max=1 << 30))
-        self.log = FeedbackLog(
-            self.files,
-            rig.sms,
-            rig.platforms,
-            rig.clock,
-            client_errors_succeed=client_errors_succeed,
-            draw=lambda: draw,
-        )
-
-    async def logged(self, *groups: str) -> list[dict[str, Any]]:
-        """All that was, once the log is closed."""
-        await self.log.close()
-        return [json.loads(entry.line) for entry in LogReader(self.directory, groups).read()]
-
-    def lost(self) -> dict[str, float]:
-        return {sample.labels[0][1]: sample.value for sample in self.files.samples() if "lost" in sample.name}
-
-    def attempt(self, target: Target, outcome: Outcome = OK, topic: str = "") -> None:
-        self.log.attempted(_attempted(target, outcome, topic))
-
-    async def phone(self) -> Target:
-        await self.rig("Publish", PhoneNumber=NUMBER, Message="m")
-        return direct_target(direct_job(self.rig))
-
-    async def device(self) -> Target:
-        await self.rig("Publish", TargetArn=await endpoint(self.rig), Message="m")
-        return direct_target(direct_job(self.rig))
-
-    async def subscribed(self, protocol: str, to: str, **topic_attributes: str) -> tuple[str, Target]:
-        topic = await self.rig.topic()
-        for name, text in topic_attributes.items():
-            await self.rig("SetTopicAttributes", TopicArn=topic, AttributeName=name, AttributeValue=text)
-        arn = await self.rig.subscribe(topic, protocol, to)
-        (target,) = await Targets(self.rig.topics, self.rig.subscriptions).find([arn])
-        return topic, target
-
-
-def _attempted(target: Target, outcome: Outcome = OK, topic: str = "") -> Attempted:
-    return Attempted(target=target, outcome=outcome, message_id="m", topic=topic, published_ms=0, at_ms=5, attempt=1)
 
 
 @pytest.fixture
 async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
     async with open_mobile(tmp_path) as rig:
         yield rig
-
-
-def group_of(topic: str) -> str:
-    return topic.removeprefix("arn:aws:").replace(":", "/")
-
-
-async def set_application(rig: Rig, **attributes: str) -> None:
-    await rig("SetPlatformApplicationAttributes", PlatformApplicationArn=APPLICATION, Attributes=attributes)
 
 
 # -- topics -----------------------------------------------------------------------------------------------------------
@@ -239,72 +177,8 @@ async def test_a_service_that_keeps_no_logs(rig: Rig, tmp_path: Path) -> None:
     settings = Settings(data=tmp_path / "data", delivery_log_days=0)
     log = delivery_log(settings, cast(Parts, rig))  # whose stores are not asked
     site = Site(rig, tmp_path)
-    log.attempted(_attempted(await site.phone()))
+    log.attempted(attempted(await site.phone()))
     assert log.samples() == []
     await log.close()
     await site.log.close()
     assert not settings.delivery_logs_path.exists()
-
-
-# -- what is told of a job ---------------------------------------------------------------------------------------------
-
-
-class RecordedAttempts:
-    """See `DeliveryLog`."""
-
-    def __init__(self) -> None:
-        self.told: list[Attempted] = []
-
-    def attempted(self, attempted: Attempted) -> None:
-        self.told.append(attempted)
-
-
-def facts_of(job: TargetJob, log: DeliveryLog, failures: int = 0, stats: Stats | None = None) -> JobFacts:
-    return JobFacts(stats or Stats(), RecordedEvents(), Clock(), job, failures, log)
-
-
-async def test_what_a_job_says_of_an_attempt(rig: Rig, tmp_path: Path) -> None:
-    site, log = Site(rig, tmp_path), RecordedAttempts()
-    topic, target = await site.subscribed("http", "http://127.0.0.1/a", HTTPSuccessFeedbackRoleArn=ROLE)
-    texts = {"default": "hello", "sqs": "other"}
-    notification = Notification(id="m", topic_arn=topic, timestamp_ms=7, texts=texts)
-    facts = facts_of(EndpointJob("m", topic, (target.arn,), notification), log, failures=2)
-    facts.known(notification)
-    facts.attempted(target, OK)
-    facts.attempted(replace(target, protocol="sqs"), OK)
-    facts.attempted(replace(target, feedback=None), OK)
-    first, second = log.told
-    assert (first.message_id, first.topic, first.published_ms, first.attempt) == ("m", topic, 7, 3)
-    assert first.message_md5 == "5d41402abc4b2a76b9719d911017c592"
-    assert second.message_md5 == "795f3202b17cb6bc3d4b771d8c6c9eaf"
-    await site.log.close()
-
-
-@pytest.mark.spec("sns-log.confirmations")
-async def test_what_a_job_says_of_a_confirmation(rig: Rig, tmp_path: Path) -> None:
-    site, log, stats = Site(rig, tmp_path), RecordedAttempts(), Stats()
-    topic, target = await site.subscribed("http", "http://127.0.0.1/a", HTTPSuccessFeedbackRoleArn=ROLE)
-    job = ConfirmationJob("SubscriptionConfirmation", "c", target.arn, topic, "t", 3, "http://localhost")
-    facts = facts_of(job, log, stats=stats)
-    facts.attempted(target, OK)
-    facts.delivered(target)
-    (told,) = log.told
-    assert (told.message_id, told.message_md5, told.published_ms) == ("c", "", 3)
-    assert stats.latency.samples(0) == []  # nothing was published
-    await site.log.close()
-
-
-@pytest.mark.parametrize(("replayed", "observed"), [(False, 1), (True, 0)])
-async def test_a_delivery_is_measured_unless_it_is_a_replay(
-    rig: Rig, tmp_path: Path, replayed: bool, observed: int
-) -> None:
-    site, stats = Site(rig, tmp_path), Stats()
-    topic, target = await site.subscribed("http", "http://127.0.0.1/a")
-    notification = Notification(id="m", topic_arn=topic, timestamp_ms=7, texts={"default": "m"}, replayed=replayed)
-    facts = facts_of(EndpointJob("m", topic, (target.arn,), notification), site.log, stats=stats)
-    facts.known(notification)
-    facts.attempted(target, OK)
-    facts.delivered(target)
-    counts = [sample.value for sample in stats.latency.samples(0) if sample.name == "delivery_seconds_count"]
-    assert sum(counts) == observed
-    await site.log.close()

@@ -73,6 +73,20 @@ def test_what_was_logged(data: Path, words: list[str], expected: list[str]) -> N
     assert names(done.stdout) == expected
 
 
+def test_what_is_not_there_is_said(tmp_path: Path) -> None:
+    for name, code in ((GROUP, 0), (b"sns/\xff", 2)):
+        done = subprocess.run([CNS, "logs", name, "--data", tmp_path], capture_output=True, text=True, timeout=30)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (code, "", 1)
+
+
+def test_an_answer_steers_no_terminal(tmp_path: Path) -> None:
+    with logging(tmp_path) as files:
+        files.append(GROUP, line("x").replace(b'"dwell', b'"providerResponse": "\xc2\x9b31m", "dwell'))
+    words = [CNS, "logs", TOPIC, "--data", tmp_path]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=30)
+    assert done.stdout.strip().isprintable() and json.loads(done.stdout)["delivery"]["providerResponse"] == "\x9b31m"
+
+
 def test_what_comes(data: Path) -> None:
     command = [CNS, "logs", TOPIC, "--follow", "--since", "1h", "--data", data]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as following:

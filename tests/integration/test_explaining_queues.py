@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from cns import jobs
 from cns.jobs import PublishJob, Redelivery
+from cns.queue_port import Put
 from tests.integration.explain_site import (
     ID,
     TOPIC,
@@ -25,7 +27,7 @@ from workers.explaining import queues
 from workers.explaining.rendering import render
 from workers.explaining.story import Fate
 from workers.leases import EmbeddedLeaseStore
-from workers.quarantine import Quarantine
+from workers.quarantine import Quarantine, SetAside
 from workers.stats import Stats
 
 
@@ -74,6 +76,13 @@ async def test_set_aside(site: Site) -> None:
     story = await site.story()
     assert only(story).fate is Fate.QUARANTINED
     assert "QUARANTINED: http http://example.com/1" in render(story) and "set aside in quarantine" in render(story)
+
+
+async def test_set_aside_because_it_cannot_be_read(site: Site) -> None:
+    item = SetAside(jobs.ENDPOINT_JOBS, f"{ID}/x", "", TOPIC.arn, 1, "it cannot be read", b"\xc1")
+    await site.port.settle(jobs.ENDPOINT_JOBS, [], [Put(jobs.QUARANTINE, "x", msgspec.msgpack.encode(item), "")])
+    story = await site.story()
+    assert story.known and "1 of its jobs cannot be read: `cns quarantine list`" in render(story)
 
 
 @pytest.mark.parametrize("queue", [jobs.ENDPOINT_JOBS, jobs.REDELIVERY, jobs.FIFO_ENDPOINT_JOBS])

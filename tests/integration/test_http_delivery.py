@@ -177,6 +177,9 @@ async def test_answers_that_are_no_success(status: str, again: bool) -> None:
         ("Thu Jan  1 00:02:00 1970", 120),
         ("Wed, 31 Dec 1969 23:00:00 GMT", 0),  # has passed
         ("Thu, 01 Jan 99999 00:00:00 GMT", 0),
+        (f"Thu, 01 Jan {'9' * 20} 00:00:00 GMT", 0),
+        (f"Thu, 01 Jan 1970 {'9' * 20}:00:00 GMT", 0),
+        (f"Thu, 01 Jan 1970 00:00:00 +{'9' * 20}", 0),
         ("9" * 400, float("inf")),  # `due_retry` knows an end
     ],
 )

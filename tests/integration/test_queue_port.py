@@ -1,19 +1,18 @@
-"""What the queue port promises, over both of its drivers."""
+"""What the queue port promises of jobs, over both of its drivers."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
 from cns.jobs import ENDPOINT_JOBS, FIFO_PUBLISH_JOBS, INTERNAL_QUEUES, PUBLISH_JOBS, QUARANTINE, REDELIVERY
-from cns.queue_port import Held, Put, QueueMessage, QueuePort, Refused, Renewal
+from cns.queue_port import Held, Put, QueuePort, Renewal
 from cqs.internal_queues import internal_ref
-from tests.integration.queue_ports import TOPIC, Cqs, serving
+from tests.integration.queue_ports import Cqs, serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -211,95 +210,6 @@ async def _waiting(port: QueuePort, cqs: Cqs) -> asyncio.Task[list[Held]]:
         while not await cqs.polls_waiting():
             await asyncio.sleep(0)
     return waiting
-
-
-# -- customers' queues ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.spec("sender.sns")
-async def test_a_notification_reaches_a_queue(port: QueuePort, cqs: Cqs) -> None:
-    arn = await cqs.queue()
-    attributes = {
-        "text": {"DataType": "String", "StringValue": "ä"},
-        "bytes": {"DataType": "Binary", "BinaryValue": b"\x00\xff"},
-    }
-    message = QueueMessage("{}", attributes, group="tenant", dedup="left out", trace_header="Root=1-2")
-    sent = await port.deliver(arn, message, TOPIC)
-    (received,) = await cqs.received(arn)
-    assert (received["MessageId"], received["Body"]) == (sent, "{}")
-    assert received["MessageAttributes"]["text"]["StringValue"] == "ä"
-    assert received["MessageAttributes"]["bytes"]["BinaryValue"] == "AP8="
-    assert received["Attributes"]["AWSTraceHeader"] == "Root=1-2"
-    assert received["Attributes"]["MessageGroupId"] == "tenant"
-    assert received["Attributes"]["SenderId"] == "AROACNSDELIVERYWORKER:AWS-CLOUDCAST"
-
-
-async def test_a_fifo_queue_gets_group_and_deduplication_id(port: QueuePort, cqs: Cqs) -> None:
-    arn = await cqs.queue(FifoQueue="true")
-    message = QueueMessage("body", group="g", dedup="d")
-    assert await port.deliver(arn, message, TOPIC) == await port.deliver(arn, message, TOPIC)
-    (received,) = await cqs.received(arn)
-    assert received["Attributes"]["MessageGroupId"] == "g"
-    assert received["Attributes"]["MessageDeduplicationId"] == "d"
-
-
-@pytest.mark.parametrize(
-    ("queue", "message", "topic", "code"),
-    [
-        ("open", QueueMessage("m"), f"{TOPIC}2", "AccessDenied"),
-        ("closed", QueueMessage("m"), TOPIC, "AccessDenied"),
-        ("none", QueueMessage("m"), TOPIC, "QueueDoesNotExist"),
-        ("open.fifo", QueueMessage("m"), TOPIC, "MissingParameter"),
-        ("open", QueueMessage(""), TOPIC, "MissingParameter"),
-        ("open", QueueMessage("m", group=" "), TOPIC, "InvalidParameterValue"),
-        ("open", QueueMessage("m", {"a": {"DataType": "None"}}), TOPIC, "InvalidParameterValue"),
-        ("open", QueueMessage("m" * 1_048_577), TOPIC, "InvalidParameterValue"),
-        ("open", QueueMessage("m"), "no ARN", "InvalidParameterValue"),
-    ],
-)
-async def test_what_a_queue_refuses(
-    port: QueuePort, cqs: Cqs, queue: str, message: QueueMessage, topic: str, code: str
-) -> None:
-    arns = {
-        "open": await cqs.queue(),
-        "closed": await cqs.queue(open_to_topic=False),
-        "none": f"arn:aws:sqs:us-east-1:{cqs.tenant.account}:none",
-        "open.fifo": await cqs.queue(FifoQueue="true"),
-    }
-    answer = await port.deliver(arns[queue], message, topic)
-    assert isinstance(answer, Refused)
-    assert (answer.code, answer.permanent) == (code, True)
-
-
-@pytest.mark.parametrize(
-    "arn", ["nonsense", "arn:aws:sns:us-east-1:111111111111:t", "arn:aws:sqs:internal:cns:publish-jobs"]
-)
-async def test_what_is_no_queue_of_a_customers(port: QueuePort, arn: str) -> None:
-    answer = await port.deliver(arn, QueueMessage("m"), TOPIC)
-    assert isinstance(answer, Refused)
-    assert (answer.code, answer.permanent) == ("QueueDoesNotExist", True)
-    assert await port.depth(PUBLISH_JOBS) == 0
-
-
-async def test_a_refusal_holds_up_no_other(port: QueuePort, cqs: Cqs) -> None:
-    arn = await cqs.queue()
-    answers = await asyncio.gather(
-        *[port.deliver(arn, QueueMessage(str(number)), TOPIC if number % 2 else "no ARN") for number in range(40)]
-    )
-    assert [isinstance(answer, Refused) for answer in answers] == [True, False] * 20
-    assert len(set(answers[1::2])) == 20
-
-
-async def test_all_is_open_without_authentication(tmp_path: Path) -> None:
-    async with serving(tmp_path / "open", auth="off") as cqs:
-        arn = await cqs.queue(open_to_topic=False)
-        for driver in DRIVERS:
-            async with cqs.port(driver) as port:
-                assert isinstance(await port.deliver(arn, QueueMessage("m"), TOPIC), str)
-                await port.put([put(driver)])
-                assert await port.depth(PUBLISH_JOBS) == 1
-                (held,) = await port.receive(PUBLISH_JOBS, 1, LEASE_MS, 0)
-                assert await port.settle(PUBLISH_JOBS, [held.handle]) == [True]
 
 
 async def test_internal_queues_are_where_they_always_were() -> None:

@@ -45,7 +45,7 @@ async def send(url: str, message: QueueMessage = FIFO, http: HttpSender | None =
 
 def said(status: int, body: str, *headers: str) -> bytes:
     lines = [f"HTTP/1.1 {status} X", f"Content-Length: {len(body)}", *headers, "", body]
-    return "\r\n".join(lines).encode()
+    return "\r\n".join(lines).encode("latin-1")
 
 
 async def sent(message: QueueMessage) -> Came:
@@ -103,6 +103,9 @@ def fault(code: str) -> str:
         *((403, fault(code), False) for code in ("InvalidClientTokenId", "SignatureDoesNotMatch", "RequestExpired")),
         (404, "<html>not found</html>", False),
         (301, "", False),
+        (503, '{"a": ' + "[" * 50_000, False),
+        (503, '"\x80"', False),
+        (400, json.dumps({"__type": "QueueDoesNotExist", "Message": "why", "message": None}), True),
         (502, "bad gateway", False),
     ],
 )
@@ -113,11 +116,13 @@ async def test_which_refusals_are_final(status: int, body: str, permanent: bool)
     cause = Cause.QUEUE if permanent else Cause.STATUS
     assert (outcome.cause, outcome.status, outcome.permanent) == (cause, status, permanent)
     assert outcome.retry_after_s == 7
-    if body.startswith("{"):
+    if outcome.code:
         assert outcome.text == f"{outcome.code}: why"
 
 
-@pytest.mark.parametrize("body", ["", "not JSON", '{"MessageId": 5}', "[]"])
+@pytest.mark.parametrize(
+    "body", ["", "not JSON", '{"MessageId": 5}', "[]", '{"a": ' + "[" * 50_000, '{"MessageId": "\x80"}']
+)
 async def test_a_success_is_one_whatever_it_says(body: str) -> None:
     async with wire(answering(said(200, body))) as service:
         outcome = await send(service.url)

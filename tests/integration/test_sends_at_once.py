@@ -11,6 +11,7 @@ from typing import cast
 import pytest
 
 from cns import jobs
+from cns.endpoints.senders import Senders
 from cns.jobs import TARGETS_MAX, EndpointJob
 from cns.model import Notification
 from cns.queue_inline import InlineQueuePort
@@ -92,7 +93,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         client_errors_succeed=False,
     )
     way = QueueWay(port, cast(Envelopes, None))  # nothing is rendered for raw deliveries
-    deliverer = Deliverer(cast(DeliveryPool, None), way, {"sqs": way})
+    deliverer = Deliverer(DeliveryPool("none", 0, lambda: Senders({})), way, {"sqs": way})
     database.start(asyncio.get_running_loop())
     await topics.create(TOPIC)
     await asyncio.gather(*[subscriptions.create(_subscription(number), None) for number in range(TARGETS_MAX)])

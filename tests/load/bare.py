@@ -60,7 +60,7 @@ class Poster:
         async def post() -> None:
             nonlocal delivered
             for url in left:
-                outcome = await self._pool.send(partial(_request, url, body))
+                outcome = await self._pool.send(partial(_request, url, body), TOPIC)
                 delivered += isinstance(outcome, Delivered)
 
         used_s, began_ns = time.process_time(), perf_counter_ns()

@@ -99,6 +99,11 @@ def test_each_attempt_has_an_id_of_its_own() -> None:
     assert first["delivery"]["deliveryId"] != second["delivery"]["deliveryId"]
 
 
+def test_a_password_is_not_written() -> None:
+    made = record(target("https", "https://me:secret@example.com/x"), Delivered(200, 1))
+    assert made["delivery"]["destination"] == "https://me:****@example.com/x"
+
+
 def refusal(code: str, text: str) -> str:
     return json.dumps({"ErrorCode": code, "ErrorMessage": text, "sqsRequestId": "Unrecoverable"}, separators=(",", ":"))
 

@@ -1,4 +1,4 @@
-"""Bodies and headers to the byte, written out by hand from sns.md §6, and the text that is signed, from §7."""
+"""Bodies to the byte, written out by hand from sns.md §6, and the text that is signed, from §7."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from cns.envelope import (
     Confirmation,
     MessageType,
     confirmation_fields,
-    http_headers,
     notification_fields,
     render_confirmation,
     render_notification,
@@ -277,46 +276,6 @@ SubscriptionConfirmation
 )
 def test_signed_text_as_a_receiver_rebuilds_it(body: str, signed: str) -> None:
     assert text_to_sign(json.loads(body)).decode() == signed
-
-
-COMMON = {
-    "x-amz-sns-message-id": "i",
-    "x-amz-sns-topic-arn": TOPIC,
-    "User-Agent": "Amazon Simple Notification Service Agent",
-    "Accept-Encoding": "gzip,deflate",
-}
-WITH_SUBSCRIPTION = COMMON | {"x-amz-sns-subscription-arn": SUBSCRIPTION}
-
-
-@pytest.mark.spec(
-    "sns-http.type",
-    "sns-http.message-id",
-    "sns-http.topic-arn",
-    "sns-http.subscription-arn",
-    "sns-http.no-subscription-arn",
-    "sns-http.raw-header",
-    "sns-http.content-type-policy",
-    "sns-http.content-type-confirmation",
-    "sns-http.user-agent",
-    "sns-http.accept-encoding",
-)
-@pytest.mark.parametrize(
-    ("message_type", "raw", "expected"),
-    [
-        (MessageType.SUBSCRIPTION_CONFIRMATION, False, COMMON | {"Content-Type": "text/plain; charset=UTF-8"}),
-        (MessageType.SUBSCRIPTION_CONFIRMATION, True, COMMON | {"Content-Type": "text/plain; charset=UTF-8"}),
-        (MessageType.NOTIFICATION, False, WITH_SUBSCRIPTION | {"Content-Type": "application/json"}),
-        (
-            MessageType.NOTIFICATION,
-            True,
-            WITH_SUBSCRIPTION | {"Content-Type": "application/json", "x-amz-sns-rawdelivery": "true"},
-        ),
-        (MessageType.UNSUBSCRIBE_CONFIRMATION, True, WITH_SUBSCRIPTION | {"Content-Type": "application/json"}),
-    ],
-)
-def test_http_headers(message_type: MessageType, raw: bool, expected: dict[str, str]) -> None:
-    headers = http_headers(message_type, "i", TOPIC, SUBSCRIPTION, "application/json", raw=raw)
-    assert headers == expected | {"x-amz-sns-message-type": message_type.value}
 
 
 @pytest.mark.spec("sns-envelope.timestamp")

@@ -8,7 +8,6 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tenacity import RetryError, Retrying
 
 from cns.retry_policy import (
     JITTER_SHARE,
@@ -21,7 +20,6 @@ from cns.retry_policy import (
     due_retry,
     next_retry,
 )
-from cns.retry_tenacity import StopWhenSpent, WaitByPolicy
 
 IMMEDIATE, PRE, GROWING, POST = Phase
 
@@ -274,28 +272,3 @@ def test_the_example_of_aws_s_documents() -> None:
 def test_impossible_policies_are_not_made(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="RetryPolicy"):
         RetryPolicy(**wrong)  # type: ignore[arg-type]
-
-
-def test_tenacity_follows_the_policy() -> None:
-    policy = RetryPolicy(min_delay_s=2, max_delay_s=8, retries=5, no_delay=1, min_delay=1, max_delay=1)
-    slept: list[float] = []
-    attempts = 0
-    with pytest.raises(RetryError):
-        for attempt in Retrying(wait=WaitByPolicy(policy), stop=StopWhenSpent(policy), sleep=slept.append):
-            with attempt:
-                attempts += 1
-                raise ConnectionError
-    assert attempts == policy.retries + 1
-    assert slept == pytest.approx([0, 2, 2, 8, 8])
-
-
-def test_tenacity_draws_its_jitter() -> None:
-    slept: list[float] = []
-    policy = RetryPolicy(min_delay_s=10, max_delay_s=10, retries=1)
-    with pytest.raises(RetryError):
-        for attempt in Retrying(
-            wait=WaitByPolicy(policy, jitter=lambda: 0.5), stop=StopWhenSpent(policy), sleep=slept.append
-        ):
-            with attempt:
-                raise ConnectionError
-    assert slept == pytest.approx([10 * (1 + JITTER_SHARE / 2)])

@@ -53,7 +53,8 @@ class Traces(NamedTuple):
 
     @property
     def any(self) -> bool:
-        return bool(self.found.told or self.found.unread or self.looked.queued or self.notification)
+        looked = self.looked
+        return bool(self.found.told or self.found.unread or looked.queued or looked.unreadable or self.notification)
 
 
 async def explain(parts: Parts, events: Events, question: Question) -> Story:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from cns.endpoint_syntax import shown
 from cns.filters.model import Scope
 from cns.jobs import QUARANTINE, DirectJob
 from cns.matching import UNANSWERABLE
@@ -132,7 +133,7 @@ def _told(arn: str, own: _Evidence, subscription: Subscription | None, direct_en
     return Life(
         subscription=arn,
         protocol=own.attempts[0].protocol if own.attempts else subscription.protocol if subscription else "",
-        endpoint=subscription.endpoint if subscription else direct_endpoint,
+        endpoint=shown(subscription.endpoint) if subscription else direct_endpoint,
         fate=fate,
         reason=reason,
         attempts=tuple(own.attempts),
@@ -158,7 +159,7 @@ def _untold(subscription: Subscription, evidence: Evidence, scene: Scene) -> Lif
     return Life(
         subscription=subscription.arn,
         protocol=subscription.protocol,
-        endpoint=subscription.endpoint,
+        endpoint=shown(subscription.endpoint),
         fate=fate,
         reason=reason,
         attempts=(),

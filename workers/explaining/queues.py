@@ -46,19 +46,22 @@ class Looked(msgspec.Struct, frozen=True):
     queued: tuple[Queued, ...]
     jobs: int
     unfinished: tuple[str, ...]  # queues with more than was looked at
+    unreadable: int = 0  # jobs about the message that say nothing to this version
 
 
 async def look(engine: Engine, message_id: str, now_ms: int) -> Looked:
     queued: list[Queued] = []
     unfinished: list[str] = []
-    looked_at = 0
+    looked_at = unreadable = 0
     for name in QUEUES:
         found, seen, whole = await _look_into(engine, name, message_id, now_ms)
-        queued += found
+        readable = [one for one in found if one is not None]
+        queued += readable
+        unreadable += len(found) - len(readable)
         looked_at += seen
         if not whole:
             unfinished.append(name)
-    return Looked(tuple(queued), looked_at, tuple(unfinished))
+    return Looked(tuple(queued), looked_at, tuple(unfinished), unreadable)
 
 
 def notification_in(queued: Queued) -> Notification | None:
@@ -67,7 +70,7 @@ def notification_in(queued: Queued) -> Notification | None:
     return None if isinstance(job, ConfirmationJob) else job.inline
 
 
-async def _look_into(engine: Engine, name: str, message_id: str, now_ms: int) -> tuple[list[Queued], int, bool]:
+async def _look_into(engine: Engine, name: str, message_id: str, now_ms: int) -> tuple[list[Queued | None], int, bool]:
     """What is about the message, how many jobs were looked at, and whether those were all."""
     q = internal_ref(name)
     found: dict[str, Peeked] = {}  # by id: one that moves between two pages is seen twice
@@ -89,8 +92,12 @@ async def _look_into(engine: Engine, name: str, message_id: str, now_ms: int) ->
     return queued, seen, not cursor
 
 
-def _queued(name: str, peeked: Peeked, group: Sequence[int], now_ms: int) -> Queued:
-    job = jobs.decode(peeked.body)
+def _queued(name: str, peeked: Peeked, group: Sequence[int], now_ms: int) -> Queued | None:
+    """None where it cannot be read, for which it lies in quarantine, or soon will."""
+    try:
+        job = jobs.decode(peeked.body)
+    except msgspec.MsgspecError:
+        return None
     hidden = peeked.visible_at_ms > now_ms
     place = Place(
         queue=name,

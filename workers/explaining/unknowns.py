@@ -36,6 +36,8 @@ def unknowns(
     yield from _gaps([gap for gap in found.gaps if not gap.removed])
     if found.unread:
         yield f"{found.unread} lines name the message and are of another version of the schema: they were not read."
+    if looked.unreadable:
+        yield f"{looked.unreadable} of its jobs cannot be read: `cns quarantine list` has them, once set aside."
     for queue in looked.unfinished:
         yield f"The queue {queue} is too long to be looked through: what is far behind in it was not seen."
     if topic_gone:

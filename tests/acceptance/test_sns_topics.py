@@ -1,0 +1,86 @@
+"""SNS through boto3: topics published to, shared, listed and deleted, as SDK users see them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.acceptance.endpoints import Endpoint
+from tests.acceptance.service import Service
+from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one
+
+
+@pytest.mark.spec("sns-batch.entry-fails")
+def test_publish_batch(sqs: Any, sns: Any, topic: Topic) -> None:
+    queue = queue_for(sqs, topic.arn)
+    topic.subscribe("sqs", arn_of(sqs, queue), RawMessageDelivery="true")
+    entries: list[dict[str, Any]] = [{"Id": str(n), "Message": f"m{n}"} for n in range(9)]
+    entries.append({"Id": "bad", "Message": "x", "MessageStructure": "json"})
+    answer = sns.publish_batch(TopicArn=topic.arn, PublishBatchRequestEntries=entries)
+    assert [entry["Id"] for entry in answer["Successful"]] == [str(n) for n in range(9)]
+    assert len({entry["MessageId"] for entry in answer["Successful"]}) == 9
+    assert [(entry["Id"], entry["Code"], entry["SenderFault"]) for entry in answer["Failed"]] == [
+        ("bad", "InvalidParameter", True)
+    ]
+    assert sorted(message["Body"] for message in receive_all(sqs, queue, 9)) == [f"m{n}" for n in range(9)]
+
+
+@pytest.mark.spec("sns-structure.by-protocol")
+def test_each_protocol_gets_its_own_text(sqs: Any, topic: Topic, endpoint: Endpoint) -> None:
+    queue = queue_for(sqs, topic.arn)
+    topic.subscribe("sqs", arn_of(sqs, queue), RawMessageDelivery="true")
+    topic.subscribe("http", endpoint.url, RawMessageDelivery="true")
+    topic.publish(json.dumps({"default": "all", "sqs": "queues"}), MessageStructure="json")
+    assert receive_one(sqs, queue)["Body"] == "queues"
+    assert endpoint.wait(received=1)["messages"][-1]["body"] == "all"
+
+
+@pytest.mark.spec("sns-permission.grants", "sns-permission.remove", "sns.arn-other-account")
+def test_another_account_needs_the_topics_policy(service: Service, sns: Any, topic: Topic, stranger: Any) -> None:
+    other = service.client("sns", **stranger)
+    account = service.client("sts", **stranger).get_caller_identity()["Account"]
+    with pytest.raises(other.exceptions.AuthorizationErrorException):
+        other.publish(TopicArn=topic.arn, Message="x")
+    sns.add_permission(TopicArn=topic.arn, Label="guest", AWSAccountId=[account], ActionName=["Publish"])
+    assert other.publish(TopicArn=topic.arn, Message="x")["MessageId"]
+    sns.remove_permission(TopicArn=topic.arn, Label="guest")
+    with pytest.raises(other.exceptions.AuthorizationErrorException):
+        other.publish(TopicArn=topic.arn, Message="x")
+
+
+def test_errors_have_the_sdk_classes(sns: Any, topic: Topic) -> None:
+    with pytest.raises(sns.exceptions.NotFoundException):
+        sns.publish(TopicArn=topic.arn + "-not", Message="x")
+    with pytest.raises(sns.exceptions.InvalidParameterException):
+        sns.publish(TopicArn=topic.arn, Message="")
+    with pytest.raises(sns.exceptions.InvalidParameterException):
+        sns.subscribe(TopicArn=topic.arn, Protocol="pigeon", Endpoint="loft")
+    with pytest.raises(sns.exceptions.TooManyEntriesInBatchRequestException):
+        sns.publish_batch(
+            TopicArn=topic.arn, PublishBatchRequestEntries=[{"Id": str(n), "Message": "x"} for n in range(11)]
+        )
+
+
+@pytest.mark.spec("sns-list.page", "sns-list.token")
+def test_lists_come_in_pages(sns: Any, topic: Topic, endpoint: Endpoint) -> None:
+    endpoint.confirm("never")
+    for n in range(103):
+        topic.subscribe("http", f"{endpoint.url}?tag={n}", wait=False)
+    pages = list(sns.get_paginator("list_subscriptions_by_topic").paginate(TopicArn=topic.arn))
+    assert [len(page["Subscriptions"]) for page in pages] == [100, 3]
+    assert len({found["Endpoint"] for page in pages for found in page["Subscriptions"]}) == 103
+
+
+@pytest.mark.spec("sns-topic.deleted-at-once", "sns-topic.recreated")
+def test_what_is_deleted_is_gone(sqs: Any, sns: Any, topic: Topic) -> None:
+    queue = queue_for(sqs, topic.arn)
+    topic.subscribe("sqs", arn_of(sqs, queue))
+    sns.delete_topic(TopicArn=topic.arn)
+    with pytest.raises(sns.exceptions.NotFoundException):
+        topic.publish("x")
+    assert sns.create_topic(Name=topic.arn.rpartition(":")[2])["TopicArn"] == topic.arn
+    topic.publish("to nobody")
+    assert topic.subscriptions() == []
+    assert receive_all(sqs, queue) == []
