@@ -222,6 +222,29 @@ async def test_many_that_hang_do_not_keep_those_that_work_from_room() -> None:
     assert {attempt.result() for attempt in attempts[UNPROVEN_MAX:]} == {Aside.BUSY}
 
 
+async def test_those_that_worked_and_hang_take_from_the_same_room() -> None:
+    clock, crashes = Clock(), list[object]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: crashes.append(context))
+    desk = Desk(Traffic(TERMS, clock))
+    hanging = [f"hangs-{number}" for number in range(UNPROVEN_MAX + 10)]
+    for key in hanging:
+        desk.start(key)
+        await desk.end(key, FAST)
+    for key in hanging:
+        desk.start(key)
+    clock.advance(1_500)
+    await _until(lambda: _gauge(desk, "sends_overdue") == len(hanging))
+    assert _gauge(desk, "sends_unproven") == len(hanging)
+    assert desk.traffic.wait_s("new") > 0
+    for key in hanging:
+        await desk.end(key, DOWN)
+    assert (_gauge(desk, "sends_unproven"), desk.traffic.wait_s("new"), crashes) == (0, 0, [])
+
+
+def _gauge(desk: Desk, name: str) -> float:
+    return next(sample.value for sample in desk.traffic.samples() if sample.name == name)
+
+
 async def test_many_that_nobody_knows_yet_take_turns() -> None:
     desk = Desk()
     attempts = [desk.start(f"new-{number}") for number in range(UNPROVEN_MAX + 100)]

@@ -162,7 +162,7 @@ class Traffic:
         self._fill(send.key, endpoint, now_s)
         while self._unproven_waiting and self._unproven < UNPROVEN_MAX:
             self._take_up(self._unproven_waiting.popleft(), now_s)
-        for key in list(islice(self._shut_out, UNPROVEN_MAX - self._unproven)):
+        for key in list(islice(self._shut_out, max(UNPROVEN_MAX - self._unproven, 0))):
             del self._shut_out[key]
             self._tell(key)
 
