@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.endpoints import Endpoint
+from tests.acceptance.running import keys_in
 from tests.acceptance.service import REGION, Service
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_one
 from tests.waiting import wait_until
@@ -131,8 +132,9 @@ def test_who_wants_nothing_gets_nothing(service: Service, sqs: Any, topic: Topic
 
 
 @pytest.mark.spec("sns-log.direct")
-def test_what_is_published_to_a_phone(service: Service, stranger: dict[str, str]) -> None:
-    sns = service.client("sns", **stranger)
+def test_what_is_published_to_a_phone(service: Service) -> None:
+    """By an account of its own: its SMS attributes are all its topics'."""
+    sns = service.client("sns", **keys_in(service.cns("account", "create").stdout))
     number = f"+1555{uuid.uuid4().int % 10**7:07}"
     sns.set_sms_attributes(attributes={"DeliveryStatusIAMRole": ROLE})
     message_id = sns.publish(PhoneNumber=number, Message="hello")["MessageId"]
