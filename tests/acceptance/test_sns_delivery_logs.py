@@ -133,7 +133,7 @@ def test_who_wants_nothing_gets_nothing(service: Service, sqs: Any, topic: Topic
 
 @pytest.mark.spec("sns-log.direct")
 def test_what_is_published_to_a_phone(service: Service) -> None:
-    """By an account of its own: its SMS attributes are all its topics'."""
+    """By an account of its own, whose SMS attributes are nobody else's."""
     sns = service.client("sns", **keys_in(service.cns("account", "create").stdout))
     number = f"+1555{uuid.uuid4().int % 10**7:07}"
     sns.set_sms_attributes(attributes={"DeliveryStatusIAMRole": ROLE})
