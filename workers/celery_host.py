@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
+import logging
 import os
 import threading
 from collections.abc import Callable, Coroutine
@@ -59,6 +61,7 @@ class WorkerHost:
 
     def start(self) -> None:
         self._thread.start()
+        atexit.register(self._end_with_threads)
 
     def leave(self) -> None:
         """Begin a warm shutdown: the worker ends what is under way and gives back the rest."""
@@ -73,6 +76,13 @@ class WorkerHost:
 
     def terminate(self) -> None:
         """Cold shutdown: as if the process were killed. What was leased comes back when its lease runs out."""
+
+    def _end_with_threads(self) -> None:
+        """After a cold shutdown event loops still turn in threads: the interpreter's end may pull the ground from under
+        them, and the process die of that."""
+        if not self._ended.is_set():
+            logging.shutdown()
+            os._exit(0 if state.should_terminate in (None, True) else state.should_terminate)
 
     def call(self, ask: Callable[[Worker], Coroutine[Any, Any, Answer]], timeout_s: float | None) -> Answer:
         """What the worker answers, on its own loop. Waits without limit for what ends by itself."""
