@@ -111,7 +111,7 @@ class Settings(BaseSettings):
     """To one endpoint at once, by one worker."""
     endpoint_sends_fast: Annotated[int, Field(ge=1)] = 100
     """To one that answers 95 of 100 within 100 ms."""
-    breaker_failures: Annotated[int, Field(ge=0)] = 5
+    breaker_failures: Annotated[int, Field(ge=0)] = 20
     """After so many messages in a row that an endpoint failed to take it is tried with one at a time; 0: never."""
     gateway_url: Annotated[str, Field(pattern=r"^(https?://[!-~]+)?$")] = ""
     """Where SMS, mobile push, mail, Lambda and Firehose deliveries are posted; empty: the outbox keeps them."""

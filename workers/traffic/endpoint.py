@@ -36,7 +36,7 @@ class Terms:
 
     sends: int = 10
     sends_fast: int = 100
-    failures: int = 5
+    failures: int = 20
 
 
 class Endpoint:
