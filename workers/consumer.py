@@ -27,7 +27,8 @@ from workers.under_way import UnderWay
 
 LEASE_MS = 30_000
 RENEW_S = 10.0
-PARK_AFTER_S = 1.0
+PARK_AFTER_S = 0.2
+"""Sooner than an answer is overdue: a second's jobs whose endpoints hang are more than may be busy at once."""
 SETTLE_AFTER_S = 0.75
 """After an answer: so that a second after it the settlement is written, too, and no death of a worker repeats it."""
 SETTLE_AFTER_RESULTS = 25
@@ -148,18 +149,20 @@ class JobRun:
 
     async def _wait(self) -> None:
         """Until it is time to settle, or to renew the lease."""
-        await self._enough_within(RENEW_S if self._parked else PARK_AFTER_S)
-        if not self._results and not self._parked:
+        if not self._parked and not await self._enough_within(PARK_AFTER_S):
             self._parked = True
             self._park()
-            await self._enough_within(RENEW_S)
-
-    async def _enough_within(self, time_s: float) -> None:
-        if not self._enough.is_set():
-            timer = asyncio.get_running_loop().call_later(time_s, self._enough.set)
-            await self._enough.wait()
-            timer.cancel()
+        await self._enough_within(RENEW_S)
         self._enough.clear()
+
+    async def _enough_within(self, time_s: float) -> bool:
+        if not self._enough.is_set():
+            try:
+                async with asyncio.timeout(time_s):
+                    await self._enough.wait()
+            except TimeoutError:
+                return False
+        return True
 
     async def _settle(self, results: Sequence[Result], lease_ms: int) -> None:
         """What remains is kept for so long. It is less when that is written: who is stopped before gives back all."""
