@@ -36,10 +36,11 @@ from workers.under_way import UnderWay
 
 LEASE_MS = 60_000
 RENEW_S = 20.0
+PARK_AFTER_S = 0.05
 COME_SOON_S = 0.5
 """A head that is hidden for less than this is not shown before."""
 JOBS_A_RECEIVE = 10
-RUNS_AT_ONCE_MAX = 1_000
+RUNS_AT_ONCE_MAX = 16
 WAIT_S = 20.0
 QUEUE = jobs.LANES
 
@@ -53,7 +54,8 @@ class Lanes:
         self._traffic = traffic
         self._under_way = UnderWay(QUEUE, tools.stats, RUNS_AT_ONCE_MAX)
         self._heads = LaneHeads()
-        self._waking: set[asyncio.Task[None]] = set()
+        self._woken: list[str] = []
+        self._showing: asyncio.Task[None] | None = None
         traffic.room_again.append(self._wake)
 
     async def step(self) -> None:
@@ -73,7 +75,7 @@ class Lanes:
 
     async def _run(self, run: Sequence[Held]) -> None:
         turns = [self._turn(held) for held in run]
-        await Run(turns, self._tools, self._traffic, self._hide).run()
+        await Run(turns, self._tools, self._traffic, self._hide, self._under_way.park).run()
 
     def _turn(self, held: Held) -> Turn:
         redelivery = jobs.decode(held.body)
@@ -94,16 +96,18 @@ class Lanes:
 
     def _wake(self, key: str) -> None:
         """The endpoint has room again, or it is known when it will."""
-        for handle in self._heads.take(key):
-            task = asyncio.create_task(self._show(handle))
-            self._waking.add(task)
-            task.add_done_callback(self._waking.discard)
+        self._woken += self._heads.take(key)
+        if self._woken and (self._showing is None or self._showing.done()):
+            self._showing = asyncio.create_task(self._show())
 
-    async def _show(self, handle: str) -> None:
-        try:
-            await self._tools.port.settle(QUEUE, renewals=[Renewal(QUEUE, handle, 0)])
-        except CnsError as error:  # it comes by itself a little later
-            log.info("lane.not_woken", error=str(error))
+    async def _show(self) -> None:
+        """All that were woken meanwhile in one step: the end of one hanging send may make room for hundreds."""
+        while self._woken:
+            handles, self._woken = self._woken, []
+            try:
+                await self._tools.port.settle(QUEUE, renewals=[Renewal(QUEUE, handle, 0) for handle in handles])
+            except CnsError as error:  # they come by themselves a little later
+                log.info("lanes.not_woken", lanes=len(handles), error=str(error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +133,17 @@ Hide = Callable[[Blocked, Held], None]
 
 
 class Run:
-    """What was received of one lane, from leases to settlement. `hide` is told of a head that waits for room."""
+    """What was received of one lane, from leases to settlement. `hide` is told of a head that waits for room. `park` is
+    called when only slow answers are waited for."""
 
-    def __init__(self, turns: Sequence[Turn], tools: Tools, traffic: Traffic, hide: Hide) -> None:
+    def __init__(
+        self, turns: Sequence[Turn], tools: Tools, traffic: Traffic, hide: Hide, park: Callable[[], None]
+    ) -> None:
         self._left = list(turns)
         self._tools = tools
         self._traffic = traffic
         self._hide = hide
+        self._park = park
         self._open: dict[Attempt, tuple[Turn, Target]] = {}
         self._answered: list[Attempt] = []
         self._done: list[tuple[Turn, Put | None]] = []
@@ -147,7 +155,7 @@ class Run:
                 blocked = await self._start_what_may()
                 if not self._open:
                     break
-                await asyncio.wait(self._open, timeout=SETTLE_AFTER_S)
+                await self._wait()
                 await self._collect()
             await self._settle(self._rest(blocked))
             if blocked.key:
@@ -157,6 +165,13 @@ class Run:
             turns = [*[turn for turn, _ in self._open.values()], *self._left]
             await self._settle([Renewal(QUEUE, turn.held.handle, 0) for turn in turns])
             raise
+
+    async def _wait(self) -> None:
+        """Until all are answered, or it is time to settle those that are."""
+        _, pending = await asyncio.wait(self._open, timeout=PARK_AFTER_S)
+        if pending:
+            self._park()
+            await asyncio.wait(pending, timeout=SETTLE_AFTER_S)
 
     async def _start_what_may(self) -> Blocked:
         """Begin as many as there is room for."""

@@ -178,7 +178,7 @@ class PoolThread:
         """A sender that fails by our own fault costs this attempt, and none of the others of its job."""
         try:
             return await sender.send(request)
-        except Exception as error:
+        except Exception as error:  # a sender of ours that is broken: logged, and tried again as any failure
             log.error("send.crashed", pool_thread=self.name, exc_info=error)
             return Failed(Cause.WORKER, f"{type(error).__name__}: {error}", 0)
 

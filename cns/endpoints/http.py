@@ -6,7 +6,7 @@ import asyncio
 import socket
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -122,9 +122,11 @@ class HttpSender:
             return Failed(Cause.INVALID_URL, "not a URL that can be posted to", 0, permanent=True)
         try:
             return await self._authorized(attempt, url, request)
-        except TimeoutError:
+        except TimeoutError as error:
+            _forget_frames(error)
             return Failed(Cause.TIMEOUT, "the endpoint did not answer in time", attempt.dwell_ms)
         except (aiohttp.ClientError, OSError, ValueError) as error:
+            _forget_frames(error)
             return _broken(error, attempt.dwell_ms)
 
     async def close(self) -> None:
@@ -226,13 +228,25 @@ def _url(text: str) -> URL | None:
 def _broken(error: BaseException, dwell_ms: int) -> Failed:
     """Names the cause, which aiohttp may have wrapped several times."""
     cause = Cause.CONNECTION
+    for each in _chain(error):
+        if isinstance(each, AddressRefused):
+            return Failed(Cause.REFUSED_ADDRESS, str(each), dwell_ms, permanent=True)
+        if isinstance(each, aiohttp.ClientConnectorDNSError):
+            cause = Cause.DNS
+        elif isinstance(each, ssl.SSLError | aiohttp.ClientSSLError):
+            cause = Cause.TLS
+    return Failed(cause, str(error) or type(error).__name__, dwell_ms)
+
+
+def _forget_frames(error: BaseException) -> None:
+    """Those of aiohttp hold the error, which holds them: ninety objects an attempt that only a garbage collection would
+    free, while every send of the process waits."""
+    for each in _chain(error):
+        each.__traceback__ = None
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
     chain: BaseException | None = error
     while chain is not None:
-        if isinstance(chain, AddressRefused):
-            return Failed(Cause.REFUSED_ADDRESS, str(chain), dwell_ms, permanent=True)
-        if isinstance(chain, aiohttp.ClientConnectorDNSError):
-            cause = Cause.DNS
-        elif isinstance(chain, ssl.SSLError | aiohttp.ClientSSLError):
-            cause = Cause.TLS
+        yield chain
         chain = chain.__cause__ or chain.__context__
-    return Failed(cause, str(error) or type(error).__name__, dwell_ms)

@@ -99,8 +99,8 @@ class _Watch:
         self._wakeups.pass_on()
 
     def end(self, used: int) -> None:
-        """The far waiter is gone, having used so many of its wake-ups."""
-        self._task.cancel()
+        """The far waiter is gone, having used so many of its wake-ups. The task ends by what is closed: a cancelled one
+        leaves garbage that only a collection finds, and one ends with every poll."""
         if self._pushed > used:
             self._wakeups.pass_on()
         self._wakeups.close()

@@ -23,7 +23,7 @@ PROBE_PAUSE_MAX_S = 30.0
 BLOCKED_S = 30.0
 """When to look again at an endpoint whose sends have taken all its room, if none of them ends before."""
 
-FAILING = frozenset({Cause.STATUS, Cause.TIMEOUT, Cause.CONNECTION, Cause.TLS, Cause.DNS})
+FAILING = frozenset({Cause.STATUS, Cause.TIMEOUT, Cause.CONNECTION, Cause.TLS, Cause.DNS, Cause.MAIL_RELAY})
 """What an endpoint that is down answers, unless no later attempt can help: then it is up, and says no."""
 
 _REMEMBERED = (1 << ANSWERS_REMEMBERED) - 1
@@ -64,7 +64,7 @@ class Endpoint:
         self.in_flight = 0
         self.overdue = 0
         self.proven = False
-        """It took the last message that it was asked to take."""
+        """It took the last message that it was asked to take, or failed to at once: in no case did it hang."""
         self.open = False
         """The breaker: one send at a time, and a pause after each that fails."""
         self.probe_at_s = 0.0
@@ -97,6 +97,7 @@ class Endpoint:
         if isinstance(outcome, Delivered) or outcome.permanent or outcome.cause not in FAILING:
             self._answered(outcome.dwell_ms)
         else:
+            self.proven = outcome.dwell_ms < OVERDUE_S * 1000
             self._failed_with(message_id, now_s, probe=probe)
 
     def forgettable(self, now_s: float) -> bool:
@@ -122,7 +123,6 @@ class Endpoint:
         self._cap = min(self._cap * 2, self._most)
 
     def _failed_with(self, message_id: str, now_s: float, *, probe: bool) -> None:
-        self.proven = False
         self._cap = max(self._cap // 2, 1)
         if len(self._failed) < self._terms.failures:
             self._failed.add(message_id)
