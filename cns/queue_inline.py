@@ -6,14 +6,13 @@ fair queues: the group of a publish job is its account, of an endpoint job its t
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from cns.jobs import INTERNAL_QUEUES
 from cns.queue_port import Held, Numbered, Put, QueueMessage, Refused, Renewal
 from common.clock import Clock
 from common.errors import StoreUnavailable
-from cqs.engines.contract import Change, Engine, Entry, Message, Outcome, QueueRef, Rejected, Sent, Settlement, Wakeups
+from cqs.engines.contract import Change, Engine, Entry, Message, Outcome, QueueRef, Rejected, Sent, Settlement
 from cqs.internal_queues import internal_ref
 from cqs.sending import sequence_text
 
@@ -30,14 +29,11 @@ class InlineQueuePort:
         self._engine = engine
         self._clock = clock
         self._deliver = deliver
-        self._waiting: set[Wakeups] = set()
-        self._stopping = False
+        self._waits = engine.waits()
 
     def stop_waiting(self) -> None:
         """Receives that wait return empty from now on; one under way in the engine still hands out its leases."""
-        self._stopping = True
-        for wakeups in list(self._waiting):
-            wakeups.close()  # not a cancellation, which a caller's own could not be told from
+        self._waits.stop()
 
     async def close(self) -> None:
         """Nothing here is its own."""
@@ -56,21 +52,8 @@ class InlineQueuePort:
 
     async def receive(self, queue: str, n: int, lease_ms: int, wait_s: float) -> list[Held]:
         q = REFS[queue]
-        held = await self._take(q, n, lease_ms)
-        if held or wait_s <= 0 or self._stopping:
-            return held
-        wakeups = self._engine.wakeups(q)
-        self._waiting.add(wakeups)
-        try:
-            loop = asyncio.get_running_loop()
-            deadline_s = loop.time() + wait_s
-            held = await self._take(q, n, lease_ms)
-            while not held and await wakeups.wait(max(deadline_s - loop.time(), 0)):
-                held = await self._take(q, n, lease_ms)
-            return held
-        finally:
-            self._waiting.discard(wakeups)
-            wakeups.close()
+        received = await self._waits.receive(q, n, lease_ms, wait_s)
+        return [_held(q, message) for message in received.messages]
 
     async def settle(
         self, queue: str, done: Sequence[str] = (), puts: Sequence[Put] = (), renewals: Sequence[Renewal] = ()
@@ -101,11 +84,6 @@ class InlineQueuePort:
     async def depth(self, queue: str) -> int:
         counts = await self._engine.counts(REFS[queue], self._clock.now_ms())
         return counts.visible + counts.in_flight + counts.delayed
-
-    async def _take(self, q: QueueRef, n: int, lease_ms: int) -> list[Held]:
-        now_ms = self._clock.now_ms()
-        received = await self._engine.receive(q, n, now_ms + lease_ms, now_ms)
-        return [_held(q, message) for message in received.messages]
 
 
 def _held(q: QueueRef, message: Message) -> Held:

@@ -185,6 +185,19 @@ class Wakeups(Protocol):
         ...
 
 
+class Waits(Protocol):
+    """Receives of one user, which wait where the messages are: a process away, no word goes to and fro before there is
+    something."""
+
+    async def receive(self, q: QueueRef, want: int, lease_ms: int, wait_s: float) -> Received:
+        """As `Engine.receive` for `lease_ms` from then on; waits up to `wait_s` for the first message."""
+        ...
+
+    def stop(self) -> None:
+        """None waits from now on; one that is leasing messages just now still hands them out."""
+        ...
+
+
 class Engine(Protocol):
     """Raises StoreUnavailable, StoreFull or OutcomeUnknown; everything else is a value."""
 
@@ -243,3 +256,5 @@ class Engine(Protocol):
         ...
 
     def wakeups(self, q: QueueRef) -> Wakeups: ...
+
+    def waits(self) -> Waits: ...

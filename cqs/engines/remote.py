@@ -1,7 +1,7 @@
 """The remote driver: any engine of the store host, used from another process over its Unix socket.
 
-`METHODS` and `serve` are the host's half, `RemoteEngine` the caller's. A waiting receive keeps a waiter in the host;
-the host pushes its wake-ups back. After the host restarts, every waiter is woken once and waits anew.
+`METHODS` and `handlers` are the host's half, `RemoteEngine` the caller's. A waiting receive is one call, or keeps a
+waiter in the host, which pushes its wake-ups back. After the host restarts, every waiter is woken once and waits anew.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from common.errors import OutcomeUnknown
 from common.rpc import Client, Handler, Method, Session
 from cqs.engines.contract import (
     Capabilities,
@@ -25,6 +26,7 @@ from cqs.engines.contract import (
     Sent,
     Settled,
     Settlement,
+    Waits,
     Wakeups,
 )
 from cqs.engines.waiting import Sleeper
@@ -47,12 +49,15 @@ METHODS = {
     "engine.watch": Method(tuple[QueueRef, int], None),
     "engine.pass_on": Method(tuple[int], None),
     "engine.unwatch": Method(tuple[int, int], None),
+    "engine.receive_waiting": Method(tuple[int, QueueRef, int, int, float], Received),
+    "engine.stop_waits": Method(tuple[int], None),
 }
 
 
 def handlers(engine: Engine) -> dict[str, Handler]:
     """What the store host answers for `engine`."""
     watches = _Watches(engine)
+    waits = _Waits(engine)
 
     async def capabilities(_: Session) -> Capabilities:
         return engine.capabilities
@@ -73,6 +78,8 @@ def handlers(engine: Engine) -> dict[str, Handler]:
         "engine.watch": watches.watch,
         "engine.pass_on": watches.pass_on,
         "engine.unwatch": watches.unwatch,
+        "engine.receive_waiting": waits.receive,
+        "engine.stop_waits": waits.stop,
     }
 
 
@@ -80,6 +87,8 @@ def end_watches(session: Session) -> None:
     """For `Server.on_close`: a caller's process is gone, and what it was woken for is for others."""
     for watch in session.state.pop("watches", {}).values():
         watch.end(used=0)
+    for waits in session.state.pop("waits", {}).values():
+        waits.stop()
 
 
 class _Watch:
@@ -125,6 +134,26 @@ class _Watches:
         watch = session.state.get("watches", {}).pop(number, None)
         if watch is not None:
             watch.end(used)
+
+
+class _Waits:
+    """The receives that wait here for far users, by the numbers these have in their sessions."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def receive(
+        self, session: Session, number: int, q: QueueRef, want: int, lease_ms: int, wait_s: float
+    ) -> Received:
+        waits: dict[int, Waits] = session.state.setdefault("waits", {})
+        if number not in waits:
+            waits[number] = self._engine.waits()
+        return await waits[number].receive(q, want, lease_ms, wait_s)
+
+    async def stop(self, session: Session, number: int) -> None:
+        waits = session.state.get("waits", {}).get(number)
+        if waits is not None:
+            waits.stop()
 
 
 class RemoteEngine:
@@ -191,6 +220,10 @@ class RemoteEngine:
             self.post("engine.watch", q, self._next_number)
         return wakeups
 
+    def waits(self) -> RemoteWaits:
+        self._next_number += 1
+        return RemoteWaits(self._client, self._next_number)
+
     def post(self, name: str, *arguments: Any) -> None:
         """Call without waiting: what fails with the connection is done again by `_rewatch`."""
         self._client.post(name, *arguments).add_done_callback(_ignore)
@@ -236,6 +269,30 @@ class RemoteWakeups(Sleeper):
 
     def _leave(self) -> None:
         self._engine.forget(self._number, self.used)
+
+
+class RemoteWaits:
+    """See `cqs.engines.contract.Waits`; one call a receive, however long it waits."""
+
+    def __init__(self, client: Client, number: int) -> None:
+        self._client = client
+        self._number = number
+        self._stopped = False
+
+    async def receive(self, q: QueueRef, want: int, lease_ms: int, wait_s: float) -> Received:
+        wait_s = 0.0 if self._stopped else wait_s
+        try:
+            received: Received = await self._client.call(
+                "engine.receive_waiting", self._number, q, want, lease_ms, wait_s
+            )
+        except OutcomeUnknown:  # the host went away meanwhile: what it had leased for this one comes again
+            return Received()
+        return received
+
+    def stop(self) -> None:
+        self._stopped = True
+        if self._client.connected:
+            self._client.post("engine.stop_waits", self._number).add_done_callback(_ignore)
 
 
 def _ignore(future: asyncio.Future[Any]) -> None:

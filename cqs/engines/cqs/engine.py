@@ -31,6 +31,7 @@ from cqs.engines.cqs.rows import Rows
 from cqs.engines.cqs.standard import StandardQueues
 from cqs.engines.cqs.upkeep import clear_garbage, tidy
 from cqs.engines.waiting import LocalWakeups
+from cqs.engines.waits import LocalWaits
 
 
 class CqsEngine:
@@ -87,6 +88,9 @@ class CqsEngine:
 
     def wakeups(self, q: QueueRef) -> LocalWakeups:
         return LocalWakeups(self._of(q).waiters, q.id)
+
+    def waits(self) -> LocalWaits:
+        return LocalWaits(self, self._clock)
 
     # -- across queues ------------------------------------------------------------------------------------------------
 

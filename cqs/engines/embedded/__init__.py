@@ -38,6 +38,7 @@ from cqs.engines.embedded.settling import Settling, Step
 from cqs.engines.embedded.state import State
 from cqs.engines.embedded.upkeep import STEP_ROWS_MAX, maintain
 from cqs.engines.waiting import LocalWakeups, Waiters
+from cqs.engines.waits import LocalWaits
 
 __all__ = ["EmbeddedEngine"]
 
@@ -61,6 +62,7 @@ class EmbeddedEngine:
     def __init__(self, database: Database, clock: Clock) -> None:
         database.create(schema.SCHEMA)
         self._database = database
+        self._clock = clock
         self._waiters = Waiters(clock)
         self._state = State(database, self._waiters, clock)
         self._settling = database.stage(Settling(self._state).run)
@@ -157,3 +159,6 @@ class EmbeddedEngine:
 
     def wakeups(self, q: QueueRef) -> LocalWakeups:
         return LocalWakeups(self._waiters, q.id)
+
+    def waits(self) -> LocalWaits:
+        return LocalWaits(self, self._clock)
