@@ -13,9 +13,10 @@ from common.clock import Clock
 from common.errors import OutcomeUnknown
 from common.rpc import Client, Server
 from common.sqlite import Database
+from cqs.engines.contract import Received
 from cqs.engines.embedded import EmbeddedEngine
 from cqs.engines.remote import METHODS, RemoteEngine, end_watches, handlers
-from tests.conformance.support import POLL_S, Desk, bodies, numbered
+from tests.conformance.support import HIDE_MS, POLL_S, Desk, bodies, numbered
 
 
 class Host:
@@ -181,6 +182,34 @@ async def test_leaving_while_being_woken_leaves_the_host_idle(host: Host) -> Non
     await desk.counts()
     watching = [task for task in asyncio.all_tasks() if "_Watch._push" in repr(task)]
     assert not watching
+
+
+async def test_what_a_dead_process_waited_for_is_for_another_at_once(host: Host) -> None:
+    (dying, one), (_, two) = await host.join(), await host.join()
+    desk = Desk(two, host.clock)
+    lost = asyncio.create_task(one.waits().receive(desk.q, 1, HIDE_MS, POLL_S))
+    while not host.engine.polls_waiting:
+        await asyncio.sleep(0)
+    await dying.close()
+    assert await lost == Received(), "its host has gone, for all it knows"
+    while host.engine.polls_waiting:
+        await asyncio.sleep(0)
+    await desk.send(b"one")
+    assert bodies(await desk.take()) == [b"one"]
+
+
+async def test_waits_end_with_their_host_and_go_on_with_the_next(host: Host) -> None:
+    _, remote = await host.join()
+    desk, waits = Desk(remote, host.clock), remote.waits()
+    waiting = asyncio.create_task(waits.receive(desk.q, 1, HIDE_MS, POLL_S))
+    while not host.engine.polls_waiting:
+        await asyncio.sleep(0)
+    await host.stop()
+    assert await waiting == Received()
+    await host.start()
+    waiting = asyncio.create_task(waits.receive(desk.q, 1, HIDE_MS, POLL_S))
+    await desk.send(b"one")
+    assert bodies((await waiting).messages) == [b"one"]
 
 
 async def test_handles_are_good_for_every_process(host: Host) -> None:
