@@ -52,7 +52,7 @@ class Consumer:
         self._under_way = UnderWay(queue, tools.stats, JOBS_AT_ONCE_MAX)
 
     async def step(self) -> None:
-        sends = await self._deliverer.room()
+        sends = min(await self._deliverer.room(), await self._traffic.room())
         n = min(JOBS_A_RECEIVE, await self._under_way.room(), -(-sends // TARGETS_MAX))
         for held in await self._tools.port.receive(self._queue, n, LEASE_MS, WAIT_S):
             self._under_way.start(self._run(held))

@@ -28,8 +28,16 @@ from workers.traffic.throttle import Throttle
 PATIENCE_S = 1.0
 UNPROVEN_MAX = 500
 """Sends under way to endpoints that have not taken the last message they were asked to take."""
+WAITING_MAX = 2_000
+"""Sends that wait here before more jobs are taken: those stay in their queue, where tenants take turns, and a hundred
+targets of theirs are one row, not one each as when they were put aside."""
+CROWD = WAITING_MAX // 2
+"""From so many on a hundred give way with each look, so that what is received next need not wait for their patience to
+end."""
+GIVE_WAY_A_LOOK = 100
 ENDPOINTS_REMEMBERED = 20_000
-LOOK_S = 0.25
+LOOK_S = 0.05
+"""So few lose patience at once that nobody feels how they are put aside."""
 
 _CREDENTIALS = re.compile(r"//[^/@]*@")
 
@@ -49,6 +57,8 @@ class Traffic:
         self._overdue = 0
         self._fresh: deque[Send] = deque()  # begun, in that order
         self._impatient: deque[tuple[float, Send]] = deque()
+        self._in_line = 0
+        self._room = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
         self._aside: dict[Aside, int] = dict.fromkeys(Aside, 0)
@@ -67,10 +77,23 @@ class Traffic:
             self._put_aside(wait, Aside.OPEN if endpoint.open else Aside.BUSY)
             return wait
         send.wait = wait
+        self._in_line += 1
+        wait.add_done_callback(lambda _: self._left_line() if send.attempt is None else None)
         self._enqueue(send, now_s)
         self._impatient.append((now_s + PATIENCE_S, send))
         self._look_later()
         return wait
+
+    def _left_line(self) -> None:
+        self._in_line -= 1
+        self._room.set()
+
+    async def room(self) -> int:
+        """How many more may be asked to begin; waits until there is one."""
+        while self._in_line >= WAITING_MAX:
+            self._room.clear()
+            await self._room.wait()
+        return WAITING_MAX - self._in_line
 
     def put_aside(self, why: Aside) -> Attempt:
         """For one that has to go through its lane."""
@@ -145,6 +168,7 @@ class Traffic:
     def _begin_waiting(self, send: Send, now_s: float) -> None:
         wait = send.wait
         assert wait is not None
+        self._left_line()
         self._begin(send, now_s).add_done_callback(lambda done: pass_on(done, wait))
 
     # -- ending -------------------------------------------------------------------------------------------------------
@@ -214,8 +238,12 @@ class Traffic:
         while fresh and fresh[0].began_s + OVERDUE_S <= now_s:
             self._see(fresh.popleft())
         impatient = self._impatient
-        while impatient and impatient[0][0] <= now_s:
-            self._lose_patience(impatient.popleft()[1], now_s)
+        too_many = min(self._in_line - CROWD, GIVE_WAY_A_LOOK)  # who waited for longest makes room in time
+        while impatient and (too_many > 0 or impatient[0][0] <= now_s):
+            send = impatient.popleft()[1]
+            if not is_done_with(send):
+                too_many -= 1
+                self._lose_patience(send, now_s)
         if fresh or impatient:
             self._look_later()
 
@@ -228,13 +256,10 @@ class Traffic:
             if not send.counted:  # it takes from the room of those that may hang, whatever it did before
                 send.counted = True
                 self._unproven += 1
-            for waiting in self._waiting.pop(send.key, ()):
-                if waiting.wait is not None and not is_done_with(waiting):
-                    self._put_aside(waiting.wait, Aside.BUSY)
 
     def _lose_patience(self, send: Send, now_s: float) -> None:
         wait = send.wait
-        if wait is not None and not is_done_with(send):
+        if wait is not None:
             if send.endpoint.room(now_s, pressed=self._pressed) > 0 and not self._pressed:
                 self._impatient.append((now_s + PATIENCE_S, send))  # it is the others' turn, and they move on
             else:
