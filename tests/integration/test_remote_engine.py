@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -182,6 +183,20 @@ async def test_leaving_while_being_woken_leaves_the_host_idle(host: Host) -> Non
     await desk.counts()
     watching = [task for task in asyncio.all_tasks() if "_Watch._push" in repr(task)]
     assert not watching
+
+
+async def test_a_waiter_leaves_no_garbage_that_only_a_collection_finds(host: Host) -> None:
+    _, remote = await host.join()
+    desk = Desk(remote, host.clock)
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(50):
+            (await desk.wait()).close()
+        await desk.counts()
+        assert gc.collect() < 50
+    finally:
+        gc.enable()
 
 
 async def test_what_a_dead_process_waited_for_is_for_another_at_once(host: Host) -> None:

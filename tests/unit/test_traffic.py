@@ -14,7 +14,7 @@ from common.clock import Clock
 from workers.traffic.endpoint import PROBE_PAUSE_MAX_S, SLOW_SENDS_MAX, Endpoint, Terms
 from workers.traffic.sends import Aside, Attempt
 from workers.traffic.throttle import Throttle
-from workers.traffic.traffic import UNPROVEN_MAX, Traffic
+from workers.traffic.traffic import CROWD, UNPROVEN_MAX, WAITING_MAX, Traffic
 
 TERMS = Terms(sends=10, sends_fast=100, failures=5)
 FAST = Delivered(200, 5)
@@ -112,6 +112,27 @@ def test_sends_from_before_it_opened_are_no_probes() -> None:
     assert endpoint.probe_at_s == 15.0 + 4 + 1
 
 
+REFUSED = Failed(Cause.CONNECTION, "refused", 2)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "proven"), [(FAST, True), (Delivered(200, 5_000), True), (REFUSED, True), (DOWN, False)]
+)
+def test_what_fails_at_once_does_not_hang(outcome: Outcome, proven: bool) -> None:  # noqa: FBT001  # a column
+    assert tried(Endpoint(TERMS), outcome).proven is proven
+
+
+@pytest.mark.parametrize(("cause", "opens"), [(Cause.MAIL_RELAY, True), (Cause.MAIL_REFUSED, False)])
+def test_a_mail_relay_that_refuses_us_is_down_and_one_that_refuses_a_recipient_is_not(
+    cause: Cause,
+    opens: bool,  # noqa: FBT001  # a column
+) -> None:
+    relay = Endpoint(TERMS)
+    for number in range(TERMS.failures):
+        tried(relay, Failed(cause, "5.7.1", 5), message=f"m{number}")
+    assert relay.open is opens
+
+
 def test_a_broken_off_send_says_nothing() -> None:
     endpoint = Endpoint(TERMS)
     probe = endpoint.began()
@@ -192,6 +213,27 @@ async def test_what_cannot_begin_within_a_second_is_put_aside() -> None:
     assert desk.start("hangs").result() is Aside.BUSY, "an answer is overdue: there is nothing to wait for"
     desk.start("other")
     assert len(desk.under_way["other"]) == 1
+
+
+async def test_the_line_has_an_end() -> None:
+    desk = Desk()
+    attempts = [desk.start("busy") for _ in range(10 + WAITING_MAX)]
+    full = asyncio.create_task(desk.traffic.room())
+    await asyncio.sleep(0)
+    assert not full.done()
+    await desk.end("busy", FAST)
+    assert await asyncio.wait_for(full, 1) == 1, "one has begun"
+    attempts[-1].cancel()
+    await asyncio.sleep(0)
+    assert await desk.traffic.room() == 2, "nobody wants another one any more"
+
+
+async def test_a_crowd_gives_way_before_its_patience_ends() -> None:
+    desk = Desk()
+    attempts = [desk.start("busy") for _ in range(10 + CROWD + 50)]
+    await _until(lambda: sum(attempt.done() for attempt in attempts) >= 50)
+    aside = [n for n, attempt in enumerate(attempts) if attempt.done()]
+    assert aside == list(range(10, 60)), "those that waited for longest, and no more than are too many"
 
 
 async def test_behind_an_open_breaker_nothing_waits() -> None:
