@@ -19,8 +19,7 @@ from cns.target import Target
 from common.kill_points import JOB_CONTINUED, JOB_DELIVERED, JOB_REFERRED, JOB_SETTLED, passed
 from workers.concluding import Concluding, Tools
 from workers.delivery import Deliverer
-from workers.job_facts import JobFacts
-from workers.job_sends import JobSends
+from workers.job_sends import JobSends, taken_up
 from workers.traffic.sends import Aside, Attempt
 from workers.traffic.traffic import Traffic
 from workers.under_way import UnderWay
@@ -68,10 +67,7 @@ class Consumer:
             failures, first_ms, ended, job = job.failures, job.first_attempt_ms, job.ended, job.job
         assert isinstance(job, TargetJob)  # nothing else is put there
         if not await self._tools.quarantine.takes(self._queue, held, group_of(job)):
-            tools = self._tools
-            facts = JobFacts(tools.stats, tools.events, tools.clock, job, failures, tools.delivery_log)
-            sends = JobSends(job, failures, first_ms, self._tools, self._deliverer, self._traffic, facts)
-            concluding = Concluding(self._tools, self._deliverer, facts, failures, first_ms)
+            sends, concluding = taken_up(job, failures, first_ms, self._tools, self._deliverer, self._traffic)
             await JobRun(self._queue, held, self._tools, sends, concluding, self._under_way.park, ended).run()
 
 

@@ -10,7 +10,7 @@ from cns.jobs import ConfirmationJob, DirectJob, EndpointJob, Redelivery, Target
 from cns.model import Notification
 from cns.queue_port import Put
 from cns.target import Target, direct_target
-from workers.concluding import Again, Tools
+from workers.concluding import Again, Concluding, Tools
 from workers.delivery import Deliverer
 from workers.job_facts import JobFacts
 from workers.traffic.sends import Aside, Attempt, Begin
@@ -119,3 +119,12 @@ class JobSends:
             return lambda: self._deliverer.start_confirmation(target, job)
         assert notification is not None
         return lambda: self._deliverer.start(target, notification)
+
+
+def taken_up(
+    job: TargetJob, failures: int, first_attempt_ms: int, tools: Tools, deliverer: Deliverer, traffic: Traffic
+) -> tuple[JobSends, Concluding]:
+    """What a job that a worker holds asks to be sent, and what follows from what comes of it."""
+    facts = JobFacts(tools.stats, tools.events, tools.clock, job, failures, tools.delivery_log)
+    sends = JobSends(job, failures, first_attempt_ms, tools, deliverer, traffic, facts)
+    return sends, Concluding(tools, deliverer, facts, failures, first_attempt_ms)

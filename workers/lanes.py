@@ -27,8 +27,7 @@ from common.metrics import Sample
 from workers.concluding import Again, Concluding, Tools
 from workers.consumer import SETTLE_AFTER_S
 from workers.delivery import Deliverer
-from workers.job_facts import JobFacts
-from workers.job_sends import JobSends
+from workers.job_sends import JobSends, taken_up
 from workers.lane_heads import LaneHeads
 from workers.traffic.sends import Aside, Attempt
 from workers.traffic.traffic import Traffic
@@ -81,10 +80,7 @@ class Lanes:
         redelivery = jobs.decode(held.body)
         assert isinstance(redelivery, Redelivery)  # nothing else is put there
         job, failures, first_ms = redelivery.job, redelivery.failures, redelivery.first_attempt_ms
-        tools = self._tools
-        facts = JobFacts(tools.stats, tools.events, tools.clock, job, failures, tools.delivery_log)
-        sends = JobSends(job, failures, first_ms, self._tools, self._deliverer, self._traffic, facts)
-        concluding = Concluding(self._tools, self._deliverer, facts, failures, first_ms)
+        sends, concluding = taken_up(job, failures, first_ms, self._tools, self._deliverer, self._traffic)
         return Turn(held, failures, first_ms, sends, concluding)
 
     def _hide(self, blocked: Blocked, head: Held) -> None:

@@ -15,22 +15,19 @@ from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns.jobs import EndpointJob
 from cns.model import Notification
 from cns.queue_inline import InlineQueuePort
-from cns.queue_port import Put, QueueMessage, Refused
-from cns.stores.embedded import EmbeddedNotificationStore, EmbeddedSubscriptionStore, EmbeddedTopicStore
+from cns.queue_port import Put
+from cns.stores.embedded import EmbeddedSubscriptionStore
 from cns.subscription import State, Subscription
-from cns.target import Target, Targets
+from cns.target import Target
 from cns.topic import Topic
 from common.clock import Clock
 from common.errors import StoreUnavailable
 from common.ids import uuid_text
-from common.sqlite import Database
-from cqs.engines.embedded import EmbeddedEngine
-from tests.recorded_events import RecordedEvents
+from tests.integration.embedded_tools import embedded_tools
 from workers.concluding import Tools
 from workers.delivery import Deliverer
 from workers.fifo_consumer import LEASE_MS, FifoConsumer
-from workers.leases import EmbeddedLeaseStore
-from workers.quarantine import LEASES_MAX, Quarantine
+from workers.quarantine import LEASES_MAX
 from workers.stats import Stats
 
 ACCOUNT = "111111111111"
@@ -111,31 +108,10 @@ class Host:
         return await self.port.depth(jobs.FIFO_ENDPOINT_JOBS)
 
 
-async def _no_queue(queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refused:
-    raise NotImplementedError
-
-
 @pytest.fixture
 async def host(tmp_path: Path) -> AsyncIterator[Host]:
-    clock = Clock()
-    database = Database(tmp_path, clock)
-    port = InlineQueuePort(EmbeddedEngine(database, clock), clock, _no_queue)
-    topics, subscriptions = EmbeddedTopicStore(database), EmbeddedSubscriptionStore(database)
-    stats = Stats()
-    tools = Tools(
-        port=port,
-        notifications=EmbeddedNotificationStore(database),
-        targets=Targets(topics, subscriptions),
-        clock=clock,
-        quarantine=Quarantine(port, EmbeddedLeaseStore(), clock, stats),
-        stats=stats,
-        events=RecordedEvents(),
-        client_errors_succeed=False,
-    )
-    database.start(asyncio.get_running_loop())
-    await topics.create(TOPIC)
-    yield Host(clock, port, Desk(), stats, tools, subscriptions)
-    await database.close()
+    async with embedded_tools(tmp_path, [TOPIC]) as kept:
+        yield Host(kept.clock, kept.port, Desk(), kept.stats, kept.tools, kept.subscriptions)
 
 
 @pytest.mark.spec("fifo-delivery.retried-in-place")

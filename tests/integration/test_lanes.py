@@ -17,25 +17,21 @@ from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns.jobs import ConfirmationJob, EndpointJob
 from cns.model import Notification
 from cns.queue_inline import InlineQueuePort
-from cns.queue_port import Put, QueueMessage, Refused
-from cns.stores.embedded import EmbeddedNotificationStore, EmbeddedSubscriptionStore, EmbeddedTopicStore
+from cns.queue_port import Put
+from cns.stores.embedded import EmbeddedSubscriptionStore
 from cns.subscription import State, Subscription
-from cns.target import Target, Targets
+from cns.target import Target
 from cns.topic import Topic
 from common.clock import Clock
 from common.events import DeliveryDeadLettered
 from common.ids import uuid_text
-from common.sqlite import Database
-from cqs.engines.embedded import EmbeddedEngine
+from tests.integration.embedded_tools import embedded_tools
 from tests.recorded_events import RecordedEvents
 from workers.concluding import BURIAL_AGAIN_MS, Tools
 from workers.consumer import SETTLE_AFTER_S, Consumer
 from workers.delivery import Deliverer
 from workers.lanes import Lanes
-from workers.leases import EmbeddedLeaseStore
 from workers.loops import Loops
-from workers.quarantine import Quarantine
-from workers.stats import Stats
 from workers.traffic.endpoint import PROBE_PAUSE_FIRST_S, Terms
 from workers.traffic.traffic import Traffic
 
@@ -172,37 +168,17 @@ async def _until_left(host: Host, queue: str, n: int) -> None:
             await asyncio.sleep(0.02)
 
 
-async def _no_queue(queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refused:
-    raise NotImplementedError
-
-
 @pytest.fixture
 async def host(tmp_path: Path) -> AsyncIterator[Host]:
-    clock, stats, desk = Clock(), Stats(), Desk()
-    database = Database(tmp_path, clock)
-    port = InlineQueuePort(EmbeddedEngine(database, clock), clock, _no_queue)
-    topics, subscriptions = EmbeddedTopicStore(database), EmbeddedSubscriptionStore(database)
-    tools = Tools(
-        port=port,
-        notifications=EmbeddedNotificationStore(database),
-        targets=Targets(topics, subscriptions),
-        clock=clock,
-        quarantine=Quarantine(port, EmbeddedLeaseStore(), clock, stats),
-        stats=stats,
-        events=RecordedEvents(),
-        client_errors_succeed=False,
-    )
-    database.start(asyncio.get_running_loop())
-    await asyncio.gather(*[topics.create(topic) for topic in TOPICS])
-    traffic = Traffic(Terms(), clock)
-    lanes, loops = Lanes(tools, cast(Deliverer, desk), traffic), Loops()
-    loops.start("lanes", lanes.step)
-    found = Host(clock, port, desk, tools, traffic, lanes, subscriptions, loops)
-    yield found
-    port.stop_waiting()
-    await loops.stop(cancel=(), grace_s=ENOUGH_S)
-    await asyncio.gather(*[each.drain(0.0) for each in (lanes, *found.consumers)])
-    await database.close()
+    async with embedded_tools(tmp_path, TOPICS) as kept:
+        desk, traffic = Desk(), Traffic(Terms(), kept.clock)
+        lanes, loops = Lanes(kept.tools, cast(Deliverer, desk), traffic), Loops()
+        loops.start("lanes", lanes.step)
+        found = Host(kept.clock, kept.port, desk, kept.tools, traffic, lanes, kept.subscriptions, loops)
+        yield found
+        kept.port.stop_waiting()
+        await loops.stop(cancel=(), grace_s=ENOUGH_S)
+        await asyncio.gather(*[each.drain(0.0) for each in (lanes, *found.consumers)])
 
 
 async def test_a_lane_is_tried_when_the_pause_after_anothers_probe_is_over(host: Host) -> None:

@@ -16,23 +16,14 @@ from cns.jobs import TARGETS_MAX, EndpointJob
 from cns.model import Notification
 from cns.queue_inline import InlineQueuePort
 from cns.queue_port import Put, QueueMessage, Refused
-from cns.stores.embedded import EmbeddedNotificationStore, EmbeddedSubscriptionStore, EmbeddedTopicStore
 from cns.subscription import State, Subscription
-from cns.target import Targets
 from cns.topic import Topic
-from common.clock import Clock
-from common.sqlite import Database
-from cqs.engines.embedded import EmbeddedEngine
-from tests.recorded_events import RecordedEvents
-from workers.concluding import Tools
+from tests.integration.embedded_tools import embedded_tools
 from workers.consumer import JOBS_A_RECEIVE, Consumer
 from workers.delivery import Deliverer
 from workers.envelopes import Envelopes
-from workers.leases import EmbeddedLeaseStore
 from workers.loops import Loops
 from workers.pools import DeliveryPool
-from workers.quarantine import Quarantine
-from workers.stats import Stats
 from workers.traffic.endpoint import Terms
 from workers.traffic.traffic import Traffic
 from workers.ways import QUEUE_SENDS_MAX, QueueWay
@@ -78,27 +69,14 @@ class Site:
 
 @pytest.fixture
 async def site(tmp_path: Path) -> AsyncIterator[Site]:
-    clock, queues, stats = Clock(), Queues(), Stats()
-    database = Database(tmp_path, clock)
-    port = InlineQueuePort(EmbeddedEngine(database, clock), clock, queues.take)
-    topics, subscriptions = EmbeddedTopicStore(database), EmbeddedSubscriptionStore(database)
-    tools = Tools(
-        port=port,
-        notifications=EmbeddedNotificationStore(database),
-        targets=Targets(topics, subscriptions),
-        clock=clock,
-        quarantine=Quarantine(port, EmbeddedLeaseStore(), clock, stats),
-        stats=stats,
-        events=RecordedEvents(),
-        client_errors_succeed=False,
-    )
-    way = QueueWay(port, cast(Envelopes, None))  # nothing is rendered for raw deliveries
-    deliverer = Deliverer(DeliveryPool("none", 0, lambda: Senders({})), way, {"sqs": way})
-    database.start(asyncio.get_running_loop())
-    await topics.create(TOPIC)
-    await asyncio.gather(*[subscriptions.create(_subscription(number), None) for number in range(TARGETS_MAX)])
-    yield Site(port, queues, Consumer(jobs.ENDPOINT_JOBS, tools, deliverer, Traffic(Terms(), clock)))
-    await database.close()
+    queues = Queues()
+    async with embedded_tools(tmp_path, [TOPIC], queues.take) as kept:
+        way = QueueWay(kept.port, cast(Envelopes, None))  # nothing is rendered for raw deliveries
+        deliverer = Deliverer(DeliveryPool("none", 0, lambda: Senders({})), way, {"sqs": way})
+        wanted = [kept.subscriptions.create(_subscription(number), None) for number in range(TARGETS_MAX)]
+        await asyncio.gather(*wanted)
+        consumer = Consumer(jobs.ENDPOINT_JOBS, kept.tools, deliverer, Traffic(Terms(), kept.clock))
+        yield Site(kept.port, queues, consumer)
 
 
 async def test_jobs_wait_where_they_are_while_too_many_sends_are_under_way(site: Site) -> None:

@@ -118,14 +118,14 @@ REFUSED = Failed(Cause.CONNECTION, "refused", 2)
 @pytest.mark.parametrize(
     ("outcome", "proven"), [(FAST, True), (Delivered(200, 5_000), True), (REFUSED, True), (DOWN, False)]
 )
-def test_what_fails_at_once_does_not_hang(outcome: Outcome, proven: bool) -> None:  # noqa: FBT001  # a column
+def test_what_fails_at_once_does_not_hang(outcome: Outcome, proven: bool) -> None:  # a column
     assert tried(Endpoint(TERMS), outcome).proven is proven
 
 
 @pytest.mark.parametrize(("cause", "opens"), [(Cause.MAIL_RELAY, True), (Cause.MAIL_REFUSED, False)])
 def test_a_mail_relay_that_refuses_us_is_down_and_one_that_refuses_a_recipient_is_not(
     cause: Cause,
-    opens: bool,  # noqa: FBT001  # a column
+    opens: bool,  # a column
 ) -> None:
     relay = Endpoint(TERMS)
     for number in range(TERMS.failures):

@@ -1,0 +1,61 @@
+"""What delivering takes, on an embedded store of its own: for tests of consumers without a service around them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from cns.queue_inline import Deliver, InlineQueuePort
+from cns.queue_port import QueueMessage, Refused
+from cns.stores.embedded import EmbeddedNotificationStore, EmbeddedSubscriptionStore, EmbeddedTopicStore
+from cns.target import Targets
+from cns.topic import Topic
+from common.clock import Clock
+from common.sqlite import Database
+from cqs.engines.embedded import EmbeddedEngine
+from tests.recorded_events import RecordedEvents
+from workers.concluding import Tools
+from workers.leases import EmbeddedLeaseStore
+from workers.quarantine import Quarantine
+from workers.stats import Stats
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedTools:
+    clock: Clock
+    port: InlineQueuePort
+    subscriptions: EmbeddedSubscriptionStore
+    stats: Stats
+    tools: Tools
+
+
+async def no_queue(queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refused:
+    """For tests that deliver to no customer's queue."""
+    raise NotImplementedError
+
+
+@asynccontextmanager
+async def embedded_tools(
+    directory: Path, topics: Sequence[Topic], deliver: Deliver = no_queue
+) -> AsyncIterator[EmbeddedTools]:
+    clock, stats = Clock(), Stats()
+    database = Database(directory, clock)
+    port = InlineQueuePort(EmbeddedEngine(database, clock), clock, deliver)
+    kept, subscriptions = EmbeddedTopicStore(database), EmbeddedSubscriptionStore(database)
+    tools = Tools(
+        port=port,
+        notifications=EmbeddedNotificationStore(database),
+        targets=Targets(kept, subscriptions),
+        clock=clock,
+        quarantine=Quarantine(port, EmbeddedLeaseStore(), clock, stats),
+        stats=stats,
+        events=RecordedEvents(),
+        client_errors_succeed=False,
+    )
+    database.start(asyncio.get_running_loop())
+    await asyncio.gather(*[kept.create(topic) for topic in topics])
+    yield EmbeddedTools(clock, port, subscriptions, stats, tools)
+    await database.close()
