@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -17,7 +17,7 @@ from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns.jobs import ConfirmationJob, EndpointJob
 from cns.model import Notification
 from cns.queue_inline import InlineQueuePort
-from cns.queue_port import Put
+from cns.queue_port import Put, Renewal
 from cns.stores.embedded import EmbeddedSubscriptionStore
 from cns.subscription import State, Subscription
 from cns.target import Target
@@ -30,7 +30,7 @@ from tests.recorded_events import RecordedEvents
 from workers.concluding import BURIAL_AGAIN_MS, Tools
 from workers.consumer import SETTLE_AFTER_S, Consumer
 from workers.delivery import Deliverer
-from workers.lanes import Lanes
+from workers.lanes import RUNS_AT_ONCE_MAX, Lanes
 from workers.loops import Loops
 from workers.traffic.endpoint import PROBE_PAUSE_FIRST_S, Terms
 from workers.traffic.traffic import Traffic
@@ -212,6 +212,40 @@ async def test_all_lanes_of_one_endpoint_hear_of_its_room(host: Host) -> None:
     host.desk.answers["slow"] = [TOOK] * len(arns)
     hanging.set_result(TOOK)
     await _until_left(host, jobs.LANES, 0)
+
+
+async def test_lanes_whose_endpoints_hang_leave_the_others_their_turn(host: Host) -> None:
+    names = [f"e{number}" for number in range(RUNS_AT_ONCE_MAX * 2)]
+    arns = [await host.subscribed(name, per_second=10) for name in names]
+    host.work()
+    await host.publish("1", *arns)
+    await _until(lambda: sorted(host.desk.names()) == sorted(names))
+    for _, attempt in host.desk.asked:
+        attempt.set_result(TOOK)
+    await _until_left(host, jobs.LANES, 0)
+
+
+async def test_heads_that_are_woken_together_come_in_few_steps(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = list[int]()
+    settle = host.port.settle
+
+    async def counted(queue: str, *settled: Any, renewals: Sequence[Renewal] = (), **more: Any) -> list[bool]:
+        if renewals and not any(renewal.visible_in_ms for renewal in renewals):
+            steps.append(len(renewals))
+        return await settle(queue, *settled, renewals=renewals, **more)
+
+    arns = [await host.subscribed("slow", per_second=10, topic=topic) for topic in TOPICS]
+    hanging = host.send("slow")
+    host.clock.advance(LATE_MS)
+    await _until(lambda: host.traffic.wait_s("slow"))
+    host.work()
+    for number, arn in enumerate(arns):
+        await host.publish(str(number), arn)
+    await _until(lambda: host.hidden() == len(arns))
+    monkeypatch.setattr(host.port, "settle", counted)
+    hanging.set_result(TOOK)
+    await _until(lambda: len(host.desk.asked) == len(arns))
+    assert steps == [len(arns)]
 
 
 async def test_what_crashes_does_not_hold_up_its_lane(host: Host) -> None:
