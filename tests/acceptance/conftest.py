@@ -13,7 +13,7 @@ import pytest
 
 from tests.acceptance.clustered import CLUSTER, serving
 from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import free_port, keys_in, running
+from tests.acceptance.running import Up, free_port, keys_in, running
 from tests.acceptance.service import BIN, Service, fetch
 from tests.acceptance.topics import Topic
 from tests.waiting import wait_until
@@ -35,6 +35,13 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 def open_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """Any credentials pass."""
     with _serving(tmp_path_factory.mktemp("open"), "--auth=off") as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """For those who leave LocalStack."""
+    with running(tmp_path_factory.mktemp("localstack") / "data", "--compat", "localstack", "--test-clock") as started:
         yield started
 
 

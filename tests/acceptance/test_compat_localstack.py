@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,12 +19,6 @@ from tests.waiting import wait_until
 LOCAL = "localhost.localstack.cloud"
 ACCOUNT = "000000000000"
 KEYS = {"key": "test", "secret": "test", "region_name": "us-east-1"}
-
-
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    with running(tmp_path_factory.mktemp("localstack") / "data", "--compat", "localstack", "--test-clock") as started:
-        yield started
 
 
 @pytest.fixture

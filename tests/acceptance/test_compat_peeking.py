@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 
-from tests.acceptance.running import Up, running
+from tests.acceptance.running import Up
 from tests.acceptance.service import error_of, fetch
 from tests.acceptance.topics import receive_one
 
 ACCOUNT = "000000000000"
 KEYS = {"key": "test", "secret": "test", "region_name": "us-east-1"}
-
-
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    with running(tmp_path_factory.mktemp("localstack") / "data", "--compat", "localstack", "--test-clock") as started:
-        yield started
 
 
 @pytest.fixture
