@@ -38,8 +38,11 @@ RENEW_S = 20.0
 PARK_AFTER_S = 0.05
 COME_SOON_S = 0.5
 """A head that is hidden for less than this is not shown before."""
+SHOWN_A_STEP = 100
 JOBS_A_RECEIVE = 10
 RUNS_AT_ONCE_MAX = 16
+"""Without those that only wait for an answer. What was put aside comes back in waves, and is not to be in the way of
+what is due now."""
 WAIT_S = 20.0
 QUEUE = jobs.LANES
 
@@ -97,9 +100,9 @@ class Lanes:
             self._showing = asyncio.create_task(self._show())
 
     async def _show(self) -> None:
-        """All that were woken meanwhile in one step: the end of one hanging send may make room for hundreds."""
+        """Many in one step: the end of one hanging send may make room for hundreds."""
         while self._woken:
-            handles, self._woken = self._woken, []
+            handles, self._woken = self._woken[:SHOWN_A_STEP], self._woken[SHOWN_A_STEP:]
             try:
                 await self._tools.port.settle(QUEUE, renewals=[Renewal(QUEUE, handle, 0) for handle in handles])
             except CnsError as error:  # they come by themselves a little later
@@ -167,7 +170,7 @@ class Run:
         _, pending = await asyncio.wait(self._open, timeout=PARK_AFTER_S)
         if pending:
             self._park()
-            await asyncio.wait(pending, timeout=SETTLE_AFTER_S)
+            await asyncio.wait(pending, timeout=SETTLE_AFTER_S - PARK_AFTER_S)
 
     async def _start_what_may(self) -> Blocked:
         """Begin as many as there is room for."""
