@@ -31,8 +31,7 @@ PARK_AFTER_S = 0.2
 SETTLE_AFTER_S = 0.75
 """After an answer: so that a second after it the settlement is written, too, and no death of a worker repeats it."""
 SETTLE_AFTER_RESULTS = 25
-JOBS_A_RECEIVE = 50
-"""Of one target they are short work, and a receive may take 20 ms when there is much to do."""
+JOBS_A_RECEIVE = 10
 JOBS_AT_ONCE_MAX = 200
 WAIT_S = 20.0
 

@@ -19,7 +19,7 @@ from cns.queue_port import Put, QueueMessage, Refused
 from cns.subscription import State, Subscription
 from cns.topic import Topic
 from tests.integration.embedded_tools import embedded_tools
-from workers.consumer import JOBS_A_RECEIVE, Consumer
+from workers.consumer import Consumer
 from workers.delivery import Deliverer
 from workers.envelopes import Envelopes
 from workers.loops import Loops
@@ -30,8 +30,8 @@ from workers.ways import QUEUE_SENDS_MAX, QueueWay
 
 TOPIC = Topic(id="0" * 32, account="111111111111", region="us-east-1", name="t", created_ms=1)
 JOBS = 40
-AT_ONCE_MAX = QUEUE_SENDS_MAX + JOBS_A_RECEIVE * TARGETS_MAX
-"""What was received last comes on top."""
+AT_ONCE_MAX = 2 * QUEUE_SENDS_MAX
+"""As many jobs are received as there is room for, but what was received last comes on top."""
 LOOK_S = 1.0
 
 
