@@ -128,6 +128,7 @@ class Server:
     async def close(self) -> None:
         if self._server is not None:
             self._server.close()
+        self.on_close.clear()  # nobody has gone but this process
         for session in list(self.sessions):
             session.frames.close()
 

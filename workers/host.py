@@ -140,10 +140,10 @@ class StoreHost:
         }
         self._server = Server(_methods())
         keepers["control"] = LocalControl(self.database, self._engine, clock, self._server)
-        self._server.answer(engine_calls.handlers(self._engine))
+        self._server.answer(engine_calls.handlers(self._engine, clock))
         for prefix, keeper in keepers.items():
             self._server.answer(handlers_of(CONTRACTS[prefix], prefix, keeper))
-        self._server.on_close.append(engine_calls.end_watches)
+        self._server.on_close.append(engine_calls.end_session)
         for prefix in CHANGING:
             announce(prefix, keepers[prefix], self._server)
         self._path = settings.socket_path

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from common.clock import Clock
 from common.errors import OutcomeUnknown
 from common.rpc import Client, Handler, Method, Session
 from cqs.engines.contract import (
@@ -26,10 +27,10 @@ from cqs.engines.contract import (
     Sent,
     Settled,
     Settlement,
-    Waits,
     Wakeups,
 )
 from cqs.engines.waiting import Sleeper
+from cqs.engines.waits import LocalWaits
 
 WOKEN = "engine.woken"
 
@@ -54,10 +55,13 @@ METHODS = {
 }
 
 
-def handlers(engine: Engine) -> dict[str, Handler]:
+_forsaking: set[asyncio.Task[None]] = set()
+
+
+def handlers(engine: Engine, clock: Clock) -> dict[str, Handler]:
     """What the store host answers for `engine`."""
     watches = _Watches(engine)
-    waits = _Waits(engine)
+    waits = _Waits(engine, clock)
 
     async def capabilities(_: Session) -> Capabilities:
         return engine.capabilities
@@ -83,12 +87,14 @@ def handlers(engine: Engine) -> dict[str, Handler]:
     }
 
 
-def end_watches(session: Session) -> None:
-    """For `Server.on_close`: a caller's process is gone, and what it was woken for is for others."""
+def end_session(session: Session) -> None:
+    """For `Server.on_close`: a caller's process is gone, and what it was woken for or handed last is for others."""
     for watch in session.state.pop("watches", {}).values():
         watch.end(used=0)
     for waits in session.state.pop("waits", {}).values():
-        waits.stop()
+        task = asyncio.ensure_future(waits.forsake())
+        _forsaking.add(task)
+        task.add_done_callback(_forsaking.discard)
 
 
 class _Watch:
@@ -139,15 +145,16 @@ class _Watches:
 class _Waits:
     """The receives that wait here for far users, by the numbers these have in their sessions."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, clock: Clock) -> None:
         self._engine = engine
+        self._clock = clock
 
     async def receive(
         self, session: Session, number: int, q: QueueRef, want: int, lease_ms: int, wait_s: float
     ) -> Received:
-        waits: dict[int, Waits] = session.state.setdefault("waits", {})
+        waits: dict[int, LocalWaits] = session.state.setdefault("waits", {})
         if number not in waits:
-            waits[number] = self._engine.waits()
+            waits[number] = LocalWaits(self._engine, self._clock)
         return await waits[number].receive(q, want, lease_ms, wait_s)
 
     async def stop(self, session: Session, number: int) -> None:

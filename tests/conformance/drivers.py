@@ -19,7 +19,7 @@ from cqs.engines.cqs import CqsEngine, open_engine
 from cqs.engines.cqs import schema as standard_schema
 from cqs.engines.cqs.fifo import schema as fifo_schema
 from cqs.engines.embedded import EmbeddedEngine
-from cqs.engines.remote import METHODS, RemoteEngine, end_watches, handlers
+from cqs.engines.remote import METHODS, RemoteEngine, end_session, handlers
 from tests.servers import cassandra_address, fresh_keyspace, redis_url
 
 DRIVERS: Mapping[str, Capabilities] = {
@@ -56,17 +56,17 @@ class Driver:
             if self.name == "embedded":
                 yield engine
             else:
-                async with _remote(engine, self.directory / "socket") as remote:
+                async with _remote(engine, self.clock, self.directory / "socket") as remote:
                     yield remote
         finally:
             await database.close()
 
 
 @asynccontextmanager
-async def _remote(engine: Engine, path: Path) -> AsyncIterator[Engine]:
+async def _remote(engine: Engine, clock: Clock, path: Path) -> AsyncIterator[Engine]:
     server = Server(METHODS)
-    server.answer(handlers(engine))
-    server.on_close.append(end_watches)
+    server.answer(handlers(engine, clock))
+    server.on_close.append(end_session)
     await server.start(path)
     client = Client(path, METHODS)
     await client.start()

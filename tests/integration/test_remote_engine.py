@@ -16,7 +16,7 @@ from common.rpc import Client, Server
 from common.sqlite import Database
 from cqs.engines.contract import Received
 from cqs.engines.embedded import EmbeddedEngine
-from cqs.engines.remote import METHODS, RemoteEngine, end_watches, handlers
+from cqs.engines.remote import METHODS, RemoteEngine, end_session, handlers
 from tests.conformance.support import HIDE_MS, POLL_S, Desk, bodies, numbered
 
 
@@ -33,8 +33,8 @@ class Host:
         self.engine = EmbeddedEngine(self.database, self.clock)
         self.database.start(asyncio.get_running_loop())
         self.server = Server(METHODS)
-        self.server.answer(handlers(self.engine))
-        self.server.on_close.append(end_watches)
+        self.server.answer(handlers(self.engine, self.clock))
+        self.server.on_close.append(end_session)
         await self.server.start(self.directory / "socket")
 
     async def stop(self) -> None:
@@ -211,6 +211,43 @@ async def test_what_a_dead_process_waited_for_is_for_another_at_once(host: Host)
         await asyncio.sleep(0)
     await desk.send(b"one")
     assert bodies(await desk.take()) == [b"one"]
+
+
+async def test_what_a_dead_process_was_just_handed_is_for_another_at_once(host: Host) -> None:
+    """It may have died before it read the answer."""
+    (dying, one), (_, two) = await host.join(), await host.join()
+    desk, waits = Desk(two, host.clock), one.waits()
+    await desk.send(*numbered(3))
+    done = (await waits.receive(desk.q, 2, HIDE_MS, 0)).messages
+    await desk.at(one).delete(done[0])
+    handed = (await waits.receive(desk.q, 2, HIDE_MS, 0)).messages
+    assert bodies(handed) == numbered(3)[2:]
+    await dying.close()
+    received = await two.waits().receive(desk.q, 10, HIDE_MS, POLL_S)
+    assert bodies(received.messages) == numbered(3)[2:], "what it was handed before, it has worked on"
+
+
+async def test_what_was_leased_for_a_process_as_it_died_is_for_another_at_once(host: Host) -> None:
+    (dying, one), (_, two) = await host.join(), await host.join()
+    desk = Desk(host.engine, host.clock)
+    lost = asyncio.create_task(one.waits().receive(desk.q, 1, HIDE_MS, POLL_S))
+    while not host.engine.polls_waiting:
+        await asyncio.sleep(0)
+    sending = asyncio.create_task(desk.send(b"one"))
+    await dying.close()
+    await asyncio.gather(sending, lost)
+    received = await two.waits().receive(desk.q, 1, HIDE_MS, POLL_S)
+    assert bodies(received.messages) == [b"one"]
+
+
+async def test_a_host_that_goes_takes_nothing_from_those_who_are_at_work(host: Host) -> None:
+    _, remote = await host.join()
+    desk = Desk(remote, host.clock)
+    await desk.send(b"one")
+    assert (await remote.waits().receive(desk.q, 1, HIDE_MS, 0)).messages
+    await host.stop()
+    await host.start()
+    assert not await desk.take()
 
 
 async def test_waits_end_with_their_host_and_go_on_with_the_next(host: Host) -> None:
