@@ -27,7 +27,7 @@ LOOK_S = 0.1
 AUTH_OFF = "cns: --auth=off: ANY credentials pass and no policy is enforced. For tests only."
 LOCALSTACK_READY = "Ready."
 """The line of LocalStack's log that is waited for."""
-GARBAGE_THRESHOLDS = (1_000, 5, 5_000)
+GARBAGE_THRESHOLDS = (500, 4, 12_000)
 """Rarely a collection of all: calls and jobs leave no cycles behind. What waits (10,000 polls are 300,000 objects)
 is looked at once in each generation, 20,000 objects in 1 ms, so the second is a small one, too."""
 
