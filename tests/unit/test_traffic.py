@@ -11,6 +11,7 @@ import pytest
 
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from common.clock import Clock
+from workers.traffic import traffic as module
 from workers.traffic.endpoint import PROBE_PAUSE_MAX_S, SLOW_SENDS_MAX, Endpoint, Terms
 from workers.traffic.sends import Aside, Attempt
 from workers.traffic.throttle import Throttle
@@ -215,8 +216,16 @@ async def test_what_cannot_begin_within_a_second_is_put_aside() -> None:
     assert len(desk.under_way["other"]) == 1
 
 
-async def test_the_line_has_an_end() -> None:
-    desk = Desk()
+class StoppedClock(Clock):
+    """So that no patience ends, however busy the machine is."""
+
+    def now_ms(self) -> int:
+        return 1_000
+
+
+async def test_the_line_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GIVE_WAY_A_LOOK", 0)
+    desk = Desk(Traffic(TERMS, StoppedClock()))
     attempts = [desk.start("busy") for _ in range(10 + WAITING_MAX)]
     full = asyncio.create_task(desk.traffic.room())
     await asyncio.sleep(0)
@@ -229,7 +238,7 @@ async def test_the_line_has_an_end() -> None:
 
 
 async def test_a_crowd_gives_way_before_its_patience_ends() -> None:
-    desk = Desk()
+    desk = Desk(Traffic(TERMS, StoppedClock()))
     attempts = [desk.start("busy") for _ in range(10 + CROWD + 50)]
     await _until(lambda: sum(attempt.done() for attempt in attempts) >= 50)
     aside = [n for n, attempt in enumerate(attempts) if attempt.done()]
