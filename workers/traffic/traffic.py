@@ -1,8 +1,8 @@
 """Lets sends begin as their endpoints bear them; what cannot begin is put aside, and leaves the pool to the others.
 
-A send begins at once where its endpoint has room. Else it waits for a second, and is then put aside into its lane
-(`workers.lanes`); where the breaker is open or an answer is overdue it does not wait. Endpoints that have not yet taken
-anything share a bounded part of the pools, so that many which hang cannot fill them: those that are known to work go
+A send begins at once where its endpoint has room. Else it waits for a second, or less in a crowd, and is then put
+aside into its lane (`workers.lanes`); where the breaker is open or an answer is overdue it does not wait. Endpoints
+that nobody knows yet, or that may hang, share a bounded part of the pools, so that they cannot fill them: the others go
 on.
 
 All of it runs on one event loop.
@@ -27,7 +27,7 @@ from workers.traffic.throttle import Throttle
 
 PATIENCE_S = 1.0
 UNPROVEN_MAX = 500
-"""Sends under way to endpoints that have not taken the last message they were asked to take."""
+"""Sends under way to endpoints that nobody knows yet, or that left the last one without an answer in time."""
 WAITING_MAX = 2_000
 """Sends that wait here before more jobs are taken: those stay in their queue, where tenants take turns, and a hundred
 targets of theirs are one row, not one each as when they were put aside."""
