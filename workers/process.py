@@ -29,7 +29,8 @@ LOCALSTACK_READY = "Ready."
 """The line of LocalStack's log that is waited for."""
 GARBAGE_THRESHOLDS = (500, 4, 12_000)
 """Rarely a collection of all: calls and jobs leave no cycles behind. What waits (10,000 polls are 300,000 objects)
-is looked at once in each generation, and every send of the process stands still meanwhile: both are small (ADR 0002)."""
+is looked at once in each generation while every call and send of the process stands still, so both are small (ADR
+0002)."""
 
 log = structlog.get_logger(__name__)
 
