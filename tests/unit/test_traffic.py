@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count, pairwise
+from math import ceil
 
 import pytest
 
@@ -15,7 +16,7 @@ from workers.traffic import traffic as module
 from workers.traffic.endpoint import PROBE_PAUSE_MAX_S, SLOW_SENDS_MAX, Endpoint, Terms
 from workers.traffic.sends import Aside, Attempt
 from workers.traffic.throttle import Throttle
-from workers.traffic.traffic import CROWD, UNPROVEN_MAX, WAITING_MAX, Traffic
+from workers.traffic.traffic import CROWD, LOOK_S, TRIED_A_LOOK, TRIED_WITHIN_S, UNPROVEN_MAX, WAITING_MAX, Traffic
 
 TERMS = Terms(sends=10, sends_fast=100, failures=5)
 FAST = Delivered(200, 5)
@@ -324,9 +325,38 @@ async def test_who_lacks_room_among_the_unproven_alone_is_told_of_it_in_turn() -
         desk.start(f"hangs-{number}")
     for key in ("first", "second"):
         assert desk.traffic.wait_s(key) > 1, "who looks again at once has nothing else to do"
+    await asyncio.sleep(LOOK_S * 3)
+    assert told == []
     for number in range(2):
         await desk.end(f"hangs-{number}", DOWN)
-    assert [key for key in told if key in ("first", "second")] == ["first", "second"]
+    await _until(lambda: len(told) > 1)
+    assert told[:2] == ["first", "second"]
+
+
+async def test_those_that_time_out_together_are_tried_one_after_another() -> None:
+    assert max(await _told_at_once(20, until=20)) == TRIED_A_LOOK
+
+
+async def test_of_thousands_many_are_tried_at_once() -> None:
+    assert (await _told_at_once(2_000, until=100))[-1] == ceil(2_000 * LOOK_S / TRIED_WITHIN_S)
+
+
+async def _told_at_once(endpoints: int, until: int) -> list[int]:
+    """Of how many that left their only send without an answer the traffic says with each look that they have room."""
+    desk, told, steps = Desk(), list[str](), list[int]()
+    desk.traffic.room_again.append(told.append)
+    for number in range(endpoints):
+        desk.start(f"e{number}")
+        await desk.end(f"e{number}", DOWN)
+    seen = len(told)
+    async with asyncio.timeout(10):
+        while len(told) < until:
+            await asyncio.sleep(0)
+            if len(told) > seen:
+                steps.append(len(told) - seen)
+                seen = len(told)
+    assert len(set(told)) == len(told)
+    return steps
 
 
 async def test_after_a_stop_nothing_waits() -> None:

@@ -15,6 +15,7 @@ import re
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from itertools import islice
+from math import ceil
 
 import structlog
 
@@ -38,6 +39,11 @@ GIVE_WAY_A_LOOK = 100
 ENDPOINTS_REMEMBERED = 20_000
 LOOK_S = 0.05
 """So few lose patience at once that nobody feels how they are put aside."""
+TRIED_A_LOOK = 2
+"""Endpoints that may hang are tried from their lanes one after another: sends that began together time out together,
+and so would all that follow them. It is more than ever time out: 500 sends, of 15 s each."""
+TRIED_WITHIN_S = 10.0
+"""Or so many that each waits for about so long: thousands that hang no more are soon known to work."""
 
 _CREDENTIALS = re.compile(r"//[^/@]*@")
 
@@ -52,7 +58,7 @@ class Traffic:
         self._throttles: OrderedDict[str, Throttle] = OrderedDict()
         self._waiting: dict[str, deque[Send]] = {}  # by endpoint: for its own room
         self._unproven_waiting: deque[Send] = deque()  # for room among the unproven
-        self._shut_out: dict[str, None] = {}  # endpoints of which somebody asked, and which lack that room alone
+        self._untried: dict[str, None] = {}  # endpoints that may hang and have room: for their turn to be tried
         self._unproven = 0
         self._overdue = 0
         self._fresh: deque[Send] = deque()  # begun, in that order
@@ -116,7 +122,7 @@ class Traffic:
         if self._may_begin(endpoint, now_s):
             return 0.0
         if endpoint.room(now_s, pressed=self._pressed) > 0:
-            self._shut_out[key] = None
+            self._try_later(key)
             return BLOCKED_S
         return endpoint.next_try_s(now_s) - now_s
 
@@ -186,9 +192,6 @@ class Traffic:
         self._fill(send.key, endpoint, now_s)
         while self._unproven_waiting and self._unproven < UNPROVEN_MAX:
             self._take_up(self._unproven_waiting.popleft(), now_s)
-        for key in list(islice(self._shut_out, max(UNPROVEN_MAX - self._unproven, 0))):
-            del self._shut_out[key]
-            self._tell(key)
 
     def _fill(self, key: str, endpoint: Endpoint, now_s: float) -> None:
         """Use the room that an endpoint has again."""
@@ -199,7 +202,22 @@ class Traffic:
             return
         self._waiting.pop(key, None)
         is_known = endpoint.open and not endpoint.in_flight  # when its next probe is
-        if is_known or endpoint.room(now_s, pressed=self._pressed) > 0:
+        has_room = endpoint.room(now_s, pressed=self._pressed) > 0
+        if is_known or (has_room and endpoint.proven):
+            self._tell(key)
+        elif has_room:
+            self._try_later(key)
+
+    def _try_later(self, key: str) -> None:
+        """It has room, and may hang."""
+        self._untried[key] = None
+        self._look_later()
+
+    def _try_some(self) -> None:
+        """Tell of a few endpoints that they have room, if there is some for the unproven, too."""
+        paced = max(TRIED_A_LOOK, ceil(len(self._untried) * LOOK_S / TRIED_WITHIN_S))
+        for key in list(islice(self._untried, max(min(UNPROVEN_MAX - self._unproven, paced), 0))):
+            del self._untried[key]
             self._tell(key)
 
     def _tell(self, key: str) -> None:
@@ -244,7 +262,8 @@ class Traffic:
             if not is_done_with(send):
                 too_many -= 1
                 self._lose_patience(send, now_s)
-        if fresh or impatient:
+        self._try_some()
+        if fresh or impatient or self._untried:
             self._look_later()
 
     def _see(self, send: Send) -> None:
