@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from common.errors import CnsError
 from cqs.engines.contract import Message, Peeked, Received
-from cqs.engines.cqs.cache import DROPPED, Item, Lease, Taken
+from cqs.engines.cqs.cache import Item, Lease, Taken
 from cqs.engines.cqs.caches import Caches
 from cqs.engines.cqs.lines import Line
 from cqs.engines.cqs.places import Place, generation_of, handle_of
@@ -22,8 +22,8 @@ class Deliveries:
 
     async def make(self, line: Line, taken: Taken, now_ms: int) -> Received:
         q = line.q
-        if line.generation != DROPPED:  # a purge that another process did, and this one has not heard of
-            line.generation = max([line.generation, *[generation_of(lease.key.place.bucket) for lease in taken.leases]])
+        for lease in taken.leases:  # of a purge that another process did
+            line.heard(generation_of(lease.key.place.bucket))
         current = [lease for lease in taken.leases if generation_of(lease.key.place.bucket) == line.generation]
         reading = self._rows.read(q.id, [lease.key.place for lease in current])
         # only a redrive policy needs deliveries to be counted beyond the life of the cache

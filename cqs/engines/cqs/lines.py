@@ -42,6 +42,13 @@ class Line:
         self.looked_at = ""  # the closed bucket last seen so
         self.watch = Watch(generation)
 
+    def heard(self, generation: int) -> None:
+        """Of one, from whomever: they only rise, and a queue that was dropped stays so."""
+        if DROPPED in (generation, self.generation):
+            self.generation = DROPPED
+        else:
+            self.generation = max(generation, self.generation)
+
 
 class Lines:
     def __init__(self, rows: Rows, caches: Caches, clock: Clock) -> None:
@@ -96,8 +103,7 @@ class Lines:
             line = self._lines[q.id] = Line(q, known, now_ms)
             if len(self._lines) > KNOWN_MAX:
                 self._lines.popitem(last=False)
-        elif line.generation != DROPPED and (known == DROPPED or known > line.generation):
-            line.generation = known
+        line.heard(known)
         line.read_ms = now_ms
         return line
 
@@ -122,7 +128,7 @@ class Lines:
 
     async def _fill(self, line: Line) -> None:
         generation = await self._rows.generation(line.q.id)
-        line.generation = DROPPED if generation is None else max(generation, line.generation)
+        line.heard(DROPPED if generation is None else generation)
         if generation is None:
             await self._caches.ask(lambda cache: cache.reset(line.q.id, DROPPED))
             return

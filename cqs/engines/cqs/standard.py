@@ -53,13 +53,14 @@ class StandardQueues:
     async def send(self, q: QueueRef, entries: Sequence[Entry], now_ms: int) -> list[Sent | Rejected]:
         line = await self._lines.line(q)
         for _ in range(GENERATIONS_MAX):
-            if line.generation == DROPPED:
+            generation = line.generation  # which others raise when they hear of a purge
+            if generation == DROPPED:
                 return [Rejected() for _ in entries]
-            places = await self._rows.insert(q.id, line.generation, entries, now_ms)
+            places = await self._rows.insert(q.id, generation, entries, now_ms)
             current = await self._announce(line, places, entries, now_ms)
-            if current == line.generation:
+            if current == generation:
                 return [Sent(entry.id, place.sequence) for entry, place in zip(entries, places, strict=True)]
-            line.generation = current  # purged or dropped meanwhile: what was written belongs to before
+            line.heard(current)  # purged or dropped meanwhile: what was written belongs to before
         raise StoreUnavailable("the queue is purged again and again")
 
     async def _announce(self, line: Line, places: Sequence[Place], entries: Sequence[Entry], now_ms: int) -> int:
@@ -71,7 +72,7 @@ class StandardQueues:
         current = await self._caches.ask(lambda cache: cache.add(line.q.id, items, now_ms))
         if current is None or DROPPED < current < line.generation:
             self._lines.fill(line)  # which finds it, and wakes who waits
-            return line.generation
+            return line.generation  # who wrote for an older one writes anew
         return current
 
     # -- receiving ----------------------------------------------------------------------------------------------------
@@ -84,7 +85,7 @@ class StandardQueues:
                 return Received(dropped=True)
             taken = await self._take(line, Wish(now_ms, want, visible_at_ms, q.max_receives))
             if taken.dropped:
-                line.generation = DROPPED
+                line.heard(DROPPED)
                 continue
             if q.id in self.waiters:
                 self._follow(q.id, taken, want)
@@ -203,7 +204,7 @@ class StandardQueues:
 
     async def begin(self, q: QueueRef, generation: int, now_ms: int) -> None:
         """Everything of before is gone; all of it, where the queue was dropped."""
-        (await self._lines.line(q)).generation = generation
+        (await self._lines.line(q)).heard(generation)
         await self._caches.ask(lambda cache: cache.reset(q.id, generation))
         if generation == DROPPED:
             self.waiters.wake_all(q.id)

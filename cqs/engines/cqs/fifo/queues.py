@@ -62,17 +62,18 @@ class FifoQueues:
         """What turns out to be a duplicate has stored its body for nothing."""
         line = await self._lines.line(q)
         for _ in range(GENERATIONS_MAX):
-            if line.generation == DROPPED:
+            generation = line.generation  # which others raise when they hear of a purge
+            if generation == DROPPED:
                 return [Rejected() for _ in entries]
-            places = await self._rows.insert(q.id, line.generation, entries, now_ms)
+            places = await self._rows.insert(q.id, generation, entries, now_ms)
             messages = tuple([new_message(entry, place) for entry, place in zip(entries, places, strict=True)])
-            accepted: c.Accepted = await self._log(q.id).append(c.Send(now_ms, line.generation, messages))
+            accepted: c.Accepted = await self._log(q.id).append(c.Send(now_ms, generation, messages))
             if accepted.answers:
                 await self._remove(
                     q.id, [place for place, one in zip(places, accepted.answers, strict=True) if _vain(one)]
                 )
                 return list(accepted.answers)
-            line.generation = accepted.generation  # purged meanwhile: what was written belongs to before
+            line.heard(accepted.generation)  # purged meanwhile: what was written belongs to before
         raise StoreUnavailable("the queue is purged again and again")
 
     # -- receiving ----------------------------------------------------------------------------------------------------
