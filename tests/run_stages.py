@@ -30,9 +30,17 @@ OVER_HTTP = [
 ]
 """What passes through the queue port, a second time with its other driver."""
 
+TIMED = [f"tests/acceptance/{name}.py" for name in ("test_fairness", "test_sns_lanes", "test_up")]
+"""What looks at how long something takes, which nothing else may run beside."""
+
 OTHER_LANGUAGES = "tests/acceptance/test_other_languages.py"
 VALIDATORS = "tests/acceptance/test_foreign_validators.py"
 RULE_ENGINE = "tests/filters/test_against_ruler.py"
+
+
+def ignoring(*paths: str) -> list[str]:
+    return [f"--ignore={path}" for path in paths]
+
 
 STAGES: tuple[tuple[str, list[str]], ...] = (
     ("format", [str(BIN / "ruff"), "format", "--check", "--quiet", "."]),
@@ -40,12 +48,13 @@ STAGES: tuple[tuple[str, list[str]], ...] = (
     ("layers", [str(BIN / "lint-imports")]),
     ("types", [str(BIN / "mypy")]),
     ("compose", [str(BIN / "check-jsonschema"), "--builtin-schema", "vendor.compose-spec", "docker-compose.yml"]),
-    ("unit", [*SIDE_BY_SIDE, "tests/unit", "tests/protocol", f"--ignore={RULE_ENGINE}", "tests/filters"]),
+    ("unit", [*SIDE_BY_SIDE, "tests/unit", "tests/protocol", *ignoring(RULE_ENGINE), "tests/filters"]),
     ("servers", [sys.executable, "-m", "tests.servers"]),
     ("conformance", [*SIDE_BY_SIDE, "tests/conformance"]),
     ("integration", [*SIDE_BY_SIDE, "tests/integration"]),
     ("programs", [sys.executable, "-m", "deploy.servers", "install", "haproxy", "exim", "chromium"]),
-    ("acceptance", [*PYTEST, f"--ignore={OTHER_LANGUAGES}", f"--ignore={VALIDATORS}", "tests/acceptance"]),
+    ("acceptance", [*SIDE_BY_SIDE, *ignoring(OTHER_LANGUAGES, VALIDATORS, *TIMED), "tests/acceptance"]),
+    ("acceptance-timed", [*PYTEST, *TIMED]),
     ("browser", [*PYTEST, "tests/browser"]),
     ("clients", [*PYTEST, OTHER_LANGUAGES, VALIDATORS, RULE_ENGINE]),
     ("acceptance-http", ["env", "CNS_QUEUE_PORT=http", *PYTEST, *OVER_HTTP]),
