@@ -6,7 +6,7 @@ import json
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from io import BufferedReader
@@ -196,8 +196,9 @@ def test_a_large_head_is_refused(wire: Wire) -> None:
 
 def test_a_head_that_never_ends_is_refused(wire: Wire) -> None:
     wire.write(b"POST / HTTP/1.1\r\n")
-    for _ in range(40):
-        wire.write(b"X-More: " + b"x" * 500 + b"\r\n")
+    with suppress(ConnectionError):  # it hangs up in the midst of them
+        for _ in range(40):
+            wire.write(b"X-More: " + b"x" * 500 + b"\r\n")
     assert wire.read().status == 431
     assert wire.ended()
 
