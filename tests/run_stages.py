@@ -16,8 +16,9 @@ from tests.spec.record import RECORDS
 
 BIN = Path(sys.executable).parent
 PYTEST = [sys.executable, "-m", "pytest", "-q"]
-SIDE_BY_SIDE = [*PYTEST, "-n", "2", "--dist", "loadfile"]
-"""Where no test looks at how long something takes."""
+IN_TWO = ["-n2", "--dist=loadfile"]
+"""Where no test looks at how long something takes: two processes, each with files, and a service, of its own."""
+SIDE_BY_SIDE = [*PYTEST, *IN_TWO]
 
 OVER_HTTP = [
     "tests/acceptance/test_sns_boto3.py",
@@ -58,7 +59,7 @@ STAGES: tuple[tuple[str, list[str]], ...] = (
     ("browser", [*PYTEST, "tests/browser"]),
     ("clients", [*PYTEST, OTHER_LANGUAGES, VALIDATORS, RULE_ENGINE]),
     ("acceptance-http", ["env", "CNS_QUEUE_PORT=http", *PYTEST, *OVER_HTTP]),
-    ("acceptance-cluster", [sys.executable, "-m", "tests.acceptance.over_cluster"]),
+    ("acceptance-cluster", [sys.executable, "-m", "tests.acceptance.over_cluster", *IN_TWO]),
     ("celery", [*PYTEST, "tests/celery_host"]),
     ("pipeline", [*PYTEST, "tests/pipeline"]),
     ("faults", [*PYTEST, "-m", "not ring", "tests/faults"]),

@@ -46,8 +46,6 @@ TESTS = [
         "test_cluster",
     )
 ]
-SIDE_BY_SIDE = ["-n2", "--dist=loadfile"]
-"""Two clusters, each with files of its own."""
 LEFT_OUT = {
     "test_accounts.py::test_with_the_service_stopped": "about accounts in a data directory",
     "test_wire.py::test_a_head_that_never_ends_is_refused": "the balancer answers it, with 400",
@@ -58,7 +56,7 @@ LEFT_OUT = {
 def main(words: list[str]) -> int:
     left_out = [f"--deselect=tests/acceptance/{test}" for test in LEFT_OUT]
     named = any(not word.startswith("-") for word in words)
-    tests = [sys.executable, "-m", "pytest", "-q", *left_out, *words, *([] if named else [*SIDE_BY_SIDE, *TESTS])]
+    tests = [sys.executable, "-m", "pytest", "-q", *left_out, *words, *([] if named else TESTS)]
     return subprocess.run(tests, env={**os.environ, "CNS_STORE": "cassandra"}, check=False).returncode
 
 
