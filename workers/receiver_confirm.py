@@ -6,8 +6,8 @@ import asyncio
 import re
 from typing import Literal
 
+import httpx
 import msgspec
-from yarl import URL
 
 from workers.receiver_fetch import Fetcher, FetchFailed, FetchRefused
 from workers.receiver_mailbox import Confirmation, Mailbox
@@ -55,7 +55,7 @@ class Confirmer:
     def visit(self, mailbox: Mailbox, confirmation: Confirmation) -> None:
         try:
             url = self._fetcher.checked(confirmation.subscribe_url)
-            if url.query.get("Action") != "ConfirmSubscription":
+            if url.params.get("Action") != "ConfirmSubscription":
                 raise FetchRefused("the URL does not ask for ConfirmSubscription")
         except FetchRefused as error:
             _give_up(mailbox, confirmation, "refused", str(error))
@@ -73,7 +73,7 @@ class Confirmer:
             visit.cancel()
         await asyncio.gather(*self._visits, return_exceptions=True)
 
-    async def _visit(self, mailbox: Mailbox, confirmation: Confirmation, url: URL) -> None:
+    async def _visit(self, mailbox: Mailbox, confirmation: Confirmation, url: httpx.URL) -> None:
         async with self._turn:
             try:
                 answer = await self._fetcher.get(url)

@@ -6,14 +6,15 @@ receiver must not become a way to make requests from where it runs.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection
 from ipaddress import ip_address
 
-import aiohttp
-from yarl import URL
+import httpx
 
 TIMEOUT_S = 10.0
 ANSWER_BYTES_MAX = 64 * 1024
+PORT_MAX = 65_535
 
 
 class FetchRefused(Exception):
@@ -27,43 +28,45 @@ class FetchFailed(Exception):
 class Fetcher:
     def __init__(self, hosts: Collection[str]) -> None:
         self._hosts = frozenset(host.lower() for host in hosts)
-        self._session: aiohttp.ClientSession | None = None
+        self._clients: dict[bool, httpx.AsyncClient] = {}  # by whether certificates are verified
 
-    def checked(self, text: str) -> URL:
+    def checked(self, text: str) -> httpx.URL:
         """The URL as it will be requested, so that what is checked and what is asked cannot differ."""
         try:
-            url = URL(text, encoded=True)
-            host = url.host
-        except ValueError as error:
+            url = httpx.URL(text)
+        except httpx.InvalidURL as error:
             raise FetchRefused(f"not a URL: {error}") from error
-        if url.scheme not in ("http", "https") or not host:
+        host = url.host
+        if url.scheme not in ("http", "https") or not host or (url.port or 0) > PORT_MAX:
             raise FetchRefused("not a URL of http or https")
         if not _is_loopback(host) and host.lower() not in self._hosts:
             raise FetchRefused(f"{host} is neither this machine nor given by --confirm-host")
         return url
 
-    async def get(self, url: URL) -> bytes:
+    async def get(self, url: httpx.URL) -> bytes:
         """The body of a 200; redirects are not followed, they could lead anywhere."""
-        trusted_path = _is_loopback(url.host or "")  # where a certificate would prove nothing
+        body = bytearray()
         try:
-            async with self._open_session().get(url, allow_redirects=False, ssl=not trusted_path) as response:
-                body = await response.content.read(ANSWER_BYTES_MAX)
-        except (aiohttp.ClientError, OSError, ValueError) as error:  # OSError: TimeoutError is one
+            async with asyncio.timeout(TIMEOUT_S), self._client(url).stream("GET", url) as response:
+                async for piece in response.aiter_bytes():
+                    body += piece
+                    if len(body) >= ANSWER_BYTES_MAX:
+                        break
+        except (httpx.HTTPError, OSError) as error:  # OSError: TimeoutError is one
             raise FetchFailed(str(error) or type(error).__name__) from error
-        if response.status != 200:
-            raise FetchFailed(f"HTTP {response.status}")
-        return body
+        if response.status_code != httpx.codes.OK:
+            raise FetchFailed(f"HTTP {response.status_code}")
+        return bytes(body[:ANSWER_BYTES_MAX])
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
+        for client in self._clients.values():
+            await client.aclose()
 
-    def _open_session(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                timeout=aiohttp.ClientTimeout(total=TIMEOUT_S), cookie_jar=aiohttp.DummyCookieJar(), trust_env=False
-            )
-        return self._session
+    def _client(self, url: httpx.URL) -> httpx.AsyncClient:
+        verify = not _is_loopback(url.host)  # where a certificate would prove nothing
+        if verify not in self._clients:
+            self._clients[verify] = httpx.AsyncClient(verify=verify, trust_env=False)
+        return self._clients[verify]
 
 
 def _is_loopback(host: str) -> bool:

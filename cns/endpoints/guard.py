@@ -1,7 +1,7 @@
 """The guard against server-side request forgery: which addresses notifications may be sent to.
 
-Names are resolved, the addresses checked, and the connection made to a checked address: a name that resolves anew
-between check and connect gains nothing, because the socket itself is refused.
+Names are resolved, the addresses checked, and the connection made to a checked address (`reaching`): a name that
+resolves anew between check and connect gains nothing.
 """
 
 from __future__ import annotations
@@ -40,15 +40,6 @@ class AddressGuard:
         if not ip.is_global or ip.is_multicast:
             return False
         return ip in _GLOBAL_UNICAST if isinstance(ip, IPv6Address) else ip not in _PROTOCOL_ASSIGNMENTS
-
-    def socket_for(self, info: tuple[int, int, int, str, tuple[object, ...]]) -> socket.socket:
-        """A socket for one resolved address, as aiohttp's connector asks for it just before connecting."""
-        family, kind, protocol, _, address = info
-        if not self.allows(str(address[0])):
-            raise AddressRefused(f"{address[0]} is a private address")
-        made = socket.socket(family, kind, protocol)
-        made.setblocking(False)
-        return made
 
     async def refusal(self, url: str) -> str | None:
         """Why `url` may not be subscribed, or None. A name that does not resolve now may do so later."""

@@ -1,4 +1,4 @@
-"""HTTP(S) endpoints: one POST, classified. aiohttp, with sockets from the address guard (ADR 0003: why not httpx)."""
+"""HTTP(S) endpoints: one POST, classified (ADR 0003: why no HTTP client of others)."""
 
 from __future__ import annotations
 
@@ -7,33 +7,18 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextvars import ContextVar
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from typing import NamedTuple
 
-import aiohttp
 import msgspec
-from multidict import CIMultiDictProxy
-from yarl import URL
 
-from cns.endpoints.challenge import Credentials, Sent, authorization, challenges, went_stale
+from cns.endpoints.challenge import Sent, authorization, challenges, went_stale
 from cns.endpoints.guard import AddressGuard, AddressRefused
+from cns.endpoints.http_connection import Answer, Connection, HungUp
+from cns.endpoints.http_connections import Connections
+from cns.endpoints.http_target import HttpTarget, target_of
 from cns.endpoints.outcome import RESPONSE_CHARS_MAX, Cause, Delivered, Failed, Outcome
 
-RESPONSE_BYTES_MAX = 64 * 1024
-"""What is read of an answer, so that the connection can be used again; a longer one costs the connection."""
-RESPONSE_BODY_S = 1.0
-"""How long an answer's body is waited for once its status is known."""
-HEADER_BYTES_MAX = 64 * 1024
-"""Of one header of an answer: far above what servers and what stands before them send."""
-KEEP_ALIVE_S = 30.0
-DNS_CACHE_S = 10
-_ALWAYS = {"Connection": "Keep-Alive"}
-_SKIPPED = frozenset({"Accept", "Accept-Encoding"})
-"""Headers that aiohttp adds of its own; SNS sends no Accept, and says itself which encodings it takes."""
-_HUNG_UP = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)
-_SCHEMES = ("http", "https")
 _UNAUTHORIZED = 401
 CHALLENGES_MAX = 2
 """Answered in one attempt: the first, and one for a nonce that went stale."""
@@ -47,33 +32,18 @@ class HttpRequest(msgspec.Struct, frozen=True):
     body: bytes
 
 
-class Answer(NamedTuple):
-    """`body` is what came of it: all, where it is short and came at once."""
-
-    status: int
-    headers: CIMultiDictProxy[str]
-    body: bytes
-    dwell_ms: int
-    reason: str = ""  # the words beside the status
-
-
 class _Attempt:
-    """One attempt, of one request or, where credentials are asked for, several; `connected` when the one under way did
-    not go out on a connection that was there."""
+    """One attempt, of one request or, where credentials are asked for, several. `deadline_s` is of the loop's clock."""
 
-    __slots__ = ("connected", "deadline_s", "started_s")
+    __slots__ = ("deadline_s", "started_s")
 
     def __init__(self, timeout_s: float) -> None:
         self.started_s = time.monotonic()
         self.deadline_s = asyncio.get_running_loop().time() + timeout_s
-        self.connected = False
 
     @property
     def dwell_ms(self) -> int:
         return int((time.monotonic() - self.started_s) * 1000)
-
-
-_ATTEMPT: ContextVar[_Attempt] = ContextVar("attempt")
 
 
 class HttpSender:
@@ -87,26 +57,9 @@ class HttpSender:
         wall_s: Callable[[], float],
         verify: ssl.SSLContext,
     ) -> None:
-        self._guard = guard
         self._timeout_s = timeout_s
         self._wall_s = wall_s
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=0,
-                ttl_dns_cache=DNS_CACHE_S,
-                keepalive_timeout=KEEP_ALIVE_S,
-                socket_factory=self._socket_for,
-                ssl=verify,
-            ),
-            timeout=aiohttp.ClientTimeout(total=None),  # ours is for all requests of an attempt together
-            headers=_ALWAYS,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,
-            skip_auto_headers=_SKIPPED,
-            max_line_size=HEADER_BYTES_MAX,
-            max_field_size=HEADER_BYTES_MAX,
-            trust_env=False,
-        )
+        self._connections = Connections(guard, verify)
 
     async def send(self, request: HttpRequest) -> Outcome:
         """One attempt, which ends within the timeout."""
@@ -116,25 +69,24 @@ class HttpSender:
     async def post(self, request: HttpRequest) -> Answer | Failed:
         """The same, for who reads the answer himself."""
         attempt = _Attempt(self._timeout_s)
-        _ATTEMPT.set(attempt)
-        url = _url(request.url)
-        if url is None:  # said without its text, which may hold a password
+        target = target_of(request.url)
+        if target is None:  # said without its text, which may hold a password
             return Failed(Cause.INVALID_URL, "not a URL that can be posted to", 0, permanent=True)
         try:
-            return await self._authorized(attempt, url, request)
+            return await self._authorized(attempt, target, request)
         except TimeoutError as error:
             _forget_frames(error)
             return Failed(Cause.TIMEOUT, "the endpoint did not answer in time", attempt.dwell_ms)
-        except (aiohttp.ClientError, OSError, ValueError) as error:
+        except (OSError, ValueError) as error:
             _forget_frames(error)
             return _broken(error, attempt.dwell_ms)
 
     async def close(self) -> None:
-        await self._session.close()
+        self._connections.close()
 
-    def retry_after_s(self, headers: Mapping[str, str]) -> float:
+    def retry_after_s(self, answer: Answer) -> float:
         """What the endpoint asks for; 0 when nothing, or nothing that can be read."""
-        text = headers.get("retry-after", "").strip()
+        text = next(iter(answer.fields("retry-after")), "").strip()
         if text.isdecimal():
             return float(text)
         try:
@@ -144,61 +96,39 @@ class HttpSender:
         at = date if date.tzinfo else date.replace(tzinfo=UTC)  # HTTP's dates are GMT, whether they say so or not
         return max(at.timestamp() - self._wall_s(), 0.0)
 
-    def _socket_for(self, info: tuple[int, int, int, str, tuple[object, ...]]) -> socket.socket:
-        _ATTEMPT.get().connected = True
-        return self._guard.socket_for(info)
-
-    async def _authorized(self, attempt: _Attempt, url: URL, request: HttpRequest) -> Answer:
+    async def _authorized(self, attempt: _Attempt, target: HttpTarget, request: HttpRequest) -> Answer:
         """Credentials of an endpoint's URL are sent only in answer to a challenge, as AWS does."""
-        if url.user is None and url.password is None:
-            return await self._exchange(attempt, url, request.headers, request.body)
-        credentials = Credentials(url.user or "", url.password or "")
-        url = url.with_user(None)
-        answer = await self._exchange(attempt, url, request.headers, request.body)
+        answer = await self._exchange(attempt, target, request.headers, request.body)
+        if answer.status != _UNAUTHORIZED or target.credentials is None:
+            return answer
         for refused in range(CHALLENGES_MAX):
-            asked = challenges(answer.headers.getall("www-authenticate", ()))
+            asked = challenges(answer.fields("www-authenticate"))
             if answer.status != _UNAUTHORIZED or (refused and not went_stale(asked)):
                 break
-            shown = authorization(asked, credentials, Sent(url.raw_path_qs, request.body))
+            shown = authorization(asked, target.credentials, Sent(target.path, request.body))
             if shown is None:
                 break
-            answer = await self._exchange(attempt, url, {**request.headers, "Authorization": shown}, request.body)
+            answer = await self._exchange(attempt, target, {**request.headers, "Authorization": shown}, request.body)
         return answer
 
-    async def _exchange(self, attempt: _Attempt, url: URL, headers: Mapping[str, str], body: bytes) -> Answer:
+    async def _exchange(self, attempt: _Attempt, target: HttpTarget, headers: Mapping[str, str], body: bytes) -> Answer:
         """A connection that was kept may be closed by the endpoint just as we write to it: then once more. At worst
         that is a delivery too many, as the next attempt would be, 20 seconds later."""
-        attempt.connected = False
-        try:
-            return await self._once(attempt, url, headers, body)
-        except aiohttp.ClientConnectorError:
-            raise
-        except _HUNG_UP:
-            if attempt.connected:
-                raise
-        return await self._once(attempt, url, headers, body)
+        head = _head(target, headers, len(body))
+        kept = self._connections.take(target.origin)
+        if kept is not None:
+            try:
+                return await self._post(attempt, kept, head, body)
+            except HungUp as error:
+                _forget_frames(error)
+        fresh = await self._connections.open(target.origin, attempt.deadline_s)
+        return await self._post(attempt, fresh, head, body)
 
-    async def _once(self, attempt: _Attempt, url: URL, headers: Mapping[str, str], body: bytes) -> Answer:
-        """The status decides: an answer whose body never comes, never ends or breaks off costs the connection only."""
-        response: aiohttp.ClientResponse | None = None
-        dwell_ms = 0
-        read = bytearray()
+    async def _post(self, attempt: _Attempt, connection: Connection, head: bytes, body: bytes) -> Answer:
         try:
-            async with asyncio.timeout_at(attempt.deadline_s) as limit:
-                response = await self._session.post(url, data=body, headers=headers, allow_redirects=False)
-                dwell_ms = attempt.dwell_ms
-                content = response.content
-                if not content.is_eof():
-                    limit.reschedule(asyncio.get_running_loop().time() + RESPONSE_BODY_S)
-                while not content.at_eof() and len(read) < RESPONSE_BYTES_MAX:
-                    read += await content.readany()
-        except (TimeoutError, aiohttp.ClientError, OSError):
-            if response is None:
-                raise
+            return await connection.post(head, body, started_s=attempt.started_s, deadline_s=attempt.deadline_s)
         finally:
-            if response is not None:
-                response.release() if response.content.at_eof() else response.close()
-        return Answer(response.status, response.headers, bytes(read), dwell_ms, response.reason or "")
+            self._connections.give_back(connection)
 
     def _classify(self, answer: Answer) -> Outcome:
         if 200 <= answer.status < 300:
@@ -211,36 +141,37 @@ class HttpSender:
             answer.dwell_ms,
             status=answer.status,
             permanent=not retryable,
-            retry_after_s=self.retry_after_s(answer.headers) if retryable else 0.0,
+            retry_after_s=self.retry_after_s(answer) if retryable else 0.0,
             response=answer.reason[:RESPONSE_CHARS_MAX],
         )
 
 
-def _url(text: str) -> URL | None:
-    """Its path and query as they are written."""
-    try:
-        url = URL(text, encoded=True)
-        return url if url.scheme in _SCHEMES and url.raw_host and url.port else None
-    except ValueError:
-        return None
+def _head(target: HttpTarget, headers: Mapping[str, str], body_bytes: int) -> bytes:
+    fields = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+    if fields.count("\n") != len(headers) or fields.count("\r") != len(headers) or "\0" in fields:
+        raise ValueError("a header of more than one line")
+    return (
+        f"POST {target.path} HTTP/1.1\r\n"
+        f"{fields}"
+        f"Content-Length: {body_bytes}\r\n"
+        f"Host: {target.host_field}\r\n"
+        "Connection: Keep-Alive\r\n"
+        "\r\n"
+    ).encode()
 
 
-def _broken(error: BaseException, dwell_ms: int) -> Failed:
-    """Names the cause, which aiohttp may have wrapped several times."""
-    cause = Cause.CONNECTION
-    for each in _chain(error):
-        if isinstance(each, AddressRefused):
-            return Failed(Cause.REFUSED_ADDRESS, str(each), dwell_ms, permanent=True)
-        if isinstance(each, aiohttp.ClientConnectorDNSError):
-            cause = Cause.DNS
-        elif isinstance(each, ssl.SSLError | aiohttp.ClientSSLError):
-            cause = Cause.TLS
-    return Failed(cause, str(error) or type(error).__name__, dwell_ms)
+def _broken(error: Exception, dwell_ms: int) -> Failed:
+    text = str(error) or type(error).__name__
+    if isinstance(error, AddressRefused):
+        return Failed(Cause.REFUSED_ADDRESS, text, dwell_ms, permanent=True)
+    if isinstance(error, socket.gaierror):
+        return Failed(Cause.DNS, text, dwell_ms)
+    return Failed(Cause.TLS if isinstance(error, ssl.SSLError) else Cause.CONNECTION, text, dwell_ms)
 
 
 def _forget_frames(error: BaseException) -> None:
-    """Those of aiohttp hold the error, which holds them: ninety objects an attempt that only a garbage collection would
-    free, while every send of the process waits."""
+    """They hold the error, which holds them: objects of each attempt that only a garbage collection would free, while
+    every send of the process waits."""
     for each in _chain(error):
         each.__traceback__ = None
 

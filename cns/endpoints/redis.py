@@ -16,6 +16,7 @@ import msgspec
 from cns.endpoint_syntax import redis_channel
 from cns.endpoints.guard import AddressGuard, AddressRefused
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
+from cns.endpoints.reaching import Lookups, reach
 
 PORT = 6379
 SERVERS_REMEMBERED = 100
@@ -61,6 +62,7 @@ class RedisSender:
         self._guard = guard
         self._timeout_s = timeout_s
         self._verify = verify
+        self._lookups = Lookups()
         self._idle: dict[str, list[_Connection]] = {}
 
     async def send(self, request: RedisRequest) -> Outcome:
@@ -127,7 +129,7 @@ class RedisSender:
         parts = urlsplit(url)
         host = parts.hostname or ""
         secure = parts.scheme.lower() == "rediss"
-        connected = await self._connect(host, parts.port or PORT)
+        connected = await reach(self._guard, await self._lookups.find(host, parts.port or PORT))
         reader, writer = await asyncio.open_connection(
             sock=connected,
             limit=REPLY_BYTES_MAX,
@@ -143,28 +145,6 @@ class RedisSender:
             writer.close()
             raise
         return connection
-
-    async def _connect(self, host: str, port: int) -> socket.socket:
-        """To the first of its addresses that may be used and answers."""
-        loop = asyncio.get_running_loop()
-        failure: OSError = ConnectionError(f"{host} has no address")
-        for info in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-            try:
-                made = self._guard.socket_for(info)
-            except AddressRefused as error:
-                failure = error
-                continue
-            try:
-                await loop.sock_connect(made, info[4])
-            except OSError as error:
-                made.close()
-                failure = error
-            except BaseException:
-                made.close()
-                raise
-            else:
-                return made
-        raise failure
 
 
 def _server(url: str) -> str:

@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 from msgspec.structs import replace
-from yarl import URL
 
-from cns.endpoints.http import Answer, HttpRequest, HttpSender
+from cns.endpoints.http import HttpRequest, HttpSender
+from cns.endpoints.http_connection import Answer
+from cns.endpoints.http_target import target_of
 from cns.endpoints.outcome import RESPONSE_CHARS_MAX, Cause, Delivered, Failed, Outcome
 from cns.envelope import USER_AGENT
 from cns.queue_delivery import members_of
@@ -91,7 +92,7 @@ class RemoteQueueSender:
             answer.dwell_ms,
             status=answer.status,
             permanent=final,
-            retry_after_s=self._http.retry_after_s(answer.headers),
+            retry_after_s=self._http.retry_after_s(answer),
             response=text,
             code=code,
         )
@@ -104,16 +105,18 @@ def _signed(request: RemoteQueueRequest, now_ms: int) -> HttpRequest:
         trace = {"DataType": "String", "StringValue": message.trace_header}
         members["MessageSystemAttributes"] = {"AWSTraceHeader": trace}
     body = msgspec.json.encode(members)
-    url = URL(f"{queue.place.url}/")
+    url = f"{queue.place.url}/"
+    target = target_of(url)
     headers = {
-        "Host": url.host_port_subcomponent or "",
         "Content-Type": "application/x-amz-json-1.0",
         "X-Amz-Target": "AmazonSQS.SendMessage",
     }
+    if target is None:
+        return HttpRequest(url, headers, body)  # who is to send it says that it cannot be posted
     signature = sign(
         method="POST",
-        path=url.raw_path,
-        headers=headers,
+        path=target.path,
+        headers={"Host": target.host_field, **headers},
         body=body,
         key_id=queue.place.key_id,
         secret=queue.place.secret,
@@ -121,7 +124,7 @@ def _signed(request: RemoteQueueRequest, now_ms: int) -> HttpRequest:
         service="sqs",
         now_ms=now_ms,
     )
-    return HttpRequest(str(url), {**headers, **signature, "User-Agent": USER_AGENT}, body)
+    return HttpRequest(url, {**headers, **signature, "User-Agent": USER_AGENT}, body)
 
 
 def _read(answer: Answer, form: type[Any]) -> Any:

@@ -57,9 +57,7 @@ def alive(pid: int) -> bool:
 
 def bare_start_s() -> float:
     began_s = time.monotonic()
-    subprocess.run(
-        [sys.executable, "-c", "import aiohttp, apsw, botocore, cryptography.x509, fastapi, uvicorn"], check=True
-    )
+    subprocess.run([sys.executable, "-c", "import apsw, botocore, cryptography.x509, fastapi, uvicorn"], check=True)
     return time.monotonic() - began_s
 
 

@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from cns.endpoints.http import CHALLENGES_MAX, RESPONSE_BODY_S, RESPONSE_BYTES_MAX, HttpRequest
+from cns.endpoints.http import CHALLENGES_MAX, HttpRequest
+from cns.endpoints.http_connection import BODY_BYTES_MAX, BODY_S
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from tests.integration.http_endpoints import BODY, HEADERS, OK, Script, Talk, answering, post, sender, wire
 
@@ -81,8 +82,8 @@ async def test_a_body_is_not_waited_for_long() -> None:
     started_s = time.monotonic()
     async with wire(never_its_body) as endpoint:
         (outcome,) = await post(f"{endpoint.url}/")
-    assert RESPONSE_BODY_S <= time.monotonic() - started_s < RESPONSE_BODY_S + 3
-    assert outcome.dwell_ms < RESPONSE_BODY_S * 1000, "dwell time is up to the status"
+    assert BODY_S <= time.monotonic() - started_s < BODY_S + 3
+    assert outcome.dwell_ms < BODY_S * 1000, "dwell time is up to the status"
 
 
 NO_ANSWER: dict[str, tuple[bytes, Cause]] = {
@@ -114,7 +115,7 @@ async def test_an_answer_that_is_always_about_to_come() -> None:
 
 
 async def test_a_connection_is_kept() -> None:
-    long = b"x" * (RESPONSE_BYTES_MAX - 1)
+    long = b"x" * (BODY_BYTES_MAX - 1)
     pieces = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(long), long)
     async with wire(answering(pieces, OK, OK)) as endpoint:
         await post(*[f"{endpoint.url}/"] * 3)
