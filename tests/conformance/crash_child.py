@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from common.clock import Clock
+from common.logs import set_up_logs
 from cqs.engines.contract import Engine, Entry, Message, QueueRef, Sent, Settlement
 from tests.conformance.drivers import DRIVERS, Driver
 
@@ -132,5 +133,6 @@ async def _work(driver: Driver, seed: str, say: Voice, queues: Queues) -> None:
 
 if __name__ == "__main__":
     name, directory, seed_text, lines_text, last_line, tag_text = sys.argv[1:]
+    set_up_logs("info", "crash-child")  # not to standard output, which is for what it says
     voice = Voice(int(lines_text), last_line, tag_text)
     asyncio.run(_work(Driver(name, Path(directory), Clock()), seed_text, voice, Queues(tag_text)))
