@@ -39,7 +39,8 @@ PARK_AFTER_S = 0.05
 COME_SOON_S = 0.5
 """A head that is hidden for less than this is not shown before."""
 SHOWN_A_STEP = 100
-JOBS_A_RECEIVE = 10
+JOBS_A_RECEIVE_MAX = 10
+"""One, as long as endpoints have room for one: the rest of a lane would be read, decoded and given back in vain."""
 RUNS_AT_ONCE_MAX = 16
 """Without those that only wait for an answer. What was put aside comes back in waves, and is not to be in the way of
 what is due now."""
@@ -55,13 +56,14 @@ class Lanes:
         self._deliverer = deliverer
         self._traffic = traffic
         self._under_way = UnderWay(QUEUE, tools.stats, RUNS_AT_ONCE_MAX)
+        self._jobs_a_receive = JOBS_A_RECEIVE_MAX
         self._heads = LaneHeads()
         self._woken: list[str] = []
         self._showing: asyncio.Task[None] | None = None
         traffic.room_again.append(self._wake)
 
     async def step(self) -> None:
-        n = min(JOBS_A_RECEIVE, await self._under_way.room())
+        n = min(self._jobs_a_receive, await self._under_way.room())
         runs: dict[str, list[Held]] = {}
         for held in await self._tools.port.receive(QUEUE, n, LEASE_MS, WAIT_S):
             runs.setdefault(held.group, []).append(held)
@@ -77,7 +79,10 @@ class Lanes:
 
     async def _run(self, run: Sequence[Held]) -> None:
         turns = [self._turn(held) for held in run]
-        await Run(turns, self._tools, self._traffic, self._hide, self._under_way.park).run()
+        one = Run(turns, self._tools, self._traffic, self._hide, self._under_way.park)
+        await one.run()
+        doubled, halved = self._jobs_a_receive * 2, self._jobs_a_receive // 2
+        self._jobs_a_receive = min(doubled, JOBS_A_RECEIVE_MAX) if one.flowed else max(halved, 1)
 
     def _turn(self, held: Held) -> Turn:
         redelivery = jobs.decode(held.body)
@@ -147,6 +152,8 @@ class Run:
         self._answered: list[Attempt] = []
         self._done: list[tuple[Turn, Put | None]] = []
         self._leased_s = _now_s()
+        self.flowed = True
+        """There was room for all of them, and they were answered soon."""
 
     async def run(self) -> None:
         try:
@@ -156,6 +163,7 @@ class Run:
                     break
                 await self._wait()
                 await self._collect()
+            self.flowed = self.flowed and not self._left
             await self._settle(self._rest(blocked))
             if blocked.key:
                 self._hide(blocked, self._left[0].held)
@@ -169,6 +177,7 @@ class Run:
         """Until all are answered, or it is time to settle those that are."""
         _, pending = await asyncio.wait(self._open, timeout=PARK_AFTER_S)
         if pending:
+            self.flowed = False
             self._park()
             await asyncio.wait(pending, timeout=SETTLE_AFTER_S - PARK_AFTER_S)
 

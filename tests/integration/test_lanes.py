@@ -17,7 +17,7 @@ from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns.jobs import ConfirmationJob, EndpointJob
 from cns.model import Notification
 from cns.queue_inline import InlineQueuePort
-from cns.queue_port import Put, Renewal
+from cns.queue_port import Held, Put, Renewal
 from cns.stores.embedded import EmbeddedSubscriptionStore
 from cns.subscription import State, Subscription
 from cns.target import Target
@@ -30,8 +30,9 @@ from tests.recorded_events import RecordedEvents
 from workers.concluding import BURIAL_AGAIN_MS, Tools
 from workers.consumer import SETTLE_AFTER_S, Consumer
 from workers.delivery import Deliverer
-from workers.lanes import RUNS_AT_ONCE_MAX, Lanes
+from workers.lanes import JOBS_A_RECEIVE_MAX, PARK_AFTER_S, RUNS_AT_ONCE_MAX, Lanes
 from workers.loops import Loops
+from workers.traffic import traffic
 from workers.traffic.endpoint import PROBE_PAUSE_FIRST_S, Terms
 from workers.traffic.traffic import Traffic
 
@@ -40,11 +41,13 @@ TOPICS = [Topic(id=f"{n:032}", account=ACCOUNT, region="us-east-1", name=f"t{n}"
 TOPIC = TOPICS[0]
 LETTERS = f"arn:aws:sqs:us-east-1:{ACCOUNT}:letters"
 TOOK, DOWN = Delivered(200, 5), Failed(Cause.TIMEOUT, "no answer", 15_000)
+REFUSED = Failed(Cause.CONNECTION, "refused", 5)
 NO = Failed(Cause.STATUS, "HTTP 400", 5, status=400, permanent=True)
 AWAY = Failed(Cause.QUEUE, "away", 5)
 LATE_MS = 1_300
 PAUSES = 10  # a third of the time after which a lane comes by itself
 ENOUGH_S = 5.0
+TURN_S = 0.3  # longer than a settlement takes
 
 
 @dataclass
@@ -149,7 +152,7 @@ class Host:
     async def fail(self, endpoint: str) -> None:
         """Until its breaker is open."""
         for _ in range(Terms().failures):
-            self.send(endpoint).set_result(DOWN)
+            self.send(endpoint).set_result(REFUSED)
             await asyncio.sleep(0)
 
     def hidden(self) -> int:
@@ -236,6 +239,42 @@ async def test_lanes_whose_endpoints_hang_leave_the_others_their_turn(host: Host
     await _until_left(host, jobs.LANES, 0)
 
 
+async def test_as_many_are_received_as_there_was_room_for(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lane whose endpoint has room for one is not read ahead of it; one that flows is received ten at a time."""
+    monkeypatch.setattr(traffic, "LOOK_S", TURN_S)
+    received, receive = list[int](), host.port.receive
+
+    async def counted(queue: str, n: int, lease_ms: int, wait_s: float) -> list[Held]:
+        helds = await receive(queue, n, lease_ms, wait_s)
+        if queue == jobs.LANES:
+            received.append(len(helds))
+        return helds
+
+    arn = await host.subscribed("e")
+    hanging = host.send("e")
+    host.clock.advance(LATE_MS)
+    await _until(lambda: host.traffic.wait_s("e"))
+    for number in range(40):
+        await host.publish(str(number), arn)
+    consumer = host.consumer(jobs.ENDPOINT_JOBS)
+    while await host.port.depth(jobs.LANES) < 40:
+        await consumer.step()
+        await asyncio.sleep(0)
+    monkeypatch.setattr(host.port, "receive", counted)
+    for _ in range(6):
+        hanging.set_result(DOWN)
+        await _until(lambda: host.desk.asked)
+        hanging = host.desk.asked.pop()[1]
+        await asyncio.sleep(PARK_AFTER_S * 2)  # so that it is seen to hang
+    assert received[-1] == 1
+    received.clear()
+    host.desk.answers["e"] = [TOOK] * 40
+    hanging.set_result(TOOK)
+    await _until_left(host, jobs.LANES, 0)
+    assert max(received) == JOBS_A_RECEIVE_MAX
+    assert sum(received) < 60, "little was given back"
+
+
 async def test_what_crashes_does_not_hold_up_its_lane(host: Host) -> None:
     arn = await host.subscribed("e", per_second=10)
     host.desk.answers["e"] = [RuntimeError("cannot be rendered"), TOOK]
@@ -299,7 +338,7 @@ async def test_a_stop_settles_what_was_answered(host: Host) -> None:
 
 async def test_a_stop_amid_a_settlement_loses_nothing(host: Host) -> None:
     arns = [await host.subscribed("retried"), await host.subscribed("buried", dead_letters=True)]
-    host.desk.answers |= {"retried": [DOWN], "buried": [NO]}
+    host.desk.answers |= {"retried": [REFUSED], "buried": [NO]}
     host.desk.letters.append(asyncio.get_running_loop().create_future())
     await host.publish("1", *arns)
     consumer = host.consumer(jobs.ENDPOINT_JOBS)

@@ -188,6 +188,12 @@ class Desk:
         await asyncio.sleep(0)
         await asyncio.sleep(0)
 
+    async def hang(self, key: str) -> None:
+        """Once, in its turn."""
+        await _until(lambda: self.traffic.wait_s(key) == 0)
+        self.start(key)
+        await self.end(key, DOWN)
+
 
 async def _until(known: Callable[[], bool]) -> None:
     async with asyncio.timeout(10):
@@ -249,8 +255,7 @@ async def test_a_crowd_gives_way_before_its_patience_ends() -> None:
 async def test_behind_an_open_breaker_nothing_waits() -> None:
     desk = Desk()
     for _ in range(5):
-        desk.start("dead")
-        await desk.end("dead", DOWN)
+        await desk.hang("dead")
     assert desk.start("dead").result() is Aside.OPEN
 
 
@@ -309,8 +314,7 @@ async def test_who_waits_for_room_is_told_of_it() -> None:
     desk, told = Desk(), list[str]()
     desk.traffic.room_again.append(told.append)
     for _ in range(5):
-        desk.start("dead")
-        await desk.end("dead", DOWN)
+        await desk.hang("dead")
     assert desk.traffic.wait_s("dead") > 0
     told.clear()
     desk.start("alive")
@@ -331,6 +335,19 @@ async def test_who_lacks_room_among_the_unproven_alone_is_told_of_it_in_turn() -
         await desk.end(f"hangs-{number}", DOWN)
     await _until(lambda: len(told) > 1)
     assert told[:2] == ["first", "second"]
+
+
+async def test_one_that_hung_is_tried_in_its_turn() -> None:
+    desk = Desk()
+    await desk.hang("e")
+    assert desk.start("e").result() is Aside.BUSY
+    await _until(lambda: desk.traffic.wait_s("e") == 0)
+    desk.start("e")
+    assert desk.start("e").result() is Aside.BUSY, "a turn is for one"
+    await desk.end("e", FAST)
+    for _ in range(2):
+        desk.start("e")
+    assert len(desk.under_way["e"]) == 2, "it works"
 
 
 async def test_those_that_time_out_together_are_tried_one_after_another() -> None:

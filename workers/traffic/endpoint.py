@@ -47,11 +47,13 @@ class Endpoint:
         "_history",
         "_pause_s",
         "_terms",
+        "hung",
         "in_flight",
         "open",
         "overdue",
         "probe_at_s",
         "proven",
+        "turn",
     )
 
     def __init__(self, terms: Terms) -> None:
@@ -65,6 +67,10 @@ class Endpoint:
         self.overdue = 0
         self.proven = False
         """It took the last message that it was asked to take, or failed to at once: in no case did it hang."""
+        self.hung = False
+        """It left the last one without an answer in time."""
+        self.turn = False
+        """It may be tried although it hung."""
         self.open = False
         """The breaker: one send at a time, and a pause after each that fails."""
         self.probe_at_s = 0.0
@@ -82,6 +88,7 @@ class Endpoint:
     def began(self) -> bool:
         """Whether the send is a probe."""
         self.in_flight += 1
+        self.turn = False
         return self.open
 
     def late(self) -> None:
@@ -97,7 +104,8 @@ class Endpoint:
         if isinstance(outcome, Delivered) or outcome.permanent or outcome.cause not in FAILING:
             self._answered(outcome.dwell_ms)
         else:
-            self.proven = outcome.dwell_ms < OVERDUE_S * 1000
+            self.hung = outcome.dwell_ms >= OVERDUE_S * 1000
+            self.proven = not self.hung
             self._failed_with(message_id, now_s, probe=probe)
 
     def forgettable(self, now_s: float) -> bool:
@@ -112,7 +120,7 @@ class Endpoint:
         return self._cap
 
     def _answered(self, dwell_ms: int) -> None:
-        self.proven = True
+        self.proven, self.hung = True, False
         self._failed.clear()
         self._history = (self._history << 1 | (dwell_ms >= FAST_MS)) & _REMEMBERED
         self._answers = min(self._answers + 1, ANSWERS_REMEMBERED)

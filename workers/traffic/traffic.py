@@ -58,7 +58,7 @@ class Traffic:
         self._throttles: OrderedDict[str, Throttle] = OrderedDict()
         self._waiting: dict[str, deque[Send]] = {}  # by endpoint: for its own room
         self._unproven_waiting: deque[Send] = deque()  # for room among the unproven
-        self._untried: dict[str, None] = {}  # endpoints that may hang and have room: for their turn to be tried
+        self._untried: dict[str, None] = {}  # endpoints that hung and have room: for their turn to be tried
         self._unproven = 0
         self._overdue = 0
         self._fresh: deque[Send] = deque()  # begun, in that order
@@ -79,7 +79,7 @@ class Traffic:
         if self._may_begin(endpoint, now_s):
             return self._begin(send, now_s)
         wait: asyncio.Future[Outcome | Aside] = asyncio.get_running_loop().create_future()
-        if endpoint.open or endpoint.overdue or self._stopped:
+        if endpoint.open or endpoint.overdue or self._awaits_turn(endpoint) or self._stopped:
             self._put_aside(wait, Aside.OPEN if endpoint.open else Aside.BUSY)
             return wait
         send.wait = wait
@@ -149,7 +149,12 @@ class Traffic:
     # -- beginning ----------------------------------------------------------------------------------------------------
 
     def _may_begin(self, endpoint: Endpoint, now_s: float) -> bool:
-        return endpoint.room(now_s, pressed=self._pressed) > 0 and (endpoint.proven or self._unproven < UNPROVEN_MAX)
+        if endpoint.room(now_s, pressed=self._pressed) <= 0:
+            return False
+        return endpoint.proven or (self._unproven < UNPROVEN_MAX and not self._awaits_turn(endpoint))
+
+    def _awaits_turn(self, endpoint: Endpoint) -> bool:
+        return endpoint.hung and not endpoint.turn and not endpoint.open  # whose pauses are for that
 
     def _begin(self, send: Send, now_s: float) -> asyncio.Future[Outcome]:
         endpoint = send.endpoint
@@ -209,7 +214,7 @@ class Traffic:
             self._try_later(key)
 
     def _try_later(self, key: str) -> None:
-        """It has room, and may hang."""
+        """It has room, and hung, or is unknown."""
         self._untried[key] = None
         self._look_later()
 
@@ -218,6 +223,7 @@ class Traffic:
         paced = max(TRIED_A_LOOK, ceil(len(self._untried) * LOOK_S / TRIED_WITHIN_S))
         for key in list(islice(self._untried, max(min(UNPROVEN_MAX - self._unproven, paced), 0))):
             del self._untried[key]
+            self._endpoint(key, self._now_s()).turn = True
             self._tell(key)
 
     def _tell(self, key: str) -> None:
@@ -229,6 +235,8 @@ class Traffic:
             return
         if send.endpoint.open:
             self._put_aside(send.wait, Aside.OPEN)
+        elif self._awaits_turn(send.endpoint):
+            self._put_aside(send.wait, Aside.BUSY)
         elif self._may_begin(send.endpoint, now_s):
             self._begin_waiting(send, now_s)
         else:
