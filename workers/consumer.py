@@ -93,7 +93,8 @@ class JobRun:
         self._park = park
         self._ended = ended
         self._results: list[tuple[Target, Attempt]] = []
-        self._enough = asyncio.Event()
+        self._enough = False
+        self._wake = asyncio.Event()
         self._remaining: dict[str, None] = {}
         self._open = 0
         self._parked = False
@@ -139,9 +140,13 @@ class JobRun:
         self._results.append((target, attempt))
         self._open -= 1
         if self._open == 0 or len(self._results) >= SETTLE_AFTER_RESULTS:
-            self._enough.set()
+            self._have_enough()
         elif len(self._results) == 1:
-            asyncio.get_running_loop().call_later(SETTLE_AFTER_S, self._enough.set)
+            asyncio.get_running_loop().call_later(SETTLE_AFTER_S, self._have_enough)
+
+    def _have_enough(self) -> None:
+        self._enough = True
+        self._wake.set()
 
     async def _wait(self) -> None:
         """Until it is time to settle, or to renew the lease."""
@@ -149,16 +154,18 @@ class JobRun:
             self._parked = True
             self._park()
         await self._enough_within(RENEW_S)
-        self._enough.clear()
+        self._enough = False
 
     async def _enough_within(self, time_s: float) -> bool:
-        if not self._enough.is_set():
+        """A timer of its own, since `asyncio.timeout` takes as much as the rest of a wait."""
+        if not self._enough:
+            self._wake.clear()
+            timer = asyncio.get_running_loop().call_later(time_s, self._wake.set)
             try:
-                async with asyncio.timeout(time_s):
-                    await self._enough.wait()
-            except TimeoutError:
-                return False
-        return True
+                await self._wake.wait()
+            finally:
+                timer.cancel()
+        return self._enough
 
     async def _settle(self, results: Sequence[Result], lease_ms: int) -> None:
         """What remains is kept for so long. It is less when that is written: who is stopped before gives back all."""

@@ -153,7 +153,7 @@ class Run:
         self._done: list[tuple[Turn, Put | None]] = []
         self._leased_s = _now_s()
         self.flowed = True
-        """There was room for all of them, and they were answered soon."""
+        """There was room for all of them, at once or soon."""
 
     async def run(self) -> None:
         try:
@@ -163,7 +163,7 @@ class Run:
                     break
                 await self._wait()
                 await self._collect()
-            self.flowed = self.flowed and not self._left
+            self.flowed = not blocked.key
             await self._settle(self._rest(blocked))
             if blocked.key:
                 self._hide(blocked, self._left[0].held)
@@ -177,7 +177,6 @@ class Run:
         """Until all are answered, or it is time to settle those that are."""
         _, pending = await asyncio.wait(self._open, timeout=PARK_AFTER_S)
         if pending:
-            self.flowed = False
             self._park()
             await asyncio.wait(pending, timeout=SETTLE_AFTER_S - PARK_AFTER_S)
 

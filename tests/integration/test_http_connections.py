@@ -88,6 +88,20 @@ async def test_large_bodies_arrive_whole(secure: bool, tmp_path: Path) -> None:
     assert endpoint.connections == 1
 
 
+async def test_a_handshake_that_does_not_end_costs_the_attempt_and_the_connection() -> None:
+    gone = asyncio.Event()
+
+    async def mute(talk: Talk) -> None:
+        await talk.reader.read()
+        gone.set()
+
+    async with wire(mute) as endpoint:
+        (outcome,) = await post(endpoint.url.replace("http:", "https:") + "/", timeout_s=0.3)
+        async with asyncio.timeout(GONE_S):
+            await gone.wait()
+    assert isinstance(outcome, Failed) and outcome.cause is Cause.TIMEOUT
+
+
 async def test_those_nobody_needs_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_connections, "LOOK_S", 0.05)
     monkeypatch.setattr(http_connections, "KEEP_ALIVE_S", 0.1)
