@@ -1,4 +1,4 @@
-"""What every pytest run does: note which rules of the API its tests showed."""
+"""What every pytest run does: log as the service does, and note which rules of the API its tests showed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from common.logs import set_up_logs
 from tests.spec.record import Recorder
 
 XDIST_WORKER = "PYTEST_XDIST_WORKER"
@@ -13,5 +14,6 @@ XDIST_WORKER = "PYTEST_XDIST_WORKER"
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    set_up_logs("info", "tests")
     words = [*config.invocation_params.args, os.environ.get(XDIST_WORKER, "")]
     config.pluginmanager.register(Recorder(words), "spec-recorder")

@@ -133,6 +133,9 @@ class PoolThread:
                 runner.run(self._serve())
         except BaseException as failure:  # noqa: BLE001  # whatever ends the thread, its sends get an outcome
             error = failure
+        for task in self._tasks:
+            if task.done() and not task.cancelled():
+                task.exception()  # it is `error`, or came of it; a task that nobody asks says so when it is freed
         for future in list(self._under_way):
             self._end(future, BROKEN_OFF)
         with contextlib.suppress(RuntimeError):  # the asking loop has ended
@@ -141,19 +144,24 @@ class PoolThread:
     async def _serve(self) -> None:
         self._loop.set_default_executor(ThreadPoolExecutor(LOOKUPS_MAX, f"{self.name}-lookup"))
         sender = self._make_sender()
-        while not (self._leaving and not self._inbox):
-            await self._wake.wait()
-            self._wake.clear()
-            self._wake_sent = False
-            while (n := min(len(self._inbox), IN_FLIGHT_MAX - len(self._tasks), BEGUN_A_TURN)) > 0:
-                for _ in range(n):
-                    task = self._loop.create_task(self._attempt(sender))
-                    self._tasks.add(task)
-                    task.add_done_callback(self._tasks.discard)
-                await asyncio.sleep(0)  # each of them takes a send from the inbox
-        if self._tasks:
-            await asyncio.wait(self._tasks)
-        await sender.close()
+        try:
+            while not (self._leaving and not self._inbox):
+                await self._wake.wait()
+                self._wake.clear()
+                self._wake_sent = False
+                await self._begin(sender)
+            if self._tasks:
+                await asyncio.wait(self._tasks)
+        finally:
+            await sender.close()
+
+    async def _begin(self, sender: Sender[Request]) -> None:
+        while (n := min(len(self._inbox), IN_FLIGHT_MAX - len(self._tasks), BEGUN_A_TURN)) > 0:
+            for _ in range(n):
+                task = self._loop.create_task(self._attempt(sender))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+            await asyncio.sleep(0)  # each of them takes a send from the inbox
 
     async def _attempt(self, sender: Sender[Request]) -> None:
         send = self._inbox.take()

@@ -1,0 +1,33 @@
+"""Logs: what is logged with an error is said, and never harms who says it."""
+
+from __future__ import annotations
+
+import traceback
+
+import pytest
+
+from common.logs import format_error
+
+
+def raised(text: str) -> ValueError:
+    try:
+        raise ValueError(text)
+    except ValueError as error:
+        return error
+
+
+def test_the_traceback_is_in_the_line() -> None:
+    line = format_error(None, "error", {"event": "x", "exc_info": raised("bug")})
+    assert line["exception"].startswith("Traceback (most recent call last):")
+    assert line["exception"].endswith("ValueError: bug")
+    assert "exc_info" not in line
+    assert format_error(None, "error", {"event": "x"}) == {"event": "x"}
+
+
+def test_an_error_that_cannot_be_formatted_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise SystemError("AST constructor recursion depth mismatch")
+
+    monkeypatch.setattr(traceback, "print_exception", fails)
+    line = format_error(None, "error", {"event": "x", "exc_info": raised("bug")})
+    assert line == {"event": "x", "exception": "ValueError: bug"}
