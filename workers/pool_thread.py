@@ -160,7 +160,7 @@ class PoolThread:
             for _ in range(n):
                 task = self._loop.create_task(self._attempt(sender))
                 self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                task.add_done_callback(self._left)
             await asyncio.sleep(0)  # each of them takes a send from the inbox
 
     async def _attempt(self, sender: Sender[Request]) -> None:
@@ -179,8 +179,11 @@ class PoolThread:
             result = await self._send(sender, request)
         finally:
             self._end(future, result)
-            if self._inbox or self._leaving:
-                self._wake.set()
+
+    def _left(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if self._inbox or self._leaving:  # not before there is room: when the last of them ended, nobody else says so
+            self._wake.set()
 
     async def _send(self, sender: Sender[Request], request: Request) -> Outcome:
         """A sender that fails by our own fault costs this attempt, and none of the others of its job."""

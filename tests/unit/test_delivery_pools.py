@@ -21,8 +21,6 @@ BLOCKED_S = 0.1 * LOOKS_BLOCKED
 FIRST = "delivery-1"
 OK = Delivered(200, 0)
 
-Behaviour = Callable[[str], None]
-
 
 class Site:
     """One endpoint for all threads of a pool; what it was sent is counted by the text of the URL."""
@@ -31,6 +29,8 @@ class Site:
         self.sent: Counter[str] = Counter()
         self.answer = threading.Event()
         self.hangs: Callable[[str], bool] = lambda url: False
+        self.together = 0
+        """So many sends at a time end in one turn of their thread's loop."""
         self.raises: dict[str, BaseException] = {}
         self.failing_starts = 0
         self.senders = 0
@@ -67,15 +67,27 @@ class Site:
 class _Sender:
     def __init__(self, site: Site) -> None:
         self._site = site
+        self._met = 0
+        self._gone = asyncio.Event()
 
     async def send(self, request: Request) -> Outcome:
         url = request.url
         self._site.sent[url] += 1
         while self._site.hangs(url) and not self._site.answer.is_set():
             await asyncio.sleep(0.01)
+        if self._site.together:
+            await self._meet()
         if url in self._site.raises:
             raise self._site.raises[url]
         return OK
+
+    async def _meet(self) -> None:
+        gone = self._gone
+        self._met += 1
+        if self._met % self._site.together == 0:
+            asyncio.get_running_loop().call_later(0.01, gone.set)
+            self._gone = asyncio.Event()
+        await gone.wait()
 
     async def close(self) -> None:
         self._site.senders -= 1
@@ -155,6 +167,13 @@ async def test_what_waits_for_a_full_thread_begins_where_there_is_room(site: Sit
         pool.resize(2)
     await until(lambda: sum(send.done() for send in sends) == len(sends) - IN_FLIGHT_MAX)
     assert pool.silent == 0  # full, but its loop turns
+
+
+async def test_what_waits_begins_after_all_that_was_under_way_has_ended_in_one_turn(site: Site) -> None:
+    """As it does where a thousand sends that hang run into their time-out."""
+    site.start(1)
+    site.together = IN_FLIGHT_MAX
+    assert set(await soon([site.send(str(n)) for n in range(3 * IN_FLIGHT_MAX)])) == {OK}
 
 
 @pytest.mark.parametrize("threads", [1, 2])
