@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -50,11 +50,14 @@ class Target:
     receives_per_second: int | None = None  # the throttle policy's
     redrive_policy: str = ""  # as it was set
     feedback: Feedback | None = None  # what the topic wants logged; None where nobody can want anything
+    group: str = field(init=False)
+    """By what deliveries take turns: the topic, or the account that published to an endpoint itself."""
+    endpoint_key: str = field(init=False)
+    """What its sends share their room with: whoever else sends there, each account finds out for itself how it is."""
 
-    @property
-    def group(self) -> str:
-        """By what deliveries take turns: the topic, or the account that published to an endpoint itself."""
-        return self.arn.rpartition(":")[0] or self.account
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "group", self.arn.rpartition(":")[0] or self.account)
+        object.__setattr__(self, "endpoint_key", f"{self.account} {self.endpoint}")
 
     def queue_attributes(self, notification: Notification) -> dict[str, dict[str, str | bytes]]:
         """The notification's attributes as SendMessage takes them, for raw delivery to a queue."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from cns.endpoints.outcome import Failed, Outcome
+from cns.endpoints.outcome import Delivered, Failed, Outcome
 from cns.model import Notification
 from cns.queue_port import QueuePort
 from cns.target import Target, Targets
@@ -70,6 +70,9 @@ class Concluding:
 
     async def of(self, target: Target, outcome: Outcome, notification: Notification | None) -> Again | None:
         """Count what came of it; None when the target is done with."""
+        if isinstance(outcome, Delivered):
+            self._facts.delivered(target)
+            return None
         now_ms = self._tools.clock.now_ms()
         failures = self._failures + 1
         verdict = judge(
@@ -80,22 +83,20 @@ class Concluding:
             jitter=random.random(),  # noqa: S311  # spreads retries
             client_errors_succeed=self._tools.client_errors_succeed,
         )
-        if isinstance(outcome, Failed):
-            log.info(
-                "delivery.failed",
-                subscription=target.arn,
-                attempt=failures,
-                cause=str(outcome.cause),
-                text=outcome.text,
-                retry_in_s=verdict.retry.delay_s if verdict.retry else None,
-            )
+        log.info(
+            "delivery.failed",
+            subscription=target.arn,
+            attempt=failures,
+            cause=str(outcome.cause),
+            text=outcome.text,
+            retry_in_s=verdict.retry.delay_s if verdict.retry else None,
+        )
         if verdict.delivered:
             self._facts.delivered(target)
             return None
         if verdict.retry is not None:
             self._tools.stats.retried(verdict.retry.phase)
             return Again(failures, int(verdict.retry.delay_s * 1000))
-        assert isinstance(outcome, Failed)
         return await self._end(target, f"{verdict.end or End.SPENT}:{outcome.cause}", notification, failures)
 
     async def end(self, target: Target, why: str, notification: Notification | None) -> Again | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from cns import jobs
 from cns.endpoints.outcome import Outcome
@@ -130,7 +131,7 @@ class JobRun:
 
     def _start(self, target: Target) -> None:
         attempt = self._sends.start(target)
-        attempt.add_done_callback(lambda _: self._collect(target, attempt))
+        attempt.add_done_callback(partial(self._collect, target))
 
     def _collect(self, target: Target, attempt: Attempt) -> None:
         if not attempt.cancelled() and attempt.exception() is None:

@@ -45,16 +45,17 @@ class JobFacts:
         self._log = log
         self.topic = "" if isinstance(job, DirectJob) else job.topic
         self._failures = failures
+        self._attempt = failures + 1
         self._answered_ms: dict[str, int] = {}
         self._notification: Notification | None = None
         self._md5: tuple[str, str] = ("", "")
         if isinstance(job, ConfirmationJob):
             self.message_id = job.message_id
-            self._message_type = MessageType(job.kind)
+            self._message_type: str = MessageType(job.kind).value
             self.published_ms = job.timestamp_ms
         else:
             self.message_id = job.notification_id
-            self._message_type = MessageType.NOTIFICATION
+            self._message_type = MessageType.NOTIFICATION.value
             self.published_ms = 0  # until the notification is read
 
     def known(self, notification: Notification) -> None:
@@ -72,11 +73,11 @@ class JobFacts:
             DeliveryAttempted(
                 at_ms=now_ms,
                 message_id=self.message_id,
-                message_type=self._message_type.value,
+                message_type=self._message_type,
                 topic=self.topic,
                 subscription=target.arn,
                 protocol=target.protocol,
-                attempt=self._failures + 1,
+                attempt=self._attempt,
                 phase=phase_of(target.retry, self._failures),
                 outcome="failed" if cause else "delivered",
                 cause=cause,
@@ -97,11 +98,11 @@ class JobFacts:
             DeliveryDelivered(
                 at_ms=at_ms,
                 message_id=self.message_id,
-                message_type=self._message_type.value,
+                message_type=self._message_type,
                 topic=self.topic,
                 subscription=target.arn,
                 protocol=target.protocol,
-                attempt=self._failures + 1,
+                attempt=self._attempt,
                 since_publish_ms=since_publish_ms,
             )
         )
@@ -113,7 +114,7 @@ class JobFacts:
             DeliveryDeadLettered(
                 at_ms=at_ms,
                 message_id=self.message_id,
-                message_type=self._message_type.value,
+                message_type=self._message_type,
                 topic=self.topic,
                 subscription=target.arn,
                 protocol=target.protocol,
@@ -131,7 +132,7 @@ class JobFacts:
             NotificationDropped(
                 at_ms=self._clock.now_ms(),
                 message_id=self.message_id,
-                message_type=self._message_type.value,
+                message_type=self._message_type,
                 topic=self.topic,
                 subscription=subscription,
                 attempt=self._failures + (subscription in self._answered_ms),
@@ -148,7 +149,7 @@ class JobFacts:
                 topic=self.topic,
                 published_ms=self.published_ms,
                 at_ms=now_ms,
-                attempt=self._failures + 1,
+                attempt=self._attempt,
                 message_md5=self._message_md5(target.protocol) if self.topic else "",
             )
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from hashlib import blake2b
 
 from cns import jobs
@@ -116,9 +117,9 @@ class JobSends:
     def _begin(self, target: Target) -> Begin:
         job, notification = self._job, self.notification
         if isinstance(job, ConfirmationJob):
-            return lambda: self._deliverer.start_confirmation(target, job)
+            return partial(self._deliverer.start_confirmation, target, job)
         assert notification is not None
-        return lambda: self._deliverer.start(target, notification)
+        return partial(self._deliverer.start, target, notification)
 
 
 def taken_up(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import ceil
 from typing import NamedTuple
 
@@ -208,7 +209,7 @@ class Run:
 
     def _begin(self, turn: Turn, target: Target) -> None:
         attempt = turn.sends.start_from_lane(target)
-        attempt.add_done_callback(lambda _: self._attempted(turn, target, attempt))
+        attempt.add_done_callback(partial(self._attempted, turn, target))
         self._open[attempt] = (self._left.pop(0), target)
 
     def _attempted(self, turn: Turn, target: Target, attempt: Attempt) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Protocol
 
 from cns.endpoints.http import HttpRequest
@@ -49,13 +50,13 @@ class HttpWay:
         self._envelopes = envelopes
 
     def traffic_key(self, target: Target) -> str:
-        return _endpoint_key(target)
+        return target.endpoint_key
 
     def deliver(self, target: Target, notification: Notification) -> Attempt:
-        return self._pool.send(lambda: self._request(target, notification), target.group)
+        return self._pool.send(partial(self._request, target, notification), target.group)
 
     def confirm(self, target: Target, confirmation: Confirmation, base_url: str) -> Attempt:
-        return self._pool.send(lambda: self._confirmation(target, confirmation, base_url), target.group)
+        return self._pool.send(partial(self._confirmation, target, confirmation, base_url), target.group)
 
     def _request(self, target: Target, notification: Notification) -> Request:
         headers = http_headers(
@@ -88,7 +89,7 @@ class RedisWay:
         self._envelopes = envelopes
 
     def traffic_key(self, target: Target) -> str:
-        return _endpoint_key(target)
+        return target.endpoint_key
 
     def deliver(self, target: Target, notification: Notification) -> Attempt:
         return self._pool.send(
@@ -232,11 +233,6 @@ class AskingWay:
         if cause is not None:
             return Failed(cause, f"{target.endpoint} is sent nothing", _since_ms(started_s), permanent=True)
         return await self._way.deliver(target, notification)
-
-
-def _endpoint_key(target: Target) -> str:
-    """Whoever else sends there, each account finds out for itself how the endpoint is."""
-    return f"{target.account} {target.endpoint}"
 
 
 def _now_s() -> float:

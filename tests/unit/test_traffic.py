@@ -16,7 +16,16 @@ from workers.traffic import traffic as module
 from workers.traffic.endpoint import PROBE_PAUSE_MAX_S, SLOW_SENDS_MAX, Endpoint, Terms
 from workers.traffic.sends import Aside, Attempt
 from workers.traffic.throttle import Throttle
-from workers.traffic.traffic import CROWD, LOOK_S, TRIED_A_LOOK, TRIED_WITHIN_S, UNPROVEN_MAX, WAITING_MAX, Traffic
+from workers.traffic.traffic import (
+    CROWD,
+    HUNG_MAX,
+    LOOK_S,
+    TRIED_A_LOOK,
+    TRIED_WITHIN_S,
+    UNPROVEN_MAX,
+    WAITING_MAX,
+    Traffic,
+)
 
 TERMS = Terms(sends=10, sends_fast=100, failures=5)
 FAST = Delivered(200, 5)
@@ -348,6 +357,19 @@ async def test_one_that_hung_is_tried_in_its_turn() -> None:
     for _ in range(2):
         desk.start("e")
     assert len(desk.under_way["e"]) == 2, "it works"
+
+
+async def test_who_comes_anew_finds_room_beside_all_that_hung() -> None:
+    desk = Desk()
+    await desk.hang("tried")
+    await _until(lambda: desk.traffic.wait_s("tried") == 0)
+    for number in range(HUNG_MAX):
+        desk.start(f"hangs-{number}")
+    assert desk.start("tried").result() is Aside.BUSY, "although it is its turn"
+    desk.start("new")
+    await desk.end("new", FAST)
+    await desk.end("hangs-0", DOWN)
+    assert desk.traffic.wait_s("tried") == 0
 
 
 async def test_those_that_time_out_together_are_tried_one_after_another() -> None:

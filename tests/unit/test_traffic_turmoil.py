@@ -19,7 +19,7 @@ from workers.traffic.endpoint import BLOCKED_S, Terms
 from workers.traffic.sends import Aside, Attempt
 from workers.traffic.traffic import LOOK_S, PATIENCE_S, Traffic
 
-SENDS_MAX, SENDS_FAST_MAX, FAILURES, UNPROVEN = 2, 4, 2, 3
+SENDS_MAX, SENDS_FAST_MAX, FAILURES, UNPROVEN, HUNG = 2, 4, 2, 4, 2
 KEYS = "abcd"
 ANSWERS: dict[str, Callable[[int], Outcome | None]] = {
     "well": lambda dwell_ms: Delivered(200, dwell_ms),
@@ -145,4 +145,5 @@ def test_nobody_waits_for_ever_and_all_is_counted_back(happened: list[tuple[str,
 
     with pytest.MonkeyPatch.context() as patch, asyncio.Runner(loop_factory=_Loop) as runner:
         patch.setattr(module, "UNPROVEN_MAX", UNPROVEN)
+        patch.setattr(module, "HUNG_MAX", HUNG)
         runner.run(run())

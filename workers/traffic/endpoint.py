@@ -77,7 +77,8 @@ class Endpoint:
 
     def room(self, now_s: float, *, pressed: bool) -> int:
         """How many sends may begin. `pressed`: sends that hang are about to take all the room there is."""
-        return self._limit(now_s, pressed) - self.in_flight
+        limit = self._limit(now_s, pressed) if self.open or self.overdue else self._cap
+        return limit - self.in_flight
 
     def next_try_s(self, now_s: float) -> float:
         """When to ask again after there was no room."""
@@ -113,11 +114,10 @@ class Endpoint:
         return not self.in_flight and (not self.open or now_s > self.probe_at_s + PROBE_PAUSE_MAX_S)
 
     def _limit(self, now_s: float, pressed: bool) -> int:
+        """While it is open, or a send overdue."""
         if self.open:
             return 1 if now_s >= self.probe_at_s else 0
-        if self.overdue:
-            return SLOW_SENDS_MAX if self.proven and not pressed else 1
-        return self._cap
+        return SLOW_SENDS_MAX if self.proven and not pressed else 1
 
     def _answered(self, dwell_ms: int) -> None:
         self.proven, self.hung = True, False

@@ -43,7 +43,7 @@ def is_done_with(send: Send) -> bool:
     return send.attempt is not None or (send.wait is not None and send.wait.done())
 
 
-def pass_on(done: asyncio.Future[Outcome], wait: asyncio.Future[Outcome | Aside]) -> None:
+def pass_on(wait: asyncio.Future[Outcome | Aside], done: asyncio.Future[Outcome]) -> None:
     if wait.done():
         return
     if done.cancelled():

@@ -14,6 +14,7 @@ import asyncio
 import re
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from functools import partial
 from itertools import islice
 from math import ceil
 
@@ -27,8 +28,12 @@ from workers.traffic.sends import Aside, Attempt, Begin, Send, is_done_with, pas
 from workers.traffic.throttle import Throttle
 
 PATIENCE_S = 1.0
-UNPROVEN_MAX = 500
-"""Sends under way to endpoints that nobody knows yet, or that left the last one without an answer in time."""
+UNPROVEN_MAX = 900
+"""Sends under way to endpoints that nobody knows yet, or that left the last one without an answer in time. One thread
+of a pool has room for them."""
+HUNG_MAX = 500
+"""With so many under way no endpoint that hung is tried again: who comes anew finds room, and need not wait until those
+time out."""
 WAITING_MAX = 2_000
 """Sends that wait here before more jobs are taken: those stay in their queue, where tenants take turns, and a hundred
 targets of theirs are one row, not one each as when they were put aside."""
@@ -58,7 +63,8 @@ class Traffic:
         self._throttles: OrderedDict[str, Throttle] = OrderedDict()
         self._waiting: dict[str, deque[Send]] = {}  # by endpoint: for its own room
         self._unproven_waiting: deque[Send] = deque()  # for room among the unproven
-        self._untried: dict[str, None] = {}  # endpoints that hung and have room: for their turn to be tried
+        self._unknown: dict[str, None] = {}  # endpoints that nobody knows and that have room: for a turn to be tried
+        self._hung: dict[str, None] = {}  # the same of those that hung
         self._unproven = 0
         self._overdue = 0
         self._fresh: deque[Send] = deque()  # begun, in that order
@@ -79,7 +85,7 @@ class Traffic:
         if self._may_begin(endpoint, now_s):
             return self._begin(send, now_s)
         wait: asyncio.Future[Outcome | Aside] = asyncio.get_running_loop().create_future()
-        if endpoint.open or endpoint.overdue or self._awaits_turn(endpoint) or self._stopped:
+        if endpoint.open or endpoint.overdue or endpoint.hung or self._stopped:
             self._put_aside(wait, Aside.OPEN if endpoint.open else Aside.BUSY)
             return wait
         send.wait = wait
@@ -122,7 +128,7 @@ class Traffic:
         if self._may_begin(endpoint, now_s):
             return 0.0
         if endpoint.room(now_s, pressed=self._pressed) > 0:
-            self._try_later(key)
+            self._try_later(key, endpoint)
             return BLOCKED_S
         return endpoint.next_try_s(now_s) - now_s
 
@@ -151,10 +157,9 @@ class Traffic:
     def _may_begin(self, endpoint: Endpoint, now_s: float) -> bool:
         if endpoint.room(now_s, pressed=self._pressed) <= 0:
             return False
-        return endpoint.proven or (self._unproven < UNPROVEN_MAX and not self._awaits_turn(endpoint))
-
-    def _awaits_turn(self, endpoint: Endpoint) -> bool:
-        return endpoint.hung and not endpoint.turn and not endpoint.open  # whose pauses are for that
+        if endpoint.hung:
+            return self._unproven < HUNG_MAX and (endpoint.turn or endpoint.open)  # whose pauses are turns, too
+        return endpoint.proven or self._unproven < UNPROVEN_MAX
 
     def _begin(self, send: Send, now_s: float) -> asyncio.Future[Outcome]:
         endpoint = send.endpoint
@@ -164,7 +169,7 @@ class Traffic:
         if not endpoint.proven:
             send.counted = True
             self._unproven += 1
-        attempt.add_done_callback(lambda _: self._ended(send))
+        attempt.add_done_callback(partial(self._ended, send))
         self._fresh.append(send)
         if self._timer is None:
             self._look_later()
@@ -180,13 +185,12 @@ class Traffic:
         wait = send.wait
         assert wait is not None
         self._left_line()
-        self._begin(send, now_s).add_done_callback(lambda done: pass_on(done, wait))
+        self._begin(send, now_s).add_done_callback(partial(pass_on, wait))
 
     # -- ending -------------------------------------------------------------------------------------------------------
 
-    def _ended(self, send: Send) -> None:
-        attempt, endpoint, now_s = send.attempt, send.endpoint, self._now_s()
-        assert attempt is not None
+    def _ended(self, send: Send, attempt: asyncio.Future[Outcome]) -> None:
+        endpoint, now_s = send.endpoint, self._now_s()
         outcome = None if attempt.cancelled() or attempt.exception() is not None else attempt.result()
         was_open = endpoint.open
         endpoint.ended(outcome, send.message_id, now_s, was_late=send.late, probe=send.probe)
@@ -201,30 +205,34 @@ class Traffic:
     def _fill(self, key: str, endpoint: Endpoint, now_s: float) -> None:
         """Use the room that an endpoint has again."""
         waiting = self._waiting.get(key)
-        while waiting and (endpoint.open or endpoint.room(now_s, pressed=self._pressed) > 0):
-            self._take_up(waiting.popleft(), now_s)
-        if waiting:
-            return
-        self._waiting.pop(key, None)
-        is_known = endpoint.open and not endpoint.in_flight  # when its next probe is
-        has_room = endpoint.room(now_s, pressed=self._pressed) > 0
-        if is_known or (has_room and endpoint.proven):
-            self._tell(key)
-        elif has_room:
-            self._try_later(key)
+        if waiting is not None:
+            while waiting and (endpoint.open or endpoint.room(now_s, pressed=self._pressed) > 0):
+                self._take_up(waiting.popleft(), now_s)
+            if waiting:
+                return
+            del self._waiting[key]
+        if endpoint.open:
+            if not endpoint.in_flight:  # it is known when its next probe is
+                self._tell(key)
+        elif endpoint.room(now_s, pressed=self._pressed) > 0:
+            if endpoint.proven:
+                self._tell(key)
+            else:
+                self._try_later(key, endpoint)
 
-    def _try_later(self, key: str) -> None:
+    def _try_later(self, key: str, endpoint: Endpoint) -> None:
         """It has room, and hung, or is unknown."""
-        self._untried[key] = None
+        (self._hung if endpoint.hung else self._unknown)[key] = None
         self._look_later()
 
     def _try_some(self) -> None:
         """Tell of a few endpoints that they have room, if there is some for the unproven, too."""
-        paced = max(TRIED_A_LOOK, ceil(len(self._untried) * LOOK_S / TRIED_WITHIN_S))
-        for key in list(islice(self._untried, max(min(UNPROVEN_MAX - self._unproven, paced), 0))):
-            del self._untried[key]
-            self._endpoint(key, self._now_s()).turn = True
-            self._tell(key)
+        for keys, most in ((self._unknown, UNPROVEN_MAX), (self._hung, HUNG_MAX)):
+            paced = max(TRIED_A_LOOK, ceil(len(keys) * LOOK_S / TRIED_WITHIN_S))
+            for key in list(islice(keys, max(min(most - self._unproven, paced), 0))):
+                del keys[key]
+                self._endpoint(key, self._now_s()).turn = True
+                self._tell(key)
 
     def _tell(self, key: str) -> None:
         for tell in self.room_again:
@@ -235,10 +243,10 @@ class Traffic:
             return
         if send.endpoint.open:
             self._put_aside(send.wait, Aside.OPEN)
-        elif self._awaits_turn(send.endpoint):
-            self._put_aside(send.wait, Aside.BUSY)
         elif self._may_begin(send.endpoint, now_s):
             self._begin_waiting(send, now_s)
+        elif send.endpoint.hung:
+            self._put_aside(send.wait, Aside.BUSY)
         else:
             self._enqueue(send, now_s)
 
@@ -250,7 +258,7 @@ class Traffic:
 
     @property
     def _pressed(self) -> bool:
-        return self._overdue * 2 >= UNPROVEN_MAX
+        return self._overdue * 2 >= HUNG_MAX
 
     def _look_later(self) -> None:
         if self._timer is None:
@@ -271,7 +279,7 @@ class Traffic:
                 too_many -= 1
                 self._lose_patience(send, now_s)
         self._try_some()
-        if fresh or impatient or self._untried:
+        if fresh or impatient or self._unknown or self._hung:
             self._look_later()
 
     def _see(self, send: Send) -> None:
