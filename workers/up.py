@@ -15,12 +15,12 @@ STATUS_FILE = "processes.json"
 LOCK_FILE = "up.lock"
 
 
-def run_up(api_processes: int, *, worker: bool) -> int:
+def run_up(api_processes: int, workers: int) -> int:
     """Run until a signal comes; returns the exit code."""
     data = Path(os.environ.get("CNS_DATA") or "data")
     try:
         lock_directory(data, LOCK_FILE)  # before a second worker can disturb the first
-        code = asyncio.run(_run(children(api_processes, worker=worker), data / STATUS_FILE))
+        code = asyncio.run(_run(children(api_processes, workers), data / STATUS_FILE))
         if code == EXIT_SETTINGS_WRONG:
             _explain_settings()
     except StartError as error:
@@ -40,16 +40,20 @@ def _explain_settings() -> None:
     load_settings()
 
 
-def children(api_processes: int, *, worker: bool) -> list[Child]:
-    """One API process hosts the store itself, several share a store process; Cassandra is not ours to start. The worker
-    stops first, the store last."""
-    workers = [Child("worker", _command("worker"), stop_rank=0)] if worker else []
+def children(api_processes: int, workers: int) -> list[Child]:
+    """One API process hosts the store itself, several share a store process; Cassandra is not ours to start. Workers
+    stop first, the store last."""
+    delivering = [Child(name, _command("worker"), stop_rank=0) for name in _names("worker", workers)]
     cluster = os.environ.get("CNS_STORE") == "cassandra"
     if api_processes == 1 and not cluster:
-        return [Child("api", _command("api-store"), stop_rank=1), *workers]
+        return [Child("api", _command("api-store"), stop_rank=1), *delivering]
     apis = [Child(f"api-{number}", _command("api"), stop_rank=1) for number in range(1, api_processes + 1)]
     stores = [] if cluster else [Child("store", _command("store"), stop_rank=2)]
-    return [*stores, *apis, *workers]
+    return [*stores, *apis, *delivering]
+
+
+def _names(role: str, n: int) -> list[str]:
+    return [role] if n == 1 else [f"{role}-{number}" for number in range(1, n + 1)]
 
 
 def _command(role: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -177,6 +178,32 @@ def test_several_api_processes_are_one_service(several: Up, endpoint: Endpoint) 
             attributes = several.client("sqs").get_queue_attributes(QueueUrl=queue, AttributeNames=["DelaySeconds"])
             assert attributes["Attributes"] == {"DelaySeconds": "7"}, "what one changes the other knows"
     assert receive_one(several.client("sqs"), delaying)["Body"] == "later"
+
+
+def test_of_two_workers_each_delivers_and_one_may_die(tmp_path: Path, endpoint: Endpoint) -> None:
+    with running(tmp_path / "data", "--workers", "2") as service:
+        pids = service.pids()
+        assert set(pids) == {"api", "worker-1", "worker-2"}
+        sns = service.client("sns")
+        topic = Topic(sns, sns.create_topic(Name="t")["TopicArn"])
+        topic.subscribe("http", endpoint.url)
+        for n in range(50):
+            topic.publish(f"before {n}")
+        endpoint.wait(distinct_messages=50)
+        wait_until(lambda: _delivering(service) == {pids["worker-1"], pids["worker-2"]}, 10, service.said)
+        for n in range(25):
+            topic.publish(f"around {n}")
+        os.kill(pids["worker-1"], signal.SIGKILL)
+        for n in range(25):
+            topic.publish(f"after {n}")
+        endpoint.wait(distinct_messages=100)
+        wait_until(lambda: _recovered(service, "worker-1", pids["worker-1"]), 20, service.said)
+
+
+def _delivering(service: Up) -> set[int]:
+    """The processes that say they delivered something."""
+    _, metrics = service.get("/metrics")
+    return {int(pid) for pid in re.findall(r'cns_deliveries_total\{process="worker-(\d+)"', metrics.decode())}
 
 
 @pytest.mark.parametrize("name", ["api-1", "store"])

@@ -23,6 +23,7 @@ def up(
     worker: Annotated[
         bool, typer.Option(envvar="CNS_WORKER", help="A worker of its own, or CNS_WORKER=off: Celery workers deliver.")
     ] = True,
+    workers: Annotated[int, typer.Option(envvar="CNS_WORKERS", min=1, max=64, help="Worker processes.")] = 1,
     account_id: Annotated[Optional[str], typer.Option(help="Account of callers under --auth=off.")] = None,  # noqa: UP045
     compat: Annotated[Optional[str], typer.Option(help="localstack: its port, pages and URLs. [default: none]")] = None,  # noqa: UP045
     region: Annotated[Optional[str], typer.Option(help="Region of unsigned calls. [default: us-east-1]")] = None,  # noqa: UP045
@@ -31,7 +32,7 @@ def up(
     tls_key: Annotated[Optional[Path], typer.Option(help="PEM private key of --tls-cert.")] = None,  # noqa: UP045
     test_clock: Annotated[bool, typer.Option("--test-clock", help="POST /_cns/clock advances time.")] = False,
 ) -> None:
-    """Run the service on this machine: API, store and worker, watched and restarted."""
+    """Run the service on this machine: API, store and workers, watched and restarted."""
     given = {
         "HOST": host,
         "PORT": port,
@@ -48,7 +49,7 @@ def up(
     os.environ.update({f"CNS_{name}": str(value) for name, value in given.items() if value is not None})
     from workers.up import run_up
 
-    sys.exit(run_up(api, worker=worker))
+    sys.exit(run_up(api, workers if worker else 0))
 
 
 def api() -> None:
