@@ -102,6 +102,8 @@ class Database:
         self._checkpoint_wanted = False
         self._finish_checkpoint = False
         self._high_ms = 0
+        self._writes = 0
+        self._writing = False
         self._idle: asyncio.Event | None = None
         self._failure: StoreUnavailable | None = None
         self.on_fatal: Callable[[Exception], None] = _raise
@@ -209,6 +211,12 @@ class Database:
         result: T = await self._control.submit(change)
         return result
 
+    @property
+    def writes(self) -> int:
+        """How many commits had changes by `write` in them; -1 while one is under way. What was read of what only these
+        change is still so as long as the number is the same."""
+        return -1 if self._writing else self._writes
+
     # -- the group commit ---------------------------------------------------------------------------------------------
 
     def request_flush(self) -> None:
@@ -252,6 +260,8 @@ class Database:
             self._high_ms = now_ms
 
     def _run_control(self, batch: list[Work[Any]]) -> list[tuple[Work[Any], object]]:
+        self._writes += 1
+        self._writing = True
         answers: list[tuple[Work[Any], object]] = []
         execute = self.connection.execute
         for work in batch:
@@ -284,6 +294,7 @@ class Database:
 
     def _committed(self, error: Exception | None) -> None:
         answers, self._unanswered = self._unanswered or [], None
+        self._writing = False
         if error is None:
             self.commits += 1
             for work, result in answers:
@@ -302,6 +313,7 @@ class Database:
             self._idle.set()
 
     def _roll_back(self, works: list[Work[Any]], error: Exception, *, committing: bool = False) -> None:
+        self._writing = False
         for stage in self._stages:
             works += stage.waiting
             stage.waiting = []

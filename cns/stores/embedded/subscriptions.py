@@ -13,8 +13,12 @@ from cns.audience import Audience, FilterChange
 from cns.stores.embedded import schema
 from cns.stores.embedded.tally import Tally
 from cns.subscription import Subscription, SubscriptionCounts, Token, id_of
+from common.bounded import Bounded
 from common.sqlite import Database
 
+AUDIENCES_REMEMBERED = 10_000
+"""Of topics without a filter, until something is written that is no message: each publish asks for one."""
+IDS_REMEMBERED_MAX = 20
 _ENDPOINT_KEY_BYTES = 16
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -29,6 +33,7 @@ class EmbeddedSubscriptionStore:
     def __init__(self, database: Database) -> None:
         database.create(schema.TABLES, schema.ADDED_COLUMNS)
         self._database = database
+        self._unfiltered: Bounded[tuple[str, str, int], tuple[int, Audience]] = Bounded(AUDIENCES_REMEMBERED)
         self.changed: list[Callable[[str], None]] = []
 
     # -- writing ------------------------------------------------------------------------------------------------------
@@ -130,9 +135,16 @@ class EmbeddedSubscriptionStore:
 
     async def audience(self, topic_arn: str, after: str, n: int, since: str) -> Audience:
         """A topic that has no log after its ids were read had none while they were."""
+        page, writes = (topic_arn, after, n), self._database.writes
+        known = self._unfiltered.get(page)
+        if known is not None and known[0] == writes:
+            return known[1]
         ids = self._confirmed_ids(topic_arn, after, n)
         if self._database.reader.execute(schema.FILTER_LOG, (topic_arn,)).fetchone() is None:
-            return Audience(ids)
+            audience = Audience(ids)
+            if writes >= 0 and len(ids) <= IDS_REMEMBERED_MAX:
+                self._unfiltered.put(page, (writes, audience))
+            return audience
         self._database.reader.execute("BEGIN")  # of one moment
         try:
             return self._audience(topic_arn, self._confirmed_ids(topic_arn, after, n), since)
