@@ -57,7 +57,7 @@ class _Loop(asyncio.SelectorEventLoop):
 
 class _LoopClock(Clock):
     def now_ms(self) -> int:
-        return int(asyncio.get_running_loop().time() * 1000)
+        return round(asyncio.get_running_loop().time() * 1000)  # it is a sum of whole milliseconds, or nearly so
 
 
 @dataclass
