@@ -14,7 +14,7 @@ class Stats(Counts):
         self.latency = Latency()
 
     def delivered(self, protocol: str) -> None:
-        self._counts["deliveries", (("protocol", protocol),)] += 1  # as `add`, at a third of its time
+        self.add("deliveries", protocol=protocol)
 
     def failed(self, protocol: str, cause: str) -> None:
         self.add("attempts_failed", protocol=protocol, cause=cause)

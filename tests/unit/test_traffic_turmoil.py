@@ -19,7 +19,7 @@ from workers.traffic.endpoint import BLOCKED_S, Terms
 from workers.traffic.sends import Aside, Attempt
 from workers.traffic.traffic import LOOK_S, PATIENCE_S, Traffic
 
-SENDS_MAX, SENDS_FAST_MAX, FAILURES, UNPROVEN, HUNG = 2, 4, 2, 4, 2
+SENDS_MAX, SENDS_FAST_MAX, FAILURES, UNPROVEN, HUNG = 2, 4, 2, 3, 2
 KEYS = "abcd"
 ANSWERS: dict[str, Callable[[int], Outcome | None]] = {
     "well": lambda dwell_ms: Delivered(200, dwell_ms),
