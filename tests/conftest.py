@@ -1,4 +1,5 @@
-"""What every pytest run does: log as the service does, and note which rules of the API its tests showed."""
+"""What every pytest run does: log as the service does, and note which rules of the API its tests showed, and what
+failed."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import os
 import pytest
 
 from common.logs import set_up_logs
+from tests.failures import Failures
 from tests.spec.record import Recorder
 
 XDIST_WORKER = "PYTEST_XDIST_WORKER"
@@ -15,5 +17,7 @@ XDIST_WORKER = "PYTEST_XDIST_WORKER"
 
 def pytest_configure(config: pytest.Config) -> None:
     set_up_logs("info", "tests")
+    if XDIST_WORKER not in os.environ:
+        config.pluginmanager.register(Failures(), "failures")
     words = [*config.invocation_params.args, os.environ.get(XDIST_WORKER, "")]
     config.pluginmanager.register(Recorder(words), "spec-recorder")

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests import servers
+from tests import failures, servers
 from tests.spec.record import RECORDS
 
 BIN = Path(sys.executable).parent
@@ -85,6 +85,7 @@ def main(names: list[str]) -> int:
 
 def _run(chosen: set[str]) -> int:
     times: list[tuple[str, float, int]] = []
+    failures.begin()
     for name, command in STAGES:
         if name not in chosen:
             continue
@@ -92,7 +93,8 @@ def _run(chosen: set[str]) -> int:
         started = time.monotonic()
         code = subprocess.run(command, check=False).returncode
         times.append((name, time.monotonic() - started, code))
-    print("\nstage           seconds  result")
+    print("\n" + failures.found())
+    print("stage           seconds  result")
     for name, seconds, code in times:
         print(f"{name:<15} {seconds:7.1f}  {'ok' if code == 0 else f'FAILED ({code})'}")
     failed = sum(code != 0 for _, _, code in times)

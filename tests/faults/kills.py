@@ -64,8 +64,8 @@ RANDOM_TIME = "random time"
 BREAKER_OPENED = "endpoint.opened"
 KILL_AFTER_S = (0.5, 4.0)
 """Most later than a worker may settle what was answered first, and than breakers open."""
-POINT_TIMEOUT_S = 5.0
-"""A point that is not passed by then is not waited for."""
+POINT_TIMEOUT_S = 30.0
+"""A point that is not passed by then is not waited for; four hundred commits take that long at 75 ms each."""
 BEGUN_TIMEOUT_S = 20.0
 LOAD_AFTER_S = 1.0
 QUIET_S = 1.3
