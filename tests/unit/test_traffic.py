@@ -268,6 +268,28 @@ async def test_behind_an_open_breaker_nothing_waits() -> None:
     assert desk.start("dead").result() is Aside.OPEN
 
 
+async def test_open_breakers_are_counted_until_they_close_or_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = StoppedClock()
+    desk = Desk(Traffic(TERMS, clock))
+    for key in ("closes", "is forgotten"):
+        attempts = [desk.start(key) for _ in range(6)]
+        for _ in attempts[:5]:
+            await desk.end(key, DOWN)
+    assert _open_breakers(desk.traffic) == 2
+    await desk.end("closes", FAST)
+    assert _open_breakers(desk.traffic) == 1
+    await desk.end("is forgotten", DOWN)
+    monkeypatch.setattr(module, "ENDPOINTS_REMEMBERED", 2)
+    monkeypatch.setattr(clock, "now_ms", lambda: 1_000_000)
+    for key in ("new", "newer"):
+        desk.start(key)
+    assert _open_breakers(desk.traffic) == 0
+
+
+def _open_breakers(traffic: Traffic) -> float:
+    return next(sample.value for sample in traffic.samples() if sample.name == "endpoints_open")
+
+
 async def test_those_that_wait_are_put_aside_when_the_breaker_opens() -> None:
     desk = Desk()
     attempts = [desk.start("dead") for _ in range(15)]

@@ -67,6 +67,7 @@ class Traffic:
         self._hung: dict[str, None] = {}  # the same of those that hung
         self._unproven = 0
         self._overdue = 0
+        self._open = 0
         self._fresh: deque[Send] = deque()  # begun, in that order
         self._impatient: deque[tuple[float, Send]] = deque()
         self._in_line = 0
@@ -144,9 +145,8 @@ class Traffic:
         return throttle.take_turn(now_s, wanted)
 
     def samples(self) -> list[Sample]:
-        is_open = sum(endpoint.open for endpoint in self._endpoints.values())
         return [
-            Sample("endpoints_open", is_open, gauge=True),
+            Sample("endpoints_open", self._open, gauge=True),
             Sample("sends_overdue", self._overdue, gauge=True),
             Sample("sends_unproven", self._unproven, gauge=True),
             *[Sample("sends_put_aside", n, (("cause", str(why)),)) for why, n in self._aside.items()],
@@ -197,6 +197,7 @@ class Traffic:
         self._overdue -= send.late
         self._unproven -= send.counted
         if endpoint.open != was_open:
+            self._open += 1 if endpoint.open else -1
             log.warning("endpoint.opened" if endpoint.open else "endpoint.closed", endpoint=_shown(send.key))
         self._fill(send.key, endpoint, now_s)
         while self._unproven_waiting and self._unproven < UNPROVEN_MAX:
@@ -323,6 +324,7 @@ class Traffic:
         oldest, endpoint = next(iter(self._endpoints.items()))
         if endpoint.forgettable(now_s) and oldest not in self._waiting:
             del self._endpoints[oldest]
+            self._open -= endpoint.open
         else:
             self._endpoints.move_to_end(oldest)
 
