@@ -3,7 +3,7 @@
 A job is settled three quarters of a second after its first result, after 25 results, and when it is done: what remains
 is written into the job it still holds, each failed target becomes a redelivery of its own, each that its endpoint had
 no room for goes into its lane, in one step. So the death of a worker repeats no send that was answered more than a
-second before it.
+second before it. Jobs that are ready for it at about the same time are settled together.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from cns.jobs import TARGETS_MAX, Redelivery, TargetJob, group_of
 from cns.queue_port import Held, Put, Renewal
 from cns.target import Target
 from common.kill_points import JOB_CONTINUED, JOB_DELIVERED, JOB_REFERRED, JOB_SETTLED, passed
+from workers.beat import Beat
 from workers.concluding import Concluding, Tools
 from workers.delivery import Deliverer
 from workers.job_sends import JobSends, taken_up
@@ -32,6 +33,8 @@ PARK_AFTER_S = 0.2
 SETTLE_AFTER_S = 0.75
 """After an answer: so that a second after it the settlement is written, too, and no death of a worker repeats it."""
 SETTLE_AFTER_RESULTS = 25
+TOGETHER_S = 0.02
+"""Nobody waits for a settlement, and each alone wakes two processes and takes a commit."""
 JOBS_A_RECEIVE = 10
 JOBS_AT_ONCE_MAX = 200
 WAIT_S = 20.0
@@ -50,6 +53,7 @@ class Consumer:
         self._deliverer = deliverer
         self._traffic = traffic
         self._under_way = UnderWay(queue, tools.stats, JOBS_AT_ONCE_MAX)
+        self._beat = Beat(TOGETHER_S)
 
     async def step(self) -> None:
         sends = min(await self._deliverer.room(), await self._traffic.room())
@@ -69,7 +73,8 @@ class Consumer:
         assert isinstance(job, TargetJob)  # nothing else is put there
         if not await self._tools.quarantine.takes(self._queue, held, group_of(job)):
             sends, concluding = taken_up(job, failures, first_ms, self._tools, self._deliverer, self._traffic)
-            await JobRun(self._queue, held, self._tools, sends, concluding, self._under_way.park, ended).run()
+            park = self._under_way.park
+            await JobRun(self._queue, held, self._tools, sends, concluding, self._beat, park, ended).run()
 
 
 class JobRun:
@@ -83,6 +88,7 @@ class JobRun:
         tools: Tools,
         sends: JobSends,
         concluding: Concluding,
+        beat: Beat,
         park: Callable[[], None],
         ended: str,
     ) -> None:
@@ -91,6 +97,7 @@ class JobRun:
         self._tools = tools
         self._sends = sends
         self._concluding = concluding
+        self._beat = beat
         self._park = park
         self._ended = ended
         self._results: list[tuple[Target, Attempt]] = []
@@ -140,8 +147,8 @@ class JobRun:
                 self._concluding.attempted(target, outcome)
         self._results.append((target, attempt))
         self._open -= 1
-        if self._open == 0 or len(self._results) >= SETTLE_AFTER_RESULTS:
-            self._have_enough()
+        if self._open == 0 or len(self._results) == SETTLE_AFTER_RESULTS:
+            self._beat.soon(self._have_enough)
         elif len(self._results) == 1:
             asyncio.get_running_loop().call_later(SETTLE_AFTER_S, self._have_enough)
 

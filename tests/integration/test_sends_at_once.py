@@ -1,12 +1,15 @@
-"""A worker takes no more jobs than it may send: what one publish to very many takes of its memory has a bound."""
+"""A worker takes no more jobs than it may send: what one publish to very many takes of its memory has a bound. And what
+ends at about the same time is settled at once.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
+from itertools import count, repeat
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -19,7 +22,7 @@ from cns.queue_port import Put, QueueMessage, Refused
 from cns.subscription import State, Subscription
 from cns.topic import Topic
 from tests.integration.embedded_tools import embedded_tools
-from workers.consumer import Consumer
+from workers.consumer import TOGETHER_S, Consumer
 from workers.delivery import Deliverer
 from workers.envelopes import Envelopes
 from workers.loops import Loops
@@ -45,6 +48,7 @@ class Queues:
     all: asyncio.Event = field(default_factory=asyncio.Event)
     under_way: int = 0
     taken: int = 0
+    answers_after_s: Iterator[float] = field(default_factory=lambda: repeat(0.0))
 
     async def take(self, queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refused:
         self.under_way += 1
@@ -53,6 +57,7 @@ class Queues:
         if self.under_way > AT_ONCE_MAX:
             self.too_many.set()
         await self.let.wait()
+        await asyncio.sleep(next(self.answers_after_s))
         self.under_way -= 1
         self.taken += 1
         if self.taken == JOBS * TARGETS_MAX:
@@ -92,6 +97,36 @@ async def test_jobs_wait_where_they_are_while_too_many_sends_are_under_way(site:
     await loops.stop(cancel=(), grace_s=10.0)
     assert await site.consumer.drain(10.0) == 0
     assert await site.port.depth(jobs.ENDPOINT_JOBS) == 0
+
+
+async def test_jobs_that_end_one_after_another_are_settled_together(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    each = site.port.settle
+    settled, turns = 0, 0
+    this_turn = False
+
+    async def settle(*arguments: Any, **named: Any) -> list[bool]:
+        nonlocal settled, turns, this_turn
+        if not this_turn:
+            this_turn, turns = True, turns + 1
+            asyncio.get_running_loop().call_soon(next_turn)
+        settled += 1
+        return await each(*arguments, **named)
+
+    def next_turn() -> None:
+        nonlocal this_turn
+        this_turn = False
+
+    monkeypatch.setattr(site.port, "settle", settle)
+    site.queues.answers_after_s = (number // TARGETS_MAX * TOGETHER_S / 10 for number in count())
+    site.queues.let.set()
+    await site.port.put([_job(number) for number in range(5)])
+    await site.consumer.step()
+    assert await site.consumer.drain(10.0) == 0
+    assert await site.port.depth(jobs.ENDPOINT_JOBS) == 0
+    assert settled >= 5
+    assert turns <= settled - 3, "five ends within half a beat"
 
 
 def _job(number: int) -> Put:
