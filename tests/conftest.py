@@ -1,9 +1,11 @@
-"""What every pytest run does: log as the service does, and note which rules of the API its tests showed, and what
-failed."""
+"""What every pytest run does: log as the service does, be one that can be interrupted, and note which rules of the API
+its tests showed, and what failed.
+"""
 
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 
@@ -17,6 +19,7 @@ XDIST_WORKER = "PYTEST_XDIST_WORKER"
 
 def pytest_configure(config: pytest.Config) -> None:
     set_up_logs("info", "tests")
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what a shell starts in the background
     if XDIST_WORKER not in os.environ:
         config.pluginmanager.register(Failures(), "failures")
     words = [*config.invocation_params.args, os.environ.get(XDIST_WORKER, "")]

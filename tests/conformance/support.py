@@ -58,7 +58,7 @@ class Desk:
         self.now_ms = clock.now_ms()
 
     def at(self, engine: Engine) -> Desk:
-        """The same queue after a restart."""
+        """The same queue, at the same time, in another process or after a restart."""
         desk = Desk(engine, self.clock)
         desk.q = self.q
         desk.now_ms = self.now_ms

@@ -25,8 +25,8 @@ async def test_who_hears_of_a_purge_in_the_midst_of_a_send_loses_nothing(
         opened(cassandra_place, own_redis.url, clock) as (one, _),
         opened(cassandra_place, own_redis.url, clock) as (other, _),
     ):
-        here, there = Desk(one, clock, fifo=fifo), Desk(other, clock, fifo=fifo)
-        there.q = here.q
+        here = Desk(one, clock, fifo=fifo)
+        there = here.at(other)
         await there.send(b"before", group="g" * fifo)
         insert = other._rows.insert
 
