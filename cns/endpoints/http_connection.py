@@ -19,7 +19,7 @@ BODY_BYTES_MAX = 64 * 1024
 BODY_S = 1.0
 """How long an answer's body is waited for once its status is known."""
 HEAD_BYTES_MAX = 128 * 1024
-"""Of an answer: far above what servers and what stands before them send."""
+"""Up to the status, with the answers before it such as 102: far above what servers and what stands before them send."""
 JOINED_BYTES_MAX = 64 * 1024
 """Up to this size of a body head and body are copied into one piece to write."""
 _SWITCHING_PROTOCOLS = 101
@@ -92,6 +92,7 @@ class Connection(asyncio.Protocol):
         assert self.usable and self._transport is not None
         self.usable = False
         self._started_s = started_s
+        self._head_bytes = 0
         self._answered = answered = self._loop.create_future()
         self._limit = self._loop.call_at(deadline_s, self._time_is_up)
         if len(body) <= JOINED_BYTES_MAX:
@@ -172,7 +173,7 @@ class Connection(asyncio.Protocol):
     # -- ending -------------------------------------------------------------------------------------------------------
 
     def _forget_answer(self) -> None:
-        self._status = self._dwell_ms = self._head_bytes = self._body_bytes = 0
+        self._status = self._dwell_ms = self._body_bytes = 0
         self._body_awaited = False
         self._reason = b""
         self._headers: list[tuple[bytes, bytes]] = []

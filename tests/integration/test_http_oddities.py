@@ -15,6 +15,7 @@ from tests.integration.http_endpoints import BODY, HEADERS, OK, Script, Talk, an
 
 SOON_S = 0.3
 LARGE = b"x" * 256 * 1024
+STILL_AT_IT = b"HTTP/1.1 102 Processing\r\n\r\n"
 
 
 def status_of(outcome: Outcome) -> int:
@@ -47,7 +48,15 @@ async def broken_off(talk: Talk) -> None:
 async def continues_for_ever(talk: Talk) -> None:
     await talk.request()
     while True:
-        await talk.answer(b"HTTP/1.1 102 Processing\r\n\r\n")
+        await talk.answer(STILL_AT_IT)
+        await asyncio.sleep(SOON_S / 10)  # an endpoint that says it works on it
+
+
+async def continues_in_a_flood(talk: Talk) -> None:
+    await talk.request()
+    while True:
+        await talk.answer(STILL_AT_IT * 100)
+        await asyncio.sleep(0)  # each is read before the next is written
 
 
 ANSWERED: dict[str, tuple[Script, int]] = {
@@ -109,6 +118,13 @@ async def test_an_answer_that_is_always_about_to_come() -> None:
     async with wire(continues_for_ever) as endpoint:
         (outcome,) = await post(f"{endpoint.url}/", timeout_s=SOON_S)
     assert isinstance(outcome, Failed) and outcome.cause is Cause.TIMEOUT
+
+
+async def test_a_flood_of_answers_about_to_come() -> None:
+    async with wire(continues_in_a_flood) as endpoint:
+        (outcome,) = await post(f"{endpoint.url}/", timeout_s=20)
+    assert isinstance(outcome, Failed) and outcome.cause is Cause.CONNECTION
+    assert outcome.text == "the headers of the answer have no end"
 
 
 # -- connections -------------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from cns.queue_port import Put, QueueMessage, Refused
 from cns.subscription import State, Subscription
 from cns.topic import Topic
 from tests.integration.embedded_tools import embedded_tools
+from tests.turns import Turns
 from workers.consumer import TOGETHER_S, Consumer
 from workers.delivery import Deliverer
 from workers.envelopes import Envelopes
@@ -103,20 +104,11 @@ async def test_jobs_that_end_one_after_another_are_settled_together(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     each = site.port.settle
-    settled, turns = 0, 0
-    this_turn = False
+    turns = Turns()
 
     async def settle(*arguments: Any, **named: Any) -> list[bool]:
-        nonlocal settled, turns, this_turn
-        if not this_turn:
-            this_turn, turns = True, turns + 1
-            asyncio.get_running_loop().call_soon(next_turn)
-        settled += 1
+        turns.say("settle")
         return await each(*arguments, **named)
-
-    def next_turn() -> None:
-        nonlocal this_turn
-        this_turn = False
 
     monkeypatch.setattr(site.port, "settle", settle)
     site.queues.answers_after_s = (number // TARGETS_MAX * TOGETHER_S / 10 for number in count())
@@ -125,8 +117,9 @@ async def test_jobs_that_end_one_after_another_are_settled_together(
     await site.consumer.step()
     assert await site.consumer.drain(10.0) == 0
     assert await site.port.depth(jobs.ENDPOINT_JOBS) == 0
+    settled = sum(len(turn) for turn in turns.said)
     assert settled >= 5
-    assert turns <= settled - 3, "five ends within half a beat"
+    assert len(turns.said) <= settled - 3, "five ends within half a beat"
 
 
 def _job(number: int) -> Put:

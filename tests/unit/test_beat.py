@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
+from tests.turns import Turns
 from workers.beat import Beat
 
 WITHIN_S = 0.02
 
 
 async def test_what_comes_within_a_beat_happens_together_and_in_order() -> None:
-    beat, turns = Beat(WITHIN_S), _Turns()
+    beat, turns = Beat(WITHIN_S), Turns()
     beat.soon(lambda: turns.say("first"))
     await asyncio.sleep(WITHIN_S / 4)
     beat.soon(lambda: turns.say("second"))
@@ -20,25 +21,7 @@ async def test_what_comes_within_a_beat_happens_together_and_in_order() -> None:
 
 
 async def test_another_beat_begins_with_what_comes_after_it() -> None:
-    beat, turns = Beat(WITHIN_S), _Turns()
+    beat, turns = Beat(WITHIN_S), Turns()
     beat.soon(lambda: turns.say("first") or beat.soon(lambda: turns.say("from within")))
     await asyncio.sleep(4 * WITHIN_S)
     assert turns.said == [["first"], ["from within"]]
-
-
-class _Turns:
-    """What was said, by turns of the loop."""
-
-    def __init__(self) -> None:
-        self.said: list[list[str]] = []
-        self._same_turn = False
-
-    def say(self, what: str) -> None:
-        if not self._same_turn:
-            self.said.append([])
-            self._same_turn = True
-            asyncio.get_running_loop().call_soon(self._turn)
-        self.said[-1].append(what)
-
-    def _turn(self) -> None:
-        self._same_turn = False
