@@ -21,8 +21,8 @@ from celery.worker import state
 
 from common.errors import OutcomeUnknown, StartError, StoreUnavailable
 from common.settings import Settings, load_settings
+from workers.garbage import brief_collections
 from workers.host import open_parts
-from workers.process import collect_seldom
 from workers.worker import Worker
 
 STORE_RETRY_S = 1.0
@@ -119,9 +119,9 @@ class WorkerHost:
             try:
                 async with open_parts(self._settings) as parts:
                     worker = self._worker = await Worker.build(self._settings, parts)
-                    collect_seldom()
                     log.info("worker.started")
-                    await worker.run(until=self._until)
+                    with brief_collections():
+                        await worker.run(until=self._until)
             except (StoreUnavailable, OutcomeUnknown) as error:
                 log.warning("store.awaited", error=str(error))
                 await asyncio.wait({self._until}, timeout=STORE_RETRY_S)

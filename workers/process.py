@@ -17,6 +17,7 @@ from common.errors import EXIT_SETTINGS_WRONG, StartError
 from common.logs import set_up_logs
 from common.settings import Settings, load_settings
 from workers.extras import extra_missing
+from workers.garbage import brief_collections
 
 if TYPE_CHECKING:
     from workers.host import Parts, StoreHost
@@ -27,10 +28,6 @@ LOOK_S = 0.1
 AUTH_OFF = "cns: --auth=off: ANY credentials pass and no policy is enforced. For tests only."
 LOCALSTACK_READY = "Ready."
 """The line of LocalStack's log that is waited for."""
-GARBAGE_THRESHOLDS = (500, 4, 12_000)
-"""Rarely a collection of all: calls and jobs leave no cycles behind. What waits (10,000 polls are 300,000 objects)
-is looked at once in each generation while every call and send of the process stands still, so both are small (ADR
-0002)."""
 
 log = structlog.get_logger(__name__)
 
@@ -59,8 +56,8 @@ async def run_api_with_store(settings: Settings) -> None:
     host = await open_store(settings)
     await print_first_key(settings, host)
     api = await Api.build(settings, host.parts)
-    collect_seldom()
-    await api.serve(listener, until=_stop_signal())
+    with brief_collections():
+        await api.serve(listener, until=_stop_signal())
     await host.close()
 
 
@@ -71,8 +68,8 @@ async def run_store(settings: Settings) -> None:
     listener = listen(settings, shared=True)  # holds the port while API processes come and go
     host = await open_store(settings)
     await print_first_key(settings, host)
-    collect_seldom()
-    await _stop_signal()
+    with brief_collections():
+        await _stop_signal()
     await host.close()
     listener.close()
 
@@ -86,8 +83,8 @@ async def run_api(settings: Settings) -> None:
         if settings.store == "cassandra":
             await print_cluster_start(settings, parts)
         api = await Api.build(settings, parts)
-        collect_seldom()
-        await api.serve(listen(settings, shared=True), until=_stop_signal())
+        with brief_collections():
+            await api.serve(listen(settings, shared=True), until=_stop_signal())
 
 
 async def run_worker(settings: Settings) -> None:
@@ -97,8 +94,8 @@ async def run_worker(settings: Settings) -> None:
 
     async with open_parts(settings) as parts:
         worker = await Worker.build(settings, parts)
-        collect_seldom()
-        await worker.run(until=_stop_signal())
+        with brief_collections():
+            await worker.run(until=_stop_signal())
 
 
 ROLES: dict[str, Callable[[Settings], Coroutine[Any, Any, None]]] = {
@@ -161,13 +158,6 @@ def _announce(settings: Settings, url: str, data: str) -> None:
     print(f"cns: SNS and SQS on {url}, data in {data}", flush=True)  # noqa: T201  # for the person who started it
     if settings.compat == "localstack":
         print(LOCALSTACK_READY, flush=True)  # noqa: T201  # for the programs that wait for it
-
-
-def collect_seldom() -> None:
-    """Leave out of every garbage collection what was built at the start: it took 40 ms, and every caller waited."""
-    gc.freeze()
-    gc.set_threshold(*GARBAGE_THRESHOLDS)
-    gc.enable()
 
 
 def _stop_signal() -> asyncio.Future[None]:

@@ -1,0 +1,52 @@
+"""How many objects one garbage collection looks at, while every call of the process stands still."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections import deque
+from collections.abc import Iterator
+
+import pytest
+
+from workers.garbage import LOOK_S, brief_collections
+
+LIVING = 20_000
+STEPS_A_LOOK, LOOKS, RENEWED_A_STEP = 25, 20, 50
+
+
+@pytest.fixture(autouse=True)
+def _as_it_was() -> Iterator[None]:
+    thresholds = gc.get_threshold()
+    yield
+    gc.set_threshold(*thresholds)
+    gc.unfreeze()
+
+
+async def test_few_are_young_though_as_many_old_ones_end_as_new_ones_begin() -> None:
+    living: deque[dict[int, list[int]]] = deque({n: []} for n in range(LIVING))  # as what sends that hang hold
+    young: list[int] = []
+    with brief_collections():
+        for _ in range(LOOKS):
+            for step in range(STEPS_A_LOOK):
+                for _ in range(RENEWED_A_STEP):
+                    living.popleft()
+                    living.append({step: []})
+                await asyncio.sleep(LOOK_S / STEPS_A_LOOK)
+            young.append(len(gc.get_objects(0)) + len(gc.get_objects(1)))
+    assert max(young) < 4 * STEPS_A_LOOK * RENEWED_A_STEP * 2, "of a dictionary and a list each"
+
+
+async def test_nothing_looks_on_when_it_is_over() -> None:
+    before = _collections()
+    with brief_collections():
+        await asyncio.sleep(2 * LOOK_S)
+    looks = _collections()
+    assert looks > before
+    await asyncio.sleep(4 * LOOK_S)
+    assert _collections() == looks
+
+
+def _collections() -> int:
+    """Of the young."""
+    return sum(each["collections"] for each in gc.get_stats()[:2])
