@@ -105,6 +105,8 @@ class Settings(BaseSettings):
     """What a 4xx answer does: to the dead-letter queue, or counted as delivered, as AWS was recorded to do."""
     delivery_threads: Annotated[int, Field(ge=1, le=POOL_THREADS_MAX)] = 2
     redelivery_threads: Annotated[int, Field(ge=1, le=POOL_THREADS_MAX)] = 1
+    worker_one_core: bool = True
+    """A worker's threads stay together on one core, which it chooses and changes: Linux only."""
     delivery_timeout_s: float = 15.0
     producers: Annotated[int, Field(ge=1, le=64)] = 2
     endpoint_sends: Annotated[int, Field(ge=1)] = 10

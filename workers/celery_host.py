@@ -23,6 +23,7 @@ from common.errors import OutcomeUnknown, StartError, StoreUnavailable
 from common.settings import Settings, load_settings
 from workers.garbage import brief_collections
 from workers.host import open_parts
+from workers.one_core import one_core
 from workers.worker import Worker
 
 STORE_RETRY_S = 1.0
@@ -120,7 +121,7 @@ class WorkerHost:
                 async with open_parts(self._settings) as parts:
                     worker = self._worker = await Worker.build(self._settings, parts)
                     log.info("worker.started")
-                    with brief_collections():
+                    with brief_collections(), one_core(wanted=self._settings.worker_one_core):
                         await worker.run(until=self._until)
             except (StoreUnavailable, OutcomeUnknown) as error:
                 log.warning("store.awaited", error=str(error))

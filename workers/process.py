@@ -18,6 +18,7 @@ from common.logs import set_up_logs
 from common.settings import Settings, load_settings
 from workers.extras import extra_missing
 from workers.garbage import brief_collections
+from workers.one_core import one_core
 
 if TYPE_CHECKING:
     from workers.host import Parts, StoreHost
@@ -94,7 +95,7 @@ async def run_worker(settings: Settings) -> None:
 
     async with open_parts(settings) as parts:
         worker = await Worker.build(settings, parts)
-        with brief_collections():
+        with brief_collections(), one_core(wanted=settings.worker_one_core):
             await worker.run(until=_stop_signal())
 
 

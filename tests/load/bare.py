@@ -26,6 +26,7 @@ from cns.envelope import MessageType, http_headers
 from common.settings import LOOPBACK, Settings
 from common.tls import client_context
 from tests.load.endpoints import NUMBER
+from workers.one_core import one_core
 from workers.pools import DeliveryPool
 
 GRACE_S = 5.0
@@ -82,8 +83,9 @@ def _request(url: str, body: bytes) -> HttpRequest:
 
 async def post_rounds(options: argparse.Namespace) -> Posted:
     poster, body = Poster(options.urls, options.count, options.at_once), options.body.read_bytes()
-    for number in options.numbers:
-        posted = await poster.post(NUMBER.sub(b"number=%d " % number, body))
+    with one_core(wanted=options.one_core):
+        for number in options.numbers:
+            posted = await poster.post(NUMBER.sub(b"number=%d " % number, body))
     await poster.close()
     return posted
 
@@ -94,6 +96,7 @@ def main() -> None:
     parser.add_argument("--urls", nargs="+", required=True)
     parser.add_argument("--count", type=int, required=True)
     parser.add_argument("--at-once", type=int, required=True)
+    parser.add_argument("--one-core", action="store_true", help="as a worker's threads are")
     parser.add_argument("--numbers", type=int, nargs="+", required=True)
     print(msgspec.json.encode(uvloop.run(post_rounds(parser.parse_args()))).decode())
 

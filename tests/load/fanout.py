@@ -37,7 +37,8 @@ AT_ONCE = 32
 LOOK_S = 0.05
 ARRIVAL_S_MAX = 300.0
 RATIO_BAR, ROWS_MIB_BAR = 0.5, 4.0
-SERVICE_SIDE, BARE_SIDE = "service", "bare client"
+SERVICE_SIDE, BARE_SIDE, BARE_ON_ONE_CORE = "service", "bare client", "bare client on one core"
+BARE_SIDES = (BARE_SIDE, BARE_ON_ONE_CORE)
 
 
 class Size(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,22 +111,22 @@ class _Fan:
         arrivals = [arrival for arrival in await self.hearing.arrivals() if arrival.number == number]
         return figures_of(SERVICE_SIDE, form, arrivals, began_ns, used)
 
-    async def bare(self, form: str) -> FanOutFigures:
+    async def bare(self, form: str, side: str) -> FanOutFigures:
         """The same body, in the same endpoints; the first of two rounds makes the connections."""
         body, n = await self.hearing.last_body(), len(self.hearing.kinds)
         warm, number = next(self._numbers), next(self._numbers)
         urls = [self.hearing.url(place).replace(f"/e/{place}", "/e/{}") for place in range(min(SITES, n))]
         endpoints_s = self.hearing.cpu_s()
-        posted = await _post(body, urls, n, warm, number)
+        posted = await _post(body, urls, n, warm, number, one_core=side == BARE_ON_ONE_CORE)
         used = posted.cpu_s, (self.hearing.cpu_s() - endpoints_s) / 2
         arrivals = [arrival for arrival in await self.hearing.arrivals() if arrival.number == number]
         began_ns = max(arrival.at_ns for arrival in arrivals) - int(posted.seconds * NS_PER_S)
-        return figures_of(BARE_SIDE, form, arrivals, began_ns, used)
+        return figures_of(side, form, arrivals, began_ns, used)
 
 
-async def _post(body: Path, urls: Sequence[str], n: int, *numbers: int) -> Posted:
+async def _post(body: Path, urls: Sequence[str], n: int, *numbers: int, one_core: bool) -> Posted:
     counts = ["--count", str(n), "--at-once", str(AT_ONCE), "--numbers", *map(str, numbers)]
-    words = [str(body.absolute()), "--urls", *urls, *counts]
+    words = [str(body.absolute()), "--urls", *urls, *counts, *(["--one-core"] if one_core else [])]
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.load.bare", *words, cwd=ROOT, stdout=PIPE
     )
@@ -171,8 +172,9 @@ async def measure(server: Server, size: Size, runs: int, seed: int, out: Path) -
             await fan.open(form)
             await fan.publish()  # warms up
             for _ in range(runs):
-                found += [await fan.service(form, size.settled_s), await fan.bare(form)]
-                print(found[-2], found[-1], sep="\n", flush=True)
+                found.append(await fan.service(form, size.settled_s))
+                found += [await fan.bare(form, side) for side in BARE_SIDES]
+                print(*found[-1 - len(BARE_SIDES) :], sep="\n", flush=True)
         client.close()
     return found
 
@@ -229,13 +231,14 @@ def lines(found: Sequence[FanOutFigures], large: LargeFigures, size: Size) -> li
     return [
         f"One publish of 1 KiB to {size.subscriptions:,} HTTP subscriptions, each of a path of its own in one receiver."
         " The bare client is the workers' pool and sender in a process of their own, given the same body for the same"
-        f" endpoints, {AT_ONCE} at a time: no store, no queue, no envelopes. They take turns; medians.",
+        f" endpoints, {AT_ONCE} at a time: no store, no queue, no envelopes; and the same on one core, as a worker is."
+        " They take turns; medians.",
         "",
-        "| notifications | deliveries/s from the first arrival to the last: service, bare | ratio | from the start:"
-        " service, bare | ratio | bar | first arrival after, ms: service, bare | CPU µs a delivery: service, bare,"
-        " receiver |",
+        "| notifications, against | deliveries/s from the first arrival to the last: service, bare | ratio |"
+        " from the start: service, bare | ratio | bar | first arrival after, ms: service, bare | CPU µs a delivery:"
+        " service, bare, receiver |",
         "|---|---|---|---|---|---|---|---|",
-        *[_compared(found, form) for form in dict.fromkeys(one.form for one in found)],
+        *[_compared(found, form, side) for form in dict.fromkeys(one.form for one in found) for side in BARE_SIDES],
         "",
         f"| one publish of 256 KiB to {size.subscriptions:,} | measured | bar |",
         "|---|---|---|",
@@ -246,9 +249,9 @@ def lines(found: Sequence[FanOutFigures], large: LargeFigures, size: Size) -> li
     ]
 
 
-def _compared(found: Sequence[FanOutFigures], form: str) -> str:
+def _compared(found: Sequence[FanOutFigures], form: str, bare_side: str) -> str:
     service, bare = (
-        [one for one in found if (one.side, one.form) == (side, form)] for side in (SERVICE_SIDE, BARE_SIDE)
+        [one for one in found if (one.side, one.form) == (side, form)] for side in (SERVICE_SIDE, bare_side)
     )
     flow, bare_flow = (median(one.per_s for one in side) for side in (service, bare))
     whole, bare_whole = (median(one.from_start_per_s for one in side) for side in (service, bare))
@@ -256,9 +259,9 @@ def _compared(found: Sequence[FanOutFigures], form: str) -> str:
     cpu = [median(one.sender_us for one in side) for side in (service, bare)]
     receiver_us = median(one.endpoints_us for one in service)
     return (
-        f"| {form} | {flow:,.0f}, {bare_flow:,.0f} | {flow / bare_flow:.2f} | {whole:,.0f}, {bare_whole:,.0f} |"
-        f" **{whole / bare_whole:.2f}** | ≥ {RATIO_BAR} | {first_ms:.1f}, {bare_first_ms:.1f} |"
-        f" {cpu[0]:.0f}, {cpu[1]:.0f}, {receiver_us:.0f} |"
+        f"| {form}, {bare_side} | {flow:,.0f}, {bare_flow:,.0f} | {flow / bare_flow:.2f} |"
+        f" {whole:,.0f}, {bare_whole:,.0f} | **{whole / bare_whole:.2f}** | ≥ {RATIO_BAR} |"
+        f" {first_ms:.1f}, {bare_first_ms:.1f} | {cpu[0]:.0f}, {cpu[1]:.0f}, {receiver_us:.0f} |"
     )
 
 

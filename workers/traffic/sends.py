@@ -38,6 +38,10 @@ class Send:
         self.counted = False  # among the unproven
 
 
+def has_ended(send: Send) -> bool:
+    return send.attempt is not None and send.attempt.done()
+
+
 def is_done_with(send: Send) -> bool:
     """It was begun, or put aside, or nobody wants it any more."""
     return send.attempt is not None or (send.wait is not None and send.wait.done())

@@ -24,7 +24,7 @@ from cns.endpoints.outcome import Outcome
 from common.clock import Clock
 from common.metrics import Sample
 from workers.traffic.endpoint import BLOCKED_S, OVERDUE_S, Endpoint, Terms
-from workers.traffic.sends import Aside, Attempt, Begin, Send, is_done_with, pass_on
+from workers.traffic.sends import Aside, Attempt, Begin, Send, has_ended, is_done_with, pass_on
 from workers.traffic.throttle import Throttle
 
 PATIENCE_S = 1.0
@@ -196,6 +196,8 @@ class Traffic:
         endpoint.ended(outcome, send.message_id, now_s, was_late=send.late, probe=send.probe)
         self._overdue -= send.late
         self._unproven -= send.counted
+        while self._fresh and has_ended(self._fresh[0]):
+            self._fresh.popleft()
         if endpoint.open != was_open:
             self._open += 1 if endpoint.open else -1
             log.warning("endpoint.opened" if endpoint.open else "endpoint.closed", endpoint=_shown(send.key))
@@ -284,8 +286,7 @@ class Traffic:
             self._look_later()
 
     def _see(self, send: Send) -> None:
-        assert send.attempt is not None
-        if not send.attempt.done():
+        if not has_ended(send):
             send.late = True
             send.endpoint.late()
             self._overdue += 1

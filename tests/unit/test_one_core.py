@@ -1,0 +1,85 @@
+"""Which core a worker's threads stay on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from workers import one_core as module
+from workers.one_core import LOOK_S, busy_s, core_to_take, one_core
+
+OURS_S = 0.5
+CORES = os.sched_getaffinity(0)
+BUSY_TICKS = 10_000
+
+
+@pytest.fixture
+def thread() -> Iterator[int]:
+    """The number of one that was there before."""
+    end = threading.Event()
+    waiting = threading.Thread(target=end.wait)
+    waiting.start()
+    assert waiting.native_id is not None
+    yield waiting.native_id
+    end.set()
+    waiting.join()
+
+
+@pytest.mark.parametrize(
+    ("done_s", "core"),
+    [
+        ({0: 0.5, 1: 0.0}, 0),  # alone
+        ({0: 0.7, 1: 0.0}, 0),  # others do little
+        ({0: 1.0, 1: 0.3}, 1),
+        ({0: 1.0, 1: 0.45}, 0),  # not worth it
+        ({0: 1.0, 1: 1.0}, 0),
+        ({0: 1.0, 1: 0.3, 2: 0.1}, 2),
+        ({0: 1.0}, 0),
+        ({1: 0.3}, 0),  # ours was taken from the machine
+    ],
+)
+def test_it_moves_where_others_do_less(done_s: dict[int, float], core: int) -> None:
+    assert core_to_take(0, OURS_S, done_s) == core
+
+
+def test_how_long_cores_were_busy_is_read() -> None:
+    assert set(busy_s()) >= os.sched_getaffinity(0)
+    assert all(each > 0 for each in busy_s().values())
+
+
+async def test_all_threads_are_on_one_core_until_it_is_over(thread: int) -> None:
+    with one_core(wanted=True):
+        (core,) = os.sched_getaffinity(0)
+        assert os.sched_getaffinity(thread) == {core}
+        assert await asyncio.to_thread(os.sched_getaffinity, 0) == {core}, "and who begins later"
+    assert os.sched_getaffinity(0) == os.sched_getaffinity(thread) == CORES
+
+
+async def test_who_does_not_want_to_stays_everywhere() -> None:
+    with one_core(wanted=False):
+        assert os.sched_getaffinity(0) == CORES
+
+
+@pytest.mark.skipif(len(CORES) == 1, reason="there is no other core to move to")
+async def test_they_move_together(thread: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_STAT", tmp_path / "stat")
+    _write_stat(tmp_path / "stat", dict.fromkeys(CORES, 0))
+    with one_core(wanted=True):
+        (core,) = os.sched_getaffinity(0)
+        _write_stat(tmp_path / "stat", dict.fromkeys(CORES, 0) | {core: BUSY_TICKS})
+        async with asyncio.timeout(20 * LOOK_S):
+            while os.sched_getaffinity(0) == {core}:
+                await asyncio.sleep(LOOK_S / 10)
+        assert len(os.sched_getaffinity(0)) == 1
+        assert os.sched_getaffinity(thread) == os.sched_getaffinity(0)
+
+
+def _write_stat(path: Path, ticks: Mapping[int, int]) -> None:
+    """As the system writes it: user, nice, system, idle and more."""
+    lines = [f"cpu{core} {user} 0 0 999 0 0 0 0 0 0" for core, user in ticks.items()]
+    path.write_text("\n".join(["cpu  1 2 3 4 5 6 7 8 9 10", *lines, "intr 1 2 3", ""]))

@@ -1,0 +1,99 @@
+"""Keeps a process on one core at a time: the one on which others do least (ADR 0011).
+
+Threads of one interpreter take turns. On several cores each turn moves the interpreter's lock, and all that is looked
+at under it, from one core's caches into another's: a third of what a worker does in a fan-out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import structlog
+
+LOOK_S = 1.0
+BEARABLE_S = 0.25
+"""Of each second: what others may do on our core before we look for another."""
+WORTH_S = 0.1
+"""By so much less must be done on another core."""
+
+_THREADS = Path("/proc/self/task")
+_STAT = Path("/proc/stat")
+_IDLE_FIELDS = (3, 4)  # idle, and waiting for disks
+_TIME_FIELDS = 8  # what comes after them is counted among these, too
+
+log = structlog.get_logger(__name__)
+
+
+@contextlib.contextmanager
+def one_core(*, wanted: bool) -> Iterator[None]:
+    """On a running loop; of all threads of the process. Does nothing where there is only one core, or where the system
+    cannot be asked to."""
+    if not wanted or not _STAT.exists() or len(os.sched_getaffinity(0)) == 1:
+        yield
+        return
+    placing = _Placing(os.sched_getaffinity(0))
+    try:
+        yield
+    finally:
+        placing.stop()
+
+
+class _Placing:
+    def __init__(self, cores: set[int]) -> None:
+        self._cores = cores
+        self._loop = asyncio.get_running_loop()
+        self._busy_s = busy_s()
+        self._own_s = time.process_time()
+        self._core = min(cores, key=lambda core: self._busy_s.get(core, 0.0))  # since the machine's start
+        _place({self._core})
+        self._timer = self._loop.call_later(LOOK_S, self._look)
+
+    def stop(self) -> None:
+        self._timer.cancel()
+        _place(self._cores)
+
+    def _look(self) -> None:
+        now_s, own_s = busy_s(), time.process_time()
+        done_s = {core: now_s[core] - self._busy_s.get(core, 0.0) for core in self._cores & now_s.keys()}
+        core = core_to_take(self._core, own_s - self._own_s, done_s)
+        if core != self._core:
+            log.debug("process.moved", core=core, before=self._core)
+            self._core = core
+            _place({core})
+        self._busy_s, self._own_s = now_s, own_s
+        self._timer = self._loop.call_later(LOOK_S, self._look)
+
+
+def core_to_take(core: int, own_s: float, done_s: Mapping[int, float]) -> int:
+    """`done_s`: how long each core was busy, ours with what we did ourselves."""
+    others_s = done_s.get(core, 0.0) - own_s
+    if others_s < BEARABLE_S:
+        return core
+    quietest = min((each for each in done_s if each != core), key=done_s.__getitem__, default=core)
+    return quietest if done_s[quietest] + WORTH_S < others_s else core
+
+
+def busy_s() -> dict[int, float]:
+    """How long each core of the machine has been busy, in seconds."""
+    ticks_a_second = os.sysconf("SC_CLK_TCK")
+    busy: dict[int, float] = {}
+    for line in _STAT.read_text().splitlines():
+        name, _, rest = line.partition(" ")
+        if name.startswith("cpu") and name != "cpu":
+            ticks = [int(each) for each in rest.split()[:_TIME_FIELDS]]
+            idle = sum(ticks[field] for field in _IDLE_FIELDS)
+            busy[int(name.removeprefix("cpu"))] = (sum(ticks) - idle) / ticks_a_second
+    return busy
+
+
+def _place(cores: set[int]) -> None:
+    """Threads that begin take their maker's place: twice, for those that one began which was not asked yet."""
+    for _ in range(2):
+        for thread in _THREADS.iterdir():
+            with contextlib.suppress(ProcessLookupError):  # it has ended
+                os.sched_setaffinity(int(thread.name), cores)
