@@ -1,4 +1,4 @@
-"""Keeps a process on one core at a time: the one on which others do least (ADR 0011).
+"""Keeps a process on one core at a time, one on which others do little (ADR 0011).
 
 Threads of one interpreter take turns. On several cores each turn moves the interpreter's lock, and all that is looked
 at under it, from one core's caches into another's: a third of what a worker does in a fan-out.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import random
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -32,7 +33,7 @@ log = structlog.get_logger(__name__)
 @contextlib.contextmanager
 def one_core(*, wanted: bool) -> Iterator[None]:
     """On a running loop; of all threads of the process. Does nothing where there is only one core, or where the system
-    cannot be asked to."""
+    does not let us."""
     if not wanted or not _STAT.exists() or len(os.sched_getaffinity(0)) == 1:
         yield
         return
@@ -49,33 +50,52 @@ class _Placing:
         self._loop = asyncio.get_running_loop()
         self._busy_s = busy_s()
         self._own_s = time.process_time()
-        self._core = min(cores, key=lambda core: self._busy_s.get(core, 0.0))  # since the machine's start
-        _place({self._core})
-        self._timer = self._loop.call_later(LOOK_S, self._look)
+        self._core = -1
+        self._timer: asyncio.TimerHandle | None = None
+        self._move(_one_of(cores))
 
     def stop(self) -> None:
-        self._timer.cancel()
-        _place(self._cores)
+        if self._timer is not None:
+            self._timer.cancel()
+        with contextlib.suppress(OSError):
+            _place(self._cores)
+
+    def _move(self, core: int) -> None:
+        """Where that is refused, or what we may use has changed, the threads are left where the system puts them."""
+        self._core, self._timer = core, None
+        try:
+            _place({core})
+        except OSError as error:
+            log.warning("process.not_placed", core=core, error=str(error))
+        else:
+            self._timer = self._loop.call_later(LOOK_S, self._look)
 
     def _look(self) -> None:
         now_s, own_s = busy_s(), time.process_time()
         done_s = {core: now_s[core] - self._busy_s.get(core, 0.0) for core in self._cores & now_s.keys()}
-        core = core_to_take(self._core, own_s - self._own_s, done_s)
-        if core != self._core:
-            log.debug("process.moved", core=core, before=self._core)
-            self._core = core
-            _place({core})
+        better = better_cores(self._core, own_s - self._own_s, done_s)
         self._busy_s, self._own_s = now_s, own_s
-        self._timer = self._loop.call_later(LOOK_S, self._look)
+        if better and _coin():
+            self._move(_one_of(better))
+        else:
+            self._timer = self._loop.call_later(LOOK_S, self._look)
 
 
-def core_to_take(core: int, own_s: float, done_s: Mapping[int, float]) -> int:
+def better_cores(core: int, own_s: float, done_s: Mapping[int, float]) -> set[int]:
     """`done_s`: how long each core was busy, ours with what we did ourselves."""
     others_s = done_s.get(core, 0.0) - own_s
     if others_s < BEARABLE_S:
-        return core
-    quietest = min((each for each in done_s if each != core), key=done_s.__getitem__, default=core)
-    return quietest if done_s[quietest] + WORTH_S < others_s else core
+        return set()
+    return {each for each, busy in done_s.items() if each != core and busy + WORTH_S < others_s}
+
+
+def _one_of(cores: set[int]) -> int:
+    """By chance, and so is whether to move: several workers that found the same would else move together."""
+    return random.choice(sorted(cores))  # noqa: S311  # spreads workers
+
+
+def _coin() -> bool:
+    return random.random() < 0.5  # noqa: S311  # the same
 
 
 def busy_s() -> dict[int, float]:

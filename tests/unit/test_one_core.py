@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from workers import one_core as module
-from workers.one_core import LOOK_S, busy_s, core_to_take, one_core
+from workers.one_core import LOOK_S, better_cores, busy_s, one_core
 
 OURS_S = 0.5
 CORES = os.sched_getaffinity(0)
@@ -31,20 +31,20 @@ def thread() -> Iterator[int]:
 
 
 @pytest.mark.parametrize(
-    ("done_s", "core"),
+    ("done_s", "cores"),
     [
-        ({0: 0.5, 1: 0.0}, 0),  # alone
-        ({0: 0.7, 1: 0.0}, 0),  # others do little
-        ({0: 1.0, 1: 0.3}, 1),
-        ({0: 1.0, 1: 0.45}, 0),  # not worth it
-        ({0: 1.0, 1: 1.0}, 0),
-        ({0: 1.0, 1: 0.3, 2: 0.1}, 2),
-        ({0: 1.0}, 0),
-        ({1: 0.3}, 0),  # ours was taken from the machine
+        ({0: 0.5, 1: 0.0}, set()),  # alone
+        ({0: 0.7, 1: 0.0}, set()),  # others do little
+        ({0: 1.0, 1: 0.3}, {1}),
+        ({0: 1.0, 1: 0.45}, set()),  # not worth it
+        ({0: 1.0, 1: 1.0}, set()),
+        ({0: 1.0, 1: 0.3, 2: 0.1, 3: 0.6}, {1, 2}),
+        ({0: 1.0}, set()),
+        ({1: 0.3}, set()),  # ours was taken from the machine
     ],
 )
-def test_it_moves_where_others_do_less(done_s: dict[int, float], core: int) -> None:
-    assert core_to_take(0, OURS_S, done_s) == core
+def test_cores_are_better_where_others_do_less(done_s: dict[int, float], cores: set[int]) -> None:
+    assert better_cores(0, OURS_S, done_s) == cores
 
 
 def test_how_long_cores_were_busy_is_read() -> None:
@@ -68,15 +68,30 @@ async def test_who_does_not_want_to_stays_everywhere() -> None:
 @pytest.mark.skipif(len(CORES) == 1, reason="there is no other core to move to")
 async def test_they_move_together(thread: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_STAT", tmp_path / "stat")
-    _write_stat(tmp_path / "stat", dict.fromkeys(CORES, 0))
+    ticks = dict.fromkeys(CORES, 0)
+    _write_stat(tmp_path / "stat", ticks)
     with one_core(wanted=True):
         (core,) = os.sched_getaffinity(0)
-        _write_stat(tmp_path / "stat", dict.fromkeys(CORES, 0) | {core: BUSY_TICKS})
-        async with asyncio.timeout(20 * LOOK_S):
+        async with asyncio.timeout(60 * LOOK_S):
             while os.sched_getaffinity(0) == {core}:
+                ticks[core] += BUSY_TICKS
+                _write_stat(tmp_path / "stat", ticks)
                 await asyncio.sleep(LOOK_S / 10)
         assert len(os.sched_getaffinity(0)) == 1
         assert os.sched_getaffinity(thread) == os.sched_getaffinity(0)
+
+
+async def test_a_refusal_leaves_them_where_the_system_puts_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(thread: int, cores: set[int]) -> None:
+        raise PermissionError(f"{thread} may not be on {cores}")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "sched_setaffinity", refuse)
+        with one_core(wanted=True):
+            await asyncio.sleep(2 * LOOK_S)
+            assert os.sched_getaffinity(0) == CORES
 
 
 def _write_stat(path: Path, ticks: Mapping[int, int]) -> None:
