@@ -28,6 +28,7 @@ CLOCK_NAME = "clock_offset_ms"
 KEY_NAME = "master_key"
 
 _REPORT = Statement("INSERT INTO process_reports(shard, process, report) VALUES (0, ?, ?)")
+_RETIRE = Statement("DELETE FROM process_reports WHERE shard = 0 AND process = ?")
 _REPORTS = Statement(f"SELECT report FROM process_reports WHERE shard = 0 LIMIT {PROCESSES_MAX}")
 _GET = Statement("SELECT value FROM cluster_state WHERE name = ?")
 _FIRST = Statement("INSERT INTO cluster_state(name, value) VALUES (?, ?) IF NOT EXISTS", idempotent=False)
@@ -93,6 +94,9 @@ class ClusterControl(ClusterReports):
     async def report(self, report: Report) -> None:
         named = replace(report, process=self.machine + report.process)
         await self._cassandra.run(_REPORT, named.process, _encode(named))
+
+    async def retire(self, process: str) -> None:
+        await self._cassandra.run(_RETIRE, self.machine + process)
 
 
 async def check_master_key(cassandra: Cassandra, seal: Seal) -> None:

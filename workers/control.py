@@ -55,6 +55,10 @@ class HostControl(Protocol):
 
     async def report(self, report: Report) -> None: ...
 
+    async def retire(self, process: str) -> None:
+        """This process ends: its report is not to be counted on any more."""
+        ...
+
     async def state(self) -> HostState: ...
 
 
@@ -78,6 +82,9 @@ class LocalControl:
 
     async def report(self, report: Report) -> None:
         self._reports[report.process] = (asyncio.get_running_loop().time(), report)
+
+    async def retire(self, process: str) -> None:
+        self._reports.pop(process, None)
 
     async def state(self) -> HostState:
         now_s = asyncio.get_running_loop().time()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import suppress
 from typing import Any
 
 import structlog
@@ -217,6 +218,7 @@ class Worker:
         await self._movers.close()
         await self._replayers.close()
         self._traffic.stop()
+        await self._retire()
         given_back = sum(await asyncio.gather(*[drain(DRAIN_S) for drain in self._drains]))
         unfinished = await self._delivery.close(1.0) + await self._redelivery.close(1.0)
         await self._port.close()
@@ -242,6 +244,12 @@ class Worker:
             Report(self._process, "worker", tuple(self._loops.failing), tuple(samples), self.sizing.states())
         )
         await asyncio.sleep(REPORT_S)
+
+    async def _retire(self) -> None:
+        """A report of one that is gone ends by itself; until then, its pools would be waited for."""
+        with suppress(TimeoutError, StoreUnavailable, OutcomeUnknown):
+            async with asyncio.timeout(REPORT_S):
+                await self._parts.control.retire(self._process)
 
     async def _quarantine_depth(self) -> list[Sample]:
         """Nothing while the queues cannot be asked: that loops fail for it must be reported all the same."""

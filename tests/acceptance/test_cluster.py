@@ -228,6 +228,7 @@ def test_without_workers_calls_are_answered_and_deliveries_wait(
     topic.subscribe("http", endpoint.url)
     try:
         assert service.cluster.stop_workers() == [0, 0]
+        assert json.loads(service.cns("pool", "list", "--json").stdout)["workers"] == {}
         for n in range(4):
             topic.publish(str(n))
         assert [service.at(index).get("/live")[0] for index in (0, 1)] == [200, 200]

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from msgspec.structs import replace
 
 from common.cassandra import Cassandra, Place
 from common.clock import Clock
@@ -53,6 +54,15 @@ async def test_reports_are_seen_by_all_and_end_by_themselves(cassandra: Cassandr
     assert report.process.endswith("/worker-1")
     ((life_s,),) = await cassandra.run_schema("SELECT TTL(report) FROM process_reports")
     assert 0 < life_s <= REPORT_LIFE_S
+
+
+async def test_a_process_that_ends_is_not_counted_on_any_more(cassandra: Cassandra) -> None:
+    control = ClusterControl(cassandra, Clock(), nobody_is_told)
+    for process in ("worker-1", "worker-2"):
+        await control.report(replace(REPORT, process=process))
+    await control.retire("worker-1")
+    (report,) = (await control.state()).reports
+    assert report.process.endswith("/worker-2")
 
 
 async def test_a_process_with_another_master_key_does_not_start(cassandra: Cassandra) -> None:
