@@ -14,7 +14,7 @@ import pytest
 from common.clock import Clock
 from common.errors import StoreFull
 from common.sqlite import Database
-from cqs.engines.contract import ATTEMPT_WINDOW_MS, Settlement
+from cqs.engines.contract import ATTEMPT_WINDOW_MS, Message, Settlement
 from cqs.engines.embedded import EmbeddedEngine, lines, receiving, state, upkeep
 from tests.conformance.support import DONE, Desk, bodies, numbered
 from tests.integration.faulty_disk import FaultyDisk
@@ -103,6 +103,29 @@ async def test_a_fair_queue_looks_at_a_bounded_number_of_tenants(tmp_path: Path)
             for _ in range(6):
                 await desk.take(10, 3_600_000)
             steps.append(await work.of(desk.take))
+        assert steps[1] <= steps[0] * MORE_WORK_MAX + 20
+
+
+@pytest.mark.parametrize("visible", [[], ["quiet 1"], ["loud", "quiet 1", "loud"]], ids=["none", "one", "three"])
+async def test_tenants_with_nothing_visible_cost_a_fair_queue_nothing(tmp_path: Path, visible: list[str]) -> None:
+    async with opened(tmp_path) as (database, engine):
+        work = Work(database)
+        steps: list[int] = []
+        for hidden in (2, 200):
+            desk = Desk(engine, Clock())
+            await desk.put([desk.entry(b"x", group="loud") for _ in range(40)])
+            await desk.drain(3_600_000)
+            await desk.put([desk.entry(b"x", group=f"quiet {i}", delay_ms=600_000) for i in range(hidden)])
+            for tenant in visible:
+                await desk.send(b"x", group=tenant)
+                desk.later(1)
+            received: list[Message] = []
+
+            async def receive(desk: Desk = desk, received: list[Message] = received) -> None:
+                received += await desk.take(3)
+
+            steps.append(await work.of(receive))
+            assert [message.group for message in received] == sorted(visible, reverse=True)
         assert steps[1] <= steps[0] * MORE_WORK_MAX + 20
 
 

@@ -140,8 +140,12 @@ class Receiving:
     def _quiet_first(self, line: Line, noisy: dict[str, int], n: int, now_ms: int) -> list[Row]:
         """Visible messages: the quiet tenants' that are oldest, then of each quiet tenant in turn, then of the noisy
         ones in the order given."""
-        due = self._state.rows(schema.TENANTS_DUE, (line.key, now_ms, n))
-        rows: list[Row] = [self._state.row(schema.DELIVERY, (seq,)) for seq, tenant in due if tenant not in noisy]
+        due = self._state.rows(schema.TENANTS_DUE, (line.key, now_ms, n + 1))
+        if len(due) <= n:  # no tenant has more than that
+            turns = {tenant: turn for turn, tenant in enumerate(noisy, 1)}
+            due.sort(key=lambda each: turns.get(each[1], 0))
+            return [self._state.row(schema.DELIVERY, (seq,)) for seq, _ in due]
+        rows: list[Row] = [self._state.row(schema.DELIVERY, (seq,)) for seq, tenant in due[:n] if tenant not in noisy]
         if len(rows) < n:
             share = max(1, n // 4)
             left: list[str] = []  # tenants of which more may be there
