@@ -56,3 +56,12 @@ def test_a_size_of_one_worker_ends_with_it(tmp_path: Path) -> None:
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda: service.pids()["worker"] != pid, RESTART_S)
         wait_until(lambda: threads(service) == {f"worker-{service.pids()['worker']}": 2}, RESTART_S)
+
+
+def test_a_worker_that_ends_in_order_is_gone_at_once(tmp_path: Path) -> None:
+    with running(tmp_path / "data", "--auth=off") as service:
+        wait_until(lambda: threads(service), RESTART_S)
+        pid = service.pids()["worker"]
+        os.kill(pid, signal.SIGTERM)
+        wait_until(lambda: service.events("worker.stopped"), RESTART_S)
+        assert f"worker-{pid}" not in threads(service)
