@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
@@ -58,6 +58,13 @@ async def arriving(desk: Desk, n: int, hide_ms: int = HIDE_MS) -> list[Message]:
 async def _pause(wakeups: object) -> tuple[Message, ...]:
     await wakeups.wait(0.2)  # type: ignore[attr-defined]
     return ()
+
+
+async def counting(desk: Desk, expected: tuple[int, int, int]) -> None:
+    """Soon: Redis is told what happened meanwhile after it is asked again."""
+    async with asyncio.timeout(SOON_S):
+        while await desk.counts() != expected:
+            await asyncio.sleep(0.05)
 
 
 def sample(engine: object, name: str) -> float:
@@ -158,7 +165,31 @@ async def test_a_redis_that_only_paused_learns_what_happened(cassandra_place: Cl
         assert len({*bodies(before), *bodies(during), *bodies(rest)}) == 6
         assert not await two.take()
         assert await two.delete(during[1]) == [Outcome.DONE]
-        assert await one.counts() == (0, 4, 0)
+        await counting(one, (0, 4, 0))
+
+
+async def test_redis_is_told_of_a_delete_that_it_came_back_amid(
+    cassandra_place: Cluster, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with desks(cassandra_place, own_redis.url, 1) as (desk,):
+        await desk.send(*numbered(2))
+        own_redis.pause()
+        held, kept = await arriving(desk, 2)
+        delete_rows = Rows.delete
+
+        async def delete_late(rows: Rows, queue: str, places: Sequence[Place]) -> None:
+            own_redis.resume()
+            while sample(desk.engine, "cache_away"):
+                await asyncio.sleep(0.05)
+            await counting(desk, (1, 1, 0))
+            await delete_rows(rows, queue, places)
+
+        monkeypatch.setattr(Rows, "delete", delete_late)
+        assert await desk.delete(held) == [Outcome.DONE]
+        await counting(desk, (0, 1, 0))
+        monkeypatch.undo()
+        assert await desk.delete(kept) == [Outcome.DONE]
+        await counting(desk, (0, 0, 0))
 
 
 async def test_a_delivery_that_came_twice_is_counted(cassandra_place: Cluster, own_redis: OwnRedis) -> None:

@@ -71,12 +71,14 @@ class Caches:
         if self._redis is not None and not self.are_away:
             self._redis.hint(queue)
 
-    def deleted(self, queue: str, places: Sequence[Place]) -> None:
-        """Their rows are gone."""
+    async def deleted(self, queue: str, places: Sequence[Place], *, redis_knows: bool) -> None:
+        """Their rows are gone. Redis may not know it where it was away when they were released, and is back."""
         if self.are_away:
             self._outage.deleted(queue, places)
-        elif self._redis is not None:
+        elif self._redis is not None and redis_knows:
             self._redis.deleted(queue, places)
+        else:
+            await self.ask(lambda cache: cache.forget(queue, places))
 
     def lost(self, why: str) -> None:
         if not self.are_away:

@@ -121,7 +121,9 @@ class StandardQueues:
         return [Outcome.MALFORMED if key is None else next(outcomes) for key in keys]
 
     async def _delete(self, line: Line, keys: Sequence[Key], now_ms: int) -> list[Outcome]:
-        outcomes = await self._judged(line, keys, await self._caches.ask(lambda cache: cache.release(line.q.id, keys)))
+        released = await self._caches.ask(lambda cache: cache.release(line.q.id, keys))
+        redis_knows = not self._caches.are_away
+        outcomes = await self._judged(line, keys, released)
         judged = list(zip(keys, outcomes, strict=True))
         places = [key.place for key, outcome in judged if outcome is Outcome.DONE]
         gone = [key.place for key, outcome in judged if outcome is Outcome.GONE]
@@ -132,7 +134,7 @@ class StandardQueues:
             if items:
                 await self._caches.ask(lambda cache: cache.restore(line.q.id, items, now_ms))
             raise
-        self._caches.deleted(line.q.id, places)
+        await self._caches.deleted(line.q.id, places, redis_knows=redis_knows)
         return outcomes
 
     async def change(self, q: QueueRef, changes: Sequence[Change], now_ms: int) -> list[Outcome]:
