@@ -124,6 +124,8 @@ class Settings(BaseSettings):
     """To the relay, from one thread."""
     mail_from: Annotated[str, Field(pattern=r"^([A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@[A-Za-z0-9.-]{1,255})?$")] = ""
     """The address that mails come from; empty: no-reply@ the host of `public_url`."""
+    mail_rate: Annotated[int, Field(ge=0)] = 10
+    """Mails a second that a subscription may be sent before it is suspended, as by SNS; 0: any number."""
 
     remote_queues: Annotated[tuple[RemoteQueues, ...], NoDecode] = ()
     """Which queues are another service's: a JSON array, or the path of a file that holds it."""

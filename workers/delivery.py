@@ -9,6 +9,7 @@ from cns.envelope import Confirmation, MessageType
 from cns.forms import Forms
 from cns.gateway import Gateway
 from cns.jobs import ConfirmationJob
+from cns.mail_rate import MailRate
 from cns.model import Notification
 from cns.queue_port import QueuePort
 from cns.recipients import Recipients
@@ -44,6 +45,7 @@ class Deliverer:
         rendering: Rendering,
         outbox: OutboxStore,
         recipients: Recipients,
+        mail_rate: MailRate,
         gateway_url: str,
         places: Places,
         mail_sender: str = "",
@@ -56,17 +58,17 @@ class Deliverer:
         handing_over: Way = OutboxWay(outbox, forms)
         if gateway_url:
             handing_over = GatewayWay(pool, Gateway(gateway_url, rendering.signer, rendering.base_url), forms)
+        mails: Way = MailWay(pool, forms, mail_sender, rendering.base_url) if mail_sender else handing_over
         ways: dict[str, Way] = {
             **dict.fromkeys(HANDED_OVER, handing_over),
-            "sms": AskingWay(handing_over, recipients.phone),
-            "application": AskingWay(handing_over, recipients.mobile_endpoint),
+            "sms": AskingWay(handing_over, lambda target, _: recipients.phone(target)),
+            "application": AskingWay(handing_over, lambda target, _: recipients.mobile_endpoint(target)),
+            **dict.fromkeys(MAIL_PROTOCOLS, AskingWay(mails, mail_rate.objection)),
             "http": http,
             "https": http,
             "sqs": queues,
             "redis": RedisWay(pool, envelopes),
         }
-        if mail_sender:
-            ways |= dict.fromkeys(MAIL_PROTOCOLS, MailWay(pool, forms, mail_sender, rendering.base_url))
         return cls(pool, queues, ways)
 
     async def room(self) -> int:

@@ -209,7 +209,7 @@ class GatewayWay:
 class AskingWay:
     """Asks first whether the recipient is to be sent anything. What was published to it itself was asked then."""
 
-    def __init__(self, way: Way, objection: Callable[[Target], Awaitable[Cause | None]]) -> None:
+    def __init__(self, way: Way, objection: Callable[[Target, Notification], Awaitable[Cause | None]]) -> None:
         self._way = way
         self._objection = objection
 
@@ -227,7 +227,7 @@ class AskingWay:
     async def _deliver(self, target: Target, notification: Notification) -> Outcome:
         started_s = _now_s()
         try:
-            cause = await self._objection(target)
+            cause = await self._objection(target, notification)
         except (StoreUnavailable, OutcomeUnknown) as error:
             return Failed(Cause.STORE, str(error), _since_ms(started_s))
         if cause is not None:

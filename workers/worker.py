@@ -19,6 +19,7 @@ from cns.endpoints.remote_queue import RemoteQueueRequest, RemoteQueueSender
 from cns.endpoints.senders import Request, Sender, Senders
 from cns.endpoints.smtp import SmtpRequest, SmtpSender
 from cns.mail_message import domain_of
+from cns.mail_rate import MailRate
 from cns.matching import Matching
 from cns.queue_port import QueuePort
 from cns.recipients import Recipients
@@ -106,7 +107,7 @@ class Worker:
         recipients = Recipients(
             parts.sms, parts.mobile_endpoints, parts.platforms, in_sandbox=settings.sms_sandbox == "on"
         )
-
+        mail_rate = MailRate(parts.subscriptions, parts.clock, settings.mail_rate)
         places = Places(settings.remote_queues)
 
         def deliverer(pool: DeliveryPool) -> Deliverer:
@@ -116,6 +117,7 @@ class Worker:
                 rendering,
                 parts.outbox,
                 recipients,
+                mail_rate,
                 settings.gateway_url,
                 places,
                 sender if relay else "",

@@ -20,6 +20,7 @@ class Cause(StrEnum):
     DNS = "dns"
     MAIL_REFUSED = "mail_refused"  # the mail or its recipient
     MAIL_RELAY = "mail_relay"  # refuses us
+    MAIL_RATE = "mail_rate"  # more mails than a subscription may be sent
     REFUSED_ADDRESS = "refused_address"
     INVALID_URL = "invalid_url"
     QUEUE = "queue"

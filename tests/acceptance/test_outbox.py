@@ -140,6 +140,29 @@ def test_a_mailbox_is_asked_told_and_asked_again(service: Service, topic: Topic,
     assert "and again" in mailbox.next()
 
 
+@pytest.mark.spec("mail.rate")
+def test_a_flood_of_mails_suspends_the_subscription(service: Service, sns: Any, topic: Topic) -> None:
+    address = f"{uuid.uuid4().hex}@example.com"
+    topic.subscribe("email", address, wait=False)
+    follow(Outbox(service, address).next())
+
+    def dropped() -> float:
+        return service.metric("cns_notifications_dropped_total", cause="permanent:mail_rate")
+
+    def listed() -> list[str]:
+        found = sns.list_subscriptions_by_topic(TopicArn=topic.arn)["Subscriptions"]
+        return [each["SubscriptionArn"] for each in found]
+
+    def flood() -> bool:
+        entries = [{"Id": str(n), "Message": str(n)} for n in range(10)]
+        sns.publish_batch(TopicArn=topic.arn, PublishBatchRequestEntries=entries)
+        return listed() == ["PendingConfirmation"]
+
+    before = dropped()
+    wait_until(flood, ARRIVAL_S, lambda: str(listed()))
+    wait_until(lambda: dropped() > before, ARRIVAL_S)
+
+
 def test_what_is_not_there_is_said(service: Service) -> None:
     done = service.cns("outbox", "show", "absent", check=False)
     assert (done.returncode, done.stderr) == (1, "cns: there is no absent in the outbox\n")

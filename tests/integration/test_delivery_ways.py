@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import cache
+from typing import cast
 
 import pytest
 from msgspec.structs import replace
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns.endpoints.senders import Request
 from cns.jobs import ConfirmationJob, DirectJob
+from cns.mail_rate import MailRate
 from cns.model import Notification
 from cns.outbox import OutboxItem
 from cns.queue_port import Held, Numbered, Put, QueueMessage, Refused, Renewal
@@ -19,7 +21,9 @@ from cns.recipients import Recipients
 from cns.remote_queues import Places
 from cns.retry_policy import MAIL_POLICY, QUEUE_POLICY
 from cns.signing import Signer, new_identity
+from cns.stores.contract import SubscriptionStore
 from cns.target import FIXED_POLICIES, Target, direct_target
+from common.clock import Clock
 from common.errors import StoreUnavailable
 from common.settings import RemoteQueues
 from workers.delivery import HANDED_OVER, Deliverer
@@ -102,6 +106,9 @@ class AnyRecipient(Recipients):
     mobile_endpoint = phone
 
 
+NO_LIMIT = MailRate(cast(SubscriptionStore, None), Clock(), 0)
+
+
 class NoSender:
     async def send(self, request: Request) -> Outcome:
         raise NotImplementedError
@@ -121,7 +128,9 @@ class Site:
         self.recipients = AnyRecipient()
         self.pool = DeliveryPool("delivery", 1, NoSender)
         rendering = Rendering(signer=signer(), base_url="http://localhost")
-        self.deliverer = Deliverer.build(self.pool, self.port, rendering, self.outbox, self.recipients, "", Places(()))
+        self.deliverer = Deliverer.build(
+            self.pool, self.port, rendering, self.outbox, self.recipients, NO_LIMIT, "", Places(())
+        )
 
 
 @pytest.fixture
@@ -250,7 +259,7 @@ async def apart() -> tuple[Deliverer, RecordingPort, list[Request]]:
     places = Places([RemoteQueues(arns="arn:aws:sqs:*:999999999999:*", url="http://x", key_id="a", secret="b")])
     rendering = Rendering(signer=signer(), base_url="http://localhost")
     pool = DeliveryPool("delivery", 1, lambda: KeepingSender(sent))
-    deliverer = Deliverer.build(pool, port, rendering, RecordingOutbox(), AnyRecipient(), "", places)
+    deliverer = Deliverer.build(pool, port, rendering, RecordingOutbox(), AnyRecipient(), NO_LIMIT, "", places)
     return deliverer, port, sent
 
 
