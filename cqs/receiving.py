@@ -74,11 +74,10 @@ class Receiving:
             target = await self._dead_letters.target(view)
             if target is None:
                 ref = view.undying
-        visible_at_ms = now_ms + wish.visibility_ms
-        received = await view.engine.receive(ref, wish.want, visible_at_ms, now_ms, wish.attempt_id)
+        received = await view.engine.receive(ref, wish.want, now_ms + wish.visibility_ms, now_ms, wish.attempt_id)
         if not received.spent or target is None:
             return received
-        messages = received.messages
+        messages, received_at_ms = received.messages, now_ms
         # a second look would give out again what is not hidden; and the attempt is known now by the messages it got
         one_look = not wish.visibility_ms or bool(wish.attempt_id)
         for _ in range(SPENT_ROUNDS_MAX):
@@ -86,8 +85,10 @@ class Receiving:
             missing = wish.want - len(messages)
             if not missing or (messages and one_look):
                 break
-            received = await view.engine.receive(ref, missing, visible_at_ms, now_ms, wish.attempt_id)
+            now_ms = self._clock.now_ms()  # moving takes time, which is not to be missing from the messages' own
+            received_at_ms = received_at_ms if messages else now_ms
+            received = await view.engine.receive(ref, missing, now_ms + wish.visibility_ms, now_ms, wish.attempt_id)
             messages += received.messages
             if not received.spent:
                 break
-        return Received(messages, (), received.next_due_ms, received.limit_reached, received.dropped, now_ms)
+        return Received(messages, (), received.next_due_ms, received.limit_reached, received.dropped, received_at_ms)

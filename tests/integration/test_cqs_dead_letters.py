@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cqs.dead_letters import DeadLetters
 from tests.integration.sqs import Sqs
 
 FIFO_IDS = {"MessageGroupId": "g", "MessageDeduplicationId": "d"}
@@ -187,6 +188,30 @@ async def test_with_a_receive_attempt(sqs: Sqs) -> None:
     first = await sqs.receive(source, ReceiveRequestAttemptId="attempt")
     again = await sqs.receive(source, ReceiveRequestAttemptId="attempt")
     assert [message["Body"] for message in first] == [message["Body"] for message in again] == ["good"]
+    assert await sqs.bodies(dead) == ["poison"]
+
+
+@pytest.mark.parametrize("suffix", ["", ".fifo"])
+async def test_what_is_received_behind_a_slow_move_is_hidden_for_its_whole_time(
+    sqs: Sqs, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, dead = await redrive(sqs, "source" + suffix, "dead" + suffix)
+    await sqs.send(source, "poison", **FIFO_IDS if suffix else {})
+    await spend(sqs, source, 1)
+    await sqs.send(source, "good", **{"MessageGroupId": "b", "MessageDeduplicationId": "e"} if suffix else {})
+    move = DeadLetters.move
+
+    async def move_slowly(*words: Any) -> None:
+        await move(*words)
+        sqs.advance(5)
+
+    monkeypatch.setattr(DeadLetters, "move", move_slowly)
+    (good,) = await sqs.receive(source, 1, VisibilityTimeout=10)
+    assert good["Body"] == "good"
+    sqs.advance(9)
+    assert await sqs.counts(source) == (0, 1, 0)
+    sqs.advance(1.1)
+    assert await sqs.counts(source) == (1, 0, 0)
     assert await sqs.bodies(dead) == ["poison"]
 
 
