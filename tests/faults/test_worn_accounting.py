@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.story import BACK_S, DEAD, FIFO, JUMP_S, KILL_S, WORN, Story, causes_of, fault_kinds
+from tests.faults.story import BACK_S, DEAD, FIFO, JUMP_S, KILL_S, WORN, Story, at_ns, causes_of, fault_kinds
 
 
 @pytest.fixture
@@ -125,6 +125,17 @@ def test_a_worn_group_out_of_order_is_found(story: Story, queue: str) -> None:
 def test_two_receives_may_not_hold_a_worn_group(story: Story) -> None:
     worn(story, 0, 1).wears(0, 50).gets_of_group(1, 50.5, queue=WORN).gets_of_group(0, 53, queue=DEAD)
     assert fault_kinds(story) == ["two in flight"]
+
+
+def test_an_answer_that_came_after_its_lease_was_over_is_valid(story: Story) -> None:
+    """Another got the message meanwhile, and was answered sooner."""
+    worn(story, 0).wears(0, 51.2, 51.5).ledger.receipts[-1].asked_ns = at_ns(50)
+    assert causes_of(story.gets_of_group(0, 53, queue=DEAD)) == {}
+
+
+def test_an_answer_that_came_late_within_its_lease_is_found(story: Story) -> None:
+    worn(story, 0).wears(0, 50.8, 51.5).ledger.receipts[-1].asked_ns = at_ns(50)
+    assert fault_kinds(story.gets_of_group(0, 53, queue=DEAD)) == ["two in flight"]
 
 
 def test_a_time_out_or_a_jump_of_the_clock_frees_a_group(story: Story) -> None:

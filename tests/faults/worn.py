@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from tests.faults.ledger import Ledger, Letter, Receipt
+from tests.faults.ledger import NS_PER_S, Ledger, Letter, Receipt
 from tests.faults.scene import WORN_RECEIVES_MAX, WORN_VISIBILITY_S, Scene
 
 POISON_EVERY = 3
@@ -70,9 +70,20 @@ def alone_faults(group: str, receipts: list[Receipt], ledger: Ledger, lease_s: f
     for receipt in receipts:
         held = [one for one in held if _holds(one, receipt, ledger, lease_s)]
         for before in held:
-            if before.take != receipt.take:
-                yield f"two in flight: {before.text} and {receipt.text} of group {group}"
+            if before.take != receipt.take and not _began_later(before, receipt, ledger, lease_s):
+                yield f"two in flight: {before.text} and {receipt.text} of group {group}, {_under_way(before, receipt)}"
         held.append(receipt)
+
+
+def _began_later(noted_first: Receipt, noted_last: Receipt, ledger: Ledger, lease_s: float) -> bool:
+    """Whether the lease of what was noted last may have been over when the other began: its answer came late."""
+    return ledger.lease_over(noted_last.asked_ns, noted_first.received_ns, lease_s)
+
+
+def _under_way(*receipts: Receipt) -> str:
+    begin_ns = receipts[0].asked_ns
+    spans = [[(at_ns - begin_ns) / NS_PER_S for at_ns in (one.asked_ns, one.received_ns)] for one in receipts]
+    return " and ".join([f"{asked:.3f} to {received:.3f} s" for asked, received in spans])
 
 
 def _holds(before: Receipt, after: Receipt, ledger: Ledger, lease_s: float) -> bool:
