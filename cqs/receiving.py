@@ -77,7 +77,7 @@ class Receiving:
         received = await view.engine.receive(ref, wish.want, now_ms + wish.visibility_ms, now_ms, wish.attempt_id)
         if not received.spent or target is None:
             return received
-        messages, received_at_ms = received.messages, now_ms
+        messages, received_at_ms = received.messages, received.received_at_ms or now_ms
         # a second look would give out again what is not hidden; and the attempt is known now by the messages it got
         one_look = not wish.visibility_ms or bool(wish.attempt_id)
         for _ in range(SPENT_ROUNDS_MAX):
@@ -86,8 +86,8 @@ class Receiving:
             if not missing or (messages and one_look):
                 break
             now_ms = self._clock.now_ms()  # moving takes time, which is not to be missing from the messages' own
-            received_at_ms = received_at_ms if messages else now_ms
             received = await view.engine.receive(ref, missing, now_ms + wish.visibility_ms, now_ms, wish.attempt_id)
+            received_at_ms = received_at_ms if messages else received.received_at_ms or now_ms
             messages += received.messages
             if not received.spent:
                 break

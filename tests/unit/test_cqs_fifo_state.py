@@ -131,6 +131,16 @@ def test_the_same_command_twice_is_no_duplicate_and_no_second_message() -> None:
     assert len(state.order.kept) == 1
 
 
+def test_a_repeated_attempt_was_received_when_it_was_at_first() -> None:
+    """By a clock that is behind, too: receipt handles begin with that time, and are the same."""
+    state = State()
+    state.apply(c.Send(START_MS, 0, (c.NewMessage("1", "1", "g", "", START_MS, START_MS, 0, 0),)))
+    behind_ms = START_MS - 300
+    first, again = [state.apply(c.Receive(behind_ms, 1, behind_ms + 60_000, 10**9, 0, "a")) for _ in range(2)]
+    assert isinstance(first, c.Taken) and len(first.messages) == 1
+    assert again == first
+
+
 def test_a_purge_that_comes_late_leaves_what_was_sent_since() -> None:
     state = State()
     state.apply(c.Send(START_MS, 1, (c.NewMessage("1", "1", "g", "", START_MS, START_MS, 0, 0),)))

@@ -190,7 +190,7 @@ class State:
         for group in groups:
             self.order.put_back(group)
         next_due_ms = None if messages or spent else self.order.next_due_ms()
-        return c.Taken(tuple(messages), tuple(spent), tuple(expired), next_due_ms, received_at_ms=command.now_ms)
+        return c.Taken(tuple(messages), tuple(spent), tuple(expired), next_due_ms, received_at_ms=self.now_ms)
 
     def _receive_again(self, attempt_id: str, visible_at_ms: int) -> c.Taken | None:
         """The messages an earlier receive with this attempt id got, if none was deleted, changed or received since."""
