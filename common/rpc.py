@@ -149,6 +149,7 @@ class Client:
         """Called after every connect: what the other side knew of this one is gone then."""
 
     def on_event(self, name: str, payload: Any, callback: Callable[[Any], None]) -> None:
+        """Events that nothing is to be called for are passed over: what is told to all may interest only some."""
         self._events[name] = (msgspec.msgpack.Decoder(payload), callback)
 
     async def start(self) -> None:
@@ -216,8 +217,7 @@ class Client:
     def _items(self, items: list[Item]) -> None:
         for kind, number, name, raw in items:
             if kind == EVENT:
-                decoder, callback = self._events[name]
-                callback(decoder.decode(raw))
+                self._event(name, raw)
                 continue
             future, decoder = self._pending[number]
             result = decoder.decode(raw) if kind == ANSWER else _decode_fault(raw)
@@ -228,3 +228,8 @@ class Client:
                 future.set_result(result)
             else:
                 future.set_exception(_FAULTS[name](*result))
+
+    def _event(self, name: str, raw: msgspec.Raw) -> None:
+        if name in self._events:
+            decoder, callback = self._events[name]
+            callback(decoder.decode(raw))

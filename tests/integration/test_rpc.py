@@ -150,6 +150,13 @@ async def test_events_come_in_order_and_before_the_answer_that_follows(client: C
     assert pushed == [0, 1, 2, 3, 4]
 
 
+async def test_events_that_a_client_did_not_ask_for_are_no_fault(client: Client, reported: list[str]) -> None:
+    """As of a command, which reads one store while the service tells all of changes to others."""
+    await client.call("push", 5)
+    assert await client.call("echo", b"x") == b"x"
+    assert reported == []
+
+
 # -- what does not fit ------------------------------------------------------------------------------------------------
 
 
