@@ -265,6 +265,7 @@ def _connect(place: Place, keyspace: bool) -> _Connection:
         protocol_version=PROTOCOL_VERSION,
         execution_profiles={EXEC_PROFILE_DEFAULT: profile},
         connect_timeout=CONNECT_TIMEOUT_S,
+        control_connection_timeout=CONNECT_TIMEOUT_S,
         idle_heartbeat_interval=HEARTBEAT_S,
     )
     try:

@@ -18,9 +18,10 @@ from pathlib import Path
 
 import redis
 
-from tests.acceptance.running import ANNOUNCEMENT, exports_in, free_port, plain_environment
+from tests.acceptance.running import ANNOUNCEMENT, exports_in, plain_environment
 from tests.acceptance.service import BIN, fetch
 from tests.keyspace import keyspace
+from tests.ports import free_port
 from tests.servers import ROOT, flush_prefix, haproxy_program, redis_url
 from tests.waiting import wait_until
 

@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.running import Up, free_port, running
+from tests.acceptance.running import Up, running
 from tests.acceptance.topics import Topic
 from tests.certificates import make_certificates
 from tests.own_exim import OwnExim
+from tests.ports import free_port
 
 _HREF = re.compile(r'href="([^"]*\.html\?[^"]*)"')
 _LINK = re.compile(r"^https?://\S+\.html\?\S+$", re.MULTILINE)

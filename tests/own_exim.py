@@ -22,8 +22,8 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
-from tests.acceptance.running import free_port
 from tests.certificates import make_certificates
+from tests.ports import free_port
 from tests.servers import exim_program
 from tests.waiting import wait_until
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import redis
 
-from tests.acceptance.running import free_port
+from tests.ports import free_port
 from tests.waiting import wait_until
 
 START_S = 10.0

@@ -13,9 +13,10 @@ import pytest
 
 from tests.acceptance.clustered import CLUSTER, serving
 from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import Up, free_port, keys_in, running
+from tests.acceptance.running import Up, keys_in, running
 from tests.acceptance.service import BIN, Service, fetch
 from tests.acceptance.topics import Topic
+from tests.ports import free_port
 from tests.waiting import wait_until
 
 BODY_BYTES_KEPT = 300 * 1024

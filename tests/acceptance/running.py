@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.acceptance.service import BIN, Service
+from tests.ports import free_port
 from tests.waiting import wait_until
 
 START_S = 30.0
@@ -138,10 +138,3 @@ def keys_in(text: str) -> dict[str, str]:
 def plain_environment() -> dict[str, str]:
     """As a person's shell has it, who lets Python keep what it has compiled."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port

@@ -15,7 +15,7 @@ import pytest
 from cryptography import x509
 
 from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import Up, free_port, running
+from tests.acceptance.running import Up, running
 from tests.acceptance.service import REGION, fetch
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, signature_is_good
 from tests.acceptance.validators import (
@@ -33,6 +33,7 @@ from tests.acceptance.validators import (
 )
 from tests.certificates import make_certificates
 from tests.clients.installing import INSTALL_S
+from tests.ports import free_port
 from tests.waiting import wait_until
 
 ARRIVAL_S = 20.0

@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import Up, free_port, keys_in, running, start
+from tests.acceptance.running import Up, keys_in, running, start
 from tests.acceptance.service import REGION, fetch
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one
+from tests.ports import free_port
 from tests.waiting import wait_until
 
 ROUNDS = 5

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import Up, free_port, running, start
+from tests.acceptance.running import Up, running, start
 from tests.acceptance.topics import Topic, signature_is_good
+from tests.ports import free_port
 from tests.waiting import wait_until
 
 ARRIVAL_S = 30.0

@@ -15,8 +15,9 @@ import pytest
 
 from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.polls import Poll
-from tests.acceptance.running import Up, free_port, running, start
+from tests.acceptance.running import Up, running, start
 from tests.acceptance.topics import Topic
+from tests.ports import free_port
 from tests.waiting import wait_until
 
 STARTS = 10

@@ -21,9 +21,10 @@ from cryptography.x509.oid import NameOID
 
 from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.polls import Poll
-from tests.acceptance.running import Up, cns, free_port, keys_in, running
+from tests.acceptance.running import Up, cns, keys_in, running
 from tests.acceptance.service import fetch
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_one, signature_is_good
+from tests.ports import free_port
 from tests.waiting import wait_until
 
 PROCESSES = {"store", "api-1", "api-2", "worker"}

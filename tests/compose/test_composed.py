@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import free_port
 from tests.acceptance.service import BIN, fetch
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one
 from tests.compose.composed import READY_S, Composed, first_account, give_key, podman, prepare
+from tests.ports import free_port
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.compose, pytest.mark.timeout(1_200)]

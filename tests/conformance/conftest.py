@@ -10,6 +10,7 @@ import pytest
 
 from common.clock import Clock
 from cqs.engines.contract import Engine
+from cqs.engines.cqs import lines
 from tests.conformance.drivers import DRIVERS, FORGETFUL, Driver
 from tests.conformance.support import Desk
 
@@ -37,6 +38,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def _traits(name: str) -> dict[str, object]:
     """What tests may need of a driver: its capabilities, and whether leases survive the process that gave them out."""
     return {**msgspec.structs.asdict(DRIVERS[name]), "keeps_leases": name not in FORGETFUL}
+
+
+@pytest.fixture(autouse=True)
+def fills_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a slow machine, too, a receive finds what was sent: an engine may answer with nothing meanwhile."""
+    monkeypatch.setattr(lines, "FILL_WAIT_S", lines.FILL_WAIT_S * 60)
 
 
 @pytest.fixture

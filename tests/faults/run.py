@@ -26,7 +26,8 @@ from tests.faults.power import power_round
 from tests.faults.report import Facts, facts, write_cluster_report, write_kill_report, write_power_report
 from tests.faults.results import ClusterResult, KillResult, PowerResult
 from tests.faults.scene import set_up
-from tests.faults.site import ROOT, free_port, receiving
+from tests.faults.site import ROOT, receiving
+from tests.ports import free_port
 from tests.servers import Ring
 
 LINES = ROOT / "docs" / "reliability.jsonl"

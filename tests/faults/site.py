@@ -137,13 +137,6 @@ def receiving(port: int, journal: Path) -> Iterator[None]:
         _stop(process)
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-    return port
-
-
 def copy(data: Path, to: Path) -> None:
     """What a stopped service left, without what belongs to its processes."""
     shutil.copytree(data, to, ignore=shutil.ignore_patterns("*.socket", "lock", "processes.json"))

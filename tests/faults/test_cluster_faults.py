@@ -11,7 +11,8 @@ from tests.faults.cluster_kills import cluster_round
 from tests.faults.cluster_plan import API, REDIS, WORKER, plan_cluster_round
 from tests.faults.cluster_site import Site, site
 from tests.faults.scene import Scene
-from tests.faults.site import free_port, receiving
+from tests.faults.site import receiving
+from tests.ports import free_port
 
 ROUNDS = {REDIS: 2, WORKER: 7, API: 2}
 """Seeds of short ones."""

@@ -11,7 +11,8 @@ from common.sqlite import Database
 from tests.faults.kills import VICTIMS, kill_round, plan_round
 from tests.faults.power import power_round
 from tests.faults.scene import Scene, set_up
-from tests.faults.site import free_port, receiving
+from tests.faults.site import receiving
+from tests.ports import free_port
 
 KILL_SEEDS = range(101, 104)
 """A random time and two named points, one of a lane among them."""

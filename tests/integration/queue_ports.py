@@ -19,7 +19,7 @@ from common.clock import Clock
 from common.ids import hex_id
 from common.settings import Settings
 from cqs.service import QueueService
-from tests.acceptance.running import free_port
+from tests.ports import free_port
 from workers.api import Api, listen
 from workers.host import Parts, StoreHost
 from workers.queue_ports import queue_port

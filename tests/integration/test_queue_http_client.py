@@ -15,7 +15,7 @@ from cns.queue_port import Put, QueueMessage
 from common.aws.accounts import AccessKey
 from common.clock import Clock
 from common.errors import CnsError, OutcomeUnknown, StoreUnavailable
-from tests.acceptance.running import free_port
+from tests.ports import free_port
 
 KEY = AccessKey("cns", "AKIAAGREEDONBYBOTH00", "secret", 0)
 PUT = Put("publish-jobs", "id", b"job", "group")

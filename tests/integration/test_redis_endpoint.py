@@ -14,8 +14,8 @@ from cns.endpoints.guard import AddressGuard
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns.endpoints.redis import IDLE_MAX, RedisRequest, RedisSender
 from common.tls import client_context
-from tests.acceptance.running import free_port
 from tests.own_redis import OwnRedis
+from tests.ports import free_port
 
 TIMEOUT_S = 0.5
 LOOPBACK = AddressGuard(["127.0.0.0/8", "::1/128"])

@@ -16,7 +16,7 @@ from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 from cassandra.policies import RoundRobinPolicy
 
 from tests import servers
-from tests.acceptance.running import free_port
+from tests.ports import free_port
 
 INCREASE = "return redis.call('INCRBY', KEYS[1], ARGV[1])"
 NOTHING: Mapping[str, str] = {}

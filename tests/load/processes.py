@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.load.signing import Credentials
+from tests.ports import free_port
 from tests.waiting import wait_until
 
 START_TIMEOUT_S = 30.0
@@ -104,13 +105,6 @@ def await_quiet(seconds_max: float, used_s: Callable[[], float] = machine_cpu_s)
         time.sleep(QUIET_LOOK_S)  # not a wait for something: the span in which the CPU time is measured
         if used_s() - before_s < QUIET_SHARE * QUIET_LOOK_S:
             return
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 @contextmanager
