@@ -29,6 +29,7 @@ from cqs.engines.contract import (
     Settlement,
     Wakeups,
 )
+from cqs.engines.handed import Handed
 from cqs.engines.waiting import Sleeper
 from cqs.engines.waits import LocalWaits
 
@@ -72,7 +73,7 @@ def handlers(engine: Engine, clock: Clock) -> dict[str, Handler]:
         "engine.receive": lambda _, *a: engine.receive(*a),
         "engine.delete": lambda _, *a: engine.delete(*a),
         "engine.change": lambda _, *a: engine.change(*a),
-        "engine.settle": lambda _, *a: engine.settle(*a),
+        "engine.settle": waits.settle,
         "engine.peek": lambda _, *a: engine.peek(*a),
         "engine.counts": lambda _, *a: engine.counts(*a),
         "engine.purge": lambda _, *a: engine.purge(*a),
@@ -88,11 +89,14 @@ def handlers(engine: Engine, clock: Clock) -> dict[str, Handler]:
 
 
 def end_session(session: Session) -> None:
-    """For `Server.on_close`: a caller's process is gone, and what it was woken for or handed last is for others."""
+    """For `Server.on_close`: a caller's process is gone, and what it was woken for or still holds is for others."""
     for watch in session.state.pop("watches", {}).values():
         watch.end(used=0)
     for waits in session.state.pop("waits", {}).values():
-        task = asyncio.ensure_future(waits.forsake())
+        waits.stop()
+    handed = session.state.get("handed")  # kept: a receive may end after its session
+    if handed is not None:
+        task = asyncio.ensure_future(handed.forsake())
         _forsaking.add(task)
         task.add_done_callback(_forsaking.discard)
 
@@ -143,7 +147,7 @@ class _Watches:
 
 
 class _Waits:
-    """The receives that wait here for far users, by the numbers these have in their sessions."""
+    """The receives that wait here for far users, by the numbers these have in their sessions, and what they handed."""
 
     def __init__(self, engine: Engine, clock: Clock) -> None:
         self._engine = engine
@@ -155,7 +159,17 @@ class _Waits:
         waits: dict[int, LocalWaits] = session.state.setdefault("waits", {})
         if number not in waits:
             waits[number] = LocalWaits(self._engine, self._clock)
-        return await waits[number].receive(q, want, lease_ms, wait_s)
+            session.state.setdefault("handed", Handed(self._engine, self._clock))
+        handed: Handed = session.state["handed"]
+        received = await waits[number].receive(q, want, lease_ms, wait_s)
+        await handed.hand(q, received, lease_ms)
+        return received
+
+    async def settle(self, session: Session, settlement: Settlement, now_ms: int) -> Settled:
+        handed: Handed | None = session.state.get("handed")
+        if handed is not None:
+            handed.answered(settlement)
+        return await self._engine.settle(settlement, now_ms)
 
     async def stop(self, session: Session, number: int) -> None:
         waits = session.state.get("waits", {}).get(number)

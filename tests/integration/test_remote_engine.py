@@ -14,8 +14,9 @@ from common.clock import Clock
 from common.errors import OutcomeUnknown
 from common.rpc import Client, Server
 from common.sqlite import Database
-from cqs.engines.contract import Received
+from cqs.engines.contract import Change, Received, Settlement
 from cqs.engines.embedded import EmbeddedEngine
+from cqs.engines.handed import Handed
 from cqs.engines.remote import METHODS, RemoteEngine, end_session, handlers
 from tests.conformance.support import HIDE_MS, POLL_S, Desk, bodies, numbered
 
@@ -213,18 +214,48 @@ async def test_what_a_dead_process_waited_for_is_for_another_at_once(host: Host)
     assert bodies(await desk.take()) == [b"one"]
 
 
-async def test_what_a_dead_process_was_just_handed_is_for_another_at_once(host: Host) -> None:
-    """It may have died before it read the answer."""
+async def test_what_a_dead_process_held_is_for_another_at_once(host: Host) -> None:
+    """Of every receive: it may have died before it read the answer, or at work on what came before."""
     (dying, one), (_, two) = await host.join(), await host.join()
     desk, waits = Desk(two, host.clock), one.waits()
-    await desk.send(*numbered(3))
-    done = (await waits.receive(desk.q, 2, HIDE_MS, 0)).messages
-    await desk.at(one).delete(done[0])
-    handed = (await waits.receive(desk.q, 2, HIDE_MS, 0)).messages
-    assert bodies(handed) == numbered(3)[2:]
+    await desk.send(*numbered(5))
+    done, renewed, put_off = (await waits.receive(desk.q, 3, HIDE_MS, 0)).messages
+    (at_work,) = (await waits.receive(desk.q, 1, HIDE_MS, 0)).messages
+    (unread,) = (await waits.receive(desk.q, 1, HIDE_MS, 0)).messages
+    changes = tuple([(desk.q, Change(each.handle, desk.now_ms + HIDE_MS)) for each in (renewed, put_off)])
+    await one.settle(Settlement(deletes=((desk.q, done.handle),), changes=changes), desk.now_ms)
     await dying.close()
-    received = await two.waits().receive(desk.q, 10, HIDE_MS, POLL_S)
-    assert bodies(received.messages) == numbered(3)[2:], "what it was handed before, it has worked on"
+    taken: list[bytes] = []
+    while len(taken) < 2:
+        taken += bodies((await two.waits().receive(desk.q, 10, HIDE_MS, POLL_S)).messages)
+    assert sorted(taken) == [at_work.body, unread.body]
+    assert await desk.counts() == (0, 4, 0), "what it said to be hidden stays so"
+
+
+async def test_what_a_process_lost_to_another_stays_the_other_s(host: Host) -> None:
+    (dying, one), (_, two) = await host.join(), await host.join()
+    desk = Desk(two, host.clock)
+    await desk.send(b"one")
+    assert (await one.waits().receive(desk.q, 1, HIDE_MS, 0)).messages
+    desk.later(2 * HIDE_MS)
+    assert bodies(await desk.take(hide_ms=10 * HIDE_MS)) == [b"one"]
+    await dying.close()
+    while len(host.server.sessions) > 1:
+        await asyncio.sleep(0)
+    await desk.counts()
+    assert not await desk.take()
+
+
+async def test_leases_that_ended_are_forgotten(host: Host) -> None:
+    """As of a user that lives, and leaves what it cannot do to the end of its lease."""
+    handed = Handed(host.engine, host.clock)
+    desk = Desk(host.engine, host.clock)
+    await desk.send(*numbered(3))
+    await handed.hand(desk.q, await desk.receive(2), HIDE_MS)
+    assert len(handed) == 2
+    host.clock.advance(2 * HIDE_MS)
+    await handed.hand(desk.q, await desk.receive(1), HIDE_MS)
+    assert len(handed) == 1
 
 
 async def test_what_was_leased_for_a_process_as_it_died_is_for_another_at_once(host: Host) -> None:
