@@ -65,11 +65,11 @@ async def test_by_the_end_of_a_delay_that_began_before(desk: Desk) -> None:
 
 async def test_by_the_end_of_a_visibility_timeout(desk: Desk) -> None:
     await desk.send(b"one", group="g")
-    await desk.take_one(60_000)
+    await desk.take_one(600_000)
     wakeups = await desk.wait()
-    desk.later(30_000)
+    desk.later(590_000)
     assert not await _woken(desk, [wakeups])
-    desk.later(30_000)
+    desk.later(10_000)
     assert await wakeups.wait(POLL_S)
     assert bodies(await desk.take()) == [b"one"]
     wakeups.close()
