@@ -55,7 +55,7 @@ def test_warm_shutdown_does_not_wait_for_a_silent_broker(
     assert worker.events("worker.stopped")
 
 
-def test_cold_shutdown_cuts_a_warm_one_short(service: Up, celery: Celery, topic: Topic, endpoint: Endpoint) -> None:
+def test_cold_shutdown_cuts_a_warm_one_short(celery: Celery, topic: Topic, endpoint: Endpoint) -> None:
     worker = celery.worker("one")
     topic.subscribe("http", endpoint.url)
     endpoint.behave(hang=True, times=1)
@@ -66,8 +66,7 @@ def test_cold_shutdown_cuts_a_warm_one_short(service: Up, celery: Celery, topic:
     worker.signal(signal.SIGQUIT)
     assert worker.process.wait(COLD_S) == 0
     assert not worker.events("worker.stopped")
-    celery.worker("two")
-    service.advance(LEASE_S)
+    celery.worker("two")  # the store gave the job back when the connection of the first worker closed
     endpoint.wait(received=2, accepted=1, retries=1)
 
 
