@@ -68,7 +68,7 @@ def read_grant(members: Mapping[str, Any]) -> Grant:
     label = read_label(members)
     actions: list[str] = members.get("Actions") or []
     if not actions:
-        raise missing("ActionName")
+        raise missing("Actions")
     if len(actions) > PERMISSION_ACTIONS_MAX:
         raise RequestError(
             "OverLimit", f"{len(actions)} Actions were found, maximum allowed is {PERMISSION_ACTIONS_MAX}."

@@ -13,7 +13,7 @@ def read_policy(text: str) -> Policy:
         raise RequestError("OverLimit", f"The policy is longer than the {POLICY_BYTES_MAX} bytes allowed")
     try:
         text.encode()
-        policy = read_document(text)
+        policy = read_document(text, resource_optional=True)
     except (PolicyError, UnicodeEncodeError):
         raise RequestError("InvalidAttributeValue", "Invalid value for the parameter Policy.") from None
     statements = policy.statements

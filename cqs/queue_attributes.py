@@ -171,6 +171,15 @@ def settings_of(queue: Queue) -> dict[str, str]:
     return {**defaults, **kms, **queue.attributes}
 
 
+def _shown(queue: Queue) -> dict[str, str]:
+    """The settings that GetQueueAttributes returns. AWS shows those of KMS only while the queue has a key."""
+    settings = settings_of(queue)
+    if "KmsMasterKeyId" not in queue.attributes:
+        for name in _KMS_DEFAULTS:
+            settings.pop(name, None)
+    return settings
+
+
 def first_difference(queue: Queue, wanted: Mapping[str, str]) -> str | None:
     """The first of the (normalised) attributes that the queue has another value for."""
     settings = settings_of(queue)
@@ -193,7 +202,7 @@ def describe(queue: Queue, names: Collection[str], counts: Counts) -> dict[str, 
         "ApproximateNumberOfMessagesDelayed": str(counts.delayed),
         "CreatedTimestamp": str(queue.created_ms // 1000),
         "LastModifiedTimestamp": str(queue.modified_ms // 1000),
-        **settings_of(queue),
+        **_shown(queue),
     }
     if "All" in names:
         return known

@@ -173,8 +173,12 @@ def _refusal(verdict: Verdict, who: str, action: str, resource: str) -> str:
     return f"User: {who} is not authorized to perform: {action} on resource: {resource} {why}"
 
 
-def read_policy(text: str) -> Policy:
-    """The policy a document holds; raises PolicyError for anything else."""
+def read_policy(text: str, *, resource_optional: bool = False) -> Policy:
+    """Parse a policy document. Raise PolicyError when it is not one.
+
+    With `resource_optional` a statement may have neither Resource nor NotResource: it then applies to every resource,
+    which in a queue's policy is the queue (as recorded from SQS; SNS refuses it).
+    """
     document = _elements(_json(text), _DOCUMENT_ELEMENTS, "Policy")
     version = document.get("Version", VERSIONS[0])
     if version not in VERSIONS:
@@ -186,10 +190,10 @@ def read_policy(text: str) -> Policy:
     if not listed:
         raise PolicyError("Statement is empty")
     variables = version == VERSION_WITH_VARIABLES
-    return Policy(statements=tuple(_statement(each, variables) for each in listed))
+    return Policy(statements=tuple(_statement(each, variables, resource_optional) for each in listed))
 
 
-def _statement(element: object, variables: bool) -> Statement:
+def _statement(element: object, variables: bool, resource_optional: bool) -> Statement:
     members = _elements(element, _STATEMENT_ELEMENTS, "Statement")
     sid, effect = members.get("Sid", ""), members.get("Effect")
     if not isinstance(sid, str):
@@ -198,7 +202,7 @@ def _statement(element: object, variables: bool) -> Statement:
         raise PolicyError("Effect must be Allow or Deny")
     who, who_not = _either(members, "Principal")
     what, what_not = _either(members, "Action")
-    where, where_not = _either(members, "Resource")
+    where, where_not = _either(members, "Resource", default="*" if resource_optional else None)
     if who_not and effect == "Allow":
         raise PolicyError("NotPrincipal is not supported with Allow")
     actions = _actions(what)
@@ -218,9 +222,14 @@ def _statement(element: object, variables: bool) -> Statement:
     )
 
 
-def _either(members: Mapping[str, object], name: str) -> tuple[object, bool]:
-    """An element that has a negated twin, of which a statement must have exactly one."""
+def _either(members: Mapping[str, object], name: str, default: str | None = None) -> tuple[object, bool]:
+    """The value of an element that has a negated twin, and whether it is the twin's.
+
+    A statement must have exactly one of the two; with a `default` it may have neither.
+    """
     twin = f"Not{name}"
+    if default is not None and name not in members and twin not in members:
+        return default, False
     if (name in members) == (twin in members):
         raise PolicyError(f"Statement must have either {name} or {twin}")
     return (members[twin], True) if twin in members else (members[name], False)

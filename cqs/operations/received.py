@@ -43,6 +43,8 @@ class Selection(NamedTuple):
 
 
 _NOTHING = Selection()
+_ALL_NAMES = frozenset({"All", "*"})
+"""The values of MessageAttributeNames that select every message attribute; `.*` selects them as a prefix."""
 
 
 def read_selection(params: Mapping[str, Any]) -> Selection:
@@ -55,7 +57,7 @@ def read_selection(params: Mapping[str, Any]) -> Selection:
     return Selection(
         tuple(_SYSTEM) if "All" in system else tuple([name for name in _SYSTEM if name in system]),
         wanted,
-        ("",) if "All" in wanted else tuple([name.removesuffix(".*") for name in wanted if name.endswith(".*")]),
+        ("",) if wanted & _ALL_NAMES else tuple([name.removesuffix(".*") for name in wanted if name.endswith(".*")]),
     )
 
 

@@ -60,6 +60,11 @@ async def test_permissions(wire: Wire, url: str, changes: dict[str, Any]) -> Non
             for label in ("a b", "a.b", "x" * 81)
         ),
         pytest.param(
+            {"Actions": []},
+            missing("Actions"),
+            marks=spec("permission.no-actions"),
+        ),
+        pytest.param(
             {"Actions": ["SendMessage"] * 8},
             over_limit("8 Actions were found, maximum allowed is 7."),
             marks=spec("permission.actions-max"),

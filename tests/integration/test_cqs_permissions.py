@@ -183,7 +183,7 @@ GRANT: dict[str, Any] = {"Label": "label", "AWSAccountIds": [OTHER_ACCOUNT], "Ac
         ),
         ({"Label": "a b"}, "InvalidParameterValue", None),
         ({"Label": "x" * 81}, "InvalidParameterValue", None),
-        ({"Actions": []}, "MissingParameter", "The request must contain the parameter ActionName."),
+        ({"Actions": []}, "MissingParameter", "The request must contain the parameter Actions."),
         ({"Actions": ["SendMessage"] * 8}, "OverLimit", "8 Actions were found, maximum allowed is 7."),
         (
             {"Actions": ["SendMessageBatch"]},

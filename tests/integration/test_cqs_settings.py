@@ -120,6 +120,7 @@ async def test_a_name_nobody_knows(wire: Wire) -> None:
         *(
             pytest.param(False, name, {each: each for each in bounds[:2]}, marks=spec(f"attribute.{name}"))
             for name, bounds in NUMBERS.items()
+            if name != "KmsDataKeyReusePeriodSeconds"  # shown beside a key only
         ),
         pytest.param(
             False, "SqsManagedSseEnabled", {"False": "false", "TRUE": "true"}, marks=spec("attribute.booleans")
@@ -276,10 +277,17 @@ async def test_a_key_is_the_one_encryption(wire: Wire) -> None:
     assert await shown(wire, queue, *names) == dict(zip(names, ("300", "alias/aws/sqs", "false"), strict=True))
 
 
-@spec("attribute.kms-period-shown")
-async def test_a_period_without_a_key(wire: Wire) -> None:
-    period = {"KmsDataKeyReusePeriodSeconds": "60"}
-    assert await shown(wire, await created(wire, **period), *period) == period
+@spec("attribute.kms-period-shown", "attribute.KmsDataKeyReusePeriodSeconds")
+@pytest.mark.parametrize("seconds", NUMBERS["KmsDataKeyReusePeriodSeconds"][:2])
+async def test_a_period_is_kept_and_shown_only_while_there_is_a_key(wire: Wire, seconds: str) -> None:
+    period = {"KmsDataKeyReusePeriodSeconds": seconds}
+    queue = await created(wire, **period)
+    assert await shown(wire, queue, *period) == {}
+    assert period.keys().isdisjoint(await shown(wire, queue, "All"))
+    await wire("SetQueueAttributes", **queue, Attributes={"KmsMasterKeyId": "alias/aws/sqs"})
+    assert await shown(wire, queue, *period) == period
+    await wire("SetQueueAttributes", **queue, Attributes={"KmsMasterKeyId": ""})
+    assert await shown(wire, queue, *period) == {}
 
 
 @spec("attribute.one-encryption")
