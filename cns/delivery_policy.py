@@ -35,15 +35,16 @@ _CHARSET = "; charset=utf-8"
 
 
 class HealthyRetryPolicy(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Field order is AWS's. Null is what a subscription's own policy leaves out; in an effective one there is none."""
+    """Field order is AWS's. A member that the caller left out is null in a subscription's own policy and absent from a
+    topic's own policy; an effective policy has every member."""
 
     min_delay_target: int = 20
     max_delay_target: int = 20
     num_retries: int = 3
-    num_max_delay_retries: int | None = 0
-    num_no_delay_retries: int | None = 0
-    num_min_delay_retries: int | None = 0
-    backoff_function: Backoff | None = Backoff.LINEAR
+    num_max_delay_retries: int | UnsetType | None = 0
+    num_no_delay_retries: int | UnsetType | None = 0
+    num_min_delay_retries: int | UnsetType | None = 0
+    backoff_function: Backoff | UnsetType | None = Backoff.LINEAR
 
 
 class ThrottlePolicy(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from cns.delivery_policy import (
     HealthyRetryPolicy,
@@ -62,7 +62,7 @@ def parse_topic_policy(text: str, prefix: str = "") -> TopicPolicy | None:
     return TopicPolicy(
         http=HttpDefaults(
             default_healthy_retry_policy=form.retry_policy(
-                http, "defaultHealthyRetryPolicy", "http.defaultHealthyRetryPolicy"
+                http, "defaultHealthyRetryPolicy", "http.defaultHealthyRetryPolicy", left_out=UNSET
             )
             or UNSET,
             disable_subscription_overrides=form.flag(http, "disableSubscriptionOverrides", "http"),
@@ -80,7 +80,7 @@ def parse_subscription_policy(text: str, *, raw: bool, prefix: str = "") -> Subs
     form = _Form(prefix)
     policy = form.read(text, _SUBSCRIPTION_MEMBERS)
     return SubscriptionPolicy(
-        healthy_retry_policy=form.retry_policy(policy, "healthyRetryPolicy", "healthyRetryPolicy", as_given=True),
+        healthy_retry_policy=form.retry_policy(policy, "healthyRetryPolicy", "healthyRetryPolicy", left_out=None),
         throttle_policy=form.throttle(policy, "throttlePolicy", "throttlePolicy"),
         request_policy=form.request(policy, "requestPolicy", "requestPolicy", raw=raw),
         guaranteed=form.flag(policy, "guaranteed", ""),
@@ -107,8 +107,10 @@ class _Form:
         value = owner.get(name)
         return None if value is None else self._object(value, path, members)
 
-    def retry_policy(self, owner: Json, name: str, path: str, *, as_given: bool = False) -> HealthyRetryPolicy | None:
-        """With defaults for what is left out, or as given, with nulls."""
+    def retry_policy(
+        self, owner: Json, name: str, path: str, *, left_out: UnsetType | None
+    ) -> HealthyRetryPolicy | None:
+        """The retry policy as the caller gave it; `left_out` stands for the optional members that are not given."""
         form = self.part(owner, name, path, _RETRY_MEMBERS)
         if form is None:
             return None
@@ -122,7 +124,8 @@ class _Form:
             backoff_function=self._backoff(form, path),
         )
         self._check_sums(policy, path)
-        return _as_given(policy, form) if as_given else policy
+        absent = [field for field, member in _RETRY_NAMES.items() if form.get(member) is None]
+        return msgspec.structs.replace(policy, **dict.fromkeys(absent, left_out))
 
     def throttle(self, owner: Json, name: str, path: str) -> ThrottlePolicy | None:
         form = self.part(owner, name, path, _THROTTLE_MEMBERS)
@@ -193,12 +196,6 @@ class _Form:
             )
         if math.fsum(delays_s(retry_policy_of(policy))) > TOTAL_S_MAX:
             self.refuse(f"{path}: Total policy retry time cannot be greater than {TOTAL_S_MAX} seconds")
-
-
-def _as_given(policy: HealthyRetryPolicy, form: Json) -> HealthyRetryPolicy:
-    """With null for what the caller left out, as AWS keeps a subscription's."""
-    left_out = [field for field, name in _RETRY_NAMES.items() if form.get(name) is None]
-    return msgspec.structs.replace(policy, **dict.fromkeys(left_out))
 
 
 def _join(path: str, name: str) -> str:

@@ -82,7 +82,7 @@ def merged(current: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, 
 
 def differs(topic: Topic, wanted: Mapping[str, str]) -> bool:
     """Whether the topic has another value for any of these (stored) attributes."""
-    return any(_value(topic, name) != text for name, text in wanted.items())
+    return any(not _same(name, _value(topic, name), text) for name, text in wanted.items())
 
 
 def describe(topic: Topic, counts: SubscriptionCounts) -> dict[str, str]:
@@ -118,6 +118,13 @@ def _value(topic: Topic, name: str) -> str:
     if name == "Policy":
         return topic.attributes.get(name) or default_policy_text(topic)
     return topic.attributes.get(name, _DEFAULTS.get(name, ""))
+
+
+def _same(name: str, own: str, wanted: str) -> bool:
+    """Delivery policies are the same when they have the same effect: earlier versions stored them filled in."""
+    if own != wanted and name == "DeliveryPolicy" and own and wanted:
+        return effective_topic_policy(own) == effective_topic_policy(wanted)
+    return own == wanted
 
 
 def _check(name: str, text: str, prefix: str, *, fifo: bool) -> str:

@@ -51,7 +51,10 @@ class Topics:
         self._quotas = quotas
 
     async def create(self, call: Call, name: str, given: Mapping[str, str], tags: Mapping[str, str]) -> str:
-        """The ARN of the caller's topic of this name. One that exists must not differ in anything that is given."""
+        """The ARN of the caller's topic of this name.
+
+        A topic that exists already must have every attribute and tag that is given; it may have others.
+        """
         check_name(name, given)
         wanted = check_new(name, given)
         now_ms = self._clock.now_ms()
@@ -187,8 +190,8 @@ class Topics:
 
 
 def _check_same(existing: Topic, wanted: Mapping[str, str], tags: Mapping[str, str]) -> None:
-    """Only what the caller sent is compared."""
+    """Compare only what the caller sent: a subset of the topic's attributes and tags finds the topic."""
     if differs(existing, wanted) or archive_policy.NAME in wanted:  # AWS does not compare that one
         raise invalid("Attributes Reason: Topic already exists with different attributes")
-    if tags and existing.tags != tags:
+    if any(existing.tags.get(key) != value for key, value in tags.items()):
         raise invalid("Tags Reason: Topic already exists with different tags")

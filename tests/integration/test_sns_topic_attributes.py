@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -185,6 +186,27 @@ async def test_the_empty_text_removes(sns: SnsDoor, name: str, text: str) -> Non
     assert (await sns.attributes(topic))[name] == text
     await sns.set(topic, name, "")
     assert name not in await sns.attributes(topic)
+
+
+@spec("sns-topic-attr.delivery-policy-as-given")
+async def test_a_delivery_policy_is_shown_as_given(sns: SnsDoor) -> None:
+    given = {"minDelayTarget": 5, "maxDelayTarget": 6, "numRetries": 1}
+    topic = await sns.topic(DeliveryPolicy=json.dumps({"http": {"defaultHealthyRetryPolicy": given}}))
+    attributes = await sns.attributes(topic)
+    whole = {**given, "numMaxDelayRetries": 0, "numNoDelayRetries": 0, "numMinDelayRetries": 0}
+    assert json.loads(attributes["DeliveryPolicy"]) == {
+        "http": {"defaultHealthyRetryPolicy": given, "disableSubscriptionOverrides": False}
+    }
+    assert json.loads(attributes["EffectiveDeliveryPolicy"]) == {
+        "http": {
+            "defaultHealthyRetryPolicy": {**whole, "backoffFunction": "linear"},
+            "disableSubscriptionOverrides": False,
+            "defaultRequestPolicy": {"headerContentType": "text/plain; charset=UTF-8"},
+        }
+    }
+    await sns.set(topic, "DeliveryPolicy", '{"http":{"defaultHealthyRetryPolicy":null}}')
+    shown = (await sns.attributes(topic))["DeliveryPolicy"]
+    assert shown == '{"http":{"disableSubscriptionOverrides":false}}'
 
 
 @spec("sns-topic-attr.kms-publish")

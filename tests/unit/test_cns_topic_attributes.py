@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from msgspec.structs import replace
 
@@ -180,6 +182,11 @@ def test_a_throughput_scope_is_not_taken_back() -> None:
     assert complaint_of(refused) == "FifoThroughputScope: cannot be changed from MessageGroup to Topic"
 
 
+def retries(n: int, **members: int) -> str:
+    policy = {"minDelayTarget": 1, "maxDelayTarget": 2, "numRetries": n, **members}
+    return json.dumps({"http": {"defaultHealthyRetryPolicy": policy}})
+
+
 @pytest.mark.parametrize(
     ("own", "wanted", "different"),
     [
@@ -190,6 +197,10 @@ def test_a_throughput_scope_is_not_taken_back() -> None:
         ({"DisplayName": "a"}, {}, False),
         ({"DisplayName": "a"}, {"DisplayName": "b"}, True),
         ({"KmsMasterKeyId": "k"}, {"KmsMasterKeyId": ""}, True),
+        ({"DeliveryPolicy": retries(3)}, {"DeliveryPolicy": retries(4)}, True),
+        ({"DeliveryPolicy": retries(3, numNoDelayRetries=0)}, {"DeliveryPolicy": retries(3)}, False),
+        ({"DeliveryPolicy": retries(3)}, {"DeliveryPolicy": ""}, True),
+        ({}, {"DeliveryPolicy": "{}"}, True),
     ],
 )
 def test_only_what_is_sent_is_compared(own: dict[str, str], wanted: dict[str, str], different: bool) -> None:

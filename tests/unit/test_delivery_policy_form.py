@@ -42,9 +42,12 @@ def stored_subscription(text: str, *, raw: bool = False) -> str:
         ('{"http":{"defaultSicklyRetryPolicy":null,"defaultThrottlePolicy":null,"defaultRequestPolicy":{}}}',
          '{"http":{"disableSubscriptionOverrides":false}}'),
         ('{"http":{"defaultHealthyRetryPolicy":{"minDelayTarget":1,"maxDelayTarget":2,"numRetries":5}}}',
-         '{"http":{"defaultHealthyRetryPolicy":{"minDelayTarget":1,"maxDelayTarget":2,"numRetries":5,'
-         '"numMaxDelayRetries":0,"numNoDelayRetries":0,"numMinDelayRetries":0,"backoffFunction":"linear"},'
+         '{"http":{"defaultHealthyRetryPolicy":{"minDelayTarget":1,"maxDelayTarget":2,"numRetries":5},'
          '"disableSubscriptionOverrides":false}}'),
+        ('{"http":{"defaultHealthyRetryPolicy":{"minDelayTarget":1,"maxDelayTarget":2,"numRetries":5,'
+         '"numMaxDelayRetries":0,"numNoDelayRetries":null,"backoffFunction":"linear"}}}',
+         '{"http":{"defaultHealthyRetryPolicy":{"minDelayTarget":1,"maxDelayTarget":2,"numRetries":5,'
+         '"numMaxDelayRetries":0,"backoffFunction":"linear"},"disableSubscriptionOverrides":false}}'),
     ],
 )  # fmt: skip
 def test_stored_form_of_a_topic(sent: str, stored: str) -> None:
