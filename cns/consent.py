@@ -43,15 +43,18 @@ class Consent:
     # -- confirming ---------------------------------------------------------------------------------------------------
 
     async def confirm(self, call: Call, topic_arn: str, text: str, *, protect: bool) -> str:
-        """Confirm (or restore) the subscription that the token stands for, whatever topic is named with it.
+        """Confirm (or restore) the subscription that the token stands for. Return its ARN.
 
-        `protect`: only its owner does so, and from then on nobody can remove it without a signature.
+        `topic_arn` may name any topic of the subscription's region. With `protect` only the subscription's owner may
+        confirm, and afterwards nobody can remove the subscription without a signature.
         """
         if topic_fault(topic_arn, "Topic", "" if unsigned(call) else call.region) is not None:
             raise invalid("Topic")
         token = await self._read_token(text)
         for _ in range(UPDATE_TRIES_MAX):
             before = await self._find(token)
+            if topic_fault(topic_arn, "Topic", before.region) is not None:  # an unsigned call names no region itself
+                raise invalid("Topic")
             await self._check_confirmation(call, before, protect=protect)
             after = replace(
                 before,

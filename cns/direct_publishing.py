@@ -70,7 +70,6 @@ class DirectPublishing:
         check_subject(draft.subject)
         check_message(draft.message)
         attributes, size_bytes = _attributes(draft)
-        text = _text(draft, text_key(arn))
         found = await self._endpoints.look_up(arn) if arn.isascii() else None
         if found is None or found.application.region != call.region:
             raise invalid("TargetArn Reason: No endpoint found for the target arn specified")
@@ -79,6 +78,7 @@ class DirectPublishing:
             raise RequestError("PlatformApplicationDisabled", "Platform application is disabled")
         if not found.endpoint.enabled:
             raise RequestError("EndpointDisabled", "Endpoint is disabled")
+        text = _text(draft, text_key(arn))  # AWS reads the message's structure after the endpoint's state
         notification = self._notification(call, draft, attributes, text)
         await self._jobs.put_push(call, arn, notification)
         self._tell(call, notification, arn, size_bytes, "push")

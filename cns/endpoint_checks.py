@@ -28,6 +28,7 @@ def _addressed(refusal: CheckEndpoint) -> Mapping[str, MayBeSubscribed]:
 def _installed(phones: MobileEndpoints) -> MayBeSubscribed:
     async def check(endpoint: str) -> None:
         if await phones.look_up(endpoint) is None:
-            raise invalid(f"Endpoint Reason: Endpoint does not exist for endpoint {endpoint}")
+            # AWS's text has "arn" twice: its own word, and the beginning of the ARN.
+            raise invalid(f"Endpoint Reason: Endpoint does not exist for endpoint arn{endpoint}")
 
     return check

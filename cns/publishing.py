@@ -43,7 +43,8 @@ class Publishing:
             check_topic_arn(topic_arn, parameter, call.region)
             raise no_such_topic()
         self._access.authorise(call, view, "Publish")
-        notification = self._notification(call, view, draft, attributes)
+        ids = ids_of(view, draft)
+        notification = self._notification(call, view, draft, attributes, texts_of(draft.message, draft.structure), ids)
         (published,) = await self._dispatch.accept(view, [Sized(notification, size_bytes)])
         return published
 
@@ -65,7 +66,9 @@ class Publishing:
             try:
                 if entry.refusal is not None:
                     raise entry.refusal
-                notification = self._notification(call, view, entry.draft, entry.attributes)
+                draft = entry.draft
+                texts = texts_of(draft.message, draft.structure)  # AWS reads it before the ids here, unlike at Publish
+                notification = self._notification(call, view, draft, entry.attributes, texts, ids_of(view, draft))
             except RequestError as refusal:
                 if view.fifo:
                     raise
@@ -76,13 +79,21 @@ class Publishing:
         published = iter(await self._dispatch.accept(view, accepted))
         return [next(published) if refusal is None else refusal for refusal in refusals]
 
-    def _notification(self, call: Call, view: TopicView, draft: Draft, attributes: Attributes) -> Notification:
-        group_id, deduplication_id = ids_of(view, draft)
+    def _notification(
+        self,
+        call: Call,
+        view: TopicView,
+        draft: Draft,
+        attributes: Attributes,
+        texts: dict[str, str],
+        ids: tuple[str, str],
+    ) -> Notification:
+        group_id, deduplication_id = ids
         return Notification(
             id=uuid_text(),
             topic_arn=view.arn,
             timestamp_ms=self._clock.now_ms(),
-            texts=texts_of(draft.message, draft.structure),
+            texts=texts,
             subject=draft.subject,
             attributes=attributes,
             structured=draft.structure is not None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cns.push.applications import Platforms, described
+from cns.push.arns import check_application_arn
 from cns.refusals import null_member, required_text
 from common.aws.call import Call, Params, Result
 
@@ -27,6 +28,7 @@ class PlatformOperations:
 
     async def set_platform_application_attributes(self, call: Call, params: Params) -> Result:
         arn = required_text(params, _ARN)
+        check_application_arn(arn, call.region)  # AWS refuses a malformed ARN before missing attributes
         await self._platforms.set_attributes(call, arn, required_attributes(params))
         return {}
 

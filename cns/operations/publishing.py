@@ -108,7 +108,7 @@ def _check_ids(entries: list[dict[str, Any]]) -> None:
         if not _ENTRY_ID.fullmatch(entry_id):
             raise RequestError(
                 "InvalidBatchEntryId",
-                f"The Id of a batch entry in a batch request contains an impermissible character: {entry_id}",
+                f"The Id of a batch entry in the batch request contains an impermissible character: {entry_id}",
             )
 
 

@@ -71,7 +71,6 @@ class Platforms:
         return described(await self.find(call, arn, "GetPlatformApplicationAttributes"))
 
     async def set_attributes(self, call: Call, arn: str, given: Mapping[str, str]) -> None:
-        check_application_arn(arn, call.region)
         check_application(given)
         current = await self.find(call, arn, "SetPlatformApplicationAttributes")
         shown, secret = split_secrets(application_attributes(given))

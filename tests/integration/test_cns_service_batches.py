@@ -75,7 +75,7 @@ def entry(entry_id: str = "a", **members: Any) -> dict[str, Any]:
             [entry("a b")],
             (
                 "InvalidBatchEntryId",
-                "The Id of a batch entry in a batch request contains an impermissible character: a b",
+                "The Id of a batch entry in the batch request contains an impermissible character: a b",
             ),
         ),
         ([entry(), entry("b", MessageAttributes=attribute("Bad"))], BAD_TYPE),

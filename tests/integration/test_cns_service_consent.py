@@ -59,6 +59,18 @@ async def test_a_token_is_good_with_any_topic_of_the_region(rig: Rig) -> None:
     assert (await rig("ConfirmSubscription", TopicArn=absent, Token=token))["SubscriptionArn"] == arn
 
 
+@pytest.mark.spec("consent.topic-region")
+async def test_a_token_is_refused_with_a_topic_of_another_region(rig: Rig) -> None:
+    topic = await rig.topic()
+    arn, token = await rig.pending(topic)
+    elsewhere = topic.replace(REGION, "us-west-2")
+    for caller in (unsigned(), call(ACCOUNT)):
+        code, text = await rig.refusal("ConfirmSubscription", caller, TopicArn=elsewhere, Token=token)
+        assert (code, text) == invalid("Topic")
+    assert await rig.listed(topic) == ["PendingConfirmation"]
+    assert (await rig.by(unsigned(), "ConfirmSubscription", TopicArn=topic, Token=token))["SubscriptionArn"] == arn
+
+
 @pytest.mark.spec("consent.token-malformed", "consent.token-unknown", "consent.topic")
 @pytest.mark.parametrize(
     ("params", "refusal"),

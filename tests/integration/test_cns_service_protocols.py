@@ -68,7 +68,7 @@ async def test_a_mobile_endpoint_must_be_there(rig: Rig) -> None:
     await rig("DeleteEndpoint", EndpointArn=endpoint)
     other = await rig.topic("another")
     assert await rig.refusal("Subscribe", TopicArn=other, Protocol="application", Endpoint=endpoint) == invalid(
-        f"Endpoint Reason: Endpoint does not exist for endpoint {endpoint}"
+        f"Endpoint Reason: Endpoint does not exist for endpoint arn{endpoint}"
     )
 
 

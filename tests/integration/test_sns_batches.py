@@ -44,7 +44,7 @@ def too_long(entry_id: str) -> Refusal:
 
 
 def strange(entry_id: str) -> Refusal:
-    return bad_id("a batch request contains an impermissible character", entry_id)
+    return bad_id("the batch request contains an impermissible character", entry_id)
 
 
 def batch(refusal: Refusal, entries: list[dict[str, Any]], *rules: str) -> Any:

@@ -50,6 +50,17 @@ async def test_the_group_is_asked_for_before_the_topic(sns: SnsDoor) -> None:
     await sns.refuses(Refusal(404, "NotFound", "Topic does not exist"), "Publish", TopicArn=TOPIC, **GOOD)
 
 
+@spec("sns-fifo.batch-structure-first")
+async def test_a_batch_is_refused_for_its_structure_before_its_groups(sns: SnsDoor) -> None:
+    topic = await fifo(sns)
+    entries = [{"Id": "a", "Message": "{}", "MessageStructure": "json"}]
+    no_default = invalid("Message Structure - No default entry in JSON message body")
+    await sns.refuses(no_default, "PublishBatch", TopicArn=topic, PublishBatchRequestEntries=entries)
+    await sns.refuses(NO_GROUP, "Publish", TopicArn=topic, Message="{}", MessageStructure="json")
+    entries[0]["Message"] = '{"default":"d"}'
+    await sns.refuses(NO_GROUP, "PublishBatch", TopicArn=topic, PublishBatchRequestEntries=entries)
+
+
 @spec("fifo-delivery.size-before-group", "fifo-delivery.topic-before-deduplication")
 async def test_the_size_comes_before_the_group_and_the_topic_before_the_deduplication(sns: SnsDoor) -> None:
     await sns.refuses(invalid("Message too long"), "Publish", TopicArn=TOPIC, Message="m" * 262_145)

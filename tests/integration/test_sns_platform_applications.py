@@ -217,6 +217,12 @@ async def test_missing_attributes_are_complained_of_before_a_missing_application
     assert await rig.refusal("SetPlatformApplicationAttributes", PlatformApplicationArn=ABSENT) == NO_ATTRIBUTES
 
 
+@spec("apps.attributes-null-first", "apps.arn-form")
+async def test_a_malformed_arn_is_refused_before_missing_attributes(rig: Rig) -> None:
+    refusal = invalid("PlatformApplicationArn Reason: An ARN must have at least 6 elements, not 1")
+    assert await rig.refusal("SetPlatformApplicationAttributes", PlatformApplicationArn="x") == refusal
+
+
 @spec("apps.delete")
 async def test_deleting_again_succeeds(rig: Rig) -> None:
     for _ in range(2):

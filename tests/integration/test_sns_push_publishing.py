@@ -73,6 +73,23 @@ async def test_an_endpoint_of_another_region_or_a_deleted_application(rig: Rig) 
     assert await rig.refusal("Publish", TargetArn=arn, Message="m") == NO_SUCH
 
 
+@spec("push.disabled", "push.application-disabled", "push.order")
+@pytest.mark.parametrize(
+    ("message", "complaint"),
+    [
+        ("m", "Message Structure - JSON message body failed to parse"),
+        ("{}", "Message Structure - No default entry in JSON message body"),
+    ],
+)
+async def test_a_disabled_endpoint_is_refused_before_the_structure(rig: Rig, message: str, complaint: str) -> None:
+    arn = await endpoint(rig, Enabled="false")
+    structured = {"TargetArn": arn, "Message": message, "MessageStructure": "json"}
+    assert await rig.refusal("Publish", **structured) == ("EndpointDisabled", "Endpoint is disabled")
+    await rig("SetEndpointAttributes", EndpointArn=arn, Attributes={"Enabled": "true"})
+    assert await rig.refusal("Publish", **structured) == invalid(complaint)
+    assert rig.queue.take() == []
+
+
 @spec("push.disabled", "push.application-disabled")
 async def test_disabled_ones(rig: Rig) -> None:
     arn = await endpoint(rig, Enabled="false")
@@ -106,10 +123,7 @@ async def test_another_accounts_endpoint(rig: Rig) -> None:
             ("ParameterValueInvalid", "Message attribute name can not have successive '.' character."),
         ),
         ({"Message": "m" * 262_145, "MessageStructure": "json"}, invalid("Message too long")),
-        (
-            {"Message": "m", "MessageStructure": "json"},
-            invalid("Message Structure - JSON message body failed to parse"),
-        ),
+        ({"Message": "m", "MessageStructure": "json"}, NO_SUCH),
     ],
 )
 async def test_the_message_is_complained_of_first(rig: Rig, params: dict[str, Any], refusal: tuple[str, str]) -> None:
