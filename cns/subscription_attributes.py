@@ -15,6 +15,7 @@ from cns.endpoint_syntax import shown
 from cns.filters.limits import DEFAULT, FilterLimits
 from cns.filters.model import Scope
 from cns.filters.reading import read_filter
+from cns.json_faults import json_fault
 from cns.limits import FIFO_SUFFIX
 from cns.refusals import AT_CREATION, invalid
 from cns.subscription import HTTP_PROTOCOLS, RAW_PROTOCOLS, State, Subscription
@@ -117,10 +118,11 @@ def _redrive(subscription: Subscription, name: str, text: str, prefix: str) -> s
         return ""
     try:
         policy = _redrive_policy(text.encode())
-    except msgspec.ValidationError:
-        raise invalid(f"{prefix}{name}: deadLetterTargetArn is an invalid arn") from None
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        raise invalid(f"{prefix}{name}: failed to parse JSON.") from None
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+        fault = json_fault(text)
+        if fault is None and isinstance(error, msgspec.ValidationError):
+            raise invalid(f"{prefix}{name}: deadLetterTargetArn is an invalid arn") from None
+        raise invalid(f"{prefix}{name}: failed to parse JSON.{f' {fault}' if fault else ''}") from None
     queue = parse_queue_arn(policy.deadLetterTargetArn)
     if queue is None or (queue.region, queue.account) != (subscription.region, subscription.owner):
         raise invalid(f"{prefix}{name}: deadLetterTargetArn is an invalid arn")

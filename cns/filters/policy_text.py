@@ -12,6 +12,8 @@ from typing import NoReturn
 
 import msgspec
 
+from cns.json_faults import json_fault
+
 NAME, STRING, NUMBER = "name", "string", "number"
 TRUE, FALSE, NULL = "true", "false", "null"
 """The kinds of tokens; a bracket is its own kind."""
@@ -71,15 +73,14 @@ class Cursor:
 
 
 def compact(text: str) -> str:
-    """The policy as it is stored: of keys that repeat the last one, numbers as they are written."""
+    """The policy as it is stored: the last of equal keys, numbers as they are written."""
     try:
         return msgspec.json.encode(_JSON.decode(text)).decode()
-    except json.JSONDecodeError as error:
-        raise Fault(f"failed to parse JSON. {error.msg}", f"; line: {error.lineno}, column: {error.colno}") from None
     except UnicodeEncodeError:
-        raise Fault("failed to parse JSON. Half a surrogate pair is no text") from None
-    except RecursionError:
-        raise Fault("failed to parse JSON. It is nested too deeply") from None
+        why = "Half a surrogate pair is no text"
+    except (ValueError, RecursionError):
+        why = "It is nested too deeply"  # only RecursionError is left where Jackson's parser finds no fault
+    raise Fault(f"failed to parse JSON. {json_fault(text) or why}")
 
 
 def _as_written(number: str) -> msgspec.Raw:
@@ -87,7 +88,7 @@ def _as_written(number: str) -> msgspec.Raw:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise Fault(f"failed to parse JSON. Non-standard token '{constant}'")
+    raise ValueError(constant)
 
 
 def _token(match: re.Match[str]) -> tuple[str, int, int]:

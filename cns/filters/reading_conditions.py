@@ -110,7 +110,7 @@ def _exists(cursor: Cursor) -> Exists:
 def _cidr(cursor: Cursor) -> Cidr:
     if cursor.next() != STRING:
         raise cursor.fault(_must_be_string("prefix"))  # so says AWS
-    condition = Cidr(network(cursor, cursor.text()))
+    condition = Cidr(network(cursor.text()))
     _close(cursor, ONE_KEY)
     return condition
 

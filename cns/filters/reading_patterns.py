@@ -9,7 +9,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from cns.filters import literals
 from cns.filters.limits import NUMBER_MAX, STARS_MAX
 from cns.filters.model import Exact, Numeric, Wildcard
-from cns.filters.policy_text import NUMBER, STRING, Cursor
+from cns.filters.policy_text import NUMBER, STRING, Cursor, Fault
 
 _MASK_BITS = re.compile(r"-?[0-9]{1,9}")
 _BOTTOMS = {">": False, ">=": True}
@@ -76,28 +76,28 @@ def _end(cursor: Cursor) -> None:
         raise cursor.fault("Too many elements in numeric expression")
 
 
-def network(cursor: Cursor, text: str) -> IPv4Network | IPv6Network:
-    """`text` is the current token's. An address in the midst of its network stands for the network."""
+def network(text: str) -> IPv4Network | IPv6Network:
+    """Parse a CIDR block. An address inside the network stands for the network. AWS gives these faults no location."""
     address, slash, bits = text.partition("/")
     if not slash or "/" in bits:
-        raise cursor.fault("Malformed CIDR, one '/' required")
+        raise Fault("Malformed CIDR, one '/' required")
     if not _MASK_BITS.fullmatch(bits):
-        raise cursor.fault("Malformed CIDR, mask bits must be an integer")
+        raise Fault("Malformed CIDR, mask bits must be an integer")
     if bits[0] == "-":
-        raise cursor.fault("Malformed CIDR, mask bits must not be negative")
-    if int(bits) >= (bits_max := _address_bits(cursor, address)):
-        raise cursor.fault(f"IPv{6 if ':' in address else 4} mask bits must be < {bits_max}")
+        raise Fault("Malformed CIDR, mask bits must not be negative")
+    if int(bits) >= (bits_max := _address_bits(address)):
+        raise Fault(f"IPv{6 if ':' in address else 4} mask bits must be < {bits_max}")
     return ip_network((address, int(bits)), strict=False)
 
 
-def _address_bits(cursor: Cursor, address: str) -> int:
+def _address_bits(address: str) -> int:
     refusal = f"Nonstandard IP address: {address}"
     if "%" in address:  # the scope of an address is known to one machine only
-        raise cursor.fault(refusal)
+        raise Fault(refusal)
     try:
         return ip_address(address).max_prefixlen
     except ValueError:
-        raise cursor.fault(refusal) from None
+        raise Fault(refusal) from None
 
 
 def wildcard(cursor: Cursor, text: str) -> Wildcard | Exact:

@@ -37,7 +37,9 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
         pytest.param(
             "RedrivePolicy",
             "{invalidjson}",
-            "RedrivePolicy: failed to parse JSON.",
+            "RedrivePolicy: failed to parse JSON. Unexpected character ('i' (code 105)): was expecting double-quote to "
+            "start field name\n at [Source: REDACTED (`StreamReadFeature.INCLUDE_SOURCE_IN_LOCATION` disabled); line: "
+            "1, column: 2]",
             marks=pytest.mark.spec("subscription-attr.redrive-json"),
         ),
         pytest.param("Owner", OTHER, "AttributeName", marks=pytest.mark.spec("subscription-attr.read-only")),

@@ -71,8 +71,13 @@ TEXTS: list[tuple[str, str, str]] = [  # policy, the beginning of the text, rule
     (of_key('{"cidr":"10.0.0.0"}'), "Malformed CIDR, one '/' required", "filter-text.cidr-slash"),
     (of_key('{"cidr":"10.0.0.0/x"}'), "Malformed CIDR, mask bits must be an integer", "filter-text.cidr-bits"),
     (of_key('{"cidr":"10.0/8"}'), "Nonstandard IP address: 10.0", "filter-text.cidr-address"),
-    ("{", "failed to parse JSON. ", "filter-text.json"),
-    ("{'key':['x']}", "failed to parse JSON. ", "filter-text.json"),
+    ("{", "failed to parse JSON. Unexpected end-of-input: expected close marker for Object ", "filter-text.json"),
+    (
+        "{invalidjson}",
+        "failed to parse JSON. Unexpected character ('i' (code 105)): was expecting double-quote to start field name\n"
+        " at [Source: REDACTED (`StreamReadFeature.INCLUDE_SOURCE_IN_LOCATION` disabled); line: 1, column: 2]",
+        "filter-text.json",
+    ),
     (of_key('{"wildcard":"a**"}'), "Consecutive wildcard characters at pos 2", "filter-op.wildcard-runs"),
     (
         of_key('{"wildcard":"*a*b*c*"}'),

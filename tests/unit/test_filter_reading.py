@@ -106,6 +106,7 @@ ONE_OR_MORE = "Value of anything-but must be an array or single string/number va
 ONE_KEY = "Only one key allowed in match expression"
 TOO_MANY = "Too many elements in numeric expression"
 RANGE = "Value must be between -1.0E9 and 1.0E9, inclusive"
+NO_JSON = "failed to parse JSON."
 OBJECTS = "Only JSON object is allowed in array of $or relationship."
 
 REFUSED = [
@@ -192,26 +193,57 @@ REFUSED = [
     ('{"$or":[]}', "There must have at least 2 Objects in $or relationship."),
     ('{"$or":[{"a":["x"]},{}]}', "Empty objects are not allowed"),
     ('{"$or":[{"a":["x"]},{"numeric":["x"]}]}', "numeric is Ruler reserved fieldName which cannot be used inside $or."),
-    ("", "failed to parse JSON. "),
-    ("{", "failed to parse JSON. "),
-    ('{"key":["a"]} x', "failed to parse JSON. "),
-    ("{'key':['a']}", "failed to parse JSON. "),
-    ('{"key":["a",]}', "failed to parse JSON. "),
-    (of_key("NaN"), "failed to parse JSON. "),
-    (of_key("-Infinity"), "failed to parse JSON. "),
-    (of_key("01"), "failed to parse JSON. "),
-    (of_key('"\\ud800"'), "failed to parse JSON. "),
-    (of_key('"\ud800"'), "failed to parse JSON. "),
-    (of_key('"\n"'), "failed to parse JSON. "),
-    ('{"\\udc00":["a"]}', "failed to parse JSON. "),
-    ("[" * 5000 + "]" * 5000, "failed to parse JSON. "),
-    ('{"a":' * 5000 + "[1]" + "}" * 5000, "failed to parse JSON. "),
+    ("", f"{NO_JSON} No content to map due to end-of-input\n at [Source: REDACTED "),
+    ("{", f"{NO_JSON} Unexpected end-of-input: expected close marker for Object "),
+    ('{"key":["a"]} x', f"{NO_JSON} Unrecognized token 'x': was expecting "),
+    (
+        "{'key':['a']}",
+        f"{NO_JSON} Unexpected character (''' (code 39)): was expecting double-quote to start field name",
+    ),
+    ('{"key":["a",]}', f"{NO_JSON} Unexpected character (']' (code 93)): expected a valid value "),
+    ("{} {}", f"{NO_JSON} Trailing token (of type START_OBJECT) found after value "),
+    (of_key("NaN"), f"{NO_JSON} Non-standard token 'NaN': enable `JsonReadFeature.ALLOW_NON_NUMERIC_NUMBERS` to allow"),
+    (of_key("-Infinity"), f"{NO_JSON} Non-standard token '-Infinity': enable "),
+    (of_key("01"), f"{NO_JSON} Invalid numeric value: Leading zeroes not allowed"),
+    (of_key('"\\ud800"'), f"{NO_JSON} Half a surrogate pair is no text"),
+    (of_key('"\ud800"'), f"{NO_JSON} Half a surrogate pair is no text"),
+    (of_key('"\n"'), f"{NO_JSON} Illegal unquoted character ((CTRL-CHAR, code 10)): has to be escaped "),
+    ('{"\\udc00":["a"]}', f"{NO_JSON} Half a surrogate pair is no text"),
+    ("[" * 5000 + "]" * 5000, f"{NO_JSON} Document nesting depth (1001) exceeds the maximum allowed (1000, "),
+    ('{"a":' * 5000 + "[1]" + "}" * 5000, f"{NO_JSON} Document nesting depth (1001) exceeds "),
 ]
 
 
 @pytest.mark.parametrize(("text", "complaint"), REFUSED)
 def test_refusal(text: str, complaint: str) -> None:
     assert complaint_of(text, Scope.BODY).startswith(f"Invalid parameter: FilterPolicy: {complaint}")
+
+
+@pytest.mark.parametrize(
+    ("cidr", "complaint"),
+    [
+        ("10.0.0.0", "Malformed CIDR, one '/' required"),
+        ("10.0.0.0/x", "Malformed CIDR, mask bits must be an integer"),
+        ("10.0.0.0/-1", "Malformed CIDR, mask bits must not be negative"),
+        ("10.0.0.0/32", "IPv4 mask bits must be < 32"),
+        ("10.0/8", "Nonstandard IP address: 10.0"),
+    ],
+)
+def test_networks_are_refused_without_a_place(cidr: str, complaint: str) -> None:
+    """As recorded from AWS: these refusals have no ` at [Source…]` behind them."""
+    refusal = complaint_of(of_key(f'{{"cidr":"{cidr}"}}'), Scope.ATTRIBUTES)
+    assert refusal == f"Invalid parameter: FilterPolicy: {complaint}"
+
+
+@pytest.mark.parametrize("prefix", ["", "Attributes Reason: "])
+def test_a_text_that_is_not_json_as_recorded(prefix: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        read_filter("{invalidjson}", Scope.ATTRIBUTES, prefix)
+    assert refused.value.message == (
+        f"Invalid parameter: {prefix}FilterPolicy: failed to parse JSON. Unexpected character ('i' (code 105)): was "
+        "expecting double-quote to start field name\n at [Source: REDACTED "
+        "(`StreamReadFeature.INCLUDE_SOURCE_IN_LOCATION` disabled); line: 1, column: 2]"
+    )
 
 
 ACCEPTED = [

@@ -1,0 +1,93 @@
+"""`cns.json_faults` tells of a text that is not JSON in the very words of Jackson, the parser in AWS's services.
+
+The Jackson here is newer than AWS's: it gives an unrecognized token's beginning where AWS, as recorded, gives its end.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from random import Random
+
+import pytest
+
+from cns.json_faults import json_fault
+from tests.clients.installing import INSTALL_S, installed
+
+SEED = 18
+TEXTS = 12_000
+KINDS_MIN = 30
+RUN_S = 120.0
+PIECES = (
+    *"{}[],:+-.eE01/#_$xInt \n\r\t\x00\x0c\x7f\u00e9\u20ac\u200b\u2028\u0663\U0001f642",
+    *('"a"', '"b\\n"', '"', "\\", "\\u00e9", "\\u12", "true", "false", "null", "tru", "NaN", "Infinity", "-INF"),
+    *("23", "-4", "5.6", "7e8", "0.5", "1.", "2e", "3e+", "\r\n", "'a'", "abc", "x" * 300),
+)
+GOOD = (
+    '{"key":[{"numeric":[">",0,"<=",100]}],"b":{"c":["d"]}}',
+    '{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:123456789012:dead"}',
+    '{"a":["b",1,true,null,{"c":-1.5e3}]}',
+    '{\n "a" : [ 1 ,\r\n 2 ]\n}',
+)
+_TOKEN = re.compile(r"(Unrecognized token '(.*?)(?:\.\.\.)?': .*column: )(\d+)\]", re.DOTALL)
+
+pytestmark = pytest.mark.timeout(INSTALL_S)  # the first test that needs the program waits for it
+
+
+def texts(seed: int, n: int) -> list[str]:
+    """Pieces of JSON in any order, and JSON with a few mistakes."""
+    random = Random(seed)
+    return [_pieces(random) if random.random() < 0.5 else _mistaken(random) for _ in range(n)]
+
+
+def _pieces(random: Random) -> str:
+    return "".join(random.choices(PIECES, k=random.randint(1, 9)))
+
+
+def _mistaken(random: Random) -> str:
+    characters = list(random.choice(GOOD))
+    for _ in range(random.randint(1, 3)):
+        at = random.randint(0, len(characters))
+        mistake = random.random()
+        if mistake < 0.4:
+            del characters[at : at + 1]
+        elif mistake < 0.8:
+            characters.insert(at, random.choice(PIECES))
+        else:
+            del characters[at:]
+    return "".join(characters)
+
+
+def jackson(given: list[str]) -> list[str | None]:
+    *java, _ = installed("ruler")
+    done = subprocess.run(
+        [*java, "ruler.Parse"],
+        input="".join(json.dumps(text) + "\n" for text in given),
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=RUN_S,
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.split("\n")[:-1]]
+
+
+def as_recorded(message: str | None) -> str | None:
+    """With an unrecognized token's end for its beginning."""
+    found = _TOKEN.fullmatch(message or "")
+    return message if found is None else f"{found[1]}{int(found[3]) + len(found[2])}]"
+
+
+def kind(message: str | None) -> str:
+    """The message without what differs from text to text."""
+    return re.sub(r"'.*?'|\d+|0x\w+|\n.*", "", message or "", flags=re.DOTALL)
+
+
+def test_every_text_is_told_of_alike() -> None:
+    given = texts(SEED, TEXTS)
+    answers = [as_recorded(message) for message in jackson(given)]
+    assert len(answers) == len(given)
+    for text, answer in zip(given, answers, strict=True):
+        assert json_fault(text) == answer, text
+    assert len({kind(answer) for answer in answers}) >= KINDS_MIN
