@@ -88,10 +88,10 @@ def _number_literal(text: str) -> str:
 
 
 def _array_literals(text: str) -> tuple[str, ...]:
+    """Of the members of an array, or of a scalar, which AWS matches as if it were the only member."""
     document = _decode(text)
-    if type(document) is not list:
-        raise _Malformed
-    return tuple([_scalar_literal(value) for value in document])
+    members = document if type(document) is list else [document]
+    return tuple([_scalar_literal(value) for value in members])
 
 
 def _scalar_literal(value: object) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal, InvalidOperation
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, ROUND_FLOOR, Context, Decimal, InvalidOperation
 
 STRING_MARK = '"'
 NULL, TRUE, FALSE = "null", "true", "false"
@@ -10,6 +10,8 @@ NULL, TRUE, FALSE = "null", "true", "false"
 _PLAIN_DIGITS_MAX = 30
 _PLAIN_CHARS_MAX = 16
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
+_STEP = Decimal("0.00001")
+"""AWS tells the numbers of filters apart to five decimals."""
 
 
 def of_string(text: str) -> str:
@@ -28,10 +30,22 @@ def of_number(spelling: str) -> str:
 
 
 def of_decimal(number: Decimal) -> str:
+    """Of a number, cut to five decimals."""
+    number = cut(number)
     if not number:
         return "0"
     reduced = number.normalize(_EXACT)
     return f"{reduced:f}" if 0 <= reduced.adjusted() < _PLAIN_DIGITS_MAX else str(reduced)
+
+
+def cut(number: Decimal) -> Decimal:
+    """The greatest number of five decimals that is not above the given one.
+
+    AWS's rule engine, too, cuts downwards: it adds a constant to a number and drops the decimals that are left over.
+    """
+    if number == number.to_integral_value(context=_EXACT):  # also keeps 1E+999999999 from being written out
+        return number
+    return number.quantize(_STEP, ROUND_FLOOR, _EXACT)
 
 
 def decimal_of(literal: str) -> Decimal | None:

@@ -2,7 +2,8 @@
 
 A value is a *literal*: the text of a JSON scalar that says its type, a string with a quotation mark before it and none
 behind (`"red`), a number in its shortest decimal spelling (`15`, `-0.5`, `1E+30`; 15.0 is `15`), or `true`, `false`,
-`null`. So values compare as AWS compares them, by type and to the last decimal, and are keys of hash tables.
+`null`. Numbers are cut to five decimals. So values compare as AWS compares them, by type and to five decimals, and are
+keys of hash tables.
 
 A place is a *path*: the key of an attribute, or the keys of nested objects joined by dots.
 """
@@ -50,7 +51,7 @@ class Wildcard(msgspec.Struct, frozen=True, tag=True):
 
 
 class Numeric(msgspec.Struct, frozen=True, tag=True):
-    """From `least` to `most`, None: without end. `=` is a range of one number."""
+    """From `least` to `most`, both cut to five decimals; None: without end. `=` is a range of one number."""
 
     least: Decimal | None
     most: Decimal | None

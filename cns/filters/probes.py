@@ -36,7 +36,7 @@ KEYS_MAX = 8
 """Of a branch: so many lookups tell policies apart, or more will not."""
 
 TICKS_PER_UNIT = 100_000
-"""Numbers are compared in ticks: AWS gives them five decimals. What differs by less is told apart by evaluation."""
+"""Numbers are looked up in ticks, of the five decimals they have; what a tick cannot tell apart, evaluation does."""
 TICKS_MAX = 1 << 60
 LEVEL_BITS = 6
 

@@ -5,6 +5,7 @@ Everything else that is generated in the scope MessageBody, the engine must answ
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
@@ -13,7 +14,7 @@ from itertools import permutations
 from typing import Any
 
 from tests.filters.generating import Case
-from tests.filters.naive import Route, Scalar, parsed, scalars_in, ways
+from tests.filters.naive import Route, Scalar, cut, parsed, scalars_in, ways
 
 NO_OBJECT = "no object"
 """The engine throws; SNS does not deliver."""
@@ -27,6 +28,7 @@ class Pair:
         self.keys = [key for way in self.ways for key in way]
         self.conditions = [each for _, conditions in self.keys for each in conditions]
         self.scalars: list[Scalar] = scalars_in(parsed(case.body))
+        self.numbers = _numbers(case.policy) | _numbers(case.body)
         self.strings = [each.value for each in self.scalars if isinstance(each.value, str)]
 
     def operands(self, operator: str) -> Iterator[Any]:
@@ -119,6 +121,11 @@ def _number_in_network(pair: Pair) -> bool:
     return any(each.path in paths and isinstance(each.value, Decimal) for each in pair.scalars)
 
 
+def _more_decimals(pair: Pair) -> bool:
+    """Today's engine tells numbers apart further than to the five decimals that SNS documents."""
+    return len({cut(each) for each in pair.numbers}) < len(pair.numbers)
+
+
 def _not_a_double(pair: Pair) -> bool:
     """The engine compares doubles, and a number that is none as the text it is spelled with."""
     numbers = (each.value for each in pair.scalars if isinstance(each.value, Decimal))
@@ -134,6 +141,7 @@ KINDS: Mapping[str, Callable[[Pair], bool]] = {
     "a quotation mark at the end": _quotation_mark,
     "letters of many forms": _folding,
     "a number and a network": _number_in_network,
+    "more than five decimals": _more_decimals,
     "a number that is no double": _not_a_double,
 }
 
@@ -145,6 +153,17 @@ def _addresses(texts: Iterable[str]) -> list[Any]:
             found.append(ip_address(text))
         except ValueError:
             continue
+    return found
+
+
+def _numbers(text: str) -> set[Decimal]:
+    """All of a JSON text, as they are written."""
+    found: set[Decimal] = set()
+
+    def note(spelling: str) -> None:
+        found.add(Decimal(spelling))
+
+    json.loads(text, parse_int=note, parse_float=note)
     return found
 
 

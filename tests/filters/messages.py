@@ -58,7 +58,7 @@ class MessageWriter:
             return f"Number{label}", value.spelling
         if isinstance(value, str) and value and random.random() < 0.6:
             return f"String{label}", value
-        return f"String.Array{label}", written(self._listed(value))
+        return f"String.Array{label}", written(value if random.random() < 0.1 else self._listed(value))
 
     def _object(self, depth: int) -> dict[str, Any]:
         return {key: self._member(depth) for key in self._random.sample(KEYS, self._random.randint(0, 3))}

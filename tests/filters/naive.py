@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Context, Decimal
 from ipaddress import ip_address, ip_network
 from itertools import combinations, product
 from typing import Any
@@ -38,8 +38,16 @@ class Scalar:
 
 
 def parsed(text: str) -> Any:
-    """JSON, all its numbers decimal."""
-    return json.loads(text, parse_int=Decimal, parse_float=Decimal, parse_constant=_refuse)
+    """JSON, all its numbers decimal, and cut."""
+    return json.loads(
+        text, parse_int=Decimal, parse_float=lambda spelling: cut(Decimal(spelling)), parse_constant=_refuse
+    )
+
+
+def cut(number: Decimal) -> Decimal:
+    """To five decimals, downwards."""
+    enough = Context(prec=1_000)
+    return enough.scaleb(enough.scaleb(number, 5).to_integral_value(ROUND_FLOOR), -5)
 
 
 def attributes_pass(policy: str, attributes: Mapping[str, tuple[str, str]]) -> bool:
@@ -66,13 +74,14 @@ def _values(data_type: str, text: str) -> list[Any]:
     if base[0] == "Number":
         if not JSON_NUMBER.fullmatch(text):
             raise Malformed(text)
-        return [Decimal(text)]
+        return [cut(Decimal(text))]
     if base[:2] == ["String", "Array"]:
         try:
             values = parsed(text)
         except ValueError:
             raise Malformed(text) from None
-        if not isinstance(values, list) or any(isinstance(each, dict | list) for each in values):
+        values = values if isinstance(values, list) else [values]
+        if any(isinstance(each, dict | list) for each in values):
             raise Malformed(text)
         return values
     return [text]

@@ -29,6 +29,7 @@ EXAMPLES = (
     ("a quotation mark at the end", '{"a": [{"prefix": "x\\""}]}', '{"a": "x"}', False),
     ("letters of many forms", '{"a": [{"equals-ignore-case": "STRASSE"}]}', '{"a": "straße"}', True),
     ("a number and a network", '{"a": [{"cidr": "0.0.0.0/0"}]}', '{"a": 15}', False),
+    ("more than five decimals", '{"a": [0.3]}', '{"a": 0.300009}', True),
     ("a number that is no double", '{"a": [{"numeric": ["<", 0]}]}', '{"a": -12345678901234567890}', True),
 )
 
