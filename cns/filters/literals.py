@@ -6,12 +6,13 @@ from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, ROUND_FLOOR, Context, Decimal,
 
 STRING_MARK = '"'
 NULL, TRUE, FALSE = "null", "true", "false"
+DECIMALS_MAX = 5
+"""AWS tells the numbers of filters apart to so many decimals."""
 
 _PLAIN_DIGITS_MAX = 30
 _PLAIN_CHARS_MAX = 16
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
-_STEP = Decimal("0.00001")
-"""AWS tells the numbers of filters apart to five decimals."""
+_STEP = Decimal(1).scaleb(-DECIMALS_MAX)
 
 
 def of_string(text: str) -> str:
@@ -26,12 +27,17 @@ def of_number(spelling: str) -> str:
         number = Decimal(spelling)
     except InvalidOperation:
         return spelling
-    return of_decimal(number)
+    if len(spelling) - spelling.find(".") > DECIMALS_MAX + 1 or "e" in spelling or "E" in spelling:
+        number = cut(number)
+    return _shortest(number)
 
 
 def of_decimal(number: Decimal) -> str:
     """Of a number, cut to five decimals."""
-    number = cut(number)
+    return _shortest(cut(number))
+
+
+def _shortest(number: Decimal) -> str:
     if not number:
         return "0"
     reduced = number.normalize(_EXACT)
