@@ -33,11 +33,15 @@ class Fault(Exception):
 
 
 class Cursor:
-    """The tokens of a text that is known to be JSON, and which one is current."""
+    """The tokens of a text that is known to be JSON, and which one is current.
 
-    __slots__ = ("_index", "_read", "_text", "_tokens")
+    `stored`: the policy was accepted before. It is read even if it would be refused today.
+    """
 
-    def __init__(self, text: str) -> None:
+    __slots__ = ("_index", "_read", "_text", "_tokens", "stored")
+
+    def __init__(self, text: str, *, stored: bool = False) -> None:
+        self.stored = stored
         self._text = text
         self._tokens = [_token(match) for match in _TOKEN.finditer(text)]
         self._index = -1

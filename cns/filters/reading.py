@@ -42,7 +42,7 @@ def read_filter(text: str, scope: Scope, prefix: str = "", limits: Limits = DEFA
 @lru_cache(COMPILED_MAX)
 def compiled(text: str, scope: Scope) -> Filter:
     """Of a stored text. Only its form matters: it may have been stored under other limits."""
-    return Filter(scope, _Reader(text).read())
+    return Filter(scope, _Reader(text, stored=True).read())
 
 
 class _Reader:
@@ -50,8 +50,8 @@ class _Reader:
 
     __slots__ = ("_cursor", "complexity", "keys", "nested")
 
-    def __init__(self, text: str) -> None:
-        self._cursor = Cursor(text)
+    def __init__(self, text: str, *, stored: bool = False) -> None:
+        self._cursor = Cursor(text, stored=stored)
         self.keys = 0
         self.complexity = 0
         self.nested = False

@@ -68,6 +68,12 @@ TEXTS: list[tuple[str, str, str]] = [  # policy, the beginning of the text, rule
         "filter-text.terms",
     ),
     (of_key('{"numeric":[1,"<="]}'), "Invalid member in numeric match: 1", "filter-text.member"),
+    (
+        of_key('{"anything-but":{"suffix":"test"}}'),
+        'Unsupported anything-but pattern: suffix\n at [Source: (String)"{"key":[{"anything-but":{"suffix":'
+        '"test"}}]}"; line: 1, column: 36]',
+        "filter-op.anything-but-suffix",
+    ),
     (of_key('{"cidr":"10.0.0.0"}'), "Malformed CIDR, one '/' required", "filter-text.cidr-slash"),
     (of_key('{"cidr":"10.0.0.0/x"}'), "Malformed CIDR, mask bits must be an integer", "filter-text.cidr-bits"),
     (of_key('{"cidr":"10.0/8"}'), "Nonstandard IP address: 10.0", "filter-text.cidr-address"),
