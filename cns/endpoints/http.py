@@ -23,6 +23,9 @@ _UNAUTHORIZED = 401
 CHALLENGES_MAX = 2
 """Answered in one attempt: the first, and one for a nonce that went stale."""
 
+RETRY_AFTER_CHARS_MAX = 64
+"""A date of RFC 9110 has 29 characters."""
+
 
 class HttpRequest(msgspec.Struct, frozen=True):
     """What is to be posted."""
@@ -85,8 +88,11 @@ class HttpSender:
         self._connections.close()
 
     def retry_after_s(self, answer: Answer) -> float:
-        """What the endpoint asks for; 0 when nothing, or nothing that can be read."""
+        """The pause that the endpoint asks for; 0 where it asks for none, or its text is malformed or longer than
+        RETRY_AFTER_CHARS_MAX."""
         text = next(iter(answer.fields("retry-after")), "").strip()
+        if len(text) > RETRY_AFTER_CHARS_MAX:
+            return 0.0
         if text.isdecimal():
             return float(text)
         try:

@@ -1,7 +1,12 @@
 """One connection to an HTTP endpoint (HTTP/1.1, RFC 9112): a request, its answer, and again.
 
-llhttp reads the answers, as leniently as it can: nobody reads on after us whom a strange one could mislead. The status
-decides: a body that never comes, never ends or breaks off costs the connection, and is no failure.
+llhttp parses the answers, as leniently as it can: no other program parses them after it, so leniency misleads nobody.
+The status decides the outcome: a body that never comes, never ends or breaks off costs the connection, and is no
+failure.
+
+An endpoint is hostile until proven otherwise. Every byte it sends counts, whatever the parser makes of it: status
+lines, header fields, answers before the last one (1xx), chunk sizes and their extensions, body, trailers. Kept of them
+are only the header fields that this service reads, the body up to a limit, and the start of the reason phrase.
 """
 
 from __future__ import annotations
@@ -13,13 +18,21 @@ from typing import NamedTuple, cast
 import httptools
 
 from cns.endpoints.http_target import Origin
+from cns.endpoints.outcome import RESPONSE_CHARS_MAX
 
 BODY_BYTES_MAX = 64 * 1024
-"""What is read of an answer, so that the connection can be used again; a longer one costs the connection."""
+"""The most of a body that is read, so that the connection can be used again; a longer body costs the connection."""
 BODY_S = 1.0
 """How long an answer's body is waited for once its status is known."""
 HEAD_BYTES_MAX = 128 * 1024
-"""Up to the status, with the answers before it such as 102: far above what servers and what stands before them send."""
+"""Bytes up to the end of the head, interim answers such as 102 included: far above what servers and proxies send."""
+ANSWER_BYTES_MAX = HEAD_BYTES_MAX + 2 * BODY_BYTES_MAX
+"""Bytes of one answer in all: the head, a body of the largest size and as much again for its framing and trailers. At
+this size the connection is ended; it can be exceeded by what one read of the socket returns (256 KiB in asyncio)."""
+FIELDS_READ = frozenset({b"retry-after", b"www-authenticate"})
+"""The header fields that are kept, in lower case. No other field of an answer is read."""
+FIELDS_MAX = 32
+"""The most fields that are kept of one answer; those after them are dropped."""
 JOINED_BYTES_MAX = 64 * 1024
 """Up to this size of a body head and body are copied into one piece to write."""
 _SWITCHING_PROTOCOLS = 101
@@ -34,17 +47,17 @@ class NotHttp(ValueError):
 
 
 class Answer(NamedTuple):
-    """`body` is what came of it: all, where it is short and came at once. `dwell_ms`: from the attempt's start to the
-    status."""
+    """`body` is the part that was received: all of it, where it is short and came at once. `headers` has only fields of
+    FIELDS_READ. `dwell_ms` is the time from the attempt's start to the status."""
 
     status: int
-    reason: str  # the words beside the status
+    reason: str  # the reason phrase, of at most RESPONSE_CHARS_MAX characters
     headers: list[tuple[bytes, bytes]]
     body: bytes
     dwell_ms: int
 
     def fields(self, name: str) -> list[str]:
-        """The values of all headers of that name, which is to be given in small letters."""
+        """The values of all kept fields of that name. `name` is in lower case and one of FIELDS_READ."""
         sought = name.encode("ascii")
         return [value.decode("latin-1") for key, value in self.headers if key.lower() == sought]
 
@@ -54,14 +67,13 @@ class Connection(asyncio.Protocol):
         "_answered",
         "_body",
         "_body_awaited",
-        "_body_bytes",
         "_dwell_ms",
-        "_head_bytes",
         "_headers",
         "_limit",
         "_loop",
         "_parser",
         "_reason",
+        "_received_bytes",
         "_started_s",
         "_status",
         "_transport",
@@ -92,7 +104,7 @@ class Connection(asyncio.Protocol):
         assert self.usable and self._transport is not None
         self.usable = False
         self._started_s = started_s
-        self._head_bytes = 0
+        self._received_bytes = 0
         self._answered = answered = self._loop.create_future()
         self._limit = self._loop.call_at(deadline_s, self._time_is_up)
         if len(body) <= JOINED_BYTES_MAX:
@@ -128,8 +140,9 @@ class Connection(asyncio.Protocol):
             self._end()
         except httptools.HttpParserError as error:
             self._end(NotHttp(str(error)))
+        self._received_bytes += len(data)
         if self._answered is not None:
-            self._wait_on(len(data))
+            self._wait_on()
 
     def eof_received(self) -> None:
         self.usable = False
@@ -147,10 +160,13 @@ class Connection(asyncio.Protocol):
         self._forget_answer()
 
     def on_status(self, reason: bytes) -> None:
-        self._reason += reason
+        if len(self._reason) < RESPONSE_CHARS_MAX:
+            self._reason += reason[:RESPONSE_CHARS_MAX]
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers.append((name, value))
+        """Of the head, and of the trailers, which are dropped: the status is known by then."""
+        if not self._status and len(self._headers) < FIELDS_MAX and name.lower() in FIELDS_READ:
+            self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         assert self._parser is not None
@@ -160,8 +176,8 @@ class Connection(asyncio.Protocol):
             self._dwell_ms = int((time.monotonic() - self._started_s) * 1000)
 
     def on_body(self, piece: bytes) -> None:
-        self._body_bytes += len(piece)
-        self._body.append(piece)
+        if len(self._body) < BODY_BYTES_MAX:
+            self._body += piece
 
     def on_message_complete(self) -> None:
         if self._status and self._answered is not None:  # else the answer is yet to come, as after 100 Continue
@@ -173,19 +189,18 @@ class Connection(asyncio.Protocol):
     # -- ending -------------------------------------------------------------------------------------------------------
 
     def _forget_answer(self) -> None:
-        self._status = self._dwell_ms = self._body_bytes = 0
+        self._status = self._dwell_ms = 0
         self._body_awaited = False
         self._reason = b""
         self._headers: list[tuple[bytes, bytes]] = []
-        self._body: list[bytes] = []
+        self._body = bytearray()
 
-    def _wait_on(self, received: int) -> None:
-        """For what is left of the answer, within limits."""
+    def _wait_on(self) -> None:
+        """Wait for the rest of the answer, within the limits of bytes and time."""
         if not self._status:
-            self._head_bytes += received
-            if self._head_bytes > HEAD_BYTES_MAX:
+            if self._received_bytes > HEAD_BYTES_MAX:
                 self._end(NotHttp("the headers of the answer have no end"))
-        elif self._body_bytes >= BODY_BYTES_MAX:
+        elif len(self._body) >= BODY_BYTES_MAX or self._received_bytes >= ANSWER_BYTES_MAX:
             self._end()
         elif not self._body_awaited and self._limit is not None:
             self._body_awaited = True
@@ -204,8 +219,8 @@ class Connection(asyncio.Protocol):
         if answered is None or answered.done():
             return
         if self._status:
-            body = b"".join(self._body)[:BODY_BYTES_MAX]
-            reason = self._reason.decode("latin-1")
+            body = bytes(self._body[:BODY_BYTES_MAX])
+            reason = self._reason[:RESPONSE_CHARS_MAX].decode("latin-1")
             answered.set_result(Answer(self._status, reason, self._headers, body, self._dwell_ms))
         else:
             answered.set_exception(error or NotHttp("no status"))
