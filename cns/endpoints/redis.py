@@ -4,11 +4,9 @@ one over HTTP would. The three kinds of reply it can get are a line each, for wh
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 import ssl
 import time
-from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -17,12 +15,12 @@ from cns.endpoint_syntax import redis_channel
 from cns.endpoints.guard import AddressGuard, AddressRefused
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns.endpoints.reaching import Lookups, reach
+from cns.endpoints.redis_connection import RedisConnection, ReplyError
 
 PORT = 6379
 SERVERS_REMEMBERED = 100
 IDLE_MAX = 8
 """Connections kept open to one server, by one thread."""
-REPLY_BYTES_MAX = 4_096
 
 
 class RedisRequest(msgspec.Struct, frozen=True):
@@ -30,29 +28,6 @@ class RedisRequest(msgspec.Struct, frozen=True):
 
     url: str
     body: bytes
-
-
-class ReplyError(Exception):
-    """The server did not accept a command, and says why."""
-
-
-class _Connection(NamedTuple):
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-
-    @property
-    def usable(self) -> bool:
-        return not (self.reader.at_eof() or self.writer.is_closing())
-
-    async def ask(self, *words: bytes) -> None:
-        """Returns when the server has accepted the command."""
-        self.writer.write(_command(words))
-        await self.writer.drain()
-        line = await self.reader.readline()
-        if line.startswith(b"-"):
-            raise ReplyError(line[1:].decode(errors="replace").strip())
-        if not (line.startswith((b"+", b":")) and line.endswith(b"\r\n")):
-            raise ConnectionError("Redis hung up" if not line else "this is not Redis")
 
 
 class RedisSender:
@@ -63,7 +38,7 @@ class RedisSender:
         self._timeout_s = timeout_s
         self._verify = verify
         self._lookups = Lookups()
-        self._idle: dict[str, list[_Connection]] = {}
+        self._idle: dict[str, list[RedisConnection]] = {}
 
     async def send(self, request: RedisRequest) -> Outcome:
         """One attempt, which ends within the timeout. Accepted is delivered: how many heard it is not asked."""
@@ -81,7 +56,7 @@ class RedisSender:
             return Failed(Cause.TLS, str(error), _since_ms(started_s))
         except ReplyError as error:
             return Failed(Cause.STATUS, str(error), _since_ms(started_s))
-        except (OSError, ValueError) as error:  # ValueError: a line without an end, or a name that cannot be looked up
+        except (OSError, ValueError) as error:  # ValueError: a name that cannot be looked up
             return Failed(Cause.CONNECTION, str(error) or type(error).__name__, _since_ms(started_s))
         return Delivered(0, _since_ms(started_s))
 
@@ -89,9 +64,8 @@ class RedisSender:
         idle = [connection for one in self._idle.values() for connection in one]
         self._idle.clear()
         for connection in idle:
-            connection.writer.close()
-            with contextlib.suppress(OSError):
-                await connection.writer.wait_closed()
+            connection.abort()
+        await asyncio.sleep(0)  # transports close their sockets in the loop's next turn
 
     async def _publish(self, request: RedisRequest) -> None:
         server = _server(request.url)
@@ -102,47 +76,46 @@ class RedisSender:
             self._keep(server, connection)
             raise
         except BaseException:  # a late answer must not be taken for the next one's
-            connection.writer.close()
+            connection.abort()
             raise
         self._keep(server, connection)
 
-    def _take(self, server: str) -> _Connection | None:
+    def _take(self, server: str) -> RedisConnection | None:
         idle = self._idle.get(server) or []
         while idle:
             connection = idle.pop()
             if connection.usable:
                 return connection
-            connection.writer.close()
+            connection.abort()
         return None
 
-    def _keep(self, server: str, connection: _Connection) -> None:
+    def _keep(self, server: str, connection: RedisConnection) -> None:
         idle = self._idle.setdefault(server, [])
-        if len(idle) < IDLE_MAX:
+        if connection.usable and len(idle) < IDLE_MAX:
             idle.append(connection)
         else:
-            connection.writer.close()
+            connection.abort()
         if len(self._idle) > SERVERS_REMEMBERED:
             for old in self._idle.pop(next(iter(self._idle))):
-                old.writer.close()
+                old.abort()
 
-    async def _open(self, url: str) -> _Connection:
+    async def _open(self, url: str) -> RedisConnection:
         parts = urlsplit(url)
         host = parts.hostname or ""
         secure = parts.scheme.lower() == "rediss"
         connected = await reach(self._guard, await self._lookups.find(host, parts.port or PORT))
-        reader, writer = await asyncio.open_connection(
+        _, connection = await asyncio.get_running_loop().create_connection(
+            RedisConnection,
             sock=connected,
-            limit=REPLY_BYTES_MAX,
             ssl=self._verify if secure else None,
             server_hostname=host if secure else None,
         )
-        connection = _Connection(reader, writer)
         try:
             if parts.password is not None:
                 words = (unquote(parts.username or ""), unquote(parts.password))
                 await connection.ask(b"AUTH", *[word.encode() for word in words if word])
         except BaseException:
-            writer.close()
+            connection.abort()
             raise
         return connection
 
@@ -151,10 +124,6 @@ def _server(url: str) -> str:
     """All of the URL but the channel: connections to it are the same."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
-
-
-def _command(words: tuple[bytes, ...]) -> bytes:
-    return b"".join((b"*%d\r\n" % len(words), *(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)))
 
 
 def _since_ms(started_s: float) -> int:

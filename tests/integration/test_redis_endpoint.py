@@ -13,11 +13,14 @@ import redis.asyncio
 from cns.endpoints.guard import AddressGuard
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns.endpoints.redis import IDLE_MAX, RedisRequest, RedisSender
+from cns.endpoints.redis_connection import REPLY_BYTES_MAX, RedisConnection
 from common.tls import client_context
+from tests.endpoint_bytes import Transport, kept_bytes
 from tests.own_redis import OwnRedis
 from tests.ports import free_port
 
 TIMEOUT_S = 0.5
+ENOUGH_S = 20.0
 LOOPBACK = AddressGuard(["127.0.0.0/8", "::1/128"])
 
 
@@ -138,3 +141,45 @@ async def test_tls_is_verified(sender: RedisSender, server: OwnRedis) -> None:
     request = RedisRequest(url(server).replace("redis://", "rediss://"), b"x")
     cause, permanent = failure(await sender.send(request))
     assert (cause in (Cause.TLS, Cause.TIMEOUT, Cause.CONNECTION), permanent) == (True, False)
+
+
+async def replying(replies: bytes, publishes: int) -> list[Outcome]:
+    """Publishes, one after the other, to a server that answers each connection's first command with `replies` at once,
+    and any later command with +OK."""
+    commands: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        reply = replies
+        while command := await reader.read(1_000):
+            commands.append(command)
+            writer.write(reply)
+            reply = b"+OK\r\n"
+        writer.close()
+
+    sender = RedisSender(LOOPBACK, timeout_s=ENOUGH_S, verify=client_context(None))
+    port = free_port()
+    async with await asyncio.start_server(serve, "127.0.0.1", port):
+        outcomes = [await sender.send(RedisRequest(f"redis://127.0.0.1:{port}/c", b"x")) for _ in range(publishes)]
+        await sender.close()
+    assert len(commands) == publishes
+    return outcomes
+
+
+async def test_a_reply_that_no_command_asked_for_is_no_later_commands_reply() -> None:
+    first, second = await replying(b"+OK\r\n-ERR of nothing\r\n", publishes=2)
+    assert (type(first), type(second)) == (Delivered, Delivered)
+
+
+async def test_a_reply_without_end_is_cut_off() -> None:
+    (outcome,) = await replying(b"+" + b"x" * 2 * REPLY_BYTES_MAX, publishes=1)
+    assert failure(outcome) == (Cause.CONNECTION, False)
+    assert outcome.text == "the reply of Redis has no end"  # type: ignore[union-attr]  # a failure
+
+
+async def test_bytes_to_an_idle_connection_are_not_kept() -> None:
+    connection, transport = RedisConnection(), Transport()
+    connection.connection_made(transport)
+    for _ in range(3):
+        connection.data_received(b"x" * 256 * 1024)
+    assert (connection.usable, transport.aborted) == (False, True)
+    assert kept_bytes(connection) < REPLY_BYTES_MAX

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import itertools
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -21,6 +19,7 @@ from cns.endpoints.http_connection import (
 )
 from cns.endpoints.http_target import Origin
 from cns.endpoints.outcome import RESPONSE_CHARS_MAX
+from tests.endpoint_bytes import Transport, kept_bytes
 
 PIECE_BYTES = 16 * 1024
 KEPT_BYTES_MAX = 160 * 1024
@@ -47,25 +46,6 @@ ENDLESS: dict[str, tuple[bytes, bytes, int]] = {
 }
 
 
-class Transport(asyncio.Transport):
-    """Takes what is written, and sends nothing."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.aborted = False
-
-    def write(self, data: bytes | bytearray | memoryview) -> None: ...
-
-    def get_write_buffer_size(self) -> int:
-        return 0
-
-    def abort(self) -> None:
-        self.aborted = True
-
-    def close(self) -> None:
-        self.aborted = True
-
-
 def opened() -> tuple[Connection, Transport]:
     connection, transport = Connection(Origin(False, "endpoint", 80)), Transport()
     connection.connection_made(transport)
@@ -75,20 +55,6 @@ def opened() -> tuple[Connection, Transport]:
 def asked(connection: Connection) -> asyncio.Future[Answer]:
     loop = asyncio.get_running_loop()
     return connection.post(b"POST / HTTP/1.1\r\n\r\n", b"", started_s=0.0, deadline_s=loop.time() + 3_600)
-
-
-def kept_bytes(*holders: object) -> int:
-    """The size of all bytes, lists and tuples that can be reached from `holders` by way of nothing else."""
-    seen: set[int] = set()
-    todo, total = list(holders), 0
-    while todo:
-        one = todo.pop()
-        if id(one) in seen:
-            continue
-        seen.add(id(one))
-        total += sys.getsizeof(one)
-        todo += [other for other in gc.get_referents(one) if isinstance(other, bytes | bytearray | str | list | tuple)]
-    return total
 
 
 def pieces(first: bytes, again: bytes) -> Iterator[bytes]:
