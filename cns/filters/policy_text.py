@@ -21,7 +21,8 @@ TRUE, FALSE, NULL = "true", "false", "null"
 SOURCE_CHARS_MAX = 500
 """How much of a policy is shown when it is refused."""
 
-_TOKEN = re.compile(r'("[^"\\]*(?:\\.[^"\\]*)*")(\s*:)?|[{}\[\]]|[^\s,:{}\[\]"]+')
+_TOKEN = re.compile(r'("[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z))(\s*:)?|[{}\[\]]|[^\s,:{}\[\]"]+')
+"""A string without an end, which is not JSON, takes the rest of the text: else each quote in it would be followed there."""
 _KINDS = {"{": "{", "}": "}", "[": "[", "]": "]", "t": TRUE, "f": FALSE, "n": NULL}
 
 

@@ -14,9 +14,12 @@ from common.aws.signature import parse
 from common.clock import Clock
 from common.errors import RequestError
 
+_CREDENTIAL = b"Credential="
+"""Also the end of X-Amz-Credential=, as presigned URLs spell it."""
 _SCOPE = re.compile(
-    rb"(?:Credential=|X-Amz-Credential=)([^/%&,\s]+)(?:/|%2F)[0-9]*(?:/|%2F)([a-z0-9-]+)(?:/|%2F)([a-z]+)"
+    rb"([!-$'-+.0-~-]{1,128})(?:/|%2[Ff])[0-9]{0,8}(?:/|%2[Ff])([a-z0-9-]{1,64})(?:/|%2[Ff])([a-z]{1,32})"
 )
+"""Key id, day, region, service: each of bounded length, so that no caller chooses how long a match takes."""
 _ACCOUNT = re.compile(r"[0-9]{12}\Z")
 
 
@@ -63,8 +66,9 @@ class Authenticator:
         return Identity(caller, signed.region)
 
     def scope_of(self, authorization: bytes, query: bytes) -> Scoped | None:
-        found = _SCOPE.search(authorization) or _SCOPE.search(query)
-        return Scoped(*(part.decode() for part in found.groups())) if found else None
+        """The scope of the first credential of the header, else of the query string; None where that is malformed. It
+        costs time linear in the length of both: anybody may send them."""
+        return _scope(authorization) or _scope(query)
 
     def _region_of(self, request: HttpRequest) -> str:
         """That of an unsigned request: only its address can name one."""
@@ -80,3 +84,9 @@ class Authenticator:
             return Identity(known[1], scoped.region)
         account = scoped.key_id if _ACCOUNT.match(scoped.key_id) else self._account_id
         return Identity(root_caller(account, scoped.key_id), scoped.region)
+
+
+def _scope(text: bytes) -> Scoped | None:
+    start = text.find(_CREDENTIAL)
+    found = _SCOPE.match(text, start + len(_CREDENTIAL)) if start >= 0 else None
+    return Scoped(*(part.decode("ascii") for part in found.groups())) if found else None

@@ -10,7 +10,8 @@ from common.arn import Arn
 
 Facts = Mapping[str, str | list[str]]  # keys in lower case
 
-_VARIABLE = re.compile(r"\$\{([^}]*)\}")
+_VARIABLE = re.compile(r"\$\{([^}]*)(\}?)")
+"""A `${` that no `}` closes takes the rest of the text: else each of many would be followed to the end."""
 _VARIABLE_BODY = re.compile(r"\s*([^\s,']+)\s*(?:,\s*'([^']*)'\s*)?")
 SHARED_MAX = 1_000
 """Parts that policies have in common are kept once: of ten thousand queues' most name the same service and action."""
@@ -71,6 +72,8 @@ def template(text: str, *, variables: bool) -> Template:
     pieces: list[str | Exact | Variable] = []
     end = 0
     for match in _VARIABLE.finditer(text):
+        if not match[2]:
+            break
         pieces.append(text[end : match.start()])
         pieces.append(_variable(match[1]))
         end = match.end()
