@@ -28,7 +28,8 @@ class Holding:
         self._clock = clock
 
     async def delete(self, view: QueueView, handles: Sequence[str]) -> Answers:
-        """A message that is gone, or that others hold by now (standard queues), counts as deleted."""
+        """A message that is gone counts as deleted. On standard queues the handle of any delivery deletes, also while
+        another receiver holds a newer one; on FIFO queues that of the newest alone."""
         answers: Answers = [None] * len(handles)
         engine_handles: dict[int, bytes] = {}
         for index, text in enumerate(handles):
@@ -37,7 +38,7 @@ class Holding:
             except RequestError as error:
                 answers[index] = error
         if engine_handles:
-            outcomes = await view.engine.delete(view.ref, list(engine_handles.values()), self._clock.now_ms())
+            outcomes = await view.engine.delete(view.holding, list(engine_handles.values()), self._clock.now_ms())
             for index, outcome in zip(engine_handles, outcomes, strict=True):
                 if outcome > Outcome.GONE:
                     answers[index] = _delete_fault(view, handles[index], outcome)
@@ -53,7 +54,7 @@ class Holding:
             except RequestError as error:
                 answers[index] = error
         if changes:
-            outcomes = await view.engine.change(view.ref, list(changes.values()), now_ms)
+            outcomes = await view.engine.change(view.holding, list(changes.values()), now_ms)
             for index, outcome in zip(changes, outcomes, strict=True):
                 if outcome is not Outcome.DONE:
                     answers[index] = _change_fault(view, wishes[index].handle, outcome)

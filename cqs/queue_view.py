@@ -26,6 +26,9 @@ class QueueView:
     fifo: bool
     ref: QueueRef
     undying: QueueRef  # the same without a redrive policy: for when its dead-letter queue is gone
+    holding: QueueRef
+    """What DeleteMessage and ChangeMessageVisibility name the queue by: handles of earlier deliveries are good on
+    tenants' standard queues. Jobs of internal queues stay fenced: a worker whose lease ran out settles nothing."""
     handle_prefix: bytes
     delay_ms: int
     visibility_ms: int
@@ -40,6 +43,7 @@ class QueueView:
 
 def view_of(queue: Queue, engine: Engine) -> QueueView:
     settings = settings_of(queue)
+    internal = queue.account == INTERNAL_ACCOUNT
     retention_ms = int(settings["MessageRetentionPeriod"]) * 1000
     target, max_receives = _redrive(queue, settings.get("RedrivePolicy"))
     allow = settings.get("RedriveAllowPolicy")
@@ -49,10 +53,11 @@ def view_of(queue: Queue, engine: Engine) -> QueueView:
         engine=engine,
         account=queue.account,
         arn=queue.arn,
-        internal=queue.account == INTERNAL_ACCOUNT,
+        internal=internal,
         fifo=queue.fifo,
         ref=QueueRef(queue.id, queue.fifo, retention_ms, max_receives),
         undying=QueueRef(queue.id, queue.fifo, retention_ms),
+        holding=QueueRef(queue.id, queue.fifo, retention_ms, max_receives, older_handles=not (queue.fifo or internal)),
         handle_prefix=handle_prefix(queue.id),
         delay_ms=int(settings["DelaySeconds"]) * 1000,
         visibility_ms=int(settings["VisibilityTimeout"]) * 1000,

@@ -6,6 +6,10 @@ messages and fairness are the engine's, because only where messages lie can they
 
 Words: a *lease* is one delivery of one message; its receipt `handle` names that delivery and no other. A message is
 *delayed* (never delivered, not yet visible), *visible*, or *in flight* (delivered and still hidden), exactly one.
+
+Fencing: the handle of an earlier delivery is STALE once its message was delivered again, so that a holder whose lease
+ran out cannot settle what another holds. A call by a reference with `older_handles` lifts that for standard queues, as
+SQS has it: there the handle of any delivery deletes its message, and changes its visibility, as long as it exists.
 """
 
 from __future__ import annotations
@@ -40,6 +44,7 @@ class QueueRef(msgspec.Struct, frozen=True, array_like=True):
     fifo: bool
     retention_ms: int
     max_receives: int = 0  # 0: no redrive policy, nothing is ever spent
+    older_handles: bool = False  # of the call: handles of earlier deliveries are good, too; FIFO queues ignore it
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
@@ -106,7 +111,7 @@ class Outcome(enum.IntEnum):
 
     DONE = 0
     GONE = 1  # the message exists no more (deleted, purged, expired, moved)
-    STALE = 2  # a newer delivery exists; nothing was done
+    STALE = 2  # a newer delivery exists, and the call is without `older_handles`; nothing was done
     EXPIRED = 3  # FIFO only: the lease's visibility timeout is over; nothing was done
     MALFORMED = 4  # not a handle of this engine
 
@@ -219,11 +224,13 @@ class Engine(Protocol):
         ...
 
     async def delete(self, q: QueueRef, handles: Sequence[bytes], now_ms: int) -> list[Outcome]:
-        """Durable when it returns. An old handle still deletes as long as no newer delivery was made."""
+        """Durable when it returns. A handle deletes after its visibility timeout, too, as long as no newer delivery was
+        made; with `q.older_handles` also then."""
         ...
 
     async def change(self, q: QueueRef, changes: Sequence[Change], now_ms: int) -> list[Outcome]:
-        """Durable when it returns: bodies, and all of FIFO queues."""
+        """Durable when it returns: bodies, and all of FIFO queues. `q.older_handles` is for visibility alone: a new
+        body takes the handle of the newest delivery."""
         ...
 
     async def settle(self, settlement: Settlement, now_ms: int) -> Settled:

@@ -172,12 +172,12 @@ class Model:
 
     # -- settling -----------------------------------------------------------------------------------------------------
 
-    def outcome(self, handle: bytes, now_ms: int) -> Outcome:
-        """What must become of a delete or change."""
+    def outcome(self, handle: bytes, now_ms: int, *, older_handles: bool = False) -> Outcome:
+        """What must become of a delete, or of a change of visibility; `older_handles` as in a QueueRef."""
         kept = self.kept.get(self.owners.get(handle, ""))
         if kept is None:
             return Outcome.GONE
-        if kept.handle != handle:
+        if kept.handle != handle and (self.fifo or not older_handles):
             return Outcome.STALE
         return Outcome.EXPIRED if self.fifo and not kept.hidden(now_ms) else Outcome.DONE
 

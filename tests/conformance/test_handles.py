@@ -1,10 +1,12 @@
-"""A handle names one delivery of one message: what it may still do once that delivery is over."""
+"""A handle names one delivery of one message: what it does once that delivery is over, or the message was delivered
+again."""
 
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
-from cqs.engines.contract import Change
+from cqs.engines.contract import Change, Entry, Message, Settlement
 from tests.conformance.drivers import Driver
 from tests.conformance.support import DONE, EXPIRED, GONE, HIDE_MS, MALFORMED, STALE, Clock, Desk, bodies, numbered
 
@@ -54,6 +56,149 @@ async def test_a_delivery_without_a_timeout_makes_older_handles_stale(desk: Desk
     new = await desk.take_one(10_000)
     assert await desk.delete(old) == [STALE]
     assert await desk.delete(new) == [DONE]
+
+
+# -- handles of earlier deliveries, where they are good, too -----------------------------------------------------------
+
+
+@pytest.fixture
+def lenient(standard: Desk) -> Desk:
+    """A standard queue as tenants' calls name it."""
+    standard.q = replace(standard.q, older_handles=True)
+    return standard
+
+
+async def twice(desk: Desk, hide_ms: int = HIDE_MS) -> tuple[Message, Message]:
+    """A message as it was delivered first, and again after its visibility timeout."""
+    await desk.send(b"one")
+    old = await desk.take_one(1_000)
+    desk.later(1_000)
+    return old, await desk.take_one(hide_ms)
+
+
+async def test_an_older_handle_deletes_what_another_holds(lenient: Desk) -> None:
+    old, new = await twice(lenient)
+    assert await lenient.counts() == (0, 1, 0)
+    assert await lenient.delete(old) == [DONE]
+    assert await lenient.counts() == (0, 0, 0)
+    assert await lenient.delete(old, new) == [GONE, GONE]
+    assert await lenient.hide(new, 0) == GONE
+    lenient.later(HIDE_MS)
+    assert not await lenient.take()
+    assert await lenient.counts() == (0, 0, 0)
+
+
+async def test_an_older_handle_deletes_what_nobody_holds_any_more(lenient: Desk) -> None:
+    old, _ = await twice(lenient, 2_000)
+    lenient.later(2_000)
+    assert await lenient.counts() == (1, 0, 0)
+    assert await lenient.delete(old) == [DONE]
+    assert await lenient.counts() == (0, 0, 0)
+
+
+async def test_an_older_handle_changes_visibility(lenient: Desk) -> None:
+    old, new = await twice(lenient)
+    assert await lenient.hide(old, 0) == DONE
+    assert await lenient.counts() == (1, 0, 0)
+    newest = await lenient.take_one()
+    for handle, ms in ((old, 5_000), (new, 7_000), (newest, 9_000), (old, 3_000)):
+        assert await lenient.hide(handle, ms) == DONE
+        assert await lenient.counts() == (0, 1, 0)
+    lenient.later(2_999)
+    assert not await lenient.take()
+    lenient.later(1)
+    assert bodies(await lenient.take()) == [b"one"]
+
+
+async def test_handles_of_all_deliveries_in_one_call_delete_once(lenient: Desk) -> None:
+    old, new = await twice(lenient)
+    await lenient.send(b"two")
+    assert sorted(await lenient.delete(old, new)) == [DONE, GONE]
+    assert await lenient.counts() == (1, 0, 0)
+    assert bodies(await lenient.take()) == [b"two"]
+
+
+@pytest.mark.needs(update_body=True)
+async def test_a_new_body_takes_the_newest_handle(lenient: Desk) -> None:
+    old, new = await twice(lenient)
+    for visible_at_ms in (None, lenient.now_ms + 1_000):
+        changes = [Change(old.handle, visible_at_ms, b"other")]
+        assert await lenient.engine.change(lenient.q, changes, lenient.now_ms) == [STALE]
+    assert await lenient.hide(new, 0) == DONE
+    assert (await lenient.take_one()).body == b"one"
+
+
+async def test_an_older_handle_settles_nothing_without_leave(standard: Desk) -> None:
+    """So are jobs fenced: a worker whose lease ran out ends nothing that another works on."""
+    old, new = await twice(standard)
+    settled = await standard.engine.settle(
+        Settlement(deletes=((standard.q, old.handle),), changes=((standard.q, Change(old.handle, 0)),)),
+        standard.now_ms,
+    )
+    assert (settled.deletes, settled.changes) == ((STALE,), (STALE,))
+    assert await standard.counts() == (0, 1, 0)
+    assert await standard.delete(new) == [DONE]
+
+
+async def test_a_moved_message_is_out_of_reach_of_its_old_handles(lenient: Desk, clock: Clock) -> None:
+    old, new = await twice(lenient)
+    dead = Desk(lenient.engine, clock)
+    dead.q = replace(dead.q, older_handles=True)
+    moved = Entry(new.id, new.body, new.born_at_ms, lenient.now_ms, "", "", new.deliveries, new.first_received_ms)
+    settlement = Settlement(deletes=((lenient.q, new.handle),), sends=((dead.q, moved),))
+    assert (await lenient.engine.settle(settlement, lenient.now_ms)).deletes == (DONE,)
+    for desk in (lenient, dead):
+        assert await desk.delete(old, new) == [GONE, GONE]
+        assert await desk.hide(old, 0) == GONE
+    assert await dead.counts() == (1, 0, 0)
+    assert bodies(await dead.take()) == [b"one"]
+
+
+async def test_an_older_handle_of_before_a_purge_does_nothing(lenient: Desk) -> None:
+    old, new = await twice(lenient)
+    await lenient.purge()
+    await lenient.send(b"after")
+    assert await lenient.delete(old, new) == [GONE, GONE]
+    assert await lenient.hide(old, 0) == GONE
+    assert bodies(await lenient.take()) == [b"after"]
+
+
+async def test_an_older_handle_of_a_dropped_queue_does_nothing(lenient: Desk) -> None:
+    old, _ = await twice(lenient)
+    await lenient.drop()
+    assert await lenient.delete(old) == [GONE]
+    assert await lenient.hide(old, 0) == GONE
+
+
+async def test_an_older_handle_is_good_across_restarts(driver: Driver, clock: Clock) -> None:
+    async with driver.open() as engine:
+        desk = Desk(engine, clock)
+        desk.q = replace(desk.q, older_handles=True)
+        old, _ = await twice(desk)
+    async with driver.open() as engine:
+        desk = desk.at(engine)
+        desk.later(HIDE_MS)
+        newest = await desk.take_one()
+        assert await desk.hide(old, HIDE_MS) == DONE
+        assert await desk.counts() == (0, 1, 0)
+        assert await desk.delete(old) == [DONE]
+        assert await desk.delete(newest) == [GONE]
+        assert await desk.counts() == (0, 0, 0)
+
+
+@pytest.mark.needs(order="group")
+async def test_a_fifo_queue_takes_the_newest_handle_alone(fifo: Desk) -> None:
+    fifo.q = replace(fifo.q, older_handles=True)
+    await fifo.send(b"one", group="g")
+    old = await fifo.take_one(1_000)
+    fifo.later(1_000)
+    new = await fifo.take_one()
+    assert await fifo.delete(old) == [STALE]
+    assert await fifo.hide(old, 0) == STALE
+    assert await fifo.delete(new) == [DONE]
+
+
+# -- the rest ----------------------------------------------------------------------------------------------------------
 
 
 async def test_an_old_handle_deletes_while_no_newer_delivery_was_made(standard: Desk) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from msgspec.structs import replace
 
 from cqs.engines.contract import Change, Engine, Outcome, Sent
 from tests.conformance.drivers import DRIVERS, Driver
@@ -86,22 +87,22 @@ class Machine(RuleBasedStateMachine):
         self.handles += [message.handle for message in (*received.messages, *received.spent)]
 
     @precondition(lambda self: self.handles)
-    @rule(data=st.data())
-    def delete(self, data: st.DataObject) -> None:
-        handle = self._handle(data)
-        expected = self.model.outcome(handle, self.desk.now_ms)
-        assert self.run(self.desk.engine.delete(self.desk.q, [handle], self.desk.now_ms)) == [expected]
+    @rule(data=st.data(), older=st.booleans())
+    def delete(self, data: st.DataObject, older: bool) -> None:
+        handle, q = self._handle(data), replace(self.desk.q, older_handles=older)
+        expected = self.model.outcome(handle, self.desk.now_ms, older_handles=older)
+        assert self.run(self.desk.engine.delete(q, [handle], self.desk.now_ms)) == [expected]
         if expected is Outcome.DONE:
             self.model.delete(handle)
 
     @precondition(lambda self: self.handles)
-    @rule(data=st.data(), hide_ms=st.none() | HIDES_MS, body=st.none() | st.binary(max_size=9))
-    def change(self, data: st.DataObject, hide_ms: int | None, body: bytes | None) -> None:
-        handle = self._handle(data)
-        expected = self.model.outcome(handle, self.desk.now_ms)
+    @rule(data=st.data(), hide_ms=st.none() | HIDES_MS, body=st.none() | st.binary(max_size=9), older=st.booleans())
+    def change(self, data: st.DataObject, hide_ms: int | None, body: bytes | None, older: bool) -> None:
+        handle, q = self._handle(data), replace(self.desk.q, older_handles=older)
+        expected = self.model.outcome(handle, self.desk.now_ms, older_handles=older and body is None)
         visible_at_ms = None if hide_ms is None else self.desk.now_ms + hide_ms
         changes = [Change(handle, visible_at_ms, body)]
-        assert self.run(self.desk.engine.change(self.desk.q, changes, self.desk.now_ms)) == [expected]
+        assert self.run(self.desk.engine.change(q, changes, self.desk.now_ms)) == [expected]
         if expected is Outcome.DONE:
             self.model.change(handle, visible_at_ms, body)
 

@@ -198,11 +198,11 @@ class Machine(RuleBasedStateMachine):
     def _delete_fault(self, queue: Queue, handle: str) -> RequestError | None:
         if fault := self._handle_fault(queue, handle):
             return fault
-        outcome = queue.seen.outcome(handle.encode(), self.now_ms)
+        outcome = queue.seen.outcome(handle.encode(), self.now_ms, older_handles=True)
         return expired_handle(handle) if self.fifo and outcome in (Outcome.STALE, Outcome.EXPIRED) else None
 
     def _follow_delete(self, queue: Queue, handle: str) -> None:
-        if queue.seen.outcome(handle.encode(), self.now_ms) is Outcome.DONE:
+        if queue.seen.outcome(handle.encode(), self.now_ms, older_handles=True) is Outcome.DONE:
             queue.seen.delete(handle.encode())
 
     @precondition(lambda self: self.source.handles or self.dead.handles)
@@ -223,7 +223,7 @@ class Machine(RuleBasedStateMachine):
             return fault
         if self.now_ms + timeout_s * 1000 > queue.seen.received_ms[handle.encode()] + HELD_MS_MAX:
             return "InvalidParameterValue"
-        outcome = queue.seen.outcome(handle.encode(), self.now_ms)
+        outcome = queue.seen.outcome(handle.encode(), self.now_ms, older_handles=True)
         if outcome is Outcome.DONE:
             return None
         return expired_handle(handle) if self.fifo and outcome is not Outcome.GONE else unavailable_message(handle)

@@ -104,12 +104,15 @@ async def test_a_handle_older_than_the_last_receive(sqs: Sqs, wire: Wire) -> Non
     old = await held(sqs, url)
     sqs.advance(31)
     new = await held(sqs, url)
+    await hide(wire, url, old, 0)
+    assert await sqs.counts(url) == (1, 0, 0)
+    newest = await held(sqs, url)
     await delete(wire, url, old)
-    assert await sqs.counts(url) == (0, 1, 0)
-    members = {"ReceiptHandle": old, "VisibilityTimeout": 0}
-    await wire.refuses(unavailable(old), "ChangeMessageVisibility", QueueUrl=url, **members)
-    await delete(wire, url, new)
     assert await sqs.counts(url) == (0, 0, 0)
+    for handle in (old, new, newest):
+        await delete(wire, url, handle)
+        members = {"ReceiptHandle": handle, "VisibilityTimeout": 0}
+        await wire.refuses(unavailable(handle), "ChangeMessageVisibility", QueueUrl=url, **members)
 
 
 @spec("handle.fifo-expired-delete", "handle.fifo-expired-change")

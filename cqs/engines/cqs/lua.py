@@ -25,6 +25,7 @@ local function keep(member, deliveries, lease, first_at, due)
 end
 local function lost() return redis.call('HGET', e, 'state') ~= 'ok' end
 -- DONE 0, GONE 1, STALE 2, as in the contract; 8: STALE, for that delivery's hiding was lost; 9: the rows must say
+-- a lease below 0 counts as the newest, whatever was delivered since
 local function judge(member, epoch, lease)
   if not redis.call('ZSCORE', z, member) then
     if lost() then return 9 end
@@ -32,7 +33,7 @@ local function judge(member, epoch, lease)
   end
   local _, newest = record(member)
   if redis.call('HGET', e, 'epoch') ~= epoch then return newest > 0 and 8 or 0 end
-  if newest > lease then return 2 end
+  if lease >= 0 and newest > lease then return 2 end
   return 0
 end
 local function add(at, but)
@@ -136,7 +137,7 @@ HIDE = """
 if not known() then return false end
 local member, epoch, lease, due, now = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local outcome = judge(member, epoch, lease)
-if outcome == 0 then
+if outcome == 0 or (outcome == 8 and lease < 0) then
   redis.call('ZADD', z, 'XX', due, member)
   redis.call('ZADD', f, due, member)
   if due <= now then call(1, '') else call(0, ARGV[5]) end

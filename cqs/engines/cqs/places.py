@@ -35,12 +35,20 @@ class Place(NamedTuple):
         return (start_of(self.bucket) << COUNTER_BITS) + self.seq
 
 
+ANY_LEASE = -1
+"""In a key: the delivery it names counts as the newest, whatever was delivered since."""
+
+
 class Key(NamedTuple):
     """One delivery: `lease` counts deliveries of one life of the cache, its `epoch`."""
 
     epoch: str
     lease: int
     place: Place
+
+    @property
+    def any_lease(self) -> bool:
+        return self.lease == ANY_LEASE
 
 
 def place_of(member: str) -> Place:
@@ -51,13 +59,13 @@ def handle_of(key: Key) -> bytes:
     return f"{key.epoch}.{key.lease}.{key.place.member}".encode()
 
 
-def key_of(handle: bytes) -> Key | None:
-    """None when it is no handle of this engine."""
+def key_of(handle: bytes, *, older_handles: bool = False) -> Key | None:
+    """None when it is no handle of this engine. With `older_handles` its delivery counts as the newest."""
     found = _HANDLE.match(handle)
     if found is None:
         return None
     epoch, lease, bucket, seq = found.groups()
-    return Key(epoch.decode(), int(lease), Place(bucket.decode(), int(seq, 16)))
+    return Key(epoch.decode(), ANY_LEASE if older_handles else int(lease), Place(bucket.decode(), int(seq, 16)))
 
 
 def bucket_name(generation: int, start_ms: int, node: str, turn: int) -> str:

@@ -177,6 +177,8 @@ class RedisCache:
     async def hide(self, queue: str, key: Key, visible_at_ms: int, now_ms: int) -> Verdict:
         outcome = await self._call(_HIDE, queue, key.place.member, key.epoch, key.lease, visible_at_ms, now_ms)
         verdict = self._verdict(outcome)
+        if outcome == LOST and key.any_lease:
+            verdict = Outcome.DONE
         if verdict is Outcome.DONE:
             self._held.move(queue, key.place, visible_at_ms)
         return verdict

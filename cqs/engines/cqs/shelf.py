@@ -95,7 +95,7 @@ class Shelf:
         if record is None:
             return Outcome.GONE if key.place.bucket in self.whole else None
         lease = key.lease if key.epoch == self.epoch else 0
-        return Outcome.STALE if record.lease > lease else Outcome.DONE
+        return Outcome.STALE if record.lease > lease and not (lease and key.any_lease) else Outcome.DONE
 
     def hide(self, place: Place, visible_at_ms: int) -> None:
         self._move(place, visible_at_ms)

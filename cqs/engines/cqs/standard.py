@@ -115,7 +115,7 @@ class StandardQueues:
     # -- holding ------------------------------------------------------------------------------------------------------
 
     async def delete(self, q: QueueRef, handles: Sequence[bytes], now_ms: int) -> list[Outcome]:
-        keys = [key_of(handle) for handle in handles]
+        keys = [key_of(handle, older_handles=q.older_handles) for handle in handles]
         known = [key for key in keys if key is not None]
         outcomes = iter(await self._delete(await self._lines.line(q), known, now_ms) if known else ())
         return [Outcome.MALFORMED if key is None else next(outcomes) for key in keys]
@@ -139,10 +139,11 @@ class StandardQueues:
 
     async def change(self, q: QueueRef, changes: Sequence[Change], now_ms: int) -> list[Outcome]:
         line = await self._lines.line(q)
-        return list(await asyncio.gather(*[self._change(line, change, now_ms) for change in changes]))
+        older = q.older_handles
+        return list(await asyncio.gather(*[self._change(line, each, now_ms, older_handles=older) for each in changes]))
 
-    async def _change(self, line: Line, change: Change, now_ms: int) -> Outcome:
-        key = key_of(change.handle)
+    async def _change(self, line: Line, change: Change, now_ms: int, *, older_handles: bool) -> Outcome:
+        key = key_of(change.handle, older_handles=older_handles and change.body is None)
         if key is None:
             return Outcome.MALFORMED
         queue, due_ms, body = line.q.id, change.visible_at_ms, change.body

@@ -11,6 +11,8 @@ import struct
 
 _HANDLE = struct.Struct(">QQ")
 _COUNTER_BITS = 40
+NEWEST = (1 << 63) - 1
+"""No lease of a message is newer: what a handle counts as where older ones are good, too."""
 
 
 class Numbers:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from common.sqlite import Work
 from cqs.engines.contract import DEDUP_WINDOW_MS, Change, Entry, Outcome, QueueRef, Rejected, Sent, Settled
 from cqs.engines.embedded import schema
-from cqs.engines.embedded.leases import parts
+from cqs.engines.embedded.leases import NEWEST, parts
 from cqs.engines.embedded.lines import Line
 from cqs.engines.embedded.state import State
 
@@ -158,7 +158,8 @@ class Settling:
                 outcomes[index] = self._delete_fifo(line, *key, step.now_ms)
             else:
                 outcomes[index] = Outcome.GONE
-                self._deletes.setdefault((key[0], line.key, key[1]), _Delete(line, step.now_ms, outcomes, index))
+                lease = NEWEST if q.older_handles else key[1]
+                self._deletes.setdefault((key[0], line.key, lease), _Delete(line, step.now_ms, outcomes, index))
         return outcomes
 
     def _delete_standard(self) -> None:
@@ -222,7 +223,8 @@ class Settling:
         if line is None:
             return Outcome.GONE
         seq, lease = key
-        held = self._hold(line, seq, lease, now_ms, fifo=q.fifo)
+        older = q.older_handles and not q.fifo and change.body is None
+        held = self._hold(line, seq, NEWEST if older else lease, now_ms, fifo=q.fifo)
         if isinstance(held, Outcome):
             return held
         _, visible_at, deliveries, group = held
