@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import hashlib
 import os
 import secrets
 from pathlib import Path
@@ -22,6 +23,12 @@ _NONCE_BYTES = 12
 class Seal:
     def __init__(self, master_key: bytes) -> None:
         self._cipher = AESGCM(master_key)
+        self._master_key = master_key
+
+    def derived_key(self, purpose: bytes) -> bytes:
+        """A key of MASTER_KEY_BYTES for one purpose, the same wherever the master key is the same. `purpose` is the
+        label that tells such keys apart, of at most 16 bytes; the master key does not follow from any of them."""
+        return hashlib.blake2b(key=self._master_key, person=purpose, digest_size=MASTER_KEY_BYTES).digest()
 
     def close(self, name: str, secret: bytes) -> bytes:
         nonce = os.urandom(_NONCE_BYTES)

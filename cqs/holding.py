@@ -11,7 +11,7 @@ from cqs.drafts import invalid
 from cqs.engines.contract import Change, Outcome
 from cqs.limits import VISIBILITY_S_MAX, VISIBILITY_TOTAL_MS_MAX
 from cqs.queue_view import QueueView
-from cqs.receipt_handle import Receipt, expired_handle, not_a_handle, read_handle, unavailable_message
+from cqs.receipt_handle import Receipt, expired_handle, not_a_handle, unavailable_message
 
 
 class NewVisibility(NamedTuple):
@@ -34,7 +34,7 @@ class Holding:
         engine_handles: dict[int, bytes] = {}
         for index, text in enumerate(handles):
             try:
-                engine_handles[index] = read_handle(view.handle_prefix, text).handle
+                engine_handles[index] = view.receipts.read(text).handle
             except RequestError as error:
                 answers[index] = error
         if engine_handles:
@@ -50,7 +50,7 @@ class Holding:
         changes: dict[int, Change] = {}
         for index, wish in enumerate(wishes):
             try:
-                changes[index] = _change(wish, read_handle(view.handle_prefix, wish.handle), now_ms)
+                changes[index] = _change(wish, view.receipts.read(wish.handle), now_ms)
             except RequestError as error:
                 answers[index] = error
         if changes:

@@ -18,12 +18,15 @@ VIEWS_MAX = 10_000
 
 
 class QueueCache:
-    """`default_engine` keeps the internal queues."""
+    """`default_engine` keeps the internal queues. `receipt_key` is the store's, by which receipt handles are made."""
 
-    def __init__(self, store: QueueStore, engines: Mapping[str, Engine], default_engine: str) -> None:
+    def __init__(
+        self, store: QueueStore, engines: Mapping[str, Engine], default_engine: str, receipt_key: bytes
+    ) -> None:
         self._store = store
         self._engines = engines
         self._default_engine = default_engine
+        self._receipt_key = receipt_key
         self._views: dict[QueueKey, QueueView] = {}
         self._changes = 0
         store.changed.append(self._forget)
@@ -39,7 +42,7 @@ class QueueCache:
         queue = await self._queue(key)
         if queue is None:
             return None
-        view = view_of(queue, self.engine(queue))
+        view = view_of(queue, self.engine(queue), self._receipt_key)
         if changes == self._changes:  # else what was read may be older than what was told meanwhile
             self._keep(key, view)
         return view

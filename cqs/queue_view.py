@@ -12,7 +12,7 @@ from cqs.model import Queue
 from cqs.names import QueueKey
 from cqs.policies import read_policy
 from cqs.queue_attributes import settings_of
-from cqs.receipt_handle import handle_prefix
+from cqs.receipt_handle import ReceiptHandles
 from cqs.redrive import RedriveAllowPolicy, read_redrive_allow_policy, read_redrive_policy
 
 
@@ -29,7 +29,7 @@ class QueueView:
     holding: QueueRef
     """What DeleteMessage and ChangeMessageVisibility name the queue by: handles of earlier deliveries are good on
     tenants' standard queues. Jobs of internal queues stay fenced: a worker whose lease ran out settles nothing."""
-    handle_prefix: bytes
+    receipts: ReceiptHandles
     delay_ms: int
     visibility_ms: int
     wait_ms: int
@@ -41,7 +41,7 @@ class QueueView:
     policy: Policy | None
 
 
-def view_of(queue: Queue, engine: Engine) -> QueueView:
+def view_of(queue: Queue, engine: Engine, receipt_key: bytes) -> QueueView:
     settings = settings_of(queue)
     internal = queue.account == INTERNAL_ACCOUNT
     retention_ms = int(settings["MessageRetentionPeriod"]) * 1000
@@ -58,7 +58,7 @@ def view_of(queue: Queue, engine: Engine) -> QueueView:
         ref=QueueRef(queue.id, queue.fifo, retention_ms, max_receives),
         undying=QueueRef(queue.id, queue.fifo, retention_ms),
         holding=QueueRef(queue.id, queue.fifo, retention_ms, max_receives, older_handles=not (queue.fifo or internal)),
-        handle_prefix=handle_prefix(queue.id),
+        receipts=ReceiptHandles(receipt_key, queue.id),
         delay_ms=int(settings["DelaySeconds"]) * 1000,
         visibility_ms=int(settings["VisibilityTimeout"]) * 1000,
         wait_ms=int(settings["ReceiveMessageWaitTimeSeconds"]) * 1000,

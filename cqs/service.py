@@ -28,12 +28,13 @@ class QueueService:
         engines: Mapping[str, Engine],
         clock: Clock,
         *,
+        receipt_key: bytes,
         default_engine: str = "embedded",
         recreate_wait_s: int = RECREATE_WAIT_S,
         purge_wait_s: int = PURGE_WAIT_S,
     ) -> None:
         self.clock = clock
-        self.cache = QueueCache(store, engines, default_engine)
+        self.cache = QueueCache(store, engines, default_engine, receipt_key)
         self.queues = Queues(
             store,
             self.cache,

@@ -137,7 +137,7 @@ class Api:
             region=settings.region,
             account_id=settings.account_id,
         )
-        queues = queue_service(settings, parts)
+        queues = await queue_service(settings, parts)
         await queues.start()
         events = event_log(settings, "api", parts.clock)
         port = await queue_port(settings, parts, queues)

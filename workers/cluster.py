@@ -28,6 +28,7 @@ from common.sealing import Seal, load_master_key
 from common.settings import Settings
 from cqs.stores.cassandra import CassandraQueueStore
 from cqs.stores.cassandra_moves import CassandraMoveTaskStore
+from cqs.stores.receipt_key import DerivedReceiptKeyStore
 from workers.announcements import Announcements
 from workers.cluster_control import ClusterControl, check_master_key
 from workers.control import CLOCK
@@ -98,6 +99,7 @@ async def open_cluster_parts(settings: Settings) -> AsyncIterator[Parts]:
                 engine_name="cqs",
                 one_commit=False,
                 move_tasks=CassandraMoveTaskStore(cassandra),
+                receipt_keys=DerivedReceiptKeyStore(seal),
                 notifications=CassandraNotificationStore(cassandra),
                 outbox=CassandraOutboxStore(cassandra),
                 archives=CassandraArchiveStore(cassandra),

@@ -43,6 +43,7 @@ from cqs.engines.remote import RemoteEngine
 from cqs.stores.contract import MoveTaskStore, QueueStore
 from cqs.stores.embedded import EmbeddedQueueStore
 from cqs.stores.embedded_moves import EmbeddedMoveTaskStore
+from cqs.stores.receipt_key import DerivedReceiptKeyStore, ReceiptKeyStore
 from workers.control import CLOCK, HostControl, LocalControl
 from workers.leases import EmbeddedLeaseStore, LeaseStore
 from workers.pool_sizes import EmbeddedPoolSizeStore, PoolSizeStore
@@ -62,6 +63,7 @@ class Parts:
     accounts: AccountStore
     queues: QueueStore
     move_tasks: MoveTaskStore
+    receipt_keys: ReceiptKeyStore
     topics: TopicStore
     subscriptions: SubscriptionStore
     notifications: NotificationStore
@@ -87,6 +89,7 @@ CONTRACTS: dict[str, type[Any]] = {
     "accounts": AccountStore,
     "queues": QueueStore,
     "move_tasks": MoveTaskStore,
+    "receipt_keys": ReceiptKeyStore,
     "topics": TopicStore,
     "subscriptions": SubscriptionStore,
     "notifications": NotificationStore,
@@ -125,6 +128,7 @@ class StoreHost:
             "accounts": self.accounts,
             "queues": EmbeddedQueueStore(self.database),
             "move_tasks": EmbeddedMoveTaskStore(self.database),
+            "receipt_keys": DerivedReceiptKeyStore(seal),
             "topics": EmbeddedTopicStore(self.database),
             "subscriptions": EmbeddedSubscriptionStore(self.database),
             "notifications": EmbeddedNotificationStore(self.database),

@@ -144,7 +144,7 @@ async def _port(data: Path | None) -> AsyncIterator[QueuePort]:
     """The one that the workers of this service have."""
     settings = load_settings(data)
     async with parts_of(settings) as parts:
-        port = await queue_port(settings, parts, queue_service(settings, parts))
+        port = await queue_port(settings, parts, await queue_service(settings, parts))
         try:
             yield port
         finally:

@@ -19,12 +19,13 @@ from workers.delivery_log_files import LogFiles, LogLimits
 from workers.host import Parts
 
 
-def queue_service(settings: Settings, parts: Parts) -> QueueService:
+async def queue_service(settings: Settings, parts: Parts) -> QueueService:
     service = QueueService(
         parts.queues,
         parts.move_tasks,
         {parts.engine_name: parts.engine},
         parts.clock,
+        receipt_key=await parts.receipt_keys.receipt_key(),
         default_engine=parts.engine_name,
         recreate_wait_s=settings.recreate_wait_s,
         purge_wait_s=settings.purge_wait_s,

@@ -195,7 +195,7 @@ class Worker:
     async def build(cls, settings: Settings, parts: Parts) -> Worker:
         identity = await parts.signing_keys.identity(parts.clock.wall_ms())
         signer = Signer(SigningIdentity(identity.key_pem, identity.certificate_pem))
-        queues = queue_service(settings, parts)
+        queues = await queue_service(settings, parts)
         port = await queue_port(settings, parts, queues)
         return cls(settings, parts, Rendering(signer=signer, base_url=base_url(settings)), queues, port)
 

@@ -22,7 +22,7 @@ SOURCE_CHARS_MAX = 500
 """How much of a policy is shown when it is refused."""
 
 _TOKEN = re.compile(r'("[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z))(\s*:)?|[{}\[\]]|[^\s,:{}\[\]"]+')
-"""A string without an end, which is not JSON, takes the rest of the text: else each quote in it would be followed there."""
+"""A string without an end, which is not JSON, takes the rest of the text: else each quote in it was followed there."""
 _KINDS = {"{": "{", "}": "}", "[": "[", "]": "]", "t": TRUE, "f": FALSE, "n": NULL}
 
 

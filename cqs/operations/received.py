@@ -11,7 +11,6 @@ from cqs.internal_queues import job_body
 from cqs.message_attributes import Attribute, digest
 from cqs.model import Body, decode_body
 from cqs.queue_view import QueueView
-from cqs.receipt_handle import make_handle
 from cqs.sending import sequence_text
 
 _SYSTEM: Mapping[str, Callable[[QueueView, Message, Body], str]] = {
@@ -65,7 +64,7 @@ def delivered_message(view: QueueView, message: Message, received_at_ms: int, se
     body = job_body(message) if view.internal else decode_body(message.body)
     result: Result = {
         "MessageId": message.id,
-        "ReceiptHandle": make_handle(view.handle_prefix, received_at_ms, message.handle),
+        "ReceiptHandle": view.receipts.make(received_at_ms, message.handle),
         "MD5OfBody": body.md5,
         "Body": body.text,
     }

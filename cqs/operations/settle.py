@@ -14,7 +14,6 @@ from cqs.internal_queues import internal_key
 from cqs.limits import INTERNAL_DELAY_S_MAX, INTERNAL_MESSAGE_BYTES_MAX, VISIBILITY_S_MAX
 from cqs.queue_cache import QueueCache
 from cqs.queue_view import QueueView
-from cqs.receipt_handle import read_handle
 from cqs.sending import sequence_text
 
 ENTRIES_MAX = 1_000
@@ -143,7 +142,7 @@ def _handle(view: QueueView, member: Member) -> bytes:
     if not text:
         raise missing("ReceiptHandle")
     try:
-        return read_handle(view.handle_prefix, text).handle
+        return view.receipts.read(text).handle
     except RequestError:
         return _NO_HANDLE
 

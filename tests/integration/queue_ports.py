@@ -120,7 +120,7 @@ async def serving(directory: Path, *, auth: str = "on") -> AsyncIterator[Cqs]:
     api = await Api.build(settings, host.parts)
     served = asyncio.create_task(api.serve(listen(settings, shared=False), until))
     try:
-        yield Cqs(settings=settings, parts=host.parts, queues=queue_service(settings, host.parts), tenant=tenant)
+        yield Cqs(settings=settings, parts=host.parts, queues=await queue_service(settings, host.parts), tenant=tenant)
     finally:
         until.set_result(None)
         await served

@@ -18,6 +18,7 @@ from cqs.api import operations
 from cqs.engines.contract import QueueRef, Received, Wakeups
 from cqs.engines.embedded import EmbeddedEngine
 from cqs.limits import RECREATE_WAIT_S
+from cqs.receipt_handle import KEY_BYTES
 from cqs.service import QueueService
 from cqs.stores.embedded import EmbeddedQueueStore
 from cqs.stores.embedded_moves import EmbeddedMoveTaskStore
@@ -161,7 +162,9 @@ async def serving(directory: Path, clock: Clock, *, recreate_wait_s: int = RECRE
     engine = WatchedEngine(database, clock)
     database.start(asyncio.get_running_loop())
     moves = EmbeddedMoveTaskStore(database)
-    service = QueueService(store, moves, {"embedded": engine}, clock, recreate_wait_s=recreate_wait_s)
+    service = QueueService(
+        store, moves, {"embedded": engine}, clock, receipt_key=bytes(KEY_BYTES), recreate_wait_s=recreate_wait_s
+    )
     await service.start()
     yield Sqs(service, clock, store, engine)
     await database.close()

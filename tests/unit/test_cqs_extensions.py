@@ -17,12 +17,13 @@ from cqs.internal_queues import internal_ref
 from cqs.operations.deliver import DeliverOperations
 from cqs.operations.settle import SettleOperations
 from cqs.queue_cache import QueueCache
-from cqs.receipt_handle import handle_prefix, make_handle
+from cqs.receipt_handle import ReceiptHandles
 
 JOBS = internal_ref("publish-jobs")
 OTHERS = internal_ref("endpoint-jobs")
 CALL = Call(caller=root_caller("cns"), region="us-east-1", request_id="r", base_url="http://localhost")
-HANDLE = make_handle(handle_prefix(JOBS.id), 1, b"handle")
+KEY = b"key"
+HANDLE = ReceiptHandles(KEY, JOBS.id).make(1, b"handle")
 SEND = {"Queue": "publish-jobs", "MessageId": "id", "Body": "am9i"}
 CHANGE = {"Queue": "publish-jobs", "ReceiptHandle": HANDLE, "VisibleInMs": 1}
 DELETE = {"Queue": "publish-jobs", "ReceiptHandle": HANDLE}
@@ -54,7 +55,7 @@ class NoStore:
 
 async def settle(engine: RecordingEngine, members: object) -> dict[str, Any]:
     model = extended_model().operations["Settle"]
-    cache = QueueCache(NoStore(), {"e": engine}, "e")  # type: ignore[arg-type]  # see their docstrings
+    cache = QueueCache(NoStore(), {"e": engine}, "e", KEY)  # type: ignore[arg-type]  # see their docstrings
     result = await SettleOperations(cache, Clock()).settle(CALL, model.parse_json(json.dumps(members).encode()))
     rendered: dict[str, Any] = json.loads(model.render_json(result))
     return rendered
@@ -101,7 +102,7 @@ async def test_sends_in_order_are_told_with_their_numbers() -> None:
 
 @pytest.mark.parametrize(
     "handle",
-    ["x", "A" * 100, "ä", make_handle(handle_prefix(OTHERS.id), 1, b"handle"), "A" * 1_028],
+    ["x", "A" * 100, "ä", ReceiptHandles(KEY, OTHERS.id).make(1, b"handle"), "A" * 1_028],
 )
 async def test_what_is_no_handle_is_left_to_the_engine(handle: str) -> None:
     """Among many entries one that is wrong must not hold up the others."""

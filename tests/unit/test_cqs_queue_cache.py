@@ -57,7 +57,7 @@ def store() -> Store:
 @pytest.fixture
 def cache(store: Store) -> QueueCache:
     engine: Engine = object()  # type: ignore[assignment]  # the cache only passes it on
-    return QueueCache(store, {"e": engine}, "e")  # type: ignore[arg-type]  # see Store
+    return QueueCache(store, {"e": engine}, "e", b"key")  # type: ignore[arg-type]  # see Store
 
 
 async def delay_ms(cache: QueueCache) -> int:

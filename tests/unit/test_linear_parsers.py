@@ -29,7 +29,7 @@ from common.aws.protocol.models import load_service
 from common.aws.signature import parse
 from common.aws.signature_claim import claim_of_header, read_date
 from common.clock import Clock
-from cqs.receipt_handle import handle_prefix, read_handle
+from cqs.receipt_handle import ReceiptHandles
 from tests.integration.http_endpoints import sender
 
 GROWTH_MAX = 2.5
@@ -134,7 +134,7 @@ PARSERS: dict[str, tuple[Parser, list[bytes]]] = {
         [b"${", b"${a}", b"$", b"}"],
     ),
     "receipt handle": (
-        lambda data: read_handle(handle_prefix("0" * 32), data.decode("latin-1")),
+        lambda data: ReceiptHandles(b"key", "0" * 32).read(data.decode("latin-1")),
         [b"A", b"=", b"AQAA", b"\xff"],
     ),
     "confirmation token": (lambda data: is_well_formed(data.decode("latin-1")), [b"0", b"0g", b"\xff"]),
