@@ -40,7 +40,9 @@ from common.aws.signature_claim import (
 from common.errors import RequestError
 
 WINDOW_S = 15 * 60
-EXPIRES_DIGITS_MAX = 9
+EXPIRES_S_MAX = 604_800
+"""The largest X-Amz-Expires of a presigned URL (a week): one above it, or below 1, is refused."""
+_EXPIRES_DIGITS_MAX = len(str(EXPIRES_S_MAX))
 
 
 class Signed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -152,7 +154,7 @@ def parse(method: str, raw_path: bytes, query_string: bytes, headers: Sequence[P
         signature=signature,
         date=date,
         signed_at_s=signed_at_s,
-        valid_s=_valid_s(fields.get(b"X-Amz-Expires", b"")),
+        valid_s=_valid_s(fields.get(b"X-Amz-Expires")),
         method=method.encode(),
         path=canonical_path(raw_path),
         query=query,
@@ -206,11 +208,26 @@ def _uncovered(name: str) -> RequestError:
     return RequestError("SignatureDoesNotMatch", f"{name} must be a 'SignedHeader' in the AWS Authorization.")
 
 
-def _valid_s(expires: bytes) -> int:
-    """SQS keeps a presigned URL good for 15 minutes whatever X-Amz-Expires says; a shorter wish is honoured here."""
-    if not expires.isdigit() or len(expires) > EXPIRES_DIGITS_MAX:
+def _valid_s(expires: bytes | None) -> int:
+    """How long a signature is good. SQS keeps a presigned URL good for 15 minutes whatever longer time X-Amz-Expires
+    says; a shorter one is honoured here. The texts of what is refused are those of S3, whose range it is."""
+    if expires is None:
         return WINDOW_S
-    return min(int(expires), WINDOW_S)
+    digits = expires.removeprefix(b"-")
+    if not digits.isdigit():
+        raise RequestError("IncompleteSignature", "X-Amz-Expires should be a number")
+    if digits != expires:
+        raise RequestError("IncompleteSignature", "X-Amz-Expires must be non-negative")
+    significant = digits.lstrip(b"0")
+    if not significant:
+        raise RequestError("IncompleteSignature", "X-Amz-Expires must be at least 1")
+    if len(significant) > _EXPIRES_DIGITS_MAX or int(significant) > EXPIRES_S_MAX:
+        raise RequestError(
+            "IncompleteSignature",
+            "X-Amz-Expires must be less than a week (in seconds); that is, the given X-Amz-Expires must be less than "
+            f"{EXPIRES_S_MAX} seconds",
+        )
+    return min(int(significant), WINDOW_S)
 
 
 @lru_cache(maxsize=DATES_CACHED_MAX)
