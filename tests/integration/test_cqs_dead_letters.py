@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cqs.dead_letters import DeadLetters
-from tests.integration.sqs import Sqs
+from tests.integration.sqs import Sqs, refused
 
 FIFO_IDS = {"MessageGroupId": "g", "MessageDeduplicationId": "d"}
 
@@ -35,6 +35,27 @@ async def test_the_count_goes_on(sqs: Sqs, suffix: str, receives: int) -> None:
     assert await sqs.receive(source) == []
     (message,) = await sqs.receive(dead, AttributeNames=["ApproximateReceiveCount"])
     assert message["Attributes"] == {"ApproximateReceiveCount": str(receives + 1)}
+
+
+@pytest.mark.spec("handle.older-succeeds")
+async def test_handles_of_the_source_do_nothing_to_a_dead_letter(sqs: Sqs) -> None:
+    source, dead = await redrive(sqs, receives=2)
+    await sqs.send(source, "poison")
+    handles = []
+    for _ in range(2):
+        (message,) = await sqs.receive(source)
+        handles.append(message["ReceiptHandle"])
+        sqs.advance(1.1)
+    assert await sqs.receive(source) == []
+    for handle in handles:
+        await sqs("DeleteMessage", QueueUrl=source, ReceiptHandle=handle)
+        code, _ = await refused(sqs("DeleteMessage", QueueUrl=dead, ReceiptHandle=handle))
+        assert code == "ReceiptHandleIsInvalid"
+        code, _ = await refused(
+            sqs("ChangeMessageVisibility", QueueUrl=source, ReceiptHandle=handle, VisibilityTimeout=9)
+        )
+        assert code == "InvalidParameterValue"
+    assert await sqs.counts(dead) == (1, 0, 0)
 
 
 ATTRIBUTES = {"color": {"DataType": "String", "StringValue": "blue"}}

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 import redis
+from msgspec.structs import replace
 
 from common.cassandra import Cassandra
 from common.cassandra import Place as Cluster
@@ -203,6 +204,32 @@ async def test_a_delivery_that_came_twice_is_counted(cassandra_place: Cluster, o
         assert await one.delete(*first) == [Outcome.DONE]
         assert await two.delete(*second) == [Outcome.GONE]
         assert sample(one.engine, "deliveries_twice") == 1
+
+
+@pytest.mark.parametrize("redis_is_away", [False, True])
+async def test_an_older_handle_of_an_earlier_life_of_the_cache(
+    cassandra_place: Cluster, own_redis: OwnRedis, redis_is_away: bool
+) -> None:
+    """Its message was given out again since. Tenants may use it still; what is fenced may not."""
+    async with desks(cassandra_place, own_redis.url, 2) as (one, two):
+        await one.send(*numbered(2))
+        older = await arriving(one, 2, hide_ms=1)
+        if redis_is_away:
+            own_redis.kill()
+        else:
+            with redis.Redis(port=own_redis.port) as client:
+                client.flushall()
+        one.later(1)
+        two.now_ms = one.now_ms
+        again = await arriving(two, 2)
+        strict = older[0]
+        assert await two.hide(strict, 0) is Outcome.STALE
+        two.q = replace(two.q, older_handles=True)
+        assert await two.hide(older[0], 0) is Outcome.DONE
+        assert bodies(await arriving(two, 1)) == [older[0].body]
+        assert await two.delete(*older) == [Outcome.DONE] * 2
+        assert await two.delete(*again) == [Outcome.GONE] * 2
+        await counting(two, (0, 0, 0))
 
 
 async def test_a_delete_that_its_process_did_not_live_to_finish(

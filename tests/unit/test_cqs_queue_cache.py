@@ -9,6 +9,7 @@ import pytest
 from common.errors import StoreUnavailable
 from cqs import queue_cache
 from cqs.engines.contract import Engine
+from cqs.internal_queues import internal_key
 from cqs.model import Queue
 from cqs.names import QueueKey
 from cqs.queue_cache import QueueCache
@@ -64,6 +65,17 @@ async def delay_ms(cache: QueueCache) -> int:
     view = await cache.find(queue().key)
     assert view is not None
     return view.delay_ms
+
+
+@pytest.mark.spec("handle.older-succeeds")
+async def test_older_handles_are_good_for_tenants_standard_queues_alone(store: Store, cache: QueueCache) -> None:
+    """What is settled, moved or of an internal queue is fenced: its newest holder alone ends it."""
+    standard, fifo = queue("standard"), queue("q.fifo")
+    for each in (standard, fifo):
+        store.put(each)
+    views = [await cache.find(key) for key in (standard.key, fifo.key, internal_key("publish-jobs"))]
+    assert [view.holding.older_handles for view in views if view is not None] == [True, False, False]
+    assert not any(view.ref.older_handles or view.undying.older_handles for view in views if view is not None)
 
 
 async def test_read_once(store: Store, cache: QueueCache) -> None:
