@@ -112,7 +112,7 @@ class QueueClient:
             secret=self._place.key.secret,
             region=self._place.region,
             service="sqs",
-            now_ms=self._clock.wall_ms(),
+            now_ms=self._clock.real_ms(),
         )
 
 

@@ -1,32 +1,82 @@
 """The one source of time above the service line, and the only one that timers are set on.
 
-Wall time at start plus monotonic time since: it never runs backwards within a process, and `not_before` keeps it from
-starting behind the highest time the store has seen. A test clock is the same thing with an offset that grows.
+The time of messages is wall time at start plus monotonic time since: it never runs backwards within a process, and
+`not_before` keeps it from starting behind the highest time the store has seen. A wall clock that steps forward (NTP, a
+laptop that was suspended) is followed; one that steps back is not. A test clock has an offset that grows.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
 import time
 from collections.abc import Callable
 
+import structlog
+
 MAX_TIMER_S = 3600.0  # a timer longer than this is set again when it fires
+STEP_NS = 60 * 1_000_000_000
+"""A difference between the wall clock and the time of messages below this is not a step."""
+STEP_SHOWN_NS = 3_600 * 1_000_000_000
+"""How long `warning` tells of a step forward."""
+READ_NS_MAX = 1_000_000_000
+"""A pair of readings that took longer than this says nothing: the process was stopped between the two."""
+
+log = structlog.get_logger(__name__)
 
 
 class Clock:
-    """Milliseconds since the epoch, UTC."""
+    """Milliseconds since the epoch, UTC. `test`: the offset is a test clock's, which a step of the wall clock keeps.
 
-    def __init__(self) -> None:
-        self._origin_ns = time.time_ns() - time.monotonic_ns()
-        self._offset_ms = 0
+    `wall_ns` and `monotonic_ns` are the machine's clocks, which tests replace.
+    """
+
+    def __init__(
+        self,
+        *,
+        test: bool = False,
+        wall_ns: Callable[[], int] = time.time_ns,
+        monotonic_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._test = test
+        self._read_wall_ns = wall_ns
+        self._read_monotonic_ns = monotonic_ns
+        self._origin_ns = wall_ns() - monotonic_ns()  # the time of messages at 0 of the monotonic clock, no offset
+        self._total_ns = self._origin_ns  # the same with the offset: one number, so that threads see one or the other
+        self._following = threading.Lock()
         self._timers: set[Timer] = set()
+        self._logged_lead_ns = 0
+        self._step_ns = 0
+        self._step_seen_ns = 0  # on the monotonic clock
 
     def now_ms(self) -> int:
-        return (self._origin_ns + time.monotonic_ns()) // 1_000_000 + self._offset_ms
+        """The time of messages. It never goes back; see the module."""
+        monotonic_ns = self._read_monotonic_ns()
+        if not -STEP_NS < self._read_wall_ns() - monotonic_ns - self._origin_ns < STEP_NS:
+            self._follow_wall()
+        return (self._total_ns + monotonic_ns) // 1_000_000
 
     def wall_ms(self) -> int:
-        """Time without the test offset: what signatures and certificates are checked against."""
-        return (self._origin_ns + time.monotonic_ns()) // 1_000_000
+        """The time of messages without the offset."""
+        monotonic_ns = self._read_monotonic_ns()
+        if not -STEP_NS < self._read_wall_ns() - monotonic_ns - self._origin_ns < STEP_NS:
+            self._follow_wall()
+        return (self._origin_ns + monotonic_ns) // 1_000_000
+
+    def real_ms(self) -> int:
+        """The machine's wall clock as it is now, steps included: what signatures and certificates are checked by."""
+        return self._read_wall_ns() // 1_000_000
+
+    def warning(self) -> str:
+        """What is wrong with the machine's clock, for a person; or ''."""
+        self.wall_ms()  # sees a step that nothing else has seen so far
+        lead_ns = self._lead_ns()
+        if lead_ns > STEP_NS:
+            return f"the wall clock is {lead_ns // 1_000_000_000} s behind the time of messages"
+        if self._step_ns and self._read_monotonic_ns() - self._step_seen_ns < STEP_SHOWN_NS:
+            return f"the wall clock stepped forward by {self._step_ns // 1_000_000_000} s within the last hour"
+        return ""
 
     def not_before(self, high_ms: int) -> None:
         """Start no earlier than the highest time a store has seen: the wall clock may have been set back."""
@@ -34,17 +84,17 @@ class Clock:
 
     @property
     def offset_ms(self) -> int:
-        return self._offset_ms
+        return (self._total_ns - self._origin_ns) // 1_000_000
 
     def advance(self, by_ms: int) -> None:
         """Move a test clock forward; every timer that is now due fires."""
-        self.follow(self._offset_ms + by_ms)
+        self.follow(self.offset_ms + by_ms)
 
     def follow(self, offset_ms: int) -> None:
         """Take over another process's offset, unless that would turn time back."""
-        if offset_ms <= self._offset_ms:
+        if offset_ms <= self.offset_ms:
             return
-        self._offset_ms = offset_ms
+        self._total_ns = self._origin_ns + offset_ms * 1_000_000
         for timer in list(self._timers):
             timer.arm()
 
@@ -58,24 +108,60 @@ class Clock:
     def forget(self, timer: Timer) -> None:
         self._timers.discard(timer)
 
+    def _lead_ns(self) -> int:
+        """How far the time of messages, without a test clock's offset, is ahead of the wall clock."""
+        origin_ns = self._origin_ns if self._test else self._total_ns
+        return origin_ns + self._read_monotonic_ns() - self._read_wall_ns()
+
+    def _follow_wall(self) -> None:
+        """Take over a step forward, log one in either direction. May run in any thread."""
+        with self._following:
+            before_ns = self._read_monotonic_ns()
+            wall_ns = self._read_wall_ns()
+            monotonic_ns = self._read_monotonic_ns()
+            if monotonic_ns - before_ns > READ_NS_MAX:
+                return
+            origin_ns = wall_ns - monotonic_ns
+            step_ns = origin_ns - self._origin_ns
+            if step_ns >= STEP_NS:
+                # an offset that is no test clock's is what the wall clock was behind: it makes that much of it good
+                self._total_ns = self._total_ns + step_ns if self._test else max(self._total_ns, origin_ns)
+                self._origin_ns = origin_ns
+                self._step_ns, self._step_seen_ns, self._logged_lead_ns = step_ns, monotonic_ns, 0
+                log.warning("clock.stepped_forward", seconds=step_ns // 1_000_000_000)
+                self._arm_soon()
+            elif step_ns <= -STEP_NS and abs(step_ns + self._logged_lead_ns) >= STEP_NS:
+                self._logged_lead_ns = -step_ns
+                log.warning("clock.stepped_back", seconds=-step_ns // 1_000_000_000)
+
+    def _arm_soon(self) -> None:
+        for loop in {timer.loop for timer in list(self._timers)}:
+            with contextlib.suppress(RuntimeError):  # the loop may be closed by now
+                loop.call_soon_threadsafe(self._arm_timers, loop)
+
+    def _arm_timers(self, loop: asyncio.AbstractEventLoop) -> None:
+        for timer in list(self._timers):
+            if timer.loop is loop:
+                timer.arm()
+
 
 class Timer:
     """One pending call; `cancel` is idempotent."""
 
-    __slots__ = ("_callback", "_clock", "_handle", "_loop", "at_ms")
+    __slots__ = ("_callback", "_clock", "_handle", "at_ms", "loop")
 
     def __init__(self, clock: Clock, at_ms: int, callback: Callable[[], None]) -> None:
         self._clock = clock
         self._callback = callback
-        self._loop = asyncio.get_running_loop()
         self._handle: asyncio.TimerHandle | None = None
+        self.loop = asyncio.get_running_loop()
         self.at_ms = at_ms
 
     def arm(self) -> None:
         if self._handle is not None:
             self._handle.cancel()
         delay_s = min((self.at_ms - self._clock.now_ms()) / 1000, MAX_TIMER_S)
-        self._handle = self._loop.call_later(max(delay_s, 0.0), self._fire)
+        self._handle = self.loop.call_later(max(delay_s, 0.0), self._fire)
 
     def _fire(self) -> None:
         if self._clock.now_ms() < self.at_ms:

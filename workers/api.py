@@ -204,7 +204,7 @@ class Api:
 
     async def _load_certificates(self) -> None:
         """Make the signing key at the first start, beside answering calls, and serve its certificate."""
-        await self._parts.signing_keys.identity(self._parts.clock.wall_ms())
+        await self._parts.signing_keys.identity(self._parts.clock.real_ms())
         for pem in await self._parts.signing_keys.certificates():
             self._certificates[certificate_name(pem)] = pem
 
@@ -251,6 +251,8 @@ def judge_health(state: HostState, data: Path, own: Sequence[Sample] = ()) -> He
             yellow.append("jobs are in quarantine")
     if any(sample.name == "cache_away" and sample.value for sample in own):
         yellow.append("Redis does not answer: without it messages are given out more slowly")
+    if state.clock_warning:
+        yellow.append(state.clock_warning)
     return Health(
         "red" if red else "yellow" if yellow else "green",
         ready=bool(workers) and not state.store_failure,

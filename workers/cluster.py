@@ -68,7 +68,7 @@ async def open_cluster_parts(settings: Settings) -> AsyncIterator[Parts]:
     """See `workers.host.open_parts`."""
     from cqs.engines.cqs import open_engine
 
-    clock = Clock()
+    clock = Clock(test=settings.test_clock)
     async with (
         open_session(settings) as (cassandra, seal),
         open_engine(cassandra, settings.redis, clock, prefix=f"cqs:{settings.cassandra_keyspace}") as engine,

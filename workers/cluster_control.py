@@ -67,6 +67,9 @@ class ClusterControl(ClusterReports):
             return _read_offset_ms(value)
         return 0
 
+    async def clock_ms(self) -> int:
+        return self._clock.now_ms()
+
     async def advance_clock(self, by_ms: int) -> int:
         for _ in range(ADVANCE_TRIES_MAX):
             rows = await self._cassandra.run(_GET, CLOCK_NAME)

@@ -36,6 +36,8 @@ class HostState(msgspec.Struct, frozen=True):
     store_failure: str
     reports: tuple[Report, ...]
     samples: tuple[Sample, ...]
+    clock_warning: str = ""
+    """What is wrong with the wall clock of the host's machine, for a person; or ''."""
 
 
 class HostReports(Protocol):
@@ -48,6 +50,10 @@ class HostControl(Protocol):
     """The host, to every process."""
 
     async def clock_offset_ms(self) -> int: ...
+
+    async def clock_ms(self) -> int:
+        """The time of messages as the host has it, which no other process may be behind."""
+        ...
 
     async def advance_clock(self, by_ms: int) -> int:
         """Move every process's test clock; returns the new offset."""
@@ -75,6 +81,9 @@ class LocalControl:
     async def clock_offset_ms(self) -> int:
         return self._clock.offset_ms
 
+    async def clock_ms(self) -> int:
+        return self._clock.now_ms()
+
     async def advance_clock(self, by_ms: int) -> int:
         self._clock.advance(by_ms)
         self._server.broadcast(CLOCK, self._clock.offset_ms)
@@ -97,4 +106,5 @@ class LocalControl:
             Sample("polls_waiting", self._engine.polls_waiting, gauge=True),
             Sample("polls_waiting_internal", self._engine.polls_internal, gauge=True),
         )
-        return HostState(self._database.failure, tuple(report for _, report in self._reports.values()), samples)
+        reports = tuple(report for _, report in self._reports.values())
+        return HostState(self._database.failure, reports, samples, self._clock.warning())

@@ -119,7 +119,7 @@ class StoreHost:
     """Opens the data directory, serves it on a socket to this machine's other processes."""
 
     def __init__(self, settings: Settings) -> None:
-        clock = Clock()
+        clock = Clock(test=settings.test_clock)
         self.database = Database(settings.data, clock)
         seal = Seal(load_master_key(settings.data, settings.master_key))
         self.accounts = EmbeddedAccountStore(self.database, seal)
@@ -190,7 +190,7 @@ class StoreLink:
 
     def __init__(self, settings: Settings) -> None:
         self.client = Client(settings.socket_path, _methods())
-        self.clock = Clock()
+        self.clock = Clock(test=settings.test_clock)
         self.client.on_event(CLOCK, int, self.clock.follow)
 
     async def start(self) -> Parts:
@@ -203,6 +203,7 @@ class StoreLink:
             **kept,
         )
         self.clock.follow(await parts.control.clock_offset_ms())
+        self.clock.not_before(await parts.control.clock_ms())  # the wall clock may have been set back since
         return parts
 
     async def close(self) -> None:

@@ -23,7 +23,7 @@ LOOK_S = 0.5
 def show(name: str, since: str, data: Path | None, *, failures: bool, follow: bool) -> None:
     """Each record as it was written, a line each."""
     try:
-        group, since_ms = _group(name), _since_ms(since, Clock().wall_ms())
+        group, since_ms = _group(name), _since_ms(since, Clock().real_ms())
     except ValueError as error:
         print(f"cns: {error}", file=sys.stderr)
         sys.exit(EXIT_USAGE)

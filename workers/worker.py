@@ -80,7 +80,7 @@ class Worker:
         guard = AddressGuard(settings.networks())
 
         def wall_s() -> float:
-            return parts.clock.wall_ms() / 1000
+            return parts.clock.real_ms() / 1000
 
         verify = client_context(settings.ca_bundle)
         relay = read_smtp_url(settings.smtp_url) if settings.smtp_url else None
@@ -92,7 +92,7 @@ class Worker:
             senders: dict[type[Request], Sender[Any]] = {
                 HttpRequest: http,
                 RedisRequest: RedisSender(guard, timeout_s=timeout_s, verify=verify),
-                RemoteQueueRequest: RemoteQueueSender(http, parts.clock.wall_ms),
+                RemoteQueueRequest: RemoteQueueSender(http, parts.clock.real_ms),
             }
             if relay is not None:
                 senders[SmtpRequest] = SmtpSender(
@@ -193,7 +193,7 @@ class Worker:
 
     @classmethod
     async def build(cls, settings: Settings, parts: Parts) -> Worker:
-        identity = await parts.signing_keys.identity(parts.clock.wall_ms())
+        identity = await parts.signing_keys.identity(parts.clock.real_ms())
         signer = Signer(SigningIdentity(identity.key_pem, identity.certificate_pem))
         queues = await queue_service(settings, parts)
         port = await queue_port(settings, parts, queues)

@@ -57,7 +57,7 @@ class Authenticator:
             if service == "sqs":
                 raise RequestError("AccessDenied", f"Access to the resource {request.origin}{request.path} is denied.")
             raise RequestError("MissingAuthenticationToken", "Request is missing Authentication Token")
-        signed.check(service, self._clock.wall_ms())
+        signed.check(service, self._clock.real_ms())
         known = self._ring.find(signed.key_id)
         if known is None:
             raise RequestError("InvalidClientTokenId", "The security token included in the request is invalid.")

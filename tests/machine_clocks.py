@@ -1,0 +1,34 @@
+"""The clocks of a machine, which go on and step when a test says so."""
+
+from __future__ import annotations
+
+from common.clock import Clock
+
+START_NS = 1_760_000_000 * 1_000_000_000
+
+
+class MachineClocks:
+    """`wall_ns` and `monotonic_ns` are what they show. `stopped_ns`: how long the process is stopped after each reading
+    of the wall clock."""
+
+    def __init__(self) -> None:
+        self.wall_ns = START_NS
+        self.monotonic_ns = 5_000_000_000
+        self.stopped_ns = 0
+
+    def clock(self, *, test: bool = False) -> Clock:
+        """The clock of another process of this machine."""
+        return Clock(test=test, wall_ns=self._wall, monotonic_ns=lambda: self.monotonic_ns)
+
+    def run(self, by_ns: int) -> None:
+        self.wall_ns += by_ns
+        self.monotonic_ns += by_ns
+
+    def step(self, by_ns: int) -> None:
+        """Also what a suspended laptop looks like: CLOCK_MONOTONIC stands still meanwhile."""
+        self.wall_ns += by_ns
+
+    def _wall(self) -> int:
+        now_ns = self.wall_ns
+        self.run(self.stopped_ns)
+        return now_ns
