@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from pathlib import Path
@@ -10,6 +11,9 @@ from common.errors import StartError
 
 EXIT_DATA_IN_USE = 73
 EXIT_DATA_UNUSABLE = 74
+EXIT_DATA_FULL = 79
+"""There is no room on the disk. The supervisor tries again, as room may be made."""
+_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
 
 
 def lock_directory(directory: Path, name: str) -> int:
@@ -18,21 +22,25 @@ def lock_directory(directory: Path, name: str) -> int:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         fd = os.open(directory / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise _unusable(directory, error) from error
+        raise unusable(f"cannot write to the data directory {directory}", error) from error
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         owner = os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
         os.close(fd)
         raise StartError(f"{directory} is in use by another cns (process {owner})", EXIT_DATA_IN_USE) from None
+    owner_line = f"{os.getpid()}\n".encode()
     try:
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        os.pwrite(fd, owner_line, 0)
+        os.ftruncate(fd, len(owner_line))
     except OSError as error:
-        os.close(fd)
-        raise _unusable(directory, error) from error
+        if error.errno not in _FULL_ERRNOS:  # on a full disk the lock is held all the same
+            os.close(fd)
+            raise unusable(f"cannot write to the data directory {directory}", error) from error
     return fd
 
 
-def _unusable(directory: Path, error: OSError) -> StartError:
-    return StartError(f"cannot write to the data directory {directory}: {error.strerror}", EXIT_DATA_UNUSABLE)
+def unusable(what: str, error: OSError) -> StartError:
+    """The reason for which a start ends; its exit code tells a full disk from what only a person can mend."""
+    code = EXIT_DATA_FULL if error.errno in _FULL_ERRNOS else EXIT_DATA_UNUSABLE
+    return StartError(f"{what}: {error.strerror or error}", code)

@@ -9,14 +9,15 @@ import os
 import secrets
 from pathlib import Path
 
+import apsw
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from common.directory import EXIT_DATA_UNUSABLE
+from common.directory import EXIT_DATA_UNUSABLE, unusable
 from common.errors import StartError
+from common.store_opening import MASTER_KEY_FILE, has_secrets
 
 MASTER_KEY_BYTES = 32
-MASTER_KEY_FILE = "master.key"
 _NONCE_BYTES = 12
 
 
@@ -41,8 +42,8 @@ class Seal:
             raise StartError("the master key does not open the stored secrets", EXIT_DATA_UNUSABLE) from None
 
 
-def load_master_key(directory: Path, given: str) -> bytes:
-    """The key that seals secrets: `given` (base64), or the file `master.key`, which is made when missing."""
+def load_master_key(directory: Path, given: str, *, may_make: bool = True) -> bytes:
+    """The key that seals secrets: `given` (base64), or the file `master.key`, which `may_make` makes when missing."""
     if given:
         key = _decode(given.encode())
         if len(key) != MASTER_KEY_BYTES:
@@ -50,14 +51,24 @@ def load_master_key(directory: Path, given: str) -> bytes:
         return key
     path = directory / MASTER_KEY_FILE
     try:
-        if not path.exists():
+        if may_make and not path.exists():
             _make(path)
         key = _decode(path.read_bytes())
     except OSError as error:
-        raise StartError(f"cannot use the master key {path}: {error.strerror}", EXIT_DATA_UNUSABLE) from error
+        raise unusable(f"cannot use the master key {path}", error) from error
     if len(key) != MASTER_KEY_BYTES:
         raise StartError(f"the master key {path} is damaged", EXIT_DATA_UNUSABLE)
     return key
+
+
+def require_master_key(directory: Path, given: str, connection: apsw.Connection) -> None:
+    """Raise StartError where stored secrets need a key that is not there: a new one would not open them."""
+    path = directory / MASTER_KEY_FILE
+    if not given and not path.exists() and has_secrets(connection):
+        raise StartError(
+            f"{path} is missing, which opens the secrets stored in {directory}: restore it, or set CNS_MASTER_KEY",
+            EXIT_DATA_UNUSABLE,
+        )
 
 
 def _decode(text: bytes) -> bytes:

@@ -70,6 +70,8 @@ class Settings(BaseSettings):
     test_clock: bool = False
     master_key: str = ""
     """Base64 of 32 bytes that seal stored secrets; empty: the file `master.key` in the data directory."""
+    reserve_bytes: Annotated[int, Field(ge=0)] = 16 * 1024 * 1024
+    """The file `reserve`, given up for deletes and purges on a full disk; at most an eighth of the disk. 0: none."""
 
     store: Literal["embedded", "cassandra"] = "embedded"
     """cassandra: the cluster form, any number of processes on any number of machines."""

@@ -19,17 +19,18 @@ from typing import Any, Generic, TypeVar
 import apsw
 
 from common.clock import Clock
-from common.directory import EXIT_DATA_UNUSABLE, lock_directory
+from common.directory import EXIT_DATA_FULL, EXIT_DATA_UNUSABLE, lock_directory, unusable
+from common.disk_space import DiskSpace, is_full
 from common.errors import CnsError, OutcomeUnknown, StartError, StoreFull, StoreUnavailable
 from common.kill_points import STORE_CHECKPOINT, STORE_COMMIT, STORE_COMMITTED, passed
+from common.store_opening import FORMAT, PAGE_BYTES, Guard, check, connect, log_cut, take_file
 
-PAGE_BYTES = 4096
 CHECKPOINT_PAGES = 4096
 """Copy the write-ahead log back once it holds 16 MiB."""
-CACHE_KIB = 65_536
+CHECKPOINT_PAGES_FULL = 256
+"""The same while the disk is full: the log must not grow."""
 HIGH_WATER_MS = 1_000
 """How often the highest time seen is stored, so that a restarted clock is never behind it by more."""
-FORMAT = 1
 
 LOCK_FILE = "lock"
 STORE_FILE = "store.db"
@@ -58,13 +59,20 @@ class Work(Generic[Item]):
 
 
 class Stage(Generic[Item]):
-    """A kind of work. `run` gets all of a turn's items and returns what to answer once they are committed."""
+    """A kind of work. `run` gets all of a turn's items and returns what to answer once they are committed. `grows` says
+    which items make the store larger: those are refused while the disk is full."""
 
-    __slots__ = ("_database", "_run", "waiting")
+    __slots__ = ("_database", "_run", "grows", "waiting")
 
-    def __init__(self, database: Database, run: Callable[[list[Work[Item]]], list[tuple[Work[Item], object]]]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        run: Callable[[list[Work[Item]]], list[tuple[Work[Item], object]]],
+        grows: Callable[[Item], bool],
+    ) -> None:
         self._database = database
         self._run = run
+        self.grows = grows
         self.waiting: list[Work[Item]] = []
 
     def submit(self, item: Item) -> asyncio.Future[Any]:
@@ -83,11 +91,26 @@ class Stage(Generic[Item]):
 
 
 class Database:
-    """The only opener of its directory. Use it from one event loop; `close` waits for the commit under way."""
+    """The only opener of its directory. Use it from one event loop; `close` waits for the commit under way.
 
-    def __init__(self, directory: Path, clock: Clock, vfs: str | None = None) -> None:
+    `guard` may refuse the store by a StartError, before anything is written. A store on a full disk, which leaves no
+    room for a second connection's index or for the number of this start, opens `alone`: it can be read, but what
+    needs room is refused until a new start finds some.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        clock: Clock,
+        vfs: str | None = None,
+        guard: Guard = lambda _: None,
+        space: DiskSpace | None = None,
+    ) -> None:
         self._lock_fd = lock_directory(directory, LOCK_FILE)
-        self._path = str(directory / STORE_FILE)
+        self._path = directory / STORE_FILE
+        self._guard = guard
+        self.space = space or DiskSpace(directory)
+        self.alone = False
         self._vfs = vfs
         self._clock = clock
         self._stages: list[Stage[Any]] = []
@@ -107,45 +130,71 @@ class Database:
         self._idle: asyncio.Event | None = None
         self._failure: StoreUnavailable | None = None
         self.on_fatal: Callable[[Exception], None] = _raise
+        self.on_room: Callable[[], None] = _go_on
+        """Called when a store that was opened `alone` has room to be opened anew."""
         self.loop: asyncio.AbstractEventLoop
         self.wal_pages = 0
         self.commits = 0
         try:
-            if not self._vfs:
-                _keep_private(self._path)
-            self.connection = self._connect()
-            self.boot = self._begin_boot()
-            clock.not_before(self._high_ms)
-            self.reader = self._connect()
-            self.reader.execute("PRAGMA query_only=ON")
-        except apsw.Error as error:
-            os.close(self._lock_fd)
-            raise StartError(f"cannot use the data in {directory}: {error}", EXIT_DATA_UNUSABLE) from error
+            self._open()
         except StartError:
             os.close(self._lock_fd)
             raise
+        clock.not_before(self._high_ms)
         self._control = self.stage(self._run_control)
+        self._clearing = self.stage(self._run_control, grows=lambda _: False)
 
     # -- opening ------------------------------------------------------------------------------------------------------
 
-    def _connect(self) -> apsw.Connection:
-        connection = apsw.Connection(self._path, vfs=self._vfs) if self._vfs else apsw.Connection(self._path)
-        connection.set_busy_timeout(5_000)
-        # without it SQLite plans a statement with a bound range anew at every use, in case the statistics would favour
-        # another index for that value; there are no statistics here, and planning costs more than most look-ups
-        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-        for pragma in (
-            f"page_size={PAGE_BYTES}",
-            "journal_mode=WAL",
-            "synchronous=FULL",
-            f"cache_size=-{CACHE_KIB}",
-            "temp_store=MEMORY",
-            "wal_autocheckpoint=0",
-        ):
-            connection.execute(f"PRAGMA {pragma}").fetchall()
-        return connection
+    def _open(self) -> None:
+        """In the usual way, then with what the reserve has left, then `alone`."""
+        try:
+            if not self._vfs:
+                take_file(self._path)
+            if self._opened():
+                return
+            self.space.refused()
+            if self._opened():
+                return
+            self.alone = True
+            if not self._opened():
+                raise StartError(f"cannot use the data in {self._path.parent}: the disk is full", EXIT_DATA_FULL)
+        except OSError as error:
+            raise unusable(f"cannot write to {self._path}", error) from error
+        except apsw.Error as error:
+            raise StartError(f"cannot use the data in {self._path.parent}: {error}", EXIT_DATA_UNUSABLE) from error
+
+    def _opened(self) -> bool:
+        """Whether there is room for it."""
+        connection: apsw.Connection | None = None
+        try:
+            self.connection = connection = connect(str(self._path), self._vfs, alone=self.alone)
+            check(connection, self._path)
+            self._guard(connection)
+            if not self.alone:
+                log_cut(self._path)
+            self.boot = self._begin_boot()
+            self.reader = connection
+            if not self.alone:
+                self.reader = connect(str(self._path), self._vfs)
+                self.reader.execute("PRAGMA query_only=ON")
+        except apsw.Error as error:
+            full = is_full(error, connection)
+            if connection is not None:
+                connection.close()
+            if not full:
+                raise
+            return False
+        except StartError:
+            self.connection.close()
+            raise
+        return True
 
     def _begin_boot(self) -> int:
+        """The number of this start. `alone` has one that no start has stored, and stores nothing by it."""
+        if self.alone:
+            boot, self._high_ms = self.connection.execute("SELECT boot, high_ms FROM meta").get
+            return int(boot) + 1
         with self.connection:
             self.connection.execute(
                 "CREATE TABLE IF NOT EXISTS meta(one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER NOT NULL,"
@@ -153,10 +202,8 @@ class Database:
             )
             self.connection.execute(f"INSERT OR IGNORE INTO meta VALUES (1, {FORMAT}, 0, 0)")
             self.connection.execute("UPDATE meta SET boot = boot + 1")
-            stored_format, boot, high_ms = self.connection.execute("SELECT format, boot, high_ms FROM meta").get
-        if stored_format != FORMAT:
-            raise StartError(f"the data is of format {stored_format}, this program reads {FORMAT}", EXIT_DATA_UNUSABLE)
-        self._high_ms = high_ms
+            self.connection.pragma("user_version", FORMAT)
+            boot, self._high_ms = self.connection.execute("SELECT boot, high_ms FROM meta").get
         return int(boot)
 
     @property
@@ -164,22 +211,35 @@ class Database:
         """Why nothing can be written any more, or ''."""
         return str(self._failure or "")
 
+    def full(self) -> str:
+        """Why nothing that grows the store can be written just now, or ''. Looks for room; call it on the loop."""
+        if self.space.refusing and self._unanswered is None:  # else the connection is the commit's
+            self._look_for_room()
+        return self.space.reason
+
     def create(self, schema: tuple[str, ...], added_columns: Mapping[str, Sequence[str]] | None = None) -> None:
         """Make tables that are missing, and columns (table → declarations) that older directories do not have; only
         before `start`."""
-        with self.connection:
-            for statement in schema:
-                self.connection.execute(statement)
-            for table, declarations in (added_columns or {}).items():
-                there = {name for _, name, *_ in self.connection.execute(f"PRAGMA table_info({table})")}
-                for declaration in declarations:
-                    if declaration.split()[0] not in there:
-                        self.connection.execute(f"ALTER TABLE {table} ADD COLUMN {declaration}")
+        try:
+            with self.connection:
+                for statement in schema:
+                    self.connection.execute(statement)
+                for table, declarations in (added_columns or {}).items():
+                    there = {name for _, name, *_ in self.connection.execute(f"PRAGMA table_info({table})")}
+                    for declaration in declarations:
+                        if declaration.split()[0] not in there:
+                            self.connection.execute(f"ALTER TABLE {table} ADD COLUMN {declaration}")
+        except apsw.Error as error:
+            if not is_full(error, self.connection):
+                raise
+            raise StartError(f"no room for new tables in {self._path}: the disk is full", EXIT_DATA_FULL) from error
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self._idle = asyncio.Event()
         self._idle.set()
+        if self.alone:
+            return  # a connection is used by one thread at a time
         self.connection.set_wal_hook(self._count_wal)
         for target, name in ((self._commit_thread, "store-commit"), (self._checkpoint_thread, "store-checkpoint")):
             thread = threading.Thread(target=target, name=name, daemon=True)
@@ -188,9 +248,13 @@ class Database:
 
     # -- what callers use ---------------------------------------------------------------------------------------------
 
-    def stage(self, run: Callable[[list[Work[Item]]], list[tuple[Work[Item], object]]]) -> Stage[Item]:
-        """Stages run in the order they were made."""
-        stage = Stage(self, run)
+    def stage(
+        self,
+        run: Callable[[list[Work[Item]]], list[tuple[Work[Item], object]]],
+        grows: Callable[[Item], bool] = lambda _: True,
+    ) -> Stage[Item]:
+        """Stages run in the order they were made. `grows`: see `Stage`."""
+        stage = Stage(self, run, grows)
         self._stages.append(stage)
         return stage
 
@@ -206,9 +270,12 @@ class Database:
         """`callback` is called after each commit, once its callers have their answers."""
         self._after.append(callback)
 
-    async def write(self, change: Callable[[apsw.Connection], T]) -> T:
-        """Run `change` inside the next transaction; durable when it returns. A RequestError undoes only this change."""
-        result: T = await self._control.submit(change)
+    async def write(self, change: Callable[[apsw.Connection], T], *, grows: bool = True) -> T:
+        """Run `change` inside the next transaction; durable when it returns. A RequestError undoes only this change.
+
+        A change that `grows` the store is refused while the disk is full: StoreFull.
+        """
+        result: T = await (self._control if grows else self._clearing).submit(change)
         return result
 
     @property
@@ -228,6 +295,10 @@ class Database:
         if self._unanswered is not None:
             return  # the commit under way calls again when it is done
         self._flush_requested = False
+        assert self._idle is not None
+        self._idle.set()
+        if self.space.is_short:
+            self._look_for_room()
         if not any(stage.waiting for stage in self._stages):
             return
         answers: list[tuple[Work[Any], object]] = []
@@ -249,13 +320,40 @@ class Database:
             self._fatal(error)
             raise
         self._unanswered = answers
-        assert self._idle is not None
         self._idle.clear()
-        self._commits.put(self._commit)
+        if self.alone:
+            self._commit()
+        else:
+            self._commits.put(self._commit)
+
+    def _look_for_room(self) -> None:
+        """Refuse what would grow the store while there is none."""
+        self.space.look(self._unused_bytes)
+        if self.alone and not self.space.refusing:
+            self.on_room()
+            self.space.refusing = True  # until then
+        if not self.space.refusing:
+            return
+        for stage in self._stages:
+            for work in stage.waiting:
+                if stage.grows(work.item):
+                    work.fail(StoreFull("the disk is full"))
+            stage.waiting = [work for work in stage.waiting if not stage.grows(work.item)]
+
+    def _unused_bytes(self) -> int:
+        """Of the store's pages, those that hold nothing."""
+        pages: int = 0 if self.alone else self.connection.pragma("freelist_count")
+        return pages * PAGE_BYTES
+
+    def _filled(self) -> None:
+        """The disk is full: with what the reserve leaves, copy the log back, so that it starts over."""
+        if self.space.refused() and not self.alone and not self._checkpoint_wanted:
+            self._checkpoint_wanted = True
+            self._checkpoints.put(True)
 
     def _keep_high_water(self) -> None:
         now_ms = self._clock.now_ms()
-        if now_ms - self._high_ms >= HIGH_WATER_MS:
+        if now_ms - self._high_ms >= HIGH_WATER_MS and not self.alone:
             self.connection.execute("UPDATE meta SET high_ms = ?", (now_ms,))
             self._high_ms = now_ms
 
@@ -297,6 +395,7 @@ class Database:
         self._writing = False
         if error is None:
             self.commits += 1
+            self.space.wrote()
             for work, result in answers:
                 if not work.future.done():
                     work.future.set_result(result)
@@ -317,9 +416,12 @@ class Database:
         for stage in self._stages:
             works += stage.waiting
             stage.waiting = []
+        full = is_full(error, self.connection)
         if self.connection.in_transaction:
             self.connection.execute("ROLLBACK")
-        translated = _translate(error, committing)
+        translated = StoreFull("the disk is full") if full else _translate(error, committing)
+        if full:
+            self._filled()
         for work in works:
             work.fail(translated)
         for callback in self._resets:
@@ -340,19 +442,23 @@ class Database:
 
     def _count_wal(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
         self.wal_pages = pages
-        if pages >= CHECKPOINT_PAGES and not self._checkpoint_wanted:
+        enough = CHECKPOINT_PAGES_FULL if self.space.is_short else CHECKPOINT_PAGES
+        if pages >= enough and not self._checkpoint_wanted:
             self._checkpoint_wanted = True
             self._checkpoints.put(True)
         return apsw.SQLITE_OK
 
     def _checkpoint_thread(self) -> None:
-        connection = self._connect()
+        connection = connect(str(self._path), self._vfs)
         while self._checkpoints.get():
             try:
                 connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
                 self._finish_checkpoint = True
-            except apsw.Error:  # the disk may be full: the log grows on, and the next commit asks again
+            except apsw.Error as error:  # the log grows on, and the next commit asks again
                 self._checkpoint_wanted = False
+                if is_full(error, connection):
+                    with suppress(RuntimeError):  # the loop may be closed by now
+                        self.loop.call_soon_threadsafe(self._filled)
         connection.close()
 
     # -- closing ------------------------------------------------------------------------------------------------------
@@ -366,7 +472,8 @@ class Database:
         self._checkpoints.put(False)
         for thread in self._threads:
             await asyncio.to_thread(thread.join)
-        self.reader.close()
+        if not self.alone:
+            self.reader.close()
         self.connection.close()
         os.close(self._lock_fd)
 
@@ -374,21 +481,14 @@ class Database:
 def _translate(error: Exception, committing: bool) -> CnsError:
     if isinstance(error, CnsError):
         return error
-    if isinstance(error, apsw.FullError):
-        return StoreFull("the disk is full")
     if committing:
         return OutcomeUnknown(f"the commit failed: {error}")
     return StoreUnavailable(f"the store refused: {error}")
 
 
-def _keep_private(path: str) -> None:
-    """Nobody else's to read, wherever the directory was made; the log and the index beside it take its mode over."""
-    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        os.fchmod(fd, 0o600)
-    finally:
-        os.close(fd)
-
-
 def _raise(error: Exception) -> None:
     raise error
+
+
+def _go_on() -> None:
+    """A store that is `alone` stays so."""

@@ -16,14 +16,17 @@ from pathlib import Path
 
 import msgspec
 
+from common.directory import EXIT_DATA_FULL
+
 BACKOFF_FIRST_S = 0.1
 BACKOFF_MAX_S = 10.0
 LOOP_CRASHES = 5
 LOOP_WINDOW_S = 60.0
 """So many deaths within this time are a crash loop."""
 STOP_GRACE_S = 30.0
-EXIT_CODES_FINAL = frozenset({2, *range(70, 80)})
-"""A child that ends with one of these has said on stderr what a person must mend: starting it again would not help."""
+EXIT_CODES_FINAL = frozenset({2, *range(70, 80)} - {EXIT_DATA_FULL})
+"""A child that ends with one of these has said on stderr what a person must mend: starting it again would not help. A
+full disk may have room again."""
 _PR_SET_PDEATHSIG = 1
 
 

@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 
 def create(data: Path | None) -> None:
-    _print_key(_run(data, lambda store, now_ms: store.create(now_ms)))
+    _print_key(_run(data, lambda store, now_ms: store.create(now_ms), may_create=True))
 
 
 def rotate(account: str, data: Path | None) -> None:
@@ -45,17 +45,19 @@ def only_account(data: Path | None) -> str:
     return found[0].account
 
 
-def _run(data: Path | None, work: Callable[[AccountStore, int], Awaitable[Result]]) -> Result:
+def _run(
+    data: Path | None, work: Callable[[AccountStore, int], Awaitable[Result]], *, may_create: bool = False
+) -> Result:
     async def run() -> Result:
         clock = Clock()
-        async with _store(load_settings(data), clock) as store:
+        async with _store(load_settings(data), clock, may_create=may_create) as store:
             return await work(store, clock.now_ms())
 
     return run_command(run)
 
 
 @asynccontextmanager
-async def _store(settings: Settings, clock: Clock) -> AsyncIterator[AccountStore]:
+async def _store(settings: Settings, clock: Clock, *, may_create: bool) -> AsyncIterator[AccountStore]:
     if settings.store == "cassandra":
         from workers.cluster import open_account_store  # with drivers that only this form has installed
 
@@ -64,9 +66,10 @@ async def _store(settings: Settings, clock: Clock) -> AsyncIterator[AccountStore
         return
 
     def make(database: Database) -> AccountStore:
-        return EmbeddedAccountStore(database, Seal(load_master_key(settings.data, settings.master_key)))
+        key = load_master_key(settings.data, settings.master_key, may_make=may_create)
+        return EmbeddedAccountStore(database, Seal(key))
 
-    async with embedded_store(settings, clock, AccountStore, "accounts", make) as store:
+    async with embedded_store(settings, clock, AccountStore, "accounts", make, may_create=may_create) as store:
         yield store
 
 

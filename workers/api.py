@@ -235,6 +235,8 @@ class Api:
 def judge_health(state: HostState, data: Path, own: Sequence[Sample] = ()) -> Health:
     """Red when nothing can be stored, nothing is delivered, or a process dies again and again."""
     red = [state.store_failure] if state.store_failure else []
+    if state.store_full:
+        red.append(state.store_full)
     yellow = []
     processes = read_status(data / STATUS_FILE)
     for process in processes:

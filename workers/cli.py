@@ -7,6 +7,7 @@ import sys
 import typer
 
 from workers.commands import account, outbox, pipeline, pool, quarantine, schema, sms
+from workers.commands.checking import check
 from workers.commands.explain import explain
 from workers.commands.logs import logs
 from workers.commands.receiver import receiver
@@ -20,7 +21,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (up, receiver, explain, logs, api, worker):
+for command in (up, receiver, explain, logs, check, api, worker):
     app.command()(command)
 for noun, group in {
     "account": account.group,

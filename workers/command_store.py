@@ -8,13 +8,16 @@ from collections import ChainMap
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from common.clock import Clock
 from common.directory import EXIT_DATA_IN_USE, EXIT_DATA_UNUSABLE
 from common.errors import OutcomeUnknown, RequestError, StartError, StoreUnavailable
+from common.logs import set_up_logs
 from common.rpc import Client
 from common.rpc_contract import methods_of, remote
+from common.sealing import require_master_key
 from common.settings import Settings
 from common.sqlite import STORE_FILE, Database
 
@@ -32,18 +35,29 @@ class Kept:
 
 @asynccontextmanager
 async def embedded_store(
-    settings: Settings, clock: Clock, contract: type[Any], prefix: str, make: Callable[[Database], Any]
+    settings: Settings,
+    clock: Clock,
+    contract: type[Any],
+    prefix: str,
+    make: Callable[[Database], Any],
+    *,
+    may_create: bool = False,
 ) -> AsyncIterator[Any]:
-    """One contract alone."""
-    async with embedded_stores(settings, clock, Kept(contract, prefix, make)) as (store,):
+    """One contract alone. `may_create`: a store is made where there is none."""
+    async with embedded_stores(settings, clock, Kept(contract, prefix, make), may_create=may_create) as (store,):
         yield store
 
 
 @asynccontextmanager
-async def embedded_stores(settings: Settings, clock: Clock, *kept: Kept) -> AsyncIterator[list[Any]]:
+async def embedded_stores(
+    settings: Settings, clock: Clock, *kept: Kept, may_create: bool = False
+) -> AsyncIterator[list[Any]]:
     """What keeps each of them."""
+    if not may_create:
+        require_store(settings)
+    guard = partial(require_master_key, settings.data, settings.master_key)
     try:
-        database = Database(settings.data, clock)
+        database = Database(settings.data, clock, guard=guard)
     except StartError as error:
         if error.exit_code != EXIT_DATA_IN_USE:
             raise
@@ -64,9 +78,10 @@ async def embedded_stores(settings: Settings, clock: Clock, *kept: Kept) -> Asyn
 
 
 def require_store(settings: Settings) -> None:
-    """For a command that is to make none where there is none."""
+    """For a command that is to make none where there is none: it says where it looked."""
     if not (settings.data / STORE_FILE).exists():
-        raise StartError(f"there is no store in {settings.data}", EXIT_DATA_UNUSABLE)
+        where = f"there is no store in {settings.data.absolute()}: say with --data or CNS_DATA where it is"
+        raise StartError(where, EXIT_DATA_UNUSABLE)
 
 
 def run_command(work: Callable[[], Awaitable[Result]]) -> Result:
@@ -75,6 +90,7 @@ def run_command(work: Callable[[], Awaitable[Result]]) -> Result:
     async def run() -> Result:
         return await work()
 
+    set_up_logs("warning", "command")  # on standard error: what a command prints is for programs, too
     try:
         return asyncio.run(run())
     except RequestError as error:

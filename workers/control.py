@@ -38,6 +38,8 @@ class HostState(msgspec.Struct, frozen=True):
     samples: tuple[Sample, ...]
     clock_warning: str = ""
     """What is wrong with the wall clock of the host's machine, for a person; or ''."""
+    store_full: str = ""
+    """Why nothing that makes the store larger can be written, for a person; or ''."""
 
 
 class HostReports(Protocol):
@@ -107,4 +109,4 @@ class LocalControl:
             Sample("polls_waiting_internal", self._engine.polls_internal, gauge=True),
         )
         reports = tuple(report for _, report in self._reports.values())
-        return HostState(self._database.failure, reports, samples, self._clock.warning())
+        return HostState(self._database.failure, reports, samples, self._clock.warning(), self._database.full())

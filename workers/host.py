@@ -10,6 +10,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import structlog
@@ -30,10 +31,11 @@ from cns.stores.mobile_contract import MobileEndpointStore, PlatformStore, SmsSt
 from cns.stores.signing_key import EmbeddedSigningKeyStore, SigningKeyStore
 from common.aws.accounts import AccountStore, EmbeddedAccountStore
 from common.clock import Clock
+from common.directory import unusable
 from common.metrics import Sample
 from common.rpc import Client, Method, Server
 from common.rpc_contract import announce, handlers_of, methods_of, remote
-from common.sealing import Seal, load_master_key
+from common.sealing import Seal, load_master_key, require_master_key
 from common.settings import Settings
 from common.sqlite import Database
 from cqs.engines import remote as engine_calls
@@ -120,7 +122,8 @@ class StoreHost:
 
     def __init__(self, settings: Settings) -> None:
         clock = Clock(test=settings.test_clock)
-        self.database = Database(settings.data, clock)
+        guard = partial(require_master_key, settings.data, settings.master_key)
+        self.database = Database(settings.data, clock, guard=guard)
         seal = Seal(load_master_key(settings.data, settings.master_key))
         self.accounts = EmbeddedAccountStore(self.database, seal)
         self._engine = EmbeddedEngine(self.database, clock)
@@ -152,11 +155,17 @@ class StoreHost:
             announce(prefix, keepers[prefix], self._server)
         self._path = settings.socket_path
         self.parts = Parts(clock=clock, engine=self._engine, reconnected=[], **keepers)
+        self._reserve_bytes = settings.reserve_bytes
         self.database.on_fatal = _end_process
+        self.database.on_room = _begin_anew
 
     async def start(self) -> None:
+        self.database.space.keep_reserve(self._reserve_bytes)
         self.database.start(asyncio.get_running_loop())
-        await self._server.start(self._path)
+        try:
+            await self._server.start(self._path)
+        except OSError as error:
+            raise unusable(f"cannot listen on {self._path}", error) from error
 
     async def close(self) -> None:
         await self._server.close()
@@ -166,6 +175,12 @@ class StoreHost:
 def _end_process(error: Exception) -> None:
     """After a failed fsync only a new start can say what the disk holds; the supervisor makes one."""
     log.critical("store.failed", error=str(error))
+    os._exit(EXIT_STORE_FAILED)
+
+
+def _begin_anew() -> None:
+    """A store that could only be read has room now; the supervisor starts the process that opens it in full."""
+    log.warning("store.regained_room")
     os._exit(EXIT_STORE_FAILED)
 
 

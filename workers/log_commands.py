@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from common.clock import Clock
+from common.directory import EXIT_DATA_UNUSABLE
 from common.errors import StartError
 from common.settings import load_settings
 from workers.delivery_log_reading import LogReader
@@ -28,7 +29,10 @@ def show(name: str, since: str, data: Path | None, *, failures: bool, follow: bo
         print(f"cns: {error}", file=sys.stderr)
         sys.exit(EXIT_USAGE)
     try:
-        directory = load_settings(data).delivery_logs_path
+        settings = load_settings(data)
+        directory = settings.delivery_logs_path
+        if not settings.data.is_dir():
+            raise StartError(f"there is no data directory {settings.data.absolute()}", EXIT_DATA_UNUSABLE)
     except StartError as error:
         print(f"cns: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

@@ -89,7 +89,7 @@ class EmbeddedPoolSizeStore:
         await self._database.write(replace)
 
     async def remove(self, pool: str, worker: str) -> None:
-        await self._database.write(lambda connection: _remove(connection, pool, worker))
+        await self._database.write(lambda connection: _remove(connection, pool, worker), grows=False)
 
     async def all(self) -> list[PoolSize]:
         rows: list[Any] = self._database.reader.execute(_ALL).fetchall()

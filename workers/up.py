@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 from pathlib import Path
 
 from common.directory import lock_directory
 from common.errors import EXIT_SETTINGS_WRONG, StartError
-from common.supervisor import Child, Supervisor
+from common.supervisor import EXIT_CODES_FINAL, Child, Supervisor
 
 STATUS_FILE = "processes.json"
 LOCK_FILE = "up.lock"
@@ -18,6 +19,7 @@ LOCK_FILE = "up.lock"
 def run_up(api_processes: int, workers: int) -> int:
     """Run until a signal comes; returns the exit code."""
     data = Path(os.environ.get("CNS_DATA") or "data")
+    missing = [path for path in (data, *data.parents) if not path.exists()]
     try:
         lock_directory(data, LOCK_FILE)  # before a second worker can disturb the first
         code = asyncio.run(_run(children(api_processes, workers), data / STATUS_FILE))
@@ -25,8 +27,19 @@ def run_up(api_processes: int, workers: int) -> int:
             _explain_settings()
     except StartError as error:
         print(f"cns: {error}", file=sys.stderr)  # noqa: T201  # for the person who started it
-        return error.exit_code
+        code = error.exit_code
+    if code in EXIT_CODES_FINAL:
+        _remove_made(missing)
     return code
+
+
+def _remove_made(directories: list[Path]) -> None:
+    """A start that failed leaves no directory that it made, the innermost first, unless there is something in it."""
+    with contextlib.suppress(OSError):
+        for position, directory in enumerate(directories):
+            if position == 0 and [entry.name for entry in directory.iterdir()] == [LOCK_FILE]:
+                (directory / LOCK_FILE).unlink()
+            directory.rmdir()
 
 
 async def _run(processes: list[Child], status_path: Path) -> int:

@@ -92,7 +92,7 @@ class EmbeddedQueueStore:
             connection.execute(_FORGET_OLD, (now_ms - REMEMBER_DELETED_MS,))
             return True
 
-        deleted = await self._database.write(bury)
+        deleted = await self._database.write(bury, grows=False)
         self._tell(queue.key)
         return deleted
 
@@ -111,7 +111,7 @@ class EmbeddedQueueStore:
         return [_decode(_blob(row)) for row in self._database.reader.execute(_UNDROPPED)]
 
     async def forget_dropped(self, queue_id: str) -> None:
-        await self._database.write(lambda connection: _changes(connection, _DROPPED, (queue_id,)))
+        await self._database.write(lambda connection: _changes(connection, _DROPPED, (queue_id,)), grows=False)
 
     def _tell(self, key: QueueKey) -> None:
         for callback in self.changed:

@@ -16,6 +16,8 @@ from tests.waiting import wait_until
 
 START_S = 30.0
 STOP_S = 45.0
+RESERVE_BYTES = 1024 * 1024
+"""Of each service's disk: pytest keeps the directories of hundreds."""
 ANNOUNCEMENT = "cns: SNS and SQS on "
 
 
@@ -74,6 +76,7 @@ def start(
     ca_file: Path | None = None,
     first: Callable[[], None] | None = None,
     disk_mib: int = 0,
+    environment: dict[str, str] | None = None,
 ) -> Up:
     """`cns up`, not waited for. `own_port` is one that it takes without being told; `first` is called in the new
     process before it begins; with `disk_mib` its data are on a disk of that size, which only it sees."""
@@ -92,7 +95,7 @@ def start(
             ],
             stdout=out,
             stderr=subprocess.STDOUT,
-            env=plain_environment(),
+            env=plain_environment() | (environment or {}),
             preexec_fn=first,
         )
     return Up(url=url or f"http://127.0.0.1:{port}", data=data, ca_file=ca_file, said_path=said_path, process=process)
@@ -137,4 +140,5 @@ def keys_in(text: str) -> dict[str, str]:
 
 def plain_environment() -> dict[str, str]:
     """As a person's shell has it, who lets Python keep what it has compiled."""
-    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {"CNS_RESERVE_BYTES": str(RESERVE_BYTES), **kept}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
@@ -15,12 +16,17 @@ from common.ids import hex_id
 from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.moves import moves
 from tests.acceptance.running import Up, running
+from tests.acceptance.service import error_of
 from tests.acceptance.topics import Topic
 from tests.waiting import wait_until
 
 CRASHES = 5
 LEASE_S = 31
 DISK_MIB = 32
+LARGE_DISK_MIB = 160
+MIB = 1024 * 1024
+MESSAGES = 250
+"""Of 100,000 characters each: more than a log holds before it is copied back."""
 
 
 @pytest.fixture
@@ -136,14 +142,110 @@ def test_a_full_disk_refuses_sends_and_harms_nothing(tmp_path: Path) -> None:
         assert set(kept) <= set(received)
 
 
+@contextmanager
+def on_a_full_disk(data: Path, *, reserve: bool) -> Iterator[Full]:
+    """A service whose disk another program fills, with messages of 100,000 characters in a queue."""
+    environment = {"CNS_RESERVE_BYTES": str(16 * MIB if reserve else 0)}
+    with running(data, disk_mib=LARGE_DISK_MIB, environment=environment) as service:
+        sqs = service.client("sqs", tries=5)
+        queue = sqs.create_queue(QueueName="q")["QueueUrl"]
+        service.client("sns").create_topic(Name="t")
+        sent = send_until_refused(sqs, queue, MESSAGES)
+        assert len(sent) == MESSAGES
+        filler = service.inside(data / "filler")
+        _fill(filler)
+        sent += send_until_refused(service.client("sqs"), queue, LARGE_DISK_MIB * 10)
+        yield Full(service, sqs, queue, sent, filler)
+
+
+class Full(NamedTuple):
+    service: Up
+    sqs: Any
+    queue: str
+    sent: list[str]
+    filler: Path
+
+    def reasons(self) -> str:
+        return "; ".join(self.service.health()["reasons"])
+
+    def assert_red(self) -> None:
+        assert self.service.health()["status"] == "red", self.reasons()
+        assert "the disk is full" in self.reasons()
+
+    def assert_refuses_sends(self) -> None:
+        assert error_of(self.service.client("sqs").send_message, QueueUrl=self.queue, MessageBody="x" * 100_000) == (
+            "ServiceUnavailable",
+            503,
+        )
+
+    def kill_api(self) -> None:
+        """It comes back on the full disk."""
+        before = kill(self.service, "api")
+        wait_until(lambda: self._pid() not in (0, before), 60, self.service.said)
+        assert self.service.process.poll() is None, self.service.said()
+
+    def _pid(self) -> int:
+        try:
+            return self.service.pids()["api"]
+        except OSError:
+            return 0
+
+
+def test_a_full_disk_turns_health_red_and_takes_deletes_and_purges(tmp_path: Path) -> None:
+    with on_a_full_disk(tmp_path / "data", reserve=True) as full:
+        full.assert_red()
+        received = receive_ids(full.sqs, full.queue, 100)
+        assert set(received) <= set(full.sent)
+        full.assert_red()
+        full.kill_api()
+        full.assert_red()
+        full.assert_refuses_sends()
+        received += receive_ids(full.sqs, full.queue, 100)
+        assert len(set(received)) == 200, "what was deleted stays deleted"
+        full.sqs.purge_queue(QueueUrl=full.queue)
+        shown = full.sqs.get_queue_attributes(QueueUrl=full.queue, AttributeNames=["ApproximateNumberOfMessages"])
+        assert shown["Attributes"]["ApproximateNumberOfMessages"] == "0"
+        # the purge leaves pages in the store's file, once the worker has cleared them, which is room, too
+        wait_until(lambda: send_until_refused(full.service.client("sqs"), full.queue, 1), 60, full.reasons)
+        wait_until(lambda: full.service.health()["status"] != "red", 20, full.reasons)
+        assert len(receive_ids(full.sqs, full.queue, 1)) == 1
+
+
+def test_a_disk_that_has_room_again_turns_health_green_and_has_a_reserve(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with on_a_full_disk(data, reserve=True) as full:
+        full.assert_red()
+        full.filler.unlink()
+        wait_until(lambda: full.service.health()["status"] == "green", 60, full.reasons)
+        assert full.service.inside(data / "reserve").stat().st_blocks * 512 >= 16 * MIB
+        assert len(send_until_refused(full.sqs, full.queue, 1)) == 1
+
+
+def test_a_full_disk_without_reserve_is_read_from(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with on_a_full_disk(data, reserve=False) as full:
+        _fill(full.service.inside(data / "filler2"))
+        full.kill_api()
+        full.assert_refuses_sends()
+        full.assert_red()
+        assert full.sqs.list_queues()["QueueUrls"] == [full.queue]
+        names = ["ApproximateNumberOfMessages"]
+        shown = full.sqs.get_queue_attributes(QueueUrl=full.queue, AttributeNames=names)["Attributes"]
+        assert shown == {"ApproximateNumberOfMessages": str(len(full.sent))}
+        assert len(full.service.client("sns").list_topics()["Topics"]) == 1
+        for name in ("filler", "filler2"):
+            full.service.inside(data / name).unlink()
+        wait_until(lambda: send_until_refused(full.service.client("sqs"), full.queue, 1), 60, full.reasons)
+        wait_until(lambda: full.service.health()["status"] != "red", 60, full.reasons)
+
+
 def _fill(path: Path) -> None:
     """Write until nothing more goes."""
     with path.open("wb", buffering=0) as out:
-        try:
-            while True:
-                out.write(b"\0" * 4096)
-        except OSError:
-            pass
+        for size in (MIB, 4096):
+            with suppress(OSError):
+                while out.write(b"\0" * size):
+                    pass
 
 
 @pytest.mark.spec("moves.resumed")

@@ -38,7 +38,7 @@ class EmbeddedArchiveStore:
         return [Archived(at_ms, key, expires_ms, _decode(record)) for key, at_ms, expires_ms, record in rows]
 
     async def drop(self, archive_id: str) -> None:
-        await self._database.write(lambda connection: connection.execute(schema.DROP, (archive_id,)))
+        await self._database.write(lambda connection: connection.execute(schema.DROP, (archive_id,)), grows=False)
 
     async def sweep(self, now_ms: int, budget: int) -> int:
         def clear(connection: apsw.Connection) -> int:
@@ -56,7 +56,7 @@ class EmbeddedArchiveStore:
 
         if self._database.reader.execute(schema.SWEEPABLE, (now_ms,)).fetchone() is None:
             return 0  # an idle service does not commit
-        return await self._database.write(clear)
+        return await self._database.write(clear, grows=False)
 
     def _key(self, statement: str, archive_id: str, at_ms: int) -> str | None:
         row: Any = self._database.reader.execute(statement, (archive_id, at_ms)).fetchone()

@@ -67,7 +67,7 @@ class EmbeddedMobileEndpointStore:
             connection.execute(schema.DELETE_ENDPOINT, (endpoint_id_of(arn),))
             return connection.changes() > 0
 
-        return await self._database.write(remove)
+        return await self._database.write(remove, grows=False)
 
     async def page(self, application_id: str, after: str, n: int) -> list[MobileEndpoint]:
         rows: list[Any] = self._database.reader.execute(schema.PAGE_OF_ENDPOINTS, (application_id, after, n)).fetchall()
@@ -90,7 +90,7 @@ class EmbeddedMobileEndpointStore:
 
         if self._database.reader.execute(schema.DROPPED).fetchone() is None:
             return 0  # an idle service does not commit
-        return await self._database.write(clear)
+        return await self._database.write(clear, grows=False)
 
 
 def _is_anothers(connection: apsw.Connection, endpoint: MobileEndpoint) -> bool:

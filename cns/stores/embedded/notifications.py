@@ -41,13 +41,13 @@ class EmbeddedNotificationStore:
             if row is not None and row[0] <= 0:
                 _remove(connection, [(notification_id,)])
 
-        await self._database.write(count)
+        await self._database.write(count, grows=False)
 
     async def sweep(self, now_ms: int, budget: int) -> int:
         """Returns how many were removed: fewer than the budget, and nothing waits."""
         expired: Any = self._database.reader.execute(schema.EXPIRED_NOTIFICATIONS, (now_ms, budget)).fetchall()
         if expired:  # an idle service does not commit
-            await self._database.write(lambda connection: _remove(connection, expired))
+            await self._database.write(lambda connection: _remove(connection, expired), grows=False)
         return len(expired)
 
 

@@ -60,12 +60,13 @@ class EmbeddedOutboxStore:
         return [_decode(record) for (record,) in rows]
 
     async def remove(self, item_ids: Sequence[str]) -> None:
-        await self._database.write(lambda connection: _remove(connection, [(item_id,) for item_id in item_ids]))
+        ids = [(item_id,) for item_id in item_ids]
+        await self._database.write(lambda connection: _remove(connection, ids), grows=False)
 
     async def sweep(self, now_ms: int, budget: int) -> int:
         expired: Any = self._database.reader.execute(EXPIRED, (now_ms - OUTBOX_MS, budget)).fetchall()
         if expired:  # an idle service does not commit
-            await self._database.write(lambda connection: _remove(connection, expired))
+            await self._database.write(lambda connection: _remove(connection, expired), grows=False)
         return len(expired)
 
 

@@ -60,7 +60,7 @@ class EmbeddedPlatformStore:
             connection.execute(schema.DROP_APPLICATION, row)
             return True
 
-        return await self._database.write(drop)
+        return await self._database.write(drop, grows=False)
 
     async def page(self, account: str, region: str, after: str, n: int) -> list[PlatformApplication]:
         first = str(Arn("aws", "sns", region, account, "app/"))

@@ -42,7 +42,8 @@ class EmbeddedReplayStore:
 
     async def remove(self, subscription_arn: str) -> None:
         if self._read(schema.GET_REPLAY, (subscription_arn,)):  # most have none, and need no commit
-            await self._database.write(lambda connection: connection.execute(schema.REMOVE_REPLAY, (subscription_arn,)))
+            row = (subscription_arn,)
+            await self._database.write(lambda connection: connection.execute(schema.REMOVE_REPLAY, row), grows=False)
 
     async def of_topic(self, topic_arn: str) -> list[Replay]:
         return self._read(schema.REPLAYS_OF_TOPIC, (topic_arn,))

@@ -87,7 +87,7 @@ class EmbeddedSubscriptionStore:
         def delete(connection: apsw.Connection) -> list[str]:
             return _removed(connection, schema.REMOVE_SUBSCRIPTION, (id_of(arn),))
 
-        removed = await self._database.write(delete)
+        removed = await self._database.write(delete, grows=False)
         self._tell([arn])
         return bool(removed)
 
@@ -109,7 +109,7 @@ class EmbeddedSubscriptionStore:
 
         if self._database.reader.execute(schema.SWEEPABLE, (now_ms,)).fetchone() is None:
             return 0  # an idle service does not commit
-        done, arns = await self._database.write(clear)
+        done, arns = await self._database.write(clear, grows=False)
         self._tell(arns)
         return done
 

@@ -66,7 +66,7 @@ class EmbeddedTopicStore:
             connection.execute(schema.COUNT_TOPICS, (topic.account, -1, -int(topic.fifo)))
             return True
 
-        deleted = await self._database.write(drop)
+        deleted = await self._database.write(drop, grows=False)
         self._tell(arn)
         return deleted
 

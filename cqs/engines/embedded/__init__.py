@@ -65,8 +65,8 @@ class EmbeddedEngine:
         self._clock = clock
         self._waiters = Waiters(clock)
         self._state = State(database, self._waiters, clock)
-        self._settling = database.stage(Settling(self._state).run)
-        self._receiving = database.stage(Receiving(self._state).run)
+        self._settling = database.stage(Settling(self._state).run, grows=lambda step: step.grows)
+        self._receiving = database.stage(Receiving(self._state).run, grows=lambda _: False)
 
     @property
     def polls_waiting(self) -> int:
@@ -122,13 +122,13 @@ class EmbeddedEngine:
         return Page(peeked, f"behind:{seq}" if due is None else f"{due}:{seq}")
 
     async def counts(self, q: QueueRef, now_ms: int) -> Counts:
-        return await self._database.write(lambda _: self._state.counts(q, now_ms))
+        return await self._database.write(lambda _: self._state.counts(q, now_ms), grows=False)
 
     async def purge(self, q: QueueRef, now_ms: int) -> None:
-        await self._database.write(lambda _: self._state.purge(q))
+        await self._database.write(lambda _: self._state.purge(q), grows=False)
 
     async def drop(self, q: QueueRef, now_ms: int) -> None:
-        await self._database.write(lambda _: self._state.drop(q))
+        await self._database.write(lambda _: self._state.drop(q), grows=False)
         self._waiters.wake_all(q.id)
 
     async def redelay(self, q: QueueRef, delay_ms: int, now_ms: int) -> None:
@@ -148,7 +148,7 @@ class EmbeddedEngine:
         done = 0
         while done < budget:
             rows = min(budget - done, STEP_ROWS_MAX)
-            cleared = await self._database.write(partial(self._maintain, rows, now_ms))
+            cleared = await self._database.write(partial(self._maintain, rows, now_ms), grows=False)
             done += cleared
             if cleared < rows:
                 break

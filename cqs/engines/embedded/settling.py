@@ -34,6 +34,11 @@ class Step:
         self.whole = whole  # a rejected send stops the rest, too
 
     @property
+    def grows(self) -> bool:
+        """Whether it makes the store larger: while the disk is full it is refused."""
+        return bool(self.sends) or any(change.body is not None for _, change in self.changes)
+
+    @property
     def may_be_lost(self) -> bool:
         """Other visibility times of standard queues' messages, and nothing else: a crash may repeat a message."""
         if self.sends or self.deletes:

@@ -1,0 +1,149 @@
+"""Room on the store's disk: a reserve file that is given up when the disk is full, so that deletes still work."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import apsw
+import structlog
+
+RESERVE_FILE = "reserve"
+RESERVE_BYTES = 16 * 1024 * 1024
+RESERVE_SHARE = 8
+"""On a small disk the reserve is at most this part of it."""
+ROOM_BYTES = 1024 * 1024
+"""As much must be free beside the reserve before it is made again and writes that grow the store are accepted."""
+_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
+_WRITE_ERRORS = (
+    apsw.SQLITE_IOERR_WRITE,
+    apsw.SQLITE_IOERR_TRUNCATE,
+    apsw.SQLITE_IOERR_SHMSIZE,
+    apsw.SQLITE_IOERR_SHMOPEN,
+    apsw.SQLITE_CANTOPEN,
+)
+"""What SQLite may say, besides SQLITE_FULL, when the system has no room. Not a failed sync: its outcome is unknown."""
+
+log = structlog.get_logger(__name__)
+
+
+def is_full(error: BaseException, connection: apsw.Connection | None = None) -> bool:
+    """Whether it was lack of space that refused a write. `connection`: the one that raised an apsw error, if open."""
+    if isinstance(error, OSError):
+        return error.errno in _FULL_ERRNOS
+    if isinstance(error, apsw.FullError):
+        return True
+    code = getattr(error, "extendedresult", 0)
+    return connection is not None and code in _WRITE_ERRORS and connection.system_errno in _FULL_ERRNOS
+
+
+class DiskSpace:
+    """What the store's disk has room for.
+
+    `refusing`: only writes that do not grow the store are accepted. `reason`: why, for a person; it is '' again once a
+    write has succeeded after `refusing` ended.
+    """
+
+    def __init__(self, directory: Path, free_bytes: Callable[[Path], int] | None = None) -> None:
+        self._directory = directory
+        self._path = directory / RESERVE_FILE
+        self._free_bytes = free_bytes or _free_bytes
+        self._reserve_bytes = 0
+        self._lacks_reserve = False
+        self._has_been_full = False  # and the reserve was not made again since
+        self.refusing = False
+        self.reason = ""
+
+    def keep_reserve(self, reserve_bytes: int) -> None:
+        """Have a reserve of so many bytes from now on, as soon as there is room for it; 0 is none."""
+        self._reserve_bytes = min(reserve_bytes, _disk_bytes(self._directory) // RESERVE_SHARE)
+        self._lacks_reserve = self._reserve_bytes > 0
+        if self._lacks_reserve and not self._make_reserve() and self._path.exists():
+            self.refused()  # an earlier process gave it up, and what is free is all that is left of it
+        elif not self._lacks_reserve and self._reserve_bytes == 0:
+            self._path.unlink(missing_ok=True)
+
+    def give_up_reserve(self) -> None:
+        """Make the reserve's bytes free. The empty file tells later processes that this was needed."""
+        with suppress(OSError):
+            os.truncate(self._path, 0)
+        self._lacks_reserve = self._reserve_bytes > 0
+
+    @property
+    def is_short(self) -> bool:
+        """Whether `look` has anything to find out."""
+        return self.refusing or self._lacks_reserve
+
+    def refused(self) -> bool:
+        """A write was refused for lack of space. Returns whether this is news."""
+        is_news = not self.refusing
+        self.refusing = self._has_been_full = True
+        if not self.reason:
+            log.error("store.filled", free_bytes=self._free_bytes(self._directory))
+        self.reason = "the disk is full: what would grow the store is refused, deletes and purges are not"
+        self.give_up_reserve()
+        return is_news
+
+    def look(self, unused_bytes: Callable[[], int]) -> None:
+        """See whether there is room: on the disk, or at least within the store, `unused_bytes` of it."""
+        free_bytes = self._free_bytes(self._directory)
+        if free_bytes >= self._reserve_bytes + ROOM_BYTES and (not self._lacks_reserve or self._make_reserve()):
+            self.refusing = self._has_been_full = False
+        elif self._has_been_full:
+            # The store's file does not shrink, but what was deleted leaves pages in it. Half of what ends the refusal
+            # is kept, so that it does not begin again with the next write.
+            enough_bytes = max(self._reserve_bytes, ROOM_BYTES)
+            if unused_bytes() < (enough_bytes if self.refusing else enough_bytes // 2):
+                self.refused()
+            else:
+                self.refusing = False
+
+    def wrote(self) -> None:
+        """A write that may grow the store has succeeded."""
+        if self.reason and not self.refusing:
+            self.reason = ""
+            log.info("store.regained_room")
+
+    def _make_reserve(self) -> bool:
+        """Take room for the reserve, if there is so much and some more; returns whether it is there."""
+        try:
+            if self._path.stat().st_size == self._reserve_bytes:
+                self._lacks_reserve = False
+                return True
+        except OSError:
+            pass  # there is none
+        if self._free_bytes(self._directory) < self._reserve_bytes + ROOM_BYTES:
+            return False
+        try:
+            fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            try:
+                os.posix_fallocate(fd, 0, self._reserve_bytes)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            log.warning("reserve.refused", error=error.strerror)
+            with suppress(OSError):
+                os.truncate(self._path, 0)
+            return False
+        self._lacks_reserve = False
+        return True
+
+
+def _free_bytes(directory: Path) -> int:
+    """What this user may still write there; 0 when that cannot be known."""
+    try:
+        disk = os.statvfs(directory)
+    except OSError:
+        return 0
+    return disk.f_bavail * disk.f_frsize
+
+
+def _disk_bytes(directory: Path) -> int:
+    try:
+        disk = os.statvfs(directory)
+    except OSError:
+        return 0
+    return disk.f_blocks * disk.f_frsize

@@ -1,0 +1,90 @@
+"""Looks through a whole store for damage. Neither the store's file nor its log is written."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import apsw
+
+from common.directory import EXIT_DATA_UNUSABLE
+from common.errors import StartError
+from common.store_opening import FORMAT
+from common.wal import cut_log
+
+LOCK_FILE = "lock"
+FAULTS_MAX = 100
+"""So many faults at most are listed."""
+
+
+class Found(NamedTuple):
+    """`faults`: a line each, for a person."""
+
+    pages: int
+    faults: tuple[str, ...]
+
+
+def look_through(path: Path) -> Found:
+    """All pages, trees and indexes, and the log if nobody has the store open. StartError when it cannot be opened."""
+    lock_fd = _lock(path.with_name(LOCK_FILE))
+    try:
+        connection = _open(path, is_ours=lock_fd is not None)
+        try:
+            pages: int = connection.pragma("page_count")
+            faults = [*_version_faults(connection), *_page_faults(connection)]
+            if lock_fd is not None:  # else frames are being added to it
+                faults += _log_faults(path)
+        finally:
+            connection.close()
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        return Found(0, (str(error),))
+    except (apsw.Error, OSError) as error:
+        raise StartError(f"cannot read {path}: {error}", EXIT_DATA_UNUSABLE) from error
+    finally:
+        if lock_fd is not None:
+            os.close(lock_fd)
+    return Found(pages, tuple(faults))
+
+
+def _lock(path: Path) -> int | None:
+    """Keep a service from starting meanwhile; None when one runs."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if path.exists() else os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        return None
+    return fd
+
+
+def _open(path: Path, *, is_ours: bool) -> apsw.Connection:
+    log = path.with_name(f"{path.name}-wal")
+    if is_ours and not (log.exists() and log.stat().st_size):
+        # without a log nothing has to be recovered, and no file is made beside this one
+        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+        return apsw.Connection(f"{path.absolute().as_uri()}?immutable=1", flags=flags)
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    connection.set_busy_timeout(5_000)
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # the log stays as it is
+    connection.execute("PRAGMA query_only=ON")
+    return connection
+
+
+def _version_faults(connection: apsw.Connection) -> list[str]:
+    version: int = connection.pragma("user_version")
+    return [f"the data is of version {version}, this program reads up to {FORMAT}"] if version > FORMAT else []
+
+
+def _page_faults(connection: apsw.Connection) -> list[str]:
+    lines = [str(line) for (line,) in connection.execute(f"PRAGMA integrity_check({FAULTS_MAX})")]
+    return [] if lines == ["ok"] else lines
+
+
+def _log_faults(path: Path) -> list[str]:
+    cut = cut_log(path)
+    faults = ["the log's header is damaged: nothing in the log counts"] if cut.is_header_damaged else []
+    if cut.commits:
+        faults.append(f"the log is cut after frame {cut.frames}: {cut.commits} commits behind it are missing")
+    return faults

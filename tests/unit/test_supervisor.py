@@ -1,0 +1,33 @@
+"""What becomes of a child that ends, by its exit code."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from common.directory import EXIT_DATA_FULL, EXIT_DATA_UNUSABLE
+from common.supervisor import Child, Supervisor
+
+STARTS_UNTIL_MENDED = 3
+SCRIPT = """
+import sys
+path, code = sys.argv[1], int(sys.argv[2])
+open(path, "a").write("started\\n")
+starts = len(open(path).readlines())
+sys.exit(code if starts < int(sys.argv[3]) else 70)  # 70 is final
+"""
+
+
+@pytest.mark.parametrize(("code", "starts"), [(EXIT_DATA_FULL, STARTS_UNTIL_MENDED), (EXIT_DATA_UNUSABLE, 1)])
+async def test_a_full_disk_is_tried_again_with_growing_pauses_and_bad_data_are_not(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], code: int, starts: int
+) -> None:
+    started = tmp_path / "started"
+    command = [sys.executable, "-c", SCRIPT, str(started), str(code), str(STARTS_UNTIL_MENDED)]
+    ended = await Supervisor([Child("store", command, stop_rank=0)], tmp_path / "status").run()
+    assert len(started.read_text().splitlines()) == starts
+    assert ended == (70 if starts > 1 else code)
+    pauses = [line.rpartition(" in ")[2] for line in capfd.readouterr().err.splitlines()]
+    assert pauses == ["0.1 s", "0.2 s"][: starts - 1]

@@ -1,0 +1,36 @@
+"""`cns check`: looks through the whole store of the embedded form, which may be in use or not."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from common.errors import StartError
+from common.settings import load_settings
+from common.sqlite import STORE_FILE
+from common.store_check import look_through
+from workers.command_store import require_store
+
+EXIT_DAMAGED = 1
+EXIT_USAGE = 2
+
+
+def run(data: Path | None) -> None:
+    """Print what is wrong, a line each; ends the process with 1 when there is something."""
+    try:
+        settings = load_settings(data)
+        if settings.store == "cassandra":
+            print("cns: this checks the embedded store; of the cluster form see `cns schema check`", file=sys.stderr)
+            sys.exit(EXIT_USAGE)
+        require_store(settings)
+        path = settings.data.absolute() / STORE_FILE
+        found = look_through(path)
+    except StartError as error:
+        print(f"cns: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    for fault in found.faults:
+        print(fault)
+    if found.faults:
+        print(f"cns: {path} is damaged", file=sys.stderr)
+        sys.exit(EXIT_DAMAGED)
+    print(f"cns: no damage found in {path} ({found.pages} pages)")

@@ -1,0 +1,12 @@
+"""`cns check`: whether a store is damaged."""
+
+from __future__ import annotations
+
+from workers.commands.options import Data
+
+
+def check(data: Data = None) -> None:
+    """Look through the whole store for damage, and change nothing; exit code 1 when there is some."""
+    from workers.check_command import run
+
+    run(data)
