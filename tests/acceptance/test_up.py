@@ -119,6 +119,10 @@ def test_a_taken_port(tmp_path: Path) -> None:
         holder.listen()
         port: int = holder.getsockname()[1]
         ends_saying(start(tmp_path / "data", port=port), EXIT_PORT_TAKEN, str(port), "taken")
+        assert not (tmp_path / "data").exists(), "such a start leaves nothing"
+        (tmp_path / "kept").mkdir()
+        ends_saying(start(tmp_path / "kept", port=port), EXIT_PORT_TAKEN, str(port), "taken")
+        assert (tmp_path / "kept").is_dir(), "what was there before stays"
     with running(tmp_path / "data", port=port) as service:
         assert service.environment, "the first start of this data"
 
@@ -130,6 +134,21 @@ def test_a_data_directory_that_cannot_be_written(tmp_path: Path) -> None:
     data.parent.chmod(0o755)
     data.mkdir(mode=0o555)
     ends_saying(start(data, port=free_port(), first=without_override), EXIT_DATA_UNUSABLE, str(data), "Permission")
+
+
+def test_a_store_that_cannot_be_written(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "store.db").touch(mode=0o444)
+    ends_saying(start(data, first=without_override), EXIT_DATA_UNUSABLE, str(data / "store.db"), "Permission")
+
+
+def test_a_store_that_is_gone_while_its_key_is_not(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "master.key").write_text("key")
+    ends_saying(start(data), EXIT_DATA_UNUSABLE, str(data / "store.db"), "is missing", "remove master.key")
+    assert sorted(path.name for path in data.iterdir()) == ["lock", "master.key", "up.lock"]
 
 
 def test_what_is_no_database_is_said_so(tmp_path: Path) -> None:

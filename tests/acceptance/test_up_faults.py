@@ -149,19 +149,24 @@ def on_a_full_disk(data: Path, *, reserve: bool) -> Iterator[Full]:
     with running(data, disk_mib=LARGE_DISK_MIB, environment=environment) as service:
         sqs = service.client("sqs", tries=5)
         queue = sqs.create_queue(QueueName="q")["QueueUrl"]
-        service.client("sns").create_topic(Name="t")
+        other_queue = sqs.create_queue(QueueName="other")["QueueUrl"]
+        sns = service.client("sns")
+        topic = sns.create_topic(Name="t")["TopicArn"]
+        queue_arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+        sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=queue_arn)
         sent = send_until_refused(sqs, queue, MESSAGES)
         assert len(sent) == MESSAGES
         filler = service.inside(data / "filler")
         _fill(filler)
         sent += send_until_refused(service.client("sqs"), queue, LARGE_DISK_MIB * 10)
-        yield Full(service, sqs, queue, sent, filler)
+        yield Full(service, sqs, queue, other_queue, sent, filler)
 
 
 class Full(NamedTuple):
     service: Up
     sqs: Any
     queue: str
+    other_queue: str
     sent: list[str]
     filler: Path
 
@@ -202,6 +207,12 @@ def test_a_full_disk_turns_health_red_and_takes_deletes_and_purges(tmp_path: Pat
         full.assert_refuses_sends()
         received += receive_ids(full.sqs, full.queue, 100)
         assert len(set(received)) == 200, "what was deleted stays deleted"
+        sns = full.service.client("sns")
+        for arn in [each["SubscriptionArn"] for each in sns.list_subscriptions()["Subscriptions"]]:
+            sns.unsubscribe(SubscriptionArn=arn)
+        for arn in [each["TopicArn"] for each in sns.list_topics()["Topics"]]:
+            sns.delete_topic(TopicArn=arn)
+        full.sqs.delete_queue(QueueUrl=full.other_queue)
         full.sqs.purge_queue(QueueUrl=full.queue)
         shown = full.sqs.get_queue_attributes(QueueUrl=full.queue, AttributeNames=["ApproximateNumberOfMessages"])
         assert shown["Attributes"]["ApproximateNumberOfMessages"] == "0"
@@ -228,7 +239,7 @@ def test_a_full_disk_without_reserve_is_read_from(tmp_path: Path) -> None:
         full.kill_api()
         full.assert_refuses_sends()
         full.assert_red()
-        assert full.sqs.list_queues()["QueueUrls"] == [full.queue]
+        assert full.sqs.list_queues()["QueueUrls"] == [full.other_queue, full.queue]
         names = ["ApproximateNumberOfMessages"]
         shown = full.sqs.get_queue_attributes(QueueUrl=full.queue, AttributeNames=names)["Attributes"]
         assert shown == {"ApproximateNumberOfMessages": str(len(full.sent))}

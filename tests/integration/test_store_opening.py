@@ -1,0 +1,300 @@
+"""Stores that are not ours, not whole, or damaged: refused in one line, and left as they are."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import apsw
+import pytest
+import structlog
+
+from common.clock import Clock
+from common.directory import EXIT_DATA_FULL, EXIT_DATA_UNUSABLE
+from common.errors import StartError
+from common.settings import Settings
+from common.sqlite import Database
+from common.store_check import look_through
+from common.store_opening import FORMAT, QUICK_CHECK_BYTES_MAX
+from common.wal import FRAME_HEADER_BYTES, HEADER_BYTES, cut_log
+from workers.host import StoreHost
+
+PAGE_BYTES = 4096
+FRAME_BYTES = FRAME_HEADER_BYTES + PAGE_BYTES
+COMMITS = 6
+
+
+async def write(directory: Path, rows: int = 1, copy: Path | None = None) -> None:
+    """A store with a table, a commit a row. `copy`: as a crash would leave it, with all in the log."""
+    database = Database(directory, Clock())
+    database.create(("CREATE TABLE IF NOT EXISTS t(n INTEGER PRIMARY KEY, filler BLOB)",))
+    database.start(asyncio.get_running_loop())
+    for _ in range(rows):
+        await database.write(lambda connection: connection.execute("INSERT INTO t(filler) VALUES (zeroblob(9000))"))
+    if copy is not None:
+        copy.mkdir()
+        for name in ("store.db", "store.db-wal"):
+            shutil.copy(directory / name, copy / name)
+    await database.close()
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file() and path.name != "lock"}
+
+
+def refusal(directory: Path) -> StartError:
+    """The store is refused twice, and nothing is written to its directory."""
+    before = contents(directory)
+    for _ in range(2):
+        with pytest.raises(StartError) as refused:
+            Database(directory, Clock())
+        assert contents(directory) == before
+    return refused.value
+
+
+def commits_in(log: bytes) -> list[int]:
+    """The numbers of the frames that end a transaction, from 0."""
+    heads = [log[at : at + 8] for at in range(HEADER_BYTES, len(log), FRAME_BYTES)]
+    return [number for number, head in enumerate(heads) if struct.unpack(">II", head)[1]]
+
+
+def damage(path: Path, at: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(at)
+        byte = file.read(1)[0]
+        file.seek(at)
+        file.write(bytes([byte ^ 0xFF]))
+
+
+# -- not ours ---------------------------------------------------------------------------------------------------------
+
+
+def _missing(directory: Path) -> None:
+    (directory / "store.db").unlink()
+
+
+def _empty(directory: Path) -> None:
+    (directory / "store.db").write_bytes(b"")
+
+
+def _without_its_tables(directory: Path) -> None:
+    """What a store is before its first log is copied back, and that log was lost."""
+    _missing(directory)
+    connection = apsw.Connection(str(directory / "store.db"))
+    connection.execute("PRAGMA journal_mode=WAL; PRAGMA user_version=1").fetchall()
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"), [(_missing, "is missing"), (_empty, "is empty"), (_without_its_tables, "holds nothing")]
+)
+async def test_a_lost_store_beside_its_master_key(tmp_path: Path, spoil: Callable[[Path], None], reason: str) -> None:
+    await write(tmp_path)
+    (tmp_path / "master.key").write_text("key")
+    spoil(tmp_path)
+    error = refusal(tmp_path)
+    assert error.exit_code == EXIT_DATA_UNUSABLE
+    assert f"{tmp_path}/store.db {reason}" in str(error)
+    assert "to start anew" in str(error)
+
+
+async def test_a_lost_master_key(tmp_path: Path) -> None:
+    settings = Settings(data=tmp_path, reserve_bytes=0)
+    host = StoreHost(settings)
+    await host.start()
+    await host.accounts.create(0)
+    await host.close()
+    (tmp_path / "master.key").unlink()
+    before = contents(tmp_path)
+    with pytest.raises(StartError, match="restore it, or set CNS_MASTER_KEY") as refused:
+        StoreHost(settings)
+    assert refused.value.exit_code == EXIT_DATA_UNUSABLE
+    assert contents(tmp_path) == before, "neither a key nor anything else is written"
+
+
+async def test_a_first_start_that_was_cut_off_before_its_key_is_gone_on_with(tmp_path: Path) -> None:
+    await write(tmp_path)
+    host = StoreHost(Settings(data=tmp_path, reserve_bytes=0))
+    await host.start()
+    await host.close()
+    assert (tmp_path / "master.key").exists()
+
+
+async def test_another_program_s_database(tmp_path: Path) -> None:
+    connection = apsw.Connection(str(tmp_path / "store.db"))
+    connection.execute("PRAGMA journal_mode=WAL; CREATE TABLE theirs(n)").fetchall()
+    connection.close()
+    assert "is no store of cns" in str(refusal(tmp_path))
+
+
+@pytest.mark.parametrize("statement", [f"PRAGMA user_version={FORMAT + 1}", f"UPDATE meta SET format = {FORMAT + 1}"])
+async def test_a_newer_version_s_store(tmp_path: Path, statement: str) -> None:
+    await write(tmp_path)
+    connection = apsw.Connection(str(tmp_path / "store.db"))
+    connection.execute(statement)
+    connection.close()
+    error = refusal(tmp_path)
+    assert (error.exit_code, f"{FORMAT + 1}, this program reads" in str(error)) == (EXIT_DATA_UNUSABLE, True)
+
+
+def test_a_file_that_cannot_be_opened_for_writing(tmp_path: Path) -> None:
+    (tmp_path / "store.db").mkdir()
+    error = refusal(tmp_path)
+    assert (error.exit_code, str(error)) == (
+        EXIT_DATA_UNUSABLE,
+        f"cannot write to {tmp_path}/store.db: Is a directory",
+    )
+
+
+@pytest.mark.parametrize(
+    ("fault", "exit_code"),
+    [
+        (PermissionError(13, "Permission denied"), EXIT_DATA_UNUSABLE),
+        (OSError(30, "Read-only file system"), EXIT_DATA_UNUSABLE),
+        (OSError(28, "No space left on device"), EXIT_DATA_FULL),
+    ],
+)
+async def test_a_file_system_that_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: OSError, exit_code: int
+) -> None:
+    await write(tmp_path)
+    opened = os.open
+
+    def refusing(path: str | Path, *arguments: int) -> int:
+        if str(path).endswith("store.db"):
+            raise fault
+        return opened(path, *arguments)
+
+    monkeypatch.setattr("os.open", refusing)
+    error = refusal(tmp_path)
+    assert error.exit_code == exit_code
+    assert fault.strerror
+    assert fault.strerror in str(error)
+
+
+# -- damaged ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_damaged_page_ends_the_start(tmp_path: Path) -> None:
+    await write(tmp_path, rows=20)
+    damage(tmp_path / "store.db", 5 * PAGE_BYTES)
+    damage(tmp_path / "store.db", 5 * PAGE_BYTES + 3)
+    error = refusal(tmp_path)
+    assert (error.exit_code, "is damaged" in str(error)) == (EXIT_DATA_UNUSABLE, True)
+    assert "cns check" in str(error)
+
+
+async def test_a_large_store_is_not_looked_through_at_its_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await write(tmp_path, rows=20)
+    damage(tmp_path / "store.db", 5 * PAGE_BYTES)
+    damage(tmp_path / "store.db", 5 * PAGE_BYTES + 3)
+    assert (tmp_path / "store.db").stat().st_size < QUICK_CHECK_BYTES_MAX
+    monkeypatch.setattr("common.store_opening.QUICK_CHECK_BYTES_MAX", 10 * PAGE_BYTES)
+    database = Database(tmp_path, Clock())
+    database.start(asyncio.get_running_loop())
+    await database.close()
+    assert look_through(tmp_path / "store.db").faults, "that is what `cns check` is for"
+
+
+async def test_commits_behind_a_damaged_frame_are_counted_in_the_log(tmp_path: Path) -> None:
+    crashed = tmp_path / "crashed"
+    await write(tmp_path / "data", COMMITS, crashed)
+    log = crashed / "store.db-wal"
+    ends = commits_in(log.read_bytes())
+    damage(log, HEADER_BYTES + (ends[-3] + 1) * FRAME_BYTES + FRAME_HEADER_BYTES + 100)  # the last but one commit's
+    with structlog.testing.capture_logs() as logged:
+        database = Database(crashed, Clock())
+    (entry,) = [entry for entry in logged if entry["event"] == "store.log_cut"]
+    assert (entry["frames_kept"], entry["commits_missing"]) == (ends[-3] + 1, 2)
+    assert database.reader.execute("SELECT count(*) FROM t").get == COMMITS - 2
+    database.start(asyncio.get_running_loop())
+    await database.close()
+
+
+async def test_a_log_whose_header_is_damaged_counts_for_nothing_and_is_told_of(tmp_path: Path) -> None:
+    crashed = tmp_path / "crashed"
+    await write(tmp_path / "first", 1)
+    await write(tmp_path / "first", COMMITS, crashed)
+    ends = commits_in((crashed / "store.db-wal").read_bytes())
+    damage(crashed / "store.db-wal", 16)
+    with structlog.testing.capture_logs() as logged:
+        database = Database(crashed, Clock())
+    (entry,) = [entry for entry in logged if entry["event"] == "store.log_cut"]
+    assert (entry["header_damaged"], entry["frames_kept"], entry["commits_missing"]) == (True, 0, len(ends))
+    database.start(asyncio.get_running_loop())
+    await database.close()
+
+
+async def test_a_whole_log_and_what_is_left_of_a_former_one_are_not_told_of(tmp_path: Path) -> None:
+    crashed = tmp_path / "crashed"
+    await write(tmp_path / "data", COMMITS, crashed)
+    log = crashed / "store.db-wal"
+    stale = bytearray(log.read_bytes()[HEADER_BYTES:])
+    for at in range(0, len(stale), FRAME_BYTES):
+        stale[at + 8] ^= 0xFF  # a former log had other salts
+    with log.open("ab") as file:
+        file.write(stale)
+        file.write(b"half a frame's head"[:10])
+    with structlog.testing.capture_logs() as logged:
+        database = Database(crashed, Clock())
+    assert [entry["event"] for entry in logged] == []
+    assert database.reader.execute("SELECT count(*) FROM t").get == COMMITS
+    database.start(asyncio.get_running_loop())
+    await database.close()
+
+
+def test_a_store_without_log_is_not_cut(tmp_path: Path) -> None:
+    assert cut_log(tmp_path / "store.db") == (0, 0, False)
+
+
+# -- cns check --------------------------------------------------------------------------------------------------------
+
+
+async def test_check_finds_nothing_in_a_whole_store_and_leaves_it_alone(tmp_path: Path) -> None:
+    await write(tmp_path, rows=20)
+    before = contents(tmp_path)
+    found = look_through(tmp_path / "store.db")
+    assert (found.faults, found.pages) == ((), len(before["store.db"]) // PAGE_BYTES)
+    assert contents(tmp_path) == before
+
+
+async def test_check_reads_the_log_of_a_crash_and_leaves_it_alone(tmp_path: Path) -> None:
+    crashed = tmp_path / "crashed"
+    await write(tmp_path / "data", COMMITS, crashed)
+    before = contents(crashed)
+    assert look_through(crashed / "store.db").faults == ()
+    ends = commits_in(before["store.db-wal"])
+    damage(crashed / "store.db-wal", HEADER_BYTES + (ends[-3] + 1) * FRAME_BYTES + FRAME_HEADER_BYTES)
+    (crashed / "store.db-shm").unlink()
+    (fault,) = look_through(crashed / "store.db").faults
+    assert fault == f"the log is cut after frame {ends[-3] + 1}: 2 commits behind it are missing"
+    assert contents(crashed)["store.db"] == before["store.db"]
+    assert len(contents(crashed)["store.db-wal"]) == len(before["store.db-wal"])
+
+
+async def test_check_tells_of_damage_of_any_size(tmp_path: Path) -> None:
+    await write(tmp_path, rows=20)
+    damage(tmp_path / "store.db", 5 * PAGE_BYTES)
+    damage(tmp_path / "store.db", 5 * PAGE_BYTES + 3)
+    assert look_through(tmp_path / "store.db").faults
+    (tmp_path / "store.db").write_bytes(b"no database" * 1_000)
+    assert look_through(tmp_path / "store.db").faults == ("file is not a database",)
+
+
+async def test_check_works_beside_the_service(tmp_path: Path) -> None:
+    database = Database(tmp_path, Clock())
+    database.create(("CREATE TABLE IF NOT EXISTS t(n INTEGER PRIMARY KEY, filler BLOB)",))
+    database.start(asyncio.get_running_loop())
+    await database.write(lambda connection: connection.execute("INSERT INTO t(n) VALUES (1)"))
+    assert await asyncio.to_thread(look_through, tmp_path / "store.db") == (
+        database.connection.pragma("page_count"),
+        (),
+    )
+    await database.write(lambda connection: connection.execute("INSERT INTO t(n) VALUES (2)"))
+    await database.close()
