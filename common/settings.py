@@ -10,18 +10,31 @@ from pathlib import Path
 from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, Field, FilePath, ValidationError, ValidationInfo, field_validator, model_validator
-from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from common.errors import EXIT_SETTINGS_WRONG, StartError
+from common.setting_checks import (
+    check_broker_url,
+    check_http_url,
+    check_master_key,
+    check_redis_url,
+    read_contact_points,
+    read_networks,
+)
+from common.setting_faults import describe
+from common.setting_names import unread_variables
 from common.smtp_url import read_smtp_url
 from common.tls import fault_of
 
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 LOOPBACK = ("127.0.0.0/8", "::1/128")
+SOCKET_FILE = "store.socket"
+SOCKET_PATH_BYTES_MAX = 107
+"""Of a Unix socket, on Linux: unix(7)."""
 POOL_THREADS_MAX = 64
 """Of one delivery pool in one process, at its start and by control command."""
 _SECRET = frozenset({"smtp_url", "master_key", "queue_secret", "remote_queues"})
+_PATHS = frozenset({"data", "tls_cert", "tls_key", "ca_bundle", "events_dir"})
 UrlStyle = Literal["off", "standard", "domain", "path", "dynamic"]
 _LOCALSTACK: Mapping[str, object] = {
     "port": 4566,
@@ -37,11 +50,23 @@ _LOCALSTACK_STRATEGY = "SQS_ENDPOINT_STRATEGY"
 class RemoteQueues(BaseModel, frozen=True, extra="forbid"):
     """Queues that another service has."""
 
-    arns: Annotated[str, Field(pattern=r"^arn:aws:sqs:[^:]+:[^:]+:[^:]+$")]
+    arns: Annotated[
+        str,
+        Field(
+            pattern=r"^arn:aws:sqs:[^:]+:[^:]+:[^:]+$",
+            description="an ARN arn:aws:sqs:region:account:name, with * for any text",
+        ),
+    ]
     """`*` stands for any text."""
-    url: Annotated[str, Field(pattern=r"^https?://[!-~]+$")]
+    url: str
     key_id: Annotated[str, Field(min_length=1)]
     secret: Annotated[str, Field(min_length=1, repr=False)]
+
+    @field_validator("url")
+    @classmethod
+    def _is_url(cls, value: str) -> str:
+        check_http_url(value)
+        return value
 
 
 class Settings(BaseSettings):
@@ -49,15 +74,17 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="CNS_", frozen=True, extra="forbid")
 
-    host: str = "127.0.0.1"
+    host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 6059
     data: Path = Path("data")
     auth: Literal["on", "off"] = "on"
     compat: Literal["none", "localstack"] = "none"
     """localstack: its port, pages, URLs and leniency, for those who leave it."""
-    account_id: Annotated[str, Field(pattern=r"^\d{12}$")] = "000000000000"
+    account_id: Annotated[str, Field(pattern=r"^\d{12}$", description="12 digits")] = "000000000000"
     """Under `auth=off`, the account of callers whose access key names none."""
-    region: Annotated[str, Field(pattern=r"^[a-z0-9-]{1,32}$")] = "us-east-1"
+    region: Annotated[
+        str, Field(pattern=r"^[a-z0-9-]{1,32}$", description="a region: up to 32 small letters, digits and hyphens")
+    ] = "us-east-1"
     """Where a request says no region: unsigned calls."""
     public_url: str = ""
     """What URLs handed out begin with; empty: the request's Host."""
@@ -77,16 +104,28 @@ class Settings(BaseSettings):
     """cassandra: the cluster form, any number of processes on any number of machines."""
     cassandra: str = "127.0.0.1:9042"
     """Contact points: host:port,host:port."""
-    cassandra_keyspace: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,47}$")] = "cns"
-    cassandra_data_centre: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")] = "datacenter1"
+    cassandra_keyspace: Annotated[
+        str,
+        Field(
+            pattern=r"^[a-z][a-z0-9_]{0,47}$",
+            description="a keyspace's name: a small letter, then up to 47 small letters, digits and underscores",
+        ),
+    ] = "cns"
+    cassandra_data_centre: Annotated[
+        str,
+        Field(
+            pattern=r"^[A-Za-z0-9_.-]{1,64}$",
+            description="a data centre's name: up to 64 letters, digits, dots, underscores and hyphens",
+        ),
+    ] = "datacenter1"
     cassandra_replication: Annotated[int, Field(ge=1, le=9)] = 3
     """Copies in the data centre, for `cns schema`."""
     redis: str = ""
     """URL of the cluster form's cache; empty: none."""
 
-    recreate_wait_s: int = 60
+    recreate_wait_s: Annotated[int, Field(ge=0)] = 60
     """How long a deleted queue's name stays taken (SQS: 60 s)."""
-    purge_wait_s: int = 60
+    purge_wait_s: Annotated[int, Field(ge=0)] = 60
     """How long after a purge the next one of the same queue is refused (SQS: 60 s)."""
 
     queue_port: Literal["inline", "http"] = "inline"
@@ -94,7 +133,14 @@ class Settings(BaseSettings):
     queue_url: str = ""
     """Where that is; empty: this service's own address."""
     queue_secret: str = ""
-    queue_key_id: Annotated[str, Field(pattern=r"^([A-Za-z0-9_]{16,128})?$", validate_default=True)] = ""
+    queue_key_id: Annotated[
+        str,
+        Field(
+            pattern=r"^([A-Za-z0-9_]{16,128})?$",
+            description="16 to 128 letters, digits and underscores",
+            validate_default=True,
+        ),
+    ] = ""
     """What a CNS and a CQS with different data agree on: each gives the pair. Empty: the data directory's own."""
 
     body_bytes_max: int = 8 * 1024 * 1024
@@ -109,7 +155,7 @@ class Settings(BaseSettings):
     redelivery_threads: Annotated[int, Field(ge=1, le=POOL_THREADS_MAX)] = 1
     worker_one_core: bool = True
     """A worker's threads stay together on one core, which it chooses and changes: Linux only."""
-    delivery_timeout_s: float = 15.0
+    delivery_timeout_s: Annotated[float, Field(gt=0, le=3_600, allow_inf_nan=False)] = 15.0
     producers: Annotated[int, Field(ge=1, le=64)] = 2
     endpoint_sends: Annotated[int, Field(ge=1)] = 10
     """To one endpoint at once, by one worker."""
@@ -117,14 +163,20 @@ class Settings(BaseSettings):
     """To one that answers 95 of 100 within 100 ms."""
     breaker_failures: Annotated[int, Field(ge=0)] = 20
     """After so many messages in a row that an endpoint failed to take it is tried with one at a time; 0: never."""
-    gateway_url: Annotated[str, Field(pattern=r"^(https?://[!-~]+)?$")] = ""
+    gateway_url: str = ""
     """Where SMS, mobile push, mail, Lambda and Firehose deliveries are posted; empty: the outbox keeps them."""
 
     smtp_url: Annotated[str, Field(repr=False)] = ""
     """The relay that mails are handed over to: smtp://user:password@host:587; empty: they go where SMS go."""
     smtp_connections: Annotated[int, Field(ge=1, le=100)] = 4
     """To the relay, from one thread."""
-    mail_from: Annotated[str, Field(pattern=r"^([A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@[A-Za-z0-9.-]{1,255})?$")] = ""
+    mail_from: Annotated[
+        str,
+        Field(
+            pattern=r"^([A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@[A-Za-z0-9.-]{1,255})?$",
+            description="a mail address such as no-reply@example.com, without a name",
+        ),
+    ] = ""
     """The address that mails come from; empty: no-reply@ the host of `public_url`."""
     mail_rate: Annotated[int, Field(ge=0)] = 10
     """Mails a second that a subscription may be sent before it is suspended, as by SNS; 0: any number."""
@@ -137,7 +189,7 @@ class Settings(BaseSettings):
 
     broker: str = ""
     """Celery's, for control commands and triggers; empty: `redis`, or what answers on Redis's port of this machine."""
-    maintenance_s: Annotated[float, Field(gt=0)] = 60.0
+    maintenance_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 60.0
     """How often `celery beat` triggers maintenance."""
 
     quota_topics: Annotated[int, Field(ge=0)] = 100_000
@@ -175,6 +227,12 @@ class Settings(BaseSettings):
 
     @model_validator(mode="before")
     @classmethod
+    def _empty_paths_are_unset(cls, given: dict[str, object]) -> dict[str, object]:
+        """An empty path would mean the working directory."""
+        return {name: value for name, value in given.items() if value != "" or name not in _PATHS}
+
+    @model_validator(mode="before")
+    @classmethod
     def _as_localstack(cls, given: dict[str, object]) -> dict[str, object]:
         """Only defaults: what was given stays."""
         if given.get("compat") != "localstack":
@@ -182,6 +240,15 @@ class Settings(BaseSettings):
         strategy = os.environ.get(_LOCALSTACK_STRATEGY, "standard")
         styled = {"sqs_endpoint_strategy": strategy if strategy in get_args(UrlStyle) else "off"}
         return {**_LOCALSTACK, **styled, **given}
+
+    @field_validator("data")
+    @classmethod
+    def _has_room_for_socket(cls, value: Path) -> Path:
+        path = value / SOCKET_FILE
+        excess = len(os.fsencode(path)) - SOCKET_PATH_BYTES_MAX
+        if excess > 0:
+            raise ValueError(f"is {excess} bytes too long: {path} must have {SOCKET_PATH_BYTES_MAX} at most")
+        return value
 
     @field_validator("compat")
     @classmethod
@@ -194,7 +261,62 @@ class Settings(BaseSettings):
     @field_validator("allowed_networks", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
-        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+        return read_networks(value) if isinstance(value, str) else value
+
+    @field_validator("public_url", "queue_url")
+    @classmethod
+    def _is_url(cls, value: str) -> str:
+        if value:
+            check_http_url(value)
+        return value
+
+    @field_validator("gateway_url")
+    @classmethod
+    def _is_gateway(cls, value: str) -> str:
+        if value:
+            check_http_url(value, credentials=True, query=True)
+        return value
+
+    @field_validator("redis")
+    @classmethod
+    def _is_redis(cls, value: str) -> str:
+        if value:
+            check_redis_url(value)
+        return value
+
+    @field_validator("broker")
+    @classmethod
+    def _is_broker(cls, value: str) -> str:
+        if value:
+            check_broker_url(value)
+        return value
+
+    @field_validator("cassandra")
+    @classmethod
+    def _names_nodes(cls, value: str) -> str:
+        read_contact_points(value)
+        return value
+
+    @field_validator("master_key")
+    @classmethod
+    def _is_key(cls, value: str) -> str:
+        if value:
+            check_master_key(value)
+        return value
+
+    @field_validator("tls_key")
+    @classmethod
+    def _has_certificate(cls, value: Path | None, info: ValidationInfo) -> Path | None:
+        if value is not None and info.data.get("tls_cert", value) is None:
+            raise ValueError("needs CNS_TLS_CERT: without it the service would answer without TLS")
+        return value
+
+    @field_validator("body_bytes_max", "header_bytes_max", "connections_max")
+    @classmethod
+    def _lets_calls_in(cls, value: int) -> int:
+        if value < 1:
+            raise ValueError("must be at least 1")
+        return value
 
     @field_validator("ca_bundle")
     @classmethod
@@ -255,7 +377,7 @@ class Settings(BaseSettings):
     @property
     def socket_path(self) -> Path:
         """Where the store host answers the other processes."""
-        return self.data / "store.socket"
+        return self.data / SOCKET_FILE
 
 
 def load_settings(data: Path | None = None) -> Settings:
@@ -263,15 +385,9 @@ def load_settings(data: Path | None = None) -> Settings:
     try:
         return Settings() if data is None else Settings(data=data)
     except ValidationError as error:
-        faults = [f"CNS_{_place(fault)}={_shown(fault)}: {fault['msg']}" for fault in error.errors()]
-        raise StartError("; ".join(faults), EXIT_SETTINGS_WRONG) from None
+        raise StartError(describe(error, Settings.model_fields, _SECRET), EXIT_SETTINGS_WRONG) from None
 
 
-def _place(fault: ErrorDetails) -> str:
-    name, *inside = fault["loc"]
-    return str(name).upper() + "".join(f"[{part}]" for part in inside)
-
-
-def _shown(fault: ErrorDetails) -> object:
-    """What was given, unless it may have a password in it."""
-    return "…" if fault["loc"][0] in _SECRET else fault["input"]
+def unread_settings() -> list[str]:
+    """A line for each variable of the environment that looks like a setting and is none."""
+    return unread_variables(os.environ, Settings.model_fields)

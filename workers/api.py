@@ -10,6 +10,7 @@ import socket
 import ssl
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import structlog
 import uvicorn
@@ -76,10 +77,15 @@ def _check_tls(settings: Settings) -> None:
     if settings.tls_cert is None:
         return
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.tls_cert, settings.tls_key)
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.tls_cert, settings.tls_key, _no_passphrase)
     except OSError as error:  # ssl.SSLError is one
         reason = f"cannot use the TLS certificate {settings.tls_cert}: {error.strerror or error}"
         raise StartError(reason, EXIT_TLS_UNUSABLE) from None
+
+
+def _no_passphrase() -> NoReturn:
+    """OpenSSL would ask the terminal for it, at each start."""
+    raise OSError("the private key has a passphrase: give one without")
 
 
 class Api:

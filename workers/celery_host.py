@@ -20,7 +20,7 @@ from celery.platforms import EX_FAILURE
 from celery.worker import state
 
 from common.errors import OutcomeUnknown, StartError, StoreUnavailable
-from common.settings import Settings, load_settings
+from common.settings import Settings, load_settings, unread_settings
 from workers.garbage import brief_collections
 from workers.host import open_parts
 from workers.one_core import one_core
@@ -46,6 +46,8 @@ class HostStep(bootsteps.StartStopStep):
             raise ImproperlyConfigured("the worker's tasks run in its own process: use --pool=threads, the default")
         parent.options.update(without_mingle=True, without_gossip=True)  # workers have nothing to tell one another
         parent.app.host = host = WorkerHost(load_settings())
+        for line in unread_settings():
+            log.warning("setting.unknown", text=line)
         return host
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from typing import NoReturn
 
 import typer
 
+from common.errors import StartError
 from workers.commands import account, outbox, pipeline, pool, quarantine, schema, sms
 from workers.commands.checking import check
 from workers.commands.explain import explain
@@ -36,12 +38,18 @@ for noun, group in {
 
 
 def main() -> None:
+    """Run a command. What keeps it from starting is one line and an exit code, in whichever command it comes up."""
     try:
         app()
     except ModuleNotFoundError as error:
-        missing = extra_missing(error)
-        print(f"cns: {missing}", file=sys.stderr)
-        sys.exit(missing.exit_code)
+        _end(extra_missing(error))
+    except StartError as error:
+        _end(error)
+
+
+def _end(error: StartError) -> NoReturn:
+    print(f"cns: {error}", file=sys.stderr)
+    sys.exit(error.exit_code)
 
 
 if __name__ == "__main__":

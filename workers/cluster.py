@@ -23,8 +23,9 @@ from cns.stores.cassandra import (
 from common.aws.accounts_cassandra import CassandraAccountStore
 from common.cassandra import EXIT_CASSANDRA_UNUSABLE, Cassandra, Place
 from common.clock import Clock
-from common.errors import EXIT_SETTINGS_WRONG, OutcomeUnknown, StartError, StoreUnavailable
+from common.errors import OutcomeUnknown, StartError, StoreUnavailable
 from common.sealing import Seal, load_master_key
+from common.setting_checks import read_contact_points
 from common.settings import Settings
 from cqs.stores.cassandra import CassandraQueueStore
 from cqs.stores.cassandra_moves import CassandraMoveTaskStore
@@ -37,22 +38,15 @@ from workers.leases_cassandra import CassandraLeaseStore
 from workers.pool_sizes_cassandra import CassandraPoolSizeStore
 from workers.schema import missing
 
-CQL_PORT = 9042
 CLOCK_LOOK_S = 1.0
 
 
 def place_of(settings: Settings) -> Place:
     """Where the settings say that Cassandra is."""
-    addresses = [address.strip().rpartition(":") for address in settings.cassandra.split(",") if address.strip()]
-    try:
-        hosts = tuple(host or port for host, _, port in addresses)
-        (port,) = {int(port) if host else CQL_PORT for host, _, port in addresses}
-    except ValueError:
-        text = f"CNS_CASSANDRA={settings.cassandra}: must be host:port,host:port with one port for all"
-        raise StartError(text, EXIT_SETTINGS_WRONG) from None
+    points = read_contact_points(settings.cassandra)
     return Place(
-        hosts=hosts,
-        port=port,
+        hosts=points.hosts,
+        port=points.port,
         keyspace=settings.cassandra_keyspace,
         data_centre=settings.cassandra_data_centre,
     )

@@ -7,15 +7,15 @@ import gc
 import signal
 import sys
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import structlog
 import uvloop
 
 from common.directory import EXIT_DATA_IN_USE
-from common.errors import EXIT_SETTINGS_WRONG, StartError
+from common.errors import StartError
 from common.logs import set_up_logs
-from common.settings import Settings, load_settings
+from common.settings import Settings, load_settings, unread_settings
 from workers.extras import extra_missing
 from workers.garbage import brief_collections
 from workers.one_core import one_core
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 PREDECESSOR_S = 15.0
 """How long the processes of a `cns up` that was killed may take to end, when it is started again at once."""
 LOOK_S = 0.1
+TELLING_ROLES = ("api-store", "store")
+"""Those of a `cns up` of which there is one."""
 AUTH_OFF = "cns: --auth=off: ANY credentials pass and no policy is enforced. For tests only."
 LOCALSTACK_READY = "Ready."
 """The line of LocalStack's log that is waited for."""
@@ -33,10 +35,12 @@ LOCALSTACK_READY = "Ready."
 log = structlog.get_logger(__name__)
 
 
-def main(role: str) -> None:
+def main(role: str, *, supervised: bool = False) -> None:
+    """Run one process until a signal stops it. `supervised` leaves what is wrong with the settings, which all processes
+    of a `cns up` share, to the supervisor."""
     gc.disable()  # until all is built
+    settings = _settings(role, supervised=supervised)
     try:
-        settings = load_settings()
         set_up_logs(settings.log_level, role)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             try:
@@ -44,9 +48,25 @@ def main(role: str) -> None:
             except ModuleNotFoundError as error:
                 raise extra_missing(error) from error
     except StartError as error:
-        if error.exit_code != EXIT_SETTINGS_WRONG:  # that is for `cns up` to say, once for all its processes
-            print(f"cns: {error}", file=sys.stderr)  # noqa: T201  # for the person who started it
-        sys.exit(error.exit_code)
+        _end(error)
+
+
+def _settings(role: str, *, supervised: bool) -> Settings:
+    try:
+        settings = load_settings()
+    except StartError as error:
+        if supervised:
+            sys.exit(error.exit_code)
+        _end(error)
+    if not supervised or role in TELLING_ROLES or (role, settings.store) == ("api", "cassandra"):
+        for line in unread_settings():
+            print(f"cns: {line}", file=sys.stderr)  # noqa: T201  # for the person who started it
+    return settings
+
+
+def _end(error: StartError) -> NoReturn:
+    print(f"cns: {error}", file=sys.stderr)  # noqa: T201  # for the person who started it
+    sys.exit(error.exit_code)
 
 
 async def run_api_with_store(settings: Settings) -> None:
@@ -176,4 +196,4 @@ def _stop_signal() -> asyncio.Future[None]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], supervised=True)
