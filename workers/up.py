@@ -70,4 +70,5 @@ def _names(role: str, n: int) -> list[str]:
 
 
 def _command(role: str) -> list[str]:
-    return [sys.executable, "-m", "workers.process", role]
+    """`-P`: without it a folder `workers` or `common` of the working directory would be taken for ours."""
+    return [sys.executable, "-P", "-m", "workers.process", role]
