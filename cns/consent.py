@@ -61,6 +61,7 @@ class Consent:
                 state=State.CONFIRMED,
                 authenticated=before.authenticated or protect,
                 signed=before.signed or (before.state is State.PENDING and not unsigned(call)),
+                confirmed_ms=before.confirmed_ms if before.state is State.CONFIRMED else self._clock.now_ms(),
                 expires_ms=0,
             )
             if after == before:

@@ -48,6 +48,8 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     """Confirmed by its owner's signature: protected, so that only a signed call removes it."""
     signed: bool = False
     """Confirmed by a signed call, whether or not that protected it."""
+    confirmed_ms: int = 0
+    """When it was confirmed by its token; 0: when it was made, or before this was noted."""
     expires_ms: int = 0
     """When one that is not confirmed is forgotten; 0 for the confirmed."""
     version: int = 1

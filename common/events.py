@@ -23,6 +23,7 @@ import msgspec
 
 SCHEMA_VERSION = 1
 
+REASON_CHARS_MAX = 300
 FIRST = "first"
 UNPLANNED = "unplanned"
 """The phase of an attempt that the policy, as it is now, does not know: it was shortened since."""
@@ -49,7 +50,9 @@ class DeliveryFiltered(msgspec.Struct, frozen=True, kw_only=True, tag_field="eve
     filter_keys: tuple[str, ...]  # for each of these, the first key of its policy that was not met, or ''
 
 
-class DeliveryAttempted(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="delivery.attempted"):
+class DeliveryAttempted(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="event", tag="delivery.attempted"
+):
     at_ms: int  # when the outcome was known
     message_id: str
     message_type: str  # Notification, SubscriptionConfirmation, UnsubscribeConfirmation
@@ -62,6 +65,7 @@ class DeliveryAttempted(msgspec.Struct, frozen=True, kw_only=True, tag_field="ev
     cause: str  # of the failure: status, timeout, connection, …; empty when delivered
     status: int  # HTTP; 0 where there was no answer
     duration_ms: int
+    reason: str = ""  # of the failure, in words: what the endpoint or the queue answered; at most REASON_CHARS_MAX
 
 
 class DeliveryDelivered(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="delivery.delivered"):
@@ -97,6 +101,7 @@ class NotificationDropped(msgspec.Struct, frozen=True, kw_only=True, tag_field="
     attempt: int  # the last; 0: none was made
     cause: str  # as above, or subscription_gone, notification_lost, invalid_attributes, dead_letter_queue_refused:…
     subscriptions: int = 1  # how many; 0: as many as a publish job had still to come to, which nobody knows
+    reason: str = ""  # in words, where no attempt has one: what the dead-letter queue answered
 
 
 class SegmentOpened(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="segment.opened"):

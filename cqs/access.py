@@ -53,6 +53,13 @@ class Access:
             self._authorise(call, view, action)  # else an owner's call, which nothing can refuse
         return view
 
+    async def verdict(self, call: Call, key: QueueKey, action: str) -> tuple[QueueView | None, Verdict]:
+        """What the policy of a queue says, for those who are to be told more than that they are refused."""
+        view = await self._cache.find(key)
+        if view is None:
+            return None, Verdict.NOT_ALLOWED
+        return view, decide(view.policy, view.account, self._request(call, view, action))
+
     def own_account(self, call: Call, action: str) -> str:
         """The account in which the caller may create or list queues: its own, if it has one."""
         caller = call.caller
@@ -64,16 +71,19 @@ class Access:
     def _authorise(self, call: Call, view: QueueView, action: str) -> None:
         if not call.policies_enforced:
             return
-        facts = call_facts(call, self._clock.now_ms())
-        for key, value in view.queue.tags.items():
-            facts[f"aws:ResourceTag/{key}"] = value
-        request = PolicyRequest(principal=call.caller, action=f"sqs:{action}", resource=view.arn, facts=facts)
+        request = self._request(call, view, action)
         verdict = decide(view.policy, view.account, request)
         if verdict is Verdict.ALLOWED and action in OWNER_ONLY and call.caller.account != view.account:
             verdict = Verdict.NOT_ALLOWED
         if verdict is not Verdict.ALLOWED:
             address = queue_url(call, view.queue.key)
             raise RequestError("AccessDenied", sqs_refusal(verdict, request, address))
+
+    def _request(self, call: Call, view: QueueView, action: str) -> PolicyRequest:
+        facts = call_facts(call, self._clock.now_ms())
+        for key, value in view.queue.tags.items():
+            facts[f"aws:ResourceTag/{key}"] = value
+        return PolicyRequest(principal=call.caller, action=f"sqs:{action}", resource=view.arn, facts=facts)
 
 
 def _seen_by(call: Call, address: str, error: RequestError) -> RequestError:

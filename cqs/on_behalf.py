@@ -6,13 +6,18 @@ from typing import Any
 
 from common.arn import parse_arn
 from common.aws.call import Call, Caller
+from common.aws.policy import Verdict
 from common.bounded import Bounded
+from common.errors import RequestError
 from cqs.access import Access
 from cqs.addresses import key_of_arn, no_such_queue
 from cqs.drafts import invalid, read_draft
+from cqs.names import QueueKey
+from cqs.policies import unknown_actions
 from cqs.service import QueueService
 
 TOPICS_REMEMBERED = 10_000
+ACTION = "SendMessage"
 SERVICE = "sns.amazonaws.com"
 SENDER_ID = "AROACNSDELIVERYWORKER:AWS-CLOUDCAST"  # SNS's form of a SenderId: a role of the service and its session
 
@@ -32,12 +37,28 @@ class OnBehalf:
         if key is None:
             raise no_such_queue()
         call = self._calls.get((topic_arn, enforced)) or self._call(topic_arn, enforced=enforced)
-        view = await self._access.queue_of(call, key, "SendMessage")
+        try:
+            view = await self._access.queue_of(call, key, ACTION)
+        except RequestError as error:
+            if error.code != "AccessDenied":
+                raise
+            raise RequestError(error.code, await self._why_denied(call, key, topic_arn)) from None
         if not view.fifo and "MessageDeduplicationId" in members:
             members = {name: value for name, value in members.items() if name != "MessageDeduplicationId"}
         draft = read_draft(view, members, trace_header)
         (accepted,) = await self._sending.send(view, [draft], SENDER_ID)
         return accepted.id
+
+    async def _why_denied(self, call: Call, key: QueueKey, topic_arn: str) -> str:
+        """For the operator's log and `cns explain`: SQS's own text names neither the topic nor the policy."""
+        view, verdict = await self._access.verdict(call, key, ACTION)
+        if view is None or view.policy is None:
+            return f"the queue has no policy that allows topic {topic_arn}"
+        if verdict is Verdict.DENIED:
+            return f"queue policy denies topic {topic_arn}"
+        unknown = ", ".join(unknown_actions(view.policy))
+        hint = f"; it names actions that SQS does not know: {unknown}" if unknown else ""
+        return f"queue policy does not allow topic {topic_arn}{hint}"
 
     def _call(self, topic_arn: str, *, enforced: bool) -> Call:
         topic = parse_arn(topic_arn)

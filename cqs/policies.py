@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
+from functools import cache
+
 from common.aws.policy import Policy, PolicyError
 from common.aws.policy import read_policy as read_document
+from common.aws.protocol.models import load_service
 from common.errors import RequestError
 from cqs.limits import POLICY_BYTES_MAX, POLICY_CONDITIONS_MAX, POLICY_PRINCIPALS_MAX, POLICY_STATEMENTS_MAX
+
+UNKNOWN_ACTIONS_MAX = 5
+UNKNOWN_CHARS_MAX = 80
+"""Of the actions that are told."""
 
 
 def read_policy(text: str) -> Policy:
@@ -21,6 +29,26 @@ def read_policy(text: str) -> Policy:
     _check_number("principals", sum(each.principals.count for each in statements), POLICY_PRINCIPALS_MAX)
     _check_number("conditions", sum(len(each.conditions) for each in statements), POLICY_CONDITIONS_MAX)
     return policy
+
+
+def unknown_actions(policy: Policy) -> list[str]:
+    """The actions of its statements that no operation of SQS has, the first ones, cut: a policy may be a typing error.
+
+    Whether SQS refuses such a policy is not documented; SNS does.
+    """
+    written = {action for statement in policy.statements for action in statement.actions}
+    unknown = sorted(action for action in written if not _is_known(action.lower()))
+    return [action[:UNKNOWN_CHARS_MAX] for action in unknown[:UNKNOWN_ACTIONS_MAX]]
+
+
+def _is_known(action: str) -> bool:
+    service, _, name = action.partition(":")
+    return action == "*" or (service == "sqs" and any(fnmatchcase(known, name) for known in _actions()))
+
+
+@cache
+def _actions() -> frozenset[str]:
+    return frozenset(name.lower() for name in load_service("sqs").operations)
 
 
 def _check_number(what: str, found: int, most: int) -> None:

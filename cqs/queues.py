@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import structlog
 from msgspec.structs import replace
 
 from common.clock import Clock
@@ -14,6 +15,7 @@ from cqs.addresses import key_of_arn, no_such_queue
 from cqs.engines.contract import Counts, Engine, QueueRef
 from cqs.model import Queue
 from cqs.names import QueueKey, check_queue_name
+from cqs.policies import read_policy, unknown_actions
 from cqs.queue_attributes import (
     ENGINE,
     check_changes,
@@ -36,6 +38,8 @@ from cqs.stores.contract import QueueStore
 from cqs.tags import tagged
 
 UPDATE_TRIES_MAX = 20
+
+log = structlog.get_logger(__name__)
 
 QueueChange = Callable[[Queue], Queue]
 
@@ -85,6 +89,7 @@ class Queues:
             queue = self._new(key, engine, merged({}, attributes), tags)
             existing = await self._store.create(queue)
             if existing.id == queue.id:
+                _warn_of_policy(queue.arn, given)
                 return queue
         return _same(existing, given)
 
@@ -129,6 +134,7 @@ class Queues:
             view,
             lambda queue: replace(queue, attributes=merged(queue.attributes, changes), modified_ms=now_ms),
         )
+        _warn_of_policy(view.arn, given)
         # SQS: of a standard queue, only what is sent from now on has the new delay
         if view.fifo and "DelaySeconds" in changes:
             await view.engine.redelay(view.ref, int(changes["DelaySeconds"]) * 1000, now_ms)
@@ -214,6 +220,13 @@ class Queues:
 
     async def dead_letter_sources(self, view: QueueView, after: str, n: int) -> list[str]:
         return await self._store.dead_letter_sources(view.arn, after, n)
+
+
+def _warn_of_policy(queue_arn: str, given: Mapping[str, str]) -> None:
+    policy = given.get("Policy")
+    unknown = unknown_actions(read_policy(policy)) if policy else []
+    if unknown:
+        log.warning("policy.unknown_actions", queue=queue_arn, actions=unknown)
 
 
 def _same(existing: Queue, given: Mapping[str, str]) -> Queue:

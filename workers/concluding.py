@@ -105,6 +105,7 @@ class Concluding:
 
     async def _end(self, target: Target, cause: str, notification: Notification | None, attempts: int) -> Again | None:
         """No attempt is left: the dead-letter queue, or a drop counted by its cause."""
+        reason = ""
         if target.dead_letter_arn and notification is not None:
             buried = await self._deliverer.dead_letter(target.dead_letter_arn, target, notification)
             if not isinstance(buried, Failed):
@@ -114,6 +115,9 @@ class Concluding:
             if not buried.permanent:
                 return Again(attempts, BURIAL_AGAIN_MS, cause)
             cause = f"dead_letter_queue_refused:{cause.rpartition(':')[2]}"
-        self._facts.dropped(target.arn, cause)
-        log.warning("notification.dropped", subscription=target.arn, topic=self._facts.topic, cause=cause)
+            reason = buried.text
+        self._facts.dropped(target.arn, cause, reason)
+        log.warning(
+            "notification.dropped", subscription=target.arn, topic=self._facts.topic, cause=cause, text=reason or None
+        )
         return None

@@ -18,7 +18,9 @@ PHONE_GROUP = "DirectPublishToPhoneNumber"
 NO_REQUEST = "Unrecoverable"
 """AWS's word for the request id of what SQS refused."""
 NO_QUEUE = "AWS.SimpleQueueService.NonExistentQueue"
-_NO_WAY_IN = ("AccessDenied", "QueueDoesNotExist", NO_QUEUE)
+_MISSING = "QueueDoesNotExist"
+_DENIED = frozenset({"AccessDenied", "AccessDeniedException"})
+_DENIED_STATUS = 403
 _LAMBDA_TOOK_IT = 202
 
 _ENCODE = msgspec.json.Encoder().encode
@@ -105,7 +107,9 @@ def _status(protocol: str, outcome: Outcome) -> int:
     """0 where there was no answer."""
     if isinstance(outcome, Delivered):
         return _LAMBDA_TOOK_IT if protocol == "lambda" else outcome.status
-    return outcome.status or (400 if outcome.code else 0)
+    if outcome.status or not outcome.code:
+        return outcome.status
+    return _DENIED_STATUS if outcome.code in _DENIED else 400
 
 
 def _response(protocol: str, outcome: Outcome, delivery_id: str) -> str:
@@ -134,10 +138,10 @@ def _sms(_outcome: Delivered, _delivery_id: str) -> str:
 
 
 def _refusal(failed: Failed) -> str:
-    """A queue that may not be sent to and one that is not there look the same, as on AWS (sns.md §10)."""
-    code, text = failed.code, failed.text.removeprefix(f"{failed.code}: ")
-    if code in _NO_WAY_IN:
-        code, text = NO_QUEUE, "The specified queue does not exist or you do not have access to it."
+    """In AWS's form, with the words of who refused it: a queue that is not there, and one whose policy lets nobody in,
+    are mended in different ways."""
+    text = failed.text.removeprefix(f"{failed.code}: ")
+    code = NO_QUEUE if failed.code == _MISSING else failed.code
     return _text({"ErrorCode": code, "ErrorMessage": text, "sqsRequestId": NO_REQUEST})
 
 

@@ -13,6 +13,7 @@ from cns.target import Target
 from common.clock import Clock
 from common.events import (
     FIRST,
+    REASON_CHARS_MAX,
     UNPLANNED,
     DeliveryAttempted,
     DeliveryDeadLettered,
@@ -83,6 +84,7 @@ class JobFacts:
                 cause=cause,
                 status=outcome.status,
                 duration_ms=outcome.dwell_ms,
+                reason=outcome.text[:REASON_CHARS_MAX] if isinstance(outcome, Failed) else "",
             )
         )
         if target.feedback is not None:
@@ -125,7 +127,7 @@ class JobFacts:
             )
         )
 
-    def dropped(self, subscription: str, cause: str) -> None:
+    def dropped(self, subscription: str, cause: str, reason: str = "") -> None:
         """After its last attempt, or without one where the target or the notification is gone."""
         self._stats.dropped(cause)
         self._events.emit(
@@ -137,6 +139,7 @@ class JobFacts:
                 subscription=subscription,
                 attempt=self._failures + (subscription in self._answered_ms),
                 cause=cause,
+                reason=reason[:REASON_CHARS_MAX],
             )
         )
 

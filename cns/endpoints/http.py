@@ -20,6 +20,8 @@ from cns.endpoints.http_target import HttpTarget, target_of
 from cns.endpoints.outcome import RESPONSE_CHARS_MAX, Cause, Delivered, Failed, Outcome
 
 _UNAUTHORIZED = 401
+BODY_SHOWN_BYTES_MAX = 200
+"""Of a refusal's body, in logs and in `cns explain`."""
 CHALLENGES_MAX = 2
 """Answered in one attempt: the first, and one for a nonce that went stale."""
 
@@ -143,13 +145,20 @@ class HttpSender:
         retryable = answer.status >= 500 or answer.status == 429 or answer.status < 200
         return Failed(
             Cause.STATUS,
-            f"HTTP {answer.status}",
+            _said(answer),
             answer.dwell_ms,
             status=answer.status,
             permanent=not retryable,
             retry_after_s=self.retry_after_s(answer) if retryable else 0.0,
             response=answer.reason[:RESPONSE_CHARS_MAX],
         )
+
+
+def _said(answer: Answer) -> str:
+    """The status, the words beside it, and the beginning of the body, which is where most say why."""
+    body = answer.body[:BODY_SHOWN_BYTES_MAX].decode("utf-8", "replace").strip()
+    first = " ".join(filter(None, ["HTTP", str(answer.status), answer.reason[:RESPONSE_CHARS_MAX]]))
+    return f"{first}: {body}" if body else first
 
 
 def _head(target: HttpTarget, headers: Mapping[str, str], body_bytes: int) -> bytes:

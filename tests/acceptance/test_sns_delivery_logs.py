@@ -106,13 +106,22 @@ def test_a_queue(service: Service, sns: Any, sqs: Any, name: str) -> None:
 @pytest.mark.spec("sns-log.provider-response")
 def test_a_queue_that_may_not_be_sent_to(service: Service, sqs: Any, topic: Topic) -> None:
     log_all(topic, "SQS", "Failure")
-    topic.subscribe("sqs", arn_of(sqs, queue_for(sqs)))
-    topic.publish("hello")
-    (record,) = wait_records(service, topic.arn, 1, "--failures")
-    assert (record["status"], record["delivery"]["statusCode"]) == ("FAILURE", 400)
-    response = json.loads(record["delivery"]["providerResponse"])
-    assert response["ErrorCode"] == "AWS.SimpleQueueService.NonExistentQueue"
-    assert response["sqsRequestId"] == "Unrecoverable"
+    closed, missing = queue_for(sqs, f"{topic.arn}-other"), queue_for(sqs, topic.arn)
+    arns = {arn_of(sqs, closed): 403, arn_of(sqs, missing): 400}
+    for arn in arns:
+        topic.subscribe("sqs", arn)
+    sqs.delete_queue(QueueUrl=missing)
+    message_id = topic.publish("hello")
+    records = wait_records(service, topic.arn, 2, "--failures")
+    assert {record["delivery"]["destination"]: record["delivery"]["statusCode"] for record in records} == arns
+    said = {record["delivery"]["statusCode"]: json.loads(record["delivery"]["providerResponse"]) for record in records}
+    denied = f"queue policy does not allow topic {topic.arn}"
+    assert said[403] == {"ErrorCode": "AccessDenied", "ErrorMessage": denied, "sqsRequestId": "Unrecoverable"}
+    assert said[400]["ErrorCode"] == "AWS.SimpleQueueService.NonExistentQueue"
+    assert said[400]["ErrorMessage"] == "The specified queue does not exist."
+    story = service.cns("explain", message_id).stdout
+    assert f": AccessDenied: {denied}\n" in story
+    assert ": QueueDoesNotExist: The specified queue does not exist.\n" in story
 
 
 @pytest.mark.spec("sns-log.rate")

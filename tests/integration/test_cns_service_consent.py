@@ -51,6 +51,22 @@ async def test_confirming_is_repeatable(rig: Rig) -> None:
     assert (await rig.attributes(arn))["ConfirmationWasAuthenticated"] == "false"
 
 
+async def test_when_it_was_confirmed_is_noted(rig: Rig) -> None:
+    """`cns explain` tells it from messages that were published before."""
+    topic = await rig.topic()
+    arn, token = await rig.pending(topic)
+    (pending,) = await rig.subscriptions.get([arn])
+    rig.clock.advance(5_000)
+    confirmed_ms = []
+    for _ in range(2):
+        await rig.by(unsigned(), "ConfirmSubscription", TopicArn=topic, Token=token)
+        (found,) = await rig.subscriptions.get([arn])
+        confirmed_ms.append(found.confirmed_ms)
+        rig.clock.advance(5_000)
+    assert pending.confirmed_ms == 0 and confirmed_ms[0] - pending.created_ms >= 5_000
+    assert confirmed_ms[1] == confirmed_ms[0], "a second confirmation changes nothing"
+
+
 @pytest.mark.spec("consent.token-decides")
 async def test_a_token_is_good_with_any_topic_of_the_region(rig: Rig) -> None:
     topic = await rig.topic()

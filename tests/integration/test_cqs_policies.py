@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from common.aws.call import ANONYMOUS, Caller, root_caller
 from common.errors import RequestError
@@ -174,6 +175,28 @@ async def test_who_may_send(sqs: Sqs, policy: str, expected: set[str]) -> None:
 async def test_no_policies(sqs: Sqs, policy: str) -> None:
     bad = ("InvalidAttributeValue", "Invalid value for the parameter Policy.")
     assert await refused(sqs.queue(Policy=policy)) == bad
+
+
+@spec("policy.unknown-action")
+@pytest.mark.parametrize(
+    ("action", "unknown"),
+    [
+        ("sqs:SendMesage", ["sqs:SendMesage"]),
+        (["sqs:SendMessage", "SNS:Publish", "sqs:Sned*"], ["SNS:Publish", "sqs:Sned*"]),
+        ([f"sqs:X{n}" for n in range(9)], [f"sqs:X{n}" for n in range(5)]),
+        ("sqs:" + "x" * 500, ["sqs:" + "x" * 76]),
+        (["*", "sqs:*", "SQS:sendmessage*", "sqs:?agQueue", "sqs:DeleteMessageBatch"], None),
+    ],
+)
+async def test_actions_that_sqs_does_not_have_are_taken_and_warned_about(
+    sqs: Sqs, action: Element, unknown: list[str] | None
+) -> None:
+    with capture_logs() as logged:
+        url = await sqs.queue(Policy=document(statement(Action=action)))
+        await sqs("SetQueueAttributes", QueueUrl=url, Attributes={"Policy": document(statement(Action=action))})
+    warnings = [entry for entry in logged if entry["event"] == "policy.unknown_actions"]
+    assert [entry["actions"] for entry in warnings] == ([] if unknown is None else [unknown] * 2)
+    assert {entry["queue"] for entry in warnings} <= {ARN}
 
 
 @spec("policy.key-request-tag")

@@ -18,7 +18,7 @@ from cns.jobs import ConfirmationJob, EndpointJob, PublishJob
 from cns.retry_policy import RetryPolicy
 from cns.subscription import State
 from cns.target import Target
-from common.events import DeliveryFiltered
+from common.events import REASON_CHARS_MAX, DeliveryAttempted, DeliveryFiltered, NotificationDropped
 from common.settings import Settings
 from tests.integration.drops_bench import ACCOUNT, FIFO, LIFE_MS, TOPIC, Bench, NoReplays, message
 from workers.delivery import Deliverer
@@ -192,6 +192,16 @@ async def test_it_is_counted_once_by_its_cause(
     await way(bench)
     assert bench.counted() == {cause: 1}
     assert bench.told() == [(cause, subscription, subscriptions)]
+
+
+async def test_what_was_answered_is_told(bench: Bench) -> None:
+    said = replace(STATUS, text="HTTP 500 Oops: " + "x" * 1_000)
+    denied = Failed(Cause.QUEUE, "AccessDenied: queue policy denies topic t", 0, permanent=True)
+    await bench.ends(target(dead_letter_arn="arn:aws:sqs:us-east-1:1:dead"), said, denied)
+    (attempted, dropped) = bench.events.events
+    assert isinstance(attempted, DeliveryAttempted) and isinstance(dropped, NotificationDropped)
+    assert attempted.reason == said.text[:REASON_CHARS_MAX] and len(attempted.reason) == REASON_CHARS_MAX
+    assert dropped.reason == denied.text
 
 
 async def test_a_dead_letter_is_no_drop_and_one_that_cannot_be_put_yet_neither(bench: Bench) -> None:

@@ -121,10 +121,38 @@ async def test_from_the_archive(site: Site) -> None:
 
 async def test_who_came_later_or_has_not_confirmed(site: Site) -> None:
     pending = await site.subscribe(1, state=State.PENDING, expires_ms=1 << 60)
-    await site.subscribe(2, created_ms=5_000)
+    restored = await site.subscribe(2, confirmed_ms=4_500)
+    later = await site.subscribe(3, created_ms=5_000, confirmed_ms=6_000)
     site.tell(accepted())
-    life = only(await site.story())
-    assert (life.subscription, life.fate, life.reason) == (pending, Fate.UNCONFIRMED, "now pending")
+    story = await site.story()
+    assert [(life.subscription, life.fate, life.reason) for life in story.lives] == [
+        (pending, Fate.UNCONFIRMED, "now pending"),
+        (restored, Fate.UNCONFIRMED, "confirmed 3.500 s after it was published"),
+        (later, Fate.LATER, "subscribed 4.000 s after it was published"),
+    ]
+    assert "3 subscriptions: 2 not confirmed, 1 subscribed later" in render(story)
+
+
+async def test_who_was_confirmed_before(site: Site) -> None:
+    arn = await site.subscribe(1, confirmed_ms=900)
+    site.tell(accepted(), delivered(arn))
+    assert only(await site.story()).fate is Fate.DELIVERED
+
+
+async def test_why_attempts_failed(site: Site) -> None:
+    arn = await site.subscribe(1)
+    site.tell(
+        accepted(),
+        replace(attempted(arn), reason="HTTP 500 Internal Server Error: disk\nfull"),
+        replace(attempted(arn, 1_200, 2, "queue"), status=0, reason="QueueDoesNotExist: The specified queue …"),
+        replace(attempted(arn, 1_250, 3, "timeout"), status=0),
+        replace(dropped(arn, "dead_letter_queue_refused:queue"), reason="AccessDenied: queue policy denies topic t"),
+    )
+    text = render(await site.story())
+    assert "attempt 1 (first): status 500 after 8 ms: Internal Server Error: disk full\n" in text
+    assert "attempt 2 (backoff): queue after 8 ms: QueueDoesNotExist: The specified queue …\n" in text
+    assert "attempt 3 (backoff): timeout after 8 ms\n" in text
+    assert "dropped: dead_letter_queue_refused:queue: AccessDenied: queue policy denies topic t" in text
 
 
 async def test_what_is_told_ends_it_whatever_still_lies_in_a_queue(site: Site) -> None:

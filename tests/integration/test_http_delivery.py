@@ -161,6 +161,23 @@ async def test_answers_that_are_no_success(status: str, again: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ('{"error": "no such order"}', 'HTTP 404 Not Found: {"error": "no such order"}'),
+        ("", "HTTP 404 Not Found"),
+        ("x" + "ä" * 5_000, "HTTP 404 Not Found: x" + "ä" * 99 + "\ufffd"),
+    ],
+)
+async def test_what_a_refusal_says_is_kept(body: str, said: str) -> None:
+    """The log of deliveries has the words beside the status alone, as AWS's."""
+    head = f"HTTP/1.1 404 Not Found\r\nContent-Length: {len(body.encode())}\r\n\r\n"
+    async with served(head + body) as endpoint:
+        outcome = await post(f"http://127.0.0.1:{endpoint.port}/")
+    assert isinstance(outcome, Failed)
+    assert (outcome.text, outcome.response) == (said, "Not Found")
+
+
+@pytest.mark.parametrize(
     ("text", "seconds"),
     [
         ("120", 120),

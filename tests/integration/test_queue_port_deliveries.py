@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -83,6 +84,29 @@ async def test_what_a_queue_refuses(
     answer = await port.deliver(arns[queue], message, topic)
     assert isinstance(answer, Refused)
     assert (answer.code, answer.permanent) == (code, True)
+
+
+SENDING = {"Effect": "Allow", "Principal": "*", "Action": "sqs:SendMessage", "Resource": "*"}
+MISSPELT = {**SENDING, "Action": ["sqs:SendMesage", "sqs:Sned*", "SQS:receive*"]}
+NOT_ALLOWED = f"queue policy does not allow topic {TOPIC}"
+
+
+@pytest.mark.parametrize(
+    ("statements", "said"),
+    [
+        ([], f"the queue has no policy that allows topic {TOPIC}"),
+        ([{**SENDING, "Principal": {"AWS": "111111111111"}}], NOT_ALLOWED),
+        ([SENDING, {**SENDING, "Effect": "Deny"}], f"queue policy denies topic {TOPIC}"),
+        ([MISSPELT], f"{NOT_ALLOWED}; it names actions that SQS does not know: sqs:SendMesage, sqs:Sned*"),
+    ],
+)
+async def test_why_a_policy_keeps_a_topic_out(
+    port: QueuePort, cqs: Cqs, statements: list[dict[str, object]], said: str
+) -> None:
+    policy = {"Policy": json.dumps({"Version": "2012-10-17", "Statement": statements})} if statements else {}
+    arn = await cqs.queue(open_to_topic=False, **policy)
+    answer = await port.deliver(arn, QueueMessage("m"), TOPIC)
+    assert answer == Refused("AccessDenied", said, permanent=True)
 
 
 @pytest.mark.parametrize(

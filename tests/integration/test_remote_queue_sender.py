@@ -175,10 +175,10 @@ def test_the_first_that_matches_counts() -> None:
     [
         ("[", r"CNS_REMOTE_QUEUES=…: .*not JSON"),
         ("/no/such/file", r"CNS_REMOTE_QUEUES=…: .*No such file"),
-        ('[{"arns": "orders"}]', r"CNS_REMOTE_QUEUES\[0\]\[arns\]=…: .*pattern"),
-        ('[{"url": "sqs.example.com"}]', r"CNS_REMOTE_QUEUES\[0\]\[url\]=…: .*pattern"),
-        ('[{"secret": "s3cret"}]', r"CNS_REMOTE_QUEUES\[0\]\[key_id\]=…: Field required"),
-        ('[{"endpoint": "s3cret"}]', r"CNS_REMOTE_QUEUES\[0\]\[endpoint\]=…: Extra inputs"),
+        ('[{"arns": "orders"}]', r"CNS_REMOTE_QUEUES\[0\]\[arns\]=…: must be an ARN"),
+        ('[{"url": "sqs.example.com"}]', r"CNS_REMOTE_QUEUES\[0\]\[url\]=…: must be a URL"),
+        ('[{"secret": "s3cret"}]', r"CNS_REMOTE_QUEUES\[0\]\[key_id\]=…: must be given"),
+        ('[{"endpoint": "s3cret"}]', r"CNS_REMOTE_QUEUES\[0\]\[endpoint\]=…: is not known here"),
     ],
 )
 def test_a_mapping_that_cannot_be_read_is_said_at_the_start(

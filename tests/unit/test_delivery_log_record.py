@@ -18,7 +18,7 @@ spec = pytest.mark.spec
 TOPIC = "arn:aws:sns:us-east-1:123456789012:orders"
 PUBLISHED_MS = 1_724_753_433_576  # 2024-08-27 10:10:33.576 UTC
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
-GONE = "The specified queue does not exist or you do not have access to it."
+NO = "queue policy does not allow topic arn:aws:sns:us-east-1:123456789012:orders"
 NO_QUEUE = "AWS.SimpleQueueService.NonExistentQueue"
 
 
@@ -119,8 +119,9 @@ def refusal(code: str, text: str) -> str:
         ("lambda", Delivered(200, 1, "id"), 202, '{"lambdaRequestId":"id"}'),
         ("firehose", Delivered(200, 1, "id"), 200, '{"firehoseRequestId":"id"}'),
         ("sms", Delivered(200, 1, "id"), 200, "Message has been accepted by phone carrier"),
-        ("sqs", Failed(Cause.QUEUE, "AccessDenied: no", 1, code="AccessDenied"), 400, refusal(NO_QUEUE, GONE)),
-        ("sqs", Failed(Cause.QUEUE, "QueueDoesNotExist: x", 1, code="QueueDoesNotExist"), 400, refusal(NO_QUEUE, GONE)),
+        ("sqs", Failed(Cause.QUEUE, f"AccessDenied: {NO}", 1, code="AccessDenied"), 403, refusal("AccessDenied", NO)),
+        ("sqs", Failed(Cause.QUEUE, f"Odd: {NO}", 1, 418, code="Odd"), 418, refusal("Odd", NO)),
+        ("sqs", Failed(Cause.QUEUE, "QueueDoesNotExist: x", 1, code="QueueDoesNotExist"), 400, refusal(NO_QUEUE, "x")),
         (
             "sqs",
             Failed(Cause.QUEUE, "InvalidParameterValue: 11: too many", 1, code="InvalidParameterValue"),

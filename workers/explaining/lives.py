@@ -84,7 +84,13 @@ class Evidence:
                     )
                 )
             case NotificationDropped():
-                end = End(at_ms=event.at_ms, fate=Fate.DROPPED, attempt=event.attempt, cause=event.cause)
+                end = End(
+                    at_ms=event.at_ms,
+                    fate=Fate.DROPPED,
+                    attempt=event.attempt,
+                    cause=event.cause,
+                    reason=event.reason,
+                )
                 of_one = event.subscription or not event.topic
                 (self._of(event.subscription).ends if of_one else self.drops).append(end)
 
@@ -115,14 +121,14 @@ class Scene:
 
 
 def lives(evidence: Evidence, scene: Scene, only: str = "") -> Iterator[Life]:
-    """Of everybody who is known to have been meant, and of those now subscribed that were there when it was sent."""
+    """Of everybody who is known to have been meant, and of those subscribed now."""
     arns = {**evidence.of, **(scene.subscriptions if scene.is_notification else {})}
     for arn in [only] if only else arns:
         subscription = scene.subscriptions.get(arn)
         own = evidence.of.get(arn)
         if own is not None:
             yield _told(arn, own, subscription, evidence.direct_endpoint)
-        elif subscription is not None and subscription.created_ms <= (scene.published_ms or subscription.created_ms):
+        elif subscription is not None:
             yield _untold(subscription, evidence, scene)
 
 
@@ -172,6 +178,10 @@ def _guess_free(subscription: Subscription, evidence: Evidence, scene: Scene) ->
     """Of one that no attempt was told of: only what follows from what is known."""
     if subscription.id in evidence.keys:
         return Fate.FILTERED, _why_filtered(subscription, evidence.keys[subscription.id], scene.filtering)
+    if scene.published_ms and subscription.created_ms > scene.published_ms:
+        return Fate.LATER, f"subscribed {_after(subscription.created_ms, scene)}"
+    if scene.published_ms and subscription.confirmed_ms > scene.published_ms:
+        return Fate.UNCONFIRMED, f"confirmed {_after(subscription.confirmed_ms, scene)}"
     if subscription.state is not State.CONFIRMED:
         return Fate.UNCONFIRMED, f"now {subscription.state.name.lower()}"
     if evidence.dropped_for_all(LOST):
@@ -195,6 +205,10 @@ def _guess_free(subscription: Subscription, evidence: Evidence, scene: Scene) ->
     if evidence.accepted is not None and not evidence.accepted.jobs:
         return Fate.UNKNOWN, "when the message was accepted no subscription was to get it: this one has changed since"
     return Fate.UNKNOWN, "nothing was told of it, and it is in none of the queues"
+
+
+def _after(at_ms: int, scene: Scene) -> str:
+    return f"{(at_ms - scene.published_ms) / 1000:.3f} s after it was published"
 
 
 def _why_filtered(subscription: Subscription, key: str, filtering: Filtering | None) -> str:

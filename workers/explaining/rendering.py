@@ -113,7 +113,9 @@ def _life(life: Life, story: Story) -> Iterator[str]:
 def _attempt(attempt: DeliveryAttempted) -> str:
     status = f" {attempt.status}" if attempt.status else ""
     answer = f"{attempt.cause}{status}" if attempt.cause else f"taken{status}"
-    return f"attempt {attempt.attempt} ({attempt.phase}): {answer} after {attempt.duration_ms} ms"
+    said = attempt.reason.removeprefix(f"HTTP {attempt.status}").strip(" :")
+    reason = f": {said}" if said else ""
+    return f"attempt {attempt.attempt} ({attempt.phase}): {answer} after {attempt.duration_ms} ms{reason}"
 
 
 def _end(end: End) -> str:
@@ -123,7 +125,7 @@ def _end(end: End) -> str:
         case Fate.DEAD_LETTERED:
             return f"to the dead-letter queue {end.queue}: {end.cause}"
         case _:
-            return f"dropped: {end.cause}"
+            return f"dropped: {end.cause}" + (f": {end.reason}" if end.reason else "")
 
 
 def _place(place: Place, story: Story) -> str:

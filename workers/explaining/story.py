@@ -20,6 +20,7 @@ class Fate(StrEnum):
     QUARANTINED = "quarantined"
     FILTERED = "filtered"
     UNCONFIRMED = "not confirmed"
+    LATER = "subscribed later"
     UNKNOWN = "unknown"
 
 
@@ -47,6 +48,7 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
     fate: Fate
     attempt: int  # the last; 0: none was made
     cause: str = ""
+    reason: str = ""  # in words, where no attempt has one
     queue: str = ""  # ARN, of a dead letter
     since_publish_ms: int = 0
 
