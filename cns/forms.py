@@ -16,6 +16,7 @@ from cns.envelope import (
     text_to_sign,
     unsubscribe_url,
 )
+from cns.mail import MailWords
 from cns.model import Attributes, Notification
 from cns.outbox import OutboxItem, item_id
 from cns.push.model import text_key
@@ -32,9 +33,10 @@ _ENCODE = msgspec.json.Encoder().encode
 class Forms:
     """`base_url` is what links begin with, but for those of confirmations, which are asked for at an address."""
 
-    def __init__(self, signer: Signer, base_url: str) -> None:
+    def __init__(self, signer: Signer, base_url: str, words: MailWords) -> None:
         self._signer = signer
         self._base_url = base_url
+        self._words = words
         self._bodies: Mapping[str, Callable[[Target, Notification, str], str]] = {
             "lambda": self._event,
             "firehose": self._record,
@@ -46,9 +48,10 @@ class Forms:
     def notification(self, target: Target, notification: Notification) -> OutboxItem:
         text = text_for(target, notification)
         body = self._bodies.get(target.protocol, _bare)
-        subject = notification.subject
-        if target.protocol in MAIL_PROTOCOLS and subject is None:
-            subject = mail.NOTIFICATION_SUBJECT
+        subject, sender = notification.subject, target.display_name
+        if target.protocol in MAIL_PROTOCOLS:
+            subject = mail.NOTIFICATION_SUBJECT if subject is None else subject
+            sender = sender or self._words.sender_name
         return OutboxItem(
             id=item_id(notification.timestamp_ms, notification.id, target.arn or target.endpoint),
             at_ms=notification.timestamp_ms,
@@ -59,7 +62,7 @@ class Forms:
             message_id=notification.id,
             topic_arn=notification.topic_arn,
             subscription_arn=target.arn,
-            sender=(target.display_name or mail.SENDER) if target.protocol in MAIL_PROTOCOLS else target.display_name,
+            sender=sender,
             subject=subject,
             message=text,
             body=body(target, notification, text),
@@ -84,7 +87,7 @@ class Forms:
             message_id=confirmation.id,
             topic_arn=confirmation.topic_arn,
             subscription_arn=target.arn,
-            sender=mail.SENDER if by_mail else "",
+            sender=self._words.sender_name if by_mail else "",
             subject=mail.CONFIRMATION_SUBJECTS[confirmation.type] if by_mail else None,
             body=body,
         )
@@ -127,12 +130,12 @@ class Forms:
         return _ENCODE(members).decode() + "\n"
 
     def _mail(self, target: Target, _notification: Notification, text: str) -> str:
-        return mail.notification_mail(text, self._page(target))
+        return mail.notification_mail(text, self._page(target), self._words.footer)
 
     def _json_mail(self, target: Target, notification: Notification, _text: str) -> str:
         envelope = signed_envelope(notification, target.protocol, self._signer, self._base_url)
         page = self._page(target)
-        return mail.notification_mail(envelope.body(page).decode(), page)
+        return mail.notification_mail(envelope.body(page).decode(), page, self._words.footer)
 
     def _page(self, target: Target) -> str:
         return mail.unsubscribe_page(self._base_url, target.arn, target.endpoint)

@@ -5,13 +5,23 @@ Links lead to pages whose buttons act: scanners follow every link of a mail, and
 
 from __future__ import annotations
 
+import re
 from html import escape
 from urllib.parse import quote
 
+import msgspec
+
 from cns.envelope import Confirmation, MessageType
 
-SENDER = "AWS Notifications"
-"""Of notifications of topics without a DisplayName, and of all confirmations."""
+
+class MailWords(msgspec.Struct, frozen=True, kw_only=True):
+    """What an operator chooses. `sender_name` is of notifications of topics without a DisplayName, and of all
+    confirmations; `footer` ends each notification, and may be empty."""
+
+    sender_name: str
+    footer: str
+
+
 NOTIFICATION_SUBJECT = "AWS Notification Message"
 CONFIRMATION_SUBJECTS = {
     MessageType.SUBSCRIPTION_CONFIRMATION: "AWS Notification - Subscription Confirmation",
@@ -23,11 +33,7 @@ UNSUBSCRIBE_PAGE = "unsubscribe.html"
 _STOP = (
     "If you wish to stop receiving notifications from this topic, please click or visit the link below to unsubscribe:"
 )
-_SUPPORT = "https://aws.amazon.com/support"
-_NO_REPLY = (
-    "Please do not reply directly to this email. If you have any questions or comments regarding this email, please "
-    f"contact us at {_SUPPORT}"
-)
+_LINK = re.compile(r"https?://[^\s<>\"]*[^\s<>\".,;:!?)]")
 _CONFIRM = (
     "You have chosen to subscribe to the topic: \n{topic}\n\n"
     "To confirm this subscription, click or visit the link below (If this was in error no action is necessary): \n"
@@ -56,21 +62,32 @@ def confirmation_page(base_url: str, topic_arn: str, token: str, address: str) -
     return f"{base_url}/{CONFIRMATION_PAGE}?TopicArn={topic_arn}&Token={token}&Endpoint={quote(address, safe='')}"
 
 
-def notification_mail(text: str, link: str) -> str:
+def notification_mail(text: str, link: str, footer: str) -> str:
     """A notification's text, or its JSON, and how to get no more of them."""
-    return f"{text}\n\n--\n{_STOP}\n{link}\n\n{_NO_REPLY}\n"
+    return f"{text}\n\n--\n{_STOP}\n{link}\n" + (f"\n{footer}\n" if footer else "")
 
 
-def notification_html(text: str, link: str) -> str:
+def notification_html(text: str, link: str, footer: str) -> str:
     """The same to look at. Line breaks and runs of blanks stay in every mail program, of which some know no styles."""
     shown = escape(text).replace("\t", "    ").replace("  ", "&nbsp; ").replace("\n", "<br>\n")
-    no_reply = escape(_NO_REPLY).replace(_SUPPORT, f'<a href="{_SUPPORT}">{_SUPPORT}</a>')
     return _HTML.format(
         body=f'<div style="overflow-wrap:anywhere">{shown}</div>\n'
         '<hr style="border:0;border-top:1px solid #8888;margin:2em 0 1em">\n'
         f'<div style="font-size:13px">\n<p>{escape(_STOP)}<br>\n<a href="{escape(link)}">Unsubscribe</a></p>\n'
-        f"<p>{no_reply}</p>\n</div>"
+        f"{_paragraph(footer)}</div>"
     )
+
+
+def _paragraph(footer: str) -> str:
+    """Its URLs become links."""
+    if not footer:
+        return ""
+    shown, end = "", 0
+    for found in _LINK.finditer(footer):
+        url = escape(found[0])
+        shown += f'{escape(footer[end : found.start()])}<a href="{url}">{url}</a>'
+        end = found.end()
+    return f"<p>{shown}{escape(footer[end:])}</p>\n"
 
 
 def confirmation_mail(confirmation: Confirmation, link: str) -> str:

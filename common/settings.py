@@ -178,6 +178,14 @@ class Settings(BaseSettings):
         ),
     ] = ""
     """The address that mails come from; empty: no-reply@ the host of `public_url`."""
+    mail_sender_name: Annotated[
+        str, Field(pattern=r"^[^\x00-\x1f\x7f]{1,100}$", description="1 to 100 characters of one line")
+    ] = "Notifications"
+    """Whom mails are from where a topic has no DisplayName, and confirmations always."""
+    mail_footer: Annotated[
+        str, Field(pattern=r"^[^\x00-\x1f\x7f]{0,1000}$", description="at most 1,000 characters of one line")
+    ] = "Please do not reply directly to this email."
+    """What notifications by mail end with; empty: nothing."""
     mail_rate: Annotated[int, Field(ge=0)] = 10
     """Mails a second that a subscription may be sent before it is suspended, as by SNS; 0: any number."""
 

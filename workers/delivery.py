@@ -52,13 +52,15 @@ class Deliverer:
     ) -> Deliverer:
         """`gateway_url` may be empty, and so may `mail_sender`: then there is no relay for mails."""
         envelopes = Envelopes(rendering)
-        forms = Forms(rendering.signer, rendering.base_url)
+        forms = Forms(rendering.signer, rendering.base_url, rendering.mail_words)
         queues = AnyQueueWay(QueueWay(port, envelopes), pool, envelopes, places)
         http = HttpWay(pool, envelopes)
         handing_over: Way = OutboxWay(outbox, forms)
         if gateway_url:
             handing_over = GatewayWay(pool, Gateway(gateway_url, rendering.signer, rendering.base_url), forms)
-        mails: Way = MailWay(pool, forms, mail_sender, rendering.base_url) if mail_sender else handing_over
+        mails = handing_over
+        if mail_sender:
+            mails = MailWay(pool, forms, mail_sender, rendering.base_url, rendering.mail_words.footer)
         ways: dict[str, Way] = {
             **dict.fromkeys(HANDED_OVER, handing_over),
             "sms": AskingWay(handing_over, lambda target, _: recipients.phone(target)),

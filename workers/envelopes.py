@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from threading import Lock
 
 from cns.envelope import Envelope, signed_envelope, unsubscribe_url
+from cns.mail import MailWords
 from cns.model import Notification
 from cns.signing import Signer
 from cns.target import Target
@@ -24,6 +25,7 @@ class Rendering:
 
     signer: Signer
     base_url: str
+    mail_words: MailWords
 
 
 class Envelopes:

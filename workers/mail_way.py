@@ -17,13 +17,15 @@ from workers.ways import Attempt
 
 
 class MailWay:
-    """`sender` is the address that all of them come from, `base_url` what the links of notifications begin with."""
+    """`sender` is the address that all of them come from, `base_url` what the links of notifications begin with,
+    `footer` what notifications end with."""
 
-    def __init__(self, pool: DeliveryPool, forms: Forms, sender: str, base_url: str) -> None:
+    def __init__(self, pool: DeliveryPool, forms: Forms, sender: str, base_url: str, footer: str) -> None:
         self._pool = pool
         self._forms = forms
         self._sender = sender
         self._base_url = base_url
+        self._footer = footer
 
     def traffic_key(self, target: Target) -> str:
         """All mailboxes are behind one relay."""
@@ -38,7 +40,7 @@ class MailWay:
     def _notification(self, target: Target, notification: Notification) -> Request:
         item = self._forms.notification(target, notification)
         link = mail.unsubscribe_page(self._base_url, target.arn, target.endpoint)
-        html = mail.notification_html(item.message, link) if target.protocol == "email" else ""
+        html = mail.notification_html(item.message, link, self._footer) if target.protocol == "email" else ""
         return self._request(item, html, link)
 
     def _confirmation(self, target: Target, confirmation: Confirmation, base_url: str) -> Request:

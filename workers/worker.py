@@ -18,6 +18,7 @@ from cns.endpoints.redis import RedisRequest, RedisSender
 from cns.endpoints.remote_queue import RemoteQueueRequest, RemoteQueueSender
 from cns.endpoints.senders import Request, Sender, Senders
 from cns.endpoints.smtp import SmtpRequest, SmtpSender
+from cns.mail import MailWords
 from cns.mail_message import domain_of
 from cns.mail_rate import MailRate
 from cns.matching import Matching
@@ -197,7 +198,9 @@ class Worker:
         signer = Signer(SigningIdentity(identity.key_pem, identity.certificate_pem))
         queues = await queue_service(settings, parts)
         port = await queue_port(settings, parts, queues)
-        return cls(settings, parts, Rendering(signer=signer, base_url=base_url(settings)), queues, port)
+        words = MailWords(sender_name=settings.mail_sender_name, footer=settings.mail_footer)
+        rendering = Rendering(signer=signer, base_url=base_url(settings), mail_words=words)
+        return cls(settings, parts, rendering, queues, port)
 
     async def run(self, until: asyncio.Future[None]) -> None:
         """Work until told to stop; then: take no more jobs, let sends end, give back what is left."""

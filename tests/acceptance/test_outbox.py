@@ -124,7 +124,7 @@ def test_a_mailbox_is_asked_told_and_asked_again(service: Service, topic: Topic,
     assert topic.subscribe(protocol, address, wait=False) == "pending confirmation"
     mailbox = Outbox(service, address)
     asked = mailbox.next()
-    assert "from: AWS Notifications\nsubject: AWS Notification - Subscription Confirmation\n" in asked
+    assert "from: Notifications\nsubject: AWS Notification - Subscription Confirmation\n" in asked
     assert b"Subscription confirmed!" in follow(asked)
     topic.publish("hello", Subject="news")
     mail = mailbox.next()

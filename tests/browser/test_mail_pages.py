@@ -47,7 +47,7 @@ def test_a_reader_confirms_leaves_and_comes_back(mails: Mailing, page: Page, ca_
     topic, address = mails.topic(DisplayName="Shop"), new_address()
     assert topic.subscribe("email", address, wait=False) == "pending confirmation"
     asked = mails.server.next(address)
-    assert asked["From"] == "AWS Notifications <no-reply@notifications.example.com>"
+    assert asked["From"] == "Notifications <no-reply@notifications.example.com>"
     assert asked["Subject"] == "AWS Notification - Subscription Confirmation"
     link = button_of(asked)
     scan(link, ca_file)

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns.endpoints.senders import Request
 from cns.jobs import ConfirmationJob, DirectJob
+from cns.mail import MailWords
 from cns.mail_rate import MailRate
 from cns.model import Notification
 from cns.outbox import OutboxItem
@@ -34,6 +35,8 @@ TOPIC = "arn:aws:sns:eu-west-1:111111111111:t"
 QUEUE = "arn:aws:sqs:eu-west-1:222222222222:q"
 NOTIFICATION = Notification(id="n", topic_arn=TOPIC, timestamp_ms=5, texts={"default": "text"})
 JOB = ConfirmationJob("SubscriptionConfirmation", "m", f"{TOPIC}:s", TOPIC, "2336ab", 5, "http://localhost")
+
+WORDS = MailWords(sender_name="Notifications", footer="")
 
 
 class RecordingPort:
@@ -127,7 +130,7 @@ class Site:
         self.outbox = RecordingOutbox()
         self.recipients = AnyRecipient()
         self.pool = DeliveryPool("delivery", 1, NoSender)
-        rendering = Rendering(signer=signer(), base_url="http://localhost")
+        rendering = Rendering(signer=signer(), base_url="http://localhost", mail_words=WORDS)
         self.deliverer = Deliverer.build(
             self.pool, self.port, rendering, self.outbox, self.recipients, NO_LIMIT, "", Places(())
         )
@@ -257,7 +260,7 @@ async def apart() -> tuple[Deliverer, RecordingPort, list[Request]]:
     sent: list[Request] = []
     port = RecordingPort()
     places = Places([RemoteQueues(arns="arn:aws:sqs:*:999999999999:*", url="http://x", key_id="a", secret="b")])
-    rendering = Rendering(signer=signer(), base_url="http://localhost")
+    rendering = Rendering(signer=signer(), base_url="http://localhost", mail_words=WORDS)
     pool = DeliveryPool("delivery", 1, lambda: KeepingSender(sent))
     deliverer = Deliverer.build(pool, port, rendering, RecordingOutbox(), AnyRecipient(), NO_LIMIT, "", places)
     return deliverer, port, sent

@@ -9,6 +9,7 @@ from threading import Barrier
 import pytest
 
 from cns.delivery_policy import DEFAULT_CONTENT_TYPE
+from cns.mail import MailWords
 from cns.model import Notification
 from cns.retry_policy import QUEUE_POLICY
 from cns.signing import Seal, Signer, SigningIdentity, new_identity
@@ -18,6 +19,8 @@ from workers.envelopes import Envelopes, Rendering
 NOW_MS = 1_767_323_045_000
 TOPIC = "arn:aws:sns:us-east-1:000000000000:t"
 THREADS = 8
+
+WORDS = MailWords(sender_name="Notifications", footer="")
 
 
 class CountingSigner(Signer):
@@ -42,7 +45,7 @@ def signer(identity: SigningIdentity) -> CountingSigner:
 
 @pytest.fixture
 def envelopes(signer: CountingSigner) -> Envelopes:
-    return Envelopes(Rendering(signer=signer, base_url="http://localhost"))
+    return Envelopes(Rendering(signer=signer, base_url="http://localhost", mail_words=WORDS))
 
 
 def notification(texts: Mapping[str, str], *, replayed: bool = False) -> Notification:

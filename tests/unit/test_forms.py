@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from cns.envelope import Confirmation, MessageType, verify_body
 from cns.forms import Forms
 from cns.gateway import Gateway
+from cns.mail import MailWords
 from cns.model import Notification
 from cns.outbox import item_id
 from cns.retry_policy import MAIL_POLICY
@@ -40,13 +41,16 @@ ATTRIBUTES = {
 }
 
 
+WORDS = MailWords(sender_name="The Shop", footer="Questions? Ask https://shop.example.com/help.")
+
+
 @cache
 def signer() -> Signer:
     return Signer(new_identity(1_700_000_000_000))
 
 
 def forms() -> Forms:
-    return Forms(signer(), BASE_URL)
+    return Forms(signer(), BASE_URL, WORDS)
 
 
 def target(protocol: str, endpoint: str, *, raw: bool = False, display_name: str = "") -> Target:
@@ -153,15 +157,21 @@ def test_a_mobile_endpoint_gets_the_text_for_its_platform() -> None:
 @pytest.mark.spec("mail.from", "mail.subject", "mail.body", "mail.footer")
 def test_a_mail() -> None:
     item = forms().notification(target("email", "me+sns@example.com"), NOTIFICATION)
-    assert (item.sender, item.subject) == ("AWS Notifications", "AWS Notification Message")
+    assert (item.sender, item.subject) == ("The Shop", "AWS Notification Message")
     assert item.body == (
         f"{NOTIFICATION.texts['default']}\n\n--\n"
         "If you wish to stop receiving notifications from this topic, please click or visit the link below to "
         "unsubscribe:\n"
         f"{BASE_URL}/unsubscribe.html?SubscriptionArn={SUBSCRIPTION}&Endpoint=me%2Bsns%40example.com\n\n"
-        "Please do not reply directly to this email. If you have any questions or comments regarding this email, "
-        "please contact us at https://aws.amazon.com/support\n"
+        "Questions? Ask https://shop.example.com/help.\n"
     )
+
+
+@pytest.mark.spec("mail.footer")
+def test_a_mail_without_a_footer() -> None:
+    bare = Forms(signer(), BASE_URL, replace(WORDS, footer=""))
+    item = bare.notification(target("email", "me@example.com"), NOTIFICATION)
+    assert item.body.endswith("&Endpoint=me%40example.com\n")
 
 
 @pytest.mark.spec("mail.from", "mail.subject")
@@ -214,7 +224,7 @@ def test_a_confirmation_mail_has_the_link(protocol: str, kind: MessageType, subj
     """It never comes from the topic's name: whoever made the topic chose that."""
     asked = target(protocol, "me@example.com", display_name="Your Bank")
     item = forms().confirmation(asked, confirmation(kind), "http://localhost:6059")
-    assert (item.sender, item.subject, item.message) == ("AWS Notifications", subject, "")
+    assert (item.sender, item.subject, item.message) == ("The Shop", subject, "")
     assert item.body.startswith(beginning)
     assert TOPIC in item.body.split("\n")
     link = f"http://localhost:6059/confirmation.html?TopicArn={TOPIC}&Token=2336ab&Endpoint=me%40example.com"

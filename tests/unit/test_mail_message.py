@@ -148,9 +148,13 @@ def test_long_lines_and_other_letters(text: str) -> None:
 
 
 def test_nothing_published_is_read_as_html() -> None:
-    shown = notification_html('<b>&amp;</b>\n  "two"  blanks', LINK)
+    footer = "<i> Ask https://shop.example.com/?a=1&b=2, or http://x.example."
+    shown = notification_html('<b>&amp;</b>\n  "two"  blanks', LINK, footer)
     assert "&lt;b&gt;&amp;amp;&lt;/b&gt;<br>\n&nbsp; &quot;two&quot;&nbsp; blanks" in shown
     assert f'<a href="{LINK.replace("&", "&amp;")}">Unsubscribe</a>' in shown
+    url = "https://shop.example.com/?a=1&amp;b=2"
+    assert f'<p>&lt;i&gt; Ask <a href="{url}">{url}</a>, or <a href="http://x.example">' in shown
+    assert "<p>" not in notification_html("x", LINK, "").partition("Unsubscribe</a></p>")[2]
 
 
 @pytest.mark.spec("mail.confirmation-html")
