@@ -8,22 +8,23 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from common.aws.accounts import AccessKey, Account, AccountStore, EmbeddedAccountStore, key_exports
+from common.aws.accounts import AccessKey, Account, AccountStore, EmbeddedAccountStore, exports
 from common.clock import Clock
 from common.sealing import Seal, load_master_key
 from common.settings import Settings, load_settings
 from common.sqlite import Database
 from workers.command_store import embedded_store, run_command
+from workers.urls import address_of
 
 Result = TypeVar("Result")
 
 
 def create(data: Path | None) -> None:
-    _print_key(_run(data, lambda store, now_ms: store.create(now_ms), may_create=True))
+    _print_key(_run(data, lambda store, now_ms: store.create(now_ms), may_create=True), data)
 
 
 def rotate(account: str, data: Path | None) -> None:
-    _print_key(_run(data, lambda store, now_ms: store.rotate(account, now_ms)))
+    _print_key(_run(data, lambda store, now_ms: store.rotate(account, now_ms)), data)
 
 
 def show(account: str, data: Path | None) -> None:
@@ -34,7 +35,10 @@ def show(account: str, data: Path | None) -> None:
 
 
 def show_all(data: Path | None) -> None:
-    _print_accounts(_run(data, lambda store, _: store.accounts()))
+    found = _run(data, lambda store, _: store.accounts())
+    if not found:
+        print("cns: no accounts; `cns account create` makes one", file=sys.stderr)
+    _print_accounts(found)
 
 
 def only_account(data: Path | None) -> str:
@@ -73,9 +77,14 @@ async def _store(settings: Settings, clock: Clock, *, may_create: bool) -> Async
         yield store
 
 
-def _print_key(key: AccessKey) -> None:
-    print(f"# account {key.account}: these keys are shown only now")
-    print(key_exports(key), end="")
+def _print_key(key: AccessKey, data: Path | None) -> None:
+    """With where the service is, as it said itself at its last start from this data directory."""
+    settings = load_settings(data)
+    address = address_of(settings)
+    print(f"# account {key.account}; paste these lines, they are shown only now:")
+    print(exports(key, address.region, address.url), end="")
+    if settings.auth == "off":
+        print(f"# under --auth=off calls with them are of account {settings.account_id}")
 
 
 def _print_accounts(accounts: list[Account]) -> None:

@@ -164,6 +164,7 @@ class Api:
             authenticator,
             public_url=settings.public_url,
             body_bytes_max=settings.body_bytes_max,
+            log_calls=settings.log_level == "debug",
         )
         api = cls(settings, parts, front, {}, events, port, notifications.matching.counts)
         api.app.include_router(mail_pages(notifications.mail_links, settings.public_url))

@@ -51,8 +51,9 @@ def _print(directory: Path, groups: Sequence[str], since_ms: int, *, follow: boo
         for entry in entries:
             print(_printable(entry.line))
         if not follow:
-            if not (entries or since_ms):
-                print(f"cns: nothing is logged of {groups[0]} in {directory}", file=sys.stderr)
+            if not entries:
+                since = " since then" if since_ms else ""
+                print(f"cns: nothing is logged of {groups[0]} in {directory}{since}", file=sys.stderr)
             return
         sys.stdout.flush()
         wait.wait(LOOK_S)

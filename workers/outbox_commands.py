@@ -23,7 +23,11 @@ Result = TypeVar("Result")
 
 def show_newest(account: str, protocol: str, limit: int, data: Path | None) -> None:
     """A line each: id, time, protocol, destination, and how it begins."""
-    for item in _run(data, lambda store: store.newest(account, protocol, "", limit)):
+    items = _run(data, lambda store: store.newest(account, protocol, "", limit))
+    if not items:
+        that = " that match" if account or protocol else ""
+        print(f"cns: no messages{that} in the outbox", file=sys.stderr)
+    for item in items:
         print(item.id, timestamp_text(item.at_ms), item.protocol, item.destination, _beginning(item), sep="  ")
 
 

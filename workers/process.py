@@ -19,6 +19,7 @@ from common.settings import Settings, load_settings, unread_settings
 from workers.extras import extra_missing
 from workers.garbage import brief_collections
 from workers.one_core import one_core
+from workers.urls import base_url, write_address
 
 if TYPE_CHECKING:
     from workers.host import Parts, StoreHost
@@ -151,31 +152,34 @@ async def open_store(settings: Settings) -> StoreHost:
 async def print_first_key(settings: Settings, host: StoreHost) -> None:
     """The first start makes an account, and says once how to use it."""
     from common.aws.accounts import exports
-    from workers.urls import base_url
 
     url = base_url(settings)
-    if settings.auth == "off":
-        print(AUTH_OFF, file=sys.stderr)  # noqa: T201
+    _warn_of_auth_off(settings)
     if host.accounts.empty():
         key = await host.accounts.create(host.parts.clock.now_ms())
-        print(f"# account {key.account}; paste these lines, they are shown only now:")  # noqa: T201
+        account = settings.account_id if settings.auth == "off" else key.account
+        print(f"# account {account}; paste these lines, they are shown only now:")  # noqa: T201
         print(exports(key, settings.region, url), end="", flush=True)  # noqa: T201
     _announce(settings, url, str(settings.data))
 
 
 async def print_cluster_start(settings: Settings, parts: Parts) -> None:
     """Nobody makes accounts here unasked: several processes may start at once."""
-    from workers.urls import base_url
-
-    if settings.auth == "off":
-        print(AUTH_OFF, file=sys.stderr)  # noqa: T201
-    elif not await parts.accounts.accounts():
+    _warn_of_auth_off(settings)
+    if settings.auth == "on" and not await parts.accounts.accounts():
         print("cns: there are no accounts yet: `cns account create` makes one", flush=True)  # noqa: T201
     where = f"keyspace {settings.cassandra_keyspace} at {settings.cassandra}"
     _announce(settings, base_url(settings), where)
 
 
+def _warn_of_auth_off(settings: Settings) -> None:
+    if settings.auth == "off":
+        text = f"{AUTH_OFF} Calls are of account {settings.account_id}, or of the access key that is 12 digits."
+        print(text, file=sys.stderr)  # noqa: T201  # for the person who started it
+
+
 def _announce(settings: Settings, url: str, data: str) -> None:
+    write_address(settings)
     print(f"cns: SNS and SQS on {url}, data in {data}", flush=True)  # noqa: T201  # for the person who started it
     if settings.compat == "localstack":
         print(LOCALSTACK_READY, flush=True)  # noqa: T201  # for the programs that wait for it

@@ -46,7 +46,10 @@ class Kept(msgspec.Struct, frozen=True):
 
 def show_all(data: Path | None) -> None:
     """A line each: id, since when, the queue it was in, its topic, and why."""
-    for kept in _run(data, _look):
+    found = _run(data, _look)
+    if not found:
+        print("cns: no jobs in quarantine", file=sys.stderr)
+    for kept in found:
         item = kept.item
         print(kept.id, timestamp_text(item.at_ms), item.queue, item.topic or "-", item.why, sep="  ")
 

@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
+import contextlib
 from urllib.parse import urlsplit
+
+import msgspec
 
 from common.settings import Settings
 
+ADDRESS_FILE = "address.json"
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104  # compared with, not bound
 
 
 def base_url(settings: Settings) -> str:
     """What URLs in notifications begin with, without a slash at the end."""
     return settings.public_url.rstrip("/") or local_url(settings)
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Where a service is, and the region of calls that name none."""
+
+    url: str
+    region: str
+
+
+def write_address(settings: Settings) -> None:
+    """For commands on the same data directory, which are not told the options of `cns up`."""
+    address = Address(base_url(settings), settings.region)
+    with contextlib.suppress(OSError):  # a full disk keeps nobody from starting
+        (settings.data / ADDRESS_FILE).write_bytes(msgspec.json.encode(address))
+
+
+def address_of(settings: Settings) -> Address:
+    """As the service wrote it at its last start from this data directory; until one did, as the settings have it."""
+    with contextlib.suppress(OSError, msgspec.DecodeError):
+        return msgspec.json.decode((settings.data / ADDRESS_FILE).read_bytes(), type=Address)
+    return Address(base_url(settings), settings.region)
 
 
 def mail_sender(settings: Settings) -> str:

@@ -182,18 +182,12 @@ class KeyRing:
         return self._keys.get(key_id)
 
 
-_REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
+REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
 """Some SDKs read the one, some the other."""
 
 
 def exports(key: AccessKey, region: str, url: str) -> str:
     """Shell lines, ready to paste, that point every AWS client here."""
-    regions = "".join(
-        [f"export {name}={region}\n" for name in ("AWS_REGION", "AWS_DEFAULT_REGION")]
-    )  # half of the SDKs each
-    return f"{key_exports(key)}{regions}export AWS_ENDPOINT_URL={url}\n"
-
-
-def key_exports(key: AccessKey) -> str:
-    """Those of them that say who calls."""
-    return f"export AWS_ACCESS_KEY_ID={key.key_id}\nexport AWS_SECRET_ACCESS_KEY={key.secret}\n"
+    regions = dict.fromkeys(REGION_VARIABLES, region)
+    variables = {"AWS_ACCESS_KEY_ID": key.key_id, "AWS_SECRET_ACCESS_KEY": key.secret, **regions}
+    return "".join([f"export {name}={value}\n" for name, value in {**variables, "AWS_ENDPOINT_URL": url}.items()])

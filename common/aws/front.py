@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -64,8 +65,11 @@ class FrontDoor:
         *,
         public_url: str,
         body_bytes_max: int,
+        log_calls: bool = False,
     ) -> None:
+        """`log_calls`: whether each call is logged as `call.answered`, at the level debug."""
         self._services = services
+        self._log_calls = log_calls
         self._authenticator = authenticator
         self._public_url = public_url.rstrip("/")
         self.body_bytes_max = body_bytes_max
@@ -136,7 +140,8 @@ class FrontDoor:
 
     async def _json(self, request: HttpRequest, target: bytes) -> Answer:
         request_id = uuid_text()
-        name = "?"
+        name, account = "?", ""
+        began_s = perf_counter() if self._log_calls else 0.0
         try:
             if request.body is None:
                 raise _too_large()
@@ -150,11 +155,17 @@ class FrontDoor:
                 call = self._internal_call(request, request.body, request_id)
                 name = model.name
             self.calls[name] += 1
+            account = call.caller.account
             answering = operation(call, model.parse_json(request.body))
             del request, call  # a long poll holds nothing of its request that it needs no more
             result = await answering
         except Exception as error:  # noqa: BLE001  # the last resort of every JSON request: answered, logged, counted
-            return errors.render_error_json("sqs", self._count(name, error, request_id), request_id)
+            refusal = errors.render_error_json("sqs", self._count(name, error, request_id), request_id)
+            if self._log_calls:
+                self._log_call(name, account, refusal.status, began_s, request_id, error)
+            return refusal
+        if self._log_calls:
+            self._log_call(name, account, 200, began_s, request_id)
         return Answer(200, [_JSON_TYPE, (b"x-amzn-requestid", request_id.encode())], model.render_json(result))
 
     def _extension(self, target: bytes) -> tuple[OperationModel, Operation]:
@@ -180,7 +191,8 @@ class FrontDoor:
         as_json = b"application/json" in request.fields.get(b"accept", b"")
         on_queue_path = request.path not in ("", "/")
         service: ServiceName = "sqs" if on_queue_path else "sns"
-        name = "?"
+        name, account = "?", ""
+        began_s = perf_counter() if self._log_calls else 0.0
         try:
             if request.body is None:
                 raise _too_large()
@@ -195,12 +207,18 @@ class FrontDoor:
             anonymous = name in self._services[service].anonymous
             call = self._call(request, request.body, service, request_id, anonymous=anonymous)
             self.calls[name] += 1
+            account = call.caller.account
             answering = operation(call, model.parse_query(pairs))
             del request, call, pairs, fields  # as above
             result = await answering
         except Exception as error:  # noqa: BLE001  # the last resort of every Query request: answered, logged, counted
             render = errors.render_error_query_json if as_json else errors.render_error_xml
-            return render(service, self._count(name, error, request_id), request_id)
+            refusal = render(service, self._count(name, error, request_id), request_id)
+            if self._log_calls:
+                self._log_call(name, account, refusal.status, began_s, request_id, error)
+            return refusal
+        if self._log_calls:
+            self._log_call(name, account, 200, began_s, request_id)
         request_header = (b"x-amzn-requestid", request_id.encode())
         if as_json:
             rendered = model.render_query_json(result, request_id)
@@ -246,9 +264,21 @@ class FrontDoor:
             when_gone=request.when_gone,
         )
 
+    def _log_call(
+        self, name: str, account: str, status: int, began_s: float, request_id: str, error: Exception | None = None
+    ) -> None:
+        log.debug(
+            "call.answered",
+            operation=name,
+            account=account,
+            status=status,
+            error=None if error is None else _code_of(error),
+            ms=round((perf_counter() - began_s) * 1000, 3),
+            request_id=request_id,
+        )
+
     def _count(self, name: str, error: Exception, request_id: str) -> Exception:
-        code = error.code if isinstance(error, RequestError) else type(error).__name__
-        self.failures[(name, code)] += 1
+        self.failures[(name, _code_of(error))] += 1
         if isinstance(error, StoreUnavailable | OutcomeUnknown):
             log.warning("call.failed", operation=name, request_id=request_id, error=str(error))
         elif not isinstance(error, CnsError):
@@ -276,6 +306,10 @@ class _AsgiCaller:
     def forget(self) -> None:
         if self._gone is not None:
             self._gone.cancel()
+
+
+def _code_of(error: Exception) -> str:
+    return error.code if isinstance(error, RequestError) else type(error).__name__
 
 
 def _unknown_operation() -> RequestError:

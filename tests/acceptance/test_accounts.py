@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.acceptance.running import cns, keys_in, running
+from tests.acceptance.running import cns, exports_in, keys_in, running
 from tests.acceptance.service import Service
 
 KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+PLACE = ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL")
+"""What an account's exports say besides its keys."""
 
 
 def who(service: Service, keys: dict[str, str]) -> str:
@@ -29,6 +31,9 @@ def test_with_the_service_running(service: Service) -> None:
     assert re.fullmatch(r"\d{12}", account)
     assert account in created
     assert [f"{account} {keys['key']}"] == service.cns("account", "show", account).stdout.splitlines()
+    printed = exports_in(created)
+    assert tuple(printed) == (*KEYS, *PLACE)
+    assert [printed[name] for name in PLACE] == [service.environment[name] for name in PLACE], "of the running service"
     listed = service.cns("account", "list").stdout.splitlines()
     assert f"{account} {keys['key']}" in listed
     assert any(service.environment["AWS_ACCESS_KEY_ID"] in line for line in listed)
@@ -48,7 +53,9 @@ def test_accounts_do_not_see_one_another(service: Service, stranger: dict[str, s
 
 def test_with_the_service_stopped(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    keys = keys_in(cns("account", "create", "--data", data).stdout)
+    created = cns("account", "create", "--data", data).stdout
+    assert tuple(exports_in(created)) == (*KEYS, *PLACE)
+    keys = keys_in(created)
     (line,) = cns("account", "list", "--data", data).stdout.splitlines()
     account = line.partition(" ")[0]
     renewed = keys_in(cns("account", "rotate", account, "--data", data).stdout)

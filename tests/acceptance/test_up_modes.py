@@ -50,6 +50,9 @@ def envelope_through(service: Up, **options: str) -> dict[str, str]:
 def test_without_auth_the_key_names_the_account(tmp_path: Path) -> None:
     with running(tmp_path / "data", "--auth", "off") as service:
         assert "ANY credentials pass" in service.said()
+        told = re.findall(r"account (\d{12})", service.said())
+        own = service.client("sts").get_caller_identity()["Account"]
+        assert set(told) == {own} == {"000000000000"}, "the account is told that the printed keys get"
         accounts = {
             key: service.client("sts", key=key, secret="wrong").get_caller_identity()["Account"]
             for key in ("123456789012", "test", "AKIAIOSFODNN7EXAMPLE")

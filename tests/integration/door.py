@@ -182,7 +182,7 @@ class Door(HttpDoor):
 
 
 @asynccontextmanager
-async def opened(sqs: Sqs, *, enforced: bool = True) -> AsyncIterator[Door]:
+async def opened(sqs: Sqs, *, enforced: bool = True, log_calls: bool = False) -> AsyncIterator[Door]:
     """The door of this queue service, on a free port; not `enforced` takes any credentials."""
     front = FrontDoor(
         {
@@ -193,6 +193,7 @@ async def opened(sqs: Sqs, *, enforced: bool = True) -> AsyncIterator[Door]:
         Authenticator(KeyRing([OWNER, STRANGER]), sqs.clock, enforced=enforced, region=REGION, account_id=ACCOUNT),
         public_url="",
         body_bytes_max=BODY_BYTES_MAX,
+        log_calls=log_calls,
     )
     async with listening(front) as port:
         yield Door(sqs, front, port)
