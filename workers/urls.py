@@ -10,6 +10,7 @@ import msgspec
 from common.settings import Settings
 
 ADDRESS_FILE = "address.json"
+_PLACING = frozenset({"host", "port", "public_url", "region", "tls_cert"})
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104  # compared with, not bound
 
 
@@ -23,20 +24,28 @@ class Address(msgspec.Struct, frozen=True):
 
     url: str
     region: str
+    store: str
 
 
 def write_address(settings: Settings) -> None:
     """For commands on the same data directory, which are not told the options of `cns up`."""
-    address = Address(base_url(settings), settings.region)
     with contextlib.suppress(OSError):  # a full disk keeps nobody from starting
-        (settings.data / ADDRESS_FILE).write_bytes(msgspec.json.encode(address))
+        (settings.data / ADDRESS_FILE).write_bytes(msgspec.json.encode(_configured(settings)))
 
 
 def address_of(settings: Settings) -> Address:
-    """As the service wrote it at its last start from this data directory; until one did, as the settings have it."""
-    with contextlib.suppress(OSError, msgspec.DecodeError):
-        return msgspec.json.decode((settings.data / ADDRESS_FILE).read_bytes(), type=Address)
-    return Address(base_url(settings), settings.region)
+    """As the settings have it, where any of them is given; else as the service wrote it at its last start from this
+    data directory."""
+    configured = _configured(settings)
+    if settings.model_fields_set.isdisjoint(_PLACING):
+        with contextlib.suppress(OSError, msgspec.DecodeError):
+            written = msgspec.json.decode((settings.data / ADDRESS_FILE).read_bytes(), type=Address)
+            return written if written.store == configured.store else configured
+    return configured
+
+
+def _configured(settings: Settings) -> Address:
+    return Address(base_url(settings), settings.region, settings.store)
 
 
 def mail_sender(settings: Settings) -> str:

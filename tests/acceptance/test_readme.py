@@ -1,0 +1,65 @@
+"""The README's first five minutes, typed as a newcomer would, into one shell."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.running import running
+from tests.acceptance.service import BIN
+from tests.ports import free_port
+
+README = Path(__file__).parents[2] / "README.md"
+SHELL_S = 100
+_BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def section(title: str) -> str:
+    _, _, text = README.read_text().partition(f"\n## {title}")
+    return text.partition("\n## ")[0]
+
+
+@pytest.mark.timeout(180)
+def test_the_first_five_minutes(tmp_path: Path) -> None:
+    receiver_port = free_port()
+    blocks = _BLOCK.findall(section("First five minutes"))
+    assert len(blocks) == 3
+    typed = "\n".join(["shopt -s expand_aliases", "set -e", *blocks]).replace(":6060/", f":{receiver_port}/")
+    typed = typed.replace("--port 6060", f"--port {receiver_port}")
+    with running(tmp_path / "data") as service:
+        done = subprocess.run(
+            ["bash", "-s"],
+            input=typed,
+            cwd=tmp_path,
+            env={**os.environ, **service.environment, "PATH": f"{BIN}:{os.environ['PATH']}", "AWS_PAGER": ""},
+            capture_output=True,
+            text=True,
+            timeout=SHELL_S,
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    decoder, answers, rest = json.JSONDecoder(), [], done.stdout
+    while start := rest.find("{") + 1:
+        try:
+            answer, length = decoder.raw_decode(rest[start - 1 :])
+        except ValueError:
+            rest = rest[start:]
+            continue
+        answers.append(answer)
+        rest = rest[start - 1 + length :]
+    received = [answer["Messages"][0]["Body"] for answer in answers if "Messages" in answer]
+    assert received[0] == "hello" and json.loads(received[1])["Message"] == "hello, everybody", done.stdout
+    shown = answers[-1]
+    assert (shown["received"], shown["confirmed"]) == (1, 1), shown
+    assert "to the web" in json.dumps(shown)
+
+
+def test_how_to_have_cns_on_the_path() -> None:
+    """Else the commands of the sections below are not found."""
+    first = section("Run it")
+    assert 'export PATH="$PWD/.venv/bin:$PATH"' in first
+    assert ".venv/bin/cns" not in README.read_text()
