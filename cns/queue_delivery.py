@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from cns.queue_port import QueueMessage, Refused
 from common.errors import RequestError
-from cqs.on_behalf import OnBehalf
+from cqs.on_behalf import Message, OnBehalf
 from cqs.service import QueueService
 
 
@@ -17,18 +18,18 @@ class QueueDeliverer:
         self._on_behalf = OnBehalf(service)
         self._enforced = enforced
 
-    async def deliver(self, queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refused:
-        """The id of the message it became, or why the queue did not take it."""
+    async def deliver(self, queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refused]:
+        """For each message the id that it has in the queue, or why the queue did not take it."""
+        given = [Message(members_of(message), message.trace_header) for message in messages]
         try:
-            return await self._on_behalf.send(
-                queue_arn,
-                members_of(message),
-                topic_arn=topic_arn,
-                trace_header=message.trace_header,
-                enforced=self._enforced,
-            )
+            sent = await self._on_behalf.send(queue_arn, given, topic_arn=topic_arn, enforced=self._enforced)
         except RequestError as error:
-            return Refused(error.code, error.message, permanent=True)
+            return [_refused(error) for _ in messages]
+        return [_refused(each) if isinstance(each, RequestError) else each for each in sent]
+
+
+def _refused(error: RequestError) -> Refused:
+    return Refused(error.code, error.message, permanent=True)
 
 
 def members_of(message: QueueMessage) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import msgspec
 from cns.queue_delivery import members_of
 from cns.queue_http_client import QueueClient
 from cns.queue_http_together import Together, Weight
-from cns.queue_port import Held, Numbered, Put, QueueMessage, Refused, Renewal
+from cns.queue_port import DELIVER_ENTRIES_MAX, Held, Numbered, Put, QueueMessage, Refused, Renewal
 from common.aws.call import INTERNAL_ACCOUNT
 from common.errors import OutcomeUnknown, StoreUnavailable
 from cqs.names import is_fifo
@@ -25,7 +25,6 @@ from cqs.names import is_fifo
 RECEIVE_MAX = 10
 WAIT_S_MAX = 20
 SETTLE_ENTRIES_MAX = 500
-DELIVER_ENTRIES_MAX = 50
 _ATTRIBUTES = ("ApproximateReceiveCount",)
 _FIFO_ATTRIBUTES = (*_ATTRIBUTES, "MessageGroupId", "SequenceNumber")
 _COUNTS = (
@@ -115,8 +114,8 @@ class HttpQueuePort:
         self._client = client
         self._prefix = f"{space}-" if space else ""
         self._settling: Together[Settlement, list[bool]] = Together(self._settle_all, _weight, SETTLE_ENTRIES_MAX)
-        self._delivering: Together[dict[str, Any], Result] = Together(
-            self._deliver_all, _weight_of_message, DELIVER_ENTRIES_MAX
+        self._delivering: Together[list[dict[str, Any]], list[Result]] = Together(
+            self._deliver_all, _weight_of_messages, DELIVER_ENTRIES_MAX
         )
         self._waits: set[asyncio.Future[Received]] = set()
         self._stopping = False
@@ -174,19 +173,17 @@ class HttpQueuePort:
             )
         )
 
-    async def deliver(self, queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refused:
-        members = {**members_of(message), "QueueArn": queue_arn, "TopicArn": topic_arn}
-        if message.trace_header:
-            members["TraceHeader"] = message.trace_header
-        result = await self._delivering.call(members)
-        match result.code:
-            case "":
-                return result.message_id
-            case "ServiceUnavailable":
+    async def deliver(self, queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refused]:
+        results = await self._delivering.call([_entry(queue_arn, message, topic_arn) for message in messages])
+        for result in results:  # of the store, which takes all or none
+            if result.code == "ServiceUnavailable":
                 raise StoreUnavailable(result.message)
-            case "InternalError":
+            if result.code == "InternalError":
                 raise OutcomeUnknown(result.message)
-        return Refused(result.code, result.message, permanent=True)
+        return [
+            Refused(result.code, result.message, permanent=True) if result.code else result.message_id
+            for result in results
+        ]
 
     async def depth(self, queue: str) -> int:
         members = {"QueueUrl": self._address(queue), "AttributeNames": _COUNTS}
@@ -215,10 +212,20 @@ class HttpQueuePort:
         outcomes = iter([outcome == "DONE" for outcome in settled.deletes])
         return [[next(outcomes) for _ in each.deletes] for each in settlements]
 
-    async def _deliver_all(self, entries: Sequence[dict[str, Any]]) -> list[Result]:
+    async def _deliver_all(self, calls: Sequence[list[dict[str, Any]]]) -> list[list[Result]]:
+        """In one request: each caller gets the results of its own messages."""
+        entries = [entry for each in calls for entry in each]
         results = (await self._client.call("Deliver", {"Entries": entries}, Results)).results
         _check_answers("Deliver", len(entries), len(results))
-        return results
+        given = iter(results)
+        return [[next(given) for _ in each] for each in calls]
+
+
+def _entry(queue_arn: str, message: QueueMessage, topic_arn: str) -> dict[str, Any]:
+    members = {**members_of(message), "QueueArn": queue_arn, "TopicArn": topic_arn}
+    if message.trace_header:
+        members["TraceHeader"] = message.trace_header
+    return members
 
 
 def _check_answers(action: str, asked: int, answered: int) -> None:
@@ -243,6 +250,6 @@ def _weight(settlement: Settlement) -> Weight:
     return Weight(len(settlement.deletes) + len(sizes), sum(sizes))
 
 
-def _weight_of_message(members: dict[str, Any]) -> Weight:
+def _weight_of_messages(entries: list[dict[str, Any]]) -> Weight:
     """What JSON makes of a body is seldom twice as long."""
-    return Weight(1, len(members["MessageBody"]))
+    return Weight(len(entries), sum([len(members["MessageBody"]) for members in entries]))

@@ -16,7 +16,7 @@ from cqs.engines.contract import Change, Engine, Entry, Message, Outcome, QueueR
 from cqs.internal_queues import internal_ref
 from cqs.sending import sequence_text
 
-Deliver = Callable[[str, QueueMessage, str], Awaitable[str | Refused]]
+Deliver = Callable[[str, Sequence[QueueMessage], str], Awaitable[list[str | Refused]]]
 """How a customer's queue is sent to: the queue service, as the topic's service principal."""
 
 REFS = {name: internal_ref(name) for name in INTERNAL_QUEUES}
@@ -78,8 +78,8 @@ class InlineQueuePort:
         )
         return [outcome is Outcome.DONE for outcome in settled.deletes]
 
-    async def deliver(self, queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refused:
-        return await self._deliver(queue_arn, message, topic_arn)
+    async def deliver(self, queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refused]:
+        return await self._deliver(queue_arn, messages, topic_arn)
 
     async def depth(self, queue: str) -> int:
         counts = await self._engine.counts(REFS[queue], self._clock.now_ms())

@@ -11,6 +11,9 @@ from typing import Protocol
 
 import msgspec
 
+DELIVER_ENTRIES_MAX = 50
+"""Messages in one `QueuePort.deliver`."""
+
 
 class Held(msgspec.Struct, frozen=True):
     """A job under lease. `handle` names this delivery of it; group and sequence number are of FIFO queues."""
@@ -89,8 +92,9 @@ class QueuePort(Protocol):
         """Puts, deletes and renewals in one step where the engine can; for each of `done`: was it still held?"""
         ...
 
-    async def deliver(self, queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refused:
-        """Send to a customer's queue as the topic's service principal; the id of the message it became."""
+    async def deliver(self, queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refused]:
+        """Send to a customer's queue as the topic's service principal, in one step and in the order given; the id that
+        each message has in the queue. At most `DELIVER_ENTRIES_MAX`; calls that overlap have no order among them."""
         ...
 
     async def depth(self, queue: str) -> int:

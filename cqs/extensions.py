@@ -62,7 +62,8 @@ def _settle() -> Signature:
 def _deliver() -> Signature:
     """Messages to tenants' queues, each under its queue's policy and with its topic as the source.
 
-    What describes a message is SendMessage's. Each entry has its own answer: an id, or an error of SendMessage.
+    What describes a message is SendMessage's. Each entry has its own answer: an id, or an error of SendMessage. A queue
+    has one topic's messages in the order of the entries.
     """
     attributes = _member_of("SendMessage", "MessageAttributes")
     return Signature(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from common.arn import parse_arn
 from common.aws.call import Call, Caller
@@ -11,15 +12,23 @@ from common.bounded import Bounded
 from common.errors import RequestError
 from cqs.access import Access
 from cqs.addresses import key_of_arn, no_such_queue
-from cqs.drafts import invalid, read_draft
+from cqs.drafts import Draft, invalid, read_draft
 from cqs.names import QueueKey
 from cqs.policies import unknown_actions
+from cqs.queue_view import QueueView
 from cqs.service import QueueService
 
 TOPICS_REMEMBERED = 10_000
 ACTION = "SendMessage"
 SERVICE = "sns.amazonaws.com"
 SENDER_ID = "AROACNSDELIVERYWORKER:AWS-CLOUDCAST"  # SNS's form of a SenderId: a role of the service and its session
+
+
+class Message(NamedTuple):
+    """`members` are SendMessage's."""
+
+    members: dict[str, Any]
+    trace_header: str
 
 
 class OnBehalf:
@@ -29,10 +38,11 @@ class OnBehalf:
         self._calls: Bounded[tuple[str, bool], Call] = Bounded(TOPICS_REMEMBERED)
 
     async def send(
-        self, queue_arn: str, members: dict[str, Any], *, topic_arn: str, trace_header: str, enforced: bool
-    ) -> str:
-        """The id of the message it became. `members` are SendMessage's; ids that the queue's type does not take are
-        left out. `enforced` is False under `--auth=off`: then every queue takes every topic's messages."""
+        self, queue_arn: str, messages: Sequence[Message], *, topic_arn: str, enforced: bool
+    ) -> list[str | RequestError]:
+        """Send the messages to the queue in their order, in one step. Returns for each its id or its refusal; raises
+        RequestError when the queue takes none of the topic's messages. Ids that the queue's type does not take are left
+        out. `enforced` is False under `--auth=off`: then every queue takes every topic's messages."""
         key = key_of_arn(queue_arn)
         if key is None:
             raise no_such_queue()
@@ -43,11 +53,10 @@ class OnBehalf:
             if error.code != "AccessDenied":
                 raise
             raise RequestError(error.code, await self._why_denied(call, key, topic_arn)) from None
-        if not view.fifo and "MessageDeduplicationId" in members:
-            members = {name: value for name, value in members.items() if name != "MessageDeduplicationId"}
-        draft = read_draft(view, members, trace_header)
-        (accepted,) = await self._sending.send(view, [draft], SENDER_ID)
-        return accepted.id
+        drafts = [_draft(view, message) for message in messages]
+        good = [draft for draft in drafts if isinstance(draft, Draft)]
+        accepted = iter(await self._sending.send(view, good, SENDER_ID) if good else ())
+        return [next(accepted).id if isinstance(draft, Draft) else draft for draft in drafts]
 
     async def _why_denied(self, call: Call, key: QueueKey, topic_arn: str) -> str:
         """For the operator's log and `cns explain`: SQS's own text names neither the topic nor the policy."""
@@ -74,3 +83,13 @@ class OnBehalf:
         )
         self._calls.put((topic_arn, enforced), call)
         return call
+
+
+def _draft(view: QueueView, message: Message) -> Draft | RequestError:
+    members = message.members
+    if not view.fifo and "MessageDeduplicationId" in members:
+        members = {name: value for name, value in members.items() if name != "MessageDeduplicationId"}
+    try:
+        return read_draft(view, members, message.trace_header)
+    except RequestError as refusal:
+        return refusal

@@ -21,6 +21,7 @@ from common.kill_points import JOB_CONTINUED, JOB_DELIVERED, JOB_REFERRED, JOB_S
 from workers.beat import Beat
 from workers.concluding import Concluding, Tools
 from workers.delivery import Deliverer
+from workers.job_order import JobOrder, JobTurn
 from workers.job_sends import JobSends, taken_up
 from workers.traffic.sends import Aside, Attempt
 from workers.traffic.traffic import Traffic
@@ -54,6 +55,7 @@ class Consumer:
         self._traffic = traffic
         self._under_way = UnderWay(queue, tools.stats, JOBS_AT_ONCE_MAX)
         self._beat = Beat(TOGETHER_S)
+        self._order = JobOrder()
 
     async def step(self) -> None:
         sends = min(await self._deliverer.room(), await self._traffic.room())
@@ -71,15 +73,19 @@ class Consumer:
         if isinstance(job, Redelivery):
             failures, first_ms, ended, job = job.failures, job.first_attempt_ms, job.ended, job.job
         assert isinstance(job, TargetJob)  # nothing else is put there
-        if not await self._tools.quarantine.takes(self._queue, held, group_of(job)):
-            sends, concluding = taken_up(job, failures, first_ms, self._tools, self._deliverer, self._traffic)
-            park = self._under_way.park
-            await JobRun(self._queue, held, self._tools, sends, concluding, self._beat, park, ended).run()
+        turn = self._order.turn(group_of(job))  # before the first wait: tasks begin in the order of their jobs
+        try:
+            if not await self._tools.quarantine.takes(self._queue, held, group_of(job)):
+                sends, concluding = taken_up(job, failures, first_ms, self._tools, self._deliverer, self._traffic)
+                park = self._under_way.park
+                await JobRun(self._queue, held, self._tools, sends, concluding, self._beat, turn, park, ended).run()
+        finally:
+            turn.end()
 
 
 class JobRun:
-    """One job, from its lease to its settlement. `park` is called when only slow answers are waited for. `ended` is why
-    no attempt is left, where only the dead-letter queue is."""
+    """One job, from its lease to its settlement. Its sends begin when its `turn` has come. `park` is called when only
+    slow answers are waited for. `ended` is why no attempt is left, where only the dead-letter queue is."""
 
     def __init__(
         self,
@@ -89,6 +95,7 @@ class JobRun:
         sends: JobSends,
         concluding: Concluding,
         beat: Beat,
+        turn: JobTurn,
         park: Callable[[], None],
         ended: str,
     ) -> None:
@@ -98,6 +105,7 @@ class JobRun:
         self._sends = sends
         self._concluding = concluding
         self._beat = beat
+        self._turn = turn
         self._park = park
         self._ended = ended
         self._results: list[tuple[Target, Attempt]] = []
@@ -118,7 +126,9 @@ class JobRun:
         targets = await self._sends.targets()
         self._remaining = dict.fromkeys(target.arn for target in targets)
         self._open = len(targets)
+        await self._turn.come()
         if self._ended:
+            self._turn.end()
             await self._settle([(target, None) for target in targets], LEASE_MS)
         else:
             await self._attempt(targets)
@@ -126,6 +136,7 @@ class JobRun:
     async def _attempt(self, targets: Sequence[Target]) -> None:
         for target in targets:
             self._start(target)
+        self._turn.end()
         while self._remaining:
             await self._wait()
             await self._settle(self._take_results(), LEASE_MS)

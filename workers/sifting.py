@@ -55,8 +55,8 @@ class SiftedPort:
     ) -> list[bool]:
         return await self._port.settle(queue, done, puts, renewals)
 
-    async def deliver(self, queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refused:
-        return await self._port.deliver(queue_arn, message, topic_arn)
+    async def deliver(self, queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refused]:
+        return await self._port.deliver(queue_arn, messages, topic_arn)
 
     async def depth(self, queue: str) -> int:
         return await self._port.depth(queue)

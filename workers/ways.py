@@ -26,6 +26,7 @@ from common.errors import OutcomeUnknown, StoreUnavailable
 from workers.envelopes import Envelopes
 from workers.pools import DeliveryPool
 from workers.queue_messages import confirmation_for, message_for, objection_to, refused
+from workers.queue_routes import Place, QueueRoutes
 
 QUEUE_SENDS_MAX = 1_000
 """Under way before more jobs are taken: each has its body in memory, here and in the store host."""
@@ -105,7 +106,7 @@ class RedisWay:
 
 class QueueWay:
     def __init__(self, port: QueuePort, envelopes: Envelopes) -> None:
-        self._port = port
+        self._routes = QueueRoutes(port)
         self._envelopes = envelopes
         self._under_way = 0
         self._room = asyncio.Event()
@@ -124,8 +125,7 @@ class QueueWay:
         return self._begin(self.send(target.endpoint, target, notification))
 
     def confirm(self, target: Target, confirmation: Confirmation, base_url: str) -> Attempt:
-        message = confirmation_for(target.endpoint, confirmation, self._envelopes, base_url)
-        return self._begin(self._put(target.endpoint, message, confirmation.topic_arn))
+        return self._begin(self._confirm(target.endpoint, confirmation, base_url))
 
     def _begin(self, sending: Coroutine[None, None, Outcome]) -> Attempt:
         attempt = asyncio.ensure_future(sending)
@@ -142,15 +142,19 @@ class QueueWay:
         objection = objection_to(target, notification)
         if objection is not None:
             return objection
-        if not target.raw:
-            await self._envelopes.sign_beside(target, notification)
-        message = message_for(queue_arn, target, notification, self._envelopes)
-        return await self._put(queue_arn, message, notification.topic_arn)
+        with self._routes.place(queue_arn, notification.topic_arn) as place:
+            if not target.raw:
+                await self._envelopes.sign_beside(target, notification)
+            return await self._put(place, message_for(queue_arn, target, notification, self._envelopes))
 
-    async def _put(self, queue_arn: str, message: QueueMessage, topic: str) -> Outcome:
+    async def _confirm(self, queue_arn: str, confirmation: Confirmation, base_url: str) -> Outcome:
+        with self._routes.place(queue_arn, confirmation.topic_arn) as place:
+            return await self._put(place, confirmation_for(queue_arn, confirmation, self._envelopes, base_url))
+
+    async def _put(self, place: Place, message: QueueMessage) -> Outcome:
         started_s = _now_s()
         try:
-            answer = await self._port.deliver(queue_arn, message, topic)
+            answer = await place.send(message)
         except (StoreUnavailable, OutcomeUnknown) as error:
             return Failed(Cause.QUEUE, str(error), _since_ms(started_s))
         if isinstance(answer, Refused):

@@ -8,7 +8,7 @@ from typing import Any
 from common.aws.call import Call, Params, Result
 from common.errors import OutcomeUnknown, RequestError, StoreUnavailable
 from cqs.drafts import missing
-from cqs.on_behalf import OnBehalf
+from cqs.on_behalf import Message, OnBehalf
 
 ENTRIES_MAX = 100
 _OF_SEND_MESSAGE = ("MessageBody", "MessageAttributes", "MessageGroupId", "MessageDeduplicationId")
@@ -32,23 +32,38 @@ class DeliverOperations:
         for name in ("QueueArn", "TopicArn"):
             if not all(entry.get(name) for entry in entries):
                 raise missing(name)
+        routes: dict[tuple[str, str], list[int]] = {}
+        for position, entry in enumerate(entries):
+            routes.setdefault((entry["QueueArn"], entry["TopicArn"]), []).append(position)
         enforced = call.policies_enforced
-        return {"Results": await asyncio.gather(*[self._send(entry, enforced=enforced) for entry in entries])}
+        sent = await asyncio.gather(
+            *[
+                self._send(*route, [entries[position] for position in positions], enforced=enforced)
+                for route, positions in routes.items()
+            ]
+        )
+        results: list[Result] = [{} for _ in entries]
+        for positions, answers in zip(routes.values(), sent, strict=True):
+            for position, answer in zip(positions, answers, strict=True):
+                results[position] = answer
+        return {"Results": results}
 
-    async def _send(self, entry: Member, *, enforced: bool) -> Result:
-        """Each stands for itself, also in what the store does to it."""
+    async def _send(self, queue_arn: str, topic_arn: str, entries: list[Member], *, enforced: bool) -> list[Result]:
+        """Of one topic to one queue, in their order; the store takes all of them or none."""
+        messages = [
+            Message({name: entry[name] for name in _OF_SEND_MESSAGE if name in entry}, entry.get("TraceHeader", ""))
+            for entry in entries
+        ]
         try:
-            message_id = await self._on_behalf.send(
-                entry["QueueArn"],
-                {name: entry[name] for name in _OF_SEND_MESSAGE if name in entry},
-                topic_arn=entry["TopicArn"],
-                trace_header=entry.get("TraceHeader", ""),
-                enforced=enforced,
-            )
+            sent = await self._on_behalf.send(queue_arn, messages, topic_arn=topic_arn, enforced=enforced)
         except RequestError as refusal:
-            return {"Code": refusal.code, "Message": refusal.message.encode(errors="replace").decode()}
+            return [_refused(refusal) for _ in entries]
         except StoreUnavailable as error:
-            return {"Code": "ServiceUnavailable", "Message": str(error)}
+            return [{"Code": "ServiceUnavailable", "Message": str(error)} for _ in entries]
         except OutcomeUnknown as error:
-            return {"Code": "InternalError", "Message": str(error)}
-        return {"MessageId": message_id}
+            return [{"Code": "InternalError", "Message": str(error)} for _ in entries]
+        return [{"MessageId": each} if isinstance(each, str) else _refused(each) for each in sent]
+
+
+def _refused(refusal: RequestError) -> Result:
+    return {"Code": refusal.code, "Message": refusal.message.encode(errors="replace").decode()}

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.acceptance.endpoints import Endpoint
+from tests.acceptance.running import running
 from tests.acceptance.service import Service
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one
 from tests.waiting import wait_until
 
+BATCHES = 20
 TRACE = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1"
 
 
@@ -127,3 +130,31 @@ def test_a_duplicate_is_one_before_filters_are_asked(sns: Any, sqs: Any, new_nam
     assert publish("a duplicate of it", "yes", "d") == first
     publish("another", "yes", "e")
     assert receive_one(sqs, queue)["Body"] == "another"
+
+
+@pytest.mark.parametrize("raw", ["false", "true"])
+def test_a_batch_reaches_each_queue_in_the_order_of_its_entries(sqs: Any, topic: Topic, raw: str) -> None:
+    check_order_of_batches(sqs, topic, raw)
+
+
+def test_a_batch_keeps_its_order_over_the_http_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CNS_QUEUE_PORT", "http")
+    with running(tmp_path / "data") as service:
+        sns = service.client("sns")
+        for raw in ("false", "true"):
+            topic = Topic(sns, str(sns.create_topic(Name=f"t-{raw}")["TopicArn"]))
+            check_order_of_batches(service.client("sqs"), topic, raw)
+
+
+def check_order_of_batches(sqs: Any, topic: Topic, raw: str) -> None:
+    queues = [queue_for(sqs, topic.arn) for _ in range(2)]
+    for queue in queues:
+        topic.subscribe("sqs", arn_of(sqs, queue), RawMessageDelivery=raw)
+    expected = [f"{batch}/{number}" for batch in range(BATCHES) for number in range(10)]
+    for batch in range(BATCHES):
+        entries = [{"Id": str(number), "Message": f"{batch}/{number}"} for number in range(10)]
+        topic.sns.publish_batch(TopicArn=topic.arn, PublishBatchRequestEntries=entries)
+    for queue in queues:
+        bodies = [message["Body"] for message in receive_all(sqs, queue, len(expected))]
+        texts = bodies if raw == "true" else [json.loads(body)["Message"] for body in bodies]
+        assert texts == expected

@@ -147,5 +147,5 @@ def _notification() -> Notification:
     return Notification(id="n", topic_arn=TOPIC, timestamp_ms=1, texts={"default": "hello"})
 
 
-async def _deliver_to_queue(queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refused:
+async def _deliver_to_queue(queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refused]:
     raise AssertionError("nothing is delivered here")

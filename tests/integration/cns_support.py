@@ -68,7 +68,7 @@ class RecordingQueue:
     ) -> list[bool]:
         raise NotImplementedError
 
-    async def deliver(self, queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refused:
+    async def deliver(self, queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refused]:
         raise NotImplementedError
 
     async def depth(self, queue: str) -> int:

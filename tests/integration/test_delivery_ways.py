@@ -45,9 +45,9 @@ class RecordingPort:
     def __init__(self) -> None:
         self.delivered: list[tuple[str, QueueMessage]] = []
 
-    async def deliver(self, queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refused:
-        self.delivered.append((queue_arn, message))
-        return "id"
+    async def deliver(self, queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refused]:
+        self.delivered += [(queue_arn, message) for message in messages]
+        return ["id"] * len(messages)
 
     async def put(self, puts: Sequence[Put]) -> None: ...
 

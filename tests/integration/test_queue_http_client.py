@@ -99,7 +99,7 @@ async def test_a_settlement_is_sent_once(answered: bytes, kind: type[CnsError]) 
 async def test_a_delivery_is_sent_once() -> None:
     async with talking(LOST) as (server, port):
         with pytest.raises(OutcomeUnknown):
-            await port.deliver("arn:aws:sqs:r:1:q", QueueMessage("m"), "arn:aws:sns:r:1:t")
+            await port.deliver("arn:aws:sqs:r:1:q", [QueueMessage("m")], "arn:aws:sns:r:1:t")
     assert len(server.requests) == 1
 
 

@@ -39,7 +39,7 @@ async def test_a_notification_reaches_a_queue(port: QueuePort, cqs: Cqs) -> None
         "bytes": {"DataType": "Binary", "BinaryValue": b"\x00\xff"},
     }
     message = QueueMessage("{}", attributes, group="tenant", dedup="left out", trace_header="Root=1-2")
-    sent = await port.deliver(arn, message, TOPIC)
+    (sent,) = await port.deliver(arn, [message], TOPIC)
     (received,) = await cqs.received(arn)
     assert (received["MessageId"], received["Body"]) == (sent, "{}")
     assert received["MessageAttributes"]["text"]["StringValue"] == "ä"
@@ -52,7 +52,7 @@ async def test_a_notification_reaches_a_queue(port: QueuePort, cqs: Cqs) -> None
 async def test_a_fifo_queue_gets_group_and_deduplication_id(port: QueuePort, cqs: Cqs) -> None:
     arn = await cqs.queue(FifoQueue="true")
     message = QueueMessage("body", group="g", dedup="d")
-    assert await port.deliver(arn, message, TOPIC) == await port.deliver(arn, message, TOPIC)
+    assert await port.deliver(arn, [message], TOPIC) == await port.deliver(arn, [message], TOPIC)
     (received,) = await cqs.received(arn)
     assert received["Attributes"]["MessageGroupId"] == "g"
     assert received["Attributes"]["MessageDeduplicationId"] == "d"
@@ -81,7 +81,7 @@ async def test_what_a_queue_refuses(
         "none": f"arn:aws:sqs:us-east-1:{cqs.tenant.account}:none",
         "open.fifo": await cqs.queue(FifoQueue="true"),
     }
-    answer = await port.deliver(arns[queue], message, topic)
+    (answer,) = await port.deliver(arns[queue], [message], topic)
     assert isinstance(answer, Refused)
     assert (answer.code, answer.permanent) == (code, True)
 
@@ -113,7 +113,7 @@ async def test_why_a_policy_keeps_a_topic_out(
     "arn", ["nonsense", "arn:aws:sns:us-east-1:111111111111:t", "arn:aws:sqs:internal:cns:publish-jobs"]
 )
 async def test_what_is_no_queue_of_a_customers(port: QueuePort, arn: str) -> None:
-    answer = await port.deliver(arn, QueueMessage("m"), TOPIC)
+    (answer,) = await port.deliver(arn, [QueueMessage("m")], TOPIC)
     assert isinstance(answer, Refused)
     assert (answer.code, answer.permanent) == ("QueueDoesNotExist", True)
     assert await port.depth(PUBLISH_JOBS) == 0
@@ -122,10 +122,30 @@ async def test_what_is_no_queue_of_a_customers(port: QueuePort, arn: str) -> Non
 async def test_a_refusal_holds_up_no_other(port: QueuePort, cqs: Cqs) -> None:
     arn = await cqs.queue()
     answers = await asyncio.gather(
-        *[port.deliver(arn, QueueMessage(str(number)), TOPIC if number % 2 else "no ARN") for number in range(40)]
+        *[port.deliver(arn, [QueueMessage(str(number))], TOPIC if number % 2 else "no ARN") for number in range(40)]
     )
-    assert [isinstance(answer, Refused) for answer in answers] == [True, False] * 20
-    assert len(set(answers[1::2])) == 20
+    assert [isinstance(answer, Refused) for (answer,) in answers] == [True, False] * 20
+    assert len({answer for (answer,) in answers[1::2]}) == 20
+
+
+async def test_messages_that_are_delivered_together_keep_their_order(port: QueuePort, cqs: Cqs) -> None:
+    arn = await cqs.queue()
+    bodies = [str(number) for number in range(10)]
+    others = [port.deliver(await cqs.queue(), [QueueMessage("other")] * 3, TOPIC) for _ in range(3)]
+    answers, *_ = await asyncio.gather(port.deliver(arn, [QueueMessage(body) for body in bodies], TOPIC), *others)
+    received = await cqs.received(arn)
+    assert [message["Body"] for message in received] == bodies
+    assert [message["MessageId"] for message in received] == answers
+
+
+async def test_each_message_that_is_delivered_together_has_its_own_answer(port: QueuePort, cqs: Cqs) -> None:
+    arn = await cqs.queue()
+    first, refused, last = await port.deliver(
+        arn, [QueueMessage("first"), QueueMessage(""), QueueMessage("last")], TOPIC
+    )
+    assert isinstance(refused, Refused)
+    assert refused.code == "MissingParameter"
+    assert [message["MessageId"] for message in await cqs.received(arn)] == [first, last]
 
 
 async def test_all_is_open_without_authentication(tmp_path: Path) -> None:
@@ -133,7 +153,8 @@ async def test_all_is_open_without_authentication(tmp_path: Path) -> None:
         arn = await cqs.queue(open_to_topic=False)
         for driver in DRIVERS:
             async with cqs.port(driver) as port:
-                assert isinstance(await port.deliver(arn, QueueMessage("m"), TOPIC), str)
+                (sent,) = await port.deliver(arn, [QueueMessage("m")], TOPIC)
+                assert isinstance(sent, str)
                 await port.put([Put(PUBLISH_JOBS, driver, b"job", "111111111111")])
                 assert await port.depth(PUBLISH_JOBS) == 1
                 (held,) = await port.receive(PUBLISH_JOBS, 1, 30_000, 0)

@@ -5,7 +5,7 @@ ends at about the same time is settled at once.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count, repeat
 from pathlib import Path
@@ -18,8 +18,9 @@ from cns.endpoints.senders import Senders
 from cns.jobs import TARGETS_MAX, EndpointJob
 from cns.model import Notification
 from cns.queue_inline import InlineQueuePort
-from cns.queue_port import Put, QueueMessage, Refused
+from cns.queue_port import Put, QueueMessage, QueuePort, Refused
 from cns.subscription import State, Subscription
+from cns.target import Target
 from cns.topic import Topic
 from tests.integration.embedded_tools import embedded_tools
 from tests.turns import Turns
@@ -30,7 +31,7 @@ from workers.loops import Loops
 from workers.pools import DeliveryPool
 from workers.traffic.endpoint import Terms
 from workers.traffic.traffic import Traffic
-from workers.ways import QUEUE_SENDS_MAX, QueueWay
+from workers.ways import QUEUE_SENDS_MAX, Attempt, QueueWay
 
 TOPIC = Topic(id="0" * 32, account="111111111111", region="us-east-1", name="t", created_ms=1)
 JOBS = 40
@@ -51,19 +52,37 @@ class Queues:
     taken: int = 0
     answers_after_s: Iterator[float] = field(default_factory=lambda: repeat(0.0))
 
-    async def take(self, queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refused:
+    async def take(self, queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refused]:
+        await self.let.wait()
+        await asyncio.sleep(next(self.answers_after_s))
+        self.taken += len(messages)
+        if self.taken == JOBS * TARGETS_MAX:
+            self.all.set()
+        return ["id" for _ in messages]
+
+    def begun(self) -> None:
         self.under_way += 1
         if self.under_way >= QUEUE_SENDS_MAX:
             self.many.set()
         if self.under_way > AT_ONCE_MAX:
             self.too_many.set()
-        await self.let.wait()
-        await asyncio.sleep(next(self.answers_after_s))
+
+    def ended(self, _: Attempt) -> None:
         self.under_way -= 1
-        self.taken += 1
-        if self.taken == JOBS * TARGETS_MAX:
-            self.all.set()
-        return "id"
+
+
+class CountedWay(QueueWay):
+    """Tells of its sends."""
+
+    def __init__(self, port: QueuePort, queues: Queues) -> None:
+        super().__init__(port, cast(Envelopes, None))  # nothing is rendered for raw deliveries
+        self._queues = queues
+
+    def deliver(self, target: Target, notification: Notification) -> Attempt:
+        attempt = super().deliver(target, notification)
+        self._queues.begun()
+        attempt.add_done_callback(self._queues.ended)
+        return attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +96,7 @@ class Site:
 async def site(tmp_path: Path) -> AsyncIterator[Site]:
     queues = Queues()
     async with embedded_tools(tmp_path, [TOPIC], queues.take) as kept:
-        way = QueueWay(kept.port, cast(Envelopes, None))  # nothing is rendered for raw deliveries
+        way = CountedWay(kept.port, queues)
         deliverer = Deliverer(DeliveryPool("none", 0, lambda: Senders({})), way, {"sqs": way})
         wanted = [kept.subscriptions.create(_subscription(number), None) for number in range(TARGETS_MAX)]
         await asyncio.gather(*wanted)

@@ -14,6 +14,7 @@ from common.errors import OutcomeUnknown, RequestError, StoreFull
 from cqs.engines.contract import Change, Entry, Outcome, Rejected, Sent, Settled, Settlement
 from cqs.extensions import extended_model
 from cqs.internal_queues import internal_ref
+from cqs.on_behalf import Message
 from cqs.operations.deliver import DeliverOperations
 from cqs.operations.settle import SettleOperations
 from cqs.queue_cache import QueueCache
@@ -204,12 +205,18 @@ class Queues:
         self.failures = list(failures)
         self.sent: list[dict[str, Any]] = []
 
-    async def send(self, queue_arn: str, members: dict[str, Any], **more: Any) -> str:
-        failure = self.failures.pop(0) if self.failures else None
-        if failure is not None:
-            raise failure
-        self.sent.append({"QueueArn": queue_arn, **members, **more})
-        return f"id-{len(self.sent)}"
+    async def send(self, queue_arn: str, messages: Sequence[Message], **more: Any) -> list[str | RequestError]:
+        answers: list[str | RequestError] = []
+        for message in messages:
+            failure = self.failures.pop(0) if self.failures else None
+            if isinstance(failure, RequestError):
+                answers.append(failure)
+                continue
+            if failure is not None:
+                raise failure
+            self.sent.append({"QueueArn": queue_arn, **message._asdict(), **more})
+            answers.append(f"id-{len(self.sent)}")
+        return answers
 
 
 async def deliver(queues: Queues, members: object) -> dict[str, Any]:
@@ -227,26 +234,35 @@ async def test_a_delivery_is_a_send_message() -> None:
     answer = await deliver(queues, {"Entries": [{**ENTRY, **of_message, "TraceHeader": "Root=1"}, ENTRY]})
     assert answer == {"Results": [{"MessageId": "id-1"}, {"MessageId": "id-2"}]}
     topic = {"topic_arn": ENTRY["TopicArn"], "enforced": True}
-    plain = {"QueueArn": ENTRY["QueueArn"], "MessageBody": "m", **topic}
-    assert queues.sent[0] == {
-        **plain,
+    members = {
+        "MessageBody": "m",
         "MessageAttributes": {"a": {"DataType": "Binary", "BinaryValue": b"\x00\xff"}},
         "MessageGroupId": "g",
         "MessageDeduplicationId": "d",
-        "trace_header": "Root=1",
     }
-    assert queues.sent[1] == {**plain, "trace_header": ""}
+    plain = {"QueueArn": ENTRY["QueueArn"], **topic}
+    assert queues.sent == [
+        {**plain, "members": members, "trace_header": "Root=1"},
+        {**plain, "members": {"MessageBody": "m"}, "trace_header": ""},
+    ]
 
 
 async def test_each_delivery_has_its_own_answer() -> None:
     queues = Queues([RequestError("AccessDenied", "no"), None, StoreFull("full"), OutcomeUnknown("lost")])
-    answer = await deliver(queues, {"Entries": [ENTRY] * 4})
+    answer = await deliver(queues, {"Entries": [ENTRY, ENTRY, {**ENTRY, "QueueArn": "b"}, {**ENTRY, "QueueArn": "c"}]})
     assert answer["Results"] == [
         {"Code": "AccessDenied", "Message": "no"},
         {"MessageId": "id-1"},
         {"Code": "ServiceUnavailable", "Message": "full"},
         {"Code": "InternalError", "Message": "lost"},
     ]
+
+
+async def test_the_store_takes_all_of_a_queue_or_none() -> None:
+    queues = Queues([None, StoreFull("full")])
+    answer = await deliver(queues, {"Entries": [ENTRY, {**ENTRY, "QueueArn": "b"}, ENTRY]})
+    full = {"Code": "ServiceUnavailable", "Message": "full"}
+    assert answer["Results"] == [full, {"MessageId": "id-2"}, full]
 
 
 @pytest.mark.parametrize(

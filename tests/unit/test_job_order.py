@@ -1,0 +1,41 @@
+"""Jobs of a topic begin in the order in which they were received: `workers.job_order`."""
+
+from __future__ import annotations
+
+import asyncio
+
+from workers.job_order import JobOrder
+
+
+async def test_what_is_read_first_waits_for_the_jobs_before_it() -> None:
+    order, begun = JobOrder(), list[int]()
+    read = [asyncio.Event() for _ in range(5)]
+
+    async def run(number: int) -> None:
+        turn = order.turn("t")
+        await read[number].wait()
+        await turn.come()
+        begun.append(number)
+        turn.end()
+
+    jobs = [asyncio.create_task(run(number)) for number in range(5)]
+    for number in (4, 2, 0, 3, 1):
+        read[number].set()
+        await asyncio.sleep(0)
+    await asyncio.gather(*jobs)
+    assert begun == [0, 1, 2, 3, 4]
+    assert len(order) == 0
+
+
+async def test_topics_do_not_wait_for_one_another_nor_for_a_job_that_ended() -> None:
+    order = JobOrder()
+    first, other, second = order.turn("t"), order.turn("u"), order.turn("t")
+    await other.come()
+    waiting = asyncio.create_task(second.come())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    first.end()
+    await waiting
+    for turn in (second, other, other):
+        turn.end()
+    assert len(order) == 0

@@ -1,0 +1,140 @@
+"""Sends to one queue arrive in the order in which they began, whatever their bodies take: `workers.queue_routes`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import cast
+
+import pytest
+
+from cns.queue_port import DELIVER_ENTRIES_MAX, QueueMessage, QueuePort, Refused
+from common.errors import StoreUnavailable
+from workers.queue_routes import DELIVER_BYTES_MAX, QueueRoutes
+
+TOPIC = "arn:aws:sns:us-east-1:111111111111:t"
+QUEUE = "arn:aws:sqs:us-east-1:111111111111:q"
+
+
+class Port:
+    """Keeps the requests; each is answered when `let` is set."""
+
+    def __init__(self) -> None:
+        self.requests: list[list[str]] = []
+        self.let = asyncio.Event()
+        self.let.set()
+        self.failure: Exception | None = None
+
+    async def deliver(self, queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refused]:
+        self.requests.append([message.body for message in messages])
+        await self.let.wait()
+        if self.failure is not None:
+            raise self.failure
+        return [f"id-{message.body}" for message in messages]
+
+    @property
+    def bodies(self) -> list[str]:
+        return [body for request in self.requests for body in request]
+
+
+class Site:
+    def __init__(self) -> None:
+        self.port = Port()
+        self.routes = QueueRoutes(cast(QueuePort, self.port))
+
+    def begin(self, body: str, made: asyncio.Event | None = None, queue: str = QUEUE) -> asyncio.Task[str | Refused]:
+        return asyncio.create_task(self._send(body, made, queue))
+
+    async def _send(self, body: str, made: asyncio.Event | None, queue: str) -> str | Refused:
+        with self.routes.place(queue, TOPIC) as place:
+            if made is not None:
+                await made.wait()
+            return await place.send(QueueMessage(body))
+
+
+async def turns(n: int = 5) -> None:
+    for _ in range(n):
+        await asyncio.sleep(0)
+
+
+async def test_bodies_that_are_made_in_another_order_are_sent_in_theirs() -> None:
+    site = Site()
+    made = [asyncio.Event() for _ in range(10)]
+    sends = [site.begin(str(number), event) for number, event in enumerate(made)]
+    for number in (3, 9, 1, 0, 2, 8, 7, 4, 6, 5):
+        made[number].set()
+        await turns()
+    assert await asyncio.gather(*sends) == [f"id-{number}" for number in range(10)]
+    assert site.port.bodies == [str(number) for number in range(10)]
+    assert len(site.routes) == 0
+
+
+async def test_a_queue_has_one_request_at_a_time() -> None:
+    site = Site()
+    site.port.let.clear()
+    sends = [site.begin(str(number)) for number in range(4)]
+    await turns()
+    assert site.port.requests == [["0"]]
+    site.port.let.set()
+    await asyncio.gather(*sends)
+    assert site.port.requests == [["0"], ["1", "2", "3"]]
+
+
+async def test_queues_do_not_wait_for_one_another() -> None:
+    site = Site()
+    slow = site.begin("slow", asyncio.Event())
+    assert await site.begin("other", queue=f"{QUEUE}2") == "id-other"
+    slow.cancel()
+    await asyncio.wait([slow])
+    assert len(site.routes) == 0
+
+
+async def test_a_send_that_ends_without_a_message_holds_up_none() -> None:
+    site = Site()
+    first, second = site.begin("first", asyncio.Event()), site.begin("second")
+    await turns()
+    assert site.port.requests == []
+    first.cancel()
+    assert await second == "id-second"
+    assert len(site.routes) == 0
+
+
+@pytest.mark.parametrize("cancelled", [0, 1])
+async def test_a_cancelled_send_leaves_the_others_their_answers(cancelled: int) -> None:
+    site = Site()
+    site.port.let.clear()
+    sends = [site.begin(str(number)) for number in range(3)]
+    await turns()
+    sends[cancelled].cancel()
+    await turns()
+    site.port.let.set()
+    answers = await asyncio.gather(*sends, return_exceptions=True)
+    assert [answer for answer in answers if isinstance(answer, str)] == [
+        f"id-{number}" for number in range(3) if number != cancelled
+    ]
+    assert len(site.routes) == 0
+
+
+async def test_a_request_that_fails_fails_all_that_are_in_it_and_no_others() -> None:
+    site = Site()
+    site.port.let.clear()
+    sends = [site.begin(str(number)) for number in range(3)]
+    await turns()
+    site.port.failure = StoreUnavailable("away")
+    site.port.let.set()
+    failed = await asyncio.gather(*sends, return_exceptions=True)
+    assert [type(each) for each in failed] == [StoreUnavailable] * 3
+    site.port.failure = None
+    assert await site.begin("3") == "id-3"
+    assert len(site.routes) == 0
+
+
+async def test_a_request_is_bounded() -> None:
+    site = Site()
+    large = "b" * DELIVER_BYTES_MAX
+    site.port.let.clear()
+    sends = [site.begin(body) for body in ["0", *("s" * (DELIVER_ENTRIES_MAX + 1)), "t", large, large]]
+    await turns()
+    site.port.let.set()
+    await asyncio.gather(*sends)
+    assert [len(request) for request in site.port.requests] == [1, DELIVER_ENTRIES_MAX, 2, 1, 1]
