@@ -20,22 +20,22 @@ Result = TypeVar("Result")
 
 
 def create(data: Path | None) -> None:
-    _print_key(_run(data, lambda store, now_ms: store.create(now_ms), may_create=True), data)
+    print_key(run_on_accounts(data, lambda store, now_ms: store.create(now_ms), may_create=True), data)
 
 
 def rotate(account: str, data: Path | None) -> None:
-    _print_key(_run(data, lambda store, now_ms: store.rotate(account, now_ms)), data)
+    print_key(run_on_accounts(data, lambda store, now_ms: store.rotate(account, now_ms)), data)
 
 
 def show(account: str, data: Path | None) -> None:
-    found = [known for known in _run(data, lambda store, _: store.accounts()) if known.account == account]
+    found = [known for known in run_on_accounts(data, lambda store, _: store.accounts()) if known.account == account]
     if not found:
         sys.exit(f"cns: there is no account {account}")
     _print_accounts(found)
 
 
 def show_all(data: Path | None) -> None:
-    found = _run(data, lambda store, _: store.accounts())
+    found = run_on_accounts(data, lambda store, _: store.accounts())
     if not found:
         print("cns: no accounts; `cns account create` makes one", file=sys.stderr)
     _print_accounts(found)
@@ -43,15 +43,17 @@ def show_all(data: Path | None) -> None:
 
 def only_account(data: Path | None) -> str:
     """Where there is one, nobody needs to say which."""
-    found = _run(data, lambda store, _: store.accounts())
+    found = run_on_accounts(data, lambda store, _: store.accounts())
     if len(found) != 1:
         sys.exit(f"cns: there are {len(found)} accounts: say which with --account")
     return found[0].account
 
 
-def _run(
+def run_on_accounts(
     data: Path | None, work: Callable[[AccountStore, int], Awaitable[Result]], *, may_create: bool = False
 ) -> Result:
+    """Return the result of `work` on the store at the present time; a refusal ends the command with one line."""
+
     async def run() -> Result:
         clock = Clock()
         async with _store(load_settings(data), clock, may_create=may_create) as store:
@@ -77,11 +79,13 @@ async def _store(settings: Settings, clock: Clock, *, may_create: bool) -> Async
         yield store
 
 
-def _print_key(key: AccessKey, data: Path | None) -> None:
-    """With where the service is, as it said itself at its last start from this data directory."""
+def print_key(key: AccessKey, data: Path | None) -> None:
+    """Print, once, the shell lines that point AWS clients with this key at the service, at its address since its last
+    start from this data directory."""
     settings = load_settings(data)
     address = address_of(settings)
-    print(f"# account {key.account}; paste these lines, they are shown only now:")
+    owner = f"user {key.user} of account {key.account}" if key.user else f"account {key.account}"
+    print(f"# {owner}; paste these lines, they are shown only now:")
     print(exports(key, address.region, address.url), end="")
     if settings.auth == "off":
         print(f"# under --auth=off calls with them are of account {settings.account_id}")

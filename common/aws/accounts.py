@@ -1,4 +1,4 @@
-"""Accounts and their access keys: made at the first start or by `cns account`, secrets sealed at rest.
+"""Accounts, their users and access keys: made at the first start or by `cns account`, secrets sealed at rest.
 
 A secret is sealed with AES-256-GCM under the master key, bound to its key id, and opened once into the key ring that
 signatures are checked against. It is printed when it is made and never shown again.
@@ -8,27 +8,29 @@ from __future__ import annotations
 
 import secrets
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import apsw
 import msgspec
 
-from common.aws.call import INTERNAL_ACCOUNT, Caller, root_caller
-from common.errors import RequestError
+from common.aws.access_keys import AccessKey, caller_of, new_key
+from common.aws.call import INTERNAL_ACCOUNT, Caller
+from common.aws.users import User, UserRecord, UserStore, decode_user, encode_user, no_such_account, stored_name
 from common.sealing import Seal
 from common.sqlite import Database
 
+__all__ = ["AccessKey", "Account", "AccountStore", "EmbeddedAccountStore", "KeyRing", "exports"]
+
 ACCOUNT_DIGITS = 12
-KEY_ID_LENGTH = 20
-SECRET_LENGTH = 40
-_KEY_ID_ALPHABET = string.ascii_uppercase + "234567"
-_SECRET_ALPHABET = string.ascii_letters + string.digits + "+/"
 
 SCHEMA = (
     "CREATE TABLE IF NOT EXISTS accounts(account TEXT PRIMARY KEY, created_ms INTEGER NOT NULL) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS access_keys(key_id TEXT PRIMARY KEY, account TEXT NOT NULL, sealed BLOB NOT NULL,"
     " created_ms INTEGER NOT NULL) WITHOUT ROWID",
+    # not rows of access_keys: a program from before there were users must not take their keys for the root's
+    "CREATE TABLE IF NOT EXISTS account_users(account TEXT NOT NULL, name TEXT NOT NULL, version TEXT NOT NULL,"
+    " record BLOB NOT NULL, PRIMARY KEY(account, name)) WITHOUT ROWID",
 )
 
 _KEYS = "SELECT account, key_id, sealed, created_ms FROM access_keys"
@@ -36,15 +38,10 @@ _INSERT_KEY = "INSERT INTO access_keys VALUES (?, ?, ?, ?)"
 _INSERT_FIRST_KEY = (
     "INSERT INTO access_keys SELECT ?, ?, ?, ? WHERE NOT EXISTS (SELECT 1 FROM access_keys WHERE account = ?)"
 )
-
-
-class AccessKey(msgspec.Struct, frozen=True):
-    """A key pair as it is handed out, or held in the key ring."""
-
-    account: str
-    key_id: str
-    secret: str
-    created_ms: int
+_USERS = "SELECT record FROM account_users"
+_INSERT_USER = "INSERT OR IGNORE INTO account_users VALUES (?, ?, ?, ?)"
+_REPLACE_USER = "UPDATE account_users SET version = ?, record = ? WHERE account = ? AND name = ? AND version = ?"
+_DELETE_USER = "DELETE FROM account_users WHERE account = ? AND name = ? AND version = ?"
 
 
 class Account(msgspec.Struct, frozen=True):
@@ -54,7 +51,7 @@ class Account(msgspec.Struct, frozen=True):
 
 
 class AccountStore(Protocol):
-    """Who may call."""
+    """Accounts, and the keys that calls may be signed with. Names that are not there raise RequestError."""
 
     changed: list[Callable[[str], None]]
     """Called with an account whose keys changed: read the keys anew."""
@@ -64,11 +61,31 @@ class AccountStore(Protocol):
     async def accounts(self) -> list[Account]: ...
 
     async def rotate(self, account: str, now_ms: int) -> AccessKey:
-        """A new key for `account`; its former keys are refused from now on."""
+        """A new key for the root of `account`; its former keys are refused from now on. Users keep theirs."""
         ...
 
+    async def users(self, account: str) -> list[User]:
+        """By name."""
+        ...
+
+    async def add_user(self, account: str, name: str, now_ms: int) -> AccessKey:
+        """A new user with a first key."""
+        ...
+
+    async def add_user_key(self, account: str, name: str, now_ms: int) -> AccessKey:
+        """One more key for a user; those that are there stay good."""
+        ...
+
+    async def set_user_active(self, account: str, name: str, active: bool) -> None: ...
+
+    async def set_user_key_active(self, account: str, name: str, key_id: str, active: bool) -> None: ...
+
+    async def delete_user_key(self, account: str, name: str, key_id: str) -> None: ...
+
+    async def delete_user(self, account: str, name: str) -> None: ...
+
     async def keys(self) -> list[AccessKey]:
-        """All keys with their secrets, for the key ring of a process of this service."""
+        """All keys that are good, with their secrets, for the key ring of a process of this service."""
         ...
 
     async def internal_key(self, now_ms: int) -> AccessKey:
@@ -80,16 +97,11 @@ def new_account() -> str:
     return "".join(secrets.choice(string.digits) for _ in range(ACCOUNT_DIGITS))
 
 
-def new_key(account: str, now_ms: int) -> AccessKey:
-    key_id = "AKIA" + "".join(secrets.choice(_KEY_ID_ALPHABET) for _ in range(KEY_ID_LENGTH - 4))
-    secret = "".join(secrets.choice(_SECRET_ALPHABET) for _ in range(SECRET_LENGTH))
-    return AccessKey(account, key_id, secret, now_ms)
-
-
-class EmbeddedAccountStore:
+class EmbeddedAccountStore(UserStore):
     """See `AccountStore`; lives in the store host."""
 
     def __init__(self, database: Database, seal: Seal) -> None:
+        super().__init__(seal)
         database.create(SCHEMA)
         self._database = database
         self._seal = seal
@@ -119,9 +131,8 @@ class EmbeddedAccountStore:
 
     async def rotate(self, account: str, now_ms: int) -> AccessKey:
         key = new_key(account, now_ms)
-        known = self._database.reader.execute("SELECT 1 FROM accounts WHERE account = ?", (account,)).fetchone()
-        if known is None:
-            raise RequestError("NoSuchAccount", f"there is no account {account}")
+        if not await self._has_account(account):
+            raise no_such_account(account)
 
         def replace(connection: apsw.Connection) -> None:
             connection.execute("DELETE FROM access_keys WHERE account = ?", (account,))
@@ -132,7 +143,7 @@ class EmbeddedAccountStore:
         return key
 
     async def keys(self) -> list[AccessKey]:
-        return self.read_keys()
+        return self._opened(self._database.reader.execute(_KEYS).fetchall()) + await self._user_keys()
 
     async def internal_key(self, now_ms: int) -> AccessKey:
         """Its key has a row and the account has none: that is why no list shows it."""
@@ -151,9 +162,6 @@ class EmbeddedAccountStore:
     def _internal_keys(self) -> list[AccessKey]:
         return self._opened(self._database.reader.execute(f"{_KEYS} WHERE account = ?", (INTERNAL_ACCOUNT,)).fetchall())
 
-    def read_keys(self) -> list[AccessKey]:
-        return self._opened(self._database.reader.execute(_KEYS).fetchall())
-
     def _opened(self, rows: list[Any]) -> list[AccessKey]:
         return [
             AccessKey(account, key_id, self._seal.open(key_id, sealed).decode(), created_ms)
@@ -167,6 +175,43 @@ class EmbeddedAccountStore:
         for callback in self.changed:
             callback(account)
 
+    # -- users --------------------------------------------------------------------------------------------------------
+
+    async def _has_account(self, account: str) -> bool:
+        found = self._database.reader.execute("SELECT 1 FROM accounts WHERE account = ?", (account,)).fetchone()
+        return found is not None
+
+    async def _user(self, account: str, name: str) -> UserRecord | None:
+        found = self._read_users("WHERE account = ? AND name = ?", (account, stored_name(name)))
+        return found[0] if found else None
+
+    async def _users(self, account: str = "") -> Sequence[UserRecord]:
+        return self._read_users("WHERE account = ?", (account,)) if account else self._read_users("", ())
+
+    def _read_users(self, where: str, values: tuple[str, ...]) -> list[UserRecord]:
+        rows = self._database.reader.execute(f"{_USERS} {where} ORDER BY account, name", values)
+        return [decode_user(record) for (record,) in rows]
+
+    async def _insert_user(self, record: UserRecord) -> bool:
+        row = (record.account, stored_name(record.name), record.version, encode_user(record))
+        return await self._write_user(_INSERT_USER, row)
+
+    async def _replace_user(self, version: str, record: UserRecord, *, delete: bool) -> bool:
+        key = (record.account, stored_name(record.name), version)
+        if delete:
+            return await self._write_user(_DELETE_USER, key)
+        return await self._write_user(_REPLACE_USER, (record.version, encode_user(record), *key))
+
+    async def _write_user(self, statement: str, values: tuple[Any, ...]) -> bool:
+        def write(connection: apsw.Connection) -> bool:
+            connection.execute(statement, values)
+            return connection.changes() == 1
+
+        return await self._database.write(write)
+
+    async def _keys_changed(self, account: str) -> None:
+        self._announce(account)
+
 
 class KeyRing:
     """The access keys a process knows: key id → (secret, caller)."""
@@ -176,7 +221,7 @@ class KeyRing:
         self.replace(keys)
 
     def replace(self, keys: list[AccessKey]) -> None:
-        self._keys = {key.key_id: (key.secret, root_caller(key.account, key.key_id)) for key in keys}
+        self._keys = {key.key_id: (key.secret, caller_of(key)) for key in keys}
 
     def find(self, key_id: str) -> tuple[str, Caller] | None:
         return self._keys.get(key_id)

@@ -1,12 +1,16 @@
-"""Accounts and their access keys in Cassandra: one row an account, which holds the key that is good now."""
+"""Accounts, their users and access keys in Cassandra: one row an account, with its root's key, and one row a user."""
 
 from __future__ import annotations
 
-from common.aws.accounts import AccessKey, Account, new_account, new_key
+from collections.abc import Sequence
+
+from common.aws.access_keys import AccessKey, new_key
+from common.aws.accounts import Account, new_account
 from common.aws.call import INTERNAL_ACCOUNT
+from common.aws.users import UserRecord, UserStore, decode_user, encode_user, no_such_account, stored_name
 from common.cassandra import Cassandra, Row, Statement
 from common.conditional import decide
-from common.errors import RequestError, StoreUnavailable
+from common.errors import StoreUnavailable
 from common.sealing import Seal
 from common.telling import Telling
 
@@ -14,6 +18,8 @@ TABLES = (
     # one partition: every process reads all of it into its key ring
     "CREATE TABLE IF NOT EXISTS accounts(shard int, account text, created_ms bigint, key_id text, sealed blob,"
     " key_created_ms bigint, PRIMARY KEY(shard, account))",
+    "CREATE TABLE IF NOT EXISTS account_users(shard int, account text, name text, version text, record blob,"
+    " PRIMARY KEY(shard, account, name))",
 )
 PAGE_ROWS = 1_000
 CREATE_TRIES_MAX = 5
@@ -31,12 +37,29 @@ _SELECT = "SELECT account, created_ms, key_id, sealed, key_created_ms FROM accou
 _GET = Statement(f"{_SELECT} AND account = ?")
 _PAGE = Statement(f"{_SELECT} AND account > ? LIMIT {PAGE_ROWS}")
 
+_SELECT_USER = "SELECT account, name, version, record FROM account_users WHERE shard = 0"
+_GET_USER = Statement(f"{_SELECT_USER} AND account = ? AND name = ?")
+_USERS_OF_ACCOUNT = Statement(f"{_SELECT_USER} AND account = ? AND name > ? LIMIT ?")
+_USERS_OF_ALL = Statement(f"{_SELECT_USER} AND (account, name) > (?, ?) LIMIT ?")
+_INSERT_USER = Statement(
+    "INSERT INTO account_users(shard, account, name, version, record) VALUES (0, ?, ?, ?, ?) IF NOT EXISTS",
+    idempotent=False,
+)
+_REPLACE_USER = Statement(
+    "UPDATE account_users SET version = ?, record = ? WHERE shard = 0 AND account = ? AND name = ? IF version = ?",
+    idempotent=False,
+)
+_DELETE_USER = Statement(
+    "DELETE FROM account_users WHERE shard = 0 AND account = ? AND name = ? IF version = ?", idempotent=False
+)
 
-class CassandraAccountStore(Telling[str]):
+
+class CassandraAccountStore(Telling[str], UserStore):
     """See `common.aws.accounts.AccountStore`."""
 
     def __init__(self, cassandra: Cassandra, seal: Seal) -> None:
-        super().__init__()
+        Telling.__init__(self)
+        UserStore.__init__(self, seal)
         self._cassandra = cassandra
         self._seal = seal
 
@@ -62,11 +85,11 @@ class CassandraAccountStore(Telling[str]):
         key = new_key(account, now_ms)
         values = (key.key_id, self._close(key), now_ms, account)
         if account == INTERNAL_ACCOUNT or not await self._write(key, _ROTATE, *values):
-            raise RequestError("NoSuchAccount", f"there is no account {account}")
+            raise no_such_account(account)
         return key
 
     async def keys(self) -> list[AccessKey]:
-        return [self._open(row) for row in await self._rows()]
+        return [self._open(row) for row in await self._rows()] + await self._user_keys()
 
     async def internal_key(self, now_ms: int) -> AccessKey:
         """Of two processes that make it, one's is kept."""
@@ -106,3 +129,45 @@ class CassandraAccountStore(Telling[str]):
 
     def _close(self, key: AccessKey) -> bytes:
         return self._seal.close(key.key_id, key.secret.encode())
+
+    # -- users --------------------------------------------------------------------------------------------------------
+
+    async def _has_account(self, account: str) -> bool:
+        return account != INTERNAL_ACCOUNT and bool(await self._cassandra.run(_GET, account))
+
+    async def _user(self, account: str, name: str) -> UserRecord | None:
+        rows = await self._cassandra.run(_GET_USER, account, stored_name(name))
+        return decode_user(rows[0][3]) if rows else None
+
+    async def _users(self, account: str = "") -> Sequence[UserRecord]:
+        found: list[UserRecord] = []
+        after = (account, "")
+        while True:
+            page = list(await self._cassandra.run(_USERS_OF_ACCOUNT if account else _USERS_OF_ALL, *after, PAGE_ROWS))
+            found += [decode_user(row[3]) for row in page]
+            if len(page) < PAGE_ROWS:
+                return found
+            after = (page[-1][0], page[-1][1])
+
+    async def _insert_user(self, record: UserRecord) -> bool:
+        row = (record.account, stored_name(record.name), record.version, encode_user(record))
+        return await self._write_user(record, _INSERT_USER, *row, written=record.version)
+
+    async def _replace_user(self, version: str, record: UserRecord, *, delete: bool) -> bool:
+        key = (record.account, stored_name(record.name), version)
+        if delete:
+            return await self._write_user(record, _DELETE_USER, *key, written="")
+        values = (record.version, encode_user(record), *key)
+        return await self._write_user(record, _REPLACE_USER, *values, written=record.version)
+
+    async def _write_user(self, record: UserRecord, statement: Statement, *values: object, written: str) -> bool:
+        """`written` is the version that the row has when the write was done, '' when it has gone."""
+
+        async def ours() -> bool:
+            rows = await self._cassandra.run(_GET_USER, record.account, stored_name(record.name))
+            return (rows[0][2] if rows else "") == written
+
+        return await decide(lambda: self._cassandra.applied(statement, *values), ours)
+
+    async def _keys_changed(self, account: str) -> None:
+        await self._tell(account)

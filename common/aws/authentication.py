@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from base64 import b32encode
+from functools import lru_cache
+from hashlib import blake2b
 from typing import NamedTuple
 
 from common.aws.accounts import KeyRing
-from common.aws.call import ANONYMOUS, INTERNAL_ACCOUNT, Caller, root_caller
+from common.aws.call import ANONYMOUS, INTERNAL_ACCOUNT, USER_NAME, Caller, user_caller
 from common.aws.named_region import region_of_host, region_of_path
 from common.aws.protocol.names import ServiceName
 from common.aws.request import HttpRequest
 from common.aws.signature import parse
+from common.aws.users import USER_ID_LENGTH
 from common.clock import Clock
 from common.errors import RequestError
 
@@ -21,6 +25,10 @@ _SCOPE = re.compile(
 )
 """Key id, day, region, service: each of bounded length, so that no caller chooses how long a match takes."""
 _ACCOUNT = re.compile(r"[0-9]{12}\Z")
+USER_WITHOUT_NAME = "test"
+"""The user under `--auth=off` where the access key id is no name."""
+BELIEVED_MAX = 1_024
+"""Callers under `--auth=off` that are remembered."""
 
 
 class Scoped(NamedTuple):
@@ -78,12 +86,20 @@ class Authenticator:
     def _believe(self, request: HttpRequest) -> Identity:
         scoped = self.scope_of(request.fields.get(b"authorization", b""), request.query)
         if scoped is None:
-            return Identity(root_caller(self._account_id), self._region_of(request))
+            return Identity(_believed(self._account_id, ""), self._region_of(request))
         known = self._ring.find(scoped.key_id)
         if known is not None and known[1].account == INTERNAL_ACCOUNT:
             return Identity(known[1], scoped.region)
         account = scoped.key_id if _ACCOUNT.match(scoped.key_id) else self._account_id
-        return Identity(root_caller(account, scoped.key_id), scoped.region)
+        return Identity(_believed(account, scoped.key_id), scoped.region)
+
+
+@lru_cache(BELIEVED_MAX)
+def _believed(account: str, key_id: str) -> Caller:
+    """The user that an unchecked access key id names. Its id is the same in every process and after every start."""
+    name = key_id if USER_NAME.fullmatch(key_id) else USER_WITHOUT_NAME
+    digest = b32encode(blake2b(f"{account} {name}".encode(), digest_size=16).digest()).decode()
+    return user_caller(account, name, f"AIDA{digest}"[:USER_ID_LENGTH], key_id)
 
 
 def _scope(text: bytes) -> Scoped | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,11 +16,12 @@ INTERNAL_ACCOUNT = "cns"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Whom the signature named. `account` is twelve digits; an anonymous caller has none."""
+    """The principal that the signature named. `account` is twelve digits; an anonymous caller has none."""
 
     account: str
     arn: str
     user_id: str
+    user_name: str = ""  # '' for an account's root
     key_id: str = ""
     service: str = ""  # 'sns.amazonaws.com' when this service itself calls on a topic's behalf
 
@@ -35,9 +37,19 @@ class Caller:
 ANONYMOUS = Caller(account="", arn="", user_id="")
 
 
+USER_NAME = re.compile(r"[\w+=,.@-]{1,64}", re.ASCII)
+"""IAM's rule for names of users."""
+
+
 def root_caller(account: str, key_id: str = "") -> Caller:
-    """The account's own root identity, which every access key of this service belongs to."""
+    """The account's root, to which the keys of the account itself belong."""
     return Caller(account=account, arn=f"arn:aws:iam::{account}:root", user_id=account, key_id=key_id)
+
+
+def user_caller(account: str, name: str, user_id: str, key_id: str = "") -> Caller:
+    """A named user of the account."""
+    arn = f"arn:aws:iam::{account}:user/{name}"
+    return Caller(account=account, arn=arn, user_id=user_id, user_name=name, key_id=key_id)
 
 
 @dataclass(slots=True, kw_only=True)

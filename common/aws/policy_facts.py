@@ -45,4 +45,5 @@ def _caller_facts(caller: Caller) -> dict[str, str]:
         "aws:PrincipalAccount": caller.account,
         "aws:PrincipalType": "Account" if caller.root else "User",
         "aws:userid": caller.user_id,
+        **({"aws:username": caller.user_name} if caller.user_name else {}),
     }

@@ -37,6 +37,7 @@ TESTS = [
         "test_outbox",
         "test_pools",
         "test_accounts",
+        "test_users",
         "test_wire",
         "test_aws_cli",
         "test_terraform_calls",
@@ -48,6 +49,7 @@ TESTS = [
 ]
 LEFT_OUT = {
     "test_accounts.py::test_with_the_service_stopped": "about accounts in a data directory",
+    "test_users.py::test_with_the_service_stopped": "about accounts in a data directory",
     "test_wire.py::test_a_head_that_never_ends_is_refused": "the balancer answers it, with 400",
     "test_wire.py::test_what_is_no_http[GET / HTTP/9.9\\r\\n\\r\\n]": "the balancer makes HTTP/1.1 of it",
 }

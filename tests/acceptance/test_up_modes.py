@@ -62,6 +62,12 @@ def test_without_auth_the_key_names_the_account(tmp_path: Path) -> None:
             "test": "000000000000",
             "AKIAIOSFODNN7EXAMPLE": "000000000000",
         }
+        assert service.client("sts", key="bob", secret="wrong").get_caller_identity()["Arn"] == (
+            "arn:aws:iam::000000000000:user/bob"
+        )
+        assert (
+            service.client("sts", key="no*name").get_caller_identity()["Arn"] == "arn:aws:iam::000000000000:user/test"
+        )
         mine, theirs = service.client("sqs", key="111111111111"), service.client("sqs", key="222222222222")
         queue = mine.create_queue(QueueName="q")["QueueUrl"]
         assert queue == f"{service.url}/111111111111/q"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from common.aws.call import ANONYMOUS, Caller, root_caller
+from common.aws.call import ANONYMOUS, Caller, root_caller, user_caller
 from common.errors import RequestError
 from tests.integration.door import REGION
 from tests.integration.sqs import ACCOUNT, OTHER_ACCOUNT, Sqs, refused
@@ -16,7 +16,7 @@ from tests.integration.sqs import ACCOUNT, OTHER_ACCOUNT, Sqs, refused
 spec = pytest.mark.spec
 ARN = f"arn:aws:sqs:{REGION}:{ACCOUNT}:q"
 ROOT = root_caller(OTHER_ACCOUNT)
-USER = Caller(account=OTHER_ACCOUNT, arn=f"arn:aws:iam::{OTHER_ACCOUNT}:user/bob", user_id="AIDABOB")
+USER = user_caller(OTHER_ACCOUNT, "bob", "AIDABOB")
 SESSION = Caller(account=OTHER_ACCOUNT, arn=f"arn:aws:sts::{OTHER_ACCOUNT}:assumed-role/r/s", user_id="AROA:s")
 TOPIC = Caller(account="", arn="", user_id="AROA:AWS-CLOUDCAST", service="sns.amazonaws.com")
 TOPIC_ARN = f"arn:aws:sns:{REGION}:{ACCOUNT}:t"
@@ -135,7 +135,8 @@ CASES: list[tuple[str, str, set[str]]] = [
     ("policy.key-principal", document(when("StringEquals", "aws:PrincipalAccount", OTHER_ACCOUNT)), OF_ACCOUNT),
     ("policy.key-principal", document(when("StringEquals", "aws:PrincipalType", "Account")), {"root"}),
     ("policy.key-principal", document(when("StringEquals", "aws:userid", USER.user_id)), {"user"}),
-    ("policy.key-username", document(when("Null", "aws:username", "true")), ALL),
+    ("policy.key-username", document(when("Null", "aws:username", "true")), ALL - {"user"}),
+    ("policy.key-username", document(when("StringEquals", "aws:username", "bob")), {"user"}),
     ("policy.key-service", document(when("StringEquals", "aws:PrincipalServiceName", TOPIC.service)), {"topic"}),
     ("policy.key-service", document(when("Bool", "aws:PrincipalIsAWSService", "true")), {"topic"}),
     ("policy.key-request", document(when("Bool", "aws:SecureTransport", "false")), ALL - {"topic"}),

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from workers.commands.options import Data
 
-group = typer.Typer(help="Accounts and their access keys.", no_args_is_help=True)
+group = typer.Typer(help="Accounts, their users and access keys.", no_args_is_help=True)
+users = typer.Typer(help="Named users of an account. Each has up to two keys.", no_args_is_help=True)
+user_keys = typer.Typer(
+    help="Keys of a user: a second one, so that both are good while it is rotated.", no_args_is_help=True
+)
+group.add_typer(users, name="user")
+users.add_typer(user_keys, name="key")
+
+Account = Annotated[str, typer.Argument(metavar="ACCOUNT", help="Twelve digits.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="1 to 64 of A-Z a-z 0-9 _ + = , . @ -")]
+KeyId = Annotated[str, typer.Argument(metavar="KEY_ID", help="The access key id.")]
 
 
 @group.command("create")
@@ -35,7 +47,79 @@ def account_list(data: Data = None) -> None:
 
 @group.command("rotate")
 def account_rotate(account: str, data: Data = None) -> None:
-    """Print new keys of an account, once; its former keys are refused from then on."""
+    """Print new keys of an account's root, once; its former keys are refused from then on."""
     from workers.account_commands import rotate
 
     rotate(account, data)
+
+
+@users.command("add")
+def user_add(account: Account, name: Name, data: Data = None) -> None:
+    """Add a user and print its first key, once."""
+    from workers.user_commands import add
+
+    add(account, name, data)
+
+
+@users.command("list")
+def user_list(account: Account, data: Data = None) -> None:
+    """Print a line for each key: name, user id, user's state, key id, key's state."""
+    from workers.user_commands import show_all
+
+    show_all(account, data)
+
+
+@users.command("disable")
+def user_disable(account: Account, name: Name, data: Data = None) -> None:
+    """Refuse all keys of a user until it is enabled."""
+    from workers.user_commands import set_active
+
+    set_active(account, name, False, data)
+
+
+@users.command("enable")
+def user_enable(account: Account, name: Name, data: Data = None) -> None:
+    """Accept the active keys of a user again."""
+    from workers.user_commands import set_active
+
+    set_active(account, name, True, data)
+
+
+@users.command("delete")
+def user_delete(account: Account, name: Name, data: Data = None) -> None:
+    """Delete a user and all of its keys."""
+    from workers.user_commands import delete
+
+    delete(account, name, data)
+
+
+@user_keys.command("add")
+def user_key_add(account: Account, name: Name, data: Data = None) -> None:
+    """Add a key and print it, once. The keys that are there stay good."""
+    from workers.user_commands import add_key
+
+    add_key(account, name, data)
+
+
+@user_keys.command("disable")
+def user_key_disable(account: Account, name: Name, key_id: KeyId, data: Data = None) -> None:
+    """Refuse a key until it is enabled."""
+    from workers.user_commands import set_key_active
+
+    set_key_active(account, name, key_id, False, data)
+
+
+@user_keys.command("enable")
+def user_key_enable(account: Account, name: Name, key_id: KeyId, data: Data = None) -> None:
+    """Accept a disabled key again."""
+    from workers.user_commands import set_key_active
+
+    set_key_active(account, name, key_id, True, data)
+
+
+@user_keys.command("delete")
+def user_key_delete(account: Account, name: Name, key_id: KeyId, data: Data = None) -> None:
+    """Delete a key."""
+    from workers.user_commands import delete_key
+
+    delete_key(account, name, key_id, data)
