@@ -17,7 +17,7 @@ import msgspec
 from cns.queue_delivery import members_of
 from cns.queue_http_client import QueueClient
 from cns.queue_http_together import Together, Weight
-from cns.queue_port import DELIVER_ENTRIES_MAX, Held, Numbered, Put, QueueMessage, Refused, Renewal
+from cns.queue_port import DELIVER_ENTRIES_MAX, Held, Numbered, Put, QueueMessage, Refused, Renewal, size_of
 from common.aws.call import INTERNAL_ACCOUNT
 from common.errors import OutcomeUnknown, StoreUnavailable
 from cqs.names import is_fifo
@@ -252,4 +252,5 @@ def _weight(settlement: Settlement) -> Weight:
 
 def _weight_of_messages(entries: list[dict[str, Any]]) -> Weight:
     """What JSON makes of a body is seldom twice as long."""
-    return Weight(len(entries), sum([len(members["MessageBody"]) for members in entries]))
+    sizes = [size_of(members["MessageBody"], members.get("MessageAttributes", {})) for members in entries]
+    return Weight(len(entries), sum(sizes))

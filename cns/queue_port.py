@@ -55,14 +55,26 @@ class Renewal(msgspec.Struct, frozen=True):
     body: bytes | None = None
 
 
+MessageAttributes = dict[str, dict[str, str | bytes]]
+"""As SendMessage takes them."""
+
+
 class QueueMessage(msgspec.Struct, frozen=True):
     """A notification as a customer's queue gets it."""
 
     body: str
-    attributes: dict[str, dict[str, str | bytes]] = {}  # as SendMessage takes them
+    attributes: MessageAttributes = {}
     group: str = ""
     dedup: str = ""
     trace_header: str = ""
+
+
+def size_of(body: str, attributes: MessageAttributes) -> int:
+    """About how many bytes a message takes in a request."""
+    size = len(body)
+    for name, attribute in attributes.items():
+        size += len(name) + sum(map(len, attribute.values()))
+    return size
 
 
 class Refused(msgspec.Struct, frozen=True):

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 
-from cns.queue_port import DELIVER_ENTRIES_MAX, QueueMessage, QueuePort, Refused
+from cns.queue_port import DELIVER_ENTRIES_MAX, QueueMessage, QueuePort, Refused, size_of
 
 DELIVER_BYTES_MAX = 512 * 1024
-"""Bodies in one request. A larger message goes alone."""
+"""Bodies and attributes in one request. A larger message goes alone."""
 
 Answer = str | Refused
 """The id that a message has in the queue, or why the queue refused it."""
@@ -31,23 +30,20 @@ class QueueRoutes:
         """Routes in use."""
         return len(self._routes)
 
-    @contextmanager
-    def place(self, queue_arn: str, topic_arn: str) -> Iterator[Place]:
-        """The next place on a route. A block that ends without a send frees the place for those behind it."""
+    def place(self, queue_arn: str, topic_arn: str) -> Place:
+        """The next place on a route, as a context manager."""
         key = (queue_arn, topic_arn)
         route = self._routes.get(key)
         if route is None:
             route = self._routes[key] = _Route(self._port, queue_arn, topic_arn, partial(self._routes.pop, key))
         place = Place(route)
         route.places.append(place)
-        try:
-            yield place
-        finally:
-            if place.waiting:
-                route.leave(place)
+        return place
 
 
 class Place:
+    """A block that ends without a send frees the place for those behind it."""
+
     __slots__ = ("_route", "answer", "message", "waiting")
 
     def __init__(self, route: _Route) -> None:
@@ -55,6 +51,13 @@ class Place:
         self.waiting = True  # in `_Route.places`
         self.message: QueueMessage | None = None
         self.answer: asyncio.Future[Answer] | None = None
+
+    def __enter__(self) -> Place:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.waiting:
+            self._route.leave(self)
 
     async def send(self, message: QueueMessage) -> Answer:
         """Raises what `QueuePort.deliver` raises."""
@@ -107,7 +110,7 @@ class _Route:
         messages: list[QueueMessage] = []
         size_bytes = 0
         while self.places and (message := self.places[0].message) is not None and len(ready) < DELIVER_ENTRIES_MAX:
-            size_bytes += len(message.body)
+            size_bytes += size_of(message.body, message.attributes)
             if ready and size_bytes > DELIVER_BYTES_MAX:
                 break
             messages.append(message)

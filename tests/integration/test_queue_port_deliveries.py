@@ -159,3 +159,10 @@ async def test_all_is_open_without_authentication(tmp_path: Path) -> None:
                 assert await port.depth(PUBLISH_JOBS) == 1
                 (held,) = await port.receive(PUBLISH_JOBS, 1, 30_000, 0)
                 assert await port.settle(PUBLISH_JOBS, [held.handle]) == [True]
+
+
+async def test_messages_with_large_attributes_share_no_request_that_is_too_large(port: QueuePort, cqs: Cqs) -> None:
+    arn = await cqs.queue()
+    message = QueueMessage("m", {"a": {"DataType": "Binary", "BinaryValue": b"\xff" * 200_000}})
+    answers = await asyncio.gather(*[port.deliver(arn, [message], TOPIC) for _ in range(40)])
+    assert len({answer for (answer,) in answers if isinstance(answer, str)}) == 40

@@ -181,7 +181,8 @@ def test_every_modelled_error_is_known(service: ServiceName) -> None:
 
 CODES = {name: set(known_codes(name)) for name in SERVICES}
 EVERYWHERE = CODES["sqs"] | CODES["sns"] | CODES["sts"]
-ON_A_TERMINAL = {"NoSuchAccount"}  # faults of the operator's command, which never reach a client
+ON_A_TERMINAL = {"EntityAlreadyExists", "LimitExceeded", "NoSuchAccount", "NoSuchEntity"}
+"""Faults of the operator's command, which never reach a client."""
 
 RECEIVERS_OWN = "workers/receiver"  # the fault receiver is a program of its own, with codes of its own
 

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from cns.queue_port import DELIVER_ENTRIES_MAX, QueueMessage, QueuePort, Refused
+from cns.queue_port import DELIVER_ENTRIES_MAX, MessageAttributes, QueueMessage, QueuePort, Refused
 from common.errors import StoreUnavailable
 from workers.queue_routes import DELIVER_BYTES_MAX, QueueRoutes
 
@@ -43,13 +43,13 @@ class Site:
         self.routes = QueueRoutes(cast(QueuePort, self.port))
 
     def begin(self, body: str, made: asyncio.Event | None = None, queue: str = QUEUE) -> asyncio.Task[str | Refused]:
-        return asyncio.create_task(self._send(body, made, queue))
+        return asyncio.create_task(self.send(QueueMessage(body), made, queue))
 
-    async def _send(self, body: str, made: asyncio.Event | None, queue: str) -> str | Refused:
+    async def send(self, message: QueueMessage, made: asyncio.Event | None = None, queue: str = QUEUE) -> str | Refused:
         with self.routes.place(queue, TOPIC) as place:
             if made is not None:
                 await made.wait()
-            return await place.send(QueueMessage(body))
+            return await place.send(message)
 
 
 async def turns(n: int = 5) -> None:
@@ -133,8 +133,11 @@ async def test_a_request_is_bounded() -> None:
     site = Site()
     large = "b" * DELIVER_BYTES_MAX
     site.port.let.clear()
-    sends = [site.begin(body) for body in ["0", *("s" * (DELIVER_ENTRIES_MAX + 1)), "t", large, large]]
+    attributes: MessageAttributes = {"a": {"DataType": "Binary", "BinaryValue": large.encode()}}
+    messages = [QueueMessage(body) for body in ["0", *("s" * (DELIVER_ENTRIES_MAX + 1)), "t", large, large]]
+    messages += [QueueMessage("attributes", attributes)] * 2
+    sends = [asyncio.create_task(site.send(message)) for message in messages]
     await turns()
     site.port.let.set()
     await asyncio.gather(*sends)
-    assert [len(request) for request in site.port.requests] == [1, DELIVER_ENTRIES_MAX, 2, 1, 1]
+    assert [len(request) for request in site.port.requests] == [1, DELIVER_ENTRIES_MAX, 2, 1, 1, 1, 1]
