@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import msgspec
+import structlog
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
+from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from common.aws.front import FrontDoor
 from common.health import Health
+from common.log_throttle import LogThrottle
 
 ADVANCE_S_MAX = 10 * 365 * 86_400
 CERTIFICATE_PREFIX = "SimpleNotificationService-"
+PATH_CHARS_MAX = 100
+"""Of a page's path in the log."""
+
+log = structlog.get_logger(__name__)
 
 
 class Advance(msgspec.Struct, frozen=True):
@@ -44,13 +52,26 @@ class App(FastAPI):
     def __init__(self, front: FrontDoor, pages: Pages) -> None:
         super().__init__(title="CNS", docs_url=None, redoc_url=None, openapi_url=None)
         self._front = front
+        self._crashes = LogThrottle(time.monotonic)
         self._add_routes(pages)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and self._front.claims(scope["path"]):
             await self._front(scope, receive, send)
         else:
+            await self._show(scope, receive, send)
+
+    async def _show(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a page. A client that goes away is no error; what a page raises was answered with 500 by Starlette."""
+        try:
             await super().__call__(scope, receive, send)
+        except ClientDisconnect:
+            pass
+        except Exception as error:  # the last resort of every page: logged here, once a second at most
+            suppressed = self._crashes.admit()
+            if suppressed is not None:
+                path = scope.get("path", "")[:PATH_CHARS_MAX]
+                log.error("page.crashed", path=path, suppressed=suppressed, exc_info=error)
 
     def _add_routes(self, pages: Pages) -> None:
         @self.get("/live")

@@ -147,8 +147,10 @@ def _facts(subscription: Subscription) -> dict[str, str]:
 
 
 async def _is_one_click(request: Request) -> bool:
-    """RFC 8058: posted by a mailbox's own button, which shows no page."""
-    form = b""
+    """RFC 8058: posted by a mailbox's own button, which shows no page. No more than FORM_BYTES_MAX is read."""
+    form = bytearray()
     async for part in request.stream():
-        form = (form + part)[:FORM_BYTES_MAX]
+        form += part[: FORM_BYTES_MAX - len(form)]
+        if len(form) == FORM_BYTES_MAX:
+            break
     return all(mark in form for mark in _ONE_CLICK)

@@ -143,9 +143,15 @@ class Settings(BaseSettings):
     ] = ""
     """What a CNS and a CQS with different data agree on: each gives the pair. Empty: the data directory's own."""
 
-    body_bytes_max: int = 8 * 1024 * 1024
-    header_bytes_max: int = 16 * 1024
-    connections_max: int = 15_000
+    body_bytes_max: Annotated[int, Field(ge=1)] = 6 * 1024 * 1024 + 256 * 1024
+    """Of a request. 1 MiB of text, the most that SQS and SNS take, is 6 MiB where JSON escapes each character as
+    `\\u007f`; the rest is for the names around it."""
+    header_bytes_max: Annotated[int, Field(ge=1)] = 16 * 1024
+    buffered_bytes_max: Annotated[int, Field(ge=1)] = 48 * 1024 * 1024
+    """What all connections of a process hold together: requests that have not come whole, answers not taken."""
+    connections_max: Annotated[int, Field(ge=1)] = 15_000
+    connections_per_address_max: Annotated[int, Field(ge=1)] = 12_000
+    """Of one IPv4 address or one IPv6 network of 64 bits: most of them, as all may come through one gateway."""
 
     allowed_networks: Annotated[tuple[IPv4Network | IPv6Network, ...] | None, NoDecode] = None
     """Private networks that notifications may be sent to. Unset: loopback while we listen on loopback, else none."""

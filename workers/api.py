@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import logging
 import os
 import socket
 import ssl
@@ -28,6 +29,7 @@ from common.aws.front import FrontDoor, Service
 from common.aws.protocol.models import load_service
 from common.errors import CnsError, StartError
 from common.health import Health
+from common.log_throttle import ThrottledRecords
 from common.metrics import Counts, Sample, page
 from common.segments import EventLog
 from common.settings import Settings
@@ -36,6 +38,7 @@ from cqs.extensions import extended_model
 from workers.compat.localstack import localstack_pages
 from workers.compat.messages import MessagePages
 from workers.compat.notifications import NotificationPages
+from workers.connection_table import ConnectionLimits, ConnectionTable
 from workers.control import HostState
 from workers.host import Parts
 from workers.http_protocol import ApiProtocol
@@ -180,11 +183,15 @@ class Api:
         return api
 
     async def serve(self, listener: socket.socket, until: asyncio.Future[None]) -> None:
+        limits = self._settings
+        table = ConnectionTable(
+            ConnectionLimits(limits.connections_max, limits.connections_per_address_max, limits.buffered_bytes_max)
+        )
         server = _Server(
             uvicorn.Config(
                 self.app,
                 loop="none",
-                http=ApiProtocol.serving(self._front, self._settings.header_bytes_max),
+                http=ApiProtocol.serving(self._front, self._settings.header_bytes_max, table),
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -192,13 +199,15 @@ class Api:
                 server_header=False,
                 proxy_headers=False,
                 backlog=BACKLOG,
-                limit_concurrency=self._settings.connections_max,
                 timeout_keep_alive=KEEP_ALIVE_S,
                 timeout_graceful_shutdown=DRAIN_S,
                 ssl_certfile=self._settings.tls_cert,
                 ssl_keyfile=self._settings.tls_key,
             )
         )
+        loop = asyncio.get_running_loop()
+        table.start(loop)
+        logging.getLogger("uvicorn.error").addFilter(ThrottledRecords(loop.time))  # what strangers send gets a line
         certificates = asyncio.create_task(self._load_certificates())
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         await asyncio.wait({serving, until}, return_when=asyncio.FIRST_COMPLETED)
@@ -206,6 +215,7 @@ class Api:
         server.should_exit = True
         certificates.cancel()
         await serving
+        table.stop()
         await self._port.close()
         self._events.close()
 

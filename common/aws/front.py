@@ -14,12 +14,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
-from urllib.parse import parse_qsl
 
 import structlog
 
 from common.aws.authentication import Authenticator
 from common.aws.call import INTERNAL_ACCOUNT, Call, Operation
+from common.aws.form import read_pairs
 from common.aws.protocol import errors
 from common.aws.protocol.errors import Answer
 from common.aws.protocol.models import OperationModel, ServiceModel
@@ -27,14 +27,15 @@ from common.aws.protocol.names import ServiceName
 from common.aws.request import HttpRequest
 from common.errors import CnsError, OutcomeUnknown, RequestError, StoreUnavailable
 from common.ids import uuid_text
+from common.peer_address import peer_address
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-PARAMETERS_MAX = 2_000
-"""Pairs in one Query request: the largest legal batch has some 1,100."""
+ACTION_CHARS_MAX = 100
+"""Of an unknown action's name in the answer that refuses it."""
 _SERVICE_BY_VERSION: Mapping[str, ServiceName] = {"2012-11-05": "sqs", "2010-03-31": "sns", "2011-06-15": "sts"}
 _SERVICE_BY_HOST: Mapping[bytes, ServiceName] = {b"sqs": "sqs", b"sns": "sns", b"sts": "sts"}
 """By the first label of a host such as sqs.us-east-1.localhost.localstack.cloud."""
@@ -107,7 +108,7 @@ class FrontDoor:
             query=scope["query_string"],
             headers=headers,
             scheme=scope["scheme"],
-            source_ip=client[0] if client else "",
+            source_ip=peer_address(client[0]) if client else "",
             when_gone=caller.when_gone,
             body=await self._read(receive),
         )
@@ -121,15 +122,14 @@ class FrontDoor:
 
     async def _read(self, receive: Receive) -> bytes | None:
         """The body, or None when it is larger than any legal request."""
-        parts, size, more = [], 0, True
+        body, more = bytearray(), True
         while more:
             message = await receive()
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            if size > self.body_bytes_max:
+            body += message.get("body", b"")
+            if len(body) > self.body_bytes_max:
                 return None
             more = message.get("more_body", False)
-        return b"".join(parts)
+        return bytes(body)
 
     def answer(self, request: HttpRequest) -> Coroutine[Any, Any, Answer]:
         """Never raises: whatever goes wrong is an answer in the protocol the caller speaks."""
@@ -238,7 +238,8 @@ class FrontDoor:
         table = self._services[service]
         operation = table.operations.get(name)
         if operation is None or (on_queue_path and name in ("ListQueues", "CreateQueue")):
-            raise RequestError("InvalidAction", f"The action {name} is not valid for this endpoint.")
+            shown = name[:ACTION_CHARS_MAX]
+            raise RequestError("InvalidAction", f"The action {shown} is not valid for this endpoint.")
         return table.model.operations[name], operation
 
     # -- both ---------------------------------------------------------------------------------------------------------
@@ -318,15 +319,3 @@ def _unknown_operation() -> RequestError:
 
 def _too_large() -> RequestError:
     return RequestError("RequestEntityTooLarge", "The request is larger than any operation takes.")
-
-
-def read_pairs(query: bytes, form: bytes) -> list[tuple[str, str]]:
-    """Name-value pairs of the query string and of a form body."""
-    pairs: list[tuple[str, str]] = []
-    for raw in (query, form):
-        if raw:
-            try:
-                pairs += parse_qsl(raw.decode("utf-8", "replace"), True, max_num_fields=PARAMETERS_MAX)
-            except ValueError:
-                raise RequestError("MalformedInput", "Too many parameters.") from None
-    return pairs

@@ -26,6 +26,7 @@ from common.aws.signature import sign
 from common.clock import Clock
 from cqs.api import ANONYMOUS, operations
 from tests.integration.sqs import ACCOUNT, OTHER_ACCOUNT, Sqs
+from workers.connection_table import ConnectionLimits, ConnectionTable
 from workers.http_protocol import ApiProtocol
 
 REGION = "us-east-1"
@@ -200,9 +201,11 @@ async def opened(sqs: Sqs, *, enforced: bool = True, log_calls: bool = False) ->
 
 
 @asynccontextmanager
-async def listening(front: FrontDoor) -> AsyncIterator[int]:
-    """A free port that leads to this door."""
-    config = Config(front, http=ApiProtocol.serving(front, HEAD_BYTES_MAX), lifespan="off", log_config=None)
+async def listening(front: FrontDoor, table: ConnectionTable | None = None) -> AsyncIterator[int]:
+    """A free port that leads to this door. `table` has its connections; no time limit passes before a sweep."""
+    if table is None:
+        table = ConnectionTable(ConnectionLimits())
+    config = Config(front, http=ApiProtocol.serving(front, HEAD_BYTES_MAX, table), lifespan="off", log_config=None)
     config.load()
     state = ServerState()
 

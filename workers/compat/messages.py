@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request, Response
 
 from common.aws.authentication import Authenticator
 from common.aws.call import Call, Params, Result, root_caller
-from common.aws.front import read_pairs
+from common.aws.form import read_pairs
 from common.aws.protocol import errors
 from common.aws.protocol.errors import Answer
 from common.aws.protocol.models import load_service

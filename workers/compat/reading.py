@@ -7,10 +7,9 @@ from fastapi import Request
 
 async def read_body(request: Request, bytes_max: int) -> bytes | None:
     """None when it is larger."""
-    parts, size = [], 0
+    body = bytearray()
     async for part in request.stream():
-        size += len(part)
-        if size > bytes_max:
+        body += part
+        if len(body) > bytes_max:
             return None
-        parts.append(part)
-    return b"".join(parts)
+    return bytes(body)

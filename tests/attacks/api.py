@@ -1,0 +1,259 @@
+"""Attacks on the API by callers without credentials: `python -m tests.attacks.api [NAME…]`.
+
+Starts a `cns up` of its own, attacks it over loopback and prints a table: growth of the API process's memory and the
+p99 of normal signed calls beside each attack. Ends with 1 if a bar of `tests.attacks.measure` is missed. Every attack
+is bounded in connections and bytes.
+"""
+
+from __future__ import annotations
+
+import resource
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from tests.acceptance.running import Up, running
+from tests.attacks.measure import LatencyProbe, Outcome, Tally, measure, probing, resident_bytes, table
+
+SEND_S = 0.5
+"""A connection on which nothing moves for so long takes no more."""
+CALLS_BESIDE = 300
+PIECE = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How large an attack is: connections at once, bytes that each sends, how often all is repeated."""
+
+    connections: int
+    each_bytes: int = 0
+    rounds: int = 1
+
+    def shrunk(self, connections_max: int, bytes_max: int) -> Size:
+        return Size(
+            connections=min(self.connections, connections_max), each_bytes=min(self.each_bytes, bytes_max), rounds=1
+        )
+
+
+class Crowd:
+    """The attacker's connections."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._address = (host, port)
+        self._open: list[socket.socket] = []
+        self._connections = self._sent_bytes = self._ended = 0
+
+    def connect(self) -> socket.socket:
+        connection = socket.create_connection(self._address, timeout=30)
+        connection.settimeout(SEND_S)
+        self._connections += 1
+        self._open.append(connection)
+        return connection
+
+    def send(self, connection: socket.socket, piece: bytes) -> bool:
+        """False when the service has closed, or takes no more."""
+        rest = memoryview(piece)
+        while rest:
+            try:
+                sent = connection.send(rest)
+            except TimeoutError:
+                return False
+            except OSError:
+                self._ended += 1
+                return False
+            self._sent_bytes += sent
+            rest = rest[sent:]
+        return True
+
+    def send_each(self, size: Size, head: bytes, piece: bytes) -> None:
+        """To new connections in turn: a head, then the piece until each has sent its bytes."""
+        live = [(connection, [size.each_bytes]) for connection in [self.connect() for _ in range(size.connections)]]
+        live = [(connection, left) for connection, left in live if self.send(connection, head)]
+        while live:
+            live = [pair for pair in live if pair[1][0] > 0 and self._send_part(*pair, piece)]
+
+    def _send_part(self, connection: socket.socket, left: list[int], piece: bytes) -> bool:
+        part = piece[: left[0]]
+        left[0] -= len(part)
+        return self.send(connection, part)
+
+    def close(self) -> None:
+        for connection in self._open:
+            connection.close()
+        self._open.clear()
+
+    def tally(self) -> Tally:
+        return Tally(connections=self._connections, sent_bytes=self._sent_bytes, ended=self._ended)
+
+
+Attack = Callable[[Crowd, Size], None]
+
+
+def head(*lines: str, target: str = "/", method: str = "POST") -> bytes:
+    form = "Content-Type: application/x-www-form-urlencoded"
+    return "\r\n".join([f"{method} {target} HTTP/1.1", "Host: x", form, *lines, "", ""]).encode()
+
+
+CHUNKED = "Transfer-Encoding: chunked"
+
+
+def trailers(crowd: Crowd, size: Size) -> None:
+    crowd.send_each(size, head(CHUNKED) + b"0\r\n", (b"a: " + b"x" * 59 + b"\r\n") * (PIECE // 64))
+
+
+def trailer_value(crowd: Crowd, size: Size) -> None:
+    crowd.send_each(size, head(CHUNKED) + b"0\r\na: ", b"x" * PIECE)
+
+
+def chunk_extensions(crowd: Crowd, size: Size) -> None:
+    crowd.send_each(size, head(CHUNKED) + b"1;", b"x" * PIECE)
+
+
+def page_trailers(crowd: Crowd, size: Size) -> None:
+    page = head(CHUNKED, target="/unsubscribe.html")
+    crowd.send_each(size, page + b"0\r\n", (b"a: " + b"x" * 59 + b"\r\n") * (PIECE // 64))
+
+
+def page_bodies(crowd: Crowd, size: Size) -> None:
+    crowd.send_each(size, head("Content-Length: 9999999999", target="/unsubscribe.html"), b"x" * PIECE)
+
+
+def unread_answers(crowd: Crowd, size: Size) -> None:
+    request = head(target=f"/?Action={'<' * 100}", method="GET")
+    crowd.send_each(size, b"", request * (PIECE // len(request)))
+
+
+def unread_long_answers(crowd: Crowd, size: Size) -> None:
+    request = head(target=f"/?Action={'<' * 15_000}", method="GET")
+    crowd.send_each(size, b"", request * (PIECE // len(request)))
+
+
+def unread_pages(crowd: Crowd, size: Size) -> None:
+    request = b"GET /health HTTP/1.1\r\n\r\n"
+    crowd.send_each(size, b"", request * (PIECE // len(request)))
+
+
+def unfinished_bodies(crowd: Crowd, size: Size) -> None:
+    crowd.send_each(size, head(f"Content-Length: {size.each_bytes + 1}"), b"x" * PIECE)
+
+
+def tiny_chunks(crowd: Crowd, size: Size) -> None:
+    crowd.send_each(size, head(CHUNKED), b"2\r\nxx\r\n" * (PIECE // 7))
+
+
+def escaped_forms(crowd: Crowd, size: Size) -> None:
+    form = b"Action=" + b"%41" * ((size.each_bytes - 7) // 3)
+    crowd.send_each(size, head(f"Content-Length: {len(form)}"), form)
+
+
+def broken_escapes(crowd: Crowd, size: Size) -> None:
+    form = b"Action=" + b"%zz" * ((size.each_bytes - 7) // 3)
+    crowd.send_each(size, head(f"Content-Length: {len(form)}"), form)
+
+
+def many_fields(crowd: Crowd, size: Size) -> None:
+    form = b"&a=" * (size.each_bytes // 3)
+    crowd.send_each(size, head(f"Content-Length: {len(form)}"), form)
+
+
+def unfinished_heads(crowd: Crowd, size: Size) -> None:
+    crowd.send_each(size, b"POST / HTTP/1.1\r\n", b"a: " + b"x" * (size.each_bytes - 3))
+
+
+def silent_connections(crowd: Crowd, size: Size) -> None:
+    for _ in range(size.connections):
+        crowd.connect()
+
+
+def hang_ups(crowd: Crowd, size: Size) -> None:
+    for _ in range(size.connections):
+        crowd.send(crowd.connect(), head("Content-Length: 100", target="/unsubscribe.html") + b"x")
+        crowd.close()
+
+
+ATTACKS: Mapping[str, tuple[Attack, Size]] = {
+    "trailers": (trailers, Size(connections=8, each_bytes=128_000_000)),
+    "trailer-value": (trailer_value, Size(connections=4, each_bytes=64_000_000)),
+    "chunk-extensions": (chunk_extensions, Size(connections=8, each_bytes=64_000_000)),
+    "page-trailers": (page_trailers, Size(connections=8, each_bytes=64_000_000)),
+    "page-bodies": (page_bodies, Size(connections=100, each_bytes=4_000_000)),
+    "unread-answers": (unread_answers, Size(connections=50, each_bytes=4_000_000)),
+    "unread-long-answers": (unread_long_answers, Size(connections=50, each_bytes=10_000_000)),
+    "unread-pages": (unread_pages, Size(connections=50, each_bytes=4_000_000)),
+    "unfinished-bodies": (unfinished_bodies, Size(connections=100, each_bytes=6_000_000)),
+    "tiny-chunks": (tiny_chunks, Size(connections=20, each_bytes=6_000_000)),
+    "escaped-forms": (escaped_forms, Size(connections=4, each_bytes=6_000_000, rounds=10)),
+    "broken-escapes": (broken_escapes, Size(connections=4, each_bytes=6_000_000, rounds=10)),
+    "many-fields": (many_fields, Size(connections=4, each_bytes=6_000_000, rounds=10)),
+    "unfinished-heads": (unfinished_heads, Size(connections=2_000, each_bytes=16_000)),
+    "silent-connections": (silent_connections, Size(connections=13_000)),
+    "hang-ups": (hang_ups, Size(connections=20_000)),
+}
+
+
+class Site(NamedTuple):
+    """A service under attack. `start_bytes` was resident in its API process before all attacks."""
+
+    service: Up
+    probe: LatencyProbe
+    start_bytes: int
+
+
+def run(site: Site, name: str, size: Size, calls: int = CALLS_BESIDE) -> Outcome:
+    """One attack; its connections stay open until so many calls were made beside them."""
+    service, probe, start_bytes = site
+    address = urlsplit(service.url)
+    attack = ATTACKS[name][0]
+
+    def attacked() -> Tally:
+        crowd = Crowd(str(address.hostname), address.port or 80)
+        try:
+            for _ in range(size.rounds):
+                attack(crowd, size)
+            probe.wait_for_calls(calls)
+        finally:
+            crowd.close()
+        return crowd.tally()
+
+    return measure(
+        name,
+        attacked,
+        pid=service.pids()["api"],
+        start_bytes=start_bytes,
+        probe=probe,
+        said=lambda: service.said_path.stat().st_size,
+    )
+
+
+@contextmanager
+def attacked_service(directory: Path) -> Iterator[Site]:
+    """A service with default settings, and calls that are made to it all the time."""
+    with running(directory / "data") as service, probing(service.url, service.environment) as probe:
+        probe.wait_for_calls(CALLS_BESIDE)  # what a process needs once is none of the attacks' growth
+        yield Site(service, probe, resident_bytes(service.pids()["api"]))
+
+
+def main(names: list[str]) -> int:
+    unknown = set(names) - set(ATTACKS)
+    if unknown:
+        print(f"no such attack: {', '.join(sorted(unknown))}; there are {', '.join(ATTACKS)}", file=sys.stderr)
+        return 2
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    outcomes = []
+    with tempfile.TemporaryDirectory() as directory, attacked_service(Path(directory)) as site:
+        for name in names or ATTACKS:
+            outcomes.append(run(site, name, ATTACKS[name][1]))
+            print(f"{name}: {', '.join(outcomes[-1].faults) or 'ok'}", file=sys.stderr, flush=True)
+    print(table(outcomes))
+    return 1 if any(outcome.faults for outcome in outcomes) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
