@@ -8,12 +8,15 @@ connections hold for their clients (the connection that has held something longe
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Callable
 from ipaddress import IPv6Address
 from typing import NamedTuple, Protocol
 
 SWEEP_S = 1.0
 """Between two looks at the time limits of all connections, and between two lists of idle ones at the limit."""
+BACKLOGS_AT_ONCE = 8
+"""Of connections whose client sends ahead of the answers, those that are dealt with in one turn of the loop."""
 IPV6_NETWORK_BITS = 64
 """A client has at least this network to itself, so its addresses count as one."""
 
@@ -52,6 +55,8 @@ class ConnectionTable:
         self._by_network: Counter[str] = Counter()
         self._held: dict[Connection, int] = {}  # in the order in which they began to hold something
         self._idle: dict[str, _IdleList] = {}  # by network; "": of all networks
+        self._turns: deque[Callable[[], None]] = deque()
+        self._giving_turns = False  # a call of `_give_turns` is under way or scheduled
         self._sweep: asyncio.TimerHandle | None = None
         self.held_bytes = 0
         """The sum of what connections hold now."""
@@ -117,6 +122,23 @@ class ConnectionTable:
             oldest = next(iter(held))
             self.held_bytes -= held.pop(oldest)
             oldest.make_room()
+
+    # -- turns --------------------------------------------------------------------------------------------------------
+
+    def take_turn(self, go_on: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
+        """Call later what deals with a backlog. A few in each turn of the loop, so that other requests come between."""
+        self._turns.append(go_on)
+        if not self._giving_turns:
+            self._giving_turns = True
+            loop.call_soon(self._give_turns, loop)
+
+    def _give_turns(self, loop: asyncio.AbstractEventLoop) -> None:
+        turns = self._turns
+        for _ in range(min(BACKLOGS_AT_ONCE, len(turns))):
+            turns.popleft()()
+        self._giving_turns = bool(turns)
+        if turns:
+            loop.call_soon(self._give_turns, loop)
 
     # -- time ---------------------------------------------------------------------------------------------------------
 

@@ -265,7 +265,7 @@ class ApiProtocol(HttpToolsProtocol):
     def _read_on_soon(self) -> None:
         if not self._reading_on:
             self._reading_on = True
-            self.loop.call_soon(self._read_on)
+            self.table.take_turn(self._read_on, self.loop)
 
     def _parse(self, data: bytes) -> None:
         if self._in_head:
@@ -304,8 +304,8 @@ class ApiProtocol(HttpToolsProtocol):
         self._waiting_since_s = 0.0
         if self._head_bytes > self.head_bytes_max and _size(self.url, self.headers) > self.head_bytes_max:
             raise HeadTooLarge  # answered with 400
-        url = httptools.parse_url(self.url)
-        path = url.path.decode("ascii")
+        raw_path, query = _split(self.url)
+        path = raw_path.decode("ascii")
         if "%" in path:
             path = urllib.parse.unquote(path)
         if not self.front.claims(path):
@@ -317,8 +317,8 @@ class ApiProtocol(HttpToolsProtocol):
         request = HttpRequest(
             method,
             path,
-            url.path,
-            url.query or b"",
+            raw_path,
+            query,
             self.headers,
             self.scheme or "http",
             self.client[0] if self.client else "",
@@ -419,14 +419,18 @@ class ApiProtocol(HttpToolsProtocol):
         self.table.hold(self, 0)
 
     def waiting_since_s(self) -> float | None:
-        if not self._waiting_since_s or self.flow.read_paused or self.transport.is_closing():
+        if not self._waiting_since_s or self._has_to_answer() or self.transport.is_closing():
             return None
         return self._waiting_since_s
 
+    def _has_to_answer(self) -> bool:
+        """Whether this side is the one that is waited for: the client may send the next request later, or cannot."""
+        return self.flow.read_paused or (self._under_way and self._in_head)
+
     def enforce_deadlines(self, now_s: float) -> None:
         if self._waiting_since_s:
-            if self.flow.read_paused:
-                self._waiting_since_s = now_s  # it is this side that does not read
+            if self._has_to_answer():
+                self._waiting_since_s = now_s
             elif now_s - self._waiting_since_s >= self._patience_s() and not self.transport.is_closing():
                 if self._in_message:
                     self._refuse(_TOO_SLOW)
@@ -544,6 +548,15 @@ class ApiProtocol(HttpToolsProtocol):
 
 def _size(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:
     return len(url) + sum(len(name) + len(value) + 4 for name, value in headers)
+
+
+def _split(url: bytes) -> tuple[bytes, bytes]:
+    """Path and query. The parser has checked the characters; its own function for this takes 16 ns for each."""
+    if url[:1] == b"/" and b"#" not in url:
+        path, _, query = url.partition(b"?")
+        return path, query
+    parsed = httptools.parse_url(url)
+    return parsed.path, parsed.query or b""
 
 
 class HeadTooLarge(Exception):

@@ -24,6 +24,7 @@ from tests.attacks.measure import LatencyProbe, Outcome, Tally, measure, probing
 SEND_S = 0.5
 """A connection on which nothing moves for so long takes no more."""
 CALLS_BESIDE = 300
+HANG_UPS_PER_CALL = 25
 PIECE = 64 * 1024
 
 
@@ -44,8 +45,10 @@ class Size:
 class Crowd:
     """The attacker's connections."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, pace: Callable[[], None]) -> None:
+        """`pace` waits for the next normal call."""
         self._address = (host, port)
+        self.pace = pace
         self._open: list[socket.socket] = []
         self._connections = self._sent_bytes = self._ended = 0
 
@@ -101,6 +104,10 @@ def head(*lines: str, target: str = "/", method: str = "POST") -> bytes:
 
 
 CHUNKED = "Transfer-Encoding: chunked"
+
+
+def nothing(crowd: Crowd, size: Size) -> None:
+    """What normal calls take on this machine now."""
 
 
 def trailers(crowd: Crowd, size: Size) -> None:
@@ -172,12 +179,16 @@ def silent_connections(crowd: Crowd, size: Size) -> None:
 
 
 def hang_ups(crowd: Crowd, size: Size) -> None:
-    for _ in range(size.connections):
+    """At a rate below that at which a process can accept connections at all."""
+    for number in range(size.connections):
+        if number % HANG_UPS_PER_CALL == 0:
+            crowd.pace()
         crowd.send(crowd.connect(), head("Content-Length: 100", target="/unsubscribe.html") + b"x")
         crowd.close()
 
 
 ATTACKS: Mapping[str, tuple[Attack, Size]] = {
+    "nothing": (nothing, Size(connections=0)),
     "trailers": (trailers, Size(connections=8, each_bytes=128_000_000)),
     "trailer-value": (trailer_value, Size(connections=4, each_bytes=64_000_000)),
     "chunk-extensions": (chunk_extensions, Size(connections=8, each_bytes=64_000_000)),
@@ -193,7 +204,7 @@ ATTACKS: Mapping[str, tuple[Attack, Size]] = {
     "many-fields": (many_fields, Size(connections=4, each_bytes=6_000_000, rounds=10)),
     "unfinished-heads": (unfinished_heads, Size(connections=2_000, each_bytes=16_000)),
     "silent-connections": (silent_connections, Size(connections=13_000)),
-    "hang-ups": (hang_ups, Size(connections=20_000)),
+    "hang-ups": (hang_ups, Size(connections=10_000)),
 }
 
 
@@ -212,7 +223,7 @@ def run(site: Site, name: str, size: Size, calls: int = CALLS_BESIDE) -> Outcome
     attack = ATTACKS[name][0]
 
     def attacked() -> Tally:
-        crowd = Crowd(str(address.hostname), address.port or 80)
+        crowd = Crowd(str(address.hostname), address.port or 80, lambda: probe.wait_for_calls(1))
         try:
             for _ in range(size.rounds):
                 attack(crowd, size)

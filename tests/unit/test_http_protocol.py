@@ -1,0 +1,444 @@
+"""What a connection may hold and for how long: `workers.http_protocol` on a loop and a transport that are stepped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from uvicorn.config import Config
+from uvicorn.server import ServerState
+
+from common.aws.protocol.errors import Answer
+from common.aws.request import HttpRequest
+from workers import http_protocol
+from workers.connection_table import SWEEP_S, ConnectionLimits, ConnectionTable
+from workers.http_protocol import ApiProtocol
+
+BODY_BYTES_MAX = 100_000
+HEAD_BYTES_MAX = 16 * 1024
+CALL = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+PIECE = 4_000
+
+
+def post(length: int) -> bytes:
+    return b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % length
+
+
+class Loop:
+    """Time stands still, and what is called soon is called when the test says so."""
+
+    def __init__(self) -> None:
+        self.now_s = 1_000.0
+        self.soon: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+
+    def time(self) -> float:
+        return self.now_s
+
+    def get_debug(self) -> bool:
+        return False
+
+    def call_soon(self, callback: Callable[..., None], *args: Any, context: object = None) -> None:
+        self.soon.append((callback, args))
+
+    def turn(self) -> None:
+        for _ in range(len(self.soon)):
+            callback, args = self.soon.popleft()
+            callback(*args)
+
+    def run(self) -> None:
+        while self.soon:
+            self.turn()
+
+
+class Transport:
+    """Its client takes nothing before `take`."""
+
+    def __init__(self, address: str = "198.51.100.7", taking: bool = True) -> None:
+        self._address = address
+        self._taking = taking
+        self._high_bytes = 0
+        self.protocol: ApiProtocol
+        self.written = b""
+        self.waiting_bytes = 0
+        self.closed = self.aborted = self.reading_paused = False
+
+    def get_extra_info(self, name: str) -> Any:
+        return (self._address, 40_000) if name in ("peername", "sockname") else None
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        self._high_bytes = high
+
+    def get_write_buffer_size(self) -> int:
+        return self.waiting_bytes
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+        if self._taking:
+            return
+        was_above = self.waiting_bytes > self._high_bytes
+        self.waiting_bytes += len(data)
+        if self.waiting_bytes > self._high_bytes and not was_above:
+            self.protocol.pause_writing()
+
+    def take(self, n: int) -> None:
+        was_above = self.waiting_bytes > self._high_bytes
+        self.waiting_bytes -= min(n, self.waiting_bytes)
+        if was_above and self.waiting_bytes <= self._high_bytes // 4:
+            self.protocol.resume_writing()
+
+    def close(self) -> None:
+        self.closed = True
+
+    def abort(self) -> None:
+        self.closed = self.aborted = True
+
+    def pause_reading(self) -> None:
+        self.reading_paused = True
+
+    def resume_reading(self) -> None:
+        self.reading_paused = False
+
+
+class Front:
+    """Answers each call with as many bytes as its header `size` says; one to `/000000000000/later` when it is told."""
+
+    body_bytes_max = BODY_BYTES_MAX
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self.requests: list[HttpRequest] = []
+        self.later: asyncio.Future[None] | None = None
+
+    def claims(self, path: str) -> bool:
+        return True
+
+    async def answer(self, request: HttpRequest) -> Answer:
+        self.requests.append(request)
+        if request.path.endswith("later"):
+            self.later = asyncio.Future(loop=self._loop)  # type: ignore[arg-type]  # it has what a future needs
+            await self.later
+        if request.body is None:
+            return Answer(413, [], b"too large")
+        return Answer(200, [], b"x" * int(request.fields.get(b"size", b"2")))
+
+
+async def _no_page(scope: Any, receive: Any, send: Any) -> None:
+    raise AssertionError("no page is asked for")
+
+
+class Site:
+    """Connections to one process."""
+
+    def __init__(self, **limits: int) -> None:
+        self.loop = Loop()
+        self.front = Front(self.loop)
+        self.table = ConnectionTable(ConnectionLimits(**limits))
+        self._state = ServerState()
+        self._config = Config(_no_page, ws="none", lifespan="off", log_config=None, timeout_keep_alive=75)
+        self._config.load()
+        self._class = ApiProtocol.serving(self.front, HEAD_BYTES_MAX, self.table)  # type: ignore[arg-type]
+
+    def connect(self, address: str = "198.51.100.7", *, taking: bool = True) -> Transport:
+        protocol = self._class(self._config, self._state, {}, _loop=self.loop)
+        transport = Transport(address, taking)
+        transport.protocol = protocol
+        protocol.connection_made(transport)  # type: ignore[arg-type]  # it has what is used of one
+        return transport
+
+    def send(self, transport: Transport, *pieces: bytes) -> None:
+        """Each piece is read by itself, while the connection is read at all."""
+        for piece in pieces:
+            if transport.closed or transport.reading_paused:
+                return
+            transport.protocol.data_received(piece)
+            self.loop.run()
+
+    def pass_s(self, seconds: float) -> None:
+        """Time, with its sweeps."""
+        until_s = self.loop.now_s + seconds
+        while self.loop.now_s < until_s:
+            self.loop.now_s += SWEEP_S
+            self.table.sweep(self.loop.now_s)
+
+
+@pytest.fixture
+def site() -> Site:
+    return Site()
+
+
+def status(transport: Transport) -> int:
+    """Of the first answer."""
+    return int(transport.written.split()[1])
+
+
+# -- size --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "piece", [b"a: " + b"x" * 59 + b"\r\n", b"x" * PIECE], ids=["many trailers", "one endless trailer"]
+)
+def test_trailers_are_limited(site: Site, piece: bytes) -> None:
+    client = site.connect()
+    site.send(client, CHUNKED + b"2\r\nxx\r\n0\r\n" + (b"a: " if len(piece) == PIECE else b""))
+    sent = 0
+    while not client.closed and sent < 10 * http_protocol.TRAILER_BYTES_MAX:
+        site.send(client, piece)
+        sent += len(piece)
+    assert (client.closed, status(client)) == (True, 400)
+    assert sent <= http_protocol.TRAILER_BYTES_MAX + PIECE
+    assert site.front.requests == []
+
+
+def test_trailers_in_one_piece_are_limited(site: Site) -> None:
+    client = site.connect()
+    site.send(client, CHUNKED + b"0\r\n" + (b"a: " + b"x" * 59 + b"\r\n") * 2_000)
+    assert (client.closed, status(client)) == (True, 400)
+
+
+def test_trailers_are_no_headers(site: Site) -> None:
+    client = site.connect()
+    site.send(client, CHUNKED + b"2\r\nxx\r\n0\r\nsize: 9\r\nx: y\r\n\r\n", CALL)
+    first, second = site.front.requests
+    assert (first.body, b"size" in first.fields) == (b"xx", False)
+    assert dict(second.headers) == {b"host": b"x"}
+
+
+def test_an_endless_chunk_extension_is_refused(site: Site) -> None:
+    client = site.connect()
+    site.send(client, CHUNKED + b"2;", *[b"x" * PIECE] * 5)
+    assert (client.closed, status(client)) == (True, 400)
+
+
+def test_an_endless_body_is_refused(site: Site) -> None:
+    client = site.connect()
+    pieces = (2 * BODY_BYTES_MAX + http_protocol.FRAMING_BYTES_MAX) // PIECE
+    site.send(client, post(10**9), *[b"x" * PIECE] * pieces)
+    assert not client.closed
+    site.send(client, b"x" * PIECE)
+    assert (client.closed, status(client)) == (True, 413)
+
+
+def test_a_body_that_is_a_little_too_large_is_answered_and_the_connection_goes_on(site: Site) -> None:
+    client = site.connect()
+    site.send(client, post(BODY_BYTES_MAX + 1), b"x" * (BODY_BYTES_MAX + 1), CALL)
+    assert [request.body for request in site.front.requests] == [None, b""]
+    assert (status(client), client.closed) == (413, False)
+
+
+@pytest.mark.parametrize("size", [1, 7, PIECE, BODY_BYTES_MAX])
+def test_a_body_is_whole_however_it_comes(site: Site, size: int) -> None:
+    client = site.connect()
+    body = bytes(at % 251 for at in range(BODY_BYTES_MAX if size > 7 else 1_000))
+    site.send(client, post(len(body)), *[body[at : at + size] for at in range(0, len(body), size)])
+    assert [request.body for request in site.front.requests] == [body]
+    assert site.table.held_bytes == 0
+
+
+def test_chunks_of_two_bytes_are_held_in_one_buffer(site: Site) -> None:
+    client = site.connect()
+    site.send(client, CHUNKED, *[b"2\r\nxx\r\n" * 500] * 40)
+    assert site.table.held_bytes < 2 * 500 * 40 + HEAD_BYTES_MAX
+    site.send(client, b"0\r\n\r\n")
+    assert [request.body for request in site.front.requests] == [b"xx" * 500 * 40]
+
+
+# -- the answers' side -------------------------------------------------------------------------------------------------
+
+
+def test_pipelined_requests_are_answered_in_order_whatever_the_pieces(site: Site) -> None:
+    calls = b"".join(b"GET / HTTP/1.1\r\nHost: x\r\nsize: %d\r\n\r\n" % number for number in range(100, 400))
+    for size in (10, 333, 4_096, len(calls)):
+        client = site.connect()
+        site.send(client, *[calls[at : at + size] for at in range(0, len(calls), size)])
+        lengths = [int(part.split(b"\r\n")[0]) for part in client.written.split(b"content-length: ")[1:]]
+        assert lengths == list(range(100, 400))
+
+
+def test_a_client_that_does_not_read_is_not_read(site: Site) -> None:
+    client = site.connect(taking=False)
+    site.send(client, *[CALL.replace(b"Host", b"size: 1000\r\nHost") * 100] * 100)
+    assert client.reading_paused
+    assert client.waiting_bytes <= http_protocol.ANSWER_BYTES_MAX + 2_000
+    answered = len(site.front.requests)
+    client.take(60_000)
+    site.loop.run()
+    assert not client.closed
+    assert len(site.front.requests) > answered
+
+
+def test_one_large_answer_is_legal(site: Site) -> None:
+    client = site.connect(taking=False)
+    site.send(client, CALL.replace(b"Host", b"size: 262144\r\nHost"))
+    assert (client.waiting_bytes > 262_144, client.reading_paused, client.closed) == (True, True, False)
+    client.take(300_000)
+    site.send(client, CALL)
+    assert len(site.front.requests) == 2
+
+
+def test_a_client_that_takes_nothing_is_cut_off(site: Site) -> None:
+    client, slow = site.connect(taking=False), site.connect(taking=False)
+    for each in (client, slow):
+        site.send(each, CALL.replace(b"Host", b"size: 262144\r\nHost"))
+    for _ in range(int(http_protocol.WRITE_S)):
+        site.pass_s(1)
+        assert not client.aborted
+        slow.take(1)
+    site.pass_s(2)
+    assert (client.aborted, slow.aborted) == (True, False)
+
+
+def test_a_connection_that_is_closing_is_cut_off_too(site: Site) -> None:
+    client = site.connect(taking=False)
+    site.send(client, CALL.replace(b"Host", b"Connection: close\r\nsize: 9000\r\nHost"))
+    assert client.closed
+    site.pass_s(http_protocol.WRITE_S + 2)
+    assert client.aborted
+
+
+def test_no_request_is_read_ahead_of_one_that_waits(site: Site) -> None:
+    client = site.connect()
+    site.send(client, CALL.replace(b"/ ", b"/000000000000/later ") + CALL * 5_000)
+    assert len(site.front.requests) == 1
+    assert client.reading_paused
+    assert site.table.held_bytes < 2 * 5_000 * len(CALL)
+    assert site.front.later is not None
+    site.front.later.set_result(None)
+    site.loop.run()
+    assert len(site.front.requests) == 5_001
+    assert site.table.held_bytes == 0
+
+
+def test_a_backlog_takes_one_request_a_turn(site: Site) -> None:
+    clients = [site.connect() for _ in range(100)]
+    for client in clients:
+        client.protocol.data_received(CALL * 50)
+    site.loop.turn()
+    done = len(site.front.requests)
+    site.loop.turn()
+    assert len(site.front.requests) - done <= 8, "a normal call waits behind these only"
+    site.loop.run()
+    assert len(site.front.requests) == 5_000
+
+
+# -- time --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sent", [b"", b"\r\n", b"P", b"POST / HTTP/1.1\r\nHost: x\r\n"])
+def test_the_head_has_ten_seconds(site: Site, sent: bytes) -> None:
+    client = site.connect()
+    site.send(client, *([sent] if sent else []))
+    site.pass_s(http_protocol.HEAD_S - 1)
+    assert not client.closed
+    site.pass_s(2)
+    assert client.closed
+    assert client.written[:12] == (b"HTTP/1.1 408" if sent.strip() else b"")
+
+
+def test_bytes_of_a_head_give_it_no_more_time(site: Site) -> None:
+    client = site.connect()
+    site.send(client, b"POST / HTTP/1.1\r\n")
+    for _ in range(12):
+        site.pass_s(1)
+        site.send(client, b"x")
+    assert client.closed
+
+
+@pytest.mark.parametrize(("each_bytes", "ends"), [(0, True), (1, True), (500, True), (800, False)])
+def test_a_body_must_go_on(site: Site, each_bytes: int, ends: bool) -> None:
+    client = site.connect()
+    site.send(client, post(BODY_BYTES_MAX))
+    for _ in range(100):
+        site.pass_s(1)
+        site.send(client, *([b"x" * each_bytes] if each_bytes else []))
+    assert client.closed is ends
+
+
+def test_a_kept_connection_has_its_idle_time(site: Site) -> None:
+    client = site.connect()
+    site.send(client, CALL)
+    site.pass_s(74)
+    assert not client.closed
+    site.send(client, b"\r\n")  # no request begins with it
+    site.pass_s(2)
+    assert client.closed
+
+
+def test_a_poll_is_not_idle(site: Site) -> None:
+    client = site.connect()
+    site.send(client, CALL.replace(b"/ ", b"/000000000000/later ") + b"GET / HT")
+    site.pass_s(200)
+    assert not client.closed
+    assert site.front.later is not None
+    site.front.later.set_result(None)
+    site.loop.run()
+    site.send(client, b"TP/1.1\r\n\r\n")
+    assert len(site.front.requests) == 2
+
+
+# -- number and sum ----------------------------------------------------------------------------------------------------
+
+
+def test_at_the_limit_the_longest_idle_goes(site: Site) -> None:
+    site = Site(connections_max=3)
+    polling = site.connect("192.0.2.1")
+    site.send(polling, CALL.replace(b"/ ", b"/000000000000/later "))
+    old, young = site.connect("192.0.2.2"), site.connect("192.0.2.3")
+    site.loop.now_s += 1
+    site.send(young, CALL)
+    site.loop.now_s += 1
+    newcomer = site.connect("192.0.2.4")
+    site.send(newcomer, CALL)
+    assert [each.closed for each in (polling, old, young, newcomer)] == [False, True, False, False]
+    assert status(newcomer) == 200
+
+
+def test_only_where_none_is_idle_a_newcomer_is_refused() -> None:
+    site = Site(connections_max=1)
+    polling = site.connect()
+    site.send(polling, CALL.replace(b"/ ", b"/000000000000/later "))
+    newcomer = site.connect()
+    assert (polling.closed, newcomer.closed, status(newcomer)) == (False, True, 503)
+
+
+def test_an_address_takes_only_its_own_share() -> None:
+    site = Site(connections_per_address_max=2)
+    other = site.connect("192.0.2.1")
+    site.loop.now_s += 1
+    many = [site.connect("2001:db8::1"), site.connect("2001:db8::2"), site.connect("2001:db8::3")]
+    assert (other.closed, [each.closed for each in many]) == (False, [True, False, False])
+
+
+def test_the_sum_of_unfinished_bodies_is_limited() -> None:
+    site = Site(buffered_bytes_max=300_000)
+    clients = [site.connect() for _ in range(5)]
+    for client in clients:
+        site.send(client, post(BODY_BYTES_MAX), *[b"x" * PIECE] * 20)
+        assert site.table.held_bytes <= 300_000
+    assert [client.closed for client in clients] == [True, True, False, False, False]
+    assert status(clients[0]) == 503
+    site.send(clients[-1], b"x" * (BODY_BYTES_MAX - 20 * PIECE))
+    assert status(clients[-1]) == 200, "the one that came last is served"
+
+
+def test_heads_answers_and_backlogs_count_in_the_sum() -> None:
+    site = Site(buffered_bytes_max=10**9)
+    site.send(site.connect(), b"GET / HTTP/1.1\r\na: " + b"x" * 10_000)
+    head = site.table.held_bytes
+    assert head > 10_000
+    unread = site.connect(taking=False)
+    site.send(unread, CALL.replace(b"Host", b"size: 100000\r\nHost"))
+    assert site.table.held_bytes > head + 100_000
+    unread.protocol.connection_lost(None)
+    assert site.table.held_bytes == head
+
+
+def test_an_ipv4_client_of_an_ipv6_socket_is_an_ipv4_client(site: Site) -> None:
+    site.send(site.connect("::ffff:192.0.2.9"), CALL)
+    assert site.front.requests[0].source_ip == "192.0.2.9"
