@@ -170,7 +170,7 @@ def _scope(subscription: Subscription, text: str, prefix: str, limits: FilterLim
     if text not in tuple(Scope):
         raise invalid(f"{prefix}{SCOPE}: Invalid value [{text}]. Please use either {Scope.BODY} or {Scope.ATTRIBUTES}")
     if subscription.filter_policy:
-        read_filter(subscription.filter_policy, Scope(text), prefix, limits)
+        read_filter(subscription.filter_policy, Scope(text), prefix, limits, stored=True)
     return text
 
 

@@ -23,20 +23,25 @@ RESERVED = OPERATORS.keys() | {
 _TOO_COMPLEX = "Filter policy is too complex"
 
 
-def read_filter(text: str, scope: Scope, prefix: str = "", limits: Limits = DEFAULT) -> tuple[str, Filter]:
-    """A caller's policy as it is stored, and compiled; `prefix` goes before every complaint."""
+def read_filter(
+    text: str, scope: Scope, prefix: str = "", limits: Limits = DEFAULT, *, stored: bool = False
+) -> tuple[str, Filter]:
+    """Check a policy. Return it as it is stored, and compiled.
+
+    `prefix` goes before every refusal. `stored`: the policy was accepted before, see `Cursor`.
+    """
     try:
         if len(text.encode(errors="surrogatepass")) > POLICY_BYTES_MAX:
             raise Fault(f"Filter policy can not be larger than {POLICY_BYTES_MAX} bytes")
-        stored = compact(text)
-        reader = _Reader(stored)
+        whole = compact(text)
+        reader = _Reader(whole, stored=stored)
         root = reader.read()
         if reader.nested and scope is Scope.ATTRIBUTES:
             raise invalid(f"{prefix}Filter policy scope MessageAttributes does not support nested filter policy")
         _check(reader, root, limits)
     except Fault as fault:
         raise invalid(f"{prefix}FilterPolicy: {fault}") from None
-    return stored, Filter(scope, root)
+    return whole, Filter(scope, root)
 
 
 @lru_cache(COMPILED_MAX)

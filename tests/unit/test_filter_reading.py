@@ -271,6 +271,8 @@ def test_a_stored_policy_is_read_as_it_was_accepted() -> None:
     """Earlier versions took anything-but with suffix: the subscriptions that have it keep working."""
     (leaf,) = compiled(of_key('{"anything-but":{"suffix":["a","b"]}}'), Scope.ATTRIBUTES).root.parts
     assert leaf == Leaf("key", (AnythingBut((Suffix("a"), Suffix("b"))),))
+    text = of_key('{"anything-but":{"suffix":"a"}}')
+    assert read_filter(text, Scope.BODY, stored=True) == (text, compiled(text, Scope.BODY))
 
 
 def test_nesting_is_for_bodies() -> None:
