@@ -11,6 +11,8 @@ import re
 import unicodedata
 from typing import NoReturn
 
+TEXT_CHARS_MAX = 32_768
+"""Longer texts are not looked through: their fault would hold up the event loop for more than 0.1 s."""
 NESTING_MAX = 1_000
 """Jackson's limit of containers inside one another."""
 TOKEN_CHARS_MAX = 256
@@ -46,7 +48,9 @@ _IGNORABLE = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x9f]")
 
 
 def json_fault(text: str) -> str | None:
-    """Return Jackson's message about a text that is not JSON, or None when the text is JSON."""
+    """Return Jackson's message about a text that is not JSON; None when it is JSON, or longer than TEXT_CHARS_MAX."""
+    if len(text) > TEXT_CHARS_MAX:
+        return None
     try:
         _Scanner(_ASTRAL.sub(_surrogates, text)).read()
     except _Fault as fault:

@@ -82,10 +82,12 @@ def compact(text: str) -> str:
     try:
         return msgspec.json.encode(_JSON.decode(text)).decode()
     except UnicodeEncodeError:
-        why = "Half a surrogate pair is no text"
-    except (ValueError, RecursionError):
-        why = "It is nested too deeply"  # only RecursionError is left where Jackson's parser finds no fault
-    raise Fault(f"failed to parse JSON. {json_fault(text) or why}")
+        why = json_fault(text) or "Half a surrogate pair is no text"
+    except ValueError:
+        why = json_fault(text) or ""
+    except RecursionError:
+        why = json_fault(text) or "It is nested too deeply"
+    raise Fault(f"failed to parse JSON. {why}".rstrip())
 
 
 def _as_written(number: str) -> msgspec.Raw:

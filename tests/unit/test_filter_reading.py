@@ -207,6 +207,7 @@ REFUSED = [
     (of_key("NaN"), f"{NO_JSON} Non-standard token 'NaN': enable `JsonReadFeature.ALLOW_NON_NUMERIC_NUMBERS` to allow"),
     (of_key("-Infinity"), f"{NO_JSON} Non-standard token '-Infinity': enable "),
     (of_key("01"), f"{NO_JSON} Invalid numeric value: Leading zeroes not allowed"),
+    ("[1,]" + " " * 40_000, NO_JSON),
     (of_key('"\\ud800"'), f"{NO_JSON} Half a surrogate pair is no text"),
     (of_key('"\ud800"'), f"{NO_JSON} Half a surrogate pair is no text"),
     (of_key('"\n"'), f"{NO_JSON} Illegal unquoted character ((CTRL-CHAR, code 10)): has to be escaped "),

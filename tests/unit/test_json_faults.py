@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from cns.json_faults import NESTING_MAX, json_fault
+from cns.json_faults import NESTING_MAX, TEXT_CHARS_MAX, json_fault
 
 VALUES = "(JSON String, Number, Array, Object or token 'null', 'true' or 'false')"
 SOURCE = "[Source: REDACTED (`StreamReadFeature.INCLUDE_SOURCE_IN_LOCATION` disabled); line: "
@@ -55,15 +55,20 @@ def test_json_has_no_fault(text: str) -> None:
 
 @pytest.mark.parametrize("opening", ["[", '{"a":'])
 def test_nesting_ends_at_jacksons_limit(opening: str) -> None:
-    assert json_fault(opening * 200_000) == (
+    assert json_fault(opening * 2_000) == (
         f"Document nesting depth ({NESTING_MAX + 1}) exceeds the maximum allowed "
         f"({NESTING_MAX}, from `StreamReadConstraints.getMaxNestingDepth()`)"
     )
 
 
 def test_a_token_is_shown_in_part() -> None:
-    fault = json_fault("x" * 100_000)
+    fault = json_fault("x" * 10_000)
     assert fault is not None and fault.startswith(f"Unrecognized token '{'x' * 256}...': was expecting")
+
+
+def test_a_long_text_is_not_looked_through() -> None:
+    assert json_fault("[" * TEXT_CHARS_MAX) is not None
+    assert json_fault("[" * (TEXT_CHARS_MAX + 1)) is None
 
 
 def calls_for(text: str) -> int:
@@ -87,5 +92,5 @@ def calls_for(text: str) -> int:
 )
 @pytest.mark.parametrize("opening", ["[", '{"a":[', '"'])
 def test_twice_the_text_is_at_most_twice_the_work(opening: str, part: str) -> None:
-    once, twice = (calls_for(opening + part * n + "\x00") for n in (2_000, 4_000))
+    once, twice = (calls_for(opening + part * n + "\x00") for n in (1_000, 2_000))
     assert twice <= 2.5 * once
