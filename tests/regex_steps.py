@@ -43,7 +43,14 @@ class StepCounter:
 
     def run(self, use: str, text: str) -> None:
         """As the method of that name of a pattern; those that find many count as finditer."""
-        sys.setrecursionlimit(max(sys.getrecursionlimit(), FRAMES_MAX))
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(FRAMES_MAX)
+        try:
+            self._run(use, text)
+        finally:
+            sys.setrecursionlimit(limit)
+
+    def _run(self, use: str, text: str) -> None:
         self._text = text
         if use == "match":
             self._match(0, lambda end: end)

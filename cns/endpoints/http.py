@@ -25,7 +25,7 @@ BODY_SHOWN_BYTES_MAX = 200
 CHALLENGES_MAX = 2
 """Answered in one attempt: the first, and one for a nonce that went stale."""
 
-RETRY_AFTER_CHARS_MAX = 64
+DATE_CHARS_MAX = 64
 """A date of RFC 9110 has 29 characters."""
 
 
@@ -90,13 +90,13 @@ class HttpSender:
         self._connections.close()
 
     def retry_after_s(self, answer: Answer) -> float:
-        """The pause that the endpoint asks for; 0 where it asks for none, or its text is malformed or longer than
-        RETRY_AFTER_CHARS_MAX."""
+        """The pause that the endpoint asks for, infinite where it has too many digits; 0 where it asks for none, or for
+        a date that is malformed or longer than DATE_CHARS_MAX."""
         text = next(iter(answer.fields("retry-after")), "").strip()
-        if len(text) > RETRY_AFTER_CHARS_MAX:
-            return 0.0
         if text.isdecimal():
             return float(text)
+        if len(text) > DATE_CHARS_MAX:
+            return 0.0
         try:
             date = parsedate_to_datetime(text)
         except (ValueError, OverflowError):  # of a year, an hour or a zone with too many digits
