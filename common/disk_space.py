@@ -18,26 +18,29 @@ RESERVE_SHARE = 8
 ROOM_BYTES = 1024 * 1024
 """As much must be free beside the reserve before it is made again and writes that grow the store are accepted."""
 _FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
+_COMMIT_ERRORS = (apsw.SQLITE_IOERR_WRITE,)
+"""What SQLite may say, besides SQLITE_FULL, of a commit that found no room and does not count. A failed sync is not
+among them, nor an index without room: then the commit may be in the log."""
 _WRITE_ERRORS = (
-    apsw.SQLITE_IOERR_WRITE,
+    *_COMMIT_ERRORS,
     apsw.SQLITE_IOERR_TRUNCATE,
     apsw.SQLITE_IOERR_SHMSIZE,
     apsw.SQLITE_IOERR_SHMOPEN,
     apsw.SQLITE_CANTOPEN,
 )
-"""What SQLite may say, besides SQLITE_FULL, when the system has no room. Not a failed sync: its outcome is unknown."""
 
 log = structlog.get_logger(__name__)
 
 
-def is_full(error: BaseException, connection: apsw.Connection | None = None) -> bool:
+def is_full(error: BaseException, connection: apsw.Connection | None = None, *, committing: bool = False) -> bool:
     """Whether it was lack of space that refused a write. `connection`: the one that raised an apsw error, if open."""
     if isinstance(error, OSError):
         return error.errno in _FULL_ERRNOS
     if isinstance(error, apsw.FullError):
         return True
     code = getattr(error, "extendedresult", 0)
-    return connection is not None and code in _WRITE_ERRORS and connection.system_errno in _FULL_ERRNOS
+    codes = _COMMIT_ERRORS if committing else _WRITE_ERRORS
+    return connection is not None and code in codes and connection.system_errno in _FULL_ERRNOS
 
 
 class DiskSpace:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import apsw
 
@@ -23,7 +23,8 @@ from common.directory import EXIT_DATA_FULL, EXIT_DATA_UNUSABLE, lock_directory,
 from common.disk_space import DiskSpace, is_full
 from common.errors import CnsError, OutcomeUnknown, StartError, StoreFull, StoreUnavailable
 from common.kill_points import STORE_CHECKPOINT, STORE_COMMIT, STORE_COMMITTED, passed
-from common.store_opening import FORMAT, PAGE_BYTES, Guard, check, connect, log_cut, take_file
+from common.store_opening import PAGE_BYTES, Guard, begin_boot, check, connect, create_tables, log_cut, take_file
+from common.store_stages import Item, Stage, Work
 
 CHECKPOINT_PAGES = 4096
 """Copy the write-ahead log back once it holds 16 MiB."""
@@ -36,58 +37,6 @@ LOCK_FILE = "lock"
 STORE_FILE = "store.db"
 
 T = TypeVar("T")
-Item = TypeVar("Item")
-
-
-class Work(Generic[Item]):
-    """One caller's item in a batch, and the future its answer goes to."""
-
-    __slots__ = ("future", "item")
-
-    def __init__(self, item: Item, future: asyncio.Future[Any]) -> None:
-        self.item = item
-        self.future = future
-
-    def answer(self, result: object) -> None:
-        """Answer at once: for what need not be durable first."""
-        if not self.future.done():
-            self.future.set_result(result)
-
-    def fail(self, error: Exception) -> None:
-        if not self.future.done():
-            self.future.set_exception(error)
-
-
-class Stage(Generic[Item]):
-    """A kind of work. `run` gets all of a turn's items and returns what to answer once they are committed. `grows` says
-    which items make the store larger: those are refused while the disk is full."""
-
-    __slots__ = ("_database", "_run", "grows", "waiting")
-
-    def __init__(
-        self,
-        database: Database,
-        run: Callable[[list[Work[Item]]], list[tuple[Work[Item], object]]],
-        grows: Callable[[Item], bool],
-    ) -> None:
-        self._database = database
-        self._run = run
-        self.grows = grows
-        self.waiting: list[Work[Item]] = []
-
-    def submit(self, item: Item) -> asyncio.Future[Any]:
-        future = self._database.loop.create_future()
-        self.waiting.append(Work(item, future))
-        self._database.request_flush()
-        return future
-
-    def run(self) -> list[tuple[Work[Item], object]]:
-        batch, self.waiting = self.waiting, []
-        try:
-            return self._run(batch)
-        except BaseException:
-            self.waiting = batch  # the flush fails them together with everybody else's
-            raise
 
 
 class Database:
@@ -173,7 +122,7 @@ class Database:
             self._guard(connection)
             if not self.alone:
                 log_cut(self._path)
-            self.boot = self._begin_boot()
+            self.boot, self._high_ms = begin_boot(connection, stored=not self.alone)
             self.reader = connection
             if not self.alone:
                 self.reader = connect(str(self._path), self._vfs)
@@ -190,22 +139,6 @@ class Database:
             raise
         return True
 
-    def _begin_boot(self) -> int:
-        """The number of this start. `alone` has one that no start has stored, and stores nothing by it."""
-        if self.alone:
-            boot, self._high_ms = self.connection.execute("SELECT boot, high_ms FROM meta").get
-            return int(boot) + 1
-        with self.connection:
-            self.connection.execute(
-                "CREATE TABLE IF NOT EXISTS meta(one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER NOT NULL,"
-                " boot INTEGER NOT NULL, high_ms INTEGER NOT NULL)"
-            )
-            self.connection.execute(f"INSERT OR IGNORE INTO meta VALUES (1, {FORMAT}, 0, 0)")
-            self.connection.execute("UPDATE meta SET boot = boot + 1")
-            self.connection.pragma("user_version", FORMAT)
-            boot, self._high_ms = self.connection.execute("SELECT boot, high_ms FROM meta").get
-        return int(boot)
-
     @property
     def failure(self) -> str:
         """Why nothing can be written any more, or ''."""
@@ -221,14 +154,7 @@ class Database:
         """Make tables that are missing, and columns (table → declarations) that older directories do not have; only
         before `start`."""
         try:
-            with self.connection:
-                for statement in schema:
-                    self.connection.execute(statement)
-                for table, declarations in (added_columns or {}).items():
-                    there = {name for _, name, *_ in self.connection.execute(f"PRAGMA table_info({table})")}
-                    for declaration in declarations:
-                        if declaration.split()[0] not in there:
-                            self.connection.execute(f"ALTER TABLE {table} ADD COLUMN {declaration}")
+            create_tables(self.connection, schema, added_columns or {})
         except apsw.Error as error:
             if not is_full(error, self.connection):
                 raise
@@ -416,7 +342,7 @@ class Database:
         for stage in self._stages:
             works += stage.waiting
             stage.waiting = []
-        full = is_full(error, self.connection)
+        full = is_full(error, self.connection, committing=committing)
         if self.connection.in_transaction:
             self.connection.execute("ROLLBACK")
         translated = StoreFull("the disk is full") if full else _translate(error, committing)

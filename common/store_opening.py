@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import apsw
@@ -103,6 +103,37 @@ def check(connection: apsw.Connection, path: Path) -> None:
         if damage != "ok":
             text = f"{path} is damaged: {str(damage).splitlines()[-1]}: restore a copy; `cns check` says more"
             raise StartError(text, EXIT_DATA_UNUSABLE)
+
+
+def begin_boot(connection: apsw.Connection, *, stored: bool) -> tuple[int, int]:
+    """The number of this start, and the highest time seen (ms). Not `stored`: a number that no start has stored."""
+    if not stored:
+        boot, high_ms = connection.execute("SELECT boot + 1, high_ms FROM meta").get
+        return boot, high_ms
+    with connection:
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS meta(one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER NOT NULL,"
+            " boot INTEGER NOT NULL, high_ms INTEGER NOT NULL)"
+        )
+        connection.execute(f"INSERT OR IGNORE INTO meta VALUES (1, {FORMAT}, 0, 0)")
+        connection.execute("UPDATE meta SET boot = boot + 1")
+        connection.pragma("user_version", FORMAT)
+        boot, high_ms = connection.execute("SELECT boot, high_ms FROM meta").get
+    return boot, high_ms
+
+
+def create_tables(
+    connection: apsw.Connection, schema: Sequence[str], added_columns: Mapping[str, Sequence[str]]
+) -> None:
+    """Make tables that are missing, and columns (table → declarations) that older directories do not have."""
+    with connection:
+        for statement in schema:
+            connection.execute(statement)
+        for table, declarations in added_columns.items():
+            there = {name for _, name, *_ in connection.execute(f"PRAGMA table_info({table})")}
+            for declaration in declarations:
+                if declaration.split()[0] not in there:
+                    connection.execute(f"ALTER TABLE {table} ADD COLUMN {declaration}")
 
 
 def log_cut(path: Path) -> None:

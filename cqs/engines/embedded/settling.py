@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from common.sqlite import Work
+from common.store_stages import Work
 from cqs.engines.contract import DEDUP_WINDOW_MS, Change, Entry, Outcome, QueueRef, Rejected, Sent, Settled
 from cqs.engines.embedded import schema
 from cqs.engines.embedded.leases import NEWEST, parts

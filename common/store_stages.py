@@ -1,0 +1,63 @@
+"""Work that waits for the store's next transaction, by its kind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from common.sqlite import Database
+
+Item = TypeVar("Item")
+
+
+class Work(Generic[Item]):
+    """One caller's item in a batch, and the future its answer goes to."""
+
+    __slots__ = ("future", "item")
+
+    def __init__(self, item: Item, future: asyncio.Future[Any]) -> None:
+        self.item = item
+        self.future = future
+
+    def answer(self, result: object) -> None:
+        """Answer at once: for what need not be durable first."""
+        if not self.future.done():
+            self.future.set_result(result)
+
+    def fail(self, error: Exception) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+class Stage(Generic[Item]):
+    """A kind of work. `run` gets all of a turn's items and returns what to answer once they are committed. `grows` says
+    which items make the store larger: those are refused while the disk is full."""
+
+    __slots__ = ("_database", "_run", "grows", "waiting")
+
+    def __init__(
+        self,
+        database: Database,
+        run: Callable[[list[Work[Item]]], list[tuple[Work[Item], object]]],
+        grows: Callable[[Item], bool],
+    ) -> None:
+        self._database = database
+        self._run = run
+        self.grows = grows
+        self.waiting: list[Work[Item]] = []
+
+    def submit(self, item: Item) -> asyncio.Future[Any]:
+        future = self._database.loop.create_future()
+        self.waiting.append(Work(item, future))
+        self._database.request_flush()
+        return future
+
+    def run(self) -> list[tuple[Work[Item], object]]:
+        batch, self.waiting = self.waiting, []
+        try:
+            return self._run(batch)
+        except BaseException:
+            self.waiting = batch  # the flush fails them together with everybody else's
+            raise
