@@ -89,6 +89,14 @@ async def test_changes_of_topics_are_told(stores: Stores) -> None:
 # -- notifications ----------------------------------------------------------------------------------------------------
 
 
+async def test_a_notification_is_read_before_its_commit_ends(swept_stores: Stores) -> None:
+    """A worker has the job of a publish, and asks for what it is about, before the store has answered the publish."""
+    putting = asyncio.ensure_future(swept_stores.notifications.put(NOTIFICATION, 1, 100))
+    await asyncio.sleep(0)
+    assert await swept_stores.notifications.get("n") == NOTIFICATION
+    await putting
+
+
 async def test_a_notification_stays_while_it_is_referred_to(stores: Stores) -> None:
     await stores.notifications.put(NOTIFICATION, 1, 100)
     assert await stores.notifications.get("n") == NOTIFICATION

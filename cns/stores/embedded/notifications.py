@@ -33,6 +33,8 @@ class EmbeddedNotificationStore:
 
     async def get(self, notification_id: str) -> Notification | None:
         row: Any = self._database.reader.execute(schema.GET_NOTIFICATION, (notification_id,)).fetchone()
+        if row is None:  # a receive may hand out a job before the commit that stores the job and its notification
+            row = await self._database.write(lambda connection: _row(connection, notification_id))
         return None if row is None else _decode(row[0])
 
     async def refer(self, notification_id: str, change: int) -> None:
@@ -49,6 +51,10 @@ class EmbeddedNotificationStore:
         if expired:  # an idle service does not commit
             await self._database.write(lambda connection: _remove(connection, expired), grows=False)
         return len(expired)
+
+
+def _row(connection: apsw.Connection, notification_id: str) -> Any:
+    return connection.execute(schema.GET_NOTIFICATION, (notification_id,)).fetchone()
 
 
 def _remove(connection: apsw.Connection, ids: list[tuple[str]]) -> None:
