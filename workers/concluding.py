@@ -117,7 +117,6 @@ class Concluding:
             cause = f"dead_letter_queue_refused:{cause.rpartition(':')[2]}"
             reason = buried.text
         self._facts.dropped(target.arn, cause, reason)
-        log.warning(
-            "notification.dropped", subscription=target.arn, topic=self._facts.topic, cause=cause, text=reason or None
-        )
+        said = {"text": reason} if reason else {}
+        log.warning("notification.dropped", subscription=target.arn, topic=self._facts.topic, cause=cause, **said)
         return None

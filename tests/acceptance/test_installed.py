@@ -16,11 +16,15 @@ from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("common", "cqs", "cns", "workers")
+BUILD_S = 200
 NOT_OURS = 'raise RuntimeError("a folder of the user was taken for the service")\n'
 
 
+pytestmark = pytest.mark.timeout(480)
+
+
 def run(*words: str | Path) -> None:
-    done = subprocess.run(words, capture_output=True, text=True, timeout=110)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=BUILD_S)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -15,7 +15,7 @@ from tests.acceptance.service import BIN
 from tests.ports import free_port
 
 README = Path(__file__).parents[2] / "README.md"
-SHELL_S = 100
+SHELL_S = 400
 _BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -24,7 +24,7 @@ def section(title: str) -> str:
     return text.partition("\n## ")[0]
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(480)
 def test_the_first_five_minutes(tmp_path: Path) -> None:
     receiver_port = free_port()
     blocks = _BLOCK.findall(section("First five minutes"))
