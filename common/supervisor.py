@@ -116,14 +116,12 @@ class Supervisor:
         process = child.process
         if process is None or process.returncode is not None:
             return
-        with contextlib.suppress(ProcessLookupError):
-            process.terminate()
+        _send(signal.SIGTERM, process)
         try:
             await asyncio.wait_for(process.wait(), STOP_GRACE_S)
         except TimeoutError:
             print(f"cns: {child.name} did not stop within {STOP_GRACE_S:.0f} s and is killed", file=sys.stderr)  # noqa: T201
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
+            _send(signal.SIGKILL, process)
             await process.wait()
 
     def _write_status(self) -> None:
@@ -136,6 +134,13 @@ class Supervisor:
         with contextlib.suppress(OSError):  # a full disk must not end the supervisor
             scratch.write_bytes(msgspec.json.encode(statuses))
             scratch.replace(self._status_path)
+
+
+def _send(number: signal.Signals, process: asyncio.subprocess.Process) -> None:
+    """Not by the process's own methods: they reap a child that has just ended, whose exit code asyncio then misses, and
+    logs as that of an unknown child."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process.pid, number)
 
 
 def _die_with(supervisor: int) -> None:
