@@ -251,6 +251,6 @@ def _weight(settlement: Settlement) -> Weight:
 
 
 def _weight_of_messages(entries: list[dict[str, Any]]) -> Weight:
-    """What JSON makes of a body is seldom twice as long."""
+    """Bytes of bodies and attributes, which JSON seldom makes twice as long."""
     sizes = [size_of(members["MessageBody"], members.get("MessageAttributes", {})) for members in entries]
     return Weight(len(entries), sum(sizes))

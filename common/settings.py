@@ -147,7 +147,7 @@ class Settings(BaseSettings):
     """Of a request. 1 MiB of text, the most that SQS and SNS take, is 6 MiB where JSON escapes each character as
     `\\u007f`; the rest is for the names around it."""
     header_bytes_max: Annotated[int, Field(ge=1)] = 16 * 1024
-    buffered_bytes_max: Annotated[int, Field(ge=1)] = 48 * 1024 * 1024
+    buffered_bytes_max: Annotated[int, Field(ge=1)] = 32 * 1024 * 1024
     """What all connections of a process hold together: requests that have not come whole, answers not taken."""
     connections_max: Annotated[int, Field(ge=1)] = 15_000
     connections_per_address_max: Annotated[int, Field(ge=1)] = 12_000
@@ -270,6 +270,13 @@ class Settings(BaseSettings):
         """Its pages show every queue to whoever asks."""
         if value == "localstack" and info.data.get("auth") == "on":
             raise ValueError("there are no signatures with it: leave CNS_AUTH=on out")
+        return value
+
+    @field_validator("buffered_bytes_max")
+    @classmethod
+    def _holds_a_body(cls, value: int, info: ValidationInfo) -> int:
+        if value < info.data.get("body_bytes_max", 0):
+            raise ValueError("less than CNS_BODY_BYTES_MAX: no request of that size could be read")
         return value
 
     @field_validator("allowed_networks", mode="before")

@@ -26,7 +26,7 @@ class ConnectionLimits(NamedTuple):
 
     connections_max: int = 15_000
     connections_per_address_max: int = 12_000
-    buffered_bytes_max: int = 48 * 1024 * 1024
+    buffered_bytes_max: int = 32 * 1024 * 1024
 
 
 class Connection(Protocol):
@@ -134,11 +134,13 @@ class ConnectionTable:
 
     def _give_turns(self, loop: asyncio.AbstractEventLoop) -> None:
         turns = self._turns
-        for _ in range(min(BACKLOGS_AT_ONCE, len(turns))):
-            turns.popleft()()
-        self._giving_turns = bool(turns)
-        if turns:
-            loop.call_soon(self._give_turns, loop)
+        try:
+            for _ in range(min(BACKLOGS_AT_ONCE, len(turns))):
+                turns.popleft()()
+        finally:  # what one connection raises goes to the loop's handler, and ends nobody else's turn
+            self._giving_turns = bool(turns)
+            if turns:
+                loop.call_soon(self._give_turns, loop)
 
     # -- time ---------------------------------------------------------------------------------------------------------
 

@@ -59,7 +59,6 @@ _BODY_TOO_LARGE = b"HTTP/1.1 413 Content Too Large" + _END
 _HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large" + _END
 _OVERLOADED = b"HTTP/1.1 503 Service Unavailable" + _END
 _HEAD_END = b"\r\n\r\n"
-_VERSION = b" HTTP/1."
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
 
@@ -136,6 +135,7 @@ class ApiProtocol(HttpToolsProtocol):
         "_message_bytes",
         "_page",
         "_parsed",
+        "_pipelines",
         "_progress_bytes",
         "_reading",
         "_reading_on",
@@ -168,6 +168,7 @@ class ApiProtocol(HttpToolsProtocol):
         self._progress_bytes = 0  # `_message_bytes` when the time for progress began
         self._unparsed = b""  # came, but is left for later, without the first `_parsed` bytes
         self._parsed = 0
+        self._pipelines = False  # it has sent more than one request at once
         self._page: Any = None  # the app that answers it, until its body has come
         self._reading_on = False  # the loop is about to call `_read_on`
         self._under_way = False  # a request is being answered
@@ -204,18 +205,14 @@ class ApiProtocol(HttpToolsProtocol):
         self.loop.call_soon(self._received, data)
 
     def _received(self, data: bytes) -> None:
-        if (
-            len(data) > SLICE_BYTES
-            or data.count(_VERSION) > 1  # more than one request, perhaps
-            or self._unparsed
-            or self.pipeline
-            or self.flow.write_paused
-        ):
+        if len(data) > SLICE_BYTES or self._pipelines or self._unparsed or self.pipeline or self.flow.write_paused:
             self._unparsed = self._unparsed[self._parsed :] + data if self._unparsed else data
             self._parsed = 0
             self._read_on()
         elif not self.transport.is_closing():  # else it is of a request that nobody answers
+            answered = self.server_state.total_requests
             self._parse(data)
+            self._pipelines = self.server_state.total_requests > answered + 1
             if self._in_message or self._holds or self.pipeline:
                 self._account()
 
@@ -223,15 +220,17 @@ class ApiProtocol(HttpToolsProtocol):
         """Parse the next request of what has come, or the next slice of chunks: then it is other connections' turn."""
         self._reading_on = False
         while self._may_parse():
-            end = self._parsed + self._slice_bytes()
-            self._parse(self._unparsed[self._parsed : end])
-            self._parsed = end
-            if not self._in_message or self._body_left() is None:
+            data, start = self._unparsed, self._parsed
+            self._parsed = end = start + self._slice_bytes()
+            if end >= len(data):
+                self._unparsed, self._parsed = b"", 0
+            self._parse(memoryview(data)[start:end])
+            if self.transport.is_closing():
+                return
+            if not self._in_message or self._in_head or self._body_left() is None:
                 break
         if self.transport.is_closing():
             return
-        if self._parsed >= len(self._unparsed):
-            self._unparsed, self._parsed = b"", 0
         if self._unparsed or self.pipeline:
             self.flow.pause_reading()
             if self._may_parse():
@@ -242,7 +241,7 @@ class ApiProtocol(HttpToolsProtocol):
 
     def _may_parse(self) -> bool:
         """Not ahead of the answers: a request is read when the one before is answered, and the client takes answers."""
-        if self._parsed >= len(self._unparsed) or self.pipeline or self.flow.write_paused:
+        if not self._unparsed or self.pipeline or self.flow.write_paused:
             return False
         return (self._in_message or not self._under_way) and not self.transport.is_closing()
 
@@ -252,13 +251,11 @@ class ApiProtocol(HttpToolsProtocol):
             end = self._unparsed.find(_HEAD_END, self._parsed, self._parsed + self.head_bytes_max)
             return self.head_bytes_max if end < 0 else end + len(_HEAD_END) - self._parsed
         left = self._body_left()
-        return SLICE_BYTES if left is None else max(1, min(left, READ_BYTES_MAX))
+        return SLICE_BYTES if left is None else max(1, left)
 
     def _body_left(self) -> int | None:
         """How much of the body is still to come; None: it does not say."""
-        if self._in_head:
-            return 0
-        headers = self._reading.headers if self._reading is not None else self.headers
+        headers = self._reading.headers if self._reading is not None else self.cycle.scope["headers"]
         length = next((value for name, value in headers if name == b"content-length"), None)
         return None if length is None else int(length) - self._size
 
@@ -267,13 +264,13 @@ class ApiProtocol(HttpToolsProtocol):
             self._reading_on = True
             self.table.take_turn(self._read_on, self.loop)
 
-    def _parse(self, data: bytes) -> None:
+    def _parse(self, data: bytes | memoryview) -> None:
         if self._in_head:
             self._head_bytes += len(data)
         else:
             self._message_bytes += len(data)
             self._framing_bytes += len(data)
-        super().data_received(data)
+        super().data_received(data)  # type: ignore[arg-type]  # the parser takes any buffer
         if not self._in_message:
             return
         if self._in_head:
@@ -295,8 +292,7 @@ class ApiProtocol(HttpToolsProtocol):
         self._waiting_since_s = 0.0
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._in_head:  # else it is a trailer, which nothing reads
-            self.headers.append((name.lower(), value))
+        self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         self._in_head = False
@@ -324,7 +320,7 @@ class ApiProtocol(HttpToolsProtocol):
             self.client[0] if self.client else "",
             exchange.when_gone,
         )
-        self.headers = []
+        self.headers = []  # for trailers, which nothing reads
         self.cycle = exchange  # type: ignore[assignment]  # what uvicorn wants of a cycle, an exchange has
         self._reading = request
         if b"expect" in request.fields:
@@ -344,6 +340,7 @@ class ApiProtocol(HttpToolsProtocol):
         if self.expect_100_continue:
             self.transport.write(_CONTINUE)
             self.cycle.waiting_for_100_continue = False
+        self.headers = []  # for trailers, which nothing reads
 
     def on_body(self, body: bytes) -> None:
         self._framing_bytes = 0

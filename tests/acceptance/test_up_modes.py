@@ -44,6 +44,35 @@ def envelope_through(service: Up, **options: str) -> dict[str, str]:
     return envelope
 
 
+# -- addresses --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_policies_know_ipv4_clients_of_an_ipv6_socket(tmp_path: Path, host: str) -> None:
+    """`::ffff:127.0.0.1` is no address of any IPv4 network: a Deny for one would let it pass."""
+    with running(tmp_path / "data", "--host", "::") as service:
+        sqs = service.client("sqs", region_name="us-east-1")  # where unsigned calls are
+        denied = sqs.create_queue(QueueName="denied")["QueueUrl"]
+        allowed = sqs.create_queue(QueueName="allowed")["QueueUrl"]
+        local = {"IpAddress": {"aws:SourceIp": ["127.0.0.0/8", "::1/128"]}}
+        elsewhere = {"NotIpAddress": {"aws:SourceIp": ["127.0.0.0/8", "::1/128"]}}
+        conditions = {denied: [("Allow", {}), ("Deny", local)], allowed: [("Allow", local), ("Deny", elsewhere)]}
+        for url, effects in conditions.items():
+            who = {"Principal": "*", "Action": "sqs:SendMessage", "Resource": arn_of(sqs, url)}
+            statements = [{"Effect": effect, **who, "Condition": condition} for effect, condition in effects]
+            policy = json.dumps({"Version": "2012-10-17", "Statement": statements})
+            sqs.set_queue_attributes(QueueUrl=url, Attributes={"Policy": policy})
+        statuses = {}
+        shown = f"[{host}]" if ":" in host else host
+        for url in conditions:
+            path = url.partition("://")[2].partition("/")[2]
+            port = service.url.rpartition(":")[2]
+            form = b"Action=SendMessage&Version=2012-11-05&MessageBody=x"
+            headers = {"content-type": "application/x-www-form-urlencoded"}
+            statuses[url] = fetch(f"http://{shown}:{port}/{path}", form, headers)[0]
+        assert statuses == {denied: 403, allowed: 200}
+
+
 # -- no signatures ----------------------------------------------------------------------------------------------------
 
 

@@ -203,6 +203,32 @@ def test_a_head_that_never_ends_is_refused(wire: Wire) -> None:
     assert wire.ended()
 
 
+@pytest.mark.spec("protocol.largest-body")
+def test_the_longest_legal_body_is_taken(wire: Wire, queue: str) -> None:
+    """1 MiB of a character that Python's JSON, and so boto3, writes in six."""
+    request = send(queue, "\x7f" * 1_048_576)
+    assert len(request) > 6 * 1_048_576
+    wire.write(request)
+    assert wire.read().status == 200
+
+
+@pytest.mark.parametrize("framing", ["Transfer-Encoding: chunked", "Content-Length: 99999999999"])
+def test_a_body_without_end_is_cut_off(wire: Wire, framing: str) -> None:
+    wire.write(f"POST / HTTP/1.1\r\nHost: x\r\n{framing}\r\n\r\n".encode())
+    piece = b"10000\r\n" + b"x" * 65_536 + b"\r\n"
+    with pytest.raises(ConnectionError):  # before 64 MB were taken
+        for _ in range(1_000):
+            wire.write(piece)
+
+
+@pytest.mark.spec("protocol.unknown-action-echo")
+def test_an_unknown_action_is_not_echoed_at_length(wire: Wire) -> None:
+    wire.write(f"GET /?Action={'<' * 15_000} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    reply = wire.read()
+    assert reply.status == 400
+    assert reply.body.count(b"&lt;") == 100
+
+
 def test_a_large_body_is_an_aws_error_and_the_connection_goes_on(wire: Wire, queue: str) -> None:
     wire.write(send(queue, "x" * 9_000_000) + call("ListQueues"))
     reply = wire.read()

@@ -116,9 +116,11 @@ class LatencyProbe:
 
     def end(self) -> None:
         assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.close()
         self._process.wait(CALLS_S)
         self._reader.join(CALLS_S)
+        self._process.stdout.close()
 
     def _read(self) -> None:
         assert self._process.stdout is not None

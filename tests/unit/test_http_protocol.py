@@ -318,13 +318,23 @@ def test_no_request_is_read_ahead_of_one_that_waits(site: Site) -> None:
 def test_a_backlog_takes_one_request_a_turn(site: Site) -> None:
     clients = [site.connect() for _ in range(100)]
     for client in clients:
-        client.protocol.data_received(CALL * 50)
+        client.protocol.data_received(CALL * 200)
     site.loop.turn()
     done = len(site.front.requests)
     site.loop.turn()
     assert len(site.front.requests) - done <= 8, "a normal call waits behind these only"
     site.loop.run()
-    assert len(site.front.requests) == 5_000
+    assert len(site.front.requests) == 20_000
+
+
+def test_a_large_head_behind_another_request_ends_only_its_own_connection(site: Site) -> None:
+    bad, other = site.connect(), site.connect()
+    large = b"GET / HTTP/1.1\r\nx: " + b"x" * HEAD_BYTES_MAX + b"\r\n\r\n"
+    bad.protocol.data_received(large)
+    other.protocol.data_received(CALL * 300)
+    site.loop.run()
+    assert bad.closed
+    assert len(site.front.requests) == 300
 
 
 # -- time --------------------------------------------------------------------------------------------------------------
@@ -411,7 +421,10 @@ def test_an_address_takes_only_its_own_share() -> None:
     site = Site(connections_per_address_max=2)
     other = site.connect("192.0.2.1")
     site.loop.now_s += 1
-    many = [site.connect("2001:db8::1"), site.connect("2001:db8::2"), site.connect("2001:db8::3")]
+    many = []
+    for last in (1, 2, 3):
+        site.loop.now_s += 1
+        many.append(site.connect(f"2001:db8::{last}"))
     assert (other.closed, [each.closed for each in many]) == (False, [True, False, False])
 
 
