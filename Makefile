@@ -19,7 +19,7 @@ $(UV):
 $(VENV)/core.done: $(UV) requirements/core.lock pyproject.toml
 	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/core.lock
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
-	$(BIN)/python -m compileall -q common cqs cns workers
+	$(BIN)/python -m compileall -q cns_common cqs cns cns_backend workers cns_server cns_receiver cns_pipeline cns_cli
 	@touch $@
 
 # pyspark comes as source: built with the locked setuptools, nothing else is fetched for it

@@ -12,7 +12,7 @@ from cns.operations.subscriptions import SubscriptionOperations
 from cns.operations.tags import TagOperations
 from cns.operations.topics import TopicOperations
 from cns.service import NotificationService
-from common.aws.call import Operation
+from cns_common.aws.call import Operation
 
 ANONYMOUS = frozenset({"ConfirmSubscription", "Unsubscribe"})
 """Actions that need no signature: a token, or the link in a notification, is enough."""

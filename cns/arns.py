@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from uuid import UUID
 
-from cns.refusals import invalid
-from common.arn import Arn, parse_arn
-from common.errors import RequestError
+from cns.errors import invalid
+from cns_common.arn import Arn, parse_arn
+from cns_common.errors import RequestError
 
 PARTS = 6
 

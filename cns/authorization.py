@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cns.arns import check_subscription_arn, check_topic_arn
-from cns.refusals import no_such_subscription, no_such_topic
+from cns.errors import no_such_subscription, no_such_topic
 from cns.stores.contract import SubscriptionStore
-from cns.subscription import Subscription
-from cns.topic_view import TopicCache, TopicView
-from common.aws.call import Call
-from common.aws.policy import PolicyRequest, Verdict, decide, sns_refusal
-from common.aws.policy_facts import call_facts
-from common.clock import Clock
-from common.errors import RequestError
+from cns.subscriptions.subscription import Subscription
+from cns.topics.cache import TopicCache, TopicView
+from cns_common.aws.call import Call
+from cns_common.aws.policy.evaluation import PolicyRequest, Verdict, decide, sns_refusal
+from cns_common.aws.policy.request_context import call_facts
+from cns_common.clock import Clock
+from cns_common.errors import RequestError
 
 _NO_FACTS: Mapping[str, str] = {}
 

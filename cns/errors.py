@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from common.errors import RequestError
+from cns_common.errors import RequestError
 
 AT_CREATION = "Attributes Reason: "
 """What CreateTopic and Subscribe put before a complaint about an attribute."""

@@ -7,8 +7,8 @@ from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from cns.errors import invalid
 from cns.limits import PAGE_SIZE
-from cns.refusals import invalid
 
 Item = TypeVar("Item")
 

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from cns.access import Access
-from cns.archives.keeping import Archiving
-from cns.archives.replays import Replays
-from cns.confirmations import Confirmations
-from cns.consent import Consent
-from cns.data_protection import DataProtection
-from cns.direct_jobs import DirectJobs
-from cns.direct_publishing import DirectPublishing
-from cns.dispatch import Dispatch
-from cns.endpoint_checks import endpoint_checks
+from cns.archives.archiver import Archiving
+from cns.archives.replay_api import Replays
+from cns.authorization import Access
 from cns.limits import Quotas
-from cns.mail_links import MailLinks
-from cns.matching import Matching
-from cns.publishing import Publishing
+from cns.mail.links import MailLinks
+from cns.publishing.accept import Dispatch
+from cns.publishing.direct_jobs import DirectJobs
+from cns.publishing.matching import Matching
+from cns.publishing.publish import Publishing
+from cns.publishing.publish_direct import DirectPublishing
+from cns.publishing.recipient_checks import Recipients
 from cns.push.applications import Platforms
 from cns.push.endpoints import MobileEndpoints
 from cns.push.events import EndpointEvents
-from cns.queue_port import QueuePort
-from cns.recipients import Recipients
+from cns.queue_port.contract import QueuePort
 from cns.sms.sandbox import SmsSandbox
 from cns.sms.settings import Sms
 from cns.stores.contract import ArchiveStore, NotificationStore, ReplayStore, SubscriptionStore, TopicStore
 from cns.stores.mobile_contract import MobileEndpointStore, PlatformStore, SmsStore
-from cns.subscribing import CheckEndpoint, Subscribing
-from cns.subscriptions import Subscriptions
-from cns.topic_view import TopicCache
-from cns.topics import Topics
-from common.clock import Clock
-from common.events import EventSink
+from cns.subscriptions.confirm_and_unsubscribe import Consent
+from cns.subscriptions.confirmation_tokens import Confirmations
+from cns.subscriptions.endpoint_checks import endpoint_checks
+from cns.subscriptions.subscribe import CheckEndpoint, Subscribing
+from cns.subscriptions.subscriptions import Subscriptions
+from cns.topics.cache import TopicCache
+from cns.topics.data_protection import DataProtection
+from cns.topics.topics import Topics
+from cns_common.clock import Clock
+from cns_common.events.schema import EventSink
 
 DEFAULT_QUOTAS = Quotas()
 

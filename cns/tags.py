@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from cns.errors import invalid, null_member, out_of_length
 from cns.limits import TAG_KEY_CHARS_MAX, TAG_VALUE_CHARS_MAX, TAGS_MAX
-from cns.refusals import invalid, null_member, out_of_length
-from common.errors import RequestError
+from cns_common.errors import RequestError
 
 _NOT_TEXT = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 

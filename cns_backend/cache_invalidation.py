@@ -17,10 +17,10 @@ import structlog
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from common.ids import hex_id
-from common.rpc_contract import Changing
-from common.tasks import end
-from workers.hearing import Hearings
+from cns_backend.acknowledgements import Hearings
+from cns_common.ids import hex_id
+from cns_common.rpc.protocol_proxy import Changing
+from cns_common.task_cancellation import end
 
 CACHE_AGE_S = 5.0
 LISTENING_AGE_S = 60.0
@@ -40,7 +40,7 @@ Listener = Callable[[Any], None]
 
 
 class Telling(Changing, Protocol):
-    """See `common.telling.Telling`, which every store of the cluster form is."""
+    """See `cns_common.cassandra.change_listeners.Telling`, which every store of the cluster form is."""
 
     others_told: Callable[[], Awaitable[None]]
 

@@ -20,23 +20,23 @@ from cns.stores.cassandra import (
     CassandraSubscriptionStore,
     CassandraTopicStore,
 )
-from common.aws.accounts_cassandra import CassandraAccountStore
-from common.cassandra import EXIT_CASSANDRA_UNUSABLE, Cassandra, Place
-from common.clock import Clock
-from common.errors import OutcomeUnknown, StartError, StoreUnavailable
-from common.sealing import Seal, load_master_key
-from common.setting_checks import read_contact_points
-from common.settings import Settings
-from cqs.stores.cassandra import CassandraQueueStore
-from cqs.stores.cassandra_moves import CassandraMoveTaskStore
+from cns_backend.cache_invalidation import Announcements
+from cns_backend.control import CLOCK
+from cns_backend.control_cassandra import ClusterControl, check_master_key
+from cns_backend.leases_cassandra import CassandraLeaseStore
+from cns_backend.pool_sizes_cassandra import CassandraPoolSizeStore
+from cns_backend.schema import missing
+from cns_backend.store_host import CHANGING, Parts
+from cns_common.aws.auth.accounts_cassandra import CassandraAccountStore
+from cns_common.cassandra.session import EXIT_CASSANDRA_UNUSABLE, Cassandra, Place
+from cns_common.clock import Clock
+from cns_common.configuration.checks import read_contact_points
+from cns_common.configuration.settings import Settings
+from cns_common.errors import OutcomeUnknown, StartError, StoreUnavailable
+from cns_common.sealing import Seal, load_master_key
+from cqs.stores.cassandra.move_tasks import CassandraMoveTaskStore
+from cqs.stores.cassandra.queues import CassandraQueueStore
 from cqs.stores.receipt_key import DerivedReceiptKeyStore
-from workers.announcements import Announcements
-from workers.cluster_control import ClusterControl, check_master_key
-from workers.control import CLOCK
-from workers.host import CHANGING, Parts
-from workers.leases_cassandra import CassandraLeaseStore
-from workers.pool_sizes_cassandra import CassandraPoolSizeStore
-from workers.schema import missing
 
 CLOCK_LOOK_S = 1.0
 
@@ -59,8 +59,8 @@ def channel_of(settings: Settings) -> str:
 
 @asynccontextmanager
 async def open_cluster_parts(settings: Settings) -> AsyncIterator[Parts]:
-    """See `workers.host.open_parts`."""
-    from cqs.engines.cqs import open_engine
+    """See `cns_backend.store_host.open_parts`."""
+    from cqs.engines.cluster import open_engine
 
     clock = Clock(test=settings.test_clock)
     async with (

@@ -7,12 +7,12 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from common.clock import Clock
-from common.metrics import Sample
-from common.rpc import Server
-from common.sqlite import Database
+from cns_backend.pool_sizes import PoolState
+from cns_common.clock import Clock
+from cns_common.metrics import Sample
+from cns_common.rpc.rpc import Server
+from cns_common.sqlite.database import Database
 from cqs.engines.embedded import EmbeddedEngine
-from workers.pool_sizes import PoolState
 
 REPORT_S = 1.0
 REPORT_LIFE_S = 5.0

@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable
 import msgspec
 from msgspec.structs import replace
 
-from common.cassandra import Cassandra, Row, Statement
-from common.clock import Clock
-from common.conditional import decide
-from common.errors import OutcomeUnknown, StoreUnavailable
-from common.metrics import Sample
-from common.sealing import Seal
-from workers.control import REPORT_LIFE_S, HostState, Report
+from cns_backend.control import REPORT_LIFE_S, HostState, Report
+from cns_common.cassandra.lwt import decide
+from cns_common.cassandra.session import Cassandra, Row, Statement
+from cns_common.clock import Clock
+from cns_common.errors import OutcomeUnknown, StoreUnavailable
+from cns_common.metrics import Sample
+from cns_common.sealing import Seal
 
 TABLES = (
     # rows that live for seconds: what is left of them is cleared soon
@@ -39,7 +39,7 @@ _decode_report = msgspec.msgpack.Decoder(Report).decode
 
 
 class ClusterReports:
-    """See `workers.control.HostReports`."""
+    """See `cns_backend.control.HostReports`."""
 
     def __init__(self, cassandra: Cassandra) -> None:
         self._cassandra = cassandra
@@ -54,7 +54,7 @@ class ClusterReports:
 
 
 class ClusterControl(ClusterReports):
-    """See `workers.control.HostControl`."""
+    """See `cns_backend.control.HostControl`."""
 
     def __init__(self, cassandra: Cassandra, clock: Clock, announce_clock: Callable[[int], Awaitable[None]]) -> None:
         super().__init__(cassandra)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common.errors import StartError
+from cns_common.errors import StartError
 
 EXIT_EXTRA_MISSING = 77
 _CLUSTER = ("cassandra", "redis", "celery")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 
-from common.cassandra import Cassandra, Statement
-from common.conditional import decide
-from common.errors import OutcomeUnknown
+from cns_common.cassandra.lwt import decide
+from cns_common.cassandra.session import Cassandra, Statement
+from cns_common.errors import OutcomeUnknown
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS leases(task text, part text, holder text, until_ms bigint, PRIMARY KEY((task, part)))",
@@ -24,7 +24,7 @@ _GIVE_BACK = Statement("DELETE FROM leases WHERE task = ? AND part = ? IF holder
 
 
 class CassandraLeaseStore:
-    """See `workers.leases.LeaseStore`."""
+    """See `cns_backend.leases.LeaseStore`."""
 
     def __init__(self, cassandra: Cassandra) -> None:
         self._cassandra = cassandra

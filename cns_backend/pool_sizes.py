@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import apsw
 import msgspec
 
-from common.sqlite import Database
+from cns_common.sqlite.database import Database
 
 DELIVERY = "delivery"
 REDELIVERY = "redelivery"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from common.cassandra import Cassandra, Statement
-from workers.pool_sizes import EVERY_WORKER, PoolSize
+from cns_backend.pool_sizes import EVERY_WORKER, PoolSize
+from cns_common.cassandra.session import Cassandra, Statement
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS pool_sizes(shard int, pool text, worker text, record blob,"
@@ -25,7 +25,7 @@ _decode = msgspec.msgpack.Decoder(PoolSize).decode
 
 
 class CassandraPoolSizeStore:
-    """See `workers.pool_sizes.PoolSizeStore`."""
+    """See `cns_backend.pool_sizes.PoolSizeStore`."""
 
     def __init__(self, cassandra: Cassandra) -> None:
         self._cassandra = cassandra

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import ssl
 
-from cns.queue_delivery import QueueDeliverer
-from cns.queue_inline import InlineQueuePort
-from cns.queue_port import QueuePort
-from common.aws.accounts import AccessKey
-from common.aws.call import INTERNAL_ACCOUNT
-from common.settings import Settings
-from common.tls import client_context
+from cns.queue_port.contract import QueuePort
+from cns.queue_port.inline import InlineQueuePort
+from cns.queue_port.sqs_delivery import QueueDeliverer
+from cns_backend.store_host import Parts
+from cns_backend.urls import local_url
+from cns_common.aws.auth.accounts import AccessKey
+from cns_common.aws.call import INTERNAL_ACCOUNT
+from cns_common.configuration.settings import Settings
+from cns_common.tls import client_context
 from cqs.service import QueueService
-from workers.host import Parts
-from workers.urls import local_url
 
 
 async def queue_port(settings: Settings, parts: Parts, queues: QueueService) -> QueuePort:
@@ -21,8 +21,8 @@ async def queue_port(settings: Settings, parts: Parts, queues: QueueService) -> 
     if settings.queue_port == "inline":
         deliverer = QueueDeliverer(queues, enforced=settings.auth == "on")
         return InlineQueuePort(parts.engine, parts.clock, deliverer.deliver)
-    from cns.queue_http import HttpQueuePort  # with httpx: imported by those who chose it
-    from cns.queue_http_client import Place, QueueClient
+    from cns.queue_port.http import HttpQueuePort  # with httpx: imported by those who chose it
+    from cns.queue_port.http_client import Place, QueueClient
 
     agreed = _agreed_key(settings)
     own = await parts.accounts.internal_key(parts.clock.now_ms())

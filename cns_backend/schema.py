@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
+import cns.stores.cassandra.archive_schema
+import cns.stores.cassandra.mobile_schema
 import cns.stores.cassandra.outbox
-import cns.stores.cassandra_archive_schema
-import cns.stores.cassandra_mobile_schema
-import cns.stores.cassandra_schema
-import common.aws.accounts_cassandra
-import cqs.engines.cqs.fifo.schema
-import cqs.engines.cqs.schema
-import cqs.stores.cassandra_moves
-import cqs.stores.cassandra_schema
-import workers.cluster_control
-import workers.leases_cassandra
-import workers.pool_sizes_cassandra
-from common.cassandra import Cassandra, Place
-from common.cassandra_schema import additions, differences, keyspace_text, read_table, read_tables
+import cns.stores.cassandra.schema
+import cns_backend.control_cassandra
+import cns_backend.leases_cassandra
+import cns_backend.pool_sizes_cassandra
+import cns_common.aws.auth.accounts_cassandra
+import cqs.engines.cluster.fifo.schema
+import cqs.engines.cluster.schema
+import cqs.stores.cassandra.move_tasks
+import cqs.stores.cassandra.schema
+from cns_common.cassandra.schema import additions, differences, keyspace_text, read_table, read_tables
+from cns_common.cassandra.session import Cassandra, Place
 
 TABLES: tuple[str, ...] = (
-    *common.aws.accounts_cassandra.TABLES,
-    *cqs.stores.cassandra_schema.TABLES,
-    *cqs.stores.cassandra_moves.TABLES,
-    *cqs.engines.cqs.schema.TABLES,
-    *cqs.engines.cqs.fifo.schema.TABLES,
-    *cns.stores.cassandra_schema.TABLES,
-    *cns.stores.cassandra_mobile_schema.TABLES,
+    *cns_common.aws.auth.accounts_cassandra.TABLES,
+    *cqs.stores.cassandra.schema.TABLES,
+    *cqs.stores.cassandra.move_tasks.TABLES,
+    *cqs.engines.cluster.schema.TABLES,
+    *cqs.engines.cluster.fifo.schema.TABLES,
+    *cns.stores.cassandra.schema.TABLES,
+    *cns.stores.cassandra.mobile_schema.TABLES,
     *cns.stores.cassandra.outbox.TABLES,
-    *cns.stores.cassandra_archive_schema.TABLES,
-    *workers.cluster_control.TABLES,
-    *workers.leases_cassandra.TABLES,
-    *workers.pool_sizes_cassandra.TABLES,
+    *cns.stores.cassandra.archive_schema.TABLES,
+    *cns_backend.control_cassandra.TABLES,
+    *cns_backend.leases_cassandra.TABLES,
+    *cns_backend.pool_sizes_cassandra.TABLES,
 )
 
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from cns.endpoints.guard import AddressGuard
+from cns.endpoints.address_guard import AddressGuard
 from cns.limits import Quotas
-from cns.queue_port import QueuePort
+from cns.queue_port.contract import QueuePort
 from cns.service import NotificationService
-from common.clock import Clock
-from common.events import EventSink
-from common.segments import EventLog, NoEventLog, SegmentLimits, SegmentWriter
-from common.settings import Settings
-from cqs.dialect import Dialect, dialect_of
+from cns_backend.store_host import Parts
+from cns_common.clock import Clock
+from cns_common.configuration.settings import Settings
+from cns_common.events.schema import EventSink
+from cns_common.events.writer import EventLog, NoEventLog, SegmentLimits, SegmentWriter
+from cqs.localstack.options import Dialect, dialect_of
 from cqs.service import QueueService
-from workers.delivery_log import FeedbackLog, KeptLog, NoDeliveryLog
-from workers.delivery_log_files import LogFiles, LogLimits
-from workers.host import Parts
 
 
 async def queue_service(settings: Settings, parts: Parts) -> QueueService:
@@ -88,13 +86,3 @@ def notification_service(settings: Settings, parts: Parts, port: QueuePort, even
     )
     parts.reconnected.append(service.topic_cache.clear)
     return service
-
-
-def delivery_log(settings: Settings, parts: Parts) -> KeptLog:
-    """Where a worker writes what becomes of the deliveries whose owners want to know."""
-    if not settings.delivery_log_days:
-        return NoDeliveryLog()
-    limits = LogLimits(days=settings.delivery_log_days, bytes_max=settings.delivery_log_bytes_max)
-    files = LogFiles(settings.delivery_logs_path, parts.clock, limits)
-    client_errors_succeed = settings.permanent_4xx == "aws"
-    return FeedbackLog(files, parts.sms, parts.platforms, parts.clock, client_errors_succeed=client_errors_succeed)

@@ -27,28 +27,29 @@ from cns.stores.embedded import (
     EmbeddedSubscriptionStore,
     EmbeddedTopicStore,
 )
+from cns.stores.embedded.signing_key import EmbeddedSigningKeyStore
 from cns.stores.mobile_contract import MobileEndpointStore, PlatformStore, SmsStore
-from cns.stores.signing_key import EmbeddedSigningKeyStore, SigningKeyStore
-from common.aws.accounts import AccountStore, EmbeddedAccountStore
-from common.clock import Clock
-from common.directory import unusable
-from common.metrics import Sample
-from common.rpc import Client, Method, Server
-from common.rpc_contract import announce, handlers_of, methods_of, remote
-from common.sealing import Seal, load_master_key, require_master_key
-from common.settings import Settings
-from common.sqlite import Database
+from cns.stores.signing_key import SigningKeyStore
+from cns_backend.control import CLOCK, HostControl, LocalControl
+from cns_backend.leases import EmbeddedLeaseStore, LeaseStore
+from cns_backend.pool_sizes import EmbeddedPoolSizeStore, PoolSizeStore
+from cns_common.aws.auth.accounts import AccountStore, EmbeddedAccountStore
+from cns_common.clock import Clock
+from cns_common.configuration.settings import Settings
+from cns_common.data_directory import unusable
+from cns_common.metrics import Sample
+from cns_common.rpc.protocol_proxy import announce, handlers_of, methods_of, remote
+from cns_common.rpc.rpc import Client, Method, Server
+from cns_common.sealing import Seal, load_master_key, require_master_key
+from cns_common.sqlite.database import Database
 from cqs.engines import remote as engine_calls
 from cqs.engines.contract import Engine
 from cqs.engines.embedded import EmbeddedEngine
 from cqs.engines.remote import RemoteEngine
 from cqs.stores.contract import MoveTaskStore, QueueStore
-from cqs.stores.embedded import EmbeddedQueueStore
-from cqs.stores.embedded_moves import EmbeddedMoveTaskStore
+from cqs.stores.embedded.move_tasks import EmbeddedMoveTaskStore
+from cqs.stores.embedded.queues import EmbeddedQueueStore
 from cqs.stores.receipt_key import DerivedReceiptKeyStore, ReceiptKeyStore
-from workers.control import CLOCK, HostControl, LocalControl
-from workers.leases import EmbeddedLeaseStore, LeaseStore
-from workers.pool_sizes import EmbeddedPoolSizeStore, PoolSizeStore
 
 log = structlog.get_logger(__name__)
 
@@ -188,7 +189,7 @@ def _begin_anew() -> None:
 async def open_parts(settings: Settings) -> AsyncIterator[Parts]:
     """The parts, for a process that does not host the store. The one place that chooses where the store is."""
     if settings.store == "cassandra":
-        from workers.cluster import open_cluster_parts  # with drivers that only this form has installed
+        from cns_backend.cluster import open_cluster_parts  # with drivers that only this form has installed
 
         async with open_cluster_parts(settings) as parts:
             yield parts

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from common.settings import Settings
+from cns_common.configuration.settings import Settings
 
 ADDRESS_FILE = "address.json"
 _PLACING = frozenset({"host", "port", "public_url", "region", "tls_cert"})

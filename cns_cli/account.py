@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from workers.commands.options import Data
+from cns_cli.options import Data
 
 group = typer.Typer(help="Accounts, their users and access keys.", no_args_is_help=True)
 users = typer.Typer(help="Named users of an account. Each has up to two keys.", no_args_is_help=True)
@@ -24,7 +24,7 @@ KeyId = Annotated[str, typer.Argument(metavar="KEY_ID", help="The access key id.
 @group.command("create")
 def account_create(data: Data = None) -> None:
     """Make an account and print its keys, once."""
-    from workers.account_commands import create
+    from cns_cli.account_actions import create
 
     create(data)
 
@@ -32,7 +32,7 @@ def account_create(data: Data = None) -> None:
 @group.command("show")
 def account_show(account: str, data: Data = None) -> None:
     """Print an account's key ids (secrets are never shown again)."""
-    from workers.account_commands import show
+    from cns_cli.account_actions import show
 
     show(account, data)
 
@@ -40,7 +40,7 @@ def account_show(account: str, data: Data = None) -> None:
 @group.command("list")
 def account_list(data: Data = None) -> None:
     """Print all accounts."""
-    from workers.account_commands import show_all
+    from cns_cli.account_actions import show_all
 
     show_all(data)
 
@@ -48,7 +48,7 @@ def account_list(data: Data = None) -> None:
 @group.command("rotate")
 def account_rotate(account: str, data: Data = None) -> None:
     """Print new keys of an account's root, once; its former keys are refused from then on."""
-    from workers.account_commands import rotate
+    from cns_cli.account_actions import rotate
 
     rotate(account, data)
 
@@ -56,7 +56,7 @@ def account_rotate(account: str, data: Data = None) -> None:
 @users.command("add")
 def user_add(account: Account, name: Name, data: Data = None) -> None:
     """Add a user and print its first key, once."""
-    from workers.user_commands import add
+    from cns_cli.user_actions import add
 
     add(account, name, data)
 
@@ -64,7 +64,7 @@ def user_add(account: Account, name: Name, data: Data = None) -> None:
 @users.command("list")
 def user_list(account: Account, data: Data = None) -> None:
     """Print a line for each key: name, user id, user's state, key id, key's state."""
-    from workers.user_commands import show_all
+    from cns_cli.user_actions import show_all
 
     show_all(account, data)
 
@@ -72,7 +72,7 @@ def user_list(account: Account, data: Data = None) -> None:
 @users.command("disable")
 def user_disable(account: Account, name: Name, data: Data = None) -> None:
     """Refuse all keys of a user until it is enabled."""
-    from workers.user_commands import set_active
+    from cns_cli.user_actions import set_active
 
     set_active(account, name, False, data)
 
@@ -80,7 +80,7 @@ def user_disable(account: Account, name: Name, data: Data = None) -> None:
 @users.command("enable")
 def user_enable(account: Account, name: Name, data: Data = None) -> None:
     """Accept the active keys of a user again."""
-    from workers.user_commands import set_active
+    from cns_cli.user_actions import set_active
 
     set_active(account, name, True, data)
 
@@ -88,7 +88,7 @@ def user_enable(account: Account, name: Name, data: Data = None) -> None:
 @users.command("delete")
 def user_delete(account: Account, name: Name, data: Data = None) -> None:
     """Delete a user and all of its keys."""
-    from workers.user_commands import delete
+    from cns_cli.user_actions import delete
 
     delete(account, name, data)
 
@@ -96,7 +96,7 @@ def user_delete(account: Account, name: Name, data: Data = None) -> None:
 @user_keys.command("add")
 def user_key_add(account: Account, name: Name, data: Data = None) -> None:
     """Add a key and print it, once. The keys that are there stay good."""
-    from workers.user_commands import add_key
+    from cns_cli.user_actions import add_key
 
     add_key(account, name, data)
 
@@ -104,7 +104,7 @@ def user_key_add(account: Account, name: Name, data: Data = None) -> None:
 @user_keys.command("disable")
 def user_key_disable(account: Account, name: Name, key_id: KeyId, data: Data = None) -> None:
     """Refuse a key until it is enabled."""
-    from workers.user_commands import set_key_active
+    from cns_cli.user_actions import set_key_active
 
     set_key_active(account, name, key_id, False, data)
 
@@ -112,7 +112,7 @@ def user_key_disable(account: Account, name: Name, key_id: KeyId, data: Data = N
 @user_keys.command("enable")
 def user_key_enable(account: Account, name: Name, key_id: KeyId, data: Data = None) -> None:
     """Accept a disabled key again."""
-    from workers.user_commands import set_key_active
+    from cns_cli.user_actions import set_key_active
 
     set_key_active(account, name, key_id, True, data)
 
@@ -120,6 +120,6 @@ def user_key_enable(account: Account, name: Name, key_id: KeyId, data: Data = No
 @user_keys.command("delete")
 def user_key_delete(account: Account, name: Name, key_id: KeyId, data: Data = None) -> None:
     """Delete a key."""
-    from workers.user_commands import delete_key
+    from cns_cli.user_actions import delete_key
 
     delete_key(account, name, key_id, data)

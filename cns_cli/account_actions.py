@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from common.aws.accounts import AccessKey, Account, AccountStore, EmbeddedAccountStore, exports
-from common.clock import Clock
-from common.sealing import Seal, load_master_key
-from common.settings import Settings, load_settings
-from common.sqlite import Database
-from workers.command_store import embedded_store, run_command
-from workers.urls import address_of
+from cns_backend.urls import address_of
+from cns_cli.store import embedded_store, run_command
+from cns_common.aws.auth.accounts import AccessKey, Account, AccountStore, EmbeddedAccountStore, exports
+from cns_common.clock import Clock
+from cns_common.configuration.settings import Settings, load_settings
+from cns_common.sealing import Seal, load_master_key
+from cns_common.sqlite.database import Database
 
 Result = TypeVar("Result")
 
@@ -65,7 +65,7 @@ def run_on_accounts(
 @asynccontextmanager
 async def _store(settings: Settings, clock: Clock, *, may_create: bool) -> AsyncIterator[AccountStore]:
     if settings.store == "cassandra":
-        from workers.cluster import open_account_store  # with drivers that only this form has installed
+        from cns_backend.cluster import open_account_store  # with drivers that only this form has installed
 
         async with open_account_store(settings) as kept:
             yield kept

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from workers.commands.options import Data
+from cns_cli.options import Data
 
 
 def check(data: Data = None) -> None:
     """Look through the whole store for damage, and change nothing; exit code 1 when there is some."""
-    from workers.check_command import run
+    from cns_cli.check_actions import run
 
     run(data)

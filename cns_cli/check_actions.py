@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from common.errors import StartError
-from common.settings import load_settings
-from common.sqlite import STORE_FILE
-from common.store_check import look_through
-from workers.command_store import require_store
+from cns_cli.store import require_store
+from cns_common.configuration.settings import load_settings
+from cns_common.errors import StartError
+from cns_common.sqlite.database import STORE_FILE
+from cns_common.sqlite.integrity_check import look_through
 
 EXIT_DAMAGED = 1
 EXIT_USAGE = 2

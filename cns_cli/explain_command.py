@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from workers.commands.options import Data
+from cns_cli.options import Data
 
 
 def explain(
@@ -22,6 +22,6 @@ def explain(
     data: Data = None,
 ) -> None:
     """Tell one message's life: accepted, filtered, each attempt and its answer, the next one, the end."""
-    from workers.explain_commands import Asked, show
+    from cns_cli.explain.command import Asked, show
 
     show(Asked(message_id, topic, subscription, since, tuple(events or ()), data), as_json=as_json)

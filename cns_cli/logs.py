@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from workers.commands.options import Data
+from cns_cli.options import Data
 
 
 def logs(
@@ -17,6 +17,6 @@ def logs(
     data: Data = None,
 ) -> None:
     """Print delivery status logs, a record a line, merged by time: those that workers of this machine wrote."""
-    from workers.log_commands import show
+    from cns_cli.logs_actions import show
 
     show(name, since, data, failures=failures, follow=follow)

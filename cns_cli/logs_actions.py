@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from common.clock import Clock
-from common.directory import EXIT_DATA_UNUSABLE
-from common.errors import StartError
-from common.settings import load_settings
-from workers.delivery_log_reading import LogReader
-from workers.delivery_log_record import FAILURE_GROUP, group_of_arn
-from workers.spans import span_ms
+from cns_cli.durations import span_ms
+from cns_common.clock import Clock
+from cns_common.configuration.settings import load_settings
+from cns_common.data_directory import EXIT_DATA_UNUSABLE
+from cns_common.errors import StartError
+from workers.delivery.logs.reader import LogReader
+from workers.delivery.logs.record import FAILURE_GROUP, group_of_arn
 
 EXIT_USAGE = 2
 LOOK_S = 0.5

@@ -7,14 +7,14 @@ from typing import NoReturn
 
 import typer
 
-from common.errors import StartError
-from workers.commands import account, outbox, pipeline, pool, quarantine, schema, sms
-from workers.commands.checking import check
-from workers.commands.explain import explain
-from workers.commands.logs import logs
-from workers.commands.receiver import receiver
-from workers.commands.running import api, up, worker
-from workers.extras import extra_missing
+from cns_backend.extras import extra_missing
+from cns_cli import account, outbox, pipeline, pool, quarantine, schema, sms
+from cns_cli.check import check
+from cns_cli.explain_command import explain
+from cns_cli.logs import logs
+from cns_cli.receiver import receiver
+from cns_cli.up import api, up, worker
+from cns_common.errors import StartError
 
 app = typer.Typer(
     name="cns",

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from workers.commands.options import Data
+from cns_cli.options import Data
 
 group = typer.Typer(help="What was to leave by ways that are not set up.", no_args_is_help=True)
 
@@ -19,7 +19,7 @@ def outbox_list(
     data: Data = None,
 ) -> None:
     """Print the newest, a line each."""
-    from workers.outbox_commands import show_newest
+    from cns_cli.outbox_actions import show_newest
 
     show_newest(account, protocol, limit, data)
 
@@ -27,6 +27,6 @@ def outbox_list(
 @group.command("show")
 def outbox_show(item_id: Annotated[str, typer.Argument(metavar="ID")], data: Data = None) -> None:
     """Print one: to whom, by what, and what the endpoint would have got."""
-    from workers.outbox_commands import show
+    from cns_cli.outbox_actions import show
 
     show(item_id, data)

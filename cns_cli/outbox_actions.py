@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from cns.envelope import timestamp_text
-from cns.outbox import OutboxItem
+from cns.delivery.envelope import timestamp_text
+from cns.delivery.outbox import OutboxItem
 from cns.stores.contract import OutboxStore
 from cns.stores.embedded import EmbeddedOutboxStore
-from common.clock import Clock
-from common.settings import Settings, load_settings
-from workers.command_store import embedded_store, run_command
+from cns_cli.store import embedded_store, run_command
+from cns_common.clock import Clock
+from cns_common.configuration.settings import Settings, load_settings
 
 LINE_CHARS_MAX = 60
 
@@ -77,7 +77,7 @@ def _run(data: Path | None, work: Callable[[OutboxStore], Awaitable[Result]]) ->
 async def _store(settings: Settings) -> AsyncIterator[OutboxStore]:
     if settings.store == "cassandra":
         from cns.stores.cassandra import CassandraOutboxStore  # with drivers that only this form has installed
-        from workers.cluster import open_session
+        from cns_backend.cluster import open_session
 
         async with open_session(settings) as (cassandra, _):
             yield CassandraOutboxStore(cassandra)

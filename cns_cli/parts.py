@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from common.directory import EXIT_DATA_IN_USE
-from common.errors import StartError
-from common.settings import Settings
-from workers.command_store import require_store
-from workers.host import Parts, StoreHost, open_parts
+from cns_backend.store_host import Parts, StoreHost, open_parts
+from cns_cli.store import require_store
+from cns_common.configuration.settings import Settings
+from cns_common.data_directory import EXIT_DATA_IN_USE
+from cns_common.errors import StartError
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from workers.commands.options import Data
+from cns_cli.options import Data
 
 group = typer.Typer(help="Reports on what happened, by Spark; needs Java.", no_args_is_help=True)
 
@@ -21,7 +21,7 @@ def pipeline_ingest(
     out: Out = None,
 ) -> None:
     """Read the events that are new into tables, each once."""
-    from workers.pipeline_commands import ingest
+    from cns_cli.pipeline_actions import ingest
 
     ingest(data, events, out)
 
@@ -29,6 +29,6 @@ def pipeline_ingest(
 @group.command("report")
 def pipeline_report(data: Data = None, out: Out = None) -> None:
     """Per topic and subscription: accepted, attempts, success, times from publish to delivery."""
-    from workers.pipeline_commands import report
+    from cns_cli.pipeline_actions import report
 
     report(data, out)

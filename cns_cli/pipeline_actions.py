@@ -10,9 +10,9 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from common.errors import StartError
-from workers.extras import EXIT_EXTRA_MISSING
-from workers.pipeline.arguments import arguments_of, exit_code
+from cns_backend.extras import EXIT_EXTRA_MISSING
+from cns_common.errors import StartError
+from cns_pipeline.arguments import arguments_of, exit_code
 
 JAVA_VERSION_MIN = 17
 _VERSION = re.compile(rb'version "(\d+)')
@@ -21,7 +21,7 @@ _VERSION = re.compile(rb'version "(\d+)')
 def ingest(data: Path | None, events: Path | None, out: Path | None) -> None:
     def work() -> str:
         check_tools()
-        from workers.pipeline.jobs.ingest import run
+        from cns_pipeline.jobs.ingest import run
 
         return run(arguments_of(data, events, out))
 
@@ -31,7 +31,7 @@ def ingest(data: Path | None, events: Path | None, out: Path | None) -> None:
 def report(data: Path | None, out: Path | None) -> None:
     def work() -> str:
         check_tools()
-        from workers.pipeline.jobs.report import run
+        from cns_pipeline.jobs.report import run
 
         return run(arguments_of(data, None, out))
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from workers.commands.options import Data
+from cns_cli.options import Data
 
 group = typer.Typer(help="The delivery pools of the workers, and their sizes.", no_args_is_help=True)
 
@@ -22,7 +22,7 @@ def pool_list(
     data: Data = None,
 ) -> None:
     """Print the pools of every worker: threads, what was wanted by whom, sends in flight and waiting."""
-    from workers.pool_commands import show_all
+    from cns_cli.pool_actions import show_all
 
     show_all(data, as_json=as_json)
 
@@ -35,7 +35,7 @@ def pool_resize(
     data: Data = None,
 ) -> None:
     """Give a pool so many threads, in the workers that run and in those to come."""
-    from workers.pool_commands import resize
+    from cns_cli.pool_actions import resize
 
     resize(name, threads, worker, data)
 
@@ -43,6 +43,6 @@ def pool_resize(
 @group.command("reset")
 def pool_reset(name: PoolName, worker: PoolWorker = "", data: Data = None) -> None:
     """Give a pool the threads that the settings say."""
-    from workers.pool_commands import reset
+    from cns_cli.pool_actions import reset
 
     reset(name, worker, data)

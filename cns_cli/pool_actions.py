@@ -15,13 +15,21 @@ from typing import NoReturn, TypeVar
 
 import msgspec
 
-from cns.envelope import timestamp_text
-from common.clock import Clock
-from common.settings import POOL_THREADS_MAX, Settings, load_settings
-from workers.command_store import Kept, embedded_stores, require_store, run_command
-from workers.control import HostReports, HostState, Report
-from workers.pool_sizes import BY_SETTING, POOLS, EmbeddedPoolSizeStore, PoolSize, PoolSizeStore, PoolState, wanted_size
-from workers.pool_table import described, table
+from cns.delivery.envelope import timestamp_text
+from cns_backend.control import HostReports, HostState, Report
+from cns_backend.pool_sizes import (
+    BY_SETTING,
+    POOLS,
+    EmbeddedPoolSizeStore,
+    PoolSize,
+    PoolSizeStore,
+    PoolState,
+    wanted_size,
+)
+from cns_cli.pool_table import described, table
+from cns_cli.store import Kept, embedded_stores, require_store, run_command
+from cns_common.clock import Clock
+from cns_common.configuration.settings import POOL_THREADS_MAX, Settings, load_settings
 
 EXIT_USAGE = 2
 LOOK_S = 0.2
@@ -135,9 +143,9 @@ def _run(data: Path | None, work: Callable[[Site], Awaitable[Result]]) -> Result
 @asynccontextmanager
 async def _site(settings: Settings) -> AsyncIterator[Site]:
     if settings.store == "cassandra":
-        from workers.cluster import open_session  # with drivers that only this form has installed
-        from workers.cluster_control import ClusterReports
-        from workers.pool_sizes_cassandra import CassandraPoolSizeStore
+        from cns_backend.cluster import open_session  # with drivers that only this form has installed
+        from cns_backend.control_cassandra import ClusterReports
+        from cns_backend.pool_sizes_cassandra import CassandraPoolSizeStore
 
         async with open_session(settings) as (cassandra, _):
             yield Site(CassandraPoolSizeStore(cassandra), ClusterReports(cassandra))
@@ -152,7 +160,7 @@ async def _site(settings: Settings) -> AsyncIterator[Site]:
 
 
 class NobodyReports:
-    """See `workers.control.HostReports`: the service does not run."""
+    """See `cns_backend.control.HostReports`: the service does not run."""
 
     async def state(self) -> HostState:
         return HostState("", (), ())

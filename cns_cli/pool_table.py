@@ -7,10 +7,10 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from cns.envelope import timestamp_text
-from common.metrics import Sample
-from workers.control import Report
-from workers.pool_sizes import EVERY_WORKER, PoolSize, PoolState
+from cns.delivery.envelope import timestamp_text
+from cns_backend.control import Report
+from cns_backend.pool_sizes import EVERY_WORKER, PoolSize, PoolState
+from cns_common.metrics import Sample
 
 TITLES = ("worker", "pool", "threads", "wanted", "leaving", "silent", "in flight", "waiting", "set by")
 SHOWN = frozenset({"pool_threads", "pool_threads_leaving", "pool_threads_silent", "sends_in_flight", "sends_waiting"})

@@ -1,4 +1,4 @@
-"""The composition roots: what each process of the service is made of. `python -m workers.process ROLE` runs one."""
+"""The composition roots: what each process of the service is made of. `python -m cns_cli.processes ROLE` runs one."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import structlog
 import uvloop
 
-from common.directory import EXIT_DATA_IN_USE
-from common.errors import StartError
-from common.logs import set_up_logs
-from common.settings import Settings, load_settings, unread_settings
-from workers.extras import extra_missing
-from workers.garbage import brief_collections
-from workers.one_core import one_core
-from workers.urls import base_url, write_address
+from cns_backend.extras import extra_missing
+from cns_backend.urls import base_url, write_address
+from cns_common.configuration.settings import Settings, load_settings, unread_settings
+from cns_common.data_directory import EXIT_DATA_IN_USE
+from cns_common.errors import StartError
+from cns_common.logs import set_up_logs
+from cns_common.process.cpu_affinity import one_core
+from cns_common.process.gc_tuning import brief_collections
 
 if TYPE_CHECKING:
-    from workers.host import Parts, StoreHost
+    from cns_backend.store_host import Parts, StoreHost
 
 PREDECESSOR_S = 15.0
 """How long the processes of a `cns up` that was killed may take to end, when it is started again at once."""
@@ -72,7 +72,7 @@ def _end(error: StartError) -> NoReturn:
 
 async def run_api_with_store(settings: Settings) -> None:
     """The embedded default: one process answers calls and hosts the store."""
-    from workers.api import Api, listen
+    from cns_server.api import Api, listen
 
     listener = listen(settings, shared=False)  # a taken port must not touch the data
     host = await open_store(settings)
@@ -85,7 +85,7 @@ async def run_api_with_store(settings: Settings) -> None:
 
 async def run_store(settings: Settings) -> None:
     """The store host alone, for several API processes."""
-    from workers.api import listen
+    from cns_server.api import listen
 
     listener = listen(settings, shared=True)  # holds the port while API processes come and go
     host = await open_store(settings)
@@ -98,8 +98,8 @@ async def run_store(settings: Settings) -> None:
 
 async def run_api(settings: Settings) -> None:
     """One of several API processes on one port."""
-    from workers.api import Api, listen
-    from workers.host import open_parts
+    from cns_backend.store_host import open_parts
+    from cns_server.api import Api, listen
 
     async with open_parts(settings) as parts:
         if settings.store == "cassandra":
@@ -111,7 +111,7 @@ async def run_api(settings: Settings) -> None:
 
 async def run_worker(settings: Settings) -> None:
     """Producer, consumers, delivery pools and upkeep."""
-    from workers.host import open_parts
+    from cns_backend.store_host import open_parts
     from workers.worker import Worker
 
     async with open_parts(settings) as parts:
@@ -130,7 +130,7 @@ ROLES: dict[str, Callable[[Settings], Coroutine[Any, Any, None]]] = {
 
 async def open_store(settings: Settings) -> StoreHost:
     """Two of `cns up` cannot meet here, but one and what is left of the last, or a command that is soon done."""
-    from workers.host import StoreHost
+    from cns_backend.store_host import StoreHost
 
     give_up_s = asyncio.get_running_loop().time() + PREDECESSOR_S
     waiting = False
@@ -151,7 +151,7 @@ async def open_store(settings: Settings) -> StoreHost:
 
 async def print_first_key(settings: Settings, host: StoreHost) -> None:
     """The first start makes an account, and says once how to use it."""
-    from common.aws.accounts import exports
+    from cns_common.aws.auth.accounts import exports
 
     url = base_url(settings)
     _warn_of_auth_off(settings)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from workers.commands.options import Data
+from cns_cli.options import Data
 
 group = typer.Typer(help="Jobs that were begun too often and never finished.", no_args_is_help=True)
 
@@ -14,7 +14,7 @@ group = typer.Typer(help="Jobs that were begun too often and never finished.", n
 @group.command("list")
 def quarantine_list(data: Data = None) -> None:
     """Print all that were set aside, a line each."""
-    from workers.quarantine_commands import show_all
+    from cns_cli.quarantine_actions import show_all
 
     show_all(data)
 
@@ -22,7 +22,7 @@ def quarantine_list(data: Data = None) -> None:
 @group.command("show")
 def quarantine_show(job_id: Annotated[str, typer.Argument(metavar="ID")], data: Data = None) -> None:
     """Print one: where it was, why it is here, and what it says."""
-    from workers.quarantine_commands import show
+    from cns_cli.quarantine_actions import show
 
     show(job_id, data)
 
@@ -33,6 +33,6 @@ def quarantine_release(
     data: Data = None,
 ) -> None:
     """Put jobs back into their queues, as if they had never been begun."""
-    from workers.quarantine_commands import release
+    from cns_cli.quarantine_actions import release
 
     release(job_id, data)

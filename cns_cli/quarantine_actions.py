@@ -13,16 +13,16 @@ from typing import TypeVar
 
 import msgspec
 
-from cns import jobs
-from cns.envelope import timestamp_text
-from cns.queue_port import Held, Put, QueuePort, Renewal
-from common.ids import hex_id
-from common.settings import load_settings
-from workers.command_parts import parts_of
-from workers.command_store import run_command
-from workers.quarantine import SetAside, id_of
-from workers.queue_ports import queue_port
-from workers.services import queue_service
+from cns.delivery import jobs
+from cns.delivery.envelope import timestamp_text
+from cns.queue_port.contract import Held, Put, QueuePort, Renewal
+from cns_backend.queue_port import queue_port
+from cns_backend.services import queue_service
+from cns_cli.parts import parts_of
+from cns_cli.store import run_command
+from cns_common.configuration.settings import load_settings
+from cns_common.ids import hex_id
+from workers.consumers.quarantine import SetAside, id_of
 
 HOLD_MS = 60_000
 """How long a command that dies leaves them hidden."""

@@ -28,7 +28,7 @@ def receiver(
     tls_key: Annotated[Path | None, typer.Option(help="PEM private key of --tls-cert.")] = None,
 ) -> None:
     """Run an HTTP endpoint for trying out and testing deliveries: confirms, records, verifies, fails on command."""
-    from workers.receiver import Options, run_receiver
+    from cns_receiver.receiver import Options, run_receiver
 
     options = Options(
         confirm=confirm,

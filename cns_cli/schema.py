@@ -16,7 +16,7 @@ Replication = Annotated[
 @group.command("apply")
 def schema_apply(replication: Replication = None) -> None:
     """Make the keyspace and the tables that are missing."""
-    from workers.schema_commands import apply
+    from cns_cli.schema_actions import apply
 
     apply(replication)
 
@@ -24,7 +24,7 @@ def schema_apply(replication: Replication = None) -> None:
 @group.command("show")
 def schema_show(replication: Replication = None) -> None:
     """Print the CQL that `apply` runs."""
-    from workers.schema_commands import show
+    from cns_cli.schema_actions import show
 
     show(replication)
 
@@ -32,6 +32,6 @@ def schema_show(replication: Replication = None) -> None:
 @group.command("check")
 def schema_check(replication: Replication = None) -> None:
     """Compare what is there with what should be, a line for each difference."""
-    from workers.schema_commands import check
+    from cns_cli.schema_actions import check
 
     check(replication)

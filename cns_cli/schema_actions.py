@@ -7,10 +7,10 @@ import sys
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from common.errors import CnsError, StartError
-from common.settings import load_settings
-from workers import schema
-from workers.cluster import place_of
+from cns_backend import schema
+from cns_backend.cluster import place_of
+from cns_common.configuration.settings import load_settings
+from cns_common.errors import CnsError, StartError
 
 Result = TypeVar("Result")
 EXIT_FAILED = 1

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from workers.commands.options import Data
+from cns_cli.options import Data
 
 group = typer.Typer(help="Phone numbers that SMS go to.", no_args_is_help=True)
 
@@ -18,6 +18,6 @@ def sms_opt_out(
     data: Data = None,
 ) -> None:
     """Enter what an answer STOP says: the number gets no SMS any more."""
-    from workers.sms_commands import opt_out
+    from cns_cli.sms_actions import opt_out
 
     opt_out(number, account, data)

@@ -9,10 +9,10 @@ from pathlib import Path
 from cns.sms.numbers import check_number
 from cns.stores.embedded import EmbeddedSmsStore
 from cns.stores.mobile_contract import SmsStore
-from common.clock import Clock
-from common.settings import Settings, load_settings
-from workers.account_commands import only_account
-from workers.command_store import embedded_store, run_command
+from cns_cli.account_actions import only_account
+from cns_cli.store import embedded_store, run_command
+from cns_common.clock import Clock
+from cns_common.configuration.settings import Settings, load_settings
 
 
 def opt_out(number: str, account: str, data: Path | None) -> None:
@@ -37,7 +37,7 @@ def _own(settings: Settings, data: Path | None) -> str:
 async def _store(settings: Settings) -> AsyncIterator[SmsStore]:
     if settings.store == "cassandra":
         from cns.stores.cassandra import CassandraSmsStore  # with drivers that only this form has installed
-        from workers.cluster import open_session
+        from cns_backend.cluster import open_session
 
         async with open_session(settings) as (cassandra, _):
             yield CassandraSmsStore(cassandra)

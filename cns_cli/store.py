@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from common.clock import Clock
-from common.directory import EXIT_DATA_IN_USE, EXIT_DATA_UNUSABLE
-from common.errors import OutcomeUnknown, RequestError, StartError, StoreUnavailable
-from common.logs import set_up_logs
-from common.rpc import Client
-from common.rpc_contract import methods_of, remote
-from common.sealing import require_master_key
-from common.settings import Settings
-from common.sqlite import STORE_FILE, Database
+from cns_common.clock import Clock
+from cns_common.configuration.settings import Settings
+from cns_common.data_directory import EXIT_DATA_IN_USE, EXIT_DATA_UNUSABLE
+from cns_common.errors import OutcomeUnknown, RequestError, StartError, StoreUnavailable
+from cns_common.logs import set_up_logs
+from cns_common.rpc.protocol_proxy import methods_of, remote
+from cns_common.rpc.rpc import Client
+from cns_common.sealing import require_master_key
+from cns_common.sqlite.database import STORE_FILE, Database
 
 Result = TypeVar("Result")
 

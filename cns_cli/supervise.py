@@ -8,11 +8,10 @@ import os
 import sys
 from pathlib import Path
 
-from common.directory import lock_directory
-from common.errors import EXIT_SETTINGS_WRONG, StartError
-from common.supervisor import EXIT_CODES_FINAL, Child, Supervisor
+from cns_common.data_directory import lock_directory
+from cns_common.errors import EXIT_SETTINGS_WRONG, StartError
+from cns_common.process.supervisor import EXIT_CODES_FINAL, STATUS_FILE, Child, Supervisor
 
-STATUS_FILE = "processes.json"
 LOCK_FILE = "up.lock"
 
 
@@ -48,7 +47,7 @@ async def _run(processes: list[Child], status_path: Path) -> int:
 
 def _explain_settings() -> None:
     """Once for all processes, which only say by their exit code that they could not read them."""
-    from common.settings import load_settings  # slow to import, so not before it is needed
+    from cns_common.configuration.settings import load_settings  # slow to import, so not before it is needed
 
     load_settings()
 
@@ -70,5 +69,5 @@ def _names(role: str, n: int) -> list[str]:
 
 
 def _command(role: str) -> list[str]:
-    """`-P`: without it a folder `workers` or `common` of the working directory would be taken for ours."""
-    return [sys.executable, "-P", "-m", "workers.process", role]
+    """`-P`: without it a folder `cns_cli` or `workers` of the working directory would be imported instead of ours."""
+    return [sys.executable, "-P", "-m", "cns_cli.processes", role]

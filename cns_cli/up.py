@@ -9,7 +9,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from workers.commands.options import Data
+from cns_cli.options import Data
 
 EXIT_USAGE = 2
 
@@ -47,7 +47,7 @@ def up(
         "TEST_CLOCK": "true" if test_clock else None,
     }
     os.environ.update({f"CNS_{name}": str(value) for name, value in given.items() if value is not None})
-    from workers.up import run_up
+    from cns_cli.supervise import run_up
 
     sys.exit(run_up(api, workers if worker else 0))
 
@@ -66,6 +66,6 @@ def _run_cluster_process(role: str) -> None:
     if os.environ.get("CNS_STORE") != "cassandra":
         print("cns: this is a process of the cluster form: set CNS_STORE=cassandra, or run `cns up`", file=sys.stderr)
         sys.exit(EXIT_USAGE)
-    from workers.process import main as run
+    from cns_cli.processes import main as run
 
     run(role)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from common.aws.users import User
-from workers.account_commands import print_key, run_on_accounts
+from cns_cli.account_actions import print_key, run_on_accounts
+from cns_common.aws.auth.users import User
 
 
 def add(account: str, name: str, data: Path | None) -> None:

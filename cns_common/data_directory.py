@@ -7,7 +7,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from common.errors import StartError
+from cns_common.errors import StartError
 
 EXIT_DATA_IN_USE = 73
 EXIT_DATA_UNUSABLE = 74

@@ -14,7 +14,7 @@ from typing import Any, cast
 import hiredis
 from redis.connection import SSLConnection, parse_url
 
-from common.tasks import end
+from cns_common.task_cancellation import end
 
 PORT = 6379
 LAST_LOOK_S = 0.1

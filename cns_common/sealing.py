@@ -13,9 +13,9 @@ import apsw
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from common.directory import EXIT_DATA_UNUSABLE, unusable
-from common.errors import StartError
-from common.store_opening import MASTER_KEY_FILE, has_secrets
+from cns_common.data_directory import EXIT_DATA_UNUSABLE, unusable
+from cns_common.errors import StartError
+from cns_common.sqlite.opening import MASTER_KEY_FILE, has_secrets
 
 MASTER_KEY_BYTES = 32
 _NONCE_BYTES = 12

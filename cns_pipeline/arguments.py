@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from common.directory import EXIT_DATA_UNUSABLE
-from common.errors import StartError
-from common.settings import load_settings
-from workers.pipeline.places import Places
+from cns_common.configuration.settings import load_settings
+from cns_common.data_directory import EXIT_DATA_UNUSABLE
+from cns_common.errors import StartError
+from cns_pipeline.paths import Places
 
 LOCK = "ingest.lock"
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from workers.pipeline.places import Places
-from workers.pipeline.read import segment_lines
-from workers.pipeline.schema import DATE, EVENT
-from workers.pipeline.transforms.parsed import parsed
+from cns_pipeline.paths import Places
+from cns_pipeline.read import segment_lines
+from cns_pipeline.schema import DATE, EVENT
+from cns_pipeline.transforms.parsed import parsed
 
 FILES_A_BATCH = 1_000
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from common.segment_files import SEALED
-from workers.pipeline.schema import FILE, table_schema
-from workers.pipeline.transforms.parsed import TEXT
+from cns_common.events.files import SEALED
+from cns_pipeline.schema import FILE, table_schema
+from cns_pipeline.transforms.parsed import TEXT
 
 MARGIN_S = 24 * 3_600
 

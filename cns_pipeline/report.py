@@ -11,13 +11,13 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from workers.pipeline.places import Places
-from workers.pipeline.read import ingested
-from workers.pipeline.schema import EVENT, MALFORMED
-from workers.pipeline.transforms.accepted import accepted
-from workers.pipeline.transforms.coverage import coverage
-from workers.pipeline.transforms.deliveries import deliveries
-from workers.pipeline.transforms.delivery_report import delivery_report
+from cns_pipeline.paths import Places
+from cns_pipeline.read import ingested
+from cns_pipeline.schema import EVENT, MALFORMED
+from cns_pipeline.transforms.accepted import accepted
+from cns_pipeline.transforms.coverage import coverage
+from cns_pipeline.transforms.deliveries import deliveries
+from cns_pipeline.transforms.delivery_report import delivery_report
 
 CSV = "deliveries.csv"
 JSON_LINES = "deliveries.jsonl"

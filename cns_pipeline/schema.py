@@ -1,4 +1,4 @@
-"""The Spark schema of events, made from `common.events`, which is the only place that says what an event is."""
+"""The Spark schema of events, made from `cns_common.events.schema`, the only definition of an event."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from common.events import EVENTS, Origin
+from cns_common.events.schema import EVENTS, Origin
 
 _TYPES: dict[type, DataType] = {int: LongType(), float: DoubleType(), bool: BooleanType(), str: StringType()}
 EVENT = "event"

@@ -7,7 +7,7 @@ from io import StringIO
 from rich.console import Console
 from rich.table import Table
 
-from workers.pipeline.report import Report, Row
+from cns_pipeline.report import Report, Row
 
 WIDTH_CHARS = 160
 _COLUMNS = (

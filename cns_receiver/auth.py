@@ -11,7 +11,7 @@ from urllib.request import parse_http_list, parse_keqv_list
 import msgspec
 from msgspec import Meta
 
-from workers.receiver_http import Request
+from cns_receiver.http_server import Request
 
 REALM = "cns receiver"
 

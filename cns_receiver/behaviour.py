@@ -13,9 +13,9 @@ from urllib.parse import parse_qsl
 import msgspec
 from msgspec import Meta
 
-from common.errors import RequestError
-from workers.receiver_auth import Credentials, challenge
-from workers.receiver_http import Answer, Request, answer
+from cns_common.errors import RequestError
+from cns_receiver.auth import Credentials, challenge
+from cns_receiver.http_server import Answer, Request, answer
 
 HANG_S = 300.0
 """After so long a hanging request's connection is closed, still without an answer."""

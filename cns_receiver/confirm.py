@@ -9,8 +9,8 @@ from typing import Literal
 import httpx
 import msgspec
 
-from workers.receiver_fetch import Fetcher, FetchFailed, FetchRefused
-from workers.receiver_mailbox import Confirmation, Mailbox
+from cns_receiver.fetch import Fetcher, FetchFailed, FetchRefused
+from cns_receiver.mailbox import Confirmation, Mailbox
 
 VISITS_MAX = 1_000
 """Under way or waiting for their turn, over all endpoints."""

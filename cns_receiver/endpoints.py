@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from common.errors import RequestError
-from workers.receiver_behaviour import Script, Settings
-from workers.receiver_mailbox import Mailbox, Room
+from cns_common.errors import RequestError
+from cns_receiver.behaviour import Script, Settings
+from cns_receiver.mailbox import Mailbox, Room
 
 ENDPOINTS_MAX = 10_000
 ROUTES_MAX = 20_000

@@ -10,10 +10,10 @@ from typing import Literal
 
 import msgspec
 
-from workers.receiver_behaviour import Script, Settings
-from workers.receiver_http import Request
-from workers.receiver_record import Record, Verdict, identify
-from workers.receiver_tally import IdRoom, Tally
+from cns_receiver.behaviour import Script, Settings
+from cns_receiver.http_server import Request
+from cns_receiver.id_counts import IdRoom, Tally
+from cns_receiver.record import Record, Verdict, identify
 
 KEPT_BYTES_MAX = 256 * 1024 * 1024
 RECORD_BYTES = 500

@@ -13,12 +13,12 @@ from urllib.parse import parse_qsl
 import msgspec
 from msgspec import Meta
 
-from common.errors import RequestError
-from workers.receiver_behaviour import QUERY_FIELDS_MAX, Behaviour, Script, behaviour_of_json, settings_of_json
-from workers.receiver_confirm import Confirmer
-from workers.receiver_endpoints import Endpoints, Place
-from workers.receiver_http import Answer, Reply, Request, answer, json_answer
-from workers.receiver_mailbox import COUNTERS, Mailbox
+from cns_common.errors import RequestError
+from cns_receiver.behaviour import QUERY_FIELDS_MAX, Behaviour, Script, behaviour_of_json, settings_of_json
+from cns_receiver.confirm import Confirmer
+from cns_receiver.endpoints import Endpoints, Place
+from cns_receiver.http_server import Answer, Reply, Request, answer, json_answer
+from cns_receiver.mailbox import COUNTERS, Mailbox
 
 ROWS_MAX = 500
 WAIT_S_MAX = 300.0

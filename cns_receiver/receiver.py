@@ -27,17 +27,17 @@ from random import Random
 
 import uvloop
 
-from common.errors import RequestError, StartError
-from workers.receiver_behaviour import WELL, Behaviour, ConfirmMode, Plan, Script, Settings, Switch, of_query, plan_of
-from workers.receiver_confirm import Confirmer
-from workers.receiver_endpoints import Endpoints, Place, Route, place_of
-from workers.receiver_fetch import Fetcher
-from workers.receiver_http import Answer, Connections, Reply, Request, answer
-from workers.receiver_journal import Journal, read_journal
-from workers.receiver_mailbox import Mailbox, Room
-from workers.receiver_pages import Pages, refusal
-from workers.receiver_record import SUBSCRIPTION_CONFIRMATION, Record, Verdict
-from workers.receiver_verify import Verifier
+from cns_common.errors import RequestError, StartError
+from cns_receiver.behaviour import WELL, Behaviour, ConfirmMode, Plan, Script, Settings, Switch, of_query, plan_of
+from cns_receiver.confirm import Confirmer
+from cns_receiver.endpoints import Endpoints, Place, Route, place_of
+from cns_receiver.fetch import Fetcher
+from cns_receiver.http_server import Answer, Connections, Reply, Request, answer
+from cns_receiver.journal import Journal, read_journal
+from cns_receiver.mailbox import Mailbox, Room
+from cns_receiver.pages import Pages, refusal
+from cns_receiver.record import SUBSCRIPTION_CONFIRMATION, Record, Verdict
+from cns_receiver.verify import Verifier
 
 CONNECTIONS_MAX = 10_000
 FILES_SPARE = 64

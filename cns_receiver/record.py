@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from cns.envelope import MessageType
-from workers.receiver_http import Request
+from cns.delivery.envelope import MessageType
+from cns_receiver.http_server import Request
 
 ID_BYTES_MAX = 512
 

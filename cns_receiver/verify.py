@@ -9,11 +9,11 @@ import msgspec
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 
-from cns.envelope import verify_body
-from common.bounded import Bounded
-from workers.receiver_fetch import Fetcher, FetchFailed, FetchRefused
-from workers.receiver_mailbox import Mailbox
-from workers.receiver_record import Record, Verdict
+from cns.delivery.envelope import verify_body
+from cns_common.bounded_cache import Bounded
+from cns_receiver.fetch import Fetcher, FetchFailed, FetchRefused
+from cns_receiver.mailbox import Mailbox
+from cns_receiver.record import Record, Verdict
 
 WAITING_BYTES_MAX = 64 * 1024 * 1024
 CHECK_BYTES = 1_000

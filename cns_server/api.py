@@ -18,33 +18,32 @@ import uvicorn
 
 import cns.api
 import cqs.api
-from cns.app import App, Pages
-from cns.mail_pages import mail_pages
-from cns.queue_port import QueuePort
-from cns.signing import certificate_name
-from common.aws import sts
-from common.aws.accounts import KeyRing
-from common.aws.authentication import Authenticator
-from common.aws.front import FrontDoor, Service
-from common.aws.protocol.models import load_service
-from common.errors import CnsError, StartError
-from common.health import Health
-from common.log_throttle import ThrottledRecords
-from common.metrics import Counts, Sample, page
-from common.segments import EventLog
-from common.settings import Settings
-from common.supervisor import read_status
-from cqs.extensions import extended_model
-from workers.compat.localstack import localstack_pages
-from workers.compat.messages import MessagePages
-from workers.compat.notifications import NotificationPages
-from workers.connection_table import ConnectionLimits, ConnectionTable
-from workers.control import HostState
-from workers.host import Parts
-from workers.http_protocol import ApiProtocol
-from workers.queue_ports import access_keys, queue_port
-from workers.services import event_log, notification_service, queue_service, sqs_dialect
-from workers.up import STATUS_FILE
+from cns.delivery.signing import certificate_name
+from cns.mail.pages import mail_pages
+from cns.queue_port.contract import QueuePort
+from cns_backend.control import HostState
+from cns_backend.queue_port import access_keys, queue_port
+from cns_backend.services import event_log, notification_service, queue_service, sqs_dialect
+from cns_backend.store_host import Parts
+from cns_common.aws import sts
+from cns_common.aws.auth.accounts import KeyRing
+from cns_common.aws.auth.authentication import Authenticator
+from cns_common.aws.front_door import FrontDoor, Service
+from cns_common.aws.protocol.models import load_service
+from cns_common.configuration.settings import Settings
+from cns_common.errors import CnsError, StartError
+from cns_common.events.writer import EventLog
+from cns_common.health import Health
+from cns_common.log_throttle import ThrottledRecords
+from cns_common.metrics import Counts, Sample, page
+from cns_common.process.supervisor import STATUS_FILE, read_status
+from cns_server.app import App, Pages
+from cns_server.connection_table import ConnectionLimits, ConnectionTable
+from cns_server.http_protocol import ApiProtocol
+from cns_server.localstack.pages import localstack_pages
+from cns_server.localstack.sns_pages import NotificationPages
+from cns_server.localstack.sqs_pages import MessagePages
+from cqs.internal_api import extended_model
 
 EXIT_PORT_TAKEN = 72
 EXIT_ADDRESS_UNUSABLE = 75

@@ -14,9 +14,9 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
-from common.aws.front import FrontDoor
-from common.health import Health
-from common.log_throttle import LogThrottle
+from cns_common.aws.front_door import FrontDoor
+from cns_common.health import Health
+from cns_common.log_throttle import LogThrottle
 
 ADVANCE_S_MAX = 10 * 365 * 86_400
 CERTIFICATE_PREFIX = "SimpleNotificationService-"

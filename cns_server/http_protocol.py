@@ -23,12 +23,12 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from common.aws.front import FrontDoor
-from common.aws.protocol.errors import Answer
-from common.aws.request import HttpRequest
-from common.eager import Eager
-from common.peer_address import peer_address
-from workers.connection_table import ConnectionTable, network_of
+from cns_common.aws.front_door import FrontDoor
+from cns_common.aws.http_request import HttpRequest
+from cns_common.aws.protocol.errors import Answer
+from cns_common.peer_address import peer_address
+from cns_server.connection_table import ConnectionTable, network_of
+from cns_server.coroutine_driver import Eager
 
 HEAD_S = 10.0
 """From the first byte of a request, or from connecting, until its head has come."""

@@ -7,22 +7,22 @@ from __future__ import annotations
 
 from functools import partial
 
-from common.aws.call import Operation
-from cqs.access import Access
-from cqs.dialect import Dialect
-from cqs.on_behalf import OnBehalf
+from cns_common.aws.call import Operation
+from cqs.authorization import Access
+from cqs.localstack.options import Dialect
+from cqs.localstack.receive_overrides import OVERRIDDEN, overridable
 from cqs.operations.attributes import AttributeOperations
 from cqs.operations.batches import BatchOperations
 from cqs.operations.deliver import DeliverOperations
 from cqs.operations.messages import MessageOperations
 from cqs.operations.moves import MoveOperations
-from cqs.operations.overrides import OVERRIDDEN, overridable
 from cqs.operations.permissions import PermissionOperations
 from cqs.operations.queues import QueueOperations
 from cqs.operations.settle import SettleOperations
 from cqs.operations.tags import TagOperations
-from cqs.permissions import GRANTABLE
+from cqs.queues.permissions import GRANTABLE
 from cqs.service import QueueService
+from cqs.topic_sender import OnBehalf
 
 ANONYMOUS = (GRANTABLE - {"*"}) | {"ChangeMessageVisibilityBatch", "DeleteMessageBatch", "SendMessageBatch"}
 """Actions that a queue's policy may open to everyone, unsigned callers too."""
@@ -72,7 +72,7 @@ def operations(service: QueueService, dialect: Dialect = _SQS) -> dict[str, Oper
 
 
 def extensions(service: QueueService) -> dict[str, Operation]:
-    """For the account `cns`; `cqs.extensions` has the shapes."""
+    """For the account `cns`; `cqs.internal_api` has the shapes."""
     return {
         "Deliver": DeliverOperations(OnBehalf(service)).deliver,
         "Settle": SettleOperations(service.cache, service.clock).settle,

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from common.aws.call import INTERNAL_ACCOUNT, Call, Params
-from common.aws.policy import PolicyRequest, Verdict, decide, sqs_refusal
-from common.aws.policy_facts import call_facts
-from common.clock import Clock
-from common.errors import RequestError
+from cns_common.aws.call import INTERNAL_ACCOUNT, Call, Params
+from cns_common.aws.policy.evaluation import PolicyRequest, Verdict, decide, sqs_refusal
+from cns_common.aws.policy.request_context import call_facts
+from cns_common.clock import Clock
+from cns_common.errors import RequestError
 from cqs import internal_queues
-from cqs.addresses import addressed_queue, no_such_queue, queue_key, queue_url
-from cqs.names import QueueKey
-from cqs.permissions import OWNER_ONLY
-from cqs.queue_cache import QueueCache
-from cqs.queue_view import QueueView
+from cqs.queues.cache import QueueCache
+from cqs.queues.names import QueueKey
+from cqs.queues.permissions import OWNER_ONLY
+from cqs.queues.urls import addressed_queue, no_such_queue, queue_key, queue_url
+from cqs.queues.view import QueueView
 
 ReadAddress = Callable[[Call, str | None], QueueKey]
 """Which queue a QueueUrl, or without one the path of the call, names."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
-from common.aws.protocol.models import ServiceModel, compile_operation, load_service
-from common.aws.protocol.shapes import Kind, Member, Shape, Signature, read_signatures
+from cns_common.aws.protocol.models import ServiceModel, compile_operation, load_service
+from cns_common.aws.protocol.shapes import Kind, Member, Shape, Signature, read_signatures
 
 
 @cache

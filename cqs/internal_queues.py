@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
-from common.aws.call import INTERNAL_ACCOUNT
-from common.aws.protocol.scalars import write_blob
+from cns_common.aws.call import INTERNAL_ACCOUNT
+from cns_common.aws.protocol.scalars import write_blob
 from cqs.engines.contract import Message, QueueRef
 from cqs.limits import INTERNAL_MESSAGE_BYTES_MAX, INTERNAL_RETENTION_S
-from cqs.model import Body, Queue
-from cqs.names import QueueKey, is_fifo, is_queue_name
+from cqs.queues.model import Body, Queue
+from cqs.queues.names import QueueKey, is_fifo, is_queue_name
 
 REGION = "internal"
 ACTIONS = frozenset({"ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "GetQueueAttributes", "GetQueueUrl"})

@@ -6,9 +6,9 @@ import binascii
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from common.errors import RequestError
-from cqs.drafts import invalid
+from cns_common.errors import RequestError
 from cqs.limits import LIST_RESULTS_MAX
+from cqs.messages.validation import invalid
 
 
 class PageWish(NamedTuple):

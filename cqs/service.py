@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from common.clock import Clock
-from cqs.dead_letters import DeadLetters
+from cns_common.clock import Clock
 from cqs.engines.contract import Engine
-from cqs.holding import Holding
 from cqs.limits import PURGE_WAIT_S, RECREATE_WAIT_S
-from cqs.move_tasks import MoveTasks
-from cqs.moving import Moving
-from cqs.queue_cache import QueueCache
-from cqs.queues import Queues
-from cqs.receiving import Receiving
-from cqs.sending import Sending
+from cqs.messages.dead_letters import DeadLetters
+from cqs.messages.delete_and_visibility import Holding
+from cqs.messages.receive import Receiving
+from cqs.messages.send import Sending
+from cqs.queues.cache import QueueCache
+from cqs.queues.queues import Queues
+from cqs.redrive.mover import Moving
+from cqs.redrive.tasks import MoveTasks
 from cqs.stores.contract import MoveTaskStore, QueueStore
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from common.arn import parse_arn
-from common.aws.call import Call, Caller
-from common.aws.policy import Verdict
-from common.bounded import Bounded
-from common.errors import RequestError
-from cqs.access import Access
-from cqs.addresses import key_of_arn, no_such_queue
-from cqs.drafts import Draft, invalid, read_draft
-from cqs.names import QueueKey
-from cqs.policies import unknown_actions
-from cqs.queue_view import QueueView
+from cns_common.arn import parse_arn
+from cns_common.aws.call import Call, Caller
+from cns_common.aws.policy.evaluation import Verdict
+from cns_common.bounded_cache import Bounded
+from cns_common.errors import RequestError
+from cqs.authorization import Access
+from cqs.messages.validation import Draft, invalid, read_draft
+from cqs.queues.names import QueueKey
+from cqs.queues.policies import unknown_actions
+from cqs.queues.urls import key_of_arn, no_such_queue
+from cqs.queues.view import QueueView
 from cqs.service import QueueService
 
 TOPICS_REMEMBERED = 10_000

@@ -9,7 +9,7 @@ import signal
 
 import pytest
 
-from common.logs import set_up_logs
+from cns_common.logs import set_up_logs
 from tests.failures import Failures
 from tests.spec.record import Recorder
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from cns.filters.facts import Facts, attribute_facts, body_facts
 from cns.filters.limits import FilterLimits
+from cns.filters.message_values import Facts, attribute_facts, body_facts
 from cns.filters.model import Filter, Scope
-from cns.filters.reading import read_filter
+from cns.filters.parser import read_filter
 
 MATCHING = 10
 ANY = FilterLimits(keys=100, complexity=1_000_000)

@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
-from common.cassandra import Cassandra, Place
-from common.cassandra_schema import read_table
+from cns_backend import schema
+from cns_common.cassandra.schema import read_table
+from cns_common.cassandra.session import Cassandra, Place
 from tests.servers import cassandra_address, fresh_keyspace
-from workers import schema
 
 TABLES = tuple(read_table(text).name for text in schema.TABLES)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common.clock import Clock
+from cns_common.clock import Clock
 
 START_NS = 1_760_000_000 * 1_000_000_000
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from common.events import Event
+from cns_common.events.schema import Event
 
 
 class RecordedEvents:
-    """See `common.events.EventSink`."""
+    """See `cns_common.events.schema.EventSink`."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from itertools import accumulate
 
-from common.metrics import Sample
+from cns_common.metrics import Sample
 
 BOUNDS_MS = (
     1,

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from common.errors import CnsError
+from cns_common.errors import CnsError
 
 PAUSE_FIRST_S = 0.1
 PAUSE_MAX_S = 5.0

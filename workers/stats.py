@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common.metrics import Counts
+from cns_common.metrics import Counts
 from workers.latency import Latency
 
 

@@ -9,58 +9,59 @@ from typing import Any
 
 import structlog
 
-from cns import jobs
-from cns.archives.keeping import Archiving
-from cns.archives.replaying import Replaying
-from cns.endpoints.guard import AddressGuard
+from cns.archives.archiver import Archiving
+from cns.archives.replay_worker import Replaying
+from cns.delivery import jobs
+from cns.delivery.remote_queues import Places
+from cns.delivery.signing import Signer, SigningIdentity
+from cns.delivery.target import Targets
+from cns.endpoints.address_guard import AddressGuard
+from cns.endpoints.contract import Request, Sender, Senders
 from cns.endpoints.http import HttpRequest, HttpSender
-from cns.endpoints.redis import RedisRequest, RedisSender
-from cns.endpoints.remote_queue import RemoteQueueRequest, RemoteQueueSender
-from cns.endpoints.senders import Request, Sender, Senders
+from cns.endpoints.redis_channel import RedisRequest, RedisSender
 from cns.endpoints.smtp import SmtpRequest, SmtpSender
-from cns.mail import MailWords
-from cns.mail_message import domain_of
-from cns.mail_rate import MailRate
-from cns.matching import Matching
-from cns.queue_port import QueuePort
-from cns.recipients import Recipients
-from cns.remote_queues import Places
-from cns.signing import Signer, SigningIdentity
-from cns.target import Targets
-from cns.topic_view import TopicCache
-from common.errors import OutcomeUnknown, StoreUnavailable
-from common.metrics import Sample
-from common.settings import Settings
-from common.smtp_url import read_smtp_url
-from common.tls import client_context
+from cns.endpoints.sqs import RemoteQueueRequest, RemoteQueueSender
+from cns.mail.mime import domain_of
+from cns.mail.rate_limit import MailRate
+from cns.mail.texts import MailWords
+from cns.publishing.matching import Matching
+from cns.publishing.recipient_checks import Recipients
+from cns.queue_port.contract import QueuePort
+from cns.topics.cache import TopicCache
+from cns_backend.control import REPORT_S, Report
+from cns_backend.pool_sizes import DELIVERY, REDELIVERY
+from cns_backend.queue_port import queue_port
+from cns_backend.services import event_log, queue_service
+from cns_backend.store_host import Parts
+from cns_backend.urls import base_url, mail_sender
+from cns_common.configuration.settings import Settings
+from cns_common.configuration.smtp_url import read_smtp_url
+from cns_common.errors import OutcomeUnknown, StoreUnavailable
+from cns_common.metrics import Sample
+from cns_common.tls import client_context
 from cqs.service import QueueService
-from workers.concluding import Tools
-from workers.consumer import Consumer
-from workers.control import REPORT_S, Report
-from workers.delivery import Deliverer
-from workers.drops import Drops
-from workers.envelopes import Rendering
-from workers.fifo_consumer import FifoConsumer
-from workers.fifo_producer import FifoProducer
-from workers.host import Parts
-from workers.lanes import Lanes
+from workers.background.maintenance import Upkeep
+from workers.background.move_tasks import Movers
+from workers.background.replays import Replayers
+from workers.consumers.consumer import Consumer
+from workers.consumers.fifo_consumer import FifoConsumer
+from workers.consumers.lane_consumer import Lanes
+from workers.consumers.notification_cache import RememberedNotifications
+from workers.consumers.outcome_handler import Tools
+from workers.consumers.quarantine import Quarantine
+from workers.consumers.undecodable_jobs import SiftedPort
+from workers.delivery.deliverer import Deliverer
+from workers.delivery.envelope_cache import Rendering
+from workers.delivery.logs.logger import delivery_log
+from workers.delivery.pool.pool import DeliveryPool
+from workers.delivery.pool.resize import PoolSizing
+from workers.delivery.traffic.admission import Traffic
+from workers.delivery.traffic.endpoint_state import Terms
+from workers.fanout.drops import Drops
+from workers.fanout.fifo_producer import FifoProducer
+from workers.fanout.producer import Producer
 from workers.loops import Loops
-from workers.movers import Movers
-from workers.notifications import RememberedNotifications
-from workers.pool_sizes import DELIVERY, REDELIVERY
-from workers.pool_sizing import PoolSizing
-from workers.pools import DeliveryPool
-from workers.producer import Producer
-from workers.quarantine import Quarantine
-from workers.queue_ports import queue_port
-from workers.replays import Replayers
-from workers.services import delivery_log, event_log, queue_service
-from workers.sifting import SiftedPort
 from workers.stats import Stats
-from workers.traffic.endpoint import Terms
-from workers.traffic.traffic import Traffic
-from workers.upkeep import Upkeep
-from workers.urls import base_url, mail_sender
 
 DRAIN_S = 20.0
 STEP_GRACE_S = 5.0

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from cns.archives.model import Archived, key_of
 from cns.archives.policy import retention_ms
 from cns.archives.replay import Replay
-from cns.model import Notification
+from cns.notification import Notification
 from cns.stores.contract import ArchiveStore, ReplayStore
-from cns.topic_view import TopicCache, TopicView
+from cns.topics.cache import TopicCache, TopicView
 
 
 class Archiving:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from cns.model import Notification
+from cns.notification import Notification
 
 SKEW_MS = 60_000
 """How much earlier than the one before it a message may say that it was published: clocks of several processes, and

@@ -6,10 +6,10 @@ import msgspec
 from msgspec.structs import replace
 
 from cns.archives.model import Archive
-from cns.envelope import timestamp_text
-from cns.refusals import invalid
-from cns.topic import Topic
-from common.ids import hex_id
+from cns.delivery.envelope import timestamp_text
+from cns.errors import invalid
+from cns.topics.topic import Topic
+from cns_common.ids import hex_id
 
 NAME = "ArchivePolicy"
 BEGINNING = "BeginningArchiveTime"

@@ -15,7 +15,7 @@ from typing import Literal
 
 import msgspec
 
-from cns.model import Notification
+from cns.notification import Notification
 
 ReplayStatus = Literal["Pending", "In progress", "Completed", "Failed"]
 """As the API spells them."""

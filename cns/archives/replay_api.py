@@ -10,11 +10,11 @@ from cns.archives.replay import Replay
 from cns.archives.replay_policy import Window, check_window, parse_replay_policy
 from cns.limits import Quotas
 from cns.stores.contract import ReplayStore
-from cns.subscription import Subscription
-from cns.topic import Topic
-from common.clock import Clock
-from common.errors import RequestError
-from common.ids import hex_id
+from cns.subscriptions.subscription import Subscription
+from cns.topics.topic import Topic
+from cns_common.clock import Clock
+from cns_common.errors import RequestError
+from cns_common.ids import hex_id
 
 STATUS = "ReplayStatus"
 

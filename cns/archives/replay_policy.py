@@ -10,8 +10,8 @@ import msgspec
 
 from cns.archives.model import Archive
 from cns.archives.policy import beginning_ms
-from cns.refusals import invalid
-from cns.topic import Topic
+from cns.errors import invalid
+from cns.topics.topic import Topic
 
 NAME = "ReplayPolicy"
 

@@ -12,17 +12,17 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from cns import jobs
 from cns.archives.model import SKEW_MS, Archived
 from cns.archives.policy import beginning_ms
 from cns.archives.replay import ALL, Replay, ReplayStatus
-from cns.filters.held import HeldFilters
-from cns.jobs import EndpointJob
-from cns.queue_port import Put, QueuePort
+from cns.delivery import jobs
+from cns.delivery.jobs import EndpointJob
+from cns.filters.topic_filters import HeldFilters
+from cns.queue_port.contract import Put, QueuePort
 from cns.stores.contract import ArchiveStore, ReplayStore, SubscriptionStore, TopicStore
-from cns.subscription import Place, State, Subscription
-from cns.topic import Topic
-from common.clock import Clock
+from cns.subscriptions.subscription import Place, State, Subscription
+from cns.topics.topic import Topic
+from cns_common.clock import Clock
 
 PAGE_MESSAGES = 100
 PUT_BYTES_MAX = 4 * 1024 * 1024

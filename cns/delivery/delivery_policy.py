@@ -1,8 +1,8 @@
 """What a topic and a subscription say about delivery to HTTP endpoints, and which of the two counts.
 
 The structs are the stored form: encoded, they are byte for byte what AWS shows as DeliveryPolicy and
-EffectiveDeliveryPolicy, so a stored text is read back without being checked again. `cns/delivery_policy_form.py`
-checks what a caller sends.
+EffectiveDeliveryPolicy, so a stored text is read back without being checked again.
+`cns/delivery/delivery_policy_parser.py` checks what a caller sends.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import lru_cache
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from cns.retry_policy import Backoff, RetryPolicy
+from cns.delivery.retry_policy import Backoff, RetryPolicy
 
 DEFAULT_CONTENT_TYPE = "text/plain; charset=UTF-8"
 TERMS_REMEMBERED = 4096  # distinct pairs of policies kept by `delivery_terms`

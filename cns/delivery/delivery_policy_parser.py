@@ -13,7 +13,7 @@ from typing import NoReturn
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from cns.delivery_policy import (
+from cns.delivery.delivery_policy import (
     HealthyRetryPolicy,
     HttpDefaults,
     RequestPolicy,
@@ -23,8 +23,8 @@ from cns.delivery_policy import (
     content_type_allowed,
     retry_policy_of,
 )
-from cns.retry_policy import RETRIES_MAX, TOTAL_S_MAX, Backoff, delays_s
-from common.errors import RequestError
+from cns.delivery.retry_policy import RETRIES_MAX, TOTAL_S_MAX, Backoff, delays_s
+from cns_common.errors import RequestError
 
 Json = Mapping[str, object]
 

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from cns.delivery_policy import DEFAULT_CONTENT_TYPE
-from cns.model import Attributes, Notification
-from cns.signing import Seal, Signer, verify
+from cns.delivery.delivery_policy import DEFAULT_CONTENT_TYPE
+from cns.delivery.signing import Seal, Signer, verify
+from cns.notification import Attributes, Notification
 
 USER_AGENT = "Amazon Simple Notification Service Agent"
 

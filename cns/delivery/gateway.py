@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from cns.delivery.envelope import USER_AGENT
+from cns.delivery.outbox import OutboxItem
+from cns.delivery.signing import Signer
 from cns.endpoints.http import HttpRequest
-from cns.envelope import USER_AGENT
-from cns.outbox import OutboxItem
-from cns.signing import Signer
 
 SIGNATURE_VERSION = "2"
 """RSA with SHA-256, of all the body."""

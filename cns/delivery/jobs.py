@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from cns.model import Notification
+from cns.notification import Notification
 
 INLINE_BYTES_MAX = 16 * 1024
 TARGETS_MAX = 100

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from cns import mail
-from cns.envelope import (
+from cns.delivery.envelope import (
     Confirmation,
     MessageType,
     notification_fields,
@@ -16,13 +15,14 @@ from cns.envelope import (
     text_to_sign,
     unsubscribe_url,
 )
-from cns.mail import MailWords
-from cns.model import Attributes, Notification
-from cns.outbox import OutboxItem, item_id
+from cns.delivery.outbox import OutboxItem, item_id
+from cns.delivery.signing import Signer
+from cns.delivery.target import Target
+from cns.mail import texts as mail
+from cns.mail.texts import MailWords
+from cns.notification import Attributes, Notification
 from cns.push.model import text_key
-from cns.signing import Signer
-from cns.subscription import MAIL_PROTOCOLS
-from cns.target import Target
+from cns.subscriptions.subscription import MAIL_PROTOCOLS
 
 SMS_CHARS_MAX = 1_600
 SMS_SENDER_CHARS_MAX = 10

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from cns.arns import parse_queue_arn
-from common.settings import RemoteQueues
+from cns_common.configuration.settings import RemoteQueues
 
 ARNS_REMEMBERED = 10_000
 

@@ -8,7 +8,7 @@ from tenacity import RetryCallState
 from tenacity.stop import stop_base
 from tenacity.wait import wait_base
 
-from cns.retry_policy import Retry, RetryPolicy, due_retry
+from cns.delivery.retry_policy import Retry, RetryPolicy, due_retry
 
 
 def no_jitter() -> float:

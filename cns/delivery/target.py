@@ -9,15 +9,15 @@ from typing import Any
 
 import msgspec
 
-from cns.delivery_policy import DEFAULT_CONTENT_TYPE, delivery_terms
-from cns.feedback import NO_FEEDBACK, Feedback, topic_feedback
-from cns.jobs import DirectJob
-from cns.model import Notification
-from cns.retry_policy import MAIL_POLICY, QUEUE_POLICY, RetryPolicy
+from cns.delivery.delivery_policy import DEFAULT_CONTENT_TYPE, delivery_terms
+from cns.delivery.jobs import DirectJob
+from cns.delivery.retry_policy import MAIL_POLICY, QUEUE_POLICY, RetryPolicy
+from cns.delivery.status_logging import NO_FEEDBACK, Feedback, topic_feedback
+from cns.notification import Notification
 from cns.stores.contract import SubscriptionStore, TopicStore
-from cns.subscription import State, Subscription
-from cns.topic import Topic
-from common.bounded import Bounded
+from cns.subscriptions.subscription import State, Subscription
+from cns.topics.topic import Topic
+from cns_common.bounded_cache import Bounded
 
 FIXED_POLICIES: Mapping[str, RetryPolicy] = {
     **dict.fromkeys(("sqs", "lambda", "firehose"), QUEUE_POLICY),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from aiohappyeyeballs import AddrInfoType, start_connection
 
-from cns.endpoints.guard import AddressGuard, AddressRefused
+from cns.endpoints.address_guard import AddressGuard, AddressRefused
 
 REMEMBERED_S = 10.0
 NAMES_REMEMBERED = 1_000

@@ -7,9 +7,9 @@ from typing import Any, Protocol, TypeVar
 
 from cns.endpoints.http import HttpRequest
 from cns.endpoints.outcome import Outcome
-from cns.endpoints.redis import RedisRequest
-from cns.endpoints.remote_queue import RemoteQueueRequest
+from cns.endpoints.redis_channel import RedisRequest
 from cns.endpoints.smtp import SmtpRequest
+from cns.endpoints.sqs import RemoteQueueRequest
 
 Request = HttpRequest | RedisRequest | RemoteQueueRequest | SmtpRequest
 _Kind = TypeVar("_Kind", contravariant=True)

@@ -12,11 +12,11 @@ from email.utils import parsedate_to_datetime
 
 import msgspec
 
-from cns.endpoints.challenge import Sent, authorization, challenges, went_stale
-from cns.endpoints.guard import AddressGuard, AddressRefused
+from cns.endpoints.address_guard import AddressGuard, AddressRefused
+from cns.endpoints.http_auth import Sent, authorization, challenges, went_stale
 from cns.endpoints.http_connection import Answer, Connection, HungUp
-from cns.endpoints.http_connections import Connections
-from cns.endpoints.http_target import HttpTarget, target_of
+from cns.endpoints.http_pool import Connections
+from cns.endpoints.http_url import HttpTarget, target_of
 from cns.endpoints.outcome import RESPONSE_CHARS_MAX, Cause, Delivered, Failed, Outcome
 
 _UNAUTHORIZED = 401

@@ -17,7 +17,7 @@ from typing import NamedTuple, cast
 
 import httptools
 
-from cns.endpoints.http_target import Origin
+from cns.endpoints.http_url import Origin
 from cns.endpoints.outcome import RESPONSE_CHARS_MAX
 
 BODY_BYTES_MAX = 64 * 1024

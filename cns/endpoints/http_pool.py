@@ -6,10 +6,10 @@ import asyncio
 import ssl
 import time
 
-from cns.endpoints.guard import AddressGuard
+from cns.endpoints.address_guard import AddressGuard
+from cns.endpoints.connect import Lookups, reach
 from cns.endpoints.http_connection import Connection
-from cns.endpoints.http_target import Origin
-from cns.endpoints.reaching import Lookups, reach
+from cns.endpoints.http_url import Origin
 
 KEEP_ALIVE_S = 30.0
 KEPT_MAX = 2_000

@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from cns.endpoints.challenge import Credentials
+from cns.endpoints.http_auth import Credentials
 
 _PORTS = {"http": 80, "https": 443}
 _PORT_MAX = 65_535

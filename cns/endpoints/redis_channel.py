@@ -11,11 +11,11 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from cns.endpoint_syntax import redis_channel
-from cns.endpoints.guard import AddressGuard, AddressRefused
+from cns.endpoints.address_guard import AddressGuard, AddressRefused
+from cns.endpoints.connect import Lookups, reach
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
-from cns.endpoints.reaching import Lookups, reach
 from cns.endpoints.redis_connection import RedisConnection, ReplyError
+from cns.subscriptions.endpoint_syntax import redis_channel
 
 PORT = 6379
 SERVERS_REMEMBERED = 100

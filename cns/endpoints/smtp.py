@@ -24,7 +24,7 @@ from aiosmtplib.errors import (
 )
 
 from cns.endpoints.outcome import RESPONSE_CHARS_MAX, Cause, Delivered, Failed, Outcome
-from common.smtp_url import SmtpRelay
+from cns_common.configuration.smtp_url import SmtpRelay
 
 IDLE_S = 10.0
 """How long an unused connection is worth trying: relays hang up, some soon."""

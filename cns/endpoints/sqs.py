@@ -8,15 +8,15 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from cns.delivery.envelope import USER_AGENT
+from cns.delivery.remote_queues import RemoteQueue
 from cns.endpoints.http import HttpRequest, HttpSender
 from cns.endpoints.http_connection import Answer
-from cns.endpoints.http_target import target_of
+from cns.endpoints.http_url import target_of
 from cns.endpoints.outcome import RESPONSE_CHARS_MAX, Cause, Delivered, Failed, Outcome
-from cns.envelope import USER_AGENT
-from cns.queue_delivery import members_of
-from cns.queue_port import QueueMessage
-from cns.remote_queues import RemoteQueue
-from common.aws.signature import sign
+from cns.queue_port.contract import QueueMessage
+from cns.queue_port.sqs_delivery import members_of
+from cns_common.aws.auth.signature import sign
 
 _PASSING = frozenset(
     {

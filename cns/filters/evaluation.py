@@ -13,8 +13,8 @@ from ipaddress import ip_address
 from itertools import chain, product
 from typing import Any
 
-from cns.filters.facts import Array, Element, Facts
 from cns.filters.literals import STRING_MARK, decimal_of, fold
+from cns.filters.message_values import Array, Element, Facts
 from cns.filters.model import (
     AllOf,
     AnyOf,

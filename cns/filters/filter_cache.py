@@ -10,10 +10,10 @@ from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
-from cns.audience import Audience, FilterChange
-from cns.filters.held import HeldFilters
+from cns.filters.topic_filters import HeldFilters
+from cns.publishing.filter_changes import Audience, FilterChange
 from cns.stores.contract import SubscriptionStore
-from cns.subscription import Place
+from cns.subscriptions.subscription import Place
 
 FILTERS_HELD_MAX = 200_000
 """Of all topics together; those used least recently go. A topic that is in use is held, however many it has."""

@@ -11,12 +11,12 @@ from collections.abc import Collection, Sequence
 from itertools import chain
 
 from cns.filters.evaluation import matches
-from cns.filters.facts import Facts
+from cns.filters.index_keys import branches
+from cns.filters.index_tables import Message
+from cns.filters.index_tree import Node
+from cns.filters.message_values import Facts
 from cns.filters.model import Filter, Scope
-from cns.filters.probes import branches
 from cns.filters.rule import Entry, Rule
-from cns.filters.tables import Message
-from cns.filters.tree import Node
 
 
 class Matches:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from typing import Any, Generic, TypeVar
 
+from cns.filters.index_keys import Kind, Probe, ProbeValue, Range, bucket, ticks
 from cns.filters.literals import STRING_MARK, fold
-from cns.filters.probes import Kind, Probe, ProbeValue, Range, bucket, ticks
 
 T = TypeVar("T")
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from cns.filters.probes import Key, Kind, Probe
+from cns.filters.index_keys import Key, Kind, Probe
+from cns.filters.index_tables import TABLES, Message, Table
 from cns.filters.rule import Entry
-from cns.filters.tables import TABLES, Message, Table
 
 CROWD = 4
 """Entries that are looked at one by one: to sort so few would cost more, in time and in memory."""

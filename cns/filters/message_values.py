@@ -15,7 +15,7 @@ import msgspec
 
 from cns.filters import literals
 from cns.filters.limits import NESTING_MAX, PATH_CHARS_MAX
-from cns.model import Attributes
+from cns.notification import Attributes
 
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
+from cns.errors import invalid
 from cns.filters.limits import COMPILED_MAX, DEFAULT, NESTING_MAX, OR_BRANCHES_MIN, PATH_CHARS_MAX, POLICY_BYTES_MAX
 from cns.filters.limits import FilterLimits as Limits
 from cns.filters.model import AllOf, AnyOf, AnythingBut, Condition, Filter, Leaf, Scope, Wildcard
-from cns.filters.policy_text import NAME, Cursor, Fault, compact
-from cns.filters.reading_conditions import OPERATORS, read_conditions
-from cns.refusals import invalid
+from cns.filters.parser_conditions import OPERATORS, read_conditions
+from cns.filters.tokenizer import NAME, Cursor, Fault, compact
 
 OR = "$or"
 RESERVED = OPERATORS.keys() | {

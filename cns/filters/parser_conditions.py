@@ -17,8 +17,8 @@ from cns.filters.model import (
     Suffix,
     Wildcard,
 )
-from cns.filters.policy_text import FALSE, NAME, NULL, NUMBER, STRING, TRUE, Cursor
-from cns.filters.reading_patterns import network, number, numeric, wildcard
+from cns.filters.parser_patterns import network, number, numeric, wildcard
+from cns.filters.tokenizer import FALSE, NAME, NULL, NUMBER, STRING, TRUE, Cursor
 
 Unwanted = Exact | Prefix | Suffix | Folded | Wildcard
 

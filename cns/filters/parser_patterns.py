@@ -9,7 +9,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from cns.filters import literals
 from cns.filters.limits import NUMBER_MAX, STARS_MAX
 from cns.filters.model import Exact, Numeric, Wildcard
-from cns.filters.policy_text import NUMBER, STRING, Cursor, Fault
+from cns.filters.tokenizer import NUMBER, STRING, Cursor, Fault
 
 _MASK_BITS = re.compile(r"-?[0-9]{1,9}")
 _BOTTOMS = {">": False, ">=": True}

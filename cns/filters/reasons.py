@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from cns.filters.evaluation import matches
-from cns.filters.facts import Facts
 from cns.filters.literals import STRING_MARK
+from cns.filters.message_values import Facts
 from cns.filters.model import (
     AllOf,
     AnyOf,
@@ -24,7 +24,7 @@ from cns.filters.model import (
     Suffix,
     Wildcard,
 )
-from cns.filters.reading import OR
+from cns.filters.parser import OR
 
 SHOWN_MAX = 5
 """Values or conditions shown of one key."""

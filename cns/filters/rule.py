@@ -5,8 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Collection
 
+from cns.filters.index_keys import Key, Range, branches
 from cns.filters.model import Filter
-from cns.filters.probes import Key, Range, branches
 
 
 class Rule:

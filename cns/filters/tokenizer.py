@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import msgspec
 
-from cns.json_faults import json_fault
+from cns.json_errors import json_fault
 
 NAME, STRING, NUMBER = "name", "string", "number"
 TRUE, FALSE, NULL = "true", "false", "null"

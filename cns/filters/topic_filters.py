@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Sequence, Set
 from typing import NamedTuple
 
-from cns.audience import FilterChange
-from cns.filters.facts import Facts, attribute_facts, body_facts
 from cns.filters.index import FilterIndex, Matches
+from cns.filters.message_values import Facts, attribute_facts, body_facts
 from cns.filters.model import Scope
-from cns.filters.reading import compiled
+from cns.filters.parser import compiled
 from cns.filters.reasons import first_unmet
-from cns.model import Notification
-from cns.subscription import Place, Subscription
+from cns.notification import Notification
+from cns.publishing.filter_changes import FilterChange
+from cns.subscriptions.subscription import Place, Subscription
 
 
 class Asked(NamedTuple):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from cns.arns import check_subscription_arn
-from cns.consent import Consent
-from cns.refusals import invalid
+from cns.errors import invalid
 from cns.stores.contract import SubscriptionStore
-from cns.subscription import MAIL_PROTOCOLS, State, Subscription, Token
-from common.aws.call import ANONYMOUS, Call
-from common.errors import RequestError
-from common.ids import uuid_text
+from cns.subscriptions.confirm_and_unsubscribe import Consent
+from cns.subscriptions.subscription import MAIL_PROTOCOLS, State, Subscription, Token
+from cns_common.aws.call import ANONYMOUS, Call
+from cns_common.errors import RequestError
+from cns_common.ids import uuid_text
 
 
 class MailLinks:

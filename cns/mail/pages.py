@@ -9,12 +9,12 @@ import structlog
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 
-from cns import mail
-from cns.mail_links import MailLinks
-from cns.mail_message import ONE_CLICK
-from cns.mail_page import MailPage
-from cns.subscription import State, Subscription, Token
-from common.errors import OutcomeUnknown, RequestError, StoreUnavailable
+from cns.mail import texts as mail
+from cns.mail.links import MailLinks
+from cns.mail.mime import ONE_CLICK
+from cns.mail.page_template import MailPage
+from cns.subscriptions.subscription import State, Subscription, Token
+from cns_common.errors import OutcomeUnknown, RequestError, StoreUnavailable
 
 FORM_BYTES_MAX = 4_096
 _LOOKING = ["GET", "HEAD"]

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 import structlog
 from msgspec.structs import replace
 
+from cns.delivery.target import Target
 from cns.endpoints.outcome import Cause
 from cns.limits import PENDING_MS, UPDATE_TRIES_MAX
-from cns.model import Notification
+from cns.notification import Notification
 from cns.stores.contract import SubscriptionStore
-from cns.subscription import State
-from cns.target import Target
-from common.bounded import Bounded
-from common.clock import Clock
+from cns.subscriptions.subscription import State
+from cns_common.bounded_cache import Bounded
+from cns_common.clock import Clock
 
 SUBSCRIPTIONS_REMEMBERED = 10_000
 

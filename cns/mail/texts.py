@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from cns.envelope import Confirmation, MessageType
+from cns.delivery.envelope import Confirmation, MessageType
 
 
 class MailWords(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cns.data_protection import PARAMETER, DataProtection
-from cns.refusals import required_text
-from common.aws.call import Call, Params, Result
+from cns.errors import required_text
+from cns.topics.data_protection import PARAMETER, DataProtection
+from cns_common.aws.call import Call, Params, Result
 
 
 class DataProtectionOperations:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from cns.errors import required_text
 from cns.operations.platforms import required_attributes
 from cns.push.endpoints import MobileEndpoints
-from cns.refusals import required_text
-from common.aws.call import Call, Params, Result
+from cns_common.aws.call import Call, Params, Result
 
 _ARN = "EndpointArn"
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cns.refusals import missing, required_text
-from cns.topics import Topics
-from common.aws.call import Call, Params, Result
+from cns.errors import missing, required_text
+from cns.topics.topics import Topics
+from cns_common.aws.call import Call, Params, Result
 
 
 class PermissionOperations:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from cns.errors import null_member, required_text
 from cns.push.applications import Platforms, described
 from cns.push.arns import check_application_arn
-from cns.refusals import null_member, required_text
-from common.aws.call import Call, Params, Result
+from cns_common.aws.call import Call, Params, Result
 
 _ARN = "PlatformApplicationArn"
 

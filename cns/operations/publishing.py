@@ -6,14 +6,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from cns.direct_publishing import DirectPublishing
-from cns.drafts import Draft, Entry, Published, read_entry
+from cns.errors import invalid, missing, null_member, required_text
 from cns.limits import BATCH_ENTRIES_MAX, BATCH_ID_CHARS_MAX
-from cns.publishing import Publishing
+from cns.publishing.publish import Publishing
+from cns.publishing.publish_direct import DirectPublishing
+from cns.publishing.requests import Draft, Entry, Published, read_entry
 from cns.push.arns import is_endpoint
-from cns.refusals import invalid, missing, null_member, required_text
-from common.aws.call import Call, Params, Result
-from common.errors import RequestError
+from cns_common.aws.call import Call, Params, Result
+from cns_common.errors import RequestError
 
 _TARGETS = ("TopicArn", "TargetArn", "PhoneNumber")
 _ENTRY_ID = re.compile(r"[A-Za-z0-9_-]+")

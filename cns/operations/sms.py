@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
+from cns.errors import null_member, out_of_length, required_text, unmet
 from cns.limits import PAGE_SIZE
 from cns.paging import read_token
-from cns.refusals import null_member, out_of_length, required_text, unmet
 from cns.sms.numbers import NumberState
 from cns.sms.sandbox import SmsSandbox
 from cns.sms.settings import Sms
-from common.aws.call import Call, Params, Result
+from cns_common.aws.call import Call, Params, Result
 
 ORIGINATION_NUMBERS_MAX = 30
 PASSWORD_CHARS = range(5, 9)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from cns.consent import Consent
-from cns.endpoint_syntax import shown
-from cns.refusals import null_member, required_text
-from cns.subscribing import Subscribing, Wish
-from cns.subscription import State, Subscription
-from cns.subscriptions import Listed, Subscriptions
-from common.aws.call import Call, Params, Result
+from cns.errors import null_member, required_text
+from cns.subscriptions.confirm_and_unsubscribe import Consent
+from cns.subscriptions.endpoint_syntax import shown
+from cns.subscriptions.subscribe import Subscribing, Wish
+from cns.subscriptions.subscription import State, Subscription
+from cns.subscriptions.subscriptions import Listed, Subscriptions
+from cns_common.aws.call import Call, Params, Result
 
 
 class SubscriptionOperations:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from cns.errors import missing, out_of_length, required_text
 from cns.limits import RESOURCE_ARN_CHARS_MAX
-from cns.refusals import missing, out_of_length, required_text
 from cns.tags import read_tags
-from cns.topics import Topics
-from common.aws.call import Call, Params, Result
+from cns.topics.topics import Topics
+from cns_common.aws.call import Call, Params, Result
 
 
 class TagOperations:

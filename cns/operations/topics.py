@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from cns.data_protection import NO_POLICY, check_policy
-from cns.refusals import required_text
+from cns.errors import required_text
 from cns.tags import read_tags
-from cns.topics import Topics
-from common.aws.call import Call, Params, Result
+from cns.topics.data_protection import NO_POLICY, check_policy
+from cns.topics.topics import Topics
+from cns_common.aws.call import Call, Params, Result
 
 
 class TopicOperations:

@@ -14,18 +14,18 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TypeVar
 
-from cns import jobs
-from cns.archives.keeping import Archiving
-from cns.drafts import Published, Sized
-from cns.jobs import INLINE_BYTES_MAX, TARGETS_MAX, EndpointJob, PublishJob
+from cns.archives.archiver import Archiving
+from cns.delivery import jobs
+from cns.delivery.jobs import INLINE_BYTES_MAX, TARGETS_MAX, EndpointJob, PublishJob
 from cns.limits import NOTIFICATION_MS
-from cns.matching import Matching, Page
-from cns.model import Notification
-from cns.queue_port import Put, QueuePort
+from cns.notification import Notification
+from cns.publishing.matching import Matching, Page
+from cns.publishing.requests import Published, Sized
+from cns.queue_port.contract import Put, QueuePort
 from cns.stores.contract import NotificationStore
-from cns.topic_view import TopicView
-from common.clock import Clock
-from common.events import EventSink, PublishAccepted
+from cns.topics.cache import TopicView
+from cns_common.clock import Clock
+from cns_common.events.schema import EventSink, PublishAccepted
 
 Result = TypeVar("Result")
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from cns import jobs
-from cns.jobs import DirectJob
-from cns.model import Notification
-from cns.queue_port import Put, QueuePort
-from common.aws.call import Call
+from cns.delivery import jobs
+from cns.delivery.jobs import DirectJob
+from cns.notification import Notification
+from cns.queue_port.contract import Put, QueuePort
+from cns_common.aws.call import Call
 
 
 class DirectJobs:

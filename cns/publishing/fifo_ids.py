@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 
-from cns.drafts import Draft
+from cns.errors import invalid
 from cns.limits import GROUP_ID_CHARS_MAX
-from cns.refusals import invalid
-from cns.topic_view import TopicView
+from cns.publishing.requests import Draft
+from cns.topics.cache import TopicView
 
 _ID = re.compile(r"[!-~]+")
 _NOT_OF_THIS_TYPE = (

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from cns.envelope import MessageType
-from cns.filters.held import HeldFilters
-from cns.filters.keeping import FILTERS_HELD_MAX, FilterKeeper
-from cns.model import Notification
+from cns.delivery.envelope import MessageType
+from cns.filters.filter_cache import FILTERS_HELD_MAX, FilterKeeper
+from cns.filters.topic_filters import HeldFilters
+from cns.notification import Notification
 from cns.stores.contract import SubscriptionStore
-from common.clock import Clock
-from common.events import DeliveryFiltered, EventSink, NotificationDropped
-from common.metrics import Counts
+from cns_common.clock import Clock
+from cns_common.events.schema import DeliveryFiltered, EventSink, NotificationDropped
+from cns_common.metrics import Counts
 
 UNANSWERABLE = "invalid_attributes"
 """Why those do not get a notification whose filters look at attributes, one of which is malformed."""

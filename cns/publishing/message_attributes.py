@@ -11,8 +11,8 @@ from base64 import b64encode
 from collections.abc import Mapping
 from typing import NoReturn, TypedDict
 
-from cns.model import Attributes
-from common.errors import RequestError
+from cns.notification import Attributes
+from cns_common.errors import RequestError
 
 NAME_BYTES_MAX = 255
 NUMBER_DIGITS_MAX = 38

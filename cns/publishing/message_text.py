@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from common.errors import RequestError
+from cns_common.errors import RequestError
 
 DEFAULT_TEXT = "default"
 SUBJECT_UNITS_MAX = 100  # UTF-16 code units: an emoji counts two

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cns.access import Access
 from cns.arns import check_topic_arn
-from cns.dispatch import Dispatch
-from cns.drafts import NO_ATTRIBUTES, Draft, Entry, Published, Sized
+from cns.authorization import Access
+from cns.errors import no_such_topic
 from cns.limits import FIFO_SUFFIX, MESSAGE_BYTES_DEFAULT
-from cns.message_attributes import parse_attributes, publish_bytes
-from cns.message_ids import group_of_fifo, ids_of
-from cns.message_text import check_message, check_size, check_subject, texts_of
-from cns.model import Attributes, Notification
-from cns.refusals import no_such_topic
-from cns.topic_view import TopicCache, TopicView
-from common.aws.call import Call
-from common.clock import Clock
-from common.errors import RequestError
-from common.ids import uuid_text
+from cns.notification import Attributes, Notification
+from cns.publishing.accept import Dispatch
+from cns.publishing.fifo_ids import group_of_fifo, ids_of
+from cns.publishing.message_attributes import parse_attributes, publish_bytes
+from cns.publishing.message_text import check_message, check_size, check_subject, texts_of
+from cns.publishing.requests import NO_ATTRIBUTES, Draft, Entry, Published, Sized
+from cns.topics.cache import TopicCache, TopicView
+from cns_common.aws.call import Call
+from cns_common.clock import Clock
+from cns_common.errors import RequestError
+from cns_common.ids import uuid_text
 
 
 class Publishing:

@@ -7,24 +7,24 @@ from __future__ import annotations
 
 from collections import Counter
 
-from cns.access import check_owner
-from cns.direct_jobs import DirectJobs
-from cns.drafts import Draft, Published
+from cns.authorization import check_owner
+from cns.errors import invalid
 from cns.limits import MESSAGE_BYTES_DEFAULT
-from cns.message_attributes import parse_attributes, publish_bytes
-from cns.message_text import DEFAULT_TEXT, check_message, check_size, check_subject, texts_of
-from cns.model import Attributes, Notification
+from cns.notification import Attributes, Notification
+from cns.publishing.direct_jobs import DirectJobs
+from cns.publishing.message_attributes import parse_attributes, publish_bytes
+from cns.publishing.message_text import DEFAULT_TEXT, check_message, check_size, check_subject, texts_of
+from cns.publishing.recipient_checks import Recipients
+from cns.publishing.requests import Draft, Published
 from cns.push.endpoints import MobileEndpoints
 from cns.push.model import text_key
-from cns.recipients import Recipients
-from cns.refusals import invalid
 from cns.sms.attributes import check_message_attributes
 from cns.sms.numbers import is_number
-from common.aws.call import Call
-from common.clock import Clock
-from common.errors import RequestError
-from common.events import EventSink, PublishAccepted
-from common.ids import uuid_text
+from cns_common.aws.call import Call
+from cns_common.clock import Clock
+from cns_common.errors import RequestError
+from cns_common.events.schema import EventSink, PublishAccepted
+from cns_common.ids import uuid_text
 
 SMS_CHARS_MAX = 1_600
 SMS_TEXT = "sms"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from cns.delivery.target import Target
 from cns.endpoints.outcome import Cause
 from cns.push.endpoints import find_installed
 from cns.sms.numbers import NumberState
 from cns.stores.mobile_contract import MobileEndpointStore, PlatformStore, SmsStore
-from cns.target import Target
 
 
 class Recipients:

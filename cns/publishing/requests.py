@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from cns.message_attributes import Given, parse_attributes, publish_bytes
-from cns.message_text import check_message, check_subject
-from cns.model import Attributes, Notification
-from common.errors import RequestError
+from cns.notification import Attributes, Notification
+from cns.publishing.message_attributes import Given, parse_attributes, publish_bytes
+from cns.publishing.message_text import check_message, check_subject
+from cns_common.errors import RequestError
 
 NO_ATTRIBUTES: Attributes = {}
 

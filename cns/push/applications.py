@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from cns.access import check_owner
+from cns.authorization import check_owner
+from cns.errors import concurrent_access, invalid
 from cns.limits import PAGE_SIZE, UPDATE_TRIES_MAX
 from cns.paging import page_of, read_token
 from cns.push.arns import check_application_arn
@@ -20,12 +21,11 @@ from cns.push.attributes import (
     split_secrets,
 )
 from cns.push.model import PlatformApplication
-from cns.refusals import concurrent_access, invalid
 from cns.stores.mobile_contract import PlatformStore
-from common.aws.call import Call
-from common.clock import Clock
-from common.errors import RequestError
-from common.ids import hex_id
+from cns_common.aws.call import Call
+from cns_common.clock import Clock
+from cns_common.errors import RequestError
+from cns_common.ids import hex_id
 
 
 def no_such_application() -> RequestError:

@@ -6,9 +6,9 @@ import re
 from uuid import UUID
 
 from cns.arns import PARTS
-from cns.refusals import invalid
-from common.arn import parse_arn
-from common.errors import RequestError
+from cns.errors import invalid
+from cns_common.arn import parse_arn
+from cns_common.errors import RequestError
 
 _ACCOUNT = re.compile(r"[0-9]{12}")
 _UUID_CHARS = 36

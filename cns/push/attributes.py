@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Mapping
 
 from cns.arns import topic_fault
+from cns.errors import AT_CREATION, invalid
 from cns.limits import SAMPLE_RATE_MAX
-from cns.refusals import AT_CREATION, invalid
-from common.arn import parse_arn
+from cns_common.arn import parse_arn
 
 APPLICATION_NAME_CHARS_MAX = 256
 USER_DATA_BYTES_MAX = 2_048

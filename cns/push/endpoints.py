@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from cns.access import check_owner
+from cns.authorization import check_owner
+from cns.errors import concurrent_access, invalid
 from cns.limits import PAGE_SIZE, UPDATE_TRIES_MAX
 from cns.paging import page_of, read_token
 from cns.push.applications import Platforms, no_such_application
@@ -15,12 +16,11 @@ from cns.push.arns import check_application_arn, check_endpoint_arn
 from cns.push.attributes import check_endpoint, endpoint_attributes
 from cns.push.events import EndpointEvents
 from cns.push.model import MobileEndpoint, PlatformApplication
-from cns.refusals import concurrent_access, invalid
 from cns.stores.mobile_contract import MobileEndpointStore, PlatformStore
-from common.aws.call import Call
-from common.clock import Clock
-from common.errors import RequestError
-from common.ids import uuid_text
+from cns_common.aws.call import Call
+from cns_common.clock import Clock
+from cns_common.errors import RequestError
+from cns_common.ids import uuid_text
 
 
 class Installed(NamedTuple):

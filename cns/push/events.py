@@ -8,14 +8,14 @@ from typing import Literal
 import msgspec
 import structlog
 
-from cns.drafts import Draft
-from cns.envelope import timestamp_text
-from cns.publishing import Publishing
+from cns.delivery.envelope import timestamp_text
+from cns.publishing.publish import Publishing
+from cns.publishing.requests import Draft
 from cns.push.model import MobileEndpoint, PlatformApplication
-from common.arn import parse_arn
-from common.aws.call import Call, root_caller
-from common.clock import Clock
-from common.errors import CnsError
+from cns_common.arn import parse_arn
+from cns_common.aws.call import Call, root_caller
+from cns_common.clock import Clock
+from cns_common.errors import CnsError
 
 Event = Literal["EndpointCreated", "EndpointUpdated", "EndpointDeleted"]
 

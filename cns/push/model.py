@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from common.arn import Arn
+from cns_common.arn import Arn
 
 _KEYS = {"FCM": "GCM"}
 """What a platform is called in a message of MessageStructure=json, where that is not its own name."""

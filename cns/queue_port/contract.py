@@ -1,7 +1,7 @@
 """The one port by which CNS reaches CQS: its own job queues, and customers' queues as endpoints.
 
-Drivers: `cns.queue_inline` (the engine contract and the queue service in this process) and `cns.queue_http` (another
-CQS over HTTP, signed).
+Drivers: `cns.queue_port.inline` (the engine contract and the queue service in this process) and
+`cns.queue_port.http` (another CQS over HTTP, signed).
 """
 
 from __future__ import annotations

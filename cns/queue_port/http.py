@@ -1,8 +1,8 @@
 """The queue port's http driver: a CQS elsewhere, called as the reserved account `cns`.
 
 Jobs are received with SQS's own long polls and counted with its attributes; everything that changes them is the
-extension `Settle`, and notifications reach customers' queues by the extension `Deliver` (`cqs.extensions`). Neither is
-repeated unless nothing was sent, for no engine promises to know an entry again.
+extension `Settle`, and notifications reach customers' queues by the extension `Deliver` (`cqs.internal_api`). Neither
+is repeated unless nothing was sent: engines do not deduplicate entries by id.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 
 import msgspec
 
-from cns.queue_delivery import members_of
-from cns.queue_http_client import QueueClient
-from cns.queue_http_together import Together, Weight
-from cns.queue_port import DELIVER_ENTRIES_MAX, Held, Numbered, Put, QueueMessage, Refused, Renewal, size_of
-from common.aws.call import INTERNAL_ACCOUNT
-from common.errors import OutcomeUnknown, StoreUnavailable
-from cqs.names import is_fifo
+from cns.queue_port.batching import Together, Weight
+from cns.queue_port.contract import DELIVER_ENTRIES_MAX, Held, Numbered, Put, QueueMessage, Refused, Renewal, size_of
+from cns.queue_port.http_client import QueueClient
+from cns.queue_port.sqs_delivery import members_of
+from cns_common.aws.call import INTERNAL_ACCOUNT
+from cns_common.errors import OutcomeUnknown, StoreUnavailable
+from cqs.queues.names import is_fifo
 
 RECEIVE_MAX = 10
 WAIT_S_MAX = 20
@@ -104,7 +104,7 @@ class Results(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class HttpQueuePort:
-    """See `cns.queue_port.QueuePort`. Leases and waits are in whole seconds, rounded up.
+    """See `cns.queue_port.contract.QueuePort`. Leases and waits are in whole seconds, rounded up.
 
     `space` sets this CNS's queues apart where a CQS serves several, of which its own is one: a job in the hands of a
     CNS that does not know its subscriptions would be lost.

@@ -14,10 +14,10 @@ import httpx
 import msgspec
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
-from common.aws.accounts import AccessKey
-from common.aws.signature import sign
-from common.clock import Clock
-from common.errors import OutcomeUnknown, StoreUnavailable
+from cns_common.aws.auth.accounts import AccessKey
+from cns_common.aws.auth.signature import sign
+from cns_common.clock import Clock
+from cns_common.errors import OutcomeUnknown, StoreUnavailable
 
 CONNECTIONS_MAX = 100
 """Long polls included, of which each consuming loop has one."""

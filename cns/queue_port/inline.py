@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from cns.jobs import INTERNAL_QUEUES
-from cns.queue_port import Held, Numbered, Put, QueueMessage, Refused, Renewal
-from common.clock import Clock
-from common.errors import StoreUnavailable
+from cns.delivery.jobs import INTERNAL_QUEUES
+from cns.queue_port.contract import Held, Numbered, Put, QueueMessage, Refused, Renewal
+from cns_common.clock import Clock
+from cns_common.errors import StoreUnavailable
 from cqs.engines.contract import Change, Engine, Entry, Message, Outcome, QueueRef, Rejected, Sent, Settlement
 from cqs.internal_queues import internal_ref
-from cqs.sending import sequence_text
+from cqs.messages.send import sequence_text
 
 Deliver = Callable[[str, Sequence[QueueMessage], str], Awaitable[list[str | Refused]]]
 """How a customer's queue is sent to: the queue service, as the topic's service principal."""
@@ -23,7 +23,7 @@ REFS = {name: internal_ref(name) for name in INTERNAL_QUEUES}
 
 
 class InlineQueuePort:
-    """See `cns.queue_port.QueuePort`."""
+    """See `cns.queue_port.contract.QueuePort`."""
 
     def __init__(self, engine: Engine, clock: Clock, deliver: Deliver) -> None:
         self._engine = engine

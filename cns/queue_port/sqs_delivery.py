@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cns.queue_port import QueueMessage, Refused
-from common.errors import RequestError
-from cqs.on_behalf import Message, OnBehalf
+from cns.queue_port.contract import QueueMessage, Refused
+from cns_common.errors import RequestError
 from cqs.service import QueueService
+from cqs.topic_sender import Message, OnBehalf
 
 
 class QueueDeliverer:

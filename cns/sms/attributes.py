@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from cns.errors import invalid
 from cns.limits import SAMPLE_RATE_MAX
-from cns.model import Attributes
-from cns.refusals import invalid
-from common.arn import parse_arn
-from common.errors import RequestError
+from cns.notification import Attributes
+from cns_common.arn import parse_arn
+from cns_common.errors import RequestError
 
 DEFAULTS: Mapping[str, str] = {"MonthlySpendLimit": "1"}
 """Of a fresh account."""

@@ -7,7 +7,7 @@ from enum import IntEnum
 
 import msgspec
 
-from cns.refusals import invalid
+from cns.errors import invalid
 
 _NUMBER = re.compile(r"\+[1-9][0-9]{6,14}")
 

@@ -8,18 +8,18 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from cns.direct_jobs import DirectJobs
+from cns.errors import concurrent_access
 from cns.limits import PAGE_SIZE, UPDATE_TRIES_MAX
-from cns.message_text import DEFAULT_TEXT
-from cns.model import Notification
+from cns.notification import Notification
 from cns.paging import page_of, read_token
-from cns.refusals import concurrent_access
+from cns.publishing.direct_jobs import DirectJobs
+from cns.publishing.message_text import DEFAULT_TEXT
 from cns.sms.numbers import NumberState, SandboxNumber, check_number
 from cns.stores.mobile_contract import SmsStore
-from common.aws.call import Call
-from common.clock import Clock
-from common.errors import RequestError
-from common.ids import uuid_text
+from cns_common.aws.call import Call
+from cns_common.clock import Clock
+from cns_common.errors import RequestError
+from cns_common.ids import uuid_text
 
 NUMBERS_MAX = 10
 """Of an account, in a region."""

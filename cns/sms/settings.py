@@ -9,7 +9,7 @@ from cns.paging import page_of, read_token
 from cns.sms.attributes import check_account_attributes, shown
 from cns.sms.numbers import check_number
 from cns.stores.mobile_contract import SmsStore
-from common.aws.call import Call
+from cns_common.aws.call import Call
 
 
 class Sms:

@@ -1,7 +1,8 @@
 """What CNS's stores promise: topics, subscriptions, and the notifications that jobs refer to.
 
-Arguments and results are what msgspec can encode, because a store may be in another process (`common.rpc_contract`).
-Every write is durable when it returns, and every call takes about the same time however much is stored.
+Arguments and results are what msgspec can encode, because a store may be in another process
+(`cns_common.rpc.protocol_proxy`). Every write is durable when it returns, and every call takes about the same time
+however much is stored.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from typing import Protocol
 
 from cns.archives.model import Archived
 from cns.archives.replay import Replay
-from cns.audience import Audience
-from cns.model import Notification
-from cns.outbox import OutboxItem
-from cns.subscription import Subscription, SubscriptionCounts, Token
-from cns.topic import Topic, TopicCounts
+from cns.delivery.outbox import OutboxItem
+from cns.notification import Notification
+from cns.publishing.filter_changes import Audience
+from cns.subscriptions.subscription import Subscription, SubscriptionCounts, Token
+from cns.topics.topic import Topic, TopicCounts
 
 
 class TopicStore(Protocol):
@@ -126,7 +127,7 @@ class NotificationStore(Protocol):
 
 
 class OutboxStore(Protocol):
-    """See `cns.outbox`."""
+    """See `cns.delivery.outbox`."""
 
     async def put(self, item: OutboxItem) -> None:
         """The same id again changes nothing."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cns.push.model import PlatformApplication
-from common.sealing import Seal
+from cns_common.sealing import Seal
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(PlatformApplication).decode

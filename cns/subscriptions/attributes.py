@@ -9,17 +9,17 @@ import msgspec
 
 from cns.archives.replay_policy import parse_replay_policy
 from cns.arns import parse_queue_arn
-from cns.delivery_policy import effective_subscription_policy, policy_text
-from cns.delivery_policy_form import parse_subscription_policy
-from cns.endpoint_syntax import shown
+from cns.delivery.delivery_policy import effective_subscription_policy, policy_text
+from cns.delivery.delivery_policy_parser import parse_subscription_policy
+from cns.errors import AT_CREATION, invalid
 from cns.filters.limits import DEFAULT, FilterLimits
 from cns.filters.model import Scope
-from cns.filters.reading import read_filter
-from cns.json_faults import json_fault
+from cns.filters.parser import read_filter
+from cns.json_errors import json_fault
 from cns.limits import FIFO_SUFFIX
-from cns.refusals import AT_CREATION, invalid
-from cns.subscription import HTTP_PROTOCOLS, RAW_PROTOCOLS, State, Subscription
-from common.arn import Arn
+from cns.subscriptions.endpoint_syntax import shown
+from cns.subscriptions.subscription import HTTP_PROTOCOLS, RAW_PROTOCOLS, State, Subscription
+from cns_common.arn import Arn
 
 RAW = "RawMessageDelivery"
 FILTER = "FilterPolicy"

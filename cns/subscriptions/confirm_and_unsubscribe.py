@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from cns.access import Access, owns, unsigned
-from cns.archives.replays import Replays
+from cns.archives.replay_api import Replays
 from cns.arns import topic_fault
-from cns.confirmations import Confirmations, is_well_formed
-from cns.endpoint_syntax import account_of
+from cns.authorization import Access, owns, unsigned
+from cns.errors import concurrent_access, invalid, no_such_subscription, no_such_topic
 from cns.limits import UPDATE_TRIES_MAX
-from cns.refusals import concurrent_access, invalid, no_such_subscription, no_such_topic
 from cns.stores.contract import SubscriptionStore
-from cns.subscription import LINK_PROTOCOLS, State, Subscription, Token
-from cns.topic_view import TopicCache
-from common.aws.call import Call
-from common.clock import Clock
-from common.errors import RequestError
+from cns.subscriptions.confirmation_tokens import Confirmations, is_well_formed
+from cns.subscriptions.endpoint_syntax import account_of
+from cns.subscriptions.subscription import LINK_PROTOCOLS, State, Subscription, Token
+from cns.topics.cache import TopicCache
+from cns_common.aws.call import Call
+from cns_common.clock import Clock
+from cns_common.errors import RequestError
 
 _IDS_MUST_MATCH = "To disallow anonymous unsubscription, subscriber and confirmer IDs must match"
 _AUTHORIZED_ONLY = "This subscription may only be deleted by an authorized user."

@@ -8,15 +8,15 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from cns import jobs
-from cns.jobs import ConfirmationJob
+from cns.delivery import jobs
+from cns.delivery.jobs import ConfirmationJob
+from cns.errors import concurrent_access
 from cns.limits import PENDING_MS, UPDATE_TRIES_MAX
-from cns.queue_port import Put, QueuePort
-from cns.refusals import concurrent_access
+from cns.queue_port.contract import Put, QueuePort
 from cns.stores.contract import SubscriptionStore
-from cns.subscription import Subscription, Token
-from common.clock import Clock
-from common.ids import uuid_text
+from cns.subscriptions.subscription import Subscription, Token
+from cns_common.clock import Clock
+from cns_common.ids import uuid_text
 
 TOKEN_PREFIX = "2336412f37"  # noqa: S105  # how those of AWS begin
 TOKEN_CHARS = 256

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from cns.errors import invalid
 from cns.push.endpoints import MobileEndpoints
-from cns.refusals import invalid
-from cns.subscribing import CheckEndpoint, MayBeSubscribed
-from common.errors import RequestError
+from cns.subscriptions.subscribe import CheckEndpoint, MayBeSubscribed
+from cns_common.errors import RequestError
 
 
 def endpoint_checks(refusal: CheckEndpoint, phones: MobileEndpoints) -> Mapping[str, MayBeSubscribed]:

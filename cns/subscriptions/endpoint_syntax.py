@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from cns.arns import parse_queue_arn
+from cns.errors import invalid
 from cns.limits import ENDPOINT_CHARS_MAX, FIFO_SUFFIX
-from cns.refusals import invalid
-from common.arn import Arn, parse_arn
-from common.errors import RequestError
+from cns_common.arn import Arn, parse_arn
+from cns_common.errors import RequestError
 
 ARN_PROTOCOLS = frozenset({"sqs", "lambda", "firehose", "application"})
 """Their endpoints say whose they are."""

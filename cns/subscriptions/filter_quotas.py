@@ -5,8 +5,8 @@ from __future__ import annotations
 from cns.filters.limits import FilterLimits
 from cns.limits import Quotas
 from cns.stores.contract import SubscriptionStore
-from cns.subscription import Subscription
-from common.errors import RequestError
+from cns.subscriptions.subscription import Subscription
+from cns_common.errors import RequestError
 
 
 def filter_limits(quotas: Quotas) -> FilterLimits:

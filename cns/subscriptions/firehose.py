@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from cns.endpoint_syntax import account_of
-from cns.refusals import invalid
-from cns.subscription import Subscription
-from cns.subscription_attributes import ROLE
-from common.arn import parse_arn
-from common.aws.call import Call
-from common.errors import RequestError
+from cns.errors import invalid
+from cns.subscriptions.attributes import ROLE
+from cns.subscriptions.endpoint_syntax import account_of
+from cns.subscriptions.subscription import Subscription
+from cns_common.arn import parse_arn
+from cns_common.aws.call import Call
+from cns_common.errors import RequestError
 
 
 def check_stream(call: Call, subscription: Subscription) -> None:

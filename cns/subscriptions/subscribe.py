@@ -7,24 +7,24 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from cns import large_messages
-from cns.access import Access
 from cns.archives import replay_policy
-from cns.archives.replays import Replays
-from cns.confirmations import Confirmations
-from cns.endpoint_syntax import account_of, check_endpoint, check_pairing, check_protocol
-from cns.filter_quotas import filter_limits, is_room_for, limit_exceeded
+from cns.archives.replay_api import Replays
+from cns.authorization import Access
+from cns.errors import AT_CREATION, concurrent_access, invalid, missing, no_such_topic
 from cns.limits import FIFO_SUFFIX, MESSAGE_BYTES_DEFAULT, UPDATE_TRIES_MAX, Quotas
-from cns.refusals import AT_CREATION, concurrent_access, invalid, missing, no_such_topic
 from cns.stores.contract import SubscriptionStore
-from cns.streams import check_stream
-from cns.subscription import State, Subscription
-from cns.subscription_attributes import check_new, differs, merged
-from cns.topic_view import TopicView
-from common.aws.call import Call
-from common.clock import Clock
-from common.errors import RequestError
-from common.ids import uuid_text
+from cns.subscriptions.attributes import check_new, differs, merged
+from cns.subscriptions.confirmation_tokens import Confirmations
+from cns.subscriptions.endpoint_syntax import account_of, check_endpoint, check_pairing, check_protocol
+from cns.subscriptions.filter_quotas import filter_limits, is_room_for, limit_exceeded
+from cns.subscriptions.firehose import check_stream
+from cns.subscriptions.subscription import State, Subscription
+from cns.topics import large_messages
+from cns.topics.cache import TopicView
+from cns_common.aws.call import Call
+from cns_common.clock import Clock
+from cns_common.errors import RequestError
+from cns_common.ids import uuid_text
 
 CheckEndpoint = Callable[[str], Awaitable[str | None]]
 """Why a URL may not be subscribed, or None."""

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from cns.access import Access
 from cns.archives import replay_policy
-from cns.archives.replays import Replays
-from cns.filter_quotas import filter_limits, is_room_for, limit_exceeded
+from cns.archives.replay_api import Replays
+from cns.authorization import Access
+from cns.errors import concurrent_access, no_such_topic
 from cns.limits import PAGE_SIZE, UPDATE_TRIES_MAX, Quotas
 from cns.paging import page_of, read_token
-from cns.refusals import concurrent_access, no_such_topic
 from cns.stores.contract import SubscriptionStore
-from cns.streams import check_stream
-from cns.subscription import Subscription
-from cns.subscription_attributes import check_change, describe, merged
-from cns.topic_view import TopicCache
-from common.aws.call import Call
+from cns.subscriptions.attributes import check_change, describe, merged
+from cns.subscriptions.filter_quotas import filter_limits, is_room_for, limit_exceeded
+from cns.subscriptions.firehose import check_stream
+from cns.subscriptions.subscription import Subscription
+from cns.topics.cache import TopicCache
+from cns_common.aws.call import Call
 
 Listed = tuple[Sequence[Subscription], str | None]
 """A page, and the token of the next."""

@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable, Mapping
 
 from cns.archives import policy as archive_policy
-from cns.delivery_policy import effective_topic_policy, policy_text
-from cns.delivery_policy_form import parse_topic_policy
+from cns.delivery.delivery_policy import effective_topic_policy, policy_text
+from cns.delivery.delivery_policy_parser import parse_topic_policy
+from cns.errors import AT_CREATION, invalid
 from cns.limits import (
     DISPLAY_NAME_CHARS_MAX,
     FIFO_SUFFIX,
@@ -18,11 +19,10 @@ from cns.limits import (
     SAMPLE_RATE_MAX,
     TOPIC_NAME_CHARS_MAX,
 )
-from cns.refusals import AT_CREATION, invalid
-from cns.subscription import SubscriptionCounts
-from cns.topic import Topic
-from cns.topic_policy import default_policy_text, policy_to_store
-from common.arn import parse_arn
+from cns.subscriptions.subscription import SubscriptionCounts
+from cns.topics.policy import default_policy_text, policy_to_store
+from cns.topics.topic import Topic
+from cns_common.arn import parse_arn
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _NOT_IN_DISPLAY_NAME = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")  # it becomes a mail header

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from cns.limits import TOPICS_CACHED_MAX
 from cns.stores.contract import TopicStore
-from cns.topic import Topic
-from cns.topic_attributes import message_bytes_max, signature_version
-from cns.topic_policy import read_stored
-from common.aws.policy import Policy
-from common.bounded import Bounded
+from cns.topics.attributes import message_bytes_max, signature_version
+from cns.topics.policy import read_stored
+from cns.topics.topic import Topic
+from cns_common.aws.policy.evaluation import Policy
+from cns_common.bounded_cache import Bounded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from cns.access import Access
+from cns.authorization import Access
+from cns.errors import invalid
 from cns.limits import DATA_PROTECTION_CHARS_MAX
-from cns.refusals import invalid
-from common.aws.call import Call
+from cns_common.aws.call import Call
 
 PARAMETER = "DataProtectionPolicy"
 NO_POLICY = ""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from cns.errors import invalid
 from cns.limits import LARGE_TOPIC_SUBSCRIPTIONS_MAX, MESSAGE_BYTES_DEFAULT
-from cns.refusals import invalid
 from cns.stores.contract import SubscriptionStore
 
 PROTOCOLS = frozenset({"sqs", "cqs", "lambda", "firehose"})

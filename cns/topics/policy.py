@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from cns.refusals import invalid
-from cns.topic import Topic
-from common.aws.policy import Policy, PolicyError, read_policy
+from cns.errors import invalid
+from cns.topics.topic import Topic
+from cns_common.aws.policy.evaluation import Policy, PolicyError, read_policy
 
 POLICY_BYTES_MAX = 30_720
 STATEMENTS_MAX = 100

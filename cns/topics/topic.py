@@ -6,7 +6,7 @@ import msgspec
 
 from cns.archives.model import Archive
 from cns.limits import FIFO_SUFFIX
-from common.arn import topic_arn
+from cns_common.arn import topic_arn
 
 
 class Topic(msgspec.Struct, frozen=True, kw_only=True):

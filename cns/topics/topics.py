@@ -7,23 +7,23 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from cns import large_messages
-from cns.access import Access
 from cns.archives import policy as archive_policy
 from cns.archives.model import Archive
-from cns.archives.replays import Replays
+from cns.archives.replay_api import Replays
+from cns.authorization import Access
+from cns.errors import concurrent_access, invalid, no_such_topic
 from cns.limits import MESSAGE_BYTES_DEFAULT, PAGE_SIZE, UPDATE_TRIES_MAX, Quotas
 from cns.paging import page_of, read_token
-from cns.refusals import concurrent_access, invalid, no_such_topic
 from cns.stores.contract import ArchiveStore, SubscriptionStore, TopicStore
 from cns.tags import with_tags
-from cns.topic import Topic
-from cns.topic_attributes import check_change, check_name, check_new, describe, differs, initial, merged
-from cns.topic_policy import default_policy_text, with_grant, without_grant
-from common.aws.call import Call
-from common.clock import Clock
-from common.errors import RequestError
-from common.ids import hex_id
+from cns.topics import large_messages
+from cns.topics.attributes import check_change, check_name, check_new, describe, differs, initial, merged
+from cns.topics.policy import default_policy_text, with_grant, without_grant
+from cns.topics.topic import Topic
+from cns_common.aws.call import Call
+from cns_common.clock import Clock
+from cns_common.errors import RequestError
+from cns_common.ids import hex_id
 
 _ACCOUNT = re.compile(r"[0-9]{12}")
 _LABEL = re.compile(r"[ -~]{1,256}")

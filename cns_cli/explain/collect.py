@@ -7,19 +7,19 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from cns.envelope import MessageType
-from cns.jobs import ConfirmationJob, DirectJob, PublishJob, Redelivery, TargetJob
-from cns.model import Notification
-from cns.topic import Topic
-from common.events import DeliveryAttempted, DeliveryDeadLettered, DeliveryDelivered, NotificationDropped
-from common.segment_search import Found, search_segments
-from common.segments import FLUSH_S
-from workers.explaining.audience import Audience, Filtering, read_audience
-from workers.explaining.lives import Evidence, Scene, lives
-from workers.explaining.queues import Looked, look, notification_in
-from workers.explaining.story import Fate, Searched, Story
-from workers.explaining.unknowns import Events, unknowns
-from workers.host import Parts
+from cns.delivery.envelope import MessageType
+from cns.delivery.jobs import ConfirmationJob, DirectJob, PublishJob, Redelivery, TargetJob
+from cns.notification import Notification
+from cns.topics.topic import Topic
+from cns_backend.store_host import Parts
+from cns_cli.explain.current_filters import Audience, Filtering, read_audience
+from cns_cli.explain.gaps import Events, unknowns
+from cns_cli.explain.histories import Evidence, Scene, lives
+from cns_cli.explain.model import Fate, Searched, Story
+from cns_cli.explain.queue_search import Looked, look, notification_in
+from cns_common.events.schema import DeliveryAttempted, DeliveryDeadLettered, DeliveryDelivered, NotificationDropped
+from cns_common.events.search import Found, search_segments
+from cns_common.events.writer import FLUSH_S
 
 ARCHIVE_PAGE = 100
 ARCHIVE_PAGES_MAX = 100

@@ -9,16 +9,16 @@ from typing import NamedTuple, NoReturn
 
 import msgspec
 
-from common.arn import parse_arn
-from common.settings import load_settings
-from workers.command_parts import parts_of
-from workers.command_store import run_command
-from workers.explaining.gathering import Question, explain
-from workers.explaining.rendering import render
-from workers.explaining.story import Story
-from workers.explaining.unknowns import Events
-from workers.pipeline.places import Places
-from workers.spans import span_ms
+from cns_cli.durations import span_ms
+from cns_cli.explain.collect import Question, explain
+from cns_cli.explain.gaps import Events
+from cns_cli.explain.model import Story
+from cns_cli.explain.render import render
+from cns_cli.parts import parts_of
+from cns_cli.store import run_command
+from cns_common.arn import parse_arn
+from cns_common.configuration.settings import load_settings
+from cns_pipeline.paths import Places
 
 EXIT_UNKNOWN = 1
 EXIT_USAGE = 2

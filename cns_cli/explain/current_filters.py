@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cns.filters.evaluation import matches
-from cns.filters.facts import Facts, attribute_facts, body_facts
+from cns.filters.message_values import Facts, attribute_facts, body_facts
 from cns.filters.model import Scope
-from cns.filters.reading import compiled
+from cns.filters.parser import compiled
 from cns.filters.reasons import reason
-from cns.model import Notification
+from cns.notification import Notification
 from cns.stores.contract import SubscriptionStore
-from cns.subscription import Place, Subscription
+from cns.subscriptions.subscription import Place, Subscription
 
 PAGE_SUBSCRIPTIONS = 500
 SUBSCRIPTIONS_MAX = 200_000

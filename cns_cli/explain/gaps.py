@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from common.segment_search import Found, Gap
-from workers.explaining.queues import Looked
+from cns_cli.explain.queue_search import Looked
+from cns_common.events.search import Found, Gap
 
 GAPS_SHOWN_MAX = 3
 

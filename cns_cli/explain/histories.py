@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from cns.endpoint_syntax import shown
+from cns.delivery.jobs import QUARANTINE, DirectJob
 from cns.filters.model import Scope
-from cns.jobs import QUARANTINE, DirectJob
-from cns.matching import UNANSWERABLE
-from cns.subscription import State, Subscription
-from common.events import (
+from cns.publishing.matching import UNANSWERABLE
+from cns.subscriptions.endpoint_syntax import shown
+from cns.subscriptions.subscription import State, Subscription
+from cns_cli.explain.current_filters import PASSES, Filtering
+from cns_cli.explain.current_filters import UNANSWERABLE as CANNOT_BE_ASKED
+from cns_cli.explain.model import End, Fate, Life, Place
+from cns_cli.explain.queue_search import DIRECT, Queued
+from cns_common.events.schema import (
     DeliveryAttempted,
     DeliveryDeadLettered,
     DeliveryDelivered,
@@ -19,10 +23,6 @@ from common.events import (
     NotificationDropped,
     PublishAccepted,
 )
-from workers.explaining.audience import PASSES, Filtering
-from workers.explaining.audience import UNANSWERABLE as CANNOT_BE_ASKED
-from workers.explaining.queues import DIRECT, Queued
-from workers.explaining.story import End, Fate, Life, Place
 
 GONE = "the subscription is not there any more"
 LOST = "notification_lost"

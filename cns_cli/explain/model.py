@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
-from common.events import DeliveryAttempted, PublishAccepted
+from cns_common.events.schema import DeliveryAttempted, PublishAccepted
 
 
 class Fate(StrEnum):

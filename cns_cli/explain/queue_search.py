@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from cns import jobs
-from cns.jobs import ConfirmationJob, DirectJob, EndpointJob, Job, PublishJob, Redelivery
-from cns.model import Notification
+from cns.delivery import jobs
+from cns.delivery.jobs import ConfirmationJob, DirectJob, EndpointJob, Job, PublishJob, Redelivery
+from cns.notification import Notification
+from cns_cli.explain.model import Place
 from cqs.engines.contract import Engine, Peeked
 from cqs.internal_queues import internal_ref
-from workers.explaining.story import Place
-from workers.quarantine import SetAside
+from workers.consumers.quarantine import SetAside
 
 PAGE_JOBS = 100
 JOBS_MAX = 200_000

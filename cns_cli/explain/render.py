@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cns.envelope import timestamp_text
-from cns.jobs import LANES, QUARANTINE
-from common.events import DeliveryAttempted, PublishAccepted
-from workers.explaining.story import UNDELIVERED, End, Fate, Life, Place, Story
+from cns.delivery.envelope import timestamp_text
+from cns.delivery.jobs import LANES, QUARANTINE
+from cns_cli.explain.model import UNDELIVERED, End, Fate, Life, Place, Story
+from cns_common.events.schema import DeliveryAttempted, PublishAccepted
 
 LIVES_SHOWN_MAX = 20
 """Of more subscriptions, those are shown that have not got the message, and of these so many."""

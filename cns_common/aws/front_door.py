@@ -17,17 +17,17 @@ from typing import Any
 
 import structlog
 
-from common.aws.authentication import Authenticator
-from common.aws.call import INTERNAL_ACCOUNT, Call, Operation
-from common.aws.form import read_pairs
-from common.aws.protocol import errors
-from common.aws.protocol.errors import Answer
-from common.aws.protocol.models import OperationModel, ServiceModel
-from common.aws.protocol.names import ServiceName
-from common.aws.request import HttpRequest
-from common.errors import CnsError, OutcomeUnknown, RequestError, StoreUnavailable
-from common.ids import uuid_text
-from common.peer_address import peer_address
+from cns_common.aws.auth.authentication import Authenticator
+from cns_common.aws.call import INTERNAL_ACCOUNT, Call, Operation
+from cns_common.aws.http_request import HttpRequest
+from cns_common.aws.protocol import errors
+from cns_common.aws.protocol.errors import Answer
+from cns_common.aws.protocol.form import read_pairs
+from cns_common.aws.protocol.models import OperationModel, ServiceModel
+from cns_common.aws.protocol.names import ServiceName
+from cns_common.errors import CnsError, OutcomeUnknown, RequestError, StoreUnavailable
+from cns_common.ids import uuid_text
+from cns_common.peer_address import peer_address
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common.aws.call import WhenGone
+from cns_common.aws.call import WhenGone
 
 
 class HttpRequest:

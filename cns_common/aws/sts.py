@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common.aws.call import Call, Operation, Params, Result
+from cns_common.aws.call import Call, Operation, Params, Result
 
 
 async def get_caller_identity(call: Call, _params: Params) -> Result:

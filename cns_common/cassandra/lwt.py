@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from common.errors import OutcomeUnknown, StoreUnavailable
+from cns_common.errors import OutcomeUnknown, StoreUnavailable
 
 TRIES_MAX = 4
 

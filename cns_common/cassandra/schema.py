@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from common.cassandra import Cassandra, Place
+from cns_common.cassandra.session import Cassandra, Place
 
 _CREATE = re.compile(r"CREATE TABLE IF NOT EXISTS (\w+)\s*\((.*?)\)(?: WITH (.*))?\Z", re.DOTALL)
 _KEY = re.compile(r"PRIMARY KEY\s*\((.*)\)\Z", re.DOTALL)

@@ -37,7 +37,7 @@ from cassandra.protocol import ErrorMessage
 from cassandra.query import BatchStatement, BatchType, PreparedStatement, SimpleStatement, tuple_factory
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from common.errors import CnsError, OutcomeUnknown, StartError, StoreUnavailable
+from cns_common.errors import CnsError, OutcomeUnknown, StartError, StoreUnavailable
 
 REQUEST_TIMEOUT_S = 10.0
 CONNECT_TIMEOUT_S = 10.0

@@ -12,8 +12,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import BaseModel, Field, FilePath, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from common.errors import EXIT_SETTINGS_WRONG, StartError
-from common.setting_checks import (
+from cns_common.configuration.checks import (
     check_broker_url,
     check_http_url,
     check_master_key,
@@ -21,10 +20,11 @@ from common.setting_checks import (
     read_contact_points,
     read_networks,
 )
-from common.setting_faults import describe
-from common.setting_names import unread_variables
-from common.smtp_url import read_smtp_url
-from common.tls import fault_of
+from cns_common.configuration.messages import describe
+from cns_common.configuration.smtp_url import read_smtp_url
+from cns_common.configuration.variable_names import unread_variables
+from cns_common.errors import EXIT_SETTINGS_WRONG, StartError
+from cns_common.tls import fault_of
 
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 LOOPBACK = ("127.0.0.0/8", "::1/128")

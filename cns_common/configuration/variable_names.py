@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from common.kill_points import VARIABLE as KILL_POINT
+from cns_common.process.kill_points import VARIABLE as KILL_POINT
 
 PREFIX = "CNS_"
 LIKENESS_MIN = 0.6

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from common.events import SCHEMA_VERSION, SegmentFact, SegmentSealed
+from cns_common.events.schema import SCHEMA_VERSION, SegmentFact, SegmentSealed
 
 SEALED = ".jsonl"
 OPEN = ".jsonl.open"

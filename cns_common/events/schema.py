@@ -3,7 +3,7 @@
 One line a fact, in JSON: `version`, `boot` and `sequence` say which process's how many-eth event it is, `event` what
 happened, the rest is below. A field means the same in every event that has it. Fields and events may be added, a field
 with the value that lines without it are read with; to change or remove one raises the version. The Spark schema is made
-from this file, by `workers.pipeline.schema`.
+from this file, by `cns_pipeline.schema`.
 
     publish.accepted         a message is durable, and its delivery the business of the queues
     delivery.filtered        filters kept it from some of the topic's subscriptions

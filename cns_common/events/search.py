@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from common.events import SCHEMA_VERSION, Event, Origin, SegmentSealed
-from common.segment_files import OPEN, SEALED, folder_at
+from cns_common.events.files import OPEN, SEALED, folder_at
+from cns_common.events.schema import SCHEMA_VERSION, Event, Origin, SegmentSealed
 
 BLOCK_BYTES = 4 * 1024 * 1024
 HOUR_MS = 3_600_000

@@ -17,11 +17,8 @@ from typing import Protocol
 
 import structlog
 
-from common.clock import Clock
-from common.events import Event, EventSink, NoEvents, SegmentOpened, SegmentSealed
-from common.ids import hex_id
-from common.metrics import Sample
-from common.segment_files import (
+from cns_common.clock import Clock
+from cns_common.events.files import (
     NEW,
     OPEN,
     SEALED,
@@ -33,6 +30,9 @@ from common.segment_files import (
     seal_orphans,
     segment_name,
 )
+from cns_common.events.schema import Event, EventSink, NoEvents, SegmentOpened, SegmentSealed
+from cns_common.ids import hex_id
+from cns_common.metrics import Sample
 
 FLUSH_S = 0.25
 """What a killed process may not have written."""

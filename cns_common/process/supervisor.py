@@ -16,8 +16,10 @@ from pathlib import Path
 
 import msgspec
 
-from common.directory import EXIT_DATA_FULL
+from cns_common.data_directory import EXIT_DATA_FULL
 
+STATUS_FILE = "processes.json"
+"""In the data directory: the list of ChildStatus, as `read_status` reads it."""
 BACKOFF_FIRST_S = 0.1
 BACKOFF_MAX_S = 10.0
 LOOP_CRASHES = 5

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import GenericAlias
 from typing import Any, Protocol, get_args, get_type_hints
 
-from common.rpc import Client, Handler, Method, Server
+from cns_common.rpc.rpc import Client, Handler, Method, Server
 
 CHANGED = "changed"
 

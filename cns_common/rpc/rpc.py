@@ -17,8 +17,8 @@ from typing import Any
 
 import msgspec
 
-from common.errors import CnsError, OutcomeUnknown, RequestError, StoreFull, StoreUnavailable
-from common.frames import Frames, Item
+from cns_common.errors import CnsError, OutcomeUnknown, RequestError, StoreFull, StoreUnavailable
+from cns_common.rpc.frames import Frames, Item
 
 RECONNECT_S = 0.05
 CONNECT_TIMEOUT_S = 10.0

@@ -18,13 +18,13 @@ from typing import Any, TypeVar
 
 import apsw
 
-from common.clock import Clock
-from common.directory import EXIT_DATA_FULL, EXIT_DATA_UNUSABLE, lock_directory, unusable
-from common.disk_space import DiskSpace, is_full
-from common.errors import CnsError, OutcomeUnknown, StartError, StoreFull, StoreUnavailable
-from common.kill_points import STORE_CHECKPOINT, STORE_COMMIT, STORE_COMMITTED, passed
-from common.store_opening import PAGE_BYTES, Guard, begin_boot, check, connect, create_tables, log_cut, take_file
-from common.store_stages import Item, Stage, Work
+from cns_common.clock import Clock
+from cns_common.data_directory import EXIT_DATA_FULL, EXIT_DATA_UNUSABLE, lock_directory, unusable
+from cns_common.errors import CnsError, OutcomeUnknown, StartError, StoreFull, StoreUnavailable
+from cns_common.process.kill_points import STORE_CHECKPOINT, STORE_COMMIT, STORE_COMMITTED, passed
+from cns_common.sqlite.disk_space import DiskSpace, is_full
+from cns_common.sqlite.opening import PAGE_BYTES, Guard, begin_boot, check, connect, create_tables, log_cut, take_file
+from cns_common.sqlite.stages import Item, Stage, Work
 
 CHECKPOINT_PAGES = 4096
 """Copy the write-ahead log back once it holds 16 MiB."""

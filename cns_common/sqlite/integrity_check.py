@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import apsw
 
-from common.directory import EXIT_DATA_UNUSABLE
-from common.errors import StartError
-from common.store_opening import FORMAT
-from common.wal import cut_log
+from cns_common.data_directory import EXIT_DATA_UNUSABLE
+from cns_common.errors import StartError
+from cns_common.sqlite.opening import FORMAT
+from cns_common.sqlite.wal import cut_log
 
 LOCK_FILE = "lock"
 FAULTS_MAX = 100

@@ -9,10 +9,10 @@ from pathlib import Path
 import apsw
 import structlog
 
-from common.directory import EXIT_DATA_UNUSABLE
-from common.disk_space import is_full
-from common.errors import StartError
-from common.wal import cut_log
+from cns_common.data_directory import EXIT_DATA_UNUSABLE
+from cns_common.errors import StartError
+from cns_common.sqlite.disk_space import is_full
+from cns_common.sqlite.wal import cut_log
 
 PAGE_BYTES = 4096
 CACHE_KIB = 65_536

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from common.sqlite import Database
+    from cns_common.sqlite.database import Database
 
 Item = TypeVar("Item")
 

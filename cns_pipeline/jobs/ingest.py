@@ -1,11 +1,11 @@
-"""`spark-submit workers/pipeline/jobs/ingest.py [--events DIR] [--out DIR]`, and what `cns pipeline ingest` runs."""
+"""`spark-submit cns_pipeline/jobs/ingest.py [--events DIR] [--out DIR]`, and what `cns pipeline ingest` runs."""
 
 from __future__ import annotations
 
-from common.directory import lock_directory
-from workers.pipeline.arguments import LOCK, Arguments, main
-from workers.pipeline.ingest import ingest
-from workers.pipeline.session import open_session
+from cns_common.data_directory import lock_directory
+from cns_pipeline.arguments import LOCK, Arguments, main
+from cns_pipeline.ingest import ingest
+from cns_pipeline.session import open_session
 
 
 def run(arguments: Arguments) -> str:

@@ -1,11 +1,11 @@
-"""`spark-submit workers/pipeline/jobs/report.py [--out DIR]`, and what `cns pipeline report` runs."""
+"""`spark-submit cns_pipeline/jobs/report.py [--out DIR]`, and what `cns pipeline report` runs."""
 
 from __future__ import annotations
 
-from workers.pipeline.arguments import Arguments, main
-from workers.pipeline.printed import printed
-from workers.pipeline.report import report
-from workers.pipeline.session import open_session
+from cns_pipeline.arguments import Arguments, main
+from cns_pipeline.report import report
+from cns_pipeline.session import open_session
+from cns_pipeline.table import printed
 
 TOP_ROWS = 40
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from workers.pipeline.schema import EVENT
+from cns_pipeline.schema import EVENT
 
 
 def accepted(events: DataFrame) -> DataFrame:

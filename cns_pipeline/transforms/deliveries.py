@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from workers.pipeline.schema import EVENT
+from cns_pipeline.schema import EVENT
 
 NOTIFICATION = "Notification"
 """Confirmations are attempted too, but nobody published them."""

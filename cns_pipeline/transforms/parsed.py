@@ -6,8 +6,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from common.events import SCHEMA_VERSION
-from workers.pipeline.schema import DATE, EVENT, EVENT_NAMES, FILE, LINE, MALFORMED, event_schema
+from cns_common.events.schema import SCHEMA_VERSION
+from cns_pipeline.schema import DATE, EVENT, EVENT_NAMES, FILE, LINE, MALFORMED, event_schema
 
 TEXT = "value"
 """The column that Spark's text source has its lines in."""

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from common.aws.protocol.json_slow import UNREADABLE
-from common.health import Health
+from cns_common.aws.protocol.json_checked import UNREADABLE
+from cns_common.health import Health
 
 SERVICES = ("sns", "sqs", "sts")
 EDITION = "community"

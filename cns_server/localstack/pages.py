@@ -12,13 +12,13 @@ import structlog
 from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 
-from common.clock import Clock
-from common.health import Health
-from common.ids import uuid_text
-from workers.compat.health import EDITION, PUT_BYTES_MAX, SERVICES, VERSION, HealthBoard, read_action
-from workers.compat.messages import MessagePages
-from workers.compat.notifications import NotificationPages
-from workers.compat.reading import read_body
+from cns_common.clock import Clock
+from cns_common.health import Health
+from cns_common.ids import uuid_text
+from cns_server.localstack.body import read_body
+from cns_server.localstack.health import EDITION, PUT_BYTES_MAX, SERVICES, VERSION, HealthBoard, read_action
+from cns_server.localstack.sns_pages import NotificationPages
+from cns_server.localstack.sqs_pages import MessagePages
 
 _STAGES = ("BOOT", "START", "READY", "SHUTDOWN")
 _PROVIDERS = "localstack.aws.provider"

@@ -9,14 +9,14 @@ import msgspec
 from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.responses import JSONResponse
 
-from cns.app import CERTIFICATE_PREFIX
-from cns.outbox import OutboxItem
+from cns.delivery.outbox import OutboxItem
 from cns.stores.contract import OutboxStore
 from cns.stores.mobile_contract import SmsStore
-from cns.subscription import Token
-from common.arn import parse_arn
-from common.aws.protocol.json_slow import UNREADABLE
-from workers.compat.reading import read_body
+from cns.subscriptions.subscription import Token
+from cns_common.arn import parse_arn
+from cns_common.aws.protocol.json_checked import UNREADABLE
+from cns_server.app import CERTIFICATE_PREFIX
+from cns_server.localstack.body import read_body
 
 ACCOUNT = "000000000000"
 REGION = "us-east-1"

@@ -10,21 +10,21 @@ from typing import NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
-from common.aws.authentication import Authenticator
-from common.aws.call import Call, Params, Result, root_caller
-from common.aws.form import read_pairs
-from common.aws.protocol import errors
-from common.aws.protocol.errors import Answer
-from common.aws.protocol.models import load_service
-from common.aws.protocol.names import ServiceName
-from common.errors import CnsError, RequestError
-from common.ids import uuid_text
-from cqs.addresses import no_such_queue, queue_in_named_region, queue_key
-from cqs.names import QueueKey
+from cns_common.aws.auth.authentication import Authenticator
+from cns_common.aws.call import Call, Params, Result, root_caller
+from cns_common.aws.protocol import errors
+from cns_common.aws.protocol.errors import Answer
+from cns_common.aws.protocol.form import read_pairs
+from cns_common.aws.protocol.models import load_service
+from cns_common.aws.protocol.names import ServiceName
+from cns_common.errors import CnsError, RequestError
+from cns_common.ids import uuid_text
+from cns_server.localstack.body import read_body
+from cqs.messages.peek import Peeking
 from cqs.operations.peek import Shown, peek
-from cqs.peeking import Peeking
+from cqs.queues.names import QueueKey
+from cqs.queues.urls import no_such_queue, queue_in_named_region, queue_key
 from cqs.service import QueueService
-from workers.compat.reading import read_body
 
 PATH = "/_aws/sqs/messages"
 BODY_BYTES_MAX = 64 * 1_024

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from common.clock import Clock
+from cns_common.clock import Clock
 from cqs.engines.contract import Engine, QueueRef, Received, Wakeups
 
 

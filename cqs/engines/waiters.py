@@ -6,8 +6,8 @@ import asyncio
 from abc import abstractmethod
 from collections import OrderedDict
 
-from common.aws.call import INTERNAL_ACCOUNT
-from common.clock import Clock, Timer
+from cns_common.aws.call import INTERNAL_ACCOUNT
+from cns_common.clock import Clock, Timer
 
 _INTERNAL = f"{INTERNAL_ACCOUNT}/"
 

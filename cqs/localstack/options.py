@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cqs.access import ReadAddress
-from cqs.addresses import addressed_queue, queue_in_named_region, queue_url
-from cqs.url_styles import UrlStyle, WriteUrl, url_writer
+from cqs.authorization import ReadAddress
+from cqs.localstack.url_styles import UrlStyle, WriteUrl, url_writer
+from cqs.queues.urls import addressed_queue, queue_in_named_region, queue_url
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from common.aws.call import Call, Operation, Params, Result
+from cns_common.aws.call import Call, Operation, Params, Result
 from cqs.operations.messages import ReceiveBounds
 
 OVERRIDDEN = ReceiveBounds(messages_max=1_000, wait_s_max=900)

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Literal
 
-from common.aws.call import Call
-from common.aws.named_region import FIRST_REGION, REGION
-from cqs.addresses import queue_url
-from cqs.names import QueueKey
+from cns_common.aws.call import Call
+from cns_common.aws.region import FIRST_REGION, REGION
+from cqs.queues.names import QueueKey
+from cqs.queues.urls import queue_url
 
 UrlStyle = Literal["off", "standard", "domain", "path", "dynamic"]
 """LocalStack's names; `off` is the plain form."""

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import msgspec
 
 from cqs.engines.contract import Entry, Message, Rejected, Settlement
-from cqs.model import decode_body, encode_body
-from cqs.queue_cache import QueueCache
-from cqs.queue_view import QueueView
-from cqs.sending import dedup_key
+from cqs.messages.send import dedup_key
+from cqs.queues.cache import QueueCache
+from cqs.queues.model import decode_body, encode_body
+from cqs.queues.view import QueueView
 
 
 class DeadLetters:

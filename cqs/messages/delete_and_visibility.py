@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from common.clock import Clock
-from common.errors import RequestError
-from cqs.drafts import invalid
+from cns_common.clock import Clock
+from cns_common.errors import RequestError
 from cqs.engines.contract import Change, Outcome
 from cqs.limits import VISIBILITY_S_MAX, VISIBILITY_TOTAL_MS_MAX
-from cqs.queue_view import QueueView
-from cqs.receipt_handle import Receipt, expired_handle, not_a_handle, unavailable_message
+from cqs.messages.receipt_handle import Receipt, expired_handle, not_a_handle, unavailable_message
+from cqs.messages.validation import invalid
+from cqs.queues.view import QueueView
 
 
 class NewVisibility(NamedTuple):

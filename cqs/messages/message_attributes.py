@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from common.errors import RequestError
-from cqs.attribute_numbers import normal_number
+from cns_common.errors import RequestError
 from cqs.limits import ATTRIBUTE_NAME_CHARS_MAX, MESSAGE_ATTRIBUTES_MAX
-from cqs.message_text import encoded_text
+from cqs.messages.message_text import encoded_text
+from cqs.messages.number_attributes import normal_number
 
 TRACE_HEADER = "AWSTraceHeader"
 _NAME = re.compile(r"[\w.-]+\Z")  # AWS was seen to take letters beyond ASCII

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common.errors import RequestError
+from cns_common.errors import RequestError
 
 _CONTROLS = bytes(code for code in range(0x20) if code not in (0x09, 0x0A, 0x0D))
 """In UTF-8 these bytes stand for nothing but themselves, so deleting them finds them in any text."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from common.errors import RequestError
+from cns_common.errors import RequestError
 from cqs.limits import NUMBER_DIGITS_MAX, NUMBER_EXPONENT_MAX, NUMBER_EXPONENT_MIN
 
 _NUMBER = re.compile(r"([+-]?)(?:(\d+)(?:\.(\d*))?|\.(\d+))(?:[eE]([+-]?\d{1,9}))?\Z", re.ASCII)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from common.clock import Clock
+from cns_common.clock import Clock
 from cqs.engines.contract import Peeked
-from cqs.queue_view import QueueView
+from cqs.queues.view import QueueView
 
 PAGE_MESSAGES = 500
 MESSAGES_MAX = 100_000

@@ -15,7 +15,7 @@ import hashlib
 import hmac
 from typing import NamedTuple
 
-from common.errors import RequestError
+from cns_common.errors import RequestError
 
 CHARS_MAX = 1_024
 KEY_BYTES = 32

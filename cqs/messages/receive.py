@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from common.aws.call import WhenGone
-from common.clock import Clock
-from common.errors import RequestError
-from cqs.addresses import no_such_queue
-from cqs.dead_letters import DeadLetters
+from cns_common.aws.call import WhenGone
+from cns_common.clock import Clock
+from cns_common.errors import RequestError
 from cqs.engines.contract import Message, Received
-from cqs.queue_view import QueueView
+from cqs.messages.dead_letters import DeadLetters
+from cqs.queues.urls import no_such_queue
+from cqs.queues.view import QueueView
 
 SPENT_ROUNDS_MAX = 100
 """How many batches of spent messages one receive moves before it answers with what it has."""

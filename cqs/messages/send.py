@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from common.clock import Clock
-from common.ids import uuid_text
-from cqs.addresses import no_such_queue
-from cqs.drafts import Draft
+from cns_common.clock import Clock
+from cns_common.ids import uuid_text
 from cqs.engines.contract import Entry, Rejected
-from cqs.model import Body, encode_body
-from cqs.queue_view import QueueView
+from cqs.messages.validation import Draft
+from cqs.queues.model import Body, encode_body
+from cqs.queues.urls import no_such_queue
+from cqs.queues.view import QueueView
 
 _SEQUENCE_BASE = 10**19
 

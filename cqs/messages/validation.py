@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from common.errors import RequestError
+from cns_common.errors import RequestError
 from cqs.limits import DELAY_S_MAX
-from cqs.message_attributes import NO_ATTRIBUTES, Attributes, digest, read_attributes, read_system_attributes
-from cqs.message_text import encoded_text
-from cqs.queue_view import QueueView
+from cqs.messages.message_attributes import NO_ATTRIBUTES, Attributes, digest, read_attributes, read_system_attributes
+from cqs.messages.message_text import encoded_text
+from cqs.queues.view import QueueView
 
 _ID = re.compile(r"[!-~]{1,128}\Z", re.ASCII)
 _WRONG_TYPE = "The request include parameter that is not valid for this queue type."

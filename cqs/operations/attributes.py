@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from common.aws.call import Call, Params, Result
-from cqs.access import Access
-from cqs.drafts import missing
+from cns_common.aws.call import Call, Params, Result
+from cqs.authorization import Access
 from cqs.engines.contract import Counts
-from cqs.queue_attributes import describe, wants_counts
-from cqs.queues import Queues
+from cqs.messages.validation import missing
+from cqs.queues.attributes import describe, wants_counts
+from cqs.queues.queues import Queues
 
 
 class AttributeOperations:

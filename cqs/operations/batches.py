@@ -9,16 +9,16 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from common.aws.call import Call, Params, Result
-from common.aws.protocol.faults import wire_code
-from common.errors import RequestError
-from cqs.access import Access
-from cqs.drafts import NO_DEDUPLICATION, Draft, missing, read_draft, size_of, wrong_queue_type
-from cqs.holding import Answers, Holding, NewVisibility
+from cns_common.aws.call import Call, Params, Result
+from cns_common.aws.protocol.faults import wire_code
+from cns_common.errors import RequestError
+from cqs.authorization import Access
 from cqs.limits import BATCH_BYTES_MAX, BATCH_ENTRIES_MAX
+from cqs.messages.delete_and_visibility import Answers, Holding, NewVisibility
+from cqs.messages.send import Sending
+from cqs.messages.validation import NO_DEDUPLICATION, Draft, missing, read_draft, size_of, wrong_queue_type
 from cqs.operations.messages import accepted_message, sender_of
-from cqs.queue_view import QueueView
-from cqs.sending import Sending
+from cqs.queues.view import QueueView
 
 Entries = list[dict[str, Any]]
 

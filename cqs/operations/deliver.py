@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from common.aws.call import Call, Params, Result
-from common.errors import OutcomeUnknown, RequestError, StoreUnavailable
-from cqs.drafts import missing
-from cqs.on_behalf import Message, OnBehalf
+from cns_common.aws.call import Call, Params, Result
+from cns_common.errors import OutcomeUnknown, RequestError, StoreUnavailable
+from cqs.messages.validation import missing
+from cqs.topic_sender import Message, OnBehalf
 
 ENTRIES_MAX = 100
 _OF_SEND_MESSAGE = ("MessageBody", "MessageAttributes", "MessageGroupId", "MessageDeduplicationId")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from common.aws.call import Call, Params, Result
-from cqs.access import Access
-from cqs.drafts import Draft, check_id, invalid, missing, read_draft, wrong_queue_type
-from cqs.holding import Holding, NewVisibility, check_visibility
+from cns_common.aws.call import Call, Params, Result
+from cqs.authorization import Access
 from cqs.limits import RECEIVE_MESSAGES_MAX, RECEIVE_WAIT_S_MAX
+from cqs.messages.delete_and_visibility import Holding, NewVisibility, check_visibility
+from cqs.messages.receive import Receiving, Wish
+from cqs.messages.send import Accepted, Sending
+from cqs.messages.validation import Draft, check_id, invalid, missing, read_draft, wrong_queue_type
 from cqs.operations.received import delivered_message, read_selection
-from cqs.queue_view import QueueView
-from cqs.receiving import Receiving, Wish
-from cqs.sending import Accepted, Sending
+from cqs.queues.view import QueueView
 
 
 class ReceiveBounds(NamedTuple):

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from common.aws.call import Call, Params, Result
-from common.errors import RequestError
-from cqs.access import Access
-from cqs.addresses import key_of_arn
-from cqs.drafts import missing
+from cns_common.aws.call import Call, Params, Result
+from cns_common.errors import RequestError
+from cqs.authorization import Access
 from cqs.limits import MOVE_RATE_MAX, MOVE_TASKS_LISTED_MAX
-from cqs.move_task import MoveTask, read_task_handle, task_handle
-from cqs.move_tasks import MoveTasks
-from cqs.names import QueueKey
-from cqs.queue_view import QueueView
+from cqs.messages.validation import missing
+from cqs.queues.names import QueueKey
+from cqs.queues.urls import key_of_arn
+from cqs.queues.view import QueueView
+from cqs.redrive.task import MoveTask, read_task_handle, task_handle
+from cqs.redrive.tasks import MoveTasks
 
 _OF_A_MOVE = ("ReceiveMessage", "DeleteMessage", "GetQueueAttributes")
 """What the caller must be allowed to do with the source queue, besides the operation itself."""

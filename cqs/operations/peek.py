@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from common.aws.call import Result
+from cns_common.aws.call import Result
 from cqs.engines.contract import Message
+from cqs.messages.peek import Peeking, Seen
 from cqs.operations.received import delivered_message, read_selection
-from cqs.peeking import Peeking, Seen
-from cqs.queue_view import QueueView
+from cqs.queues.view import QueueView
 
 HANDLE = "SQS/BACKDOOR/ACCESS"
 """What stands where a receipt handle would. It is none."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from common.aws.call import Call, Params, Result
-from cqs.access import Access
-from cqs.permissions import read_grant, read_label, with_grant, without_grant
-from cqs.queues import Queues
+from cns_common.aws.call import Call, Params, Result
+from cqs.authorization import Access
+from cqs.queues.permissions import read_grant, read_label, with_grant, without_grant
+from cqs.queues.queues import Queues
 
 
 class PermissionOperations:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from common.aws.call import Call, Params, Result
-from cqs.access import Access
-from cqs.addresses import queue_url
-from cqs.names import missing_queue_name
+from cns_common.aws.call import Call, Params, Result
+from cqs.authorization import Access
+from cqs.localstack.url_styles import WriteUrl
 from cqs.paging import read_page
-from cqs.queues import Queues
-from cqs.url_styles import WriteUrl
+from cqs.queues.names import missing_queue_name
+from cqs.queues.queues import Queues
+from cqs.queues.urls import queue_url
 
 
 class QueueOperations:

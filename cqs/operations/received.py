@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from common.aws.call import Result
+from cns_common.aws.call import Result
 from cqs.engines.contract import Message
 from cqs.internal_queues import job_body
-from cqs.message_attributes import Attribute, digest
-from cqs.model import Body, decode_body
-from cqs.queue_view import QueueView
-from cqs.sending import sequence_text
+from cqs.messages.message_attributes import Attribute, digest
+from cqs.messages.send import sequence_text
+from cqs.queues.model import Body, decode_body
+from cqs.queues.view import QueueView
 
 _SYSTEM: Mapping[str, Callable[[QueueView, Message, Body], str]] = {
     "SenderId": lambda view, message, body: body.sender,

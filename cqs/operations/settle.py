@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from common.aws.call import Call, Params, Result
-from common.clock import Clock
-from common.errors import RequestError
-from cqs.addresses import no_such_queue
-from cqs.drafts import invalid, missing
+from cns_common.aws.call import Call, Params, Result
+from cns_common.clock import Clock
+from cns_common.errors import RequestError
 from cqs.engines.contract import Change, Engine, Entry, QueueRef, Rejected, Sent, Settlement
 from cqs.internal_queues import internal_key
 from cqs.limits import INTERNAL_DELAY_S_MAX, INTERNAL_MESSAGE_BYTES_MAX, VISIBILITY_S_MAX
-from cqs.queue_cache import QueueCache
-from cqs.queue_view import QueueView
-from cqs.sending import sequence_text
+from cqs.messages.send import sequence_text
+from cqs.messages.validation import invalid, missing
+from cqs.queues.cache import QueueCache
+from cqs.queues.urls import no_such_queue
+from cqs.queues.view import QueueView
 
 ENTRIES_MAX = 1_000
 ID_CHARS_MAX = 1_024

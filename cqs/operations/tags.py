@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from common.aws.call import Call, Params, Result
-from cqs.access import Access
-from cqs.drafts import missing
-from cqs.queues import Queues
-from cqs.tags import tagged
+from cns_common.aws.call import Call, Params, Result
+from cqs.authorization import Access
+from cqs.messages.validation import missing
+from cqs.queues.queues import Queues
+from cqs.queues.tags import tagged
 
 
 class TagOperations:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from common.errors import RequestError
+from cns_common.errors import RequestError
 from cqs.engines.contract import Counts
-from cqs.model import Queue
-from cqs.policies import read_policy
-from cqs.redrive import as_text, read_redrive_allow_policy, read_redrive_policy
+from cqs.queues.model import Queue
+from cqs.queues.policies import read_policy
+from cqs.redrive.policy import as_text, read_redrive_allow_policy, read_redrive_policy
 
 KEY_ID_CHARS_MAX = 2_048
 ENGINE = "Engine"

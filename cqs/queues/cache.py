@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from common.aws.call import INTERNAL_ACCOUNT
-from common.errors import StoreUnavailable
+from cns_common.aws.call import INTERNAL_ACCOUNT
+from cns_common.errors import StoreUnavailable
 from cqs.engines.contract import Engine
 from cqs.internal_queues import internal_queue
-from cqs.model import Queue
-from cqs.names import QueueKey
-from cqs.queue_view import QueueView, view_of
+from cqs.queues.model import Queue
+from cqs.queues.names import QueueKey
+from cqs.queues.view import QueueView, view_of
 from cqs.stores.contract import QueueStore
 
 VIEWS_MAX = 10_000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from common.arn import queue_arn
-from cqs.message_attributes import Attribute
-from cqs.names import QueueKey, is_fifo
+from cns_common.arn import queue_arn
+from cqs.messages.message_attributes import Attribute
+from cqs.queues.names import QueueKey, is_fifo
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from common.errors import RequestError
+from cns_common.errors import RequestError
 from cqs.limits import FIFO_SUFFIX, QUEUE_NAME_CHARS_MAX
 
 QueueKey = tuple[str, str, str]

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from common.errors import RequestError
-from cqs.drafts import invalid, missing
+from cns_common.errors import RequestError
 from cqs.limits import PERMISSION_ACTIONS_MAX
-from cqs.policies import read_policy
+from cqs.messages.validation import invalid, missing
+from cqs.queues.policies import read_policy
 
 _LABEL = re.compile(r"[A-Za-z0-9_-]{1,80}\Z", re.ASCII)
 _ACCOUNT = re.compile(r"[0-9]{12}\Z", re.ASCII)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from functools import cache
 
-from common.aws.policy import Policy, PolicyError
-from common.aws.policy import read_policy as read_document
-from common.aws.protocol.models import load_service
-from common.errors import RequestError
+from cns_common.aws.policy.evaluation import Policy, PolicyError
+from cns_common.aws.policy.evaluation import read_policy as read_document
+from cns_common.aws.protocol.models import load_service
+from cns_common.errors import RequestError
 from cqs.limits import POLICY_BYTES_MAX, POLICY_CONDITIONS_MAX, POLICY_PRINCIPALS_MAX, POLICY_STATEMENTS_MAX
 
 UNKNOWN_ACTIONS_MAX = 5

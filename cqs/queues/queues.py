@@ -7,16 +7,12 @@ from collections.abc import Callable, Mapping
 import structlog
 from msgspec.structs import replace
 
-from common.clock import Clock
-from common.errors import RequestError, StoreUnavailable
-from common.ids import hex_id
+from cns_common.clock import Clock
+from cns_common.errors import RequestError, StoreUnavailable
+from cns_common.ids import hex_id
 from cqs import limits
-from cqs.addresses import key_of_arn, no_such_queue
 from cqs.engines.contract import Counts, Engine, QueueRef
-from cqs.model import Queue
-from cqs.names import QueueKey, check_queue_name
-from cqs.policies import read_policy, unknown_actions
-from cqs.queue_attributes import (
+from cqs.queues.attributes import (
     ENGINE,
     check_changes,
     check_new,
@@ -25,9 +21,14 @@ from cqs.queue_attributes import (
     merged,
     wants_fifo,
 )
-from cqs.queue_cache import QueueCache
-from cqs.queue_view import QueueView
-from cqs.redrive import (
+from cqs.queues.cache import QueueCache
+from cqs.queues.model import Queue
+from cqs.queues.names import QueueKey, check_queue_name
+from cqs.queues.policies import read_policy, unknown_actions
+from cqs.queues.tags import tagged
+from cqs.queues.urls import key_of_arn, no_such_queue
+from cqs.queues.view import QueueView
+from cqs.redrive.policy import (
     check_redrive_target,
     may_redrive,
     read_redrive_allow_policy,
@@ -35,7 +36,6 @@ from cqs.redrive import (
     refused_redrive,
 )
 from cqs.stores.contract import QueueStore
-from cqs.tags import tagged
 
 UPDATE_TRIES_MAX = 20
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from common.errors import RequestError
+from cns_common.errors import RequestError
 from cqs.limits import TAG_KEY_CHARS_MAX, TAG_VALUE_CHARS_MAX, TAGS_MAX
-from cqs.message_text import encoded_text
+from cqs.messages.message_text import encoded_text
 
 
 def tagged(name: str, current: Mapping[str, str], added: Mapping[str, str]) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """Where a queue is: from a request's QueueUrl or path to the queue's key, and back to the URL that is handed out.
 
 A QueueUrl's host is ignored (clients reach us under many), except that a host or path which names another region than
-the request was signed for is refused. A bare queue name is taken for one of the caller's own. `cqs.url_styles` has the
-other forms that may be handed out; all of them are understood here.
+the request was signed for is refused. A bare queue name is taken for one of the caller's own.
+`cqs.localstack.url_styles` has the other forms that may be handed out; all of them are understood here.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from common.arn import parse_arn
-from common.aws.call import INTERNAL_ACCOUNT, Call
-from common.aws.named_region import region_of_host, region_of_path
-from common.errors import RequestError
+from cns_common.arn import parse_arn
+from cns_common.aws.call import INTERNAL_ACCOUNT, Call
+from cns_common.aws.region import region_of_host, region_of_path
+from cns_common.errors import RequestError
 from cqs.internal_queues import internal_key
-from cqs.names import QueueKey
+from cqs.queues.names import QueueKey
 
 _URL = re.compile(r"https?://([^/]*)(/.*)\Z", re.ASCII)
 _ACCOUNT_DIGITS = 12

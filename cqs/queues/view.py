@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from common.aws.call import INTERNAL_ACCOUNT
-from common.aws.policy import Policy
-from cqs.addresses import key_of_arn
+from cns_common.aws.call import INTERNAL_ACCOUNT
+from cns_common.aws.policy.evaluation import Policy
 from cqs.engines.contract import Engine, QueueRef
-from cqs.model import Queue
-from cqs.names import QueueKey
-from cqs.policies import read_policy
-from cqs.queue_attributes import settings_of
-from cqs.receipt_handle import ReceiptHandles
-from cqs.redrive import RedriveAllowPolicy, read_redrive_allow_policy, read_redrive_policy
+from cqs.messages.receipt_handle import ReceiptHandles
+from cqs.queues.attributes import settings_of
+from cqs.queues.model import Queue
+from cqs.queues.names import QueueKey
+from cqs.queues.policies import read_policy
+from cqs.queues.urls import key_of_arn
+from cqs.redrive.policy import RedriveAllowPolicy, read_redrive_allow_policy, read_redrive_policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

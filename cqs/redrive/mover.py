@@ -13,16 +13,16 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from common.clock import Clock
-from cqs.addresses import key_of_arn
+from cns_common.clock import Clock
 from cqs.engines.contract import Change, Entry, Message, Received, Rejected, Sent, Settlement
 from cqs.limits import MOVE_TASK_MS_MAX
-from cqs.model import Body, decode_body, encode_body
-from cqs.move_task import MoveStatus, MoveTask
-from cqs.move_tasks import update
-from cqs.queue_cache import QueueCache
-from cqs.queue_view import QueueView
-from cqs.sending import dedup_key
+from cqs.messages.send import dedup_key
+from cqs.queues.cache import QueueCache
+from cqs.queues.model import Body, decode_body, encode_body
+from cqs.queues.urls import key_of_arn
+from cqs.queues.view import QueueView
+from cqs.redrive.task import MoveStatus, MoveTask
+from cqs.redrive.tasks import update
 from cqs.stores.contract import MoveTaskStore
 
 HOLD_MS = 30_000

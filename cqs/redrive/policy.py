@@ -6,10 +6,10 @@ from typing import Literal
 
 import msgspec
 
-from common.arn import parse_arn
-from common.errors import RequestError
+from cns_common.arn import parse_arn
+from cns_common.errors import RequestError
 from cqs.limits import POLICY_BYTES_MAX, REDRIVE_RECEIVES_MAX, REDRIVE_SOURCES_MAX
-from cqs.names import is_fifo
+from cqs.queues.names import is_fifo
 
 RedrivePermission = Literal["allowAll", "denyAll", "byQueue"]
 

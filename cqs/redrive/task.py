@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from common.errors import RequestError
+from cns_common.errors import RequestError
 
 MoveStatus = Literal["RUNNING", "COMPLETED", "CANCELLING", "CANCELLED", "FAILED"]
 

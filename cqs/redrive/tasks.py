@@ -1,4 +1,4 @@
-"""Message move tasks as their owners see them: started, cancelled, listed. `cqs.moving` does the work."""
+"""Message move tasks as their owners see them: started, cancelled, listed. `cqs.redrive.mover` does the work."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from common.clock import Clock
-from common.errors import RequestError, StoreUnavailable
-from common.ids import uuid_text
+from cns_common.clock import Clock
+from cns_common.errors import RequestError, StoreUnavailable
+from cns_common.ids import uuid_text
 from cqs.limits import MOVE_TASKS_ACTIVE_MAX
-from cqs.move_task import MoveTask
-from cqs.queue_view import QueueView
+from cqs.queues.view import QueueView
+from cqs.redrive.task import MoveTask
 from cqs.stores.contract import MoveTaskStore, QueueStore
 
 UPDATE_TRIES_MAX = 20

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from cqs.model import Queue
-from cqs.move_task import MoveTask
-from cqs.names import QueueKey
+from cqs.queues.model import Queue
+from cqs.queues.names import QueueKey
+from cqs.redrive.task import MoveTask
 
 
 class QueueStore(Protocol):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from common.sealing import Seal
+from cns_common.sealing import Seal
 
 PURPOSE = b"receipt handles"
 
 
 class ReceiptKeyStore(Protocol):
     async def receipt_key(self) -> bytes:
-        """KEY_BYTES of cqs.receipt_handle, the same at every call and after a restart."""
+        """KEY_BYTES of cqs.messages.receipt_handle, the same at every call and after a restart."""
         ...
 
 

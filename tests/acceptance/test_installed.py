@@ -15,7 +15,17 @@ from tests.acceptance.running import Up, plain_environment
 from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("common", "cqs", "cns", "workers")
+PACKAGES = (
+    "cns_common",
+    "cqs",
+    "cns",
+    "cns_backend",
+    "workers",
+    "cns_server",
+    "cns_receiver",
+    "cns_pipeline",
+    "cns_cli",
+)
 BUILD_S = 200
 NOT_OURS = 'raise RuntimeError("a folder of the user was taken for the service")\n'
 
@@ -59,7 +69,7 @@ def here(tmp_path: Path) -> Path:
 
 
 def test_it_is_the_wheel(installed: Path, here: Path) -> None:
-    code = "import workers.up, common.settings; print(workers.up.__file__)"
+    code = "import cns_cli.supervise, cns_common.configuration.settings; print(cns_cli.supervise.__file__)"
     done = subprocess.run(
         [installed / "python", "-P", "-c", code], cwd=here, capture_output=True, text=True, check=True
     )

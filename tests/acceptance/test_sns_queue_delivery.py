@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cns.jobs import INLINE_BYTES_MAX
+from cns.delivery.jobs import INLINE_BYTES_MAX
 from tests.acceptance.clustered import CLUSTER
 from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.running import running

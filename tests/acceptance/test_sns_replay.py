@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cns.envelope import timestamp_text
+from cns.delivery.envelope import timestamp_text
 from tests.acceptance.service import Service
 from tests.acceptance.test_sns_fifo import drained, fifo_queue, publish
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
-from common.ids import hex_id
+from cns_common.ids import hex_id
 from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.moves import moves
 from tests.acceptance.running import ANNOUNCEMENT, Up, running

@@ -14,7 +14,7 @@ import sys
 import time
 from urllib.parse import urlsplit
 
-from common.aws.signature import sign
+from cns_common.aws.auth.signature import sign
 
 PAUSE_S = 0.005
 CALLS_PER_CONNECTION = 5

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from celery import Celery as celery_app
 
-from common.settings import POOL_THREADS_MAX, Settings
+from cns_common.configuration.settings import POOL_THREADS_MAX, Settings
 from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.running import Up
 from tests.acceptance.topics import Topic

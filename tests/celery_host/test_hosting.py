@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from common.errors import EXIT_SETTINGS_WRONG
+from cns_common.errors import EXIT_SETTINGS_WRONG
 from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.running import Up
 from tests.acceptance.topics import Topic
@@ -27,7 +27,7 @@ RETRY_AT_ONCE = json.dumps(
 )
 WITHOUT_CELERY = """
 import sys
-import workers.account_commands, workers.api, workers.cli, workers.process, workers.up, workers.worker
+import cns_cli.account_actions, cns_server.api, cns_cli.main, cns_cli.processes, cns_cli.supervise, workers.worker
 sys.exit("celery" in sys.modules)
 """
 

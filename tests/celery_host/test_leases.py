@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from common.clock import Clock
-from workers.leases import EmbeddedLeaseStore, LeaseStore
-from workers.upkeep import EVERYTHING, LEASE_MS, ROWS_A_STEP, TASK, Upkeep
+from cns_backend.leases import EmbeddedLeaseStore, LeaseStore
+from cns_common.clock import Clock
+from workers.background.maintenance import EVERYTHING, LEASE_MS, ROWS_A_STEP, TASK, Upkeep
 
 STORES: dict[str, Callable[[], LeaseStore]] = {"embedded": EmbeddedLeaseStore}
 NOW_MS = 1_000_000

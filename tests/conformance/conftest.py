@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from common.clock import Clock
+from cns_common.clock import Clock
+from cqs.engines.cluster import known_queues as lines
 from cqs.engines.contract import Engine
-from cqs.engines.cqs import lines
 from tests.conformance.drivers import DRIVERS, FORGETFUL, Driver
 from tests.conformance.support import Desk
 

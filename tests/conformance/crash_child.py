@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from common.clock import Clock
-from common.logs import set_up_logs
+from cns_common.clock import Clock
+from cns_common.logs import set_up_logs
 from cqs.engines.contract import Engine, Entry, Message, QueueRef, Sent, Settlement
 from tests.conformance.drivers import DRIVERS, Driver
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from common.cassandra import Cassandra, Place
-from common.clock import Clock
-from common.rpc import Client, Server
-from common.sqlite import Database
+from cns_common.cassandra.session import Cassandra, Place
+from cns_common.clock import Clock
+from cns_common.rpc.rpc import Client, Server
+from cns_common.sqlite.database import Database
+from cqs.engines.cluster import CqsEngine, open_engine
+from cqs.engines.cluster import schema as standard_schema
+from cqs.engines.cluster.fifo import schema as fifo_schema
 from cqs.engines.contract import Capabilities, Engine
-from cqs.engines.cqs import CqsEngine, open_engine
-from cqs.engines.cqs import schema as standard_schema
-from cqs.engines.cqs.fifo import schema as fifo_schema
 from cqs.engines.embedded import EmbeddedEngine
 from cqs.engines.remote import METHODS, RemoteEngine, end_session, handlers
 from tests.servers import cassandra_address, fresh_keyspace, redis_url

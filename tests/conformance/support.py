@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from common.clock import Clock
+from cns_common.clock import Clock
 from cqs.engines.contract import (
     Change,
     Engine,

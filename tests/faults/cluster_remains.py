@@ -10,11 +10,11 @@ from datetime import datetime
 
 import msgspec
 
-from common.cassandra import Cassandra, Place
-from common.clock import Clock
-from cqs.engines.cqs.fifo.commands import Command, Send
-from cqs.engines.cqs.fifo.images import Images
-from cqs.engines.cqs.fifo.log import Log
+from cns_common.cassandra.session import Cassandra, Place
+from cns_common.clock import Clock
+from cqs.engines.cluster.fifo.commands import Command, Send
+from cqs.engines.cluster.fifo.log import Log
+from cqs.engines.cluster.fifo.snapshots import Images
 from tests.cluster import Cluster
 from tests.faults.ledger import NS_PER_S, Ledger
 from tests.faults.remains import COMPLAINTS, TEXT_SHOWN

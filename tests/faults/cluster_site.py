@@ -9,7 +9,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from common.cassandra import Place
+from cns_backend import schema
+from cns_common.cassandra.session import Place
 from tests.cluster import Cluster, Process
 from tests.faults.cluster_plan import API, NODE, REDIS, WORKER
 from tests.faults.scene import Scene, furnish
@@ -17,7 +18,6 @@ from tests.keyspace import aside, keyspace
 from tests.load.signing import Credentials
 from tests.own_redis import OwnRedis
 from tests.servers import Ring, fresh_keyspace
-from workers import schema
 
 RING_REPLICATION = 3
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from common.ids import hex_id
+from cns_common.ids import hex_id
 from tests.faults.ledger import Ledger, Letter, Receipt, text_of
 from tests.faults.scene import VISIBILITY_S, WORN_VISIBILITY_S, Scene
 from tests.faults.senders import RETRY_PAUSE_S, FifoSender, insist, to_queue, to_topic

@@ -11,7 +11,7 @@ from random import Random
 
 import msgspec
 
-from common import kill_points
+from cns_common.process import kill_points
 from tests.faults.accounting import Account
 from tests.faults.ailing import DELIVERY_TIMEOUT_S, Ailing
 from tests.faults.arrivals import Arrivals

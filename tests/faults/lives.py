@@ -15,36 +15,36 @@ from typing import Any, cast
 
 import pytest
 
-import workers.concluding
-import workers.consumer
-import workers.lanes
-import workers.producer
-from cns import jobs
+import workers.consumers.consumer
+import workers.consumers.lane_consumer
+import workers.consumers.outcome_handler
+import workers.fanout.producer
+from cns.delivery import jobs
+from cns.delivery.jobs import ConfirmationJob
+from cns.delivery.target import Target, Targets
 from cns.endpoints.outcome import Delivered, Outcome
-from cns.jobs import ConfirmationJob
-from cns.matching import Matching
-from cns.model import Notification
-from cns.queue_inline import InlineQueuePort
-from cns.queue_port import Put, QueueMessage, Refused
+from cns.notification import Notification
+from cns.publishing.matching import Matching
+from cns.queue_port.contract import Put, QueueMessage, Refused
+from cns.queue_port.inline import InlineQueuePort
 from cns.stores.embedded import EmbeddedNotificationStore, EmbeddedSubscriptionStore, EmbeddedTopicStore
-from cns.subscription import State, Subscription
-from cns.target import Target, Targets
-from cns.topic import Topic
-from common.clock import Clock
-from common.sqlite import Database
+from cns.subscriptions.subscription import State, Subscription
+from cns.topics.topic import Topic
+from cns_backend.leases import EmbeddedLeaseStore
+from cns_common.clock import Clock
+from cns_common.sqlite.database import Database
 from cqs.engines.embedded import EmbeddedEngine
 from tests.recorded_events import RecordedEvents
-from workers.concluding import Tools
-from workers.consumer import Consumer
-from workers.delivery import Deliverer
-from workers.drops import Drops
-from workers.lanes import LEASE_MS, Lanes
-from workers.leases import EmbeddedLeaseStore
-from workers.producer import Producer
-from workers.quarantine import Quarantine
+from workers.consumers.consumer import Consumer
+from workers.consumers.lane_consumer import LEASE_MS, Lanes
+from workers.consumers.outcome_handler import Tools
+from workers.consumers.quarantine import Quarantine
+from workers.delivery.deliverer import Deliverer
+from workers.delivery.traffic.admission import Traffic
+from workers.delivery.traffic.endpoint_state import Terms
+from workers.fanout.drops import Drops
+from workers.fanout.producer import Producer
 from workers.stats import Stats
-from workers.traffic.endpoint import Terms
-from workers.traffic.traffic import Traffic
 
 ACCOUNT = "111111111111"
 TOPIC = Topic(id="0" * 32, account=ACCOUNT, region="us-east-1", name="t", created_ms=1)
@@ -199,8 +199,8 @@ async def site_in(directory: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     """Pages, jobs and settlements are small here, so that a few subscriptions take several."""
     monkeypatch.setattr(jobs, "PAGE_SUBSCRIPTIONS", 4)
     monkeypatch.setattr(jobs, "TARGETS_MAX", 2)
-    monkeypatch.setattr(workers.consumer, "SETTLE_AFTER_RESULTS", 2)
-    for module in (workers.consumer, workers.lanes, workers.producer):
+    monkeypatch.setattr(workers.consumers.consumer, "SETTLE_AFTER_RESULTS", 2)
+    for module in (workers.consumers.consumer, workers.consumers.lane_consumer, workers.fanout.producer):
         monkeypatch.setattr(module, "WAIT_S", 0.0)
     clock = Clock()
     database = Database(directory, clock)
@@ -215,7 +215,12 @@ async def site_in(directory: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
 
 def die_at(monkeypatch: pytest.MonkeyPatch, point: str, count: int) -> Death:
     death = Death(point, count)
-    for module in (workers.concluding, workers.consumer, workers.lanes, workers.producer):
+    for module in (
+        workers.consumers.outcome_handler,
+        workers.consumers.consumer,
+        workers.consumers.lane_consumer,
+        workers.fanout.producer,
+    ):
         monkeypatch.setattr(module, "passed", death.passed)
     return death
 

@@ -13,9 +13,9 @@ from random import Random
 
 import msgspec
 
-from common import sqlite
-from common.clock import Clock
-from common.sqlite import Database
+from cns_common.clock import Clock
+from cns_common.sqlite import database as sqlite
+from cns_common.sqlite.database import Database
 from cqs.engines.embedded import EmbeddedEngine
 from tests.faults.disk import Disk, restore
 from tests.faults.power_load import SCHEMA, Load

@@ -9,8 +9,8 @@ from random import Random
 import apsw
 import msgspec
 
-from common.clock import Clock
-from common.sqlite import Database
+from cns_common.clock import Clock
+from cns_common.sqlite.database import Database
 from cqs.engines.contract import Change, Entry, Message, QueueRef, Received, Rejected, Sent, Settlement
 from cqs.engines.embedded import EmbeddedEngine
 from tests.faults.journal import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import apsw
 
-from cns.queue_inline import REFS
+from cns.queue_port.inline import REFS
 
 TOTALS = (
     "SELECT queue, total, (SELECT count(*) FROM slots WHERE slots.line = lines.line) AS found FROM lines"

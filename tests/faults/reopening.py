@@ -9,9 +9,9 @@ from typing import Any
 
 import apsw
 
-from common.clock import Clock
-from common.errors import CnsError, StartError
-from common.sqlite import Database
+from cns_common.clock import Clock
+from cns_common.errors import CnsError, StartError
+from cns_common.sqlite.database import Database
 from cqs.engines.contract import Entry, Outcome, QueueRef, Sent
 from cqs.engines.embedded import EmbeddedEngine
 from tests.faults.expectation import expect

@@ -16,8 +16,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from common.kill_points import VARIABLE
-from common.supervisor import read_status
+from cns_common.process.kill_points import VARIABLE
+from cns_common.process.supervisor import read_status
 from tests.faults.ailing import DELIVERY_TIMEOUT_S
 from tests.faults.wire import HOST, NotSent, OutcomeOpen, Wire
 from tests.load.signing import Credentials
@@ -108,7 +108,7 @@ def running(port: int, data: Path, order: Order | None = None) -> Iterator[Servi
     environment |= {VARIABLE: str(order)} if order else {}
     with said.open("wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "workers.cli", "up", "--port", str(port), "--data", str(data), "--test-clock"],
+            [sys.executable, "-m", "cns_cli.main", "up", "--port", str(port), "--data", str(data), "--test-clock"],
             cwd=ROOT,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -125,7 +125,7 @@ def running(port: int, data: Path, order: Order | None = None) -> Iterator[Servi
 def receiving(port: int, journal: Path) -> Iterator[None]:
     """`cns receiver`, where HTTP notifications arrive."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "workers.cli", "receiver", "--port", str(port), "--journal", str(journal)],
+        [sys.executable, "-m", "cns_cli.main", "receiver", "--port", str(port), "--journal", str(journal)],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

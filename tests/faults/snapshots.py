@@ -7,7 +7,7 @@ from typing import Any
 
 import apsw
 
-from common.sqlite import Database
+from cns_common.sqlite.database import Database
 from tests.faults.recording_vfs import Log
 
 OWN = "meta"

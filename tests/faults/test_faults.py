@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from common.sqlite import Database
+from cns_common.sqlite.database import Database
 from tests.faults.kills import VICTIMS, kill_round, plan_round
 from tests.faults.power import power_round
 from tests.faults.scene import Scene, set_up

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from cns import jobs
+from cns.delivery import jobs
+from cns.delivery.jobs import EndpointJob
 from cns.endpoints.outcome import Cause, Failed
-from cns.jobs import EndpointJob
-from common import kill_points
+from cns_common.process import kill_points
 from tests.faults.lives import DRAIN_S, TOPIC, Site, die_at, endpoint, site_in
-from workers.lanes import LEASE_MS
+from workers.consumers.lane_consumer import LEASE_MS
 
 TWO_A_SECOND = '{"throttlePolicy": {"maxReceivesPerSecond": 2}}'
 AWAY = Failed(Cause.STATUS, "503", 0, status=503)

@@ -10,32 +10,32 @@ from typing import Any, cast
 
 import pytest
 
-from cns import jobs
-from cns.endpoints.senders import Senders
-from cns.jobs import EndpointJob, PublishJob
-from cns.matching import Matching, Page
-from cns.model import Notification
-from cns.queue_inline import InlineQueuePort
-from cns.queue_port import Put, QueueMessage, Refused, Renewal
+from cns.delivery import jobs
+from cns.delivery.jobs import EndpointJob, PublishJob
+from cns.delivery.target import Targets
+from cns.endpoints.contract import Senders
+from cns.notification import Notification
+from cns.publishing.matching import Matching, Page
+from cns.queue_port.contract import Put, QueueMessage, Refused, Renewal
+from cns.queue_port.inline import InlineQueuePort
 from cns.stores.embedded import EmbeddedNotificationStore, EmbeddedSubscriptionStore, EmbeddedTopicStore
-from cns.target import Targets
-from common.clock import Clock
-from common.sqlite import Database
+from cns_backend.leases import EmbeddedLeaseStore
+from cns_common.clock import Clock
+from cns_common.sqlite.database import Database
 from cqs.engines.embedded import EmbeddedEngine
 from tests.recorded_events import RecordedEvents
-from workers.concluding import Tools
-from workers.consumer import LEASE_MS, Consumer
-from workers.delivery import Deliverer
-from workers.drops import Drops
-from workers.envelopes import Envelopes
-from workers.leases import EmbeddedLeaseStore
-from workers.pools import DeliveryPool
-from workers.producer import Producer
-from workers.quarantine import Quarantine
+from workers.consumers.consumer import LEASE_MS, Consumer
+from workers.consumers.outcome_handler import Tools
+from workers.consumers.quarantine import Quarantine
+from workers.delivery.channels import QueueWay
+from workers.delivery.deliverer import Deliverer
+from workers.delivery.envelope_cache import Envelopes
+from workers.delivery.pool.pool import DeliveryPool
+from workers.delivery.traffic.admission import Traffic
+from workers.delivery.traffic.endpoint_state import Terms
+from workers.fanout.drops import Drops
+from workers.fanout.producer import Producer
 from workers.stats import Stats
-from workers.traffic.endpoint import Terms
-from workers.traffic.traffic import Traffic
-from workers.ways import QueueWay
 
 TOPIC = "arn:aws:sns:us-east-1:111111111111:t"
 ARNS = tuple([f"{TOPIC}:{number}" for number in range(150)])

@@ -10,24 +10,24 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cns import jobs
-from cns.jobs import EndpointJob, PublishJob
-from cns.matching import Matching, Page
-from cns.model import Notification
-from cns.queue_inline import InlineQueuePort
-from cns.queue_port import Put, QueueMessage, Refused
+from cns.delivery import jobs
+from cns.delivery.jobs import EndpointJob, PublishJob
+from cns.notification import Notification
+from cns.publishing.matching import Matching, Page
+from cns.queue_port.contract import Put, QueueMessage, Refused
+from cns.queue_port.inline import InlineQueuePort
 from cns.stores.embedded import EmbeddedNotificationStore
-from common.clock import Clock
-from common.errors import StoreUnavailable
-from common.sqlite import Database
+from cns_backend.leases import EmbeddedLeaseStore
+from cns_common.clock import Clock
+from cns_common.errors import StoreUnavailable
+from cns_common.sqlite.database import Database
 from cqs.engines.embedded import EmbeddedEngine
 from tests.recorded_events import RecordedEvents
 from tests.waiting import LOOK_S
-from workers.drops import Drops
-from workers.leases import EmbeddedLeaseStore
-from workers.producer import LEASE_MS, Producer
-from workers.quarantine import LEASES_MAX, Quarantine, SetAside
-from workers.sifting import SiftedPort
+from workers.consumers.quarantine import LEASES_MAX, Quarantine, SetAside
+from workers.consumers.undecodable_jobs import SiftedPort
+from workers.fanout.drops import Drops
+from workers.fanout.producer import LEASE_MS, Producer
 from workers.stats import Stats
 
 TOPIC = "arn:aws:sns:us-east-1:111111111111:t"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cns import jobs
+from cns.delivery import jobs
+from cns.delivery.jobs import ConfirmationJob, EndpointJob, PublishJob
 from cns.endpoints.outcome import Cause, Failed
-from cns.jobs import ConfirmationJob, EndpointJob, PublishJob
-from common import kill_points
+from cns_common.process import kill_points
 from tests.faults.lives import ACCOUNT, PAGES, TOPIC, Site, die_at, endpoint, notification, site_in
 
 DEAD = f"arn:aws:sqs:us-east-1:{ACCOUNT}:dead"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 from cns.filters.evaluation import matches
-from cns.filters.facts import Facts, attribute_facts, body_facts
+from cns.filters.message_values import Facts, attribute_facts, body_facts
 from cns.filters.model import Filter, Scope
-from cns.filters.reading import read_filter
+from cns.filters.parser import read_filter
 from tests.filters.generating import ATTRIBUTES, Case
 
 

@@ -1,4 +1,4 @@
-"""`cns.json_faults` tells of a text that is not JSON in the very words of Jackson, the parser in AWS's services.
+"""`cns.json_errors` tells of a text that is not JSON in the very words of Jackson, the parser in AWS's services.
 
 The Jackson here is newer than AWS's: it gives an unrecognized token's beginning where AWS, as recorded, gives its end.
 """
@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from cns.json_faults import json_fault
+from cns.json_errors import json_fault
 from tests.clients.installing import INSTALL_S, installed
 
 SEED = 18

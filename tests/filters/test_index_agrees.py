@@ -9,10 +9,10 @@ from random import Random
 import pytest
 
 from cns.filters.evaluation import matches
-from cns.filters.facts import Facts, attribute_facts, body_facts
 from cns.filters.index import FilterIndex
+from cns.filters.message_values import Facts, attribute_facts, body_facts
 from cns.filters.model import Filter, Scope
-from cns.filters.reading import read_filter
+from cns.filters.parser import read_filter
 from tests.filters.messages import MessageWriter
 from tests.filters.policies import COMPLEXITY_MAX, PolicyWriter, complexity
 from tests.filters.pools import written

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from cns.model import Notification
+from cns.notification import Notification
 from cns.stores.cassandra import (
     CassandraArchiveStore,
     CassandraNotificationStore,
@@ -30,14 +30,14 @@ from cns.stores.embedded import (
     EmbeddedSubscriptionStore,
     EmbeddedTopicStore,
 )
-from cns.subscription import State, Subscription
-from cns.topic import Topic
-from common.cassandra import Place
-from common.clock import Clock
-from common.ids import hex_id, uuid_text
-from common.rpc import Client, Server
-from common.rpc_contract import announce, handlers_of, methods_of, remote
-from common.sqlite import Database
+from cns.subscriptions.subscription import State, Subscription
+from cns.topics.topic import Topic
+from cns_common.cassandra.session import Place
+from cns_common.clock import Clock
+from cns_common.ids import hex_id, uuid_text
+from cns_common.rpc.protocol_proxy import announce, handlers_of, methods_of, remote
+from cns_common.rpc.rpc import Client, Server
+from cns_common.sqlite.database import Database
 from tests.keyspace import emptied
 
 ACCOUNT, OTHER = "111111111111", "222222222222"

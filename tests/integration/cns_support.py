@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from cns import jobs
 from cns.api import operations
-from cns.jobs import ConfirmationJob, EndpointJob, Job, PublishJob
+from cns.delivery import jobs
+from cns.delivery.jobs import ConfirmationJob, EndpointJob, Job, PublishJob
 from cns.limits import Quotas
-from cns.queue_port import Held, Numbered, Put, QueueMessage, QueuePort, Refused, Renewal
+from cns.queue_port.contract import Held, Numbered, Put, QueueMessage, QueuePort, Refused, Renewal
 from cns.service import NotificationService
 from cns.stores.embedded import (
     EmbeddedArchiveStore,
@@ -27,13 +27,13 @@ from cns.stores.embedded import (
     EmbeddedSubscriptionStore,
     EmbeddedTopicStore,
 )
-from common.aws.call import ANONYMOUS, Call, root_caller
-from common.aws.protocol.faults import find_fault
-from common.aws.protocol.models import load_service
-from common.clock import Clock
-from common.errors import RequestError
-from common.sealing import MASTER_KEY_BYTES, Seal
-from common.sqlite import Database
+from cns_common.aws.call import ANONYMOUS, Call, root_caller
+from cns_common.aws.protocol.faults import find_fault
+from cns_common.aws.protocol.models import load_service
+from cns_common.clock import Clock
+from cns_common.errors import RequestError
+from cns_common.sealing import MASTER_KEY_BYTES, Seal
+from cns_common.sqlite.database import Database
 from tests.recorded_events import RecordedEvents
 
 ACCOUNT = "111111111111"

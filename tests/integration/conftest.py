@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cns.limits import Quotas
-from common.cassandra import Place
-from common.clock import Clock
+from cns_common.cassandra.session import Place
+from cns_common.clock import Clock
 from tests.integration.cns_support import open_rig
 from tests.integration.door import Door, opened
 from tests.integration.sns_door import SnsDoor

@@ -6,14 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+from cns.delivery.target import Target, Targets, direct_target
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
-from cns.target import Target, Targets, direct_target
 from tests.integration.cns_support import ACCOUNT, REGION, Rig
 from tests.integration.sns_mobile import APPLICATION, direct_job, endpoint
-from workers.delivery_log import FeedbackLog
-from workers.delivery_log_files import LogFiles, LogLimits
-from workers.delivery_log_reading import LogReader
-from workers.delivery_log_record import Attempted
+from workers.delivery.logs.files import LogFiles, LogLimits
+from workers.delivery.logs.logger import FeedbackLog
+from workers.delivery.logs.reader import LogReader
+from workers.delivery.logs.record import Attempted
 
 ROLE = "arn:aws:iam::123456789012:role/logs"
 NUMBER = "+15551234567"

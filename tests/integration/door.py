@@ -17,17 +17,17 @@ from xml.etree import ElementTree
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from common.aws import sts
-from common.aws.accounts import AccessKey, KeyRing
-from common.aws.authentication import Authenticator
-from common.aws.front import FrontDoor, Service
-from common.aws.protocol.models import load_service
-from common.aws.signature import sign
-from common.clock import Clock
+from cns_common.aws import sts
+from cns_common.aws.auth.accounts import AccessKey, KeyRing
+from cns_common.aws.auth.authentication import Authenticator
+from cns_common.aws.auth.signature import sign
+from cns_common.aws.front_door import FrontDoor, Service
+from cns_common.aws.protocol.models import load_service
+from cns_common.clock import Clock
+from cns_server.connection_table import ConnectionLimits, ConnectionTable
+from cns_server.http_protocol import ApiProtocol
 from cqs.api import ANONYMOUS, operations
 from tests.integration.sqs import ACCOUNT, OTHER_ACCOUNT, Sqs
-from workers.connection_table import ConnectionLimits, ConnectionTable
-from workers.http_protocol import ApiProtocol
 
 REGION = "us-east-1"
 OWNER = AccessKey(ACCOUNT, "AKIAOWNEROWNEROWNERO", "secret-of-the-owner", 0)

@@ -7,30 +7,30 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from cns import jobs
 from cns.archives.replay import Replay
+from cns.delivery import jobs
+from cns.delivery.jobs import EndpointJob
+from cns.delivery.target import Target, Targets
 from cns.endpoints.outcome import Failed, Outcome
-from cns.jobs import EndpointJob
-from cns.matching import Matching
-from cns.model import Notification
-from cns.queue_inline import InlineQueuePort
-from cns.queue_port import Put, QueueMessage, Refused
-from cns.subscription import State, Subscription
-from cns.target import Target, Targets
-from cns.topic import Topic
-from common.events import NotificationDropped
+from cns.notification import Notification
+from cns.publishing.matching import Matching
+from cns.queue_port.contract import Put, QueueMessage, Refused
+from cns.queue_port.inline import InlineQueuePort
+from cns.subscriptions.subscription import State, Subscription
+from cns.topics.topic import Topic
+from cns_backend.store_host import Parts
+from cns_common.events.schema import NotificationDropped
 from tests.recorded_events import RecordedEvents
-from workers.concluding import Again, Concluding, Tools
-from workers.delivery import Deliverer
-from workers.drops import Drops
-from workers.fifo_producer import FifoProducer
-from workers.host import Parts
-from workers.job_facts import JobFacts
-from workers.job_sends import JobSends
-from workers.producer import Producer
-from workers.quarantine import Quarantine
+from workers.consumers.job_attempts import JobSends
+from workers.consumers.job_events import JobFacts
+from workers.consumers.outcome_handler import Again, Concluding, Tools
+from workers.consumers.quarantine import Quarantine
+from workers.delivery.deliverer import Deliverer
+from workers.delivery.traffic.admission import Traffic
+from workers.fanout.drops import Drops
+from workers.fanout.fifo_producer import FifoProducer
+from workers.fanout.producer import Producer
 from workers.stats import Stats
-from workers.traffic.traffic import Traffic
 
 ACCOUNT = "111111111111"
 TOPIC = Topic(id="0" * 32, account=ACCOUNT, region="us-east-1", name="t", created_ms=1)

@@ -8,18 +8,18 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from cns.queue_inline import Deliver, InlineQueuePort
-from cns.queue_port import QueueMessage, Refused
+from cns.delivery.target import Targets
+from cns.queue_port.contract import QueueMessage, Refused
+from cns.queue_port.inline import Deliver, InlineQueuePort
 from cns.stores.embedded import EmbeddedNotificationStore, EmbeddedSubscriptionStore, EmbeddedTopicStore
-from cns.target import Targets
-from cns.topic import Topic
-from common.clock import Clock
-from common.sqlite import Database
+from cns.topics.topic import Topic
+from cns_backend.leases import EmbeddedLeaseStore
+from cns_common.clock import Clock
+from cns_common.sqlite.database import Database
 from cqs.engines.embedded import EmbeddedEngine
 from tests.recorded_events import RecordedEvents
-from workers.concluding import Tools
-from workers.leases import EmbeddedLeaseStore
-from workers.quarantine import Quarantine
+from workers.consumers.outcome_handler import Tools
+from workers.consumers.quarantine import Quarantine
 from workers.stats import Stats
 
 

@@ -10,14 +10,19 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from cns import jobs
-from cns.jobs import EndpointJob
-from cns.model import Attributes, Notification
-from cns.queue_inline import InlineQueuePort
-from cns.queue_port import Put, QueueMessage, Refused
-from cns.subscription import State, Subscription
-from cns.topic import Topic
-from common.events import (
+from cns.delivery import jobs
+from cns.delivery.jobs import EndpointJob
+from cns.notification import Attributes, Notification
+from cns.queue_port.contract import Put, QueueMessage, Refused
+from cns.queue_port.inline import InlineQueuePort
+from cns.subscriptions.subscription import State, Subscription
+from cns.topics.topic import Topic
+from cns_backend.store_host import Parts, StoreHost
+from cns_cli.explain.collect import Question, explain
+from cns_cli.explain.gaps import Events
+from cns_cli.explain.model import Life, Story
+from cns_common.configuration.settings import Settings
+from cns_common.events.schema import (
     DeliveryAttempted,
     DeliveryDelivered,
     DeliveryFiltered,
@@ -25,12 +30,7 @@ from common.events import (
     NotificationDropped,
     PublishAccepted,
 )
-from common.segments import SegmentLimits, SegmentWriter
-from common.settings import Settings
-from workers.explaining.gathering import Question, explain
-from workers.explaining.story import Life, Story
-from workers.explaining.unknowns import Events
-from workers.host import Parts, StoreHost
+from cns_common.events.writer import SegmentLimits, SegmentWriter
 
 ACCOUNT = "111111111111"
 TOPIC = Topic(id="0" * 32, account=ACCOUNT, region="us-east-1", name="t", created_ms=1)

@@ -15,9 +15,9 @@ from typing import Any
 
 import apsw
 
-from common.clock import Clock
-from common.errors import StoreFull
-from common.sqlite import Database
+from cns_common.clock import Clock
+from cns_common.errors import StoreFull
+from cns_common.sqlite.database import Database
 from tests.acceptance.running import own_disk
 
 DISK_MIB = 48

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from cns.endpoints.guard import AddressGuard
+from cns.delivery.envelope import MessageType, http_headers
+from cns.endpoints.address_guard import AddressGuard
 from cns.endpoints.http import HttpRequest, HttpSender
 from cns.endpoints.outcome import Outcome
-from cns.envelope import MessageType, http_headers
-from common.tls import client_context
+from cns_common.tls import client_context
 
 TOPIC = "arn:aws:sns:eu-west-1:111111111111:t"
 SUBSCRIPTION = f"{TOPIC}:2bcfbf39-05c3-41de-beaa-fcfcc21c8f55"

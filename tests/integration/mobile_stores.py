@@ -16,13 +16,13 @@ from cns.push.model import MobileEndpoint, PlatformApplication
 from cns.stores.cassandra import CassandraMobileEndpointStore, CassandraPlatformStore, CassandraSmsStore
 from cns.stores.embedded import EmbeddedMobileEndpointStore, EmbeddedPlatformStore, EmbeddedSmsStore
 from cns.stores.mobile_contract import MobileEndpointStore, PlatformStore, SmsStore
-from common.cassandra import Cassandra
-from common.clock import Clock
-from common.ids import hex_id, uuid_text
-from common.rpc import Client, Server
-from common.rpc_contract import handlers_of, methods_of, remote
-from common.sealing import MASTER_KEY_BYTES, Seal
-from common.sqlite import Database
+from cns_common.cassandra.session import Cassandra
+from cns_common.clock import Clock
+from cns_common.ids import hex_id, uuid_text
+from cns_common.rpc.protocol_proxy import handlers_of, methods_of, remote
+from cns_common.rpc.rpc import Client, Server
+from cns_common.sealing import MASTER_KEY_BYTES, Seal
+from cns_common.sqlite.database import Database
 from tests.integration.cns_stores import ACCOUNT, REGION
 from tests.keyspace import emptied
 

@@ -6,9 +6,9 @@ import asyncio
 import json
 from typing import Any
 
+from cns_backend.leases import EmbeddedLeaseStore
 from tests.integration.sqs import Sqs
-from workers.leases import EmbeddedLeaseStore
-from workers.movers import Movers
+from workers.background.move_tasks import Movers
 
 
 class Site:

@@ -12,18 +12,18 @@ from typing import Any
 
 import httpx
 
-from cns.queue_port import QueuePort
-from common.aws.accounts import AccessKey
-from common.aws.signature import sign
-from common.clock import Clock
-from common.ids import hex_id
-from common.settings import Settings
+from cns.queue_port.contract import QueuePort
+from cns_backend.queue_port import queue_port
+from cns_backend.services import queue_service
+from cns_backend.store_host import Parts, StoreHost
+from cns_common.aws.auth.accounts import AccessKey
+from cns_common.aws.auth.signature import sign
+from cns_common.clock import Clock
+from cns_common.configuration.settings import Settings
+from cns_common.ids import hex_id
+from cns_server.api import Api, listen
 from cqs.service import QueueService
 from tests.ports import free_port
-from workers.api import Api, listen
-from workers.host import Parts, StoreHost
-from workers.queue_ports import queue_port
-from workers.services import queue_service
 
 TOPIC = "arn:aws:sns:us-east-1:111111111111:t"
 

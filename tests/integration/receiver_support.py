@@ -11,8 +11,8 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from cns.envelope import MessageType, http_headers
-from workers.receiver import DEFAULTS, Options, Receiver
+from cns.delivery.envelope import MessageType, http_headers
+from cns_receiver.receiver import DEFAULTS, Options, Receiver
 
 TOPIC = "arn:aws:sns:us-east-1:000000000000:orders"
 SUBSCRIPTION = f"{TOPIC}:11111111-2222-3333-4444-555555555555"

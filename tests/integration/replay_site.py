@@ -9,26 +9,26 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cns import jobs
-from cns.archives.keeping import Archiving
-from cns.archives.replaying import SETTLING_MS, Replaying
-from cns.envelope import timestamp_text
-from cns.jobs import EndpointJob
+from cns.archives.archiver import Archiving
+from cns.archives.replay_worker import SETTLING_MS, Replaying
+from cns.delivery import jobs
+from cns.delivery.envelope import timestamp_text
+from cns.delivery.jobs import EndpointJob
 from cns.limits import Quotas
-from cns.matching import Matching
-from cns.queue_inline import InlineQueuePort
-from cns.queue_port import QueueMessage, Refused
-from cns.topic_view import TopicCache
-from common.clock import Clock
-from common.sqlite import Database
+from cns.publishing.matching import Matching
+from cns.queue_port.contract import QueueMessage, Refused
+from cns.queue_port.inline import InlineQueuePort
+from cns.topics.cache import TopicCache
+from cns_backend.leases import EmbeddedLeaseStore
+from cns_common.clock import Clock
+from cns_common.sqlite.database import Database
 from cqs.engines.embedded import EmbeddedEngine
 from tests.integration.cns_support import Rig, queue_arn
 from tests.recorded_events import RecordedEvents
-from workers.drops import Drops
-from workers.fifo_producer import FifoProducer
-from workers.leases import EmbeddedLeaseStore
-from workers.quarantine import Quarantine
-from workers.replays import Replayers
+from workers.background.replays import Replayers
+from workers.consumers.quarantine import Quarantine
+from workers.fanout.drops import Drops
+from workers.fanout.fifo_producer import FifoProducer
 from workers.stats import Stats
 
 LIFE_MS = 86_400_000

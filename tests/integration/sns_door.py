@@ -12,10 +12,10 @@ from botocore.serialize import create_serializer
 from msgspec.structs import replace
 
 from cns.api import ANONYMOUS, operations
-from common.aws.accounts import AccessKey, KeyRing
-from common.aws.authentication import Authenticator
-from common.aws.front import FrontDoor, Service
-from common.aws.protocol.models import load_service
+from cns_common.aws.auth.accounts import AccessKey, KeyRing
+from cns_common.aws.auth.authentication import Authenticator
+from cns_common.aws.front_door import FrontDoor, Service
+from cns_common.aws.protocol.models import load_service
 from tests.integration import door
 from tests.integration.cns_support import ACCOUNT, OTHER, REGION, Rig
 from tests.integration.door import BODY_BYTES_MAX, FORM, HttpDoor, Reply, listening

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from cns.jobs import DirectJob
+from cns.delivery.jobs import DirectJob
 from cns.limits import Quotas
-from common.clock import Clock
+from cns_common.clock import Clock
 from tests.integration.cns_support import ACCOUNT, REGION, Rig, open_rig
 
 CREDENTIALS = {"PlatformCredential": "the secret", "PlatformPrincipal": "the id"}

@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from common.aws.call import Call, Caller, WhenGone, root_caller
-from common.clock import Clock
-from common.errors import RequestError
-from common.sqlite import Database
+from cns_common.aws.call import Call, Caller, WhenGone, root_caller
+from cns_common.clock import Clock
+from cns_common.errors import RequestError
+from cns_common.sqlite.database import Database
 from cqs.api import operations
 from cqs.engines.contract import QueueRef, Received, Wakeups
 from cqs.engines.embedded import EmbeddedEngine
 from cqs.limits import RECREATE_WAIT_S
-from cqs.receipt_handle import KEY_BYTES
+from cqs.messages.receipt_handle import KEY_BYTES
 from cqs.service import QueueService
-from cqs.stores.embedded import EmbeddedQueueStore
-from cqs.stores.embedded_moves import EmbeddedMoveTaskStore
+from cqs.stores.embedded.move_tasks import EmbeddedMoveTaskStore
+from cqs.stores.embedded.queues import EmbeddedQueueStore
 
 ACCOUNT = "000000000000"
 OTHER_ACCOUNT = "111111111111"

@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
-from common.clock import Clock
+from cns_common.clock import Clock
 from cqs.engines.contract import Peeked
 from tests.integration.sqs import ACCOUNT, Sqs, serving
 from tests.integration.sqs_model import Seen

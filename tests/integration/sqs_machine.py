@@ -10,10 +10,10 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from common.errors import RequestError
+from cns_common.errors import RequestError
 from cqs.engines.contract import Outcome, Peeked
-from cqs.model import decode_body
-from cqs.receipt_handle import expired_handle, not_a_handle, unavailable_message
+from cqs.messages.receipt_handle import expired_handle, not_a_handle, unavailable_message
+from cqs.queues.model import decode_body
 from tests.conformance.model import Kept
 from tests.integration.sqs import ACCOUNT
 from tests.integration.sqs_driven import Queue, Service

@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 
 from cns.stores.cassandra import CassandraSigningKeyStore
-from cns.stores.signing_key import EmbeddedSigningKeyStore, SigningKeyStore
-from common.aws.accounts import AccountStore, EmbeddedAccountStore
-from common.aws.accounts_cassandra import CassandraAccountStore
-from common.aws.call import INTERNAL_ACCOUNT
-from common.cassandra import Cassandra, Place
-from common.clock import Clock
-from common.errors import RequestError, StartError
-from common.sealing import Seal
-from common.sqlite import Database
+from cns.stores.embedded.signing_key import EmbeddedSigningKeyStore
+from cns.stores.signing_key import SigningKeyStore
+from cns_common.aws.auth.accounts import AccountStore, EmbeddedAccountStore
+from cns_common.aws.auth.accounts_cassandra import CassandraAccountStore
+from cns_common.aws.call import INTERNAL_ACCOUNT
+from cns_common.cassandra.session import Cassandra, Place
+from cns_common.clock import Clock
+from cns_common.errors import RequestError, StartError
+from cns_common.sealing import Seal
+from cns_common.sqlite.database import Database
 from tests.keyspace import emptied
 
 SEAL = Seal(b"k" * 32)

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from common.telling import nobody_else
+from cns_backend import cache_invalidation as announcements
+from cns_backend.cache_invalidation import Announcements
+from cns_common.cassandra.change_listeners import nobody_else
 from tests.own_redis import OwnRedis
 from tests.servers import fresh_prefix, redis_url
 from tests.waiting import wait_until
-from workers import announcements
-from workers.announcements import Announcements
 
 
 @dataclass

@@ -13,8 +13,8 @@ from cns.archives.model import Archived
 from cns.archives.replay import Replay
 from cns.stores.contract import ArchiveStore
 from cns.stores.embedded import archive_schema
-from common.clock import Clock
-from common.sqlite import Database
+from cns_common.clock import Clock
+from cns_common.sqlite.database import Database
 from tests.integration.cns_stores import NOTIFICATION, Stores, open_stores, stores_of
 from tests.integration.test_cns_stores import steps_of
 

@@ -8,7 +8,7 @@ import pytest
 import structlog
 from structlog.testing import LogCapture
 
-from common.aws import front
+from cns_common.aws import front_door as front
 from tests.integration.door import STRANGER, opened
 from tests.integration.sqs import ACCOUNT, OTHER_ACCOUNT, Sqs
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from cns.matching import Matching
+from cns.publishing.matching import Matching
 from cns.stores.cassandra import CassandraSubscriptionStore, filter_log
 from cns.stores.cassandra.records import Placed, Records
-from cns.subscription import State, Subscription
-from cns.topic import Topic
-from common.cassandra import Cassandra, Place
-from common.clock import Clock
-from common.errors import StoreUnavailable
+from cns.subscriptions.subscription import State, Subscription
+from cns.topics.topic import Topic
+from cns_common.cassandra.session import Cassandra, Place
+from cns_common.clock import Clock
+from cns_common.errors import StoreUnavailable
 from tests.integration.cns_stores import Stores, change, open_cassandra, subscription
 from tests.integration.test_cns_matching_in_stores import BLUE, RED, coloured, matched, matching_of
 from tests.recorded_events import RecordedEvents

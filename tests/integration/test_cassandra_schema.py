@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from common.cassandra import Cassandra, Place
-from common.cassandra_schema import Table, read_table
+from cns_backend import schema
+from cns_common.cassandra.schema import Table, read_table
+from cns_common.cassandra.session import Cassandra, Place
 from tests.keyspace import keyspace
-from workers import schema
 
 OPTIONS = {"default_time_to_live": "0", "gc_grace_seconds": "864000", "compaction": ""}
 

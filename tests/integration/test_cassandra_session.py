@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from common.cassandra import Cassandra, Place, Statement
-from common.errors import CnsError
+from cns_common.cassandra.session import Cassandra, Place, Statement
+from cns_common.errors import CnsError
 
 _LOOK = Statement("SELECT generation FROM cqs_queues WHERE queue = ?")
 TRIES = 100

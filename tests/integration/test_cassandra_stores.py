@@ -9,16 +9,16 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from cns.stores import cassandra_schema
 from cns.stores.cassandra import CassandraSubscriptionStore, CassandraTopicStore
+from cns.stores.cassandra import schema as cassandra_schema
 from cns.stores.cassandra.records import Placed, Records
 from cns.stores.cassandra.topic_index import TopicIndex, level_for
-from cns.subscription import Place as ListPlace
-from cns.subscription import State, Token
-from cns.topic import Topic, TopicCounts
-from common.cassandra import Cassandra, Place, Statement
-from cqs.stores import cassandra_schema as queue_schema
-from cqs.stores.cassandra import CassandraQueueStore
+from cns.subscriptions.subscription import Place as ListPlace
+from cns.subscriptions.subscription import State, Token
+from cns.topics.topic import Topic, TopicCounts
+from cns_common.cassandra.session import Cassandra, Place, Statement
+from cqs.stores.cassandra import schema as queue_schema
+from cqs.stores.cassandra.queues import CassandraQueueStore
 from tests.integration.cns_stores import ACCOUNT, NOTIFICATION, REGION, Stores, open_cassandra, subscription
 from tests.integration.test_cqs_queue_store import queue, redriving
 from tests.keyspace import emptied

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from common.settings import Settings
+from cns_backend.store_host import StoreHost, StoreLink
+from cns_common.configuration.settings import Settings
+from cns_server.api import judge_health
 from tests.integration.door import opened
 from tests.integration.sqs import serving
 from tests.machine_clocks import MachineClocks
-from workers.api import judge_health
-from workers.host import StoreHost, StoreLink
 
 HOUR_NS = 3_600 * 1_000_000_000
 
@@ -25,7 +25,7 @@ def machine() -> MachineClocks:
 @pytest.fixture
 def settings(tmp_path: Path, machine: MachineClocks, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """Of a service that runs on this machine."""
-    monkeypatch.setattr("workers.host.Clock", machine.clock)
+    monkeypatch.setattr("cns_backend.store_host.Clock", machine.clock)
     return Settings(data=tmp_path)
 
 

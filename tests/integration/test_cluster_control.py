@@ -8,15 +8,15 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec.structs import replace
 
-from common.cassandra import Cassandra, Place
-from common.clock import Clock
-from common.errors import StartError
-from common.metrics import Sample
-from common.sealing import Seal
+from cns_backend.control import REPORT_LIFE_S, Report
+from cns_backend.control_cassandra import ClusterControl, check_master_key
+from cns_backend.leases_cassandra import CassandraLeaseStore
+from cns_common.cassandra.session import Cassandra, Place
+from cns_common.clock import Clock
+from cns_common.errors import StartError
+from cns_common.metrics import Sample
+from cns_common.sealing import Seal
 from tests.keyspace import emptied
-from workers.cluster_control import ClusterControl, check_master_key
-from workers.control import REPORT_LIFE_S, Report
-from workers.leases_cassandra import CassandraLeaseStore
 
 REPORT = Report("worker-1", "worker", ("consumer",), (Sample("quarantine_depth", 2, gauge=True),))
 

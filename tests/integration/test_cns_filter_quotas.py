@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cns.limits import Quotas
-from common.clock import Clock
+from cns_common.clock import Clock
 from tests.integration.cns_support import ACCOUNT, OTHER, Rig, call, invalid, open_rig, queue_arn
 
 spec = pytest.mark.spec

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from cns.subscription import State
-from cns.topic import Topic
+from cns.subscriptions.subscription import State
+from cns.topics.topic import Topic
 from tests.integration.cns_stores import ACCOUNT, OTHER, Stores, change, stores_of, subscription
 
 RED = {"FilterPolicy": '{"colour":["red"]}'}

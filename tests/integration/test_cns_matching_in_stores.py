@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from cns.audience import Audience
-from cns.matching import Matching
-from cns.model import Notification
-from cns.subscription import State, Subscription
-from cns.topic import Topic
-from common.clock import Clock
-from common.errors import StoreUnavailable
+from cns.notification import Notification
+from cns.publishing.filter_changes import Audience
+from cns.publishing.matching import Matching
+from cns.subscriptions.subscription import State, Subscription
+from cns.topics.topic import Topic
+from cns_common.clock import Clock
+from cns_common.errors import StoreUnavailable
 from tests.integration.cns_stores import NOTIFICATION, Stores, change, stores_of, subscription
 from tests.recorded_events import RecordedEvents
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cns.outbox import OUTBOX_MS, OutboxItem, item_id
+from cns.delivery.outbox import OUTBOX_MS, OutboxItem, item_id
 from cns.stores.contract import OutboxStore
 from tests.integration.cns_stores import ACCOUNT, OTHER, stores_of
 

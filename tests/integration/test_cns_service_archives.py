@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cns.envelope import timestamp_text
+from cns.delivery.envelope import timestamp_text
 from cns.limits import Quotas
-from common.clock import Clock
+from cns_common.clock import Clock
 from tests.integration.cns_support import ACCOUNT, Rig, invalid, open_rig, queue_arn
 
 DAY_MS = 86_400_000

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from cns.api import operations
 from cns.limits import Quotas
-from common.aws.protocol.faults import find_fault
-from common.clock import Clock
-from common.errors import RequestError
+from cns_common.aws.protocol.faults import find_fault
+from cns_common.clock import Clock
+from cns_common.errors import RequestError
 from tests.integration.cns_support import ACCOUNT, REGION, call, open_rig, queue_arn
 
 TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:t"

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from cns.audience import Audience
-from cns.jobs import EndpointJob
+from cns.delivery.jobs import EndpointJob
 from cns.limits import Quotas
-from common.clock import Clock
+from cns.publishing.filter_changes import Audience
+from cns_common.clock import Clock
 from tests.integration.cns_support import ACCOUNT, OTHER, REGION, Rig, call, invalid, open_rig
 
 TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:t"

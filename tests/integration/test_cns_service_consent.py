@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cns.limits import PENDING_MS, Quotas
-from common.aws.call import Call
-from common.clock import Clock
+from cns_common.aws.call import Call
+from cns_common.clock import Clock
 from tests.integration.cns_support import (
     ACCOUNT,
     BASE_URL,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cns.limits import Quotas
-from common.clock import Clock
+from cns_common.clock import Clock
 from tests.integration.cns_support import ACCOUNT, OTHER, REGION, Rig, call, invalid, open_rig, queue_arn
 
 FUNCTION = f"arn:aws:lambda:{REGION}:{{}}:function:f"

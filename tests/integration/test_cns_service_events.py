@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from cns.limits import Quotas
-from cns.queue_port import Put
-from common.clock import Clock
-from common.errors import OutcomeUnknown
-from common.events import PublishAccepted
+from cns.queue_port.contract import Put
+from cns_common.clock import Clock
+from cns_common.errors import OutcomeUnknown
+from cns_common.events.schema import PublishAccepted
 from tests.integration.cns_support import ACCOUNT, Rig, open_rig
 
 

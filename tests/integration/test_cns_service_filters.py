@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from cns.jobs import EndpointJob
+from cns.delivery.jobs import EndpointJob
 from cns.limits import Quotas
-from common.clock import Clock
-from common.events import NotificationDropped
+from cns_common.clock import Clock
+from cns_common.events.schema import NotificationDropped
 from tests.integration.cns_support import ACCOUNT, Rig, invalid, open_rig, queue_arn, unsigned
 
 spec = pytest.mark.spec

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cns.limits import Quotas
-from common.clock import Clock
+from cns_common.clock import Clock
 from tests.integration.cns_support import ACCOUNT, OTHER, REGION, Rig, invalid, open_rig, queue_arn, unsigned
 
 FUNCTION = f"arn:aws:lambda:{REGION}:{{}}:function:f"

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from cns import jobs
-from cns.jobs import EndpointJob, PublishJob
+from cns.delivery import jobs
+from cns.delivery.jobs import EndpointJob, PublishJob
 from cns.limits import NOTIFICATION_MS, Quotas
-from cns.model import Notification
-from common.clock import Clock
-from common.errors import StoreUnavailable
+from cns.notification import Notification
+from cns_common.clock import Clock
+from cns_common.errors import StoreUnavailable
 from tests.integration.cns_support import ACCOUNT, REGION, Rig, call, invalid, open_rig
 
 TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:t"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cns import jobs
+from cns.delivery import jobs
 from cns.limits import Quotas
-from common.clock import Clock
+from cns_common.clock import Clock
 from tests.integration.cns_support import (
     ACCOUNT,
     BASE_URL,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cns.limits import Quotas
-from common.clock import Clock
+from cns_common.clock import Clock
 from tests.integration.cns_support import ACCOUNT, OTHER, REGION, Rig, call, invalid, open_rig
 
 NOT_FOUND = ("NotFound", "Topic does not exist")

@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from cns.stores.embedded import schema
-from cns.topic import Topic, TopicCounts
-from common.clock import Clock
-from common.sqlite import Database
+from cns.topics.topic import Topic, TopicCounts
+from cns_common.clock import Clock
+from cns_common.sqlite.database import Database
 from tests.integration.cns_stores import ACCOUNT, NOTIFICATION, OTHER, REGION, Stores, open_stores, stores_of
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from cns.matching import Matching
-from cns.subscription import State, SubscriptionCounts, Token
-from cns.topic import Topic
-from common.clock import Clock
-from common.ids import uuid_text
+from cns.publishing.matching import Matching
+from cns.subscriptions.subscription import State, SubscriptionCounts, Token
+from cns.topics.topic import Topic
+from cns_common.clock import Clock
+from cns_common.ids import uuid_text
 from tests.integration.cns_stores import ACCOUNT, NOTIFICATION, OTHER, REGION, Stores, stores_of, subscription
 from tests.recorded_events import RecordedEvents
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from cns.delivery.target import Target, Targets
 from cns.limits import Quotas
 from cns.stores.embedded import EmbeddedTopicStore
-from cns.target import Target, Targets
-from cns.topic import Topic
-from common.clock import Clock
+from cns.topics.topic import Topic
+from cns_common.clock import Clock
 from tests.integration.cns_support import Rig, open_rig, unsigned
 
 

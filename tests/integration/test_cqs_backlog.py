@@ -6,9 +6,9 @@ import uuid
 
 import pytest
 
-from common.clock import Clock
+from cns_common.clock import Clock
 from cqs.engines.contract import Entry, QueueRef
-from cqs.model import Body, encode_body
+from cqs.queues.model import Body, encode_body
 from tests.integration.sqs import ACCOUNT, Sqs
 
 BACKLOG = 125_000

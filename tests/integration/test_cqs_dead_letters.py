@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cqs.dead_letters import DeadLetters
+from cqs.messages.dead_letters import DeadLetters
 from tests.integration.sqs import Sqs, refused
 
 FIFO_IDS = {"MessageGroupId": "g", "MessageDeduplicationId": "d"}

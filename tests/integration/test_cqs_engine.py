@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 
 import redis
 
-from common.cassandra import Cassandra, Place
-from common.clock import Clock
+from cns_common.cassandra.session import Cassandra, Place
+from cns_common.clock import Clock
+from cqs.engines.cluster import CqsEngine, open_engine
 from cqs.engines.contract import Outcome
-from cqs.engines.cqs import CqsEngine, open_engine
 from tests.conformance.support import HIDE_MS, Desk, bodies, numbered
 from tests.own_redis import OwnRedis
 

@@ -10,12 +10,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from common.cassandra import Cassandra, Place, Statement
-from common.clock import Clock
-from common.errors import OutcomeUnknown
+from cns_common.cassandra.session import Cassandra, Place, Statement
+from cns_common.clock import Clock
+from cns_common.errors import OutcomeUnknown
+from cqs.engines.cluster import CqsEngine, open_engine
+from cqs.engines.cluster.fifo import schema
 from cqs.engines.contract import Change, Outcome, QueueRef, Rejected, Sent
-from cqs.engines.cqs import CqsEngine, open_engine
-from cqs.engines.cqs.fifo import schema
 from tests.conformance.support import DAY_MS, Desk, bodies
 from tests.own_redis import OwnRedis
 

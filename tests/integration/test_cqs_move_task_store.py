@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from common.clock import Clock
-from common.rpc import Client, Server
-from common.rpc_contract import handlers_of, methods_of, remote
-from common.sqlite import Database
-from cqs.move_task import MoveTask
-from cqs.stores.cassandra_moves import CassandraMoveTaskStore
+from cns_common.clock import Clock
+from cns_common.rpc.protocol_proxy import handlers_of, methods_of, remote
+from cns_common.rpc.rpc import Client, Server
+from cns_common.sqlite.database import Database
+from cqs.redrive.task import MoveTask
+from cqs.stores.cassandra.move_tasks import CassandraMoveTaskStore
 from cqs.stores.contract import MoveTaskStore
-from cqs.stores.embedded_moves import EmbeddedMoveTaskStore
+from cqs.stores.embedded.move_tasks import EmbeddedMoveTaskStore
 from tests.keyspace import emptied
 
 

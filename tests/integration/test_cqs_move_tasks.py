@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from common.aws.call import root_caller
-from cqs.move_task import MoveTask
+from cns_common.aws.call import root_caller
+from cqs.redrive.task import MoveTask
 from tests.integration.move_site import Site, move_site
 from tests.integration.sqs import ACCOUNT, OTHER_ACCOUNT, Sqs, refused
 

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from cqs.addresses import key_of_arn
-from cqs.moving import HOLD_MS
+from cqs.queues.urls import key_of_arn
+from cqs.redrive.mover import HOLD_MS
 from tests.integration.move_site import Site, move_site
 from tests.integration.sqs import Sqs, refused
-from workers.movers import LOOK_S, pace
+from workers.background.move_tasks import LOOK_S, pace
 
 
 @pytest.fixture

@@ -10,16 +10,17 @@ import pytest
 import redis
 from msgspec.structs import replace
 
-from common.cassandra import Cassandra
-from common.cassandra import Place as Cluster
-from common.clock import Clock
+from cns_common.cassandra.session import Cassandra
+from cns_common.cassandra.session import Place as Cluster
+from cns_common.clock import Clock
+from cqs.engines.cluster import CqsEngine, open_engine, redis_cache
+from cqs.engines.cluster import maintenance as upkeep
+from cqs.engines.cluster.cache_contract import Item, Wish
+from cqs.engines.cluster.delivered import Held
+from cqs.engines.cluster.ids import Place, bucket_name, key_of
+from cqs.engines.cluster.no_redis.claims import Claims
+from cqs.engines.cluster.rows import Rows
 from cqs.engines.contract import Message, Outcome
-from cqs.engines.cqs import CqsEngine, open_engine, redis_cache, upkeep
-from cqs.engines.cqs.cache import Item, Wish
-from cqs.engines.cqs.claims import Claims
-from cqs.engines.cqs.held import Held
-from cqs.engines.cqs.places import Place, bucket_name, key_of
-from cqs.engines.cqs.rows import Rows
 from tests.conformance.support import HIDE_MS, Desk, bodies, numbered
 from tests.own_redis import OwnRedis
 

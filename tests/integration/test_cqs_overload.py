@@ -12,7 +12,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from common.errors import OutcomeUnknown, StoreFull, StoreUnavailable
+from cns_common.errors import OutcomeUnknown, StoreFull, StoreUnavailable
 from tests.integration.door import OWNER, REGION, Door
 from tests.integration.sqs_wire import CORAL
 

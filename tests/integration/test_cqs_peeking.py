@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from cqs import peeking
+from cqs.messages import peek as peeking
+from cqs.messages.peek import Peeking
 from cqs.operations.peek import HANDLE, Shown, peek
-from cqs.peeking import Peeking
 from tests.integration.sqs import ACCOUNT, Sqs
 
 ALL = Shown(invisible=True, delayed=True)

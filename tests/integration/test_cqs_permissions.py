@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from common.aws.call import ANONYMOUS, Caller, root_caller
+from cns_common.aws.call import ANONYMOUS, Caller, root_caller
 from tests.integration.sqs import ACCOUNT, BASE_URL, OTHER_ACCOUNT, Sqs, refused
 
 ARN = f"arn:aws:sqs:us-east-1:{ACCOUNT}:q"

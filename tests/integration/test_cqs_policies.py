@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from common.aws.call import ANONYMOUS, Caller, root_caller, user_caller
-from common.errors import RequestError
+from cns_common.aws.call import ANONYMOUS, Caller, root_caller, user_caller
+from cns_common.errors import RequestError
 from tests.integration.door import REGION
 from tests.integration.sqs import ACCOUNT, OTHER_ACCOUNT, Sqs, refused
 

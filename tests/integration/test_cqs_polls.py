@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from common.aws.call import Call
-from common.aws.request import HttpRequest
+from cns_common.aws.call import Call
+from cns_common.aws.http_request import HttpRequest
 from tests.integration.door import SQS_VERSION, Door, opened
 from tests.integration.sqs import Sqs
 from tests.integration.sqs_wire import Wire

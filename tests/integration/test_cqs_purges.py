@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from common.cassandra import Place
-from common.clock import Clock
+from cns_common.cassandra.session import Place
+from cns_common.clock import Clock
+from cqs.engines.cluster.ids import Place as MessagePlace
 from cqs.engines.contract import Entry
-from cqs.engines.cqs.places import Place as MessagePlace
 from tests.conformance.support import Desk, bodies
 from tests.integration.test_cqs_engine import opened
 from tests.own_redis import OwnRedis

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from common.clock import Clock
-from common.rpc import Client, Server
-from common.rpc_contract import announce, handlers_of, methods_of, remote
-from common.sqlite import Database
-from cqs.model import Queue
-from cqs.names import QueueKey
-from cqs.stores.cassandra import CassandraQueueStore
+from cns_common.clock import Clock
+from cns_common.rpc.protocol_proxy import announce, handlers_of, methods_of, remote
+from cns_common.rpc.rpc import Client, Server
+from cns_common.sqlite.database import Database
+from cqs.queues.model import Queue
+from cqs.queues.names import QueueKey
+from cqs.stores.cassandra.queues import CassandraQueueStore
 from cqs.stores.contract import QueueStore
-from cqs.stores.embedded import REMEMBER_DELETED_MS, EmbeddedQueueStore
+from cqs.stores.embedded.queues import REMEMBER_DELETED_MS, EmbeddedQueueStore
 from tests.keyspace import emptied
 
 ACCOUNT, REGION = "000000000000", "us-east-1"

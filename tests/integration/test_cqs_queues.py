@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from common.aws.call import root_caller
-from common.errors import RequestError
+from cns_common.aws.call import root_caller
+from cns_common.errors import RequestError
 from tests.integration.sqs import ACCOUNT, BASE_URL, OTHER_ACCOUNT, Sqs, refused
 
 NO_QUEUE = ("QueueDoesNotExist", "The specified queue does not exist.")

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from common.aws.accounts import AccessKey
+from cns_common.aws.auth.accounts import AccessKey
 from tests.integration.door import FORM, JSON, OWNER, SQS_VERSION, Door
 from tests.integration.sqs import ACCOUNT
 from tests.integration.sqs_wire import CORAL

@@ -10,7 +10,7 @@ from botocore.auth import SigV4Auth, SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from common.aws.signature import sign
+from cns_common.aws.auth.signature import sign
 from tests.integration.door import FORM, JSON, OWNER, REGION, SQS_VERSION, Door
 from tests.integration.sqs import ACCOUNT
 from tests.integration.sqs_wire import CORAL

@@ -9,10 +9,11 @@ from typing import cast
 
 import pytest
 
+from cns.delivery.target import Targets
 from cns.endpoints.outcome import Cause, Failed, Outcome
-from cns.target import Targets
-from common.errors import StoreUnavailable
-from common.settings import Settings
+from cns_backend.store_host import Parts
+from cns_common.configuration.settings import Settings
+from cns_common.errors import StoreUnavailable
 from tests.integration.cns_support import Rig
 from tests.integration.delivery_log_site import (
     APP_GROUP,
@@ -27,9 +28,7 @@ from tests.integration.delivery_log_site import (
     set_application,
 )
 from tests.integration.sns_mobile import APPLICATION, endpoint, open_mobile
-from workers.delivery_log import OWNER_LIFE_MS, WAITING_MAX
-from workers.host import Parts
-from workers.services import delivery_log
+from workers.delivery.logs.logger import OWNER_LIFE_MS, WAITING_MAX, delivery_log
 
 
 @pytest.fixture

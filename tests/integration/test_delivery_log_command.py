@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from common.clock import Clock
-from workers.delivery_log_files import LogFiles, LogLimits
-from workers.delivery_log_record import log_time_text
+from cns_common.clock import Clock
+from workers.delivery.logs.files import LogFiles, LogLimits
+from workers.delivery.logs.record import log_time_text
 
 CNS = Path(sys.executable).parent / "cns"
 TOPIC = "arn:aws:sns:us-east-1:123456789012:orders"

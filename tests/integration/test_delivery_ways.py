@@ -10,26 +10,26 @@ from typing import cast
 import pytest
 from msgspec.structs import replace
 
+from cns.delivery.jobs import ConfirmationJob, DirectJob
+from cns.delivery.outbox import OutboxItem
+from cns.delivery.remote_queues import Places
+from cns.delivery.retry_policy import MAIL_POLICY, QUEUE_POLICY
+from cns.delivery.signing import Signer, new_identity
+from cns.delivery.target import FIXED_POLICIES, Target, direct_target
+from cns.endpoints.contract import Request
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
-from cns.endpoints.senders import Request
-from cns.jobs import ConfirmationJob, DirectJob
-from cns.mail import MailWords
-from cns.mail_rate import MailRate
-from cns.model import Notification
-from cns.outbox import OutboxItem
-from cns.queue_port import Held, Numbered, Put, QueueMessage, Refused, Renewal
-from cns.recipients import Recipients
-from cns.remote_queues import Places
-from cns.retry_policy import MAIL_POLICY, QUEUE_POLICY
-from cns.signing import Signer, new_identity
+from cns.mail.rate_limit import MailRate
+from cns.mail.texts import MailWords
+from cns.notification import Notification
+from cns.publishing.recipient_checks import Recipients
+from cns.queue_port.contract import Held, Numbered, Put, QueueMessage, Refused, Renewal
 from cns.stores.contract import SubscriptionStore
-from cns.target import FIXED_POLICIES, Target, direct_target
-from common.clock import Clock
-from common.errors import StoreUnavailable
-from common.settings import RemoteQueues
-from workers.delivery import HANDED_OVER, Deliverer
-from workers.envelopes import Rendering
-from workers.pools import DeliveryPool
+from cns_common.clock import Clock
+from cns_common.configuration.settings import RemoteQueues
+from cns_common.errors import StoreUnavailable
+from workers.delivery.deliverer import HANDED_OVER, Deliverer
+from workers.delivery.envelope_cache import Rendering
+from workers.delivery.pool.pool import DeliveryPool
 
 TOPIC = "arn:aws:sns:eu-west-1:111111111111:t"
 QUEUE = "arn:aws:sqs:eu-west-1:222222222222:q"

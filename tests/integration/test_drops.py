@@ -10,22 +10,22 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from cns import jobs
 from cns.archives.replay import Replay
-from cns.delivery_policy import DEFAULT_CONTENT_TYPE
+from cns.delivery import jobs
+from cns.delivery.delivery_policy import DEFAULT_CONTENT_TYPE
+from cns.delivery.jobs import ConfirmationJob, EndpointJob, PublishJob
+from cns.delivery.retry_policy import RetryPolicy
+from cns.delivery.target import Target
 from cns.endpoints.outcome import Cause, Delivered, Failed
-from cns.jobs import ConfirmationJob, EndpointJob, PublishJob
-from cns.retry_policy import RetryPolicy
-from cns.subscription import State
-from cns.target import Target
-from common.events import REASON_CHARS_MAX, DeliveryAttempted, DeliveryFiltered, NotificationDropped
-from common.settings import Settings
+from cns.subscriptions.subscription import State
+from cns_backend.store_host import StoreHost
+from cns_common.configuration.settings import Settings
+from cns_common.events.schema import REASON_CHARS_MAX, DeliveryAttempted, DeliveryFiltered, NotificationDropped
 from tests.integration.drops_bench import ACCOUNT, FIFO, LIFE_MS, TOPIC, Bench, NoReplays, message
-from workers.delivery import Deliverer
-from workers.drops import Drops
-from workers.fifo_consumer import FifoConsumer
-from workers.fifo_producer import FifoProducer
-from workers.host import StoreHost
+from workers.consumers.fifo_consumer import FifoConsumer
+from workers.delivery.deliverer import Deliverer
+from workers.fanout.drops import Drops
+from workers.fanout.fifo_producer import FifoProducer
 
 PAID = '{"kind":["paid"]}'
 MALFORMED = {"list": ("String.Array", "[1")}

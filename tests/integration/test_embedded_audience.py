@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from cns.stores.embedded import EmbeddedSubscriptionStore, EmbeddedTopicStore
 from cns.stores.embedded import subscriptions as module
-from cns.subscription import State
-from cns.topic import Topic
-from common.clock import Clock
-from common.sqlite import Database
+from cns.subscriptions.subscription import State
+from cns.topics.topic import Topic
+from cns_common.clock import Clock
+from cns_common.sqlite.database import Database
 from tests.integration.cns_stores import Stores, subscription
 
 

@@ -11,11 +11,14 @@ from pathlib import Path
 import apsw
 import pytest
 
-from common.clock import Clock
-from common.errors import StoreFull
-from common.sqlite import Database
+from cns_common.clock import Clock
+from cns_common.errors import StoreFull
+from cns_common.sqlite.database import Database
 from cqs.engines.contract import ATTEMPT_WINDOW_MS, Message, Settlement
-from cqs.engines.embedded import EmbeddedEngine, lines, receiving, state, upkeep
+from cqs.engines.embedded import EmbeddedEngine, receiving
+from cqs.engines.embedded import maintenance as upkeep
+from cqs.engines.embedded import queue_state as lines
+from cqs.engines.embedded import transaction as state
 from tests.conformance.support import DONE, Desk, bodies, numbered
 from tests.integration.faulty_disk import FaultyDisk
 

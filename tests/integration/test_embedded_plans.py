@@ -12,12 +12,12 @@ import apsw
 import apsw.ext
 import pytest
 
-from common.clock import Clock
-from common.sqlite import Database
+from cns_common.clock import Clock
+from cns_common.sqlite.database import Database
 from cqs.engines.embedded import EmbeddedEngine, schema
-from cqs.model import Queue
-from cqs.stores import embedded as queue_store
-from cqs.stores.embedded import EmbeddedQueueStore
+from cqs.queues.model import Queue
+from cqs.stores.embedded import queues as queue_store
+from cqs.stores.embedded.queues import EmbeddedQueueStore
 from tests.integration.test_embedded_engine import MORE_WORK_MAX, Work
 
 VERBS = ("SELECT ", "INSERT ", "UPDATE ", "DELETE ")

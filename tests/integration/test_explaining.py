@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from cns import jobs
 from cns.archives.model import Archive, Archived, key_of
-from cns.jobs import ConfirmationJob, DirectJob
-from cns.model import Attributes
-from cns.subscription import State
-from common.events import (
+from cns.delivery import jobs
+from cns.delivery.jobs import ConfirmationJob, DirectJob
+from cns.notification import Attributes
+from cns.subscriptions.subscription import State
+from cns_cli.explain.collect import Question, explain
+from cns_cli.explain.model import Fate
+from cns_cli.explain.render import LIVES_SHOWN_MAX, render
+from cns_common.events.schema import (
     DeliveryDeadLettered,
     Event,
     PublishAccepted,
@@ -34,9 +37,6 @@ from tests.integration.explain_site import (
     only,
     open_site,
 )
-from workers.explaining.gathering import Question, explain
-from workers.explaining.rendering import LIVES_SHOWN_MAX, render
-from workers.explaining.story import Fate
 
 
 @pytest.fixture

@@ -8,9 +8,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cns import jobs
-from cns.jobs import PublishJob, Redelivery
-from cns.queue_port import Put
+from cns.delivery import jobs
+from cns.delivery.jobs import PublishJob, Redelivery
+from cns.queue_port.contract import Put
+from cns_backend.leases import EmbeddedLeaseStore
+from cns_cli.explain import queue_search as queues
+from cns_cli.explain.model import Fate
+from cns_cli.explain.render import render
 from tests.integration.explain_site import (
     ID,
     TOPIC,
@@ -23,11 +27,7 @@ from tests.integration.explain_site import (
     only,
     open_site,
 )
-from workers.explaining import queues
-from workers.explaining.rendering import render
-from workers.explaining.story import Fate
-from workers.leases import EmbeddedLeaseStore
-from workers.quarantine import Quarantine, SetAside
+from workers.consumers.quarantine import Quarantine, SetAside
 from workers.stats import Stats
 
 

@@ -9,13 +9,13 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from common.aws.accounts import AccessKey, EmbeddedAccountStore
-from common.aws.call import INTERNAL_ACCOUNT
-from common.errors import RequestError
-from common.settings import Settings
+from cns_backend.queue_port import access_keys, queue_port
+from cns_backend.store_host import Parts
+from cns_common.aws.auth.accounts import AccessKey, EmbeddedAccountStore
+from cns_common.aws.call import INTERNAL_ACCOUNT
+from cns_common.configuration.settings import Settings
+from cns_common.errors import RequestError
 from tests.integration.queue_ports import Cqs, serving
-from workers.host import Parts
-from workers.queue_ports import access_keys, queue_port
 
 SETTLE = "AmazonSQS.Settle"
 DELIVER = "AmazonSQS.Deliver"
@@ -124,7 +124,7 @@ async def test_a_key_that_both_sides_were_given(cqs: Cqs) -> None:
     agreed = AccessKey(INTERNAL_ACCOUNT, KEY_ID, "s", 0)
     assert agreed in await access_keys(given, cqs.parts)
     assert agreed not in await access_keys(cqs.settings, cqs.parts)
-    port = await queue_port(given.model_copy(update={"queue_port": "http"}), cqs.parts, cqs.queues)
+    port = await queue_port(given.model_copy(update={"queue_port": "http"}), cqs.parts, cqs.queues.queues)
     assert port._client._place.key == agreed  # type: ignore[attr-defined]  # what it signs with
     await port.close()
 

@@ -10,24 +10,24 @@ from typing import cast
 
 import pytest
 
-from cns import jobs
+from cns.delivery import jobs
+from cns.delivery.jobs import EndpointJob
+from cns.delivery.target import Target
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
-from cns.jobs import EndpointJob
-from cns.model import Notification
-from cns.queue_inline import InlineQueuePort
-from cns.queue_port import Put
+from cns.notification import Notification
+from cns.queue_port.contract import Put
+from cns.queue_port.inline import InlineQueuePort
 from cns.stores.embedded import EmbeddedSubscriptionStore
-from cns.subscription import State, Subscription
-from cns.target import Target
-from cns.topic import Topic
-from common.clock import Clock
-from common.errors import StoreUnavailable
-from common.ids import uuid_text
+from cns.subscriptions.subscription import State, Subscription
+from cns.topics.topic import Topic
+from cns_common.clock import Clock
+from cns_common.errors import StoreUnavailable
+from cns_common.ids import uuid_text
 from tests.integration.embedded_tools import embedded_tools
-from workers.concluding import Tools
-from workers.delivery import Deliverer
-from workers.fifo_consumer import LEASE_MS, FifoConsumer
-from workers.quarantine import LEASES_MAX
+from workers.consumers.fifo_consumer import LEASE_MS, FifoConsumer
+from workers.consumers.outcome_handler import Tools
+from workers.consumers.quarantine import LEASES_MAX
+from workers.delivery.deliverer import Deliverer
 from workers.stats import Stats
 
 ACCOUNT = "111111111111"

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from cns.endpoints import http_connections, reaching
-from cns.endpoints.guard import AddressGuard
+from cns.endpoints import connect as reaching
+from cns.endpoints import http_pool as http_connections
+from cns.endpoints.address_guard import AddressGuard
 from cns.endpoints.http import HttpRequest, HttpSender
 from cns.endpoints.outcome import Cause, Delivered, Failed
-from common.tls import client_context
+from cns_common.tls import client_context
 from tests.integration.http_endpoints import BODY, HEADERS, OK, Talk, answering, post, sender, wire
 from tests.integration.test_http_tls import issue, server
 

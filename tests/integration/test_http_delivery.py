@@ -11,15 +11,15 @@ from contextlib import asynccontextmanager
 import pytest
 from tenacity import AsyncRetrying, retry_if_result
 
-from cns.endpoints.guard import AddressGuard
+from cns.delivery.envelope import MessageType, http_headers
+from cns.delivery.retry_policy import RetryPolicy
+from cns.delivery.retry_tenacity import StopWhenSpent, WaitByPolicy
+from cns.endpoints.address_guard import AddressGuard
 from cns.endpoints.http import HttpRequest, HttpSender
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
-from cns.envelope import MessageType, http_headers
-from cns.retry_policy import RetryPolicy
-from cns.retry_tenacity import StopWhenSpent, WaitByPolicy
-from common.settings import Settings
-from common.tls import client_context
-from workers.settlement import DELIVERED, End, Verdict, judge
+from cns_common.configuration.settings import Settings
+from cns_common.tls import client_context
+from workers.consumers.retry_decision import DELIVERED, End, Verdict, judge
 
 spec = pytest.mark.spec
 TOPIC = "arn:aws:sns:eu-west-1:111111111111:t"

@@ -14,13 +14,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from cns.delivery.retry_policy import RetryPolicy
 from cns.endpoints.outcome import Cause, Delivered, Failed
-from cns.retry_policy import RetryPolicy
-from common.errors import StartError
-from common.settings import Settings, load_settings
-from common.tls import client_context
+from cns_common.configuration.settings import Settings, load_settings
+from cns_common.errors import StartError
+from cns_common.tls import client_context
 from tests.integration.http_endpoints import OK, answering, post, wire
-from workers.settlement import judge
+from workers.consumers.retry_decision import judge
 
 NOW = datetime.now(UTC)
 DAY = timedelta(days=1)

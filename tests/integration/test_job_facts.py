@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from cns.jobs import ConfirmationJob, EndpointJob, TargetJob
-from cns.model import Notification
-from common.clock import Clock
+from cns.delivery.jobs import ConfirmationJob, EndpointJob, TargetJob
+from cns.notification import Notification
+from cns_common.clock import Clock
 from tests.integration.cns_support import Rig
 from tests.integration.delivery_log_site import OK, ROLE, Site
 from tests.integration.sns_mobile import open_mobile
 from tests.recorded_events import RecordedEvents
-from workers.delivery_log import DeliveryLog
-from workers.delivery_log_record import Attempted
-from workers.job_facts import JobFacts
+from workers.consumers.job_events import JobFacts
+from workers.delivery.logs.logger import DeliveryLog
+from workers.delivery.logs.record import Attempted
 from workers.stats import Stats
 
 

@@ -12,29 +12,29 @@ from typing import cast
 
 import pytest
 
-from cns import jobs
+from cns.delivery import jobs
+from cns.delivery.jobs import ConfirmationJob, EndpointJob
+from cns.delivery.target import Target
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
-from cns.jobs import ConfirmationJob, EndpointJob
-from cns.model import Notification
-from cns.queue_inline import InlineQueuePort
-from cns.queue_port import Held, Put, Renewal
+from cns.notification import Notification
+from cns.queue_port.contract import Held, Put, Renewal
+from cns.queue_port.inline import InlineQueuePort
 from cns.stores.embedded import EmbeddedSubscriptionStore
-from cns.subscription import State, Subscription
-from cns.target import Target
-from cns.topic import Topic
-from common.clock import Clock
-from common.events import DeliveryDeadLettered
-from common.ids import uuid_text
+from cns.subscriptions.subscription import State, Subscription
+from cns.topics.topic import Topic
+from cns_common.clock import Clock
+from cns_common.events.schema import DeliveryDeadLettered
+from cns_common.ids import uuid_text
 from tests.integration.embedded_tools import embedded_tools
 from tests.recorded_events import RecordedEvents
-from workers.concluding import BURIAL_AGAIN_MS, Tools
-from workers.consumer import SETTLE_AFTER_S, Consumer
-from workers.delivery import Deliverer
-from workers.lanes import JOBS_A_RECEIVE_MAX, PARK_AFTER_S, RUNS_AT_ONCE_MAX, Lanes
+from workers.consumers.consumer import SETTLE_AFTER_S, Consumer
+from workers.consumers.lane_consumer import JOBS_A_RECEIVE_MAX, PARK_AFTER_S, RUNS_AT_ONCE_MAX, Lanes
+from workers.consumers.outcome_handler import BURIAL_AGAIN_MS, Tools
+from workers.delivery.deliverer import Deliverer
+from workers.delivery.traffic import admission as traffic
+from workers.delivery.traffic.admission import Traffic
+from workers.delivery.traffic.endpoint_state import PROBE_PAUSE_FIRST_S, Terms
 from workers.loops import Loops
-from workers.traffic import traffic
-from workers.traffic.endpoint import PROBE_PAUSE_FIRST_S, Terms
-from workers.traffic.traffic import Traffic
 
 ACCOUNT = "111111111111"
 TOPICS = [Topic(id=f"{n:032}", account=ACCOUNT, region="us-east-1", name=f"t{n}", created_ms=1) for n in range(3)]

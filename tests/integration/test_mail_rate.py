@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from cns.delivery.target import Target, Targets
 from cns.endpoints.outcome import Cause
 from cns.limits import PENDING_MS, Quotas
-from cns.mail_rate import MailRate
-from cns.model import Notification
-from cns.subscription import Subscription, Token
-from cns.target import Target, Targets
-from common.clock import Clock
+from cns.mail.rate_limit import MailRate
+from cns.notification import Notification
+from cns.subscriptions.subscription import Subscription, Token
+from cns_common.clock import Clock
 from tests.integration.cns_support import Rig, open_rig, unsigned
 
 SECOND_MS = 1_700_000_000_000

@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from cns.sms.numbers import NumberState, SandboxNumber
-from cns.stores import cassandra_mobile_schema as cassandra_schema
 from cns.stores.cassandra import mobile_endpoints as cassandra_store
-from common.cassandra import Cassandra, Place
+from cns.stores.cassandra import mobile_schema as cassandra_schema
+from cns_common.cassandra.session import Cassandra, Place
 from tests.integration.cns_stores import ACCOUNT, OTHER, REGION
 from tests.integration.mobile_stores import Stores, endpoint_of, in_cassandra, stores_of, with_token
 from tests.keyspace import emptied

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from cns.endpoints.contract import Request
 from cns.endpoints.outcome import Outcome
-from cns.endpoints.senders import Request
-from common.cassandra import Place
-from common.clock import Clock
-from common.errors import StoreUnavailable
-from common.rpc import Client, Server
-from common.rpc_contract import handlers_of, methods_of, remote
-from common.sqlite import Database
+from cns_backend.pool_sizes import BY_SETTING, EVERY_WORKER, EmbeddedPoolSizeStore, PoolSize, PoolSizeStore, PoolState
+from cns_backend.pool_sizes_cassandra import CassandraPoolSizeStore
+from cns_common.cassandra.session import Place
+from cns_common.clock import Clock
+from cns_common.errors import StoreUnavailable
+from cns_common.rpc.protocol_proxy import handlers_of, methods_of, remote
+from cns_common.rpc.rpc import Client, Server
+from cns_common.sqlite.database import Database
 from tests.keyspace import emptied
-from workers.pool_sizes import BY_SETTING, EVERY_WORKER, EmbeddedPoolSizeStore, PoolSize, PoolSizeStore, PoolState
-from workers.pool_sizes_cassandra import CassandraPoolSizeStore
-from workers.pool_sizing import PoolSizing
-from workers.pools import DeliveryPool
+from workers.delivery.pool.pool import DeliveryPool
+from workers.delivery.pool.resize import PoolSizing
 
 ENOUGH_S = 10.0
 HERE = "here/worker-1"

@@ -7,18 +7,18 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
-from cns import jobs
-from cns.jobs import PublishJob
-from cns.model import Notification
-from cns.queue_inline import InlineQueuePort
-from cns.queue_port import Put, QueueMessage, Refused
-from common.clock import Clock
-from common.sqlite import Database
+from cns.delivery import jobs
+from cns.delivery.jobs import PublishJob
+from cns.notification import Notification
+from cns.queue_port.contract import Put, QueueMessage, Refused
+from cns.queue_port.inline import InlineQueuePort
+from cns_backend.leases import EmbeddedLeaseStore
+from cns_common.clock import Clock
+from cns_common.sqlite.database import Database
 from cqs.engines.embedded import EmbeddedEngine
 from tests.acceptance.running import cns, running
 from tests.waiting import wait_until
-from workers.leases import EmbeddedLeaseStore
-from workers.quarantine import Quarantine
+from workers.consumers.quarantine import Quarantine
 from workers.stats import Stats
 
 TOPIC = "arn:aws:sns:us-east-1:111111111111:t"

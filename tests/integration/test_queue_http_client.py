@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from cns.queue_http import HttpQueuePort
-from cns.queue_http_client import Away, Place, QueueClient
-from cns.queue_port import Put, QueueMessage
-from common.aws.accounts import AccessKey
-from common.clock import Clock
-from common.errors import CnsError, OutcomeUnknown, StoreUnavailable
+from cns.queue_port.contract import Put, QueueMessage
+from cns.queue_port.http import HttpQueuePort
+from cns.queue_port.http_client import Away, Place, QueueClient
+from cns_common.aws.auth.accounts import AccessKey
+from cns_common.clock import Clock
+from cns_common.errors import CnsError, OutcomeUnknown, StoreUnavailable
 from tests.ports import free_port
 
 KEY = AccessKey("cns", "AKIAAGREEDONBYBOTH00", "secret", 0)

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from cns.jobs import ENDPOINT_JOBS, FIFO_PUBLISH_JOBS, INTERNAL_QUEUES, PUBLISH_JOBS, QUARANTINE, REDELIVERY
-from cns.queue_port import Held, Put, QueuePort, Renewal
+from cns.delivery.jobs import ENDPOINT_JOBS, FIFO_PUBLISH_JOBS, INTERNAL_QUEUES, PUBLISH_JOBS, QUARANTINE, REDELIVERY
+from cns.queue_port.contract import Held, Put, QueuePort, Renewal
 from cqs.internal_queues import internal_ref
 from tests.integration.queue_ports import Cqs, serving
 

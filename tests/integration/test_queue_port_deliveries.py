@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from cns.jobs import PUBLISH_JOBS
-from cns.queue_port import Put, QueueMessage, QueuePort, Refused
+from cns.delivery.jobs import PUBLISH_JOBS
+from cns.queue_port.contract import Put, QueueMessage, QueuePort, Refused
 from tests.integration.queue_ports import TOPIC, Cqs, serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

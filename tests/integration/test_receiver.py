@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 from yarl import URL
 
+from cns_receiver import endpoints as receiver_endpoints
+from cns_receiver import mailbox as receiver_mailbox
+from cns_receiver.endpoints import Endpoints
+from cns_receiver.http_server import Request
+from cns_receiver.id_counts import IdRoom, Tally
+from cns_receiver.journal import Entry, Journal, read_journal
+from cns_receiver.mailbox import Room
+from cns_receiver.receiver import Options
 from tests.integration.receiver_support import SUBSCRIPTION, TOPIC, receiving
-from workers import receiver_endpoints, receiver_mailbox
-from workers.receiver import Options
-from workers.receiver_endpoints import Endpoints
-from workers.receiver_http import Request
-from workers.receiver_journal import Entry, Journal, read_journal
-from workers.receiver_mailbox import Room
-from workers.receiver_tally import IdRoom, Tally
 
 
 async def test_a_delivery_is_kept_whole() -> None:

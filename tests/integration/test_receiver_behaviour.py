@@ -7,9 +7,9 @@ import asyncio
 import aiohttp
 import pytest
 
-from cns.envelope import MessageType
+from cns.delivery.envelope import MessageType
+from cns_receiver.receiver import Options
 from tests.integration.receiver_support import headers_of, receiving
-from workers.receiver import Options
 
 
 @pytest.mark.parametrize(

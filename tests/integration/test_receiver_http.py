@@ -10,11 +10,11 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from cns.signing import new_identity
+from cns.delivery.signing import new_identity
+from cns_receiver import http_server as receiver_http
+from cns_receiver.http_server import Connections, answer
+from cns_receiver.receiver import Options
 from tests.integration.receiver_support import receiving, say
-from workers import receiver_http
-from workers.receiver import Options
-from workers.receiver_http import Connections, answer
 
 POST = b"POST /endpoint/a HTTP/1.1\r\nhost: x\r\n"
 LAST = b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
@@ -136,7 +136,7 @@ async def test_requests_ahead_of_their_answers_are_bounded() -> None:
 
 
 async def test_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workers.receiver.CONNECTIONS_MAX", 1)
+    monkeypatch.setattr("cns_receiver.receiver.CONNECTIONS_MAX", 1)
     async with receiving() as client:
         assert await client.notify("a") == 200  # and keeps its connection
         assert await say(client.port, LAST) == b""

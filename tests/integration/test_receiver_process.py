@@ -17,7 +17,7 @@ import pytest
 from tests.integration.receiver_support import Client
 
 READY = re.compile(r"cns receiver: deliveries go to (http://127\.0\.0\.1:\d+)/endpoint/ID")
-COMMAND = (sys.executable, "-m", "workers.cli", "receiver", "--port")
+COMMAND = (sys.executable, "-m", "cns_cli.main", "receiver", "--port")
 
 
 @asynccontextmanager

@@ -8,17 +8,17 @@ from collections.abc import AsyncIterator
 import pytest
 from aiohttp import web
 
-from cns.envelope import (
+from cns.delivery.envelope import (
     Confirmation,
     MessageType,
     signed_confirmation,
     signed_envelope,
 )
-from cns.model import Notification
-from cns.signing import Signer, SigningIdentity, new_identity
+from cns.delivery.signing import Signer, SigningIdentity, new_identity
+from cns.notification import Notification
+from cns_receiver.fetch import Fetcher, FetchRefused
+from cns_receiver.receiver import Options
 from tests.integration.receiver_support import SUBSCRIPTION, TOPIC, Client, Service, receiving, serving
-from workers.receiver import Options
-from workers.receiver_fetch import Fetcher, FetchRefused
 
 NOW_MS = 1_800_000_000_000
 CONFIRMED = f"<ConfirmSubscriptionResult><SubscriptionArn>{SUBSCRIPTION}</SubscriptionArn></ConfirmSubscriptionResult>"

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from cns.delivery.target import Target, Targets
 from cns.endpoints.outcome import Cause
-from cns.recipients import Recipients
+from cns.publishing.recipient_checks import Recipients
 from cns.sms.numbers import NumberState, SandboxNumber
-from cns.target import Target, Targets
 from tests.integration.cns_support import ACCOUNT, OTHER, REGION, Rig
 from tests.integration.sns_mobile import APPLICATION, application, endpoint, open_mobile
 

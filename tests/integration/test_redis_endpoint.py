@@ -10,11 +10,11 @@ import pytest
 import redis
 import redis.asyncio
 
-from cns.endpoints.guard import AddressGuard
+from cns.endpoints.address_guard import AddressGuard
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
-from cns.endpoints.redis import IDLE_MAX, RedisRequest, RedisSender
+from cns.endpoints.redis_channel import IDLE_MAX, RedisRequest, RedisSender
 from cns.endpoints.redis_connection import REPLY_BYTES_MAX, RedisConnection
-from common.tls import client_context
+from cns_common.tls import client_context
 from tests.endpoint_bytes import Transport, kept_bytes
 from tests.own_redis import OwnRedis
 from tests.ports import free_port

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from common.redis_pipe import PipeError, RedisPipe, ReplyError
+from cns_common.redis_pipe import PipeError, RedisPipe, ReplyError
 from tests.own_redis import OwnRedis
 
 TIMEOUT_S = 0.5

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from common.clock import Clock
-from common.errors import OutcomeUnknown
-from common.rpc import Client, Server
-from common.sqlite import Database
+from cns_common.clock import Clock
+from cns_common.errors import OutcomeUnknown
+from cns_common.rpc.rpc import Client, Server
+from cns_common.sqlite.database import Database
 from cqs.engines.contract import Change, Received, Settlement
 from cqs.engines.embedded import EmbeddedEngine
-from cqs.engines.handed import Handed
 from cqs.engines.remote import METHODS, RemoteEngine, end_session, handlers
+from cqs.engines.remote.client_leases import Handed
 from tests.conformance.support import HIDE_MS, POLL_S, Desk, bodies, numbered
 
 

@@ -6,15 +6,15 @@ import json
 
 import pytest
 
-from cns.endpoints.guard import AddressGuard
+from cns.delivery.remote_queues import Places
+from cns.endpoints.address_guard import AddressGuard
 from cns.endpoints.http import HttpSender
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
-from cns.endpoints.remote_queue import RemoteQueueRequest, RemoteQueueSender
-from cns.queue_port import QueueMessage
-from cns.remote_queues import Places
-from common.errors import StartError
-from common.settings import RemoteQueues, load_settings
-from common.tls import client_context
+from cns.endpoints.sqs import RemoteQueueRequest, RemoteQueueSender
+from cns.queue_port.contract import QueueMessage
+from cns_common.configuration.settings import RemoteQueues, load_settings
+from cns_common.errors import StartError
+from cns_common.tls import client_context
 from tests.integration.http_endpoints import Came, answering, sender, wire
 
 ACCOUNT = "999999999999"

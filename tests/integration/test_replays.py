@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cns import jobs
+from cns.delivery import jobs
 from tests.integration.replay_site import ReplaySite, again, kept, live, open_site, texts
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from cns import jobs
 from cns.archives.model import Archived
 from cns.archives.replay import ALL, Replay
-from cns.model import Notification
-from cns.queue_port import Put, QueuePort, Renewal
+from cns.delivery import jobs
+from cns.notification import Notification
+from cns.queue_port.contract import Put, QueuePort, Renewal
 from cns.stores.contract import ArchiveStore, ReplayStore
 from tests.integration.replay_site import ReplaySite, again, kept, live, open_site, texts
-from workers.replays import Replayers
+from workers.background.replays import Replayers
 
 
 @pytest.fixture

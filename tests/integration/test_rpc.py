@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from common import frames, rpc
-from common.errors import OutcomeUnknown, RequestError, StoreFull, StoreUnavailable
-from common.rpc import Client, Method, Server, Session
+from cns_common.errors import OutcomeUnknown, RequestError, StoreFull, StoreUnavailable
+from cns_common.rpc import frames, rpc
+from cns_common.rpc.rpc import Client, Method, Server, Session
 
 METHODS = {
     "echo": Method(tuple[bytes], bytes),

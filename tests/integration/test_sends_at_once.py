@@ -13,25 +13,25 @@ from typing import Any, cast
 
 import pytest
 
-from cns import jobs
-from cns.endpoints.senders import Senders
-from cns.jobs import TARGETS_MAX, EndpointJob
-from cns.model import Notification
-from cns.queue_inline import InlineQueuePort
-from cns.queue_port import Put, QueueMessage, QueuePort, Refused
-from cns.subscription import State, Subscription
-from cns.target import Target
-from cns.topic import Topic
+from cns.delivery import jobs
+from cns.delivery.jobs import TARGETS_MAX, EndpointJob
+from cns.delivery.target import Target
+from cns.endpoints.contract import Senders
+from cns.notification import Notification
+from cns.queue_port.contract import Put, QueueMessage, QueuePort, Refused
+from cns.queue_port.inline import InlineQueuePort
+from cns.subscriptions.subscription import State, Subscription
+from cns.topics.topic import Topic
 from tests.integration.embedded_tools import embedded_tools
 from tests.turns import Turns
-from workers.consumer import TOGETHER_S, Consumer
-from workers.delivery import Deliverer
-from workers.envelopes import Envelopes
+from workers.consumers.consumer import TOGETHER_S, Consumer
+from workers.delivery.channels import QUEUE_SENDS_MAX, Attempt, QueueWay
+from workers.delivery.deliverer import Deliverer
+from workers.delivery.envelope_cache import Envelopes
+from workers.delivery.pool.pool import DeliveryPool
+from workers.delivery.traffic.admission import Traffic
+from workers.delivery.traffic.endpoint_state import Terms
 from workers.loops import Loops
-from workers.pools import DeliveryPool
-from workers.traffic.endpoint import Terms
-from workers.traffic.traffic import Traffic
-from workers.ways import QUEUE_SENDS_MAX, Attempt, QueueWay
 
 TOPIC = Topic(id="0" * 32, account="111111111111", region="us-east-1", name="t", created_ms=1)
 JOBS = 40

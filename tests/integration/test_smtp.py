@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns.endpoints.smtp import SmtpRequest, SmtpSender
-from cns.mail_message import Letter, render
-from common.smtp_url import read_smtp_url
-from common.tls import client_context
+from cns.mail.mime import Letter, render
+from cns_common.configuration.smtp_url import read_smtp_url
+from cns_common.tls import client_context
 from tests.mailing import new_address
 from tests.own_exim import OwnExim
 

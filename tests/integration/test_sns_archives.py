@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from cns.envelope import timestamp_text
+from cns.delivery.envelope import timestamp_text
 from tests.integration.cns_support import ACCOUNT, queue_arn
 from tests.integration.sns_door import Refusal, SnsDoor, invalid
 

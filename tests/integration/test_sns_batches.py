@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cns.jobs import EndpointJob
+from cns.delivery.jobs import EndpointJob
 from tests.integration.cns_support import ACCOUNT, REGION
 from tests.integration.sns_door import Refusal, SnsDoor, bad_attribute, null
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from common.events import NotificationDropped
+from cns_common.events.schema import NotificationDropped
 from tests.integration.sns_door import SnsDoor
 
 spec = pytest.mark.spec

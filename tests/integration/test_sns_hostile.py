@@ -12,8 +12,8 @@ from urllib.parse import quote_from_bytes
 import pytest
 
 from cns.api import operations
-from common.aws.accounts import AccessKey
-from common.aws.protocol.faults import find_fault
+from cns_common.aws.auth.accounts import AccessKey
+from cns_common.aws.protocol.faults import find_fault
 from tests.integration.cns_support import REGION
 from tests.integration.door import FORM, Reply
 from tests.integration.hostile_calls import Hostile, Pairs

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from cns.jobs import EndpointJob
+from cns.delivery.jobs import EndpointJob
 from tests.integration.cns_support import ACCOUNT, OTHER, REGION, Rig, call, invalid
 from tests.integration.sns_mobile import (
     APPLICATION,

@@ -12,7 +12,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from common.errors import OutcomeUnknown, StoreFull, StoreUnavailable
+from cns_common.errors import OutcomeUnknown, StoreFull, StoreUnavailable
 from tests.integration.cns_support import REGION
 from tests.integration.sns_door import OWNER, SnsDoor
 

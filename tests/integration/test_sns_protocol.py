@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from common.aws.accounts import AccessKey
+from cns_common.aws.auth.accounts import AccessKey
 from tests.integration.cns_support import ACCOUNT, REGION
 from tests.integration.door import FORM
 from tests.integration.sns_door import NAMESPACE, OWNER, VERSION, SnsDoor, refused

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from cns.model import Notification
-from common.errors import StoreUnavailable
+from cns.notification import Notification
+from cns_common.errors import StoreUnavailable
 from tests.integration.cns_support import ACCOUNT, REGION
 from tests.integration.sns_door import NO_TOPIC, Refusal, SnsDoor, bad_attribute, invalid
 

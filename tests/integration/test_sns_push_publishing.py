@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from cns import jobs
-from cns.jobs import EndpointJob
+from cns.delivery import jobs
+from cns.delivery.jobs import EndpointJob
 from cns.push.model import text_key
 from tests.integration.cns_support import ACCOUNT, OTHER, REGION, Rig, call, invalid
 from tests.integration.sns_mobile import APPLICATION, NO_ENDPOINT, application, direct_job, endpoint, open_mobile

@@ -10,11 +10,11 @@ import pytest
 from msgspec.structs import asdict
 
 from cns.limits import Quotas
-from common.clock import Clock
-from common.settings import Settings
+from cns_backend.services import quotas as quotas_of
+from cns_common.clock import Clock
+from cns_common.configuration.settings import Settings
 from tests.integration.cns_support import ACCOUNT, REGION, open_rig, queue_arn
 from tests.integration.sns_door import STRANGER, Refusal, SnsDoor, opened
-from workers.services import quotas as quotas_of
 
 spec = pytest.mark.spec
 NO_MORE_TOPICS = Refusal(403, "TopicLimitExceeded", "Topic limit exceeded")

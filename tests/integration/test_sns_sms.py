@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from cns import jobs
+from cns.delivery import jobs
 from cns.limits import Quotas
-from common.clock import Clock
+from cns_common.clock import Clock
 from tests.integration.cns_support import ACCOUNT, OTHER, REGION, Rig, call, invalid, open_rig
 from tests.integration.sns_mobile import NO_ATTRIBUTES, direct_job
 

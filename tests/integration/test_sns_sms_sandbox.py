@@ -10,7 +10,7 @@ import pytest
 
 from cns.limits import Quotas
 from cns.sms.sandbox import FAILURES_MAX, NUMBERS_MAX, PASSWORD_LIFE_MS
-from common.clock import Clock
+from cns_common.clock import Clock
 from tests.integration.cns_support import ACCOUNT, OTHER, Rig, call, invalid, open_rig
 from tests.integration.sns_mobile import direct_job
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cns.limits import Quotas
-from common.clock import Clock
+from cns_common.clock import Clock
 from tests.integration.cns_support import ACCOUNT, REGION, open_rig, queue_arn
 from tests.integration.sns_door import NO_TOPIC, Refusal, SnsDoor, invalid, opened
 

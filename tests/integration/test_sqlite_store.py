@@ -10,10 +10,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from common.clock import Clock
-from common.directory import EXIT_DATA_IN_USE, EXIT_DATA_UNUSABLE
-from common.errors import OutcomeUnknown, RequestError, StartError, StoreFull, StoreUnavailable
-from common.sqlite import CHECKPOINT_PAGES, PAGE_BYTES, Database
+from cns_common.clock import Clock
+from cns_common.data_directory import EXIT_DATA_IN_USE, EXIT_DATA_UNUSABLE
+from cns_common.errors import OutcomeUnknown, RequestError, StartError, StoreFull, StoreUnavailable
+from cns_common.sqlite.database import CHECKPOINT_PAGES, PAGE_BYTES, Database
 from tests.integration.faulty_disk import FaultyDisk
 
 WAL_BYTES_MAX = 3 * CHECKPOINT_PAGES * PAGE_BYTES

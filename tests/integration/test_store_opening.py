@@ -13,15 +13,15 @@ import apsw
 import pytest
 import structlog
 
-from common.clock import Clock
-from common.directory import EXIT_DATA_FULL, EXIT_DATA_UNUSABLE
-from common.errors import StartError
-from common.settings import Settings
-from common.sqlite import Database
-from common.store_check import look_through
-from common.store_opening import FORMAT, QUICK_CHECK_BYTES_MAX
-from common.wal import FRAME_HEADER_BYTES, HEADER_BYTES, cut_log
-from workers.host import StoreHost
+from cns_backend.store_host import StoreHost
+from cns_common.clock import Clock
+from cns_common.configuration.settings import Settings
+from cns_common.data_directory import EXIT_DATA_FULL, EXIT_DATA_UNUSABLE
+from cns_common.errors import StartError
+from cns_common.sqlite.database import Database
+from cns_common.sqlite.integrity_check import look_through
+from cns_common.sqlite.opening import FORMAT, QUICK_CHECK_BYTES_MAX
+from cns_common.sqlite.wal import FRAME_HEADER_BYTES, HEADER_BYTES, cut_log
 
 PAGE_BYTES = 4096
 FRAME_BYTES = FRAME_HEADER_BYTES + PAGE_BYTES
@@ -195,7 +195,7 @@ async def test_a_large_store_is_not_looked_through_at_its_start(
     damage(tmp_path / "store.db", 5 * PAGE_BYTES)
     damage(tmp_path / "store.db", 5 * PAGE_BYTES + 3)
     assert (tmp_path / "store.db").stat().st_size < QUICK_CHECK_BYTES_MAX
-    monkeypatch.setattr("common.store_opening.QUICK_CHECK_BYTES_MAX", 10 * PAGE_BYTES)
+    monkeypatch.setattr("cns_common.sqlite.opening.QUICK_CHECK_BYTES_MAX", 10 * PAGE_BYTES)
     database = Database(tmp_path, Clock())
     database.start(asyncio.get_running_loop())
     await database.close()

@@ -11,17 +11,17 @@ from pathlib import Path
 import apsw
 import pytest
 
-from common.aws import users
-from common.aws.accounts import AccessKey, AccountStore, EmbeddedAccountStore
-from common.aws.accounts_cassandra import CassandraAccountStore
-from common.aws.call import INTERNAL_ACCOUNT
-from common.cassandra import Cassandra, Place
-from common.clock import Clock
-from common.errors import OutcomeUnknown, RequestError, StartError
-from common.sealing import Seal
-from common.sqlite import STORE_FILE, Database
+from cns_backend import schema
+from cns_common.aws.auth import users
+from cns_common.aws.auth.accounts import AccessKey, AccountStore, EmbeddedAccountStore
+from cns_common.aws.auth.accounts_cassandra import CassandraAccountStore
+from cns_common.aws.call import INTERNAL_ACCOUNT
+from cns_common.cassandra.session import Cassandra, Place
+from cns_common.clock import Clock
+from cns_common.errors import OutcomeUnknown, RequestError, StartError
+from cns_common.sealing import Seal
+from cns_common.sqlite.database import STORE_FILE, Database
 from tests.keyspace import emptied, keyspace
-from workers import schema
 
 SEAL = Seal(b"k" * 32)
 
@@ -222,7 +222,7 @@ async def test_a_keyspace_of_before_keeps_its_accounts(cassandra_place: Place) -
 
 async def test_more_users_than_a_page(cassandra_place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     async with emptied(cassandra_place) as cassandra:
-        monkeypatch.setattr("common.aws.accounts_cassandra.PAGE_ROWS", 2)
+        monkeypatch.setattr("cns_common.aws.auth.accounts_cassandra.PAGE_ROWS", 2)
         store = CassandraAccountStore(cassandra, SEAL)
         accounts = [(await store.create(1)).account for _ in range(2)]
         names = [f"u{number}" for number in range(5)]

@@ -14,7 +14,7 @@ import redis
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 from cassandra.policies import DCAwareRoundRobinPolicy
 
-from common.cassandra import PROTOCOL_VERSION, Place
+from cns_common.cassandra.session import PROTOCOL_VERSION, Place
 from tests.load.figures import US_PER_S, Figures, cores
 from tests.load.processes import Server, cpu_s, listener, local_ports
 

@@ -18,16 +18,16 @@ from time import perf_counter_ns
 import msgspec
 import uvloop
 
-from cns.endpoints.guard import AddressGuard
+from cns.delivery.envelope import MessageType, http_headers
+from cns.endpoints.address_guard import AddressGuard
+from cns.endpoints.contract import Senders
 from cns.endpoints.http import HttpRequest, HttpSender
 from cns.endpoints.outcome import Delivered
-from cns.endpoints.senders import Senders
-from cns.envelope import MessageType, http_headers
-from common.settings import LOOPBACK, Settings
-from common.tls import client_context
+from cns_common.configuration.settings import LOOPBACK, Settings
+from cns_common.process.cpu_affinity import one_core
+from cns_common.tls import client_context
 from tests.load.endpoints import NUMBER
-from workers.one_core import one_core
-from workers.pools import DeliveryPool
+from workers.delivery.pool.pool import DeliveryPool
 
 GRACE_S = 5.0
 TOPIC = "arn:aws:sns:us-east-1:000000000000:bare"

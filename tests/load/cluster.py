@@ -14,7 +14,8 @@ from pathlib import Path
 
 import uvloop
 
-from common.cassandra import Place
+from cns_backend import schema
+from cns_common.cassandra.session import Place
 from tests import servers
 from tests.keyspace import aside, keyspace
 from tests.load import queues, singles
@@ -22,7 +23,6 @@ from tests.load.backends import Backends, Costs
 from tests.load.figures import Figures, median_run
 from tests.load.processes import Server, await_quiet, python, running
 from tests.load.runs import QUIET_S_MAX
-from workers import schema
 
 CNS = shlex.quote(str(Path(sys.executable).parent / "cns"))
 KEYSPACE = "bench"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from common.segment_files import OPEN, SEALED
+from cns_common.events.files import OPEN, SEALED
 from tests.load.endpoints import Arrival
 
 DROPPED = b'"notification.dropped"'

@@ -18,10 +18,10 @@ from time import perf_counter_ns
 import msgspec
 
 from cns.filters.evaluation import matches
-from cns.filters.facts import Facts, attribute_facts
 from cns.filters.index import FilterIndex
+from cns.filters.message_values import Facts, attribute_facts
 from cns.filters.model import Filter, Scope
-from cns.filters.reading import compiled
+from cns.filters.parser import compiled
 from tests.filter_mixes import MATCHING, MIXES, Mix
 
 SIZES = (10_000, 100_000)

@@ -9,7 +9,7 @@ from time import perf_counter
 
 import msgspec
 
-from common.supervisor import read_status
+from cns_common.process.supervisor import read_status
 from tests.load.polls import BYTES_PER_MIB
 from tests.load.processes import Server, resident_bytes
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from cns_pipeline.session import open_session
 from tests.acceptance.conftest import receiver  # noqa: F401  # the fixture
 from tests.pipeline.jobs import QUICK_JAVA
-from workers.pipeline.session import open_session
 
 
 @pytest.fixture(scope="session")

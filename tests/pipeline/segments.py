@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from common.events import (
+from cns_common.events.files import SEALED, encoder, fact_line, folder_at, origin_of, segment_name
+from cns_common.events.schema import (
     DeliveryAttempted,
     DeliveryDeadLettered,
     DeliveryDelivered,
@@ -15,7 +16,6 @@ from common.events import (
     SegmentOpened,
     SegmentSealed,
 )
-from common.segment_files import SEALED, encoder, fact_line, folder_at, origin_of, segment_name
 
 DAY_MS = 86_400_000
 AT_MS = 20_000 * DAY_MS

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from common.directory import lock_directory
+from cns_common.data_directory import lock_directory
+from cns_pipeline.arguments import LOCK
 from tests.acceptance.service import BIN
 from tests.pipeline.jobs import job
-from workers.pipeline.arguments import LOCK
 
 LACKING = 77
 NOTHING_THERE = 74

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from cns_pipeline.paths import Places
+from cns_pipeline.report import report
 from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.running import Up, running
 from tests.acceptance.topics import Topic, arn_of, queue_for
 from tests.pipeline.jobs import job
 from tests.waiting import wait_until
-from workers.pipeline.places import Places
-from workers.pipeline.report import report
 
 SINGLY, IN_A_BATCH = 7, 3
 MESSAGES = SINGLY + IN_A_BATCH
@@ -53,7 +53,7 @@ def test_the_report_has_the_numbers_that_the_test_kept(
     assert f"{int(written)} events, 0 unknown" in reported.stdout
     assert "0 malformed" in reported.stdout
 
-    submitted = job("spark-submit", "workers/pipeline/jobs/ingest.py", "--data", data, "--out", out)
+    submitted = job("spark-submit", "cns_pipeline/jobs/ingest.py", "--data", data, "--out", out)
     assert submitted.returncode == 0, submitted.stderr
     assert submitted.stdout.replace(str(out), str(data / "pipeline")) == ingested.stdout
     assert counts_of(report(spark, Places(out), 40).top) == counted

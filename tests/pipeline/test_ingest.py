@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from cns_pipeline.ingest import ingest
+from cns_pipeline.paths import Places
+from cns_pipeline.read import ingested
 from tests.pipeline.jobs import QUICK_JAVA, ROOT
 from tests.pipeline.segments import publish, write_segment
 from tests.waiting import wait_until
-from workers.pipeline.ingest import ingest
-from workers.pipeline.places import Places
-from workers.pipeline.read import ingested
 
 WEEK_S = 7 * 86_400
 
@@ -113,9 +113,9 @@ def forget(out: Path, *logs: str) -> None:
 INGEST = """
 import sys
 from pathlib import Path
-from workers.pipeline.ingest import ingest
-from workers.pipeline.places import Places
-from workers.pipeline.session import open_session
+from cns_pipeline.ingest import ingest
+from cns_pipeline.paths import Places
+from cns_pipeline.session import open_session
 with open_session("victim") as spark:
     ingest(spark, Path(sys.argv[1]), Places(Path(sys.argv[2])), 604_800, files_a_batch=1)
 """

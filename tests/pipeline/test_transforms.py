@@ -10,14 +10,14 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
-from common.events import Event
+from cns_common.events.schema import Event
+from cns_pipeline.schema import EVENT_NAMES, event_schema, table_schema
+from cns_pipeline.transforms.accepted import accepted
+from cns_pipeline.transforms.coverage import coverage
+from cns_pipeline.transforms.deliveries import deliveries
+from cns_pipeline.transforms.delivery_report import delivery_report
+from cns_pipeline.transforms.parsed import parsed
 from tests.pipeline.segments import AT_MS, DAY_MS, attempt, dead_letter, delivery, drop, event_line, publish
-from workers.pipeline.schema import EVENT_NAMES, event_schema, table_schema
-from workers.pipeline.transforms.accepted import accepted
-from workers.pipeline.transforms.coverage import coverage
-from workers.pipeline.transforms.deliveries import deliveries
-from workers.pipeline.transforms.delivery_report import delivery_report
-from workers.pipeline.transforms.parsed import parsed
 
 LINES = StructType([StructField("value", StringType()), StructField("file", StringType())])
 GOOD: dict[str, object] = json.loads(event_line("b", 1, publish()))

@@ -12,7 +12,7 @@ from typing import Any
 from botocore.loaders import Loader
 from botocore.model import OperationModel, ServiceModel, Shape
 
-from common.aws.protocol.names import API_VERSIONS, XML_NAMESPACES, ServiceName
+from cns_common.aws.protocol.names import API_VERSIONS, XML_NAMESPACES, ServiceName
 
 CASES = Path(__file__).parent / "cases"
 SERVICES: tuple[ServiceName, ...] = ("sqs", "sns", "sts")

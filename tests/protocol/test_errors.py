@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from botocore.parsers import create_parser
 
-from common.aws.protocol.errors import (
+from cns_common.aws.protocol.errors import (
     Answer,
     render_error_json,
     render_error_query_json,
     render_error_xml,
 )
-from common.aws.protocol.faults import known_codes, wire_code
-from common.aws.protocol.names import ServiceName
-from common.errors import OutcomeUnknown, RequestError, StoreFull, StoreUnavailable
+from cns_common.aws.protocol.faults import known_codes, wire_code
+from cns_common.aws.protocol.names import ServiceName
+from cns_common.errors import OutcomeUnknown, RequestError, StoreFull, StoreUnavailable
 from tests.protocol.support import HARD_TEXT, SERVICES, botocore_model, query_model, read_cases
 from tests.spec.rules import load_rules
 
@@ -189,8 +189,8 @@ RECEIVERS_OWN = "workers/receiver"  # the fault receiver is a program of its own
 
 @pytest.mark.parametrize(
     ("package", "allowed"),
-    [("common", EVERYWHERE | ON_A_TERMINAL), ("cqs", CODES["sqs"]), ("cns", CODES["sns"]), ("workers", EVERYWHERE)],
-    ids=["common", "cqs", "cns", "workers"],
+    [("cns_common", EVERYWHERE | ON_A_TERMINAL), ("cqs", CODES["sqs"]), ("cns", CODES["sns"]), ("workers", EVERYWHERE)],
+    ids=["cns_common", "cqs", "cns", "workers"],
 )
 def test_every_code_that_is_raised_is_known(package: str, allowed: set[str]) -> None:
     unknown = [

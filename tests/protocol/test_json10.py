@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.aws.protocol.json_slow import compile_slow_parse
-from common.aws.protocol.models import load_service
-from common.aws.protocol.shapes import read_signatures
-from common.errors import RequestError
+from cns_common.aws.protocol.json_checked import compile_slow_parse
+from cns_common.aws.protocol.models import load_service
+from cns_common.aws.protocol.shapes import read_signatures
+from cns_common.errors import RequestError
 from tests.protocol.support import read_cases
 
 TABLE = read_cases("json10.json")

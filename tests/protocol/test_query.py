@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.aws.protocol.models import load_service
-from common.aws.protocol.names import SQS_QUERY_NAMES, XML_DECLARATIONS, XML_NAMESPACES
-from common.aws.protocol.xml import escape
-from common.errors import RequestError
+from cns_common.aws.protocol.models import load_service
+from cns_common.aws.protocol.names import SQS_QUERY_NAMES, XML_DECLARATIONS, XML_NAMESPACES
+from cns_common.aws.protocol.xml import escape
+from cns_common.errors import RequestError
 from tests.protocol.support import botocore_model, read_cases
 
 TABLE = read_cases("query.json")

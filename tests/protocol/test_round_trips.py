@@ -11,8 +11,8 @@ from botocore.model import OperationModel
 from botocore.parsers import create_parser
 from botocore.serialize import create_serializer
 
-from common.aws.protocol.models import load_service
-from common.aws.protocol.names import ServiceName
+from cns_common.aws.protocol.models import load_service
+from cns_common.aws.protocol.names import ServiceName
 from tests.protocol.support import (
     SERVICES,
     as_clients_see,

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from common.aws.protocol import shapes
+from cns_common.aws.protocol import shapes
 
 LOAD = """
 import sys
-from common.aws.protocol.models import load_service
+from cns_common.aws.protocol.models import load_service
 assert all(load_service(name).operations for name in ("sqs", "sns", "sts"))
 print(sorted({name.split(".")[0] for name in sys.modules} & {"botocore", "boto3", "urllib3", "jmespath"}))
 """

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from common.aws.call import Caller, root_caller
-from common.aws.policy import Decision, Policy, PolicyRequest, read_policy
+from cns_common.aws.call import Caller, root_caller
+from cns_common.aws.policy.evaluation import Decision, Policy, PolicyRequest, read_policy
 
 OWNER = "123456789012"
 OTHER = "210987654321"

@@ -12,8 +12,8 @@ from botocore.auth import SigV4Auth, SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from common.aws.signature import Signed, parse, sign
-from common.errors import RequestError
+from cns_common.aws.auth.signature import Signed, parse, sign
+from cns_common.errors import RequestError
 
 KEY_ID = "AKIDEXAMPLE"
 SECRET = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cns.endpoints.guard import AddressGuard
+from cns.endpoints.address_guard import AddressGuard
 
 
 @pytest.mark.parametrize(

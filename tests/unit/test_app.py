@@ -10,8 +10,8 @@ import structlog
 from fastapi import Request
 from structlog.testing import capture_logs
 
-from cns.app import App, Pages
-from common.health import Health
+from cns_common.health import Health
+from cns_server.app import App, Pages
 
 SENT = MutableMapping[str, Any]
 

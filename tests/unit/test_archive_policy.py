@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from cns.archives.model import Archive
 from cns.archives.policy import beginning_ms, described, following, policy_to_store
-from cns.topic import Topic
-from common.errors import RequestError
+from cns.topics.topic import Topic
+from cns_common.errors import RequestError
 
 TOPIC = Topic(id="1", account="111111111111", region="eu-west-1", name="t", created_ms=1)
 DAY_MS = 86_400_000

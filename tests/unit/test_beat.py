@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from tests.turns import Turns
-from workers.beat import Beat
+from workers.consumers.debounce import Beat
 
 WITHIN_S = 0.02
 

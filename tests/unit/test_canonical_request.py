@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from common.aws.canonical_request import canonical_path, canonical_query, joined_headers, reencoded, split_query
+from cns_common.aws.auth.canonical_request import (
+    canonical_path,
+    canonical_query,
+    joined_headers,
+    reencoded,
+    split_query,
+)
 
 
 @pytest.mark.spec("sign.path")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cns.endpoints.challenge import Challenge, Credentials, Sent, authorization, challenges, went_stale
+from cns.endpoints.http_auth import Challenge, Credentials, Sent, authorization, challenges, went_stale
 
 MUFASA = Credentials("Mufasa", "Circle of Life")
 SENT = Sent("/dir/index.html?a=b%20c", b"body")

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 import structlog
 
-from common.clock import READ_NS_MAX, STEP_NS, STEP_SHOWN_NS
+from cns_common.clock import READ_NS_MAX, STEP_NS, STEP_SHOWN_NS
 from tests.machine_clocks import MachineClocks
 
 S_NS = 1_000_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cns.arns import check_subscription_arn, check_topic_arn, parse_queue_arn
-from common.errors import RequestError
+from cns_common.errors import RequestError
 
 TOPIC = "arn:aws:sns:eu-west-1:111111111111:t"
 UUID = "6ab180b4-f6c7-4ab5-8747-757d1d466e12"

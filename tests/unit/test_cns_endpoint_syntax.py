@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from cns.endpoint_syntax import account_of, check_endpoint, check_pairing, check_protocol, redis_channel, shown
-from common.errors import RequestError
+from cns.subscriptions.endpoint_syntax import (
+    account_of,
+    check_endpoint,
+    check_pairing,
+    check_protocol,
+    redis_channel,
+    shown,
+)
+from cns_common.errors import RequestError
 
 QUEUE = "arn:aws:sqs:eu-west-1:111111111111:q"
 FUNCTION = "arn:aws:lambda:eu-west-1:111111111111:function:f"

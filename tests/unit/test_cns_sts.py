@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from common.aws.call import Call, root_caller
-from common.aws.sts import operations
+from cns_common.aws.call import Call, root_caller
+from cns_common.aws.sts import operations
 
 
 async def test_who_the_caller_is() -> None:

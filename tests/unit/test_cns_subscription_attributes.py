@@ -7,9 +7,9 @@ import json
 import msgspec
 import pytest
 
-from cns.subscription import State, Subscription
-from cns.subscription_attributes import check_change, check_new, describe, differs, merged
-from common.errors import RequestError
+from cns.subscriptions.attributes import check_change, check_new, describe, differs, merged
+from cns.subscriptions.subscription import State, Subscription
+from cns_common.errors import RequestError
 
 DEAD_LETTERS = "arn:aws:sqs:eu-west-1:111111111111:dead"
 REDRIVE = f'{{"deadLetterTargetArn":"{DEAD_LETTERS}"}}'

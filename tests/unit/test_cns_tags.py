@@ -6,7 +6,7 @@ import pytest
 
 from cns.paging import page_of, read_token
 from cns.tags import read_tags, with_tags
-from common.errors import RequestError
+from cns_common.errors import RequestError
 
 TOO_LONG = "k" * 129
 

@@ -7,10 +7,10 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from cns.subscription import SubscriptionCounts
-from cns.topic import Topic
-from cns.topic_attributes import check_change, check_name, check_new, describe, differs, merged, message_bytes_max
-from common.errors import RequestError
+from cns.subscriptions.subscription import SubscriptionCounts
+from cns.topics.attributes import check_change, check_name, check_new, describe, differs, merged, message_bytes_max
+from cns.topics.topic import Topic
+from cns_common.errors import RequestError
 
 TOPIC = Topic(id="1", account="111111111111", region="eu-west-1", name="t", created_ms=0)
 ROLE = "arn:aws:iam::111111111111:role/logs"

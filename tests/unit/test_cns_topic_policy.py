@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from cns.topic import Topic
-from cns.topic_policy import default_policy_text, policy_to_store, read_stored, with_grant, without_grant
-from common.aws.call import root_caller
-from common.aws.policy import Decision, PolicyRequest
-from common.errors import RequestError
+from cns.topics.policy import default_policy_text, policy_to_store, read_stored, with_grant, without_grant
+from cns.topics.topic import Topic
+from cns_common.aws.call import root_caller
+from cns_common.aws.policy.evaluation import Decision, PolicyRequest
+from cns_common.errors import RequestError
 
 TOPIC = Topic(id="1", account="111111111111", region="eu-west-1", name="t", created_ms=0)
 DEFAULT = default_policy_text(TOPIC)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from common.health import Health
-from workers.compat.health import HealthBoard, read_action
+from cns_common.health import Health
+from cns_server.localstack.health import HealthBoard, read_action
 
 READY = Health("yellow", ready=True)
 RUNNING = {"sns": "running", "sqs": "running", "sts": "running"}

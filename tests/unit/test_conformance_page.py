@@ -11,9 +11,9 @@ import pytest
 
 import cns.api
 import cqs.api
-from common.aws.call import Operation
-from common.aws.protocol.models import load_service
-from common.aws.protocol.names import ServiceName
+from cns_common.aws.call import Operation
+from cns_common.aws.protocol.models import load_service
+from cns_common.aws.protocol.names import ServiceName
 
 PAGE = (Path(__file__).parents[2] / "docs" / "conformance.md").read_text()
 TABLES: dict[ServiceName, Mapping[str, Operation]] = {

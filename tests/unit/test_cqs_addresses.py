@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from common.aws.call import Call, root_caller
-from common.errors import RequestError
-from cqs.addresses import addressed_queue, key_of_arn, queue_url
-from cqs.names import check_queue_name
+from cns_common.aws.call import Call, root_caller
+from cns_common.errors import RequestError
+from cqs.queues.names import check_queue_name
+from cqs.queues.urls import addressed_queue, key_of_arn, queue_url
 
 ACCOUNT = "000000000000"
 OTHER = "111111111111"

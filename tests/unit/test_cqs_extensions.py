@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from common.aws.call import Call, root_caller
-from common.clock import Clock
-from common.errors import OutcomeUnknown, RequestError, StoreFull
+from cns_common.aws.call import Call, root_caller
+from cns_common.clock import Clock
+from cns_common.errors import OutcomeUnknown, RequestError, StoreFull
 from cqs.engines.contract import Change, Entry, Outcome, Rejected, Sent, Settled, Settlement
-from cqs.extensions import extended_model
+from cqs.internal_api import extended_model
 from cqs.internal_queues import internal_ref
-from cqs.on_behalf import Message
+from cqs.messages.receipt_handle import ReceiptHandles
 from cqs.operations.deliver import DeliverOperations
 from cqs.operations.settle import SettleOperations
-from cqs.queue_cache import QueueCache
-from cqs.receipt_handle import ReceiptHandles
+from cqs.queues.cache import QueueCache
+from cqs.topic_sender import Message
 
 JOBS = internal_ref("publish-jobs")
 OTHERS = internal_ref("endpoint-jobs")

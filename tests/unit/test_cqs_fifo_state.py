@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from cqs.engines.cqs.fifo import commands as c
-from cqs.engines.cqs.fifo.state import State
+from cqs.engines.cluster.fifo import commands as c
+from cqs.engines.cluster.fifo.state import State
 
 START_MS = 1_000_000
 COMMANDS = 1_500

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from common.errors import RequestError
-from cqs.attribute_numbers import normal_number
-from cqs.message_attributes import digest, read_attributes, read_system_attributes
-from cqs.message_text import encoded_text
+from cns_common.errors import RequestError
+from cqs.messages.message_attributes import digest, read_attributes, read_system_attributes
+from cqs.messages.message_text import encoded_text
+from cqs.messages.number_attributes import normal_number
 
 Members = dict[str, dict[str, Any]]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from common.errors import RequestError
+from cns_common.errors import RequestError
 from cqs.engines.contract import Counts
-from cqs.model import Queue
-from cqs.queue_attributes import check_changes, check_new, describe, first_difference, merged, settings_of
+from cqs.queues.attributes import check_changes, check_new, describe, first_difference, merged, settings_of
+from cqs.queues.model import Queue
 
 ARN = "arn:aws:sqs:us-east-1:000000000000:dlq"
 POLICY = '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":"*","Action":"sqs:*","Resource":"*"}]}'

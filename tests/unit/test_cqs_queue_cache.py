@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from common.errors import StoreUnavailable
-from cqs import queue_cache
+from cns_common.errors import StoreUnavailable
 from cqs.engines.contract import Engine
 from cqs.internal_queues import internal_key
-from cqs.model import Queue
-from cqs.names import QueueKey
-from cqs.queue_cache import QueueCache
+from cqs.queues import cache as queue_cache
+from cqs.queues.cache import QueueCache
+from cqs.queues.model import Queue
+from cqs.queues.names import QueueKey
 
 
 def queue(name: str = "q", version: int = 1, engine: str = "e") -> Queue:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.errors import RequestError
-from common.sealing import MASTER_KEY_BYTES, Seal
-from cqs.receipt_handle import KEY_BYTES, MAC_BYTES, ReceiptHandles
+from cns_common.errors import RequestError
+from cns_common.sealing import MASTER_KEY_BYTES, Seal
+from cqs.messages.receipt_handle import KEY_BYTES, MAC_BYTES, ReceiptHandles
 from cqs.stores.receipt_key import DerivedReceiptKeyStore
 
 KEY = bytes(range(KEY_BYTES))

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from common.errors import RequestError
-from cqs.redrive import may_redrive, read_redrive_allow_policy, read_redrive_policy
+from cns_common.errors import RequestError
+from cqs.redrive.policy import may_redrive, read_redrive_allow_policy, read_redrive_policy
 
 ARN = "arn:aws:sqs:us-east-1:000000000000:dlq"
 MISSING = "Redrive policy does not contain mandatory attribute: "

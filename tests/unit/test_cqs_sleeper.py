@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from cqs.engines.waiting import Sleeper
+from cqs.engines.waiters import Sleeper
 
 
 class Waiter(Sleeper):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from common.aws.call import Call, root_caller
-from common.aws.named_region import region_of_host, region_of_path
-from common.errors import RequestError
-from cqs.addresses import addressed_queue, queue_in_named_region
-from cqs.names import QueueKey
-from cqs.url_styles import UrlStyle, url_writer
+from cns_common.aws.call import Call, root_caller
+from cns_common.aws.region import region_of_host, region_of_path
+from cns_common.errors import RequestError
+from cqs.localstack.url_styles import UrlStyle, url_writer
+from cqs.queues.names import QueueKey
+from cqs.queues.urls import addressed_queue, queue_in_named_region
 
 ACCOUNT = "000000000000"
 HERE, THERE = "us-east-1", "eu-west-1"

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from common.clock import Clock
+from cns_common.clock import Clock
 from tests.acceptance.running import own_disk
 from tests.unit.test_segments import StuckDisk, file_size_limit
 from tests.waiting import wait_until
-from workers import delivery_log_files
-from workers.delivery_log_files import LogFiles, LogLimits, folder_of, remove_old
-from workers.delivery_log_reading import LogReader
+from workers.delivery.logs import files as delivery_log_files
+from workers.delivery.logs.files import LogFiles, LogLimits, folder_of, remove_old
+from workers.delivery.logs.reader import LogReader
 
 GROUP = "sns/us-east-1/123456789012/orders"
 LIMITS = LogLimits(days=7, bytes_max=1 << 30)
@@ -147,9 +147,9 @@ def test_a_full_disk_leaves_whole_lines_and_a_count(tmp_path: Path) -> None:
 FILL_THE_DISK = """
 import sys
 from pathlib import Path
-from common.clock import Clock
+from cns_common.clock import Clock
 from tests.unit.test_delivery_log_files import GROUP, LIMITS, counts, line, numbers, wait_until
-from workers.delivery_log_files import LogFiles
+from workers.delivery.logs.files import LogFiles
 directory = Path(sys.argv[1])
 files = LogFiles(directory, Clock(), LIMITS)
 files.append(GROUP, line(1))

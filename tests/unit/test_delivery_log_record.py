@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from cns.delivery.retry_policy import QUEUE_POLICY
+from cns.delivery.status_logging import NO_FEEDBACK
+from cns.delivery.target import Target
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
-from cns.feedback import NO_FEEDBACK
-from cns.retry_policy import QUEUE_POLICY
-from cns.target import Target
-from workers.delivery_log_record import Attempted, group_of_arn, group_of_phones, record_line
+from workers.delivery.logs.record import Attempted, group_of_arn, group_of_phones, record_line
 
 spec = pytest.mark.spec
 TOPIC = "arn:aws:sns:us-east-1:123456789012:orders"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cns.delivery_policy import (
+from cns.delivery.delivery_policy import (
     DeliveryTerms,
     content_type_allowed,
     delivery_terms,
@@ -12,7 +12,7 @@ from cns.delivery_policy import (
     effective_topic_policy,
     policy_text,
 )
-from cns.retry_policy import Backoff, RetryPolicy
+from cns.delivery.retry_policy import Backoff, RetryPolicy
 
 DEFAULT_TOPIC = (
     '{"http":{"defaultHealthyRetryPolicy":{"minDelayTarget":20,"maxDelayTarget":20,"numRetries":3,'

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cns.delivery_policy import policy_text
-from cns.delivery_policy_form import AT_CREATION, parse_subscription_policy, parse_topic_policy
-from cns.retry_policy import Backoff
-from common.errors import RequestError
+from cns.delivery.delivery_policy import policy_text
+from cns.delivery.delivery_policy_parser import AT_CREATION, parse_subscription_policy, parse_topic_policy
+from cns.delivery.retry_policy import Backoff
+from cns_common.errors import RequestError
 from tests.unit.test_delivery_policy import DEFAULT_TOPIC, NOTHING_SET, SUBSCRIPTION, TOPIC
 
 RETRY = {"minDelayTarget": 1, "maxDelayTarget": 20, "numRetries": 3}

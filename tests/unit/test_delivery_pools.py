@@ -10,12 +10,12 @@ from typing import cast
 
 import pytest
 
+from cns.endpoints.contract import Request
 from cns.endpoints.http import HttpRequest
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
-from cns.endpoints.senders import Request
-from workers import pools
-from workers.pool_thread import BROKEN_OFF, IN_FLIGHT_MAX
-from workers.pools import LOOKS_BLOCKED, DeliveryPool
+from workers.delivery.pool import pool as pools
+from workers.delivery.pool.pool import LOOKS_BLOCKED, DeliveryPool
+from workers.delivery.pool.thread import BROKEN_OFF, IN_FLIGHT_MAX
 
 ENOUGH_S = 10.0
 BLOCKED_S = 0.1 * LOOKS_BLOCKED

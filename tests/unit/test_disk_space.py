@@ -8,7 +8,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from common.disk_space import RESERVE_BYTES, ROOM_BYTES, DiskSpace, is_full
+from cns_common.sqlite.disk_space import RESERVE_BYTES, ROOM_BYTES, DiskSpace, is_full
 
 NONE = 0
 PLENTY = 10 * RESERVE_BYTES

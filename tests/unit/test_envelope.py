@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from cns.envelope import (
+from cns.delivery.envelope import (
     Confirmation,
     MessageType,
     confirmation_fields,
@@ -18,8 +18,8 @@ from cns.envelope import (
     timestamp_text,
     unsubscribe_url,
 )
-from cns.model import Notification
-from cns.signing import Seal
+from cns.delivery.signing import Seal
+from cns.notification import Notification
 
 TOPIC = "arn:aws:sns:eu-west-1:123456789012:orders"
 SUBSCRIPTION = f"{TOPIC}:2bcfbf39-05c3-41de-beaa-fcfcc21c8f55"

@@ -8,13 +8,13 @@ from threading import Barrier
 
 import pytest
 
-from cns.delivery_policy import DEFAULT_CONTENT_TYPE
-from cns.mail import MailWords
-from cns.model import Notification
-from cns.retry_policy import QUEUE_POLICY
-from cns.signing import Seal, Signer, SigningIdentity, new_identity
-from cns.target import Target
-from workers.envelopes import Envelopes, Rendering
+from cns.delivery.delivery_policy import DEFAULT_CONTENT_TYPE
+from cns.delivery.retry_policy import QUEUE_POLICY
+from cns.delivery.signing import Seal, Signer, SigningIdentity, new_identity
+from cns.delivery.target import Target
+from cns.mail.texts import MailWords
+from cns.notification import Notification
+from workers.delivery.envelope_cache import Envelopes, Rendering
 
 NOW_MS = 1_767_323_045_000
 TOPIC = "arn:aws:sns:us-east-1:000000000000:t"

@@ -7,12 +7,12 @@ from typing import get_type_hints
 import msgspec
 import pytest
 
-from cns.jobs import ConfirmationJob, EndpointJob
-from cns.retry_policy import RetryPolicy
-from common.clock import Clock
-from common.events import EVENTS, FIRST, SCHEMA_VERSION, UNPLANNED, NotificationDropped
+from cns.delivery.jobs import ConfirmationJob, EndpointJob
+from cns.delivery.retry_policy import RetryPolicy
+from cns_common.clock import Clock
+from cns_common.events.schema import EVENTS, FIRST, SCHEMA_VERSION, UNPLANNED, NotificationDropped
 from tests.recorded_events import RecordedEvents
-from workers.job_facts import JobFacts, phase_of
+from workers.consumers.job_events import JobFacts, phase_of
 from workers.stats import Stats
 
 VERSION_1 = {

@@ -1,10 +1,10 @@
-"""What is said when a part that the core installation leaves out is asked for: `workers.extras`."""
+"""What is said when a part that the core installation leaves out is asked for: `cns_backend.extras`."""
 
 from __future__ import annotations
 
 import pytest
 
-from workers.extras import EXIT_EXTRA_MISSING, extra_missing
+from cns_backend.extras import EXIT_EXTRA_MISSING, extra_missing
 
 
 @pytest.mark.parametrize("name", ["cassandra", "cassandra.cluster", "redis.asyncio", "celery"])

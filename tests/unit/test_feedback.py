@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from cns.feedback import NO_FEEDBACK, Feedback, application_feedback, sms_feedback, topic_feedback
+from cns.delivery.status_logging import NO_FEEDBACK, Feedback, application_feedback, sms_feedback, topic_feedback
 
 spec = pytest.mark.spec
 ROLE = "arn:aws:iam::123456789012:role/logs"

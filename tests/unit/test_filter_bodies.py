@@ -7,9 +7,9 @@ import json
 import pytest
 
 from cns.filters.evaluation import matches
-from cns.filters.facts import body_facts
+from cns.filters.message_values import body_facts
 from cns.filters.model import Scope
-from cns.filters.reading import compiled, read_filter
+from cns.filters.parser import compiled, read_filter
 
 Json = dict[str, object]
 

@@ -8,9 +8,9 @@ from time import process_time
 import pytest
 
 from cns.filters.evaluation import matches
-from cns.filters.facts import attribute_facts, body_facts
+from cns.filters.message_values import attribute_facts, body_facts
 from cns.filters.model import Scope
-from cns.filters.reading import compiled
+from cns.filters.parser import compiled
 
 BODY_CHARS_MAX = 262_144
 

@@ -13,10 +13,10 @@ from uuid import UUID
 import pytest
 
 from cns.filters.evaluation import matches
-from cns.filters.facts import Facts, attribute_facts, body_facts
 from cns.filters.index import FilterIndex
+from cns.filters.message_values import Facts, attribute_facts, body_facts
 from cns.filters.model import Filter, Scope
-from cns.filters.reading import read_filter
+from cns.filters.parser import read_filter
 from tests.filter_mixes import ANY, MATCHING, MIXES, Mix
 
 EVALUATIONS_MAX = 20

@@ -7,11 +7,11 @@ import json
 import pytest
 
 from cns.filters.evaluation import matches
-from cns.filters.facts import body_facts
 from cns.filters.limits import FilterLimits
+from cns.filters.message_values import body_facts
 from cns.filters.model import Scope
-from cns.filters.reading import read_filter
-from common.errors import RequestError
+from cns.filters.parser import read_filter
+from cns_common.errors import RequestError
 
 
 def values(count: int, start: int = 0) -> list[str]:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from cns.filters.index_keys import COPIES_MAX, Kind, branches, bucket, ticks
 from cns.filters.model import Filter, Scope
-from cns.filters.probes import COPIES_MAX, Kind, branches, bucket, ticks
-from cns.filters.reading import read_filter
+from cns.filters.parser import read_filter
 from tests.filter_mixes import ANY
 
 Policy = dict[str, Any]

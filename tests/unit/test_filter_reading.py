@@ -8,8 +8,8 @@ from ipaddress import ip_network
 import pytest
 
 from cns.filters.model import AllOf, AnyOf, AnythingBut, Cidr, Exact, Exists, Filter, Leaf, Scope, Suffix, Wildcard
-from cns.filters.reading import compiled, read_filter
-from common.errors import RequestError
+from cns.filters.parser import compiled, read_filter
+from cns_common.errors import RequestError
 
 STORED = [  # what is given, what is kept
     ('{"a": ["x"]}', '{"a":["x"]}'),

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from cns.filters.facts import attribute_facts, body_facts
+from cns.filters.message_values import attribute_facts, body_facts
 from cns.filters.model import Scope
-from cns.filters.reading import compiled
+from cns.filters.parser import compiled
 from cns.filters.reasons import first_unmet, reason
 
 

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from cns.retry_policy import MAIL_POLICY, QUEUE_POLICY, Phase, Retry, RetryPolicy, delays_s, due_retry
-from cns.target import FIXED_POLICIES
+from cns.delivery.retry_policy import MAIL_POLICY, QUEUE_POLICY, Phase, Retry, RetryPolicy, delays_s, due_retry
+from cns.delivery.target import FIXED_POLICIES
 
 
 @pytest.mark.parametrize("policy", [QUEUE_POLICY, MAIL_POLICY], ids=["queue", "mail"])

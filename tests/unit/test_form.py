@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.aws import form
-from common.aws.form import read_pairs
-from common.errors import RequestError
+from cns_common.aws.protocol import form
+from cns_common.aws.protocol.form import read_pairs
+from cns_common.errors import RequestError
 
 TEXTS = st.text(st.sampled_from("a=&%+\r\n 4zé€😀_"), max_size=12)
 RAW = st.lists(st.sampled_from([b"%", b"=", b"&", b"+", b"4", b"1", b"z", b"\n", b"\r", b"%41", b"%e2%82%ac"])).map(

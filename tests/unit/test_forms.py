@@ -8,15 +8,15 @@ from functools import cache
 import pytest
 from msgspec.structs import replace
 
-from cns.envelope import Confirmation, MessageType, verify_body
-from cns.forms import Forms
-from cns.gateway import Gateway
-from cns.mail import MailWords
-from cns.model import Notification
-from cns.outbox import item_id
-from cns.retry_policy import MAIL_POLICY
-from cns.signing import Signer, new_identity, verify
-from cns.target import Target
+from cns.delivery.envelope import Confirmation, MessageType, verify_body
+from cns.delivery.gateway import Gateway
+from cns.delivery.outbox import item_id
+from cns.delivery.payloads import Forms
+from cns.delivery.retry_policy import MAIL_POLICY
+from cns.delivery.signing import Signer, new_identity, verify
+from cns.delivery.target import Target
+from cns.mail.texts import MailWords
+from cns.notification import Notification
 
 TOPIC = "arn:aws:sns:us-east-1:000000000000:stackd-xfh-60e2908fd0-cross"
 SUBSCRIPTION = f"{TOPIC}:f3352e12-8d94-4221-b76a-18de25ae5952"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from workers.garbage import LOOK_S, brief_collections
+from cns_common.process.gc_tuning import LOOK_S, brief_collections
 
 LIVING = 20_000
 STEPS_A_LOOK, LOOKS, RENEWED_A_STEP = 25, 20, 50

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from workers.api import judge_health
-from workers.control import HostState, Report
+from cns_backend.control import HostState, Report
+from cns_server.api import judge_health
 
 WORKER = Report("worker", "worker", (), ())
 

@@ -17,7 +17,7 @@ from cns.endpoints.http_connection import (
     Connection,
     NotHttp,
 )
-from cns.endpoints.http_target import Origin
+from cns.endpoints.http_url import Origin
 from cns.endpoints.outcome import RESPONSE_CHARS_MAX
 from tests.endpoint_bytes import Transport, kept_bytes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cns.envelope import (
+from cns.delivery.envelope import (
     MessageType,
     http_headers,
 )

@@ -1,4 +1,4 @@
-"""What a connection may hold and for how long: `workers.http_protocol` on a loop and a transport that are stepped."""
+"""Limits of a connection in bytes and time: `cns_server.http_protocol` on a stepped loop and transport."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from common.aws.protocol.errors import Answer
-from common.aws.request import HttpRequest
-from workers import http_protocol
-from workers.connection_table import SWEEP_S, ConnectionLimits, ConnectionTable
-from workers.http_protocol import ApiProtocol
+from cns_common.aws.http_request import HttpRequest
+from cns_common.aws.protocol.errors import Answer
+from cns_server import http_protocol
+from cns_server.connection_table import SWEEP_S, ConnectionLimits, ConnectionTable
+from cns_server.http_protocol import ApiProtocol
 
 BODY_BYTES_MAX = 100_000
 HEAD_BYTES_MAX = 16 * 1024

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cns.endpoints.challenge import Credentials
-from cns.endpoints.http_target import HttpTarget, Origin, target_of
+from cns.endpoints.http_auth import Credentials
+from cns.endpoints.http_url import HttpTarget, Origin, target_of
 
 
 @pytest.mark.parametrize(

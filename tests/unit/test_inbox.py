@@ -8,12 +8,12 @@ from threading import Event
 
 import pytest
 
+from cns.endpoints.contract import Request
 from cns.endpoints.http import HttpRequest
 from cns.endpoints.outcome import Delivered, Outcome
-from cns.endpoints.senders import Request
-from workers.inbox import Inbox, Prepare, Send
-from workers.pool_thread import BEGUN_A_TURN
-from workers.pools import LOOK_S, WAITING_MAX, DeliveryPool
+from workers.delivery.pool.fair_queue import Inbox, Prepare, Send
+from workers.delivery.pool.pool import LOOK_S, WAITING_MAX, DeliveryPool
+from workers.delivery.pool.thread import BEGUN_A_TURN
 
 ENOUGH_S = 10.0
 BURST = 1_000

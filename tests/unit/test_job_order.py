@@ -1,10 +1,10 @@
-"""Jobs of a topic begin in the order in which they were received: `workers.job_order`."""
+"""Jobs of a topic begin in the order in which they were received: `workers.consumers.job_order`."""
 
 from __future__ import annotations
 
 import asyncio
 
-from workers.job_order import JobOrder
+from workers.consumers.job_order import JobOrder
 
 
 async def test_what_is_read_first_waits_for_the_jobs_before_it() -> None:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from cns.json_faults import NESTING_MAX, TEXT_CHARS_MAX, json_fault
+from cns.json_errors import NESTING_MAX, TEXT_CHARS_MAX, json_fault
 
 VALUES = "(JSON String, Number, Array, Object or token 'null', 'true' or 'false')"
 SOURCE = "[Source: REDACTED (`StreamReadFeature.INCLUDE_SOURCE_IN_LOCATION` disabled); line: "

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from common.metrics import Sample, page
+from cns_common.metrics import Sample, page
 from workers.latency import BOUNDS_MS, Latency, bucket_of, middle_ms
 
 SPREAD = [*range(5_000), 10**5, 10**6, 3_600_000, (1 << 40) - 1]

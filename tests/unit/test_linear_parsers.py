@@ -14,22 +14,28 @@ from typing import Any
 import pytest
 
 from cns.arns import check_subscription_arn
-from cns.confirmations import is_well_formed
-from cns.endpoints.challenge import Credentials, Sent, authorization, challenges
 from cns.endpoints.http import HttpSender
+from cns.endpoints.http_auth import Credentials, Sent, authorization, challenges
 from cns.endpoints.http_connection import Answer
-from cns.endpoints.http_target import target_of
-from common.aws.accounts import KeyRing
-from common.aws.authentication import Authenticator
-from common.aws.canonical_request import canonical_path, canonical_query, canonical_request, reencoded, split_query
-from common.aws.front import FrontDoor, read_pairs
-from common.aws.named_region import region_of_host, region_of_path
-from common.aws.policy_text import template
-from common.aws.protocol.models import load_service
-from common.aws.signature import parse
-from common.aws.signature_claim import claim_of_header, read_date
-from common.clock import Clock
-from cqs.receipt_handle import ReceiptHandles
+from cns.endpoints.http_url import target_of
+from cns.subscriptions.confirmation_tokens import is_well_formed
+from cns_common.aws.auth.accounts import KeyRing
+from cns_common.aws.auth.authentication import Authenticator
+from cns_common.aws.auth.canonical_request import (
+    canonical_path,
+    canonical_query,
+    canonical_request,
+    reencoded,
+    split_query,
+)
+from cns_common.aws.auth.signature import parse
+from cns_common.aws.auth.signature_claim import claim_of_header, read_date
+from cns_common.aws.front_door import FrontDoor, read_pairs
+from cns_common.aws.policy.parser import template
+from cns_common.aws.protocol.models import load_service
+from cns_common.aws.region import region_of_host, region_of_path
+from cns_common.clock import Clock
+from cqs.messages.receipt_handle import ReceiptHandles
 from tests.integration.http_endpoints import sender
 
 GROWTH_MAX = 2.5

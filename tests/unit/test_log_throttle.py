@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from common.log_throttle import INTERVAL_S, LogThrottle, ThrottledRecords
+from cns_common.log_throttle import INTERVAL_S, LogThrottle, ThrottledRecords
 
 
 class Now:

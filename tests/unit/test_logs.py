@@ -6,7 +6,7 @@ import traceback
 
 import pytest
 
-from common.logs import format_error
+from cns_common.logs import format_error
 
 
 def raised(text: str) -> ValueError:

@@ -13,9 +13,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from cns.envelope import Confirmation, MessageType
-from cns.mail import confirmation_html, confirmation_page, notification_html, unsubscribe_page
-from cns.mail_message import LINE_CHARS_MAX, Letter, list_name, render
+from cns.delivery.envelope import Confirmation, MessageType
+from cns.mail.mime import LINE_CHARS_MAX, Letter, list_name, render
+from cns.mail.texts import confirmation_html, confirmation_page, notification_html, unsubscribe_page
 
 TOPIC = "arn:aws:sns:eu-west-1:111111111111:orders"
 ARN = f"{TOPIC}:f3352e12-8d94-4221-b76a-18de25ae5952"

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cns.message_attributes import Given, parse_attributes, publish_bytes
-from common.errors import RequestError
+from cns.publishing.message_attributes import Given, parse_attributes, publish_bytes
+from cns_common.errors import RequestError
 
 
 def text(data_type: str, value: str) -> Given:

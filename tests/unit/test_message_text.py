@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cns.message_text import check_message, check_size, check_subject, texts_of
-from cns.model import Notification
-from common.errors import RequestError
+from cns.notification import Notification
+from cns.publishing.message_text import check_message, check_size, check_subject, texts_of
+from cns_common.errors import RequestError
 
 
 def complaint_of(refused: pytest.ExceptionInfo[RequestError]) -> str:

@@ -7,9 +7,9 @@ from collections import Counter
 
 import pytest
 
-from cns.model import Notification
-from common.errors import StoreUnavailable
-from workers.notifications import REMEMBERED_BYTES_MAX, RememberedNotifications
+from cns.notification import Notification
+from cns_common.errors import StoreUnavailable
+from workers.consumers.notification_cache import REMEMBERED_BYTES_MAX, RememberedNotifications
 
 LARGE_BYTES = 256 * 1024
 JOBS = 100

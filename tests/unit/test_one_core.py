@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from workers import one_core as module
-from workers.one_core import LOOK_S, better_cores, busy_s, one_core
+from cns_common.process import cpu_affinity as module
+from cns_common.process.cpu_affinity import LOOK_S, better_cores, busy_s, one_core
 
 OURS_S = 0.5
 CORES = os.sched_getaffinity(0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from common.peer_address import peer_address
-from workers.connection_table import network_of
+from cns_common.peer_address import peer_address
+from cns_server.connection_table import network_of
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from common.aws.call import ANONYMOUS, Caller
-from common.aws.policy import Decision, Policy, Verdict, decide, read_policy, sns_refusal, sqs_refusal
+from cns_common.aws.call import ANONYMOUS, Caller
+from cns_common.aws.policy.evaluation import Decision, Policy, Verdict, decide, read_policy, sns_refusal, sqs_refusal
 from tests.unit.policies import (
     OTHER,
     OTHER_ROOT,

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from common.aws.policy_conditions import conditions
-from common.aws.policy_text import Facts, UnresolvedVariableError
+from cns_common.aws.policy.conditions import conditions
+from cns_common.aws.policy.parser import Facts, UnresolvedVariableError
 
 ARN = "arn:aws:sns:us-east-1:123456789012:topic"
 

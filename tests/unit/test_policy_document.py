@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from common.aws.policy import PolicyError, read_policy
+from cns_common.aws.policy.evaluation import PolicyError, read_policy
 from tests.unit.policies import OTHER, OWNER, QUEUE, TOPIC, Element, policy, statement
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from common.aws.call import ANONYMOUS, Call, Caller
-from common.aws.policy_facts import call_facts
+from cns_common.aws.call import ANONYMOUS, Call, Caller
+from cns_common.aws.policy.request_context import call_facts
 from tests.unit.policies import OTHER, OTHER_ROOT, SNS, TOPIC
 
 

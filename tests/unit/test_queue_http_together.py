@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from cns import queue_http_together
-from cns.queue_http_together import Together, Weight
-from common.errors import StoreUnavailable
+from cns.queue_port import batching as queue_http_together
+from cns.queue_port.batching import Together, Weight
+from cns_common.errors import StoreUnavailable
 
 
 class Requests:

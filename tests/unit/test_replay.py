@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from cns.archives.replay import ALL, Replay, ReplayStatus, Turn
-from cns.model import Notification
+from cns.notification import Notification
 
 TOPIC = "arn:aws:sns:eu-west-1:111111111111:t.fifo"
 MESSAGE = Notification(id="m", topic_arn=TOPIC, timestamp_ms=1_000, texts={"default": ""}, sequence_number="5")

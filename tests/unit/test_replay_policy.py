@@ -8,8 +8,8 @@ import pytest
 
 from cns.archives.model import Archive
 from cns.archives.replay_policy import Window, check_window, parse_replay_policy
-from cns.topic import Topic
-from common.errors import RequestError
+from cns.topics.topic import Topic
+from cns_common.errors import RequestError
 
 START = "2026-01-01T00:00:00.000Z"
 START_MS = 1_767_225_600_000

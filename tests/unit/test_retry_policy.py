@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cns.retry_policy import (
+from cns.delivery.retry_policy import (
     JITTER_SHARE,
     TOTAL_S_MAX,
     Backoff,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from tenacity import RetryError, Retrying
 
-from cns.retry_policy import (
+from cns.delivery.retry_policy import (
     JITTER_SHARE,
     RetryPolicy,
 )
-from cns.retry_tenacity import StopWhenSpent, WaitByPolicy
+from cns.delivery.retry_tenacity import StopWhenSpent, WaitByPolicy
 
 
 def test_tenacity_follows_the_policy() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from common.segment_files import remove_old, seal_orphans
+from cns_common.events.files import remove_old, seal_orphans
 from tests.unit.test_segments import files, lines_of
 
 HOUR_MS = 3_600_000

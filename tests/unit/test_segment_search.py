@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from common import segment_search
-from common.events import NotificationDropped, SegmentOpened, SegmentSealed
-from common.segment_files import OPEN, SEALED, encoder, fact_line, folder_at, origin_of, segment_name
-from common.segment_search import Gap, search_segments
+from cns_common.events import search as segment_search
+from cns_common.events.files import OPEN, SEALED, encoder, fact_line, folder_at, origin_of, segment_name
+from cns_common.events.schema import NotificationDropped, SegmentOpened, SegmentSealed
+from cns_common.events.search import Gap, search_segments
 
 AT_MS = 1_763_700_000_000
 HOUR_MS = 3_600_000

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from common import segments
-from common.clock import Clock
-from common.events import NotificationDropped
-from common.segments import SegmentLimits, SegmentWriter
+from cns_common.clock import Clock
+from cns_common.events import writer as segments
+from cns_common.events.schema import NotificationDropped
+from cns_common.events.writer import SegmentLimits, SegmentWriter
 from tests.waiting import wait_until
 
 LIMITS = SegmentLimits(segment_bytes_max=1 << 24, segment_age_s=60, retention_s=86_400, bytes_max=1 << 30)
@@ -121,8 +121,8 @@ def test_a_segment_lies_in_the_hour_it_was_opened_in(tmp_path: Path) -> None:
 WRITE_FOR_EVER = """
 import sys
 from pathlib import Path
-from common.clock import Clock
-from common.segments import SegmentWriter
+from cns_common.clock import Clock
+from cns_common.events.writer import SegmentWriter
 from tests.unit.test_segments import LIMITS, event
 writer = SegmentWriter(Path(sys.argv[1]), "victim", Clock(), LIMITS)
 number = 0

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from common.errors import EXIT_SETTINGS_WRONG, StartError
-from common.setting_checks import read_contact_points
-from common.setting_names import unread_variables
-from common.settings import Settings, load_settings
+from cns_common.configuration.checks import read_contact_points
+from cns_common.configuration.settings import Settings, load_settings
+from cns_common.configuration.variable_names import unread_variables
+from cns_common.errors import EXIT_SETTINGS_WRONG, StartError
 
 ROOT = Path(__file__).parents[2]
 LIBRARY_WORDS = re.compile(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from common.errors import StartError
-from common.settings import Settings, load_settings
+from cns_common.configuration.settings import Settings, load_settings
+from cns_common.errors import StartError
 
 CHANGED = {"port": 4566, "auth": "off", "recreate_wait_s": 0, "purge_wait_s": 0, "sqs_endpoint_strategy": "standard"}
 

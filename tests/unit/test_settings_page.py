@@ -6,8 +6,8 @@ import inspect
 import re
 from pathlib import Path
 
-from common.settings import Settings
-from workers.commands.running import up
+from cns_cli.up import up
+from cns_common.configuration.settings import Settings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
 ROWS = re.findall(r"^\| (`CNS_[^|]*)\|", PAGE, re.MULTILINE)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from common.errors import RequestError
+from cns_common.errors import RequestError
 from tests.unit.signed_requests import (
     CREATE_QUEUE,
     HOST,

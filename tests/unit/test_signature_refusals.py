@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.aws.signature import parse, unknown_key
-from common.errors import RequestError
+from cns_common.aws.auth.signature import parse, unknown_key
+from cns_common.errors import RequestError
 from tests.unit.signed_requests import CREATE_QUEUE, HOST, NOW_MS, PRESIGNED, SECRET, WRONG_SIGNATURE, Request, refusal
 
 

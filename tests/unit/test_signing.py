@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.x509.oid import NameOID
 
-from cns.envelope import (
+from cns.delivery.envelope import (
     Confirmation,
     Envelope,
     MessageType,
@@ -22,8 +22,8 @@ from cns.envelope import (
     signed_envelope,
     verify_body,
 )
-from cns.model import Notification
-from cns.signing import OPT_IN_REGIONS, Signer, SigningIdentity, certificate_name, new_identity, verify
+from cns.delivery.signing import OPT_IN_REGIONS, Signer, SigningIdentity, certificate_name, new_identity, verify
+from cns.notification import Notification
 
 NOW_MS = 1_767_323_045_000  # 2026-01-02T03:04:05Z
 BASE = "http://localhost:6059"

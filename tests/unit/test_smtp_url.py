@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from common.errors import StartError
-from common.settings import Settings, load_settings
-from common.smtp_url import SmtpRelay, read_smtp_url
-from workers.urls import mail_sender
+from cns_backend.urls import mail_sender
+from cns_common.configuration.settings import Settings, load_settings
+from cns_common.configuration.smtp_url import SmtpRelay, read_smtp_url
+from cns_common.errors import StartError
 
 SECRET = "s3cr3t"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workers.spans import span_ms
+from cns_cli.durations import span_ms
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from common.directory import EXIT_DATA_FULL, EXIT_DATA_UNUSABLE
-from common.supervisor import Child, Supervisor
+from cns_common.data_directory import EXIT_DATA_FULL, EXIT_DATA_UNUSABLE
+from cns_common.process.supervisor import Child, Supervisor
 
 STARTS_UNTIL_MENDED = 3
 SCRIPT = """

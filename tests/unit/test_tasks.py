@@ -1,4 +1,4 @@
-"""Ending tasks: `common.tasks`."""
+"""Ending tasks: `cns_common.task_cancellation`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from common.tasks import end
+from cns_common.task_cancellation import end
 
 
 @pytest.mark.parametrize("swallows", [0, 1, 3])

@@ -11,12 +11,9 @@ from math import ceil
 import pytest
 
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
-from common.clock import Clock
-from workers.traffic import traffic as module
-from workers.traffic.endpoint import PROBE_PAUSE_MAX_S, SLOW_SENDS_MAX, Endpoint, Terms
-from workers.traffic.sends import Aside, Attempt
-from workers.traffic.throttle import Throttle
-from workers.traffic.traffic import (
+from cns_common.clock import Clock
+from workers.delivery.traffic import admission as module
+from workers.delivery.traffic.admission import (
     CROWD,
     HUNG_MAX,
     LOOK_S,
@@ -26,6 +23,9 @@ from workers.traffic.traffic import (
     WAITING_MAX,
     Traffic,
 )
+from workers.delivery.traffic.endpoint_state import PROBE_PAUSE_MAX_S, SLOW_SENDS_MAX, Endpoint, Terms
+from workers.delivery.traffic.sends import Aside, Attempt
+from workers.delivery.traffic.token_bucket import Throttle
 
 TERMS = Terms(sends=10, sends_fast=100, failures=5)
 FAST = Delivered(200, 5)

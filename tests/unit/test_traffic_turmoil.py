@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
-from common.clock import Clock
-from workers.traffic import traffic as module
-from workers.traffic.endpoint import BLOCKED_S, Terms
-from workers.traffic.sends import Aside, Attempt
-from workers.traffic.traffic import LOOK_S, PATIENCE_S, Traffic
+from cns_common.clock import Clock
+from workers.delivery.traffic import admission as module
+from workers.delivery.traffic.admission import LOOK_S, PATIENCE_S, Traffic
+from workers.delivery.traffic.endpoint_state import BLOCKED_S, Terms
+from workers.delivery.traffic.sends import Aside, Attempt
 
 SENDS_MAX, SENDS_FAST_MAX, FAILURES, UNPROVEN, HUNG = 2, 4, 2, 3, 2
 KEYS = "abcd"

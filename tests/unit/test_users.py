@@ -6,14 +6,14 @@ import re
 
 import pytest
 
-from common.aws.accounts import AccessKey, KeyRing
-from common.aws.authentication import Authenticator
-from common.aws.call import Call, Caller, user_caller
-from common.aws.policy import Verdict, decide
-from common.aws.policy_facts import call_facts
-from common.aws.request import HttpRequest
-from common.aws.sts import get_caller_identity
-from common.clock import Clock
+from cns_common.aws.auth.accounts import AccessKey, KeyRing
+from cns_common.aws.auth.authentication import Authenticator
+from cns_common.aws.call import Call, Caller, user_caller
+from cns_common.aws.http_request import HttpRequest
+from cns_common.aws.policy.evaluation import Verdict, decide
+from cns_common.aws.policy.request_context import call_facts
+from cns_common.aws.sts import get_caller_identity
+from cns_common.clock import Clock
 from tests.unit.policies import OTHER, OTHER_ROOT, OWNER, ROOT, Element, policy, request, statement
 
 ALICE = user_caller(OWNER, "alice", "AIDAALICE")

@@ -6,10 +6,10 @@ import asyncio
 
 from cns.stores.contract import ArchiveStore, NotificationStore, OutboxStore, SubscriptionStore
 from cns.stores.mobile_contract import MobileEndpointStore
-from common.clock import Clock
-from common.ids import hex_id
+from cns_backend.leases import LeaseStore
+from cns_common.clock import Clock
+from cns_common.ids import hex_id
 from cqs.engines.contract import Engine
-from workers.leases import LeaseStore
 
 TASK = "maintenance"
 EVERYTHING = "everything"

@@ -6,12 +6,12 @@ import asyncio
 
 import structlog
 
-from common.clock import Clock
-from common.ids import hex_id
-from cqs.move_task import MoveTask
-from cqs.moving import HOLD_MS, Moving
+from cns_backend.leases import LeaseStore
+from cns_common.clock import Clock
+from cns_common.ids import hex_id
+from cqs.redrive.mover import HOLD_MS, Moving
+from cqs.redrive.task import MoveTask
 from cqs.stores.contract import MoveTaskStore
-from workers.leases import LeaseStore
 
 TASK = "move"
 LEASE_MS = 15_000

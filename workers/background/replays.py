@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 from cns.archives.replay import Replay
-from cns.archives.replaying import Replaying
+from cns.archives.replay_worker import Replaying
 from cns.stores.contract import ReplayStore
-from common.clock import Clock
-from common.ids import hex_id
-from workers.leases import LeaseStore
+from cns_backend.leases import LeaseStore
+from cns_common.clock import Clock
+from cns_common.ids import hex_id
 
 TASK = "replay"
 LEASE_MS = 15_000

@@ -11,11 +11,12 @@ from typing import Any
 
 from celery import Celery, signals
 
-from common.errors import StartError
-from common.settings import Settings, load_settings
-from workers import celery_control, celery_tasks
-from workers.celery_host import HostStep, WorkerHost
-from workers.celery_logs import set_up_celery_logs
+from cns_common.configuration.settings import Settings, load_settings
+from cns_common.errors import StartError
+from workers.celery import control as celery_control
+from workers.celery import tasks as celery_tasks
+from workers.celery.bootstep import HostStep, WorkerHost
+from workers.celery.logs import set_up_celery_logs
 
 QUEUE = "cns-tasks"
 LOCAL_BROKER = "redis://127.0.0.1:6379/0"

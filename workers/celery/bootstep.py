@@ -19,11 +19,11 @@ from celery.exceptions import ImproperlyConfigured
 from celery.platforms import EX_FAILURE
 from celery.worker import state
 
-from common.errors import OutcomeUnknown, StartError, StoreUnavailable
-from common.settings import Settings, load_settings, unread_settings
-from workers.garbage import brief_collections
-from workers.host import open_parts
-from workers.one_core import one_core
+from cns_backend.store_host import open_parts
+from cns_common.configuration.settings import Settings, load_settings, unread_settings
+from cns_common.errors import OutcomeUnknown, StartError, StoreUnavailable
+from cns_common.process.cpu_affinity import one_core
+from cns_common.process.gc_tuning import brief_collections
 from workers.worker import Worker
 
 STORE_RETRY_S = 1.0

@@ -8,9 +8,9 @@ from typing import Any
 
 from celery.worker.control import control_command, inspect_command
 
-from common.errors import CnsError
-from common.settings import POOL_THREADS_MAX
-from workers.celery_host import WorkerHost
+from cns_common.configuration.settings import POOL_THREADS_MAX
+from cns_common.errors import CnsError
+from workers.celery.bootstep import WorkerHost
 from workers.worker import Worker
 
 ANSWER_S = 0.5

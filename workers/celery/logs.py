@@ -6,7 +6,7 @@ import logging
 
 import structlog
 
-from common.logs import set_up_logs
+from cns_common.logs import set_up_logs
 
 log = structlog.get_logger(__name__)
 

@@ -8,7 +8,7 @@ from typing import Any
 import structlog
 from celery import shared_task
 
-from common.errors import CnsError
+from cns_common.errors import CnsError
 from workers.worker import Worker
 
 MAINTENANCE = "maintenance.run"

@@ -12,20 +12,20 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from cns import jobs
+from cns.delivery import jobs
+from cns.delivery.jobs import TARGETS_MAX, Redelivery, TargetJob, group_of
+from cns.delivery.target import Target
 from cns.endpoints.outcome import Outcome
-from cns.jobs import TARGETS_MAX, Redelivery, TargetJob, group_of
-from cns.queue_port import Held, Put, Renewal
-from cns.target import Target
-from common.kill_points import JOB_CONTINUED, JOB_DELIVERED, JOB_REFERRED, JOB_SETTLED, passed
-from workers.beat import Beat
-from workers.concluding import Concluding, Tools
-from workers.delivery import Deliverer
-from workers.job_order import JobOrder, JobTurn
-from workers.job_sends import JobSends, taken_up
-from workers.traffic.sends import Aside, Attempt
-from workers.traffic.traffic import Traffic
-from workers.under_way import UnderWay
+from cns.queue_port.contract import Held, Put, Renewal
+from cns_common.process.kill_points import JOB_CONTINUED, JOB_DELIVERED, JOB_REFERRED, JOB_SETTLED, passed
+from workers.consumers.debounce import Beat
+from workers.consumers.job_attempts import JobSends, taken_up
+from workers.consumers.job_order import JobOrder, JobTurn
+from workers.consumers.outcome_handler import Concluding, Tools
+from workers.consumers.running_jobs import UnderWay
+from workers.delivery.deliverer import Deliverer
+from workers.delivery.traffic.admission import Traffic
+from workers.delivery.traffic.sends import Aside, Attempt
 
 LEASE_MS = 30_000
 RENEW_S = 10.0

@@ -13,17 +13,17 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from cns import jobs
+from cns.delivery import jobs
+from cns.delivery.jobs import EndpointJob, Redelivery
 from cns.endpoints.outcome import Outcome
-from cns.jobs import EndpointJob, Redelivery
-from cns.queue_port import Held, Renewal
-from common.errors import CnsError
-from common.kill_points import FIFO_DELIVERED, FIFO_SETTLED, passed
-from workers.concluding import Again, Concluding, Tools
-from workers.consumer import SETTLE_AFTER_S
-from workers.delivery import Deliverer
-from workers.job_facts import JobFacts
-from workers.under_way import UnderWay
+from cns.queue_port.contract import Held, Renewal
+from cns_common.errors import CnsError
+from cns_common.process.kill_points import FIFO_DELIVERED, FIFO_SETTLED, passed
+from workers.consumers.consumer import SETTLE_AFTER_S
+from workers.consumers.job_events import JobFacts
+from workers.consumers.outcome_handler import Again, Concluding, Tools
+from workers.consumers.running_jobs import UnderWay
+from workers.delivery.deliverer import Deliverer
 
 LEASE_MS = 30_000
 JOBS_A_RECEIVE = 10

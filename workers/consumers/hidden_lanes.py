@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from workers.traffic.endpoint import BLOCKED_S
+from workers.delivery.traffic.endpoint_state import BLOCKED_S
 
 
 class LaneHeads:

@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from functools import partial
 from hashlib import blake2b
 
-from cns import jobs
-from cns.jobs import ConfirmationJob, DirectJob, EndpointJob, Redelivery, TargetJob, group_of
-from cns.model import Notification
-from cns.queue_port import Put
-from cns.target import Target, direct_target
-from workers.concluding import Again, Concluding, Tools
-from workers.delivery import Deliverer
-from workers.job_facts import JobFacts
-from workers.traffic.sends import Aside, Attempt, Begin
-from workers.traffic.traffic import Traffic
+from cns.delivery import jobs
+from cns.delivery.jobs import ConfirmationJob, DirectJob, EndpointJob, Redelivery, TargetJob, group_of
+from cns.delivery.target import Target, direct_target
+from cns.notification import Notification
+from cns.queue_port.contract import Put
+from workers.consumers.job_events import JobFacts
+from workers.consumers.outcome_handler import Again, Concluding, Tools
+from workers.delivery.deliverer import Deliverer
+from workers.delivery.traffic.admission import Traffic
+from workers.delivery.traffic.sends import Aside, Attempt, Begin
 
 _LANE_BYTES = 16
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from hashlib import md5
 
+from cns.delivery.envelope import MessageType
+from cns.delivery.jobs import ConfirmationJob, DirectJob, TargetJob
+from cns.delivery.retry_policy import RetryPolicy, next_retry
+from cns.delivery.target import Target
 from cns.endpoints.outcome import Failed, Outcome
-from cns.envelope import MessageType
-from cns.jobs import ConfirmationJob, DirectJob, TargetJob
-from cns.model import Notification
-from cns.retry_policy import RetryPolicy, next_retry
-from cns.target import Target
-from common.clock import Clock
-from common.events import (
+from cns.notification import Notification
+from cns_common.clock import Clock
+from cns_common.events.schema import (
     FIRST,
     REASON_CHARS_MAX,
     UNPLANNED,
@@ -21,8 +21,8 @@ from common.events import (
     EventSink,
     NotificationDropped,
 )
-from workers.delivery_log import DeliveryLog, NoDeliveryLog
-from workers.delivery_log_record import Attempted
+from workers.delivery.logs.logger import DeliveryLog, NoDeliveryLog
+from workers.delivery.logs.record import Attempted
 from workers.stats import Stats
 
 NO_DELIVERY_LOG = NoDeliveryLog()

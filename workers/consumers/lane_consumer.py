@@ -16,23 +16,23 @@ from typing import NamedTuple
 
 import structlog
 
-from cns import jobs
+from cns.delivery import jobs
+from cns.delivery.jobs import Redelivery
+from cns.delivery.retry_policy import lifetime_s
+from cns.delivery.target import Target
 from cns.endpoints.outcome import Outcome
-from cns.jobs import Redelivery
-from cns.queue_port import Held, Put, Renewal
-from cns.retry_policy import lifetime_s
-from cns.target import Target
-from common.errors import CnsError
-from common.kill_points import LANE_DELIVERED, LANE_SETTLED, passed
-from common.metrics import Sample
-from workers.concluding import Again, Concluding, Tools
-from workers.consumer import SETTLE_AFTER_S
-from workers.delivery import Deliverer
-from workers.job_sends import JobSends, taken_up
-from workers.lane_heads import LaneHeads
-from workers.traffic.sends import Aside, Attempt
-from workers.traffic.traffic import Traffic
-from workers.under_way import UnderWay
+from cns.queue_port.contract import Held, Put, Renewal
+from cns_common.errors import CnsError
+from cns_common.metrics import Sample
+from cns_common.process.kill_points import LANE_DELIVERED, LANE_SETTLED, passed
+from workers.consumers.consumer import SETTLE_AFTER_S
+from workers.consumers.hidden_lanes import LaneHeads
+from workers.consumers.job_attempts import JobSends, taken_up
+from workers.consumers.outcome_handler import Again, Concluding, Tools
+from workers.consumers.running_jobs import UnderWay
+from workers.delivery.deliverer import Deliverer
+from workers.delivery.traffic.admission import Traffic
+from workers.delivery.traffic.sends import Aside, Attempt
 
 LEASE_MS = 60_000
 RENEW_S = 20.0

@@ -12,7 +12,7 @@ from itertools import chain
 from sys import getsizeof
 from typing import Protocol
 
-from cns.model import Notification
+from cns.notification import Notification
 from cns.stores.contract import NotificationStore
 
 REMEMBERED_BYTES_MAX = 8 * 1024 * 1024

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 import structlog
 
+from cns.delivery.target import Target, Targets
 from cns.endpoints.outcome import Delivered, Failed, Outcome
-from cns.model import Notification
-from cns.queue_port import QueuePort
-from cns.target import Target, Targets
-from common.clock import Clock
-from common.events import EventSink
-from common.kill_points import JOB_BURIED, passed
-from workers.delivery import Deliverer
-from workers.delivery_log import DeliveryLog
-from workers.job_facts import NO_DELIVERY_LOG, JobFacts
-from workers.notifications import Notifications
-from workers.quarantine import Quarantine
-from workers.settlement import End, judge
+from cns.notification import Notification
+from cns.queue_port.contract import QueuePort
+from cns_common.clock import Clock
+from cns_common.events.schema import EventSink
+from cns_common.process.kill_points import JOB_BURIED, passed
+from workers.consumers.job_events import NO_DELIVERY_LOG, JobFacts
+from workers.consumers.notification_cache import Notifications
+from workers.consumers.quarantine import Quarantine
+from workers.consumers.retry_decision import End, judge
+from workers.delivery.deliverer import Deliverer
+from workers.delivery.logs.logger import DeliveryLog
 from workers.stats import Stats
 
 BURIAL_AGAIN_MS = 30_000

@@ -14,13 +14,13 @@ import hashlib
 import msgspec
 import structlog
 
-from cns import jobs
-from cns.queue_port import Held, Put, QueuePort
-from common.clock import Clock
-from common.errors import CnsError
-from common.ids import hex_id
-from common.kill_points import JOB_ON_TRIAL, passed
-from workers.leases import LeaseStore
+from cns.delivery import jobs
+from cns.queue_port.contract import Held, Put, QueuePort
+from cns_backend.leases import LeaseStore
+from cns_common.clock import Clock
+from cns_common.errors import CnsError
+from cns_common.ids import hex_id
+from cns_common.process.kill_points import JOB_ON_TRIAL, passed
 from workers.stats import Stats
 
 LEASES_MAX = 5

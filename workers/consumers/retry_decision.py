@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from cns.delivery.retry_policy import Retry, RetryPolicy, due_retry
 from cns.endpoints.outcome import Cause, Delivered, Outcome
-from cns.retry_policy import Retry, RetryPolicy, due_retry
 
 
 class End(StrEnum):

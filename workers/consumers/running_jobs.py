@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 
 import structlog
 
-from common.errors import CnsError
+from cns_common.errors import CnsError
 from workers.stats import Stats
 
 PARKED_MAX = 2_000

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import msgspec
 import structlog
 
-from cns import jobs
-from cns.queue_port import Held, Numbered, Put, QueueMessage, QueuePort, Refused, Renewal
-from workers.quarantine import LEASES_MAX, Quarantine
+from cns.delivery import jobs
+from cns.queue_port.contract import Held, Numbered, Put, QueueMessage, QueuePort, Refused, Renewal
+from workers.consumers.quarantine import LEASES_MAX, Quarantine
 
 _PUBLISHES = (jobs.PUBLISH_JOBS, jobs.FIFO_PUBLISH_JOBS)
 
@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 
 
 class SiftedPort:
-    """See `cns.queue_port.QueuePort`."""
+    """See `cns.queue_port.contract.QueuePort`."""
 
     def __init__(self, port: QueuePort, quarantine: Quarantine) -> None:
         self._port = port

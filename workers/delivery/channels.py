@@ -10,23 +10,23 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Protocol
 
+from cns.delivery.envelope import Confirmation, MessageType, http_headers, signed_confirmation
+from cns.delivery.gateway import Gateway
+from cns.delivery.outbox import OutboxItem
+from cns.delivery.payloads import Forms
+from cns.delivery.target import Target
+from cns.endpoints.contract import Request
 from cns.endpoints.http import HttpRequest
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
-from cns.endpoints.redis import RedisRequest
-from cns.endpoints.senders import Request
-from cns.envelope import Confirmation, MessageType, http_headers, signed_confirmation
-from cns.forms import Forms
-from cns.gateway import Gateway
-from cns.model import Notification
-from cns.outbox import OutboxItem
-from cns.queue_port import QueueMessage, QueuePort, Refused
+from cns.endpoints.redis_channel import RedisRequest
+from cns.notification import Notification
+from cns.queue_port.contract import QueueMessage, QueuePort, Refused
 from cns.stores.contract import OutboxStore
-from cns.target import Target
-from common.errors import OutcomeUnknown, StoreUnavailable
-from workers.envelopes import Envelopes
-from workers.pools import DeliveryPool
-from workers.queue_messages import confirmation_for, message_for, objection_to, refused
-from workers.queue_routes import Place, QueueRoutes
+from cns_common.errors import OutcomeUnknown, StoreUnavailable
+from workers.delivery.envelope_cache import Envelopes
+from workers.delivery.pool.pool import DeliveryPool
+from workers.delivery.queue_routes import Place, QueueRoutes
+from workers.delivery.sqs_message import confirmation_for, message_for, objection_to, refused
 
 QUEUE_SENDS_MAX = 1_000
 """Under way before more jobs are taken: each has its body in memory, here and in the store host."""
@@ -36,8 +36,8 @@ Attempt = asyncio.Future[Outcome]
 
 class Way(Protocol):
     def traffic_key(self, target: Target) -> str:
-        """Names what a send may find slow or dead: sends with the same key share its room (`workers.traffic`). '' for
-        none: what is sent to does not hang."""
+        """Name the endpoint that a send may find slow or dead: sends with the same key share its limits
+        (`workers.delivery.traffic`). '' where the destination cannot hang."""
         ...
 
     def deliver(self, target: Target, notification: Notification) -> Attempt: ...

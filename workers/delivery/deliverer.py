@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from cns.delivery.envelope import Confirmation, MessageType
+from cns.delivery.gateway import Gateway
+from cns.delivery.jobs import ConfirmationJob
+from cns.delivery.payloads import Forms
+from cns.delivery.remote_queues import Places
+from cns.delivery.target import Target
 from cns.endpoints.outcome import Outcome
-from cns.envelope import Confirmation, MessageType
-from cns.forms import Forms
-from cns.gateway import Gateway
-from cns.jobs import ConfirmationJob
-from cns.mail_rate import MailRate
-from cns.model import Notification
-from cns.queue_port import QueuePort
-from cns.recipients import Recipients
-from cns.remote_queues import Places
+from cns.mail.rate_limit import MailRate
+from cns.notification import Notification
+from cns.publishing.recipient_checks import Recipients
+from cns.queue_port.contract import QueuePort
 from cns.stores.contract import OutboxStore
-from cns.subscription import MAIL_PROTOCOLS
-from cns.target import Target
-from workers.envelopes import Envelopes, Rendering
-from workers.mail_way import MailWay
-from workers.pools import DeliveryPool
-from workers.remote_queue_way import AnyQueueWay
-from workers.ways import AskingWay, Attempt, GatewayWay, HttpWay, OutboxWay, QueueWay, RedisWay, Way
+from cns.subscriptions.subscription import MAIL_PROTOCOLS
+from workers.delivery.channels import AskingWay, Attempt, GatewayWay, HttpWay, OutboxWay, QueueWay, RedisWay, Way
+from workers.delivery.email_channel import MailWay
+from workers.delivery.envelope_cache import Envelopes, Rendering
+from workers.delivery.pool.pool import DeliveryPool
+from workers.delivery.sqs_channel import AnyQueueWay
 
 HANDED_OVER = ("lambda", "firehose", "sms", "application", "email", "email-json")
 """Protocols that this service has no way of its own for, mails unless there is a relay for them: the gateway takes

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from cns import mail
-from cns.endpoints.senders import Request
+from cns.delivery.envelope import Confirmation
+from cns.delivery.outbox import OutboxItem
+from cns.delivery.payloads import Forms
+from cns.delivery.target import Target
+from cns.endpoints.contract import Request
 from cns.endpoints.smtp import SmtpRequest
-from cns.envelope import Confirmation
-from cns.forms import Forms
-from cns.mail_message import Letter, list_name, render
-from cns.model import Notification
-from cns.outbox import OutboxItem
-from cns.subscription import id_of
-from cns.target import Target
-from workers.pools import DeliveryPool
-from workers.ways import Attempt
+from cns.mail import texts as mail
+from cns.mail.mime import Letter, list_name, render
+from cns.notification import Notification
+from cns.subscriptions.subscription import id_of
+from workers.delivery.channels import Attempt
+from workers.delivery.pool.pool import DeliveryPool
 
 
 class MailWay:

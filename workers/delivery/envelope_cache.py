@@ -6,12 +6,12 @@ import asyncio
 from dataclasses import dataclass
 from threading import Lock
 
-from cns.envelope import Envelope, signed_envelope, unsubscribe_url
-from cns.mail import MailWords
-from cns.model import Notification
-from cns.signing import Signer
-from cns.target import Target
-from common.bounded import Bounded
+from cns.delivery.envelope import Envelope, signed_envelope, unsubscribe_url
+from cns.delivery.signing import Signer
+from cns.delivery.target import Target
+from cns.mail.texts import MailWords
+from cns.notification import Notification
+from cns_common.bounded_cache import Bounded
 
 ENVELOPES_REMEMBERED = 256
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from cns.queue_port import DELIVER_ENTRIES_MAX, QueueMessage, QueuePort, Refused, size_of
+from cns.queue_port.contract import DELIVER_ENTRIES_MAX, QueueMessage, QueuePort, Refused, size_of
 
 DELIVER_BYTES_MAX = 512 * 1024
 """Bodies and attributes in one request. A larger message goes alone."""

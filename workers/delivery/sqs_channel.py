@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 
+from cns.delivery.envelope import Confirmation
+from cns.delivery.remote_queues import Places, RemoteQueue
+from cns.delivery.target import Target
 from cns.endpoints.outcome import Outcome
-from cns.endpoints.remote_queue import RemoteQueueRequest
-from cns.envelope import Confirmation
-from cns.model import Notification
-from cns.remote_queues import Places, RemoteQueue
-from cns.target import Target
-from workers.envelopes import Envelopes
-from workers.pools import DeliveryPool
-from workers.queue_messages import confirmation_for, message_for, objection_to
-from workers.ways import Attempt, QueueWay
+from cns.endpoints.sqs import RemoteQueueRequest
+from cns.notification import Notification
+from workers.delivery.channels import Attempt, QueueWay
+from workers.delivery.envelope_cache import Envelopes
+from workers.delivery.pool.pool import DeliveryPool
+from workers.delivery.sqs_message import confirmation_for, message_for, objection_to
 
 
 class AnyQueueWay:

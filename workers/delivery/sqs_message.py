@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from cns.delivery.envelope import Confirmation, signed_confirmation
+from cns.delivery.target import Target
 from cns.endpoints.outcome import Cause, Failed
-from cns.envelope import Confirmation, signed_confirmation
 from cns.limits import FIFO_SUFFIX
-from cns.model import Notification
-from cns.queue_port import QueueMessage, Refused
-from cns.target import Target
-from workers.envelopes import Envelopes
+from cns.notification import Notification
+from cns.queue_port.contract import QueueMessage, Refused
+from workers.delivery.envelope_cache import Envelopes
 
 CONFIRMATION_GROUP = "Subscription"
 """Of confirmations in FIFO queues."""

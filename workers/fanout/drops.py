@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from cns.envelope import MessageType
-from cns.jobs import PublishJob
-from common.clock import Clock
-from common.events import EventSink, NotificationDropped
+from cns.delivery.envelope import MessageType
+from cns.delivery.jobs import PublishJob
+from cns_common.clock import Clock
+from cns_common.events.schema import EventSink, NotificationDropped
 from workers.stats import Stats
 
 

@@ -12,17 +12,17 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from cns import jobs
-from cns.archives.keeping import Archiving
+from cns.archives.archiver import Archiving
 from cns.archives.replay import Replay, Turn
-from cns.jobs import INLINE_BYTES_MAX, EndpointJob, PublishJob
-from cns.matching import Matching, Page
-from cns.model import Notification
-from cns.queue_port import Held, Put, QueuePort, Renewal
+from cns.delivery import jobs
+from cns.delivery.jobs import INLINE_BYTES_MAX, EndpointJob, PublishJob
+from cns.notification import Notification
+from cns.publishing.matching import Matching, Page
+from cns.queue_port.contract import Held, Put, QueuePort, Renewal
 from cns.stores.contract import NotificationStore
-from common.kill_points import FIFO_FANNED_OUT, FIFO_PUBLISHED, passed
-from workers.drops import Drops
-from workers.quarantine import Quarantine
+from cns_common.process.kill_points import FIFO_FANNED_OUT, FIFO_PUBLISHED, passed
+from workers.consumers.quarantine import Quarantine
+from workers.fanout.drops import Drops
 
 LEASE_MS = 30_000
 JOBS_A_STEP = 10

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from cns import jobs
-from cns.jobs import EndpointJob, PublishJob
-from cns.matching import Matching, Page
-from cns.queue_port import Held, Put, QueuePort
+from cns.delivery import jobs
+from cns.delivery.jobs import EndpointJob, PublishJob
+from cns.publishing.matching import Matching, Page
+from cns.queue_port.contract import Held, Put, QueuePort
 from cns.stores.contract import NotificationStore
-from common.kill_points import PUBLISH_FANNED_OUT, PUBLISH_SETTLED, PUBLISH_TAKEN, passed
-from workers.drops import Drops
-from workers.quarantine import Quarantine
+from cns_common.process.kill_points import PUBLISH_FANNED_OUT, PUBLISH_SETTLED, PUBLISH_TAKEN, passed
+from workers.consumers.quarantine import Quarantine
+from workers.fanout.drops import Drops
 
 LEASE_MS = 30_000
 JOBS_A_STEP = 10

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common.cassandra import Statement
+from cns_common.cassandra.session import Statement
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS archived(archive text, bucket bigint, part int, key text, at_ms bigint,"

@@ -14,10 +14,10 @@ from typing import NamedTuple
 import msgspec
 
 from cns.archives.model import SKEW_MS, Archived
-from cns.model import Notification
-from cns.stores import cassandra_archive_schema as schema
-from common.bounded import Bounded
-from common.cassandra import Cassandra
+from cns.notification import Notification
+from cns.stores.cassandra import archive_schema as schema
+from cns_common.bounded_cache import Bounded
+from cns_common.cassandra.session import Cassandra
 
 BUCKET_MS = SKEW_MS
 """What is archived out of the order of time is in the bucket after its own, or before it."""

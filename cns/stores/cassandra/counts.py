@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import structlog
 
-from cns.stores import cassandra_schema as schema
-from cns.subscription import State, Subscription, SubscriptionCounts
-from cns.topic import Topic
-from common.cassandra import Cassandra, Statement
-from common.errors import OutcomeUnknown, StoreUnavailable
+from cns.stores.cassandra import schema
+from cns.subscriptions.subscription import State, Subscription, SubscriptionCounts
+from cns.topics.topic import Topic
+from cns_common.cassandra.session import Cassandra, Statement
+from cns_common.errors import OutcomeUnknown, StoreUnavailable
 
 log = structlog.get_logger(__name__)
 

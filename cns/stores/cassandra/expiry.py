@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from cns.stores import cassandra_schema as schema
-from cns.subscription import Subscription
-from common.cassandra import Cassandra
+from cns.stores.cassandra import schema
+from cns.subscriptions.subscription import Subscription
+from cns_common.cassandra.session import Cassandra
 
 DAY_MS = 86_400_000
 DAYS_AT_ONCE = 10

@@ -3,7 +3,8 @@
 An entry is written before the records that it names change, by one conditional write together with its number. So a
 publish learns from the number, in the row it reads anyway, whether it knows all filters: no clock is compared, nothing
 is read twice, and a crash between entry and record leaves an entry whose record is older than it says, which readers
-look at until it is not (`cns.filters.held`). Changes of one topic that a process makes at the same time share an entry.
+look at until it is not (`cns.filters.topic_filters`). Changes of one topic that a process makes at the same time share
+an entry.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from cns.audience import FilterChange
-from cns.stores import cassandra_schema as schema
-from common.cassandra import Cassandra
-from common.errors import OutcomeUnknown, StoreUnavailable
+from cns.publishing.filter_changes import FilterChange
+from cns.stores.cassandra import schema
+from cns_common.cassandra.session import Cassandra
+from cns_common.errors import OutcomeUnknown, StoreUnavailable
 
 ENTRIES = 64
 """Processes of all versions share the ring: it is of this size for ever."""

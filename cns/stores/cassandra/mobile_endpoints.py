@@ -16,11 +16,11 @@ from hashlib import blake2b
 import msgspec
 
 from cns.push.model import MobileEndpoint, endpoint_id_of
-from cns.stores import cassandra_mobile_schema as schema
-from common.cassandra import Cassandra, Statement
-from common.conditional import decide
-from common.errors import OutcomeUnknown, StoreUnavailable
-from common.verified_pages import verified_page
+from cns.stores.cassandra import mobile_schema as schema
+from cns_common.cassandra.lwt import decide
+from cns_common.cassandra.session import Cassandra, Statement
+from cns_common.errors import OutcomeUnknown, StoreUnavailable
+from cns_common.verified_pages import verified_page
 
 TRIES_MAX = 10
 TOKEN_KEY_BYTES = 16

@@ -6,7 +6,7 @@ endpoint a token belongs to. The others are indices, whose entries may point to 
 
 from __future__ import annotations
 
-from common.cassandra import Statement
+from cns_common.cassandra.session import Statement
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS platform_applications(arn text PRIMARY KEY, id text, version int, sealed blob)",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from cns.limits import NOTIFICATION_MS
-from cns.model import Notification
-from cns.stores import cassandra_schema as schema
-from common.cassandra import Cassandra
-from common.ids import uuid_text
+from cns.notification import Notification
+from cns.stores.cassandra import schema
+from cns_common.cassandra.session import Cassandra
+from cns_common.ids import uuid_text
 
 MARGIN_S = 86_400
 """How much longer than it may be needed a notification is kept: clocks of tests run ahead of Cassandra's."""

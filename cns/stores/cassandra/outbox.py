@@ -12,8 +12,8 @@ from itertools import islice
 
 import msgspec
 
-from cns.outbox import OUTBOX_MS, OutboxItem
-from common.cassandra import Cassandra, Statement
+from cns.delivery.outbox import OUTBOX_MS, OutboxItem
+from cns_common.cassandra.session import Cassandra, Statement
 
 LIFE_S = OUTBOX_MS // 1000
 PART_MS = 15 * 60_000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from cns.stores import cassandra_schema as schema
-from cns.subscription import Subscription
-from common.cassandra import Cassandra
+from cns.stores.cassandra import schema
+from cns.subscriptions.subscription import Subscription
+from cns_common.cassandra.session import Cassandra
 
 DIGITS = "0123456789abcdef"
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cns.push.model import PlatformApplication
-from cns.stores import cassandra_mobile_schema as schema
+from cns.stores.cassandra import mobile_schema as schema
 from cns.stores.platform_records import PlatformRecords
-from common.cassandra import Cassandra, Row
-from common.conditional import decide
-from common.errors import StoreUnavailable
-from common.sealing import Seal
-from common.verified_pages import verified_page
+from cns_common.cassandra.lwt import decide
+from cns_common.cassandra.session import Cassandra, Row
+from cns_common.errors import StoreUnavailable
+from cns_common.sealing import Seal
+from cns_common.verified_pages import verified_page
 
 TRIES_MAX = 10
 

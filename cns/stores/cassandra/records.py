@@ -9,11 +9,11 @@ from hashlib import blake2b
 
 import msgspec
 
-from cns.stores import cassandra_schema as schema
-from cns.subscription import Subscription
-from common.cassandra import Cassandra, Statement
-from common.conditional import decide
-from common.errors import OutcomeUnknown, StoreUnavailable
+from cns.stores.cassandra import schema
+from cns.subscriptions.subscription import Subscription
+from cns_common.cassandra.lwt import decide
+from cns_common.cassandra.session import Cassandra, Statement
+from cns_common.errors import OutcomeUnknown, StoreUnavailable
 
 TRIES_MAX = 10
 READ_AT_ONCE = 100

@@ -12,10 +12,10 @@ import contextlib
 import msgspec
 
 from cns.archives.replay import Replay
-from cns.stores import cassandra_archive_schema as schema
-from common.cassandra import Cassandra
-from common.conditional import decide
-from common.errors import OutcomeUnknown, StoreUnavailable
+from cns.stores.cassandra import archive_schema as schema
+from cns_common.cassandra.lwt import decide
+from cns_common.cassandra.session import Cassandra
+from cns_common.errors import OutcomeUnknown, StoreUnavailable
 
 TRIES_MAX = 10
 

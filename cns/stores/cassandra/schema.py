@@ -8,7 +8,7 @@ they arrive in, whichever machine's clock is ahead, the entry of the newest vers
 from __future__ import annotations
 
 from cns.limits import PENDING_MS
-from common.cassandra import Statement
+from cns_common.cassandra.session import Statement
 
 GONE = 2**40
 """A timestamp above every version: ids are used once, so what is removed with it stays removed."""

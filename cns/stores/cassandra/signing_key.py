@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from cns.signing import SigningIdentity, new_identity
-from cns.stores import cassandra_schema as schema
+from cns.delivery.signing import SigningIdentity, new_identity
+from cns.stores.cassandra import schema
 from cns.stores.signing_key import SEALED_AS, Identity
-from common.cassandra import Cassandra
-from common.conditional import decide
-from common.errors import StoreUnavailable
-from common.sealing import Seal
+from cns_common.cassandra.lwt import decide
+from cns_common.cassandra.session import Cassandra
+from cns_common.errors import StoreUnavailable
+from cns_common.sealing import Seal
 
 
 class CassandraSigningKeyStore:

@@ -7,9 +7,9 @@ from hashlib import blake2b
 import msgspec
 
 from cns.sms.numbers import SandboxNumber
-from cns.stores import cassandra_mobile_schema as schema
-from common.cassandra import Cassandra
-from common.conditional import decide
+from cns.stores.cassandra import mobile_schema as schema
+from cns_common.cassandra.lwt import decide
+from cns_common.cassandra.session import Cassandra
 
 BUCKETS = 16
 """Partitions of an account's opted-out numbers, which may be many."""

@@ -24,8 +24,8 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 
-from cns.audience import Audience, FilterChange
-from cns.stores import cassandra_schema as schema
+from cns.publishing.filter_changes import Audience, FilterChange
+from cns.stores.cassandra import schema
 from cns.stores.cassandra.counts import Counts
 from cns.stores.cassandra.expiry import Expiry
 from cns.stores.cassandra.filter_log import FilterLog, place_of
@@ -33,11 +33,11 @@ from cns.stores.cassandra.owner_index import OwnerIndex
 from cns.stores.cassandra.records import Placed, Records
 from cns.stores.cassandra.sweep import Sweep
 from cns.stores.cassandra.topic_index import BUCKET_ROWS, TopicIndex, level_for
-from cns.subscription import Place, Subscription, SubscriptionCounts, Token, filters_alike, id_of
-from common.cassandra import Cassandra
-from common.errors import OutcomeUnknown
-from common.telling import Telling
-from common.verified_pages import verified_page
+from cns.subscriptions.subscription import Place, Subscription, SubscriptionCounts, Token, filters_alike, id_of
+from cns_common.cassandra.change_listeners import Telling
+from cns_common.cassandra.session import Cassandra
+from cns_common.errors import OutcomeUnknown
+from cns_common.verified_pages import verified_page
 
 TRIES_MAX = 10
 

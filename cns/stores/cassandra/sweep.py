@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from cns.stores import cassandra_schema as schema
+from cns.stores.cassandra import schema
 from cns.stores.cassandra.counts import Counts
 from cns.stores.cassandra.expiry import Entry, Expiry
 from cns.stores.cassandra.records import Placed, Records
 from cns.stores.cassandra.topic_index import TopicIndex
-from cns.subscription import Place
-from common.cassandra import Cassandra
+from cns.subscriptions.subscription import Place
+from cns_common.cassandra.session import Cassandra
 
 AT_ONCE = 16
 TOPICS_AT_ONCE = 100

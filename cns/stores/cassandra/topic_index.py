@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 
-from cns.stores import cassandra_schema as schema
-from cns.subscription import Place, Subscription
-from common.cassandra import Cassandra
+from cns.stores.cassandra import schema
+from cns.subscriptions.subscription import Place, Subscription
+from cns_common.cassandra.session import Cassandra
 
 BUCKET_ROWS = 4_000
 """About how many subscriptions are in a bucket when its level is full."""
@@ -33,7 +33,7 @@ def level_for(subscriptions: int, bucket_rows: int) -> int:
 
 
 class TopicIndex:
-    """Its writes are dated by the record's version (see `cns.stores.cassandra_schema`)."""
+    """Its writes are dated by the record's version (see `cns.stores.cassandra.schema`)."""
 
     def __init__(self, cassandra: Cassandra) -> None:
         self._cassandra = cassandra

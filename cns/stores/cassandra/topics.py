@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from cns.stores import cassandra_schema as schema
+from cns.stores.cassandra import schema
 from cns.stores.cassandra.counts import Counts
-from cns.topic import Topic, TopicCounts
-from common.cassandra import Cassandra, Row
-from common.conditional import decide
-from common.errors import StoreUnavailable
-from common.telling import Telling
-from common.verified_pages import verified_page
+from cns.topics.topic import Topic, TopicCounts
+from cns_common.cassandra.change_listeners import Telling
+from cns_common.cassandra.lwt import decide
+from cns_common.cassandra.session import Cassandra, Row
+from cns_common.errors import StoreUnavailable
+from cns_common.verified_pages import verified_page
 
 TRIES_MAX = 10
 

@@ -9,9 +9,9 @@ import apsw
 import msgspec
 
 from cns.archives.model import SKEW_MS, Archived
-from cns.model import Notification
+from cns.notification import Notification
 from cns.stores.embedded import archive_schema as schema
-from common.sqlite import Database
+from cns_common.sqlite.database import Database
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Notification).decode

@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 
 from cns.stores.embedded import schema
-from cns.subscription import State, Subscription, filters_alike
+from cns.subscriptions.subscription import State, Subscription, filters_alike
 
 
 class Tally:

@@ -10,7 +10,7 @@ import msgspec
 
 from cns.push.model import MobileEndpoint, endpoint_id_of
 from cns.stores.embedded import mobile_schema as schema
-from common.sqlite import Database
+from cns_common.sqlite.database import Database
 
 _TOKEN_KEY_BYTES = 16
 

@@ -7,9 +7,9 @@ from typing import Any
 import apsw
 import msgspec
 
-from cns.model import Notification
+from cns.notification import Notification
 from cns.stores.embedded import schema
-from common.sqlite import Database
+from cns_common.sqlite.database import Database
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Notification).decode

@@ -8,8 +8,8 @@ from typing import Any
 import apsw
 import msgspec
 
-from cns.outbox import OUTBOX_MS, OutboxItem
-from common.sqlite import Database
+from cns.delivery.outbox import OUTBOX_MS, OutboxItem
+from cns_common.sqlite.database import Database
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS outbox(id TEXT PRIMARY KEY, account TEXT NOT NULL, protocol TEXT NOT NULL,"

@@ -9,9 +9,9 @@ import apsw
 from cns.push.model import PlatformApplication
 from cns.stores.embedded import mobile_schema as schema
 from cns.stores.platform_records import PlatformRecords
-from common.arn import Arn
-from common.sealing import Seal
-from common.sqlite import Database
+from cns_common.arn import Arn
+from cns_common.sealing import Seal
+from cns_common.sqlite.database import Database
 
 
 class EmbeddedPlatformStore:

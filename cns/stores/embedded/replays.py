@@ -9,7 +9,7 @@ import msgspec
 
 from cns.archives.replay import Replay
 from cns.stores.embedded import archive_schema as schema
-from common.sqlite import Database
+from cns_common.sqlite.database import Database
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Replay).decode

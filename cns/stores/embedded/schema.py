@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cns.subscription import Place
+from cns.subscriptions.subscription import Place
 
 ADDED_COLUMNS: Mapping[str, Sequence[str]] = {
     "topic_counts": (

@@ -1,43 +1,25 @@
-"""Where the key that signs notifications is kept: made once, sealed, and its certificate served."""
+"""The signing key in SQLite: made once and sealed; its certificate is served."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Protocol
+from typing import Any
 
 import apsw
-import msgspec
 
-from cns.signing import SigningIdentity, new_identity
-from common.sealing import Seal
-from common.sqlite import Database
+from cns.delivery.signing import SigningIdentity, new_identity
+from cns.stores.signing_key import SEALED_AS, Identity
+from cns_common.sealing import Seal
+from cns_common.sqlite.database import Database
 
 SCHEMA = (
     "CREATE TABLE IF NOT EXISTS signing_keys(number INTEGER PRIMARY KEY, sealed BLOB NOT NULL,"
     " certificate BLOB NOT NULL, created_ms INTEGER NOT NULL)",
 )
-SEALED_AS = "signing-key"
-
-
-class Identity(msgspec.Struct, frozen=True):
-    """A signing key and its certificate, PEM."""
-
-    key_pem: bytes
-    certificate_pem: bytes
-
-
-class SigningKeyStore(Protocol):
-    async def identity(self, now_ms: int) -> Identity:
-        """The key to sign with; made, and durable, if there was none."""
-        ...
-
-    async def certificates(self) -> list[bytes]:
-        """All certificates ever used, newest first: notifications signed long ago are still verified."""
-        ...
 
 
 class EmbeddedSigningKeyStore:
-    """See `SigningKeyStore`; lives in the store host."""
+    """See `cns.stores.signing_key.SigningKeyStore`; lives in the store host."""
 
     def __init__(self, database: Database, seal: Seal) -> None:
         database.create(SCHEMA)

@@ -9,7 +9,7 @@ import msgspec
 
 from cns.sms.numbers import SandboxNumber
 from cns.stores.embedded import mobile_schema as schema
-from common.sqlite import Database
+from cns_common.sqlite.database import Database
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(SandboxNumber).decode

@@ -9,12 +9,12 @@ from typing import Any
 import apsw
 import msgspec
 
-from cns.audience import Audience, FilterChange
+from cns.publishing.filter_changes import Audience, FilterChange
 from cns.stores.embedded import schema
-from cns.stores.embedded.tally import Tally
-from cns.subscription import Subscription, SubscriptionCounts, Token, id_of
-from common.bounded import Bounded
-from common.sqlite import Database
+from cns.stores.embedded.counts import Tally
+from cns.subscriptions.subscription import Subscription, SubscriptionCounts, Token, id_of
+from cns_common.bounded_cache import Bounded
+from cns_common.sqlite.database import Database
 
 AUDIENCES_REMEMBERED = 10_000
 """Of topics without a filter, until something is written that is no message: each publish asks for one."""

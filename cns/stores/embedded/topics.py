@@ -9,9 +9,9 @@ import apsw
 import msgspec
 
 from cns.stores.embedded import schema
-from cns.topic import Topic, TopicCounts
-from common.arn import topic_arn
-from common.sqlite import Database
+from cns.topics.topic import Topic, TopicCounts
+from cns_common.arn import topic_arn
+from cns_common.sqlite.database import Database
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Topic).decode

@@ -7,7 +7,7 @@ import string
 
 import msgspec
 
-from common.aws.call import Caller, root_caller, user_caller
+from cns_common.aws.call import Caller, root_caller, user_caller
 
 KEY_ID_LENGTH = 20
 SECRET_LENGTH = 40

@@ -14,11 +14,19 @@ from typing import Any, Protocol
 import apsw
 import msgspec
 
-from common.aws.access_keys import AccessKey, caller_of, new_key
-from common.aws.call import INTERNAL_ACCOUNT, Caller
-from common.aws.users import User, UserRecord, UserStore, decode_user, encode_user, no_such_account, stored_name
-from common.sealing import Seal
-from common.sqlite import Database
+from cns_common.aws.auth.access_keys import AccessKey, caller_of, new_key
+from cns_common.aws.auth.users import (
+    User,
+    UserRecord,
+    UserStore,
+    decode_user,
+    encode_user,
+    no_such_account,
+    stored_name,
+)
+from cns_common.aws.call import INTERNAL_ACCOUNT, Caller
+from cns_common.sealing import Seal
+from cns_common.sqlite.database import Database
 
 __all__ = ["AccessKey", "Account", "AccountStore", "EmbeddedAccountStore", "KeyRing", "exports"]
 

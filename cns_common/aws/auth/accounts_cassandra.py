@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from common.aws.access_keys import AccessKey, new_key
-from common.aws.accounts import Account, new_account
-from common.aws.call import INTERNAL_ACCOUNT
-from common.aws.users import UserRecord, UserStore, decode_user, encode_user, no_such_account, stored_name
-from common.cassandra import Cassandra, Row, Statement
-from common.conditional import decide
-from common.errors import StoreUnavailable
-from common.sealing import Seal
-from common.telling import Telling
+from cns_common.aws.auth.access_keys import AccessKey, new_key
+from cns_common.aws.auth.accounts import Account, new_account
+from cns_common.aws.auth.users import UserRecord, UserStore, decode_user, encode_user, no_such_account, stored_name
+from cns_common.aws.call import INTERNAL_ACCOUNT
+from cns_common.cassandra.change_listeners import Telling
+from cns_common.cassandra.lwt import decide
+from cns_common.cassandra.session import Cassandra, Row, Statement
+from cns_common.errors import StoreUnavailable
+from cns_common.sealing import Seal
 
 TABLES = (
     # one partition: every process reads all of it into its key ring
@@ -55,7 +55,7 @@ _DELETE_USER = Statement(
 
 
 class CassandraAccountStore(Telling[str], UserStore):
-    """See `common.aws.accounts.AccountStore`."""
+    """See `cns_common.aws.auth.accounts.AccountStore`."""
 
     def __init__(self, cassandra: Cassandra, seal: Seal) -> None:
         Telling.__init__(self)

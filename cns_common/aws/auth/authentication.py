@@ -8,15 +8,15 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
 
-from common.aws.accounts import KeyRing
-from common.aws.call import ANONYMOUS, INTERNAL_ACCOUNT, USER_NAME, Caller, user_caller
-from common.aws.named_region import region_of_host, region_of_path
-from common.aws.protocol.names import ServiceName
-from common.aws.request import HttpRequest
-from common.aws.signature import parse
-from common.aws.users import USER_ID_LENGTH
-from common.clock import Clock
-from common.errors import RequestError
+from cns_common.aws.auth.accounts import KeyRing
+from cns_common.aws.auth.signature import parse
+from cns_common.aws.auth.users import USER_ID_LENGTH
+from cns_common.aws.call import ANONYMOUS, INTERNAL_ACCOUNT, USER_NAME, Caller, user_caller
+from cns_common.aws.http_request import HttpRequest
+from cns_common.aws.protocol.names import ServiceName
+from cns_common.aws.region import region_of_host, region_of_path
+from cns_common.clock import Clock
+from cns_common.errors import RequestError
 
 _CREDENTIAL = b"Credential="
 """Also the end of X-Amz-Credential=, as presigned URLs spell it."""

@@ -14,7 +14,7 @@ from hashlib import sha256
 
 import msgspec
 
-from common.aws.canonical_request import (
+from cns_common.aws.auth.canonical_request import (
     ALGORITHM,
     TERMINATOR,
     Pair,
@@ -27,7 +27,7 @@ from common.aws.canonical_request import (
     signature_of,
     split_query,
 )
-from common.aws.signature_claim import (
+from cns_common.aws.auth.signature_claim import (
     DATE_FORMAT,
     DATES_CACHED_MAX,
     Claim,
@@ -37,7 +37,7 @@ from common.aws.signature_claim import (
     read_date,
     signing_fields,
 )
-from common.errors import RequestError
+from cns_common.errors import RequestError
 
 WINDOW_S = 15 * 60
 EXPIRES_S_MAX = 604_800

@@ -11,8 +11,8 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
-from common.aws.canonical_request import ALGORITHM, TERMINATOR, Pair, request_template
-from common.errors import RequestError
+from cns_common.aws.auth.canonical_request import ALGORITHM, TERMINATOR, Pair, request_template
+from cns_common.errors import RequestError
 
 CLAIMS_CACHED_MAX = 1024
 CLAIM_BYTES_CACHED_MAX = 1024  # a longer header is read anew each time, so that nobody fills memory through the cache

@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from common.aws.access_keys import KEY_ALPHABET, AccessKey, new_key
-from common.aws.call import USER_NAME
-from common.errors import RequestError, StoreUnavailable
-from common.ids import hex_id
-from common.sealing import Seal
+from cns_common.aws.auth.access_keys import KEY_ALPHABET, AccessKey, new_key
+from cns_common.aws.call import USER_NAME
+from cns_common.errors import RequestError, StoreUnavailable
+from cns_common.ids import hex_id
+from cns_common.sealing import Seal
 
 USERS_MAX = 5_000
 """Users of one account, as at AWS. Checked when a user is added."""

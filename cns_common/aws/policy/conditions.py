@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from common.aws.policy_operators import OPERATORS, TRUTH, Operator, Test
-from common.aws.policy_text import Facts, PolicyError, Template, template
+from cns_common.aws.policy.operators import OPERATORS, TRUTH, Operator, Test
+from cns_common.aws.policy.parser import Facts, PolicyError, Template, template
 
 _IF_EXISTS = "IfExists"
 

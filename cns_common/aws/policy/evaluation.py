@@ -14,10 +14,9 @@ from enum import Enum, auto
 from functools import lru_cache
 from typing import NoReturn
 
-from common.aws.call import Caller
-from common.aws.policy_conditions import AnyCondition, conditions
-from common.aws.policy_principals import Principals, principals
-from common.aws.policy_text import (
+from cns_common.aws.call import Caller
+from cns_common.aws.policy.conditions import AnyCondition, conditions
+from cns_common.aws.policy.parser import (
     SHARED_MAX,
     Facts,
     PolicyError,
@@ -27,6 +26,7 @@ from common.aws.policy_text import (
     template,
     text_set,
 )
+from cns_common.aws.policy.principals import Principals, principals
 
 __all__ = [
     "Decision",

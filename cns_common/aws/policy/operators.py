@@ -14,8 +14,8 @@ from decimal import Decimal
 from functools import partial
 from typing import TypeVar
 
-from common.arn import parse_arn
-from common.aws.policy_text import Exact, Resolved, arn_wildcard, plain, wildcard
+from cns_common.arn import parse_arn
+from cns_common.aws.policy.parser import Exact, Resolved, arn_wildcard, plain, wildcard
 
 T = TypeVar("T")
 Test = Callable[[str], bool]  # does a value of the request satisfy one value of the policy?

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from common.arn import Arn
+from cns_common.arn import Arn
 
 Facts = Mapping[str, str | list[str]]  # keys in lower case
 
@@ -14,7 +14,7 @@ _VARIABLE = re.compile(r"\$\{([^}]*)(\}?)")
 """A `${` that no `}` closes takes the rest of the text: else each of many would be followed to the end."""
 _VARIABLE_BODY = re.compile(r"\s*([^\s,']+)\s*(?:,\s*'([^']*)'\s*)?")
 SHARED_MAX = 1_000
-"""Parts that policies have in common are kept once: of ten thousand queues' most name the same service and action."""
+"""Parts that policies have in common are kept once: most policies name the same service and action."""
 _ESCAPES = frozenset("*?$")
 _ANYTHING = "."
 _ANYTHING_BUT_COLON = "[^:]"

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from common.aws.call import Caller
-from common.aws.policy_text import SHARED_MAX, PolicyError, string_list
+from cns_common.aws.call import Caller
+from cns_common.aws.policy.parser import SHARED_MAX, PolicyError, string_list
 
 _ACCOUNT = re.compile(r"[0-9]{12}")
 _IDENTITY = re.compile(r"arn:aws[a-z-]*:(?:iam|sts)::([0-9]{12}):([^*?]+)")

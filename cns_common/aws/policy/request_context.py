@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from types import MappingProxyType
 
-from common.aws.call import Call, Caller
+from cns_common.aws.call import Call, Caller
 
 
 def call_facts(call: Call, now_ms: int) -> dict[str, str | list[str]]:

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from common.aws.protocol.faults import INTERNAL_ERROR, UNAVAILABLE, Fault, find_fault
-from common.aws.protocol.names import XML_DECLARATIONS, XML_NAMESPACES, ServiceName
-from common.aws.protocol.xml import escape
-from common.errors import RequestError, StoreFull, StoreUnavailable
+from cns_common.aws.protocol.faults import INTERNAL_ERROR, UNAVAILABLE, Fault, find_fault
+from cns_common.aws.protocol.names import XML_DECLARATIONS, XML_NAMESPACES, ServiceName
+from cns_common.aws.protocol.xml import escape
+from cns_common.errors import RequestError, StoreFull, StoreUnavailable
 
 RETRY_AFTER_MS = 500
 """SDKs add `x-amz-retry-after` to their own delay, up to 5 s."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from common.aws.protocol.names import ServiceName
+from cns_common.aws.protocol.names import ServiceName
 
 
 class Fault(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import binascii
 import re
 
-from common.errors import RequestError
+from cns_common.errors import RequestError
 
 PAIRS_MAX = 2_000
 """Of one request: the largest legal batch has some 1,100."""

@@ -12,10 +12,10 @@ from typing import Annotated, Any, TypedDict
 
 import msgspec
 
-from common.aws.call import Params, Result
-from common.aws.protocol.json_slow import UNREADABLE, compile_slow_parse
-from common.aws.protocol.scalars import INTEGER_RANGES, write_epoch_time
-from common.aws.protocol.shapes import Shape
+from cns_common.aws.call import Params, Result
+from cns_common.aws.protocol.json_checked import UNREADABLE, compile_slow_parse
+from cns_common.aws.protocol.scalars import INTEGER_RANGES, write_epoch_time
+from cns_common.aws.protocol.shapes import Shape
 
 ParseJson = Callable[[bytes], Params]
 RenderJson = Callable[[Result], bytes]

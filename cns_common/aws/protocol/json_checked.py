@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from common.aws.call import Params
-from common.aws.protocol.scalars import INTEGER_RANGES, NOUNS, read_blob
-from common.aws.protocol.shapes import Shape
-from common.errors import RequestError
+from cns_common.aws.call import Params
+from cns_common.aws.protocol.scalars import INTEGER_RANGES, NOUNS, read_blob
+from cns_common.aws.protocol.shapes import Shape
+from cns_common.errors import RequestError
 
 Convert = Callable[[Any], Any]
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from common.aws.protocol import json10, query, query_json, xml
-from common.aws.protocol.names import API_VERSIONS, XML_NAMESPACES, ServiceName
-from common.aws.protocol.shapes import Signature, read_signatures
+from cns_common.aws.protocol import json10, query, query_json, xml
+from cns_common.aws.protocol.names import API_VERSIONS, XML_NAMESPACES, ServiceName
+from cns_common.aws.protocol.shapes import Signature, read_signatures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from common.aws.call import Params
-from common.aws.protocol.scalars import read_blob, read_boolean, read_integer, read_long, read_text
-from common.aws.protocol.shapes import Shape
-from common.errors import RequestError
+from cns_common.aws.call import Params
+from cns_common.aws.protocol.scalars import read_blob, read_boolean, read_integer, read_long, read_text
+from cns_common.aws.protocol.shapes import Shape
+from cns_common.errors import RequestError
 
 Pairs = Iterable[tuple[str, str]]
 ParseQuery = Callable[[Sequence[tuple[str, str]]], Params]

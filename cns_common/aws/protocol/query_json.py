@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from common.aws.call import Result
-from common.aws.protocol.names import SQS_QUERY_JSON_NAMES
-from common.aws.protocol.scalars import write_epoch_time
-from common.aws.protocol.shapes import Shape
+from cns_common.aws.call import Result
+from cns_common.aws.protocol.names import SQS_QUERY_JSON_NAMES
+from cns_common.aws.protocol.scalars import write_epoch_time
+from cns_common.aws.protocol.shapes import Shape
 
 RenderQueryJson = Callable[[Result, str], bytes]
 Convert = Callable[[Any], Any]

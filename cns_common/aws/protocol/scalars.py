@@ -6,7 +6,7 @@ import binascii
 import re
 from datetime import UTC, datetime
 
-from common.errors import RequestError
+from cns_common.errors import RequestError
 
 INTEGER_RANGES = {"integer": (-(2**31), 2**31 - 1), "long": (-(2**63), 2**63 - 1)}
 NOUNS = {

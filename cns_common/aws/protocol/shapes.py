@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from common.aws.protocol.names import (
+from cns_common.aws.protocol.names import (
     API_VERSIONS,
     SQS_ENTRY_NAME_DEFAULT,
     SQS_ENTRY_NAMES,

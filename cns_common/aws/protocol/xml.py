@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from common.aws.call import Result
-from common.aws.protocol.names import ELEMENT_ORDER, XML_DECLARATIONS, XML_NAMESPACES, ServiceName
-from common.aws.protocol.scalars import write_blob, write_boolean, write_iso_time
-from common.aws.protocol.shapes import Member, Shape
+from cns_common.aws.call import Result
+from cns_common.aws.protocol.names import ELEMENT_ORDER, XML_DECLARATIONS, XML_NAMESPACES, ServiceName
+from cns_common.aws.protocol.scalars import write_blob, write_boolean, write_iso_time
+from cns_common.aws.protocol.shapes import Member, Shape
 
 RenderXml = Callable[[Result, str], bytes]
 Write = Callable[[Any], str]

@@ -12,27 +12,27 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import structlog
 
-from common.cassandra import Cassandra
-from common.clock import Clock
-from common.errors import CnsError
-from common.ids import hex_id
-from common.tasks import end
-from cqs.engines.cqs.cache import CacheAway
-from cqs.engines.cqs.caches import Caches
-from cqs.engines.cqs.claims import Claims
-from cqs.engines.cqs.engine import CqsEngine
-from cqs.engines.cqs.fifo.queues import FifoQueues
-from cqs.engines.cqs.held import Held
-from cqs.engines.cqs.lines import Lines
-from cqs.engines.cqs.looks import Looks
-from cqs.engines.cqs.outage import Outage
-from cqs.engines.cqs.places import NODE_DIGITS
-from cqs.engines.cqs.reconciler import Reconciler
-from cqs.engines.cqs.redis_cache import PREFIX, RedisCache
-from cqs.engines.cqs.rows import Rows
-from cqs.engines.cqs.standard import StandardQueues
-from cqs.engines.cqs.surveys import Surveys
-from cqs.engines.waiting import Waiters
+from cns_common.cassandra.session import Cassandra
+from cns_common.clock import Clock
+from cns_common.errors import CnsError
+from cns_common.ids import hex_id
+from cns_common.task_cancellation import end
+from cqs.engines.cluster.cache_contract import CacheAway
+from cqs.engines.cluster.cache_failover import Caches
+from cqs.engines.cluster.delivered import Held
+from cqs.engines.cluster.engine import CqsEngine
+from cqs.engines.cluster.fifo.engine import FifoQueues
+from cqs.engines.cluster.ids import NODE_DIGITS
+from cqs.engines.cluster.known_queues import Lines
+from cqs.engines.cluster.no_redis.bucket_reader import Looks
+from cqs.engines.cluster.no_redis.cache import Outage
+from cqs.engines.cluster.no_redis.claims import Claims
+from cqs.engines.cluster.no_redis.counts import Surveys
+from cqs.engines.cluster.reconciler import Reconciler
+from cqs.engines.cluster.redis_cache import PREFIX, RedisCache
+from cqs.engines.cluster.rows import Rows
+from cqs.engines.cluster.standard import StandardQueues
+from cqs.engines.waiters import Waiters
 
 __all__ = ["CqsEngine", "open_engine"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count
 
-from common.bounded import Bounded
-from cqs.engines.cqs.places import COUNTER_BITS, Place, bucket_name
-from cqs.engines.cqs.schema import BUCKET_BYTES_MAX, BUCKET_ROWS_MAX, BUCKET_SPAN_MS
+from cns_common.bounded_cache import Bounded
+from cqs.engines.cluster.ids import COUNTER_BITS, Place, bucket_name
+from cqs.engines.cluster.schema import BUCKET_BYTES_MAX, BUCKET_ROWS_MAX, BUCKET_SPAN_MS
 
 OPEN_MAX = 20_000
 """Queues this process knows an open bucket of; for another, it opens a new one."""

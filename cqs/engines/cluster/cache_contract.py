@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from cqs.engines.cluster.ids import Key, Place
 from cqs.engines.contract import Outcome
-from cqs.engines.cqs.places import Key, Place
 
 EPOCH_DIGITS = 16
 DROPPED = -1

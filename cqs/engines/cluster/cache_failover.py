@@ -9,14 +9,14 @@ from typing import TypeVar
 
 import structlog
 
-from common.clock import Clock
-from common.errors import CnsError
-from cqs.engines.cqs.cache import Cache, CacheAway
-from cqs.engines.cqs.held import Held
-from cqs.engines.cqs.outage import Outage
-from cqs.engines.cqs.places import Place
-from cqs.engines.cqs.redis_cache import RedisCache
-from cqs.engines.cqs.rows import Rows
+from cns_common.clock import Clock
+from cns_common.errors import CnsError
+from cqs.engines.cluster.cache_contract import Cache, CacheAway
+from cqs.engines.cluster.delivered import Held
+from cqs.engines.cluster.ids import Place
+from cqs.engines.cluster.no_redis.cache import Outage
+from cqs.engines.cluster.redis_cache import RedisCache
+from cqs.engines.cluster.rows import Rows
 
 GRACE_MS = 2_000
 """So long nothing is given out after Redis was lost: it may be back at once, and what it hid is written down."""

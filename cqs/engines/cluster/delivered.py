@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cqs.engines.cqs.cache import Item
-from cqs.engines.cqs.places import Place
+from cqs.engines.cluster.cache_contract import Item
+from cqs.engines.cluster.ids import Place
 
 HELD_MAX = 50_000
 """Deliveries remembered by a process, the newest: those beyond may come twice when Redis is lost."""

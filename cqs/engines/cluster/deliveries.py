@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from common.errors import CnsError
+from cns_common.errors import CnsError
+from cqs.engines.cluster.cache_contract import Item, Lease, Taken
+from cqs.engines.cluster.cache_failover import Caches
+from cqs.engines.cluster.ids import Place, generation_of, handle_of
+from cqs.engines.cluster.known_queues import Line
+from cqs.engines.cluster.refill import buckets_of
+from cqs.engines.cluster.rows import Row, Rows
 from cqs.engines.contract import Message, Peeked, Received
-from cqs.engines.cqs.cache import Item, Lease, Taken
-from cqs.engines.cqs.caches import Caches
-from cqs.engines.cqs.lines import Line
-from cqs.engines.cqs.places import Place, generation_of, handle_of
-from cqs.engines.cqs.rows import Row, Rows
-from cqs.engines.cqs.walks import buckets_of
 
 
 class Deliveries:

@@ -6,8 +6,16 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from common.clock import Clock
-from common.metrics import Sample
+from cns_common.clock import Clock
+from cns_common.metrics import Sample
+from cqs.engines.cluster.cache_contract import DROPPED
+from cqs.engines.cluster.cache_failover import Caches
+from cqs.engines.cluster.fifo.engine import FifoQueues
+from cqs.engines.cluster.known_queues import Line, Lines
+from cqs.engines.cluster.maintenance import clear_garbage, tidy
+from cqs.engines.cluster.reconciler import Reconciler
+from cqs.engines.cluster.rows import Rows
+from cqs.engines.cluster.standard import StandardQueues
 from cqs.engines.contract import (
     Capabilities,
     Change,
@@ -22,16 +30,8 @@ from cqs.engines.contract import (
     Settled,
     Settlement,
 )
-from cqs.engines.cqs.cache import DROPPED
-from cqs.engines.cqs.caches import Caches
-from cqs.engines.cqs.fifo.queues import FifoQueues
-from cqs.engines.cqs.lines import Line, Lines
-from cqs.engines.cqs.reconciler import Reconciler
-from cqs.engines.cqs.rows import Rows
-from cqs.engines.cqs.standard import StandardQueues
-from cqs.engines.cqs.upkeep import clear_garbage, tidy
-from cqs.engines.waiting import LocalWakeups
-from cqs.engines.waits import LocalWaits
+from cqs.engines.long_poll import LocalWaits
+from cqs.engines.waiters import LocalWakeups
 
 
 class CqsEngine:

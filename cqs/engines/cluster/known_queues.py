@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import structlog
 
-from common.clock import Clock
+from cns_common.clock import Clock
+from cqs.engines.cluster.cache_contract import DROPPED, Cache
+from cqs.engines.cluster.cache_failover import Caches
+from cqs.engines.cluster.refill import Watch, fill
+from cqs.engines.cluster.rows import Rows
 from cqs.engines.contract import QueueRef
-from cqs.engines.cqs.cache import DROPPED, Cache
-from cqs.engines.cqs.caches import Caches
-from cqs.engines.cqs.rows import Rows
-from cqs.engines.cqs.walks import Watch, fill
 
 KNOWN_MAX = 20_000
 LINE_AGE_MS = 5_000

@@ -8,13 +8,13 @@ from typing import Any
 
 import structlog
 
-from common.errors import CnsError
-from cqs.engines.cqs.cache import DROPPED, Cache
-from cqs.engines.cqs.caches import Caches
-from cqs.engines.cqs.lines import Line, Lines
-from cqs.engines.cqs.places import Place, start_of
-from cqs.engines.cqs.rows import Rows
-from cqs.engines.cqs.walks import buckets_of, has_messages, is_closed, sketches_of
+from cns_common.errors import CnsError
+from cqs.engines.cluster.cache_contract import DROPPED, Cache
+from cqs.engines.cluster.cache_failover import Caches
+from cqs.engines.cluster.ids import Place, start_of
+from cqs.engines.cluster.known_queues import Line, Lines
+from cqs.engines.cluster.refill import buckets_of, has_messages, is_closed, sketches_of
+from cqs.engines.cluster.rows import Rows
 
 log = structlog.get_logger(__name__)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import structlog
 
-from common.clock import Clock
-from common.errors import CnsError
-from cqs.engines.cqs.caches import Caches
-from cqs.engines.cqs.lines import Line, Lines
-from cqs.engines.cqs.redis_cache import RedisCache
-from cqs.engines.cqs.rows import Rows
-from cqs.engines.cqs.walks import Watch, reconcile
+from cns_common.clock import Clock
+from cns_common.errors import CnsError
+from cqs.engines.cluster.cache_failover import Caches
+from cqs.engines.cluster.known_queues import Line, Lines
+from cqs.engines.cluster.redis_cache import RedisCache
+from cqs.engines.cluster.refill import Watch, reconcile
+from cqs.engines.cluster.rows import Rows
 
 QUEUES_AT_ONCE = 200
 

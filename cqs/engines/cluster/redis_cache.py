@@ -13,15 +13,15 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from common.clock import Clock
-from common.ids import hex_id
-from common.redis_pipe import PipeError, RedisPipe, ReplyError, Word
-from common.tasks import end
+from cns_common.clock import Clock
+from cns_common.ids import hex_id
+from cns_common.redis_pipe import PipeError, RedisPipe, ReplyError, Word
+from cns_common.task_cancellation import end
+from cqs.engines.cluster import redis_scripts as lua
+from cqs.engines.cluster.cache_contract import EPOCH_DIGITS, CacheAway, Counted, Item, Lease, Taken, Verdict, Wish
+from cqs.engines.cluster.delivered import Held
+from cqs.engines.cluster.ids import Key, Place, place_of
 from cqs.engines.contract import IN_FLIGHT_MAX, SPENT_HIDE_MS, Outcome
-from cqs.engines.cqs import lua
-from cqs.engines.cqs.cache import EPOCH_DIGITS, CacheAway, Counted, Item, Lease, Taken, Verdict, Wish
-from cqs.engines.cqs.held import Held
-from cqs.engines.cqs.places import Key, Place, place_of
 
 PREFIX = "cqs"
 TIMEOUT_S = 2.0

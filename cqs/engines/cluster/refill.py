@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from common.ids import hex_id
-from cqs.engines.cqs.cache import FILLED, Cache, Item
-from cqs.engines.cqs.places import generation_prefix, start_of
-from cqs.engines.cqs.rows import Rows, Sketch
-from cqs.engines.cqs.schema import BUCKET_SPAN_MS
+from cns_common.ids import hex_id
+from cqs.engines.cluster.cache_contract import FILLED, Cache, Item
+from cqs.engines.cluster.ids import generation_prefix, start_of
+from cqs.engines.cluster.rows import Rows, Sketch
+from cqs.engines.cluster.schema import BUCKET_SPAN_MS
 
 RECONCILE_AGE_MS = 5_000
 """A row this old is in the cache, or whoever wrote it could not tell the cache."""

@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from common.cassandra import Cassandra, Statement
-from common.cassandra import Row as CassandraRow
-from common.clock import Clock
+from cns_common.cassandra.session import Cassandra, Statement
+from cns_common.cassandra.session import Row as CassandraRow
+from cns_common.clock import Clock
+from cqs.engines.cluster import schema
+from cqs.engines.cluster.bucket_writer import Buckets
+from cqs.engines.cluster.cache_contract import Item
+from cqs.engines.cluster.ids import Place, generation_prefix
 from cqs.engines.contract import Entry
-from cqs.engines.cqs import schema
-from cqs.engines.cqs.buckets import Buckets
-from cqs.engines.cqs.cache import Item
-from cqs.engines.cqs.places import Place, generation_prefix
 
 HOLD_BATCH = 100
 

@@ -8,7 +8,7 @@ A row is never written anew once deleted, because its place is never used twice.
 
 from __future__ import annotations
 
-from common.cassandra import Statement
+from cns_common.cassandra.session import Statement
 
 BUCKET_SPAN_MS = 3_600_000
 BUCKET_ROWS_MAX = 50_000

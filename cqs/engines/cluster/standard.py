@@ -10,7 +10,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from common.errors import CnsError, StoreUnavailable
+from cns_common.errors import CnsError, StoreUnavailable
+from cqs.engines.cluster.cache_contract import DROPPED, Cache, Item, Taken, Wish
+from cqs.engines.cluster.cache_failover import Caches
+from cqs.engines.cluster.deliveries import Deliveries, peeked_of
+from cqs.engines.cluster.ids import Key, Place, generation_of, key_of
+from cqs.engines.cluster.known_queues import Line, Lines
+from cqs.engines.cluster.maintenance import expire
+from cqs.engines.cluster.rows import Rows
 from cqs.engines.contract import (
     Change,
     Counts,
@@ -22,14 +29,7 @@ from cqs.engines.contract import (
     Rejected,
     Sent,
 )
-from cqs.engines.cqs.cache import DROPPED, Cache, Item, Taken, Wish
-from cqs.engines.cqs.caches import Caches
-from cqs.engines.cqs.deliveries import Deliveries, peeked_of
-from cqs.engines.cqs.lines import Line, Lines
-from cqs.engines.cqs.places import Key, Place, generation_of, key_of
-from cqs.engines.cqs.rows import Rows
-from cqs.engines.cqs.upkeep import expire
-from cqs.engines.waiting import Waiters
+from cqs.engines.waiters import Waiters
 
 GENERATIONS_MAX = 5
 """How often one send may meet a purge before it says that it could not be done."""

@@ -1,8 +1,8 @@
 """The embedded engine: queues in one SQLite file, all features of the contract, one fsync for all who wait.
 
-Statements of one event-loop turn share a transaction (`common.sqlite`). Here are the stages of that transaction, in
-their order: look-ups and control, then sends, deletes and changes, then receives, so that what a turn sends it can
-also receive. `settling` and `receiving` hold the statements' logic, `lines` what is kept in memory.
+Statements of one event-loop turn share a transaction (`cns_common.sqlite.database`). Here are the stages of that
+transaction, in their order: look-ups and control, then sends, deletes and changes, then receives, so that a turn can
+receive what it sends. `settling` and `receiving` hold the logic of the statements, `queue_state` the state in memory.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 import apsw
 
-from common.clock import Clock
-from common.sqlite import Database
+from cns_common.clock import Clock
+from cns_common.sqlite.database import Database
 from cqs.engines.contract import (
     FIFO_DELAY_MS_MAX,
     Capabilities,
@@ -32,13 +32,13 @@ from cqs.engines.contract import (
     Settlement,
 )
 from cqs.engines.embedded import schema
+from cqs.engines.embedded.maintenance import STEP_ROWS_MAX, maintain
 from cqs.engines.embedded.receiving import Receiving, Want
-from cqs.engines.embedded.redelaying import redelay
+from cqs.engines.embedded.redelay import redelay
 from cqs.engines.embedded.settling import Settling, Step
-from cqs.engines.embedded.state import State
-from cqs.engines.embedded.upkeep import STEP_ROWS_MAX, maintain
-from cqs.engines.waiting import LocalWakeups, Waiters
-from cqs.engines.waits import LocalWaits
+from cqs.engines.embedded.transaction import State
+from cqs.engines.long_poll import LocalWaits
+from cqs.engines.waiters import LocalWakeups, Waiters
 
 __all__ = ["EmbeddedEngine"]
 

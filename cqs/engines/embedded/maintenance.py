@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cqs.engines.contract import QueueRef
 from cqs.engines.embedded import schema
-from cqs.engines.embedded.state import State
+from cqs.engines.embedded.transaction import State
 
 STEP_ROWS_MAX = 200
 """Rows one step may look at or remove: a step holds up every other call."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 
-from cqs.engines.embedded.tenants import Tenants
+from cqs.engines.embedded.fairness import Tenants
 
 BUCKET_MS = 100
 """Hidden messages are counted by the tenth of a second in which they become visible."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain, islice
 
-from common.store_stages import Work
+from cns_common.sqlite.stages import Work
 from cqs.engines.contract import (
     ATTEMPT_WINDOW_MS,
     IN_FLIGHT_MAX,
@@ -15,9 +15,9 @@ from cqs.engines.contract import (
     Received,
 )
 from cqs.engines.embedded import schema
-from cqs.engines.embedded.leases import handle
-from cqs.engines.embedded.lines import Line
-from cqs.engines.embedded.state import State
+from cqs.engines.embedded.handles import handle
+from cqs.engines.embedded.queue_state import Line
+from cqs.engines.embedded.transaction import State
 
 TENANTS_LOOKED_AT_MAX = 200
 """How many tenants of a fair queue one receive looks at for a quiet one, before it serves whoever is oldest."""

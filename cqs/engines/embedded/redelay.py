@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cqs.engines.contract import QueueRef
 from cqs.engines.embedded import schema
-from cqs.engines.embedded.state import State
+from cqs.engines.embedded.transaction import State
 
 
 def redelay(state: State, q: QueueRef, seqs: Sequence[int], delay_ms: int, now_ms: int) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from common.store_stages import Work
+from cns_common.sqlite.stages import Work
 from cqs.engines.contract import DEDUP_WINDOW_MS, Change, Entry, Outcome, QueueRef, Rejected, Sent, Settled
 from cqs.engines.embedded import schema
-from cqs.engines.embedded.leases import NEWEST, parts
-from cqs.engines.embedded.lines import Line
-from cqs.engines.embedded.state import State
+from cqs.engines.embedded.handles import NEWEST, parts
+from cqs.engines.embedded.queue_state import Line
+from cqs.engines.embedded.transaction import State
 
 
 class Step:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from common.clock import Clock
-from common.sqlite import Database
+from cns_common.clock import Clock
+from cns_common.sqlite.database import Database
 from cqs.engines.contract import Counts, QueueRef
 from cqs.engines.embedded import schema
-from cqs.engines.embedded.leases import Numbers
-from cqs.engines.embedded.lines import Line
-from cqs.engines.waiting import Waiters
+from cqs.engines.embedded.handles import Numbers
+from cqs.engines.embedded.queue_state import Line
+from cqs.engines.waiters import Waiters
 
 LINES_IN_MEMORY_MAX = 20_000
 

@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from common.clock import Clock
-from common.errors import OutcomeUnknown
-from common.rpc import Client, Handler, Method, Session
+from cns_common.clock import Clock
+from cns_common.errors import OutcomeUnknown
+from cns_common.rpc.rpc import Client, Handler, Method, Session
 from cqs.engines.contract import (
     Capabilities,
     Change,
@@ -29,9 +29,9 @@ from cqs.engines.contract import (
     Settlement,
     Wakeups,
 )
-from cqs.engines.handed import Handed
-from cqs.engines.waiting import Sleeper
-from cqs.engines.waits import LocalWaits
+from cqs.engines.long_poll import LocalWaits
+from cqs.engines.remote.client_leases import Handed
+from cqs.engines.waiters import Sleeper
 
 WOKEN = "engine.woken"
 

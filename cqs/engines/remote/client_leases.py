@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from common.clock import Clock
-from common.errors import OutcomeUnknown, StoreUnavailable
+from cns_common.clock import Clock
+from cns_common.errors import OutcomeUnknown, StoreUnavailable
 from cqs.engines.contract import Change, Engine, QueueRef, Received, Settlement
 
 

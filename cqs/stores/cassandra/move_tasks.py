@@ -10,10 +10,10 @@ import asyncio
 
 import msgspec
 
-from common.cassandra import Cassandra, Statement
-from common.conditional import decide
+from cns_common.cassandra.lwt import decide
+from cns_common.cassandra.session import Cassandra, Statement
 from cqs.limits import MOVE_TASKS_LISTED_MAX
-from cqs.move_task import MoveTask
+from cqs.redrive.task import MoveTask
 
 LIFE_S = 30 * 86_400
 """How long a task is remembered, far beyond the time it may take."""

@@ -7,16 +7,16 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
-from common.arn import parse_arn
-from common.cassandra import Cassandra, Row, Statement
-from common.conditional import decide
-from common.errors import StoreUnavailable
-from common.telling import Telling
-from common.verified_pages import verified_page
-from cqs.model import Queue
-from cqs.names import QueueKey
-from cqs.redrive import read_redrive_policy
-from cqs.stores import cassandra_schema as schema
+from cns_common.arn import parse_arn
+from cns_common.cassandra.change_listeners import Telling
+from cns_common.cassandra.lwt import decide
+from cns_common.cassandra.session import Cassandra, Row, Statement
+from cns_common.errors import StoreUnavailable
+from cns_common.verified_pages import verified_page
+from cqs.queues.model import Queue
+from cqs.queues.names import QueueKey
+from cqs.redrive.policy import read_redrive_policy
+from cqs.stores.cassandra import schema
 
 CREATE_TRIES_MAX = 10
 READ_AT_ONCE = 100

@@ -7,7 +7,7 @@ late removal can take another's entry.
 
 from __future__ import annotations
 
-from common.cassandra import Statement
+from cns_common.cassandra.session import Statement
 
 DELETED_LIFE_S = 2 * 86_400
 """How long a deletion is remembered: far beyond any wait before a name is free again."""

@@ -7,9 +7,9 @@ from typing import Any
 import apsw
 import msgspec
 
-from common.sqlite import Database
+from cns_common.sqlite.database import Database
 from cqs.limits import MOVE_TASKS_LISTED_MAX
-from cqs.move_task import MoveTask
+from cqs.redrive.task import MoveTask
 
 SCHEMA = (
     "CREATE TABLE IF NOT EXISTS move_tasks(source TEXT NOT NULL, started_ms INTEGER NOT NULL, id TEXT NOT NULL,"

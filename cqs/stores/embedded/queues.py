@@ -8,10 +8,10 @@ from typing import Any
 import apsw
 import msgspec
 
-from common.sqlite import Database
-from cqs.model import Queue
-from cqs.names import QueueKey
-from cqs.redrive import read_redrive_policy
+from cns_common.sqlite.database import Database
+from cqs.queues.model import Queue
+from cqs.queues.names import QueueKey
+from cqs.redrive.policy import read_redrive_policy
 
 REMEMBER_DELETED_MS = 86_400_000
 """How long a deletion is remembered, at least: far beyond any wait before a name is free again."""

@@ -22,12 +22,12 @@ from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, S
 from cassandra.policies import DCAwareRoundRobinPolicy, TokenAwarePolicy
 from cassandra.query import PreparedStatement, tuple_factory
 
-from common.cassandra import PROTOCOL_VERSION, Place
-from common.settings import load_settings
-from cqs.engines.cqs import schema
+from cns_backend.cluster import place_of
+from cns_common.cassandra.session import PROTOCOL_VERSION, Place
+from cns_common.configuration.settings import load_settings
+from cqs.engines.cluster import schema
 from tests.load.floor.server import serve
 from tests.load.floor.store import Answer, Delivery, Handle
-from workers.cluster import place_of
 
 EXIT_FAILED = 1
 

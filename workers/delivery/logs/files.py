@@ -22,10 +22,10 @@ from urllib.parse import quote
 
 import structlog
 
-from common.bounded import Bounded
-from common.clock import Clock
-from common.ids import hex_id
-from common.metrics import Sample
+from cns_common.bounded_cache import Bounded
+from cns_common.clock import Clock
+from cns_common.ids import hex_id
+from cns_common.metrics import Sample
 
 SUFFIX = ".jsonl"
 FLUSH_S = 0.25

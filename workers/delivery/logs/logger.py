@@ -7,16 +7,18 @@ import random
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from cns.delivery.status_logging import Feedback, application_feedback, sms_feedback
 from cns.endpoints.outcome import Cause, Delivered
-from cns.feedback import Feedback, application_feedback, sms_feedback
 from cns.stores.mobile_contract import PlatformStore, SmsStore
-from common.arn import parse_arn
-from common.bounded import Bounded
-from common.clock import Clock
-from common.errors import OutcomeUnknown, StoreUnavailable
-from common.metrics import Sample
-from workers.delivery_log_files import LogFiles
-from workers.delivery_log_record import FAILURE_GROUP, Attempted, group_of_arn, group_of_phones, record_line
+from cns_backend.store_host import Parts
+from cns_common.arn import parse_arn
+from cns_common.bounded_cache import Bounded
+from cns_common.clock import Clock
+from cns_common.configuration.settings import Settings
+from cns_common.errors import OutcomeUnknown, StoreUnavailable
+from cns_common.metrics import Sample
+from workers.delivery.logs.files import LogFiles, LogLimits
+from workers.delivery.logs.record import FAILURE_GROUP, Attempted, group_of_arn, group_of_phones, record_line
 
 OWNERS_REMEMBERED = 10_000
 OWNER_LIFE_MS = 5_000
@@ -159,3 +161,13 @@ def _group(owner: Owner, attempted: Attempted) -> str:
     if owner.application:
         return group_of_arn(owner.application)
     return group_of_arn(attempted.topic) if attempted.topic else group_of_phones(owner.account, owner.region)
+
+
+def delivery_log(settings: Settings, parts: Parts) -> KeptLog:
+    """Build the delivery log of a worker: a log without files where the settings keep no days."""
+    if not settings.delivery_log_days:
+        return NoDeliveryLog()
+    limits = LogLimits(days=settings.delivery_log_days, bytes_max=settings.delivery_log_bytes_max)
+    files = LogFiles(settings.delivery_logs_path, parts.clock, limits)
+    client_errors_succeed = settings.permanent_4xx == "aws"
+    return FeedbackLog(files, parts.sms, parts.platforms, parts.clock, client_errors_succeed=client_errors_succeed)

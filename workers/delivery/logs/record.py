@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from cns.endpoint_syntax import shown
+from cns.delivery.target import Target
 from cns.endpoints.outcome import RESPONSE_CHARS_MAX, Delivered, Failed, Outcome
-from cns.target import Target
-from common.arn import parse_arn
-from common.ids import uuid_text
+from cns.subscriptions.endpoint_syntax import shown
+from cns_common.arn import parse_arn
+from cns_common.ids import uuid_text
 
 FAILURE_GROUP = "/Failure"
 PHONE_GROUP = "DirectPublishToPhoneNumber"

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from threading import Lock
 from typing import NamedTuple
 
+from cns.endpoints.contract import Request
 from cns.endpoints.outcome import Outcome
-from cns.endpoints.senders import Request
 
 Prepare = Callable[[], Request]
 """Makes the request in the pool's thread: signing belongs to the send, not to the loop that settles."""

@@ -16,12 +16,12 @@ from operator import attrgetter
 
 import structlog
 
+from cns.endpoints.contract import Request, Sender
 from cns.endpoints.outcome import Outcome
-from cns.endpoints.senders import Request, Sender
-from common.metrics import Sample
-from common.settings import POOL_THREADS_MAX
-from workers.inbox import Prepare, Send
-from workers.pool_thread import IN_FLIGHT_MAX, PoolThread
+from cns_common.configuration.settings import POOL_THREADS_MAX
+from cns_common.metrics import Sample
+from workers.delivery.pool.fair_queue import Prepare, Send
+from workers.delivery.pool.thread import IN_FLIGHT_MAX, PoolThread
 
 LOOK_S = 0.1
 LOOKS_BLOCKED = 10

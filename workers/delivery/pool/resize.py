@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import structlog
 
-from common.clock import Clock
-from workers.pool_sizes import BY_SETTING, PoolSize, PoolSizeStore, PoolState, wanted_size
-from workers.pools import DeliveryPool
+from cns_backend.pool_sizes import BY_SETTING, PoolSize, PoolSizeStore, PoolState, wanted_size
+from cns_common.clock import Clock
+from workers.delivery.pool.pool import DeliveryPool
 
 LOOK_S = 1.0
 

@@ -16,9 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 import structlog
 import uvloop
 
+from cns.endpoints.contract import Request, Sender
 from cns.endpoints.outcome import Cause, Failed, Outcome
-from cns.endpoints.senders import Request, Sender
-from workers.inbox import Inbox, Send
+from workers.delivery.pool.fair_queue import Inbox, Send
 
 IN_FLIGHT_MAX = 1_000
 """Sends one thread has under way; more wait in its inbox."""

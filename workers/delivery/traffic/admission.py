@@ -1,9 +1,9 @@
 """Lets sends begin as their endpoints bear them; what cannot begin is put aside, and leaves the pool to the others.
 
 A send begins at once where its endpoint has room. Else it waits for a second, or less in a crowd, and is then put
-aside into its lane (`workers.lanes`); where the breaker is open or an answer is overdue it does not wait. Endpoints
-that nobody knows yet, or that may hang, share a bounded part of the pools, so that they cannot fill them: the others go
-on.
+aside into its lane (`workers.consumers.lane_consumer`); where the breaker is open or an answer is overdue it does not
+wait. Endpoints without history, and endpoints that may hang, share a bounded part of the pools, so that they cannot
+fill the pools.
 
 All of it runs on one event loop.
 """
@@ -21,11 +21,11 @@ from math import ceil
 import structlog
 
 from cns.endpoints.outcome import Outcome
-from common.clock import Clock
-from common.metrics import Sample
-from workers.traffic.endpoint import BLOCKED_S, OVERDUE_S, Endpoint, Terms
-from workers.traffic.sends import Aside, Attempt, Begin, Send, has_ended, is_done_with, pass_on
-from workers.traffic.throttle import Throttle
+from cns_common.clock import Clock
+from cns_common.metrics import Sample
+from workers.delivery.traffic.endpoint_state import BLOCKED_S, OVERDUE_S, Endpoint, Terms
+from workers.delivery.traffic.sends import Aside, Attempt, Begin, Send, has_ended, is_done_with, pass_on
+from workers.delivery.traffic.token_bucket import Throttle
 
 PATIENCE_S = 1.0
 UNPROVEN_MAX = 900

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from cns.endpoints.outcome import Outcome
-from workers.traffic.endpoint import Endpoint
+from workers.delivery.traffic.endpoint_state import Endpoint
 
 
 class Aside(StrEnum):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 
+from cqs.engines.cluster.cache_contract import EPOCH_DIGITS
+from cqs.engines.cluster.fifo.commands import Given, NewMessage
+from cqs.engines.cluster.fifo.order import Kept
+from cqs.engines.cluster.ids import BUCKET_LENGTH, Key, Place, handle_of, key_of
+from cqs.engines.cluster.rows import Row
 from cqs.engines.contract import Entry, Message, Peeked
-from cqs.engines.cqs.cache import EPOCH_DIGITS
-from cqs.engines.cqs.fifo.commands import Given, NewMessage
-from cqs.engines.cqs.fifo.order import Kept
-from cqs.engines.cqs.places import BUCKET_LENGTH, Key, Place, handle_of, key_of
-from cqs.engines.cqs.rows import Row
 
 _BUCKET = "0" * BUCKET_LENGTH
 """Handles are made as those of standard queues are, and of no bucket."""

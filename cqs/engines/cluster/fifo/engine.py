@@ -7,9 +7,18 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from common.cassandra import Cassandra
-from common.clock import Clock
-from common.errors import CnsError, StoreUnavailable
+from cns_common.cassandra.session import Cassandra
+from cns_common.clock import Clock
+from cns_common.errors import CnsError, StoreUnavailable
+from cqs.engines.cluster.cache_contract import DROPPED
+from cqs.engines.cluster.fifo import commands as c
+from cqs.engines.cluster.fifo.conversions import delivery_of, message_of, new_message, peeked_of, read_cursor
+from cqs.engines.cluster.fifo.log import Log
+from cqs.engines.cluster.fifo.snapshots import Images
+from cqs.engines.cluster.fifo.state import State
+from cqs.engines.cluster.ids import Place, place_of
+from cqs.engines.cluster.known_queues import Line, Lines
+from cqs.engines.cluster.rows import Rows
 from cqs.engines.contract import (
     Change,
     Counts,
@@ -21,16 +30,7 @@ from cqs.engines.contract import (
     Rejected,
     Sent,
 )
-from cqs.engines.cqs.cache import DROPPED
-from cqs.engines.cqs.fifo import commands as c
-from cqs.engines.cqs.fifo.forms import delivery_of, message_of, new_message, peeked_of, read_cursor
-from cqs.engines.cqs.fifo.images import Images
-from cqs.engines.cqs.fifo.log import Log
-from cqs.engines.cqs.fifo.state import State
-from cqs.engines.cqs.lines import Line, Lines
-from cqs.engines.cqs.places import Place, place_of
-from cqs.engines.cqs.rows import Rows
-from cqs.engines.waiting import Waiters
+from cqs.engines.waiters import Waiters
 
 GENERATIONS_MAX = 5
 ROUNDS_MAX = 20

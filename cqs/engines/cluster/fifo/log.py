@@ -9,14 +9,14 @@ from typing import Any, TypeAlias
 import msgspec
 import structlog
 
-from common.cassandra import Cassandra
-from common.conditional import decide
-from common.errors import CnsError, OutcomeUnknown, StoreUnavailable
-from common.ids import hex_id
-from cqs.engines.cqs.fifo import schema
-from cqs.engines.cqs.fifo.commands import Answer, Command, Drop
-from cqs.engines.cqs.fifo.images import Images
-from cqs.engines.cqs.fifo.state import FORM, State, check_form
+from cns_common.cassandra.lwt import decide
+from cns_common.cassandra.session import Cassandra
+from cns_common.errors import CnsError, OutcomeUnknown, StoreUnavailable
+from cns_common.ids import hex_id
+from cqs.engines.cluster.fifo import schema
+from cqs.engines.cluster.fifo.commands import Answer, Command, Drop
+from cqs.engines.cluster.fifo.snapshots import Images
+from cqs.engines.cluster.fifo.state import FORM, State, check_form
 
 RACES_MAX = 50
 """How often others may be first before an append is given up."""

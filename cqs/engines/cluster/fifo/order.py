@@ -9,7 +9,7 @@ from itertools import islice
 
 import msgspec
 
-from cqs.engines.cqs.fifo.hidden import Hidden
+from cqs.engines.cluster.fifo.counts import Hidden
 
 GARBAGE_MIN = 64
 """A heap is made anew when more than half of it, and more than this, is what is so no more."""

@@ -7,7 +7,7 @@ made needless goes after a while; a segment that goes is sealed first, so that n
 
 from __future__ import annotations
 
-from common.cassandra import Statement
+from cns_common.cassandra.session import Statement
 
 SEGMENT_SLOTS = 500
 SEALED_SLOT = 2**31 - 1

@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import NamedTuple
 
-from common.cassandra import Cassandra
-from common.clock import Clock
-from common.errors import StoreUnavailable
-from common.ids import hex_id
-from cqs.engines.cqs.fifo import schema
-from cqs.engines.cqs.fifo.state import State
+from cns_common.cassandra.session import Cassandra
+from cns_common.clock import Clock
+from cns_common.errors import StoreUnavailable
+from cns_common.ids import hex_id
+from cqs.engines.cluster.fifo import schema
+from cqs.engines.cluster.fifo.state import State
 
 LOOKS_MAX = 10
 

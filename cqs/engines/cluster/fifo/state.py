@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import msgspec
 
-from common.errors import StoreUnavailable
+from cns_common.errors import StoreUnavailable
+from cqs.engines.cluster.fifo import commands as c
+from cqs.engines.cluster.fifo.dedup import Attempt, Attempts, Original, Originals
+from cqs.engines.cluster.fifo.order import Kept, Order
 from cqs.engines.contract import FIFO_DELAY_MS_MAX, IN_FLIGHT_MAX, SPENT_HIDE_MS, Outcome, Rejected, Sent
-from cqs.engines.cqs.fifo import commands as c
-from cqs.engines.cqs.fifo.histories import Attempt, Attempts, Original, Originals
-from cqs.engines.cqs.fifo.order import Kept, Order
 
 FORM = 1
 """Of commands and images, and of what commands do. A process that knows only an older one must not guess."""

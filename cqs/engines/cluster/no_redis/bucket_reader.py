@@ -12,13 +12,13 @@ from typing import Any
 
 import structlog
 
-from common.clock import Clock
-from common.errors import CnsError
-from cqs.engines.cqs.cache import DROPPED, Item
-from cqs.engines.cqs.claims import Claims
-from cqs.engines.cqs.rows import Rows
-from cqs.engines.cqs.shelf import Shelf
-from cqs.engines.cqs.walks import buckets_of, has_messages, is_closed, items_of, sketches_of
+from cns_common.clock import Clock
+from cns_common.errors import CnsError
+from cqs.engines.cluster.cache_contract import DROPPED, Item
+from cqs.engines.cluster.no_redis.claims import Claims
+from cqs.engines.cluster.no_redis.visibility import Shelf
+from cqs.engines.cluster.refill import buckets_of, has_messages, is_closed, items_of, sketches_of
+from cqs.engines.cluster.rows import Rows
 
 QUEUES_AT_ONCE = 16
 LOOK_AGAIN_MS = 100

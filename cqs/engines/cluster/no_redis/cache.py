@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 import structlog
 
-from common.clock import Clock
-from common.errors import CnsError
-from common.tasks import end
+from cns_common.clock import Clock
+from cns_common.errors import CnsError
+from cns_common.task_cancellation import end
+from cqs.engines.cluster.cache_contract import DROPPED, FILLED, Counted, Item, Taken, Verdict, Wish
+from cqs.engines.cluster.ids import Key, Place, generation_of
+from cqs.engines.cluster.no_redis.bucket_reader import Looks, Tell
+from cqs.engines.cluster.no_redis.counts import Surveys
+from cqs.engines.cluster.no_redis.visibility import Shelf
 from cqs.engines.contract import Outcome
-from cqs.engines.cqs.cache import DROPPED, FILLED, Counted, Item, Taken, Verdict, Wish
-from cqs.engines.cqs.looks import Looks, Tell
-from cqs.engines.cqs.places import Key, Place, generation_of
-from cqs.engines.cqs.shelf import Shelf
-from cqs.engines.cqs.surveys import Surveys
 
 BEAT_S = 1.0
 OTHERS_AGAIN_S = 0.1

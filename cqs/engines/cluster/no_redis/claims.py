@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from common.cassandra import Cassandra
-from common.clock import Clock
-from common.errors import CnsError
-from cqs.engines.cqs import schema
-from cqs.engines.cqs.places import generation_prefix
+from cns_common.cassandra.session import Cassandra
+from cns_common.clock import Clock
+from cns_common.errors import CnsError
+from cqs.engines.cluster import schema
+from cqs.engines.cluster.ids import generation_prefix
 
 LIFE_S = 6
 LOOK_MS = 1_000

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from common.clock import Clock
-from cqs.engines.cqs.cache import DROPPED, Counted, Item
-from cqs.engines.cqs.rows import Rows
-from cqs.engines.cqs.shelf import Shelf
-from cqs.engines.cqs.walks import buckets_of, items_of, sketches_of
+from cns_common.clock import Clock
+from cqs.engines.cluster.cache_contract import DROPPED, Counted, Item
+from cqs.engines.cluster.no_redis.visibility import Shelf
+from cqs.engines.cluster.refill import buckets_of, items_of, sketches_of
+from cqs.engines.cluster.rows import Rows
 
 WALK_REST = 5
 """Between two walks over a queue's rows lies so many times what the first took."""

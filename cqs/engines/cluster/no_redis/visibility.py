@@ -5,10 +5,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 
-from common.ids import hex_id
+from cns_common.ids import hex_id
+from cqs.engines.cluster.cache_contract import EPOCH_DIGITS, Item, Lease, Taken, Verdict, Wish
+from cqs.engines.cluster.ids import Key, Place
 from cqs.engines.contract import IN_FLIGHT_MAX, SPENT_HIDE_MS, Outcome
-from cqs.engines.cqs.cache import EPOCH_DIGITS, Item, Lease, Taken, Verdict, Wish
-from cqs.engines.cqs.places import Key, Place
 
 
 class _Record:
