@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
+import cns
 from cns_backend.extras import extra_missing
 from cns_cli import account, outbox, pipeline, pool, quarantine, schema, sms
 from cns_cli.check import check
@@ -18,11 +19,27 @@ from cns_common.errors import StartError
 
 app = typer.Typer(
     name="cns",
-    help="An open pub/sub notification service that speaks the Amazon SNS and SQS APIs.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"cns {cns.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """An open pub/sub notification service that speaks the Amazon SNS and SQS APIs."""
+
+
 for command in (up, receiver, explain, logs, check, api, worker):
     app.command()(command)
 for noun, group in {
