@@ -1,4 +1,1 @@
-"""The words of `cns`, a file a noun: options and help alone, so that `cns --help` loads nothing of the service.
-
-`*_actions.py` beside them have what a command does, imported when it runs.
-"""
+"""The command line: `main` has the table of commands, and each command or group of commands has a module."""

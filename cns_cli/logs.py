@@ -1,12 +1,28 @@
-"""`cns logs`: delivery status logs."""
+"""`cns logs …`: delivery status logs, as the workers of this machine wrote them."""
 
 from __future__ import annotations
 
+import json
+import sys
+import threading
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from cns_cli.durations import span_ms
 from cns_cli.options import Data
+from cns_common.clock import Clock
+from cns_common.configuration.settings import load_settings
+from cns_common.data_directory import EXIT_DATA_UNUSABLE
+from cns_common.errors import StartError
+from workers.delivery.logs.reader import LogReader
+from workers.delivery.logs.record import FAILURE_GROUP, group_of_arn
+
+EXIT_USAGE = 2
+LOOK_S = 0.5
 
 
 def logs(
@@ -17,6 +33,65 @@ def logs(
     data: Data = None,
 ) -> None:
     """Print delivery status logs, a record a line, merged by time: those that workers of this machine wrote."""
-    from cns_cli.logs_actions import show
+    try:
+        group, since_ms = _group(name), _since_ms(since, Clock().real_ms())
+    except ValueError as error:
+        print(f"cns: {error}", file=sys.stderr)
+        sys.exit(EXIT_USAGE)
+    try:
+        settings = load_settings(data)
+        directory = settings.delivery_logs_path
+        if not settings.data.is_dir():
+            raise StartError(f"there is no data directory {settings.data.absolute()}", EXIT_DATA_UNUSABLE)
+    except StartError as error:
+        print(f"cns: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    groups = [group + FAILURE_GROUP] if failures else [group, group + FAILURE_GROUP]
+    try:
+        _print(directory, groups, since_ms, follow=follow)
+    except KeyboardInterrupt:
+        sys.exit(0)
 
-    show(name, since, data, failures=failures, follow=follow)
+
+def _print(directory: Path, groups: Sequence[str], since_ms: int, *, follow: bool) -> None:
+    reader = LogReader(directory, groups)
+    wait = threading.Event()
+    while True:
+        entries = reader.read(since_ms)
+        for entry in entries:
+            print(_printable(entry.line))
+        if not follow:
+            if not entries:
+                since = " since then" if since_ms else ""
+                print(f"cns: nothing is logged of {groups[0]} in {directory}{since}", file=sys.stderr)
+            return
+        sys.stdout.flush()
+        wait.wait(LOOK_S)
+
+
+def _printable(line: str) -> str:
+    """The same JSON, without what could steer a terminal: an endpoint's answer is in it."""
+    if line.isprintable():
+        return line
+    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in line)
+
+
+def _group(name: str) -> str:
+    """What is no ARN names the log group itself."""
+    group = name.removesuffix(FAILURE_GROUP) if name.startswith("sns/") else group_of_arn(name)
+    if not group or not name.isprintable():
+        raise ValueError(f"{name} is neither the ARN of a topic or an application, nor a log group sns/…")
+    return group
+
+
+def _since_ms(text: str, now_ms: int) -> int:
+    if not text:
+        return 0
+    ago_ms = span_ms(text)
+    if ago_ms is not None:
+        return now_ms - ago_ms
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text} is neither a time like 2026-11-21T08:00 (UTC) nor a span like 10m, 2h, 1d") from None
+    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -1,28 +1,65 @@
-"""The `cns` command. It loads little: what is slow to import is imported by the process that needs it."""
+"""The `cns` command. A command's module is imported when the command runs, so that `cns up` loads little."""
 
 from __future__ import annotations
 
 import sys
-from typing import Annotated, NoReturn
+from collections.abc import Callable
+from importlib import import_module
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command, get_group
 
 import cns
 from cns_backend.extras import extra_missing
-from cns_cli import account, outbox, pipeline, pool, quarantine, schema, sms
-from cns_cli.check import check
-from cns_cli.explain_command import explain
-from cns_cli.logs import logs
-from cns_cli.receiver import receiver
-from cns_cli.up import api, up, worker
 from cns_common.errors import StartError
 
+COMMANDS = {
+    "up": "cns_cli.up:up",
+    "receiver": "cns_cli.receiver:receiver",
+    "explain": "cns_cli.explain.command:explain",
+    "logs": "cns_cli.logs:logs",
+    "check": "cns_cli.check:check",
+    "api": "cns_cli.up:api",
+    "worker": "cns_cli.up:worker",
+    "account": "cns_cli.account:app",
+    "schema": "cns_cli.schema:app",
+    "outbox": "cns_cli.outbox:app",
+    "quarantine": "cns_cli.quarantine:app",
+    "sms": "cns_cli.sms:app",
+    "pool": "cns_cli.pool:app",
+    "pipeline": "cns_cli.pipeline:app",
+}
+"""In the order of `cns --help`: the module of each command, and its function or, of a group, its `typer.Typer`."""
+
+
+class CommandTable(TyperGroup):
+    """The group of all commands of COMMANDS."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # Typer's signature
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # Typer has no public type of a command
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module, _, name = entry.partition(":")
+        found = getattr(import_module(module), name)
+        command = get_group(found) if isinstance(found, typer.Typer) else get_command(_single(found))
+        command.name = cmd_name
+        return command
+
+
 app = typer.Typer(
-    name="cns",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
+    name="cns", cls=CommandTable, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
 )
+
+
+def _single(function: Callable[..., None]) -> typer.Typer:
+    single = typer.Typer(add_completion=False)
+    single.command()(function)
+    return single
 
 
 def _print_version(wanted: bool) -> None:
@@ -38,20 +75,6 @@ def options(
     ] = False,
 ) -> None:
     """An open pub/sub notification service that speaks the Amazon SNS and SQS APIs."""
-
-
-for command in (up, receiver, explain, logs, check, api, worker):
-    app.command()(command)
-for noun, group in {
-    "account": account.group,
-    "schema": schema.group,
-    "outbox": outbox.group,
-    "quarantine": quarantine.group,
-    "sms": sms.group,
-    "pool": pool.group,
-    "pipeline": pipeline.group,
-}.items():
-    app.add_typer(group, name=noun)
 
 
 def main() -> None:

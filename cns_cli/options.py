@@ -7,4 +7,4 @@ from typing import Annotated, Optional
 
 import typer
 
-Data = Annotated[Optional[Path], typer.Option("--data", envvar="CNS_DATA", help="Where messages lie. [default: data]")]  # noqa: UP045  # typer reads it
+Data = Annotated[Optional[Path], typer.Option("--data", envvar="CNS_DATA", help="The data directory. [default: data]")]  # noqa: UP045  # typer reads it

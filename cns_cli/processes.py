@@ -61,12 +61,12 @@ def _settings(role: str, *, supervised: bool) -> Settings:
         _end(error)
     if not supervised or role in TELLING_ROLES or (role, settings.store) == ("api", "cassandra"):
         for line in unread_settings():
-            print(f"cns: {line}", file=sys.stderr)  # noqa: T201  # for the person who started it
+            print(f"cns: {line}", file=sys.stderr)  # for the person who started it
     return settings
 
 
 def _end(error: StartError) -> NoReturn:
-    print(f"cns: {error}", file=sys.stderr)  # noqa: T201  # for the person who started it
+    print(f"cns: {error}", file=sys.stderr)  # for the person who started it
     sys.exit(error.exit_code)
 
 
@@ -141,7 +141,7 @@ async def open_store(settings: Settings) -> StoreHost:
             if error.exit_code != EXIT_DATA_IN_USE or asyncio.get_running_loop().time() > give_up_s:
                 raise
             if not waiting:
-                print(f"cns: {error}; waiting for its end", file=sys.stderr, flush=True)  # noqa: T201  # as above
+                print(f"cns: {error}; waiting for its end", file=sys.stderr, flush=True)  # as above
             waiting = True
             await asyncio.sleep(LOOK_S)
         else:
@@ -158,8 +158,8 @@ async def print_first_key(settings: Settings, host: StoreHost) -> None:
     if host.accounts.empty():
         key = await host.accounts.create(host.parts.clock.now_ms())
         account = settings.account_id if settings.auth == "off" else key.account
-        print(f"# account {account}; paste these lines, they are shown only now:")  # noqa: T201
-        print(exports(key, settings.region, url), end="", flush=True)  # noqa: T201
+        print(f"# account {account}; paste these lines, they are shown only now:")
+        print(exports(key, settings.region, url), end="", flush=True)
     _announce(settings, url, str(settings.data))
 
 
@@ -167,7 +167,7 @@ async def print_cluster_start(settings: Settings, parts: Parts) -> None:
     """Nobody makes accounts here unasked: several processes may start at once."""
     _warn_of_auth_off(settings)
     if settings.auth == "on" and not await parts.accounts.accounts():
-        print("cns: there are no accounts yet: `cns account create` makes one", flush=True)  # noqa: T201
+        print("cns: there are no accounts yet: `cns account create` makes one", flush=True)
     where = f"keyspace {settings.cassandra_keyspace} at {settings.cassandra}"
     _announce(settings, base_url(settings), where)
 
@@ -175,14 +175,14 @@ async def print_cluster_start(settings: Settings, parts: Parts) -> None:
 def _warn_of_auth_off(settings: Settings) -> None:
     if settings.auth == "off":
         text = f"{AUTH_OFF} Calls are of account {settings.account_id}, or of the access key that is 12 digits."
-        print(text, file=sys.stderr)  # noqa: T201  # for the person who started it
+        print(text, file=sys.stderr)  # for the person who started it
 
 
 def _announce(settings: Settings, url: str, data: str) -> None:
     write_address(settings)
-    print(f"cns: SNS and SQS on {url}, data in {data}", flush=True)  # noqa: T201  # for the person who started it
+    print(f"cns: SNS and SQS on {url}, data in {data}", flush=True)  # for the person who started it
     if settings.compat == "localstack":
-        print(LOCALSTACK_READY, flush=True)  # noqa: T201  # for the programs that wait for it
+        print(LOCALSTACK_READY, flush=True)  # for the programs that wait for it
 
 
 def _stop_signal() -> asyncio.Future[None]:

@@ -1,37 +1,67 @@
-"""`cns schema …`: the cluster form's tables."""
+"""`cns schema …`: the cluster form's keyspace and tables, made, printed and compared."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import asyncio
+import sys
+from collections.abc import Coroutine
+from typing import Annotated, Any, TypeVar
 
 import typer
 
-group = typer.Typer(help="Keyspace and tables of the cluster form.", no_args_is_help=True)
+from cns_common.configuration.settings import load_settings
+from cns_common.errors import CnsError, StartError
+
+Result = TypeVar("Result")
+EXIT_FAILED = 1
+
+app = typer.Typer(help="Keyspace and tables of the cluster form.", no_args_is_help=True, add_completion=False)
 
 Replication = Annotated[
     int | None, typer.Option(min=1, max=9, help="Copies in the data centre. [default: CNS_CASSANDRA_REPLICATION, 3]")
 ]
 
 
-@group.command("apply")
+@app.command("apply")
 def schema_apply(replication: Replication = None) -> None:
     """Make the keyspace and the tables that are missing."""
-    from cns_cli.schema_actions import apply
+    from cns_backend import cluster, schema  # with drivers that only this form has installed
 
-    apply(replication)
+    settings = load_settings()
+    _run(schema.apply(cluster.place_of(settings), replication or settings.cassandra_replication))
+    print(f"cns: keyspace {settings.cassandra_keyspace} has all tables")
 
 
-@group.command("show")
+@app.command("show")
 def schema_show(replication: Replication = None) -> None:
     """Print the CQL that `apply` runs."""
-    from cns_cli.schema_actions import show
+    from cns_backend import cluster, schema  # with drivers that only this form has installed
 
-    show(replication)
+    settings = load_settings()
+    for text in schema.show(cluster.place_of(settings), replication or settings.cassandra_replication):
+        print(f"{text};")
 
 
-@group.command("check")
+@app.command("check")
 def schema_check(replication: Replication = None) -> None:
     """Compare what is there with what should be, a line for each difference."""
-    from cns_cli.schema_actions import check
+    from cns_backend import cluster, schema  # with drivers that only this form has installed
 
-    check(replication)
+    settings = load_settings()
+    lines = _run(schema.check(cluster.place_of(settings), replication or settings.cassandra_replication))
+    for line in lines:
+        print(line)
+    if lines:
+        sys.exit(EXIT_FAILED)
+    print(f"cns: keyspace {settings.cassandra_keyspace} is as declared")
+
+
+def _run(work: Coroutine[Any, Any, Result]) -> Result:
+    try:
+        return asyncio.run(work)
+    except StartError as error:
+        print(f"cns: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except CnsError as error:
+        print(f"cns: {error}", file=sys.stderr)
+        sys.exit(EXIT_FAILED)

@@ -25,7 +25,7 @@ def run_up(api_processes: int, workers: int) -> int:
         if code == EXIT_SETTINGS_WRONG:
             _explain_settings()
     except StartError as error:
-        print(f"cns: {error}", file=sys.stderr)  # noqa: T201  # for the person who started it
+        print(f"cns: {error}", file=sys.stderr)  # for the person who started it
         code = error.exit_code
     if code in EXIT_CODES_FINAL:
         _remove_made(missing)

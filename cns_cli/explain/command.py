@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import Annotated, NamedTuple, NoReturn
 
 import msgspec
+import typer
 
 from cns_cli.durations import span_ms
-from cns_cli.explain.collect import Question, explain
+from cns_cli.explain import collect
+from cns_cli.explain.collect import Question
 from cns_cli.explain.gaps import Events
 from cns_cli.explain.model import Story
 from cns_cli.explain.render import render
+from cns_cli.options import Data
 from cns_cli.parts import parts_of
 from cns_cli.store import run_command
 from cns_common.arn import parse_arn
@@ -23,6 +26,21 @@ from cns_pipeline.paths import Places
 EXIT_UNKNOWN = 1
 EXIT_USAGE = 2
 _MESSAGE_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def explain(
+    message_id: str,
+    topic: Annotated[str, typer.Option(metavar="ARN", help="Where nothing else says it.")] = "",
+    subscription: Annotated[str, typer.Option(metavar="ARN", help="Of this one only.")] = "",
+    since: Annotated[str, typer.Option(metavar="AGO", help="Look at events of the last 45m, 2h, 3d only.")] = "",
+    events: Annotated[
+        list[Path] | None, typer.Option(help="Where events lie; several. [default: where this process would write]")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="All that is known, as JSON.")] = False,
+    data: Data = None,
+) -> None:
+    """Tell one message's life: accepted, filtered, each attempt and its answer, the next one, the end."""
+    show(Asked(message_id, topic, subscription, since, tuple(events or ()), data), as_json=as_json)
 
 
 class Asked(NamedTuple):
@@ -49,7 +67,7 @@ def show(asked: Asked, *, as_json: bool) -> None:
             tables=Places(settings.data / "pipeline").table,
         )
         async with parts_of(settings) as parts:
-            return await explain(parts, events, question)
+            return await collect.explain(parts, events, question)
 
     story = run_command(run)
     print(msgspec.json.encode(story).decode() if as_json else render(story))

@@ -27,7 +27,7 @@ RETRY_AT_ONCE = json.dumps(
 )
 WITHOUT_CELERY = """
 import sys
-import cns_cli.account_actions, cns_server.api, cns_cli.main, cns_cli.processes, cns_cli.supervise, workers.worker
+import cns_cli.account, cns_server.api, cns_cli.main, cns_cli.processes, cns_cli.supervise, workers.worker
 sys.exit("celery" in sys.modules)
 """
 

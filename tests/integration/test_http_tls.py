@@ -144,7 +144,7 @@ def test_the_bundle_adds_to_the_systems(bundle: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "complaint"),
-    [(b"", "no PEM file of certificates"), (b"hello", "no PEM file of certificates"), (None, "not point to a file")],
+    [(b"", "no PEM file of certificates"), (b"hello", "no PEM file of certificates"), (None, "there is no such file")],
 )
 def test_a_bundle_that_is_none_is_said_at_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None, complaint: str

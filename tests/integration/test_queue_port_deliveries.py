@@ -105,7 +105,7 @@ async def test_why_a_policy_keeps_a_topic_out(
 ) -> None:
     policy = {"Policy": json.dumps({"Version": "2012-10-17", "Statement": statements})} if statements else {}
     arn = await cqs.queue(open_to_topic=False, **policy)
-    answer = await port.deliver(arn, QueueMessage("m"), TOPIC)
+    (answer,) = await port.deliver(arn, [QueueMessage("m")], TOPIC)
     assert answer == Refused("AccessDenied", said, permanent=True)
 
 

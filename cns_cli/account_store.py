@@ -1,4 +1,4 @@
-"""`cns account …`: through the running service when there is one, else on the data directory itself."""
+"""How account commands reach the accounts: through the running service, else on the data directory itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from cns_backend.urls import address_of
 from cns_cli.store import embedded_store, run_command
-from cns_common.aws.auth.accounts import AccessKey, Account, AccountStore, EmbeddedAccountStore, exports
+from cns_common.aws.auth.accounts import AccessKey, AccountStore, EmbeddedAccountStore, exports
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings, load_settings
 from cns_common.sealing import Seal, load_master_key
@@ -19,30 +19,8 @@ from cns_common.sqlite.database import Database
 Result = TypeVar("Result")
 
 
-def create(data: Path | None) -> None:
-    print_key(run_on_accounts(data, lambda store, now_ms: store.create(now_ms), may_create=True), data)
-
-
-def rotate(account: str, data: Path | None) -> None:
-    print_key(run_on_accounts(data, lambda store, now_ms: store.rotate(account, now_ms)), data)
-
-
-def show(account: str, data: Path | None) -> None:
-    found = [known for known in run_on_accounts(data, lambda store, _: store.accounts()) if known.account == account]
-    if not found:
-        sys.exit(f"cns: there is no account {account}")
-    _print_accounts(found)
-
-
-def show_all(data: Path | None) -> None:
-    found = run_on_accounts(data, lambda store, _: store.accounts())
-    if not found:
-        print("cns: no accounts; `cns account create` makes one", file=sys.stderr)
-    _print_accounts(found)
-
-
 def only_account(data: Path | None) -> str:
-    """Where there is one, nobody needs to say which."""
+    """Return the account of a store that has one; otherwise the command ends."""
     found = run_on_accounts(data, lambda store, _: store.accounts())
     if len(found) != 1:
         sys.exit(f"cns: there are {len(found)} accounts: say which with --account")
@@ -89,8 +67,3 @@ def print_key(key: AccessKey, data: Path | None) -> None:
     print(exports(key, address.region, address.url), end="")
     if settings.auth == "off":
         print(f"# under --auth=off calls with them are of account {settings.account_id}")
-
-
-def _print_accounts(accounts: list[Account]) -> None:
-    for account in accounts:
-        print(account.account, *account.key_ids)

@@ -1,0 +1,90 @@
+"""`cns account user …`: named users of an account and their keys."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from cns_cli.account_store import print_key, run_on_accounts
+from cns_cli.options import Data
+from cns_common.aws.auth.users import User
+
+app = typer.Typer(
+    help="Named users of an account, with up to two keys each.", no_args_is_help=True, add_completion=False
+)
+keys = typer.Typer(help="Keys of a user: with a second one, both are good while it is rotated.", no_args_is_help=True)
+app.add_typer(keys, name="key")
+
+Account = Annotated[str, typer.Argument(metavar="ACCOUNT", help="Twelve digits.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="1 to 64 of A-Z a-z 0-9 _ + = , . @ -")]
+KeyId = Annotated[str, typer.Argument(metavar="KEY_ID", help="The access key id.")]
+
+
+@app.command("add")
+def add(account: Account, name: Name, data: Data = None) -> None:
+    """Add a user and print its first key, once."""
+    print_key(run_on_accounts(data, lambda store, now_ms: store.add_user(account, name, now_ms)), data)
+
+
+@app.command("list")
+def list_users(account: Account, data: Data = None) -> None:
+    """Print a line for each key: name, user id, user's state, key id, key's state."""
+    users = run_on_accounts(data, lambda store, _: store.users(account))
+    if not users:
+        print(f"cns: no users in account {account}; `cns account user add` makes one", file=sys.stderr)
+    for user in users:
+        for line in _lines(user):
+            print(line)
+
+
+@app.command("disable")
+def disable(account: Account, name: Name, data: Data = None) -> None:
+    """Refuse all keys of a user until it is enabled."""
+    run_on_accounts(data, lambda store, _: store.set_user_active(account, name, False))
+
+
+@app.command("enable")
+def enable(account: Account, name: Name, data: Data = None) -> None:
+    """Accept the active keys of a user again."""
+    run_on_accounts(data, lambda store, _: store.set_user_active(account, name, True))
+
+
+@app.command("delete")
+def delete(account: Account, name: Name, data: Data = None) -> None:
+    """Delete a user and all of its keys."""
+    run_on_accounts(data, lambda store, _: store.delete_user(account, name))
+
+
+@keys.command("add")
+def add_key(account: Account, name: Name, data: Data = None) -> None:
+    """Add a key and print it, once. The keys that are there stay good."""
+    print_key(run_on_accounts(data, lambda store, now_ms: store.add_user_key(account, name, now_ms)), data)
+
+
+@keys.command("disable")
+def disable_key(account: Account, name: Name, key_id: KeyId, data: Data = None) -> None:
+    """Refuse a key until it is enabled."""
+    run_on_accounts(data, lambda store, _: store.set_user_key_active(account, name, key_id, False))
+
+
+@keys.command("enable")
+def enable_key(account: Account, name: Name, key_id: KeyId, data: Data = None) -> None:
+    """Accept a disabled key again."""
+    run_on_accounts(data, lambda store, _: store.set_user_key_active(account, name, key_id, True))
+
+
+@keys.command("delete")
+def delete_key(account: Account, name: Name, key_id: KeyId, data: Data = None) -> None:
+    """Delete a key."""
+    run_on_accounts(data, lambda store, _: store.delete_user_key(account, name, key_id))
+
+
+def _lines(user: User) -> list[str]:
+    owner = f"{user.name} {user.user_id} {_state(user.active)}"
+    return [f"{owner} {key.key_id} {_state(key.active)}" for key in user.keys] or [owner]
+
+
+def _state(active: bool) -> str:
+    return "active" if active else "disabled"
