@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
 
 from cns.stores.cassandra import (
     CassandraArchiveStore,
@@ -20,13 +19,13 @@ from cns.stores.cassandra import (
     CassandraSubscriptionStore,
     CassandraTopicStore,
 )
-from cns_backend.cache_invalidation import Announcements
+from cns_backend.cache_invalidation import Announcements, Telling
 from cns_backend.control import CLOCK
 from cns_backend.control_cassandra import ClusterControl, check_master_key
 from cns_backend.leases_cassandra import CassandraLeaseStore
 from cns_backend.pool_sizes_cassandra import CassandraPoolSizeStore
 from cns_backend.schema import missing
-from cns_backend.store_host import CHANGING, Parts
+from cns_backend.store_host import Parts
 from cns_common.aws.auth.accounts_cassandra import CassandraAccountStore
 from cns_common.cassandra.session import EXIT_CASSANDRA_UNUSABLE, Cassandra, Place
 from cns_common.clock import Clock
@@ -67,14 +66,17 @@ async def open_cluster_parts(settings: Settings) -> AsyncIterator[Parts]:
         open_session(settings) as (cassandra, seal),
         open_engine(cassandra, settings.redis, clock, prefix=f"cqs:{settings.cassandra_keyspace}") as engine,
     ):
-        keepers: dict[str, Any] = {
-            "accounts": CassandraAccountStore(cassandra, seal),
-            "queues": CassandraQueueStore(cassandra),
-            "topics": CassandraTopicStore(cassandra),
-            "subscriptions": CassandraSubscriptionStore(cassandra),
-        }
+        accounts = CassandraAccountStore(cassandra, seal)
+        queues = CassandraQueueStore(cassandra)
+        topics = CassandraTopicStore(cassandra)
+        subscriptions = CassandraSubscriptionStore(cassandra)
         reconnected: list[Callable[[], None]] = []
-        changing = {name: keepers[name] for name in CHANGING}
+        changing: dict[str, Telling] = {
+            "accounts": accounts,
+            "queues": queues,
+            "topics": topics,
+            "subscriptions": subscriptions,
+        }
         announcements = Announcements(settings.redis, channel_of(settings), changing, reconnected)
         announcements.listen(CLOCK, clock.follow)
 
@@ -92,6 +94,10 @@ async def open_cluster_parts(settings: Settings) -> AsyncIterator[Parts]:
                 engine=engine,
                 engine_name="cqs",
                 one_commit=False,
+                accounts=accounts,
+                queues=queues,
+                topics=topics,
+                subscriptions=subscriptions,
                 move_tasks=CassandraMoveTaskStore(cassandra),
                 receipt_keys=DerivedReceiptKeyStore(seal),
                 notifications=CassandraNotificationStore(cassandra),
@@ -108,7 +114,6 @@ async def open_cluster_parts(settings: Settings) -> AsyncIterator[Parts]:
                 machine=control.machine,
                 samples=engine.samples,
                 reconnected=reconnected,
-                **keepers,
             )
         finally:
             if following is not None:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import get_type_hints
 
 import structlog
 
@@ -38,7 +38,7 @@ from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings
 from cns_common.data_directory import unusable
 from cns_common.metrics import Sample
-from cns_common.rpc.protocol_proxy import announce, handlers_of, methods_of, remote
+from cns_common.rpc.protocol_proxy import Changing, announce, handlers_of, methods_of, remote
 from cns_common.rpc.rpc import Client, Method, Server
 from cns_common.sealing import Seal, load_master_key, require_master_key
 from cns_common.sqlite.database import Database
@@ -55,14 +55,9 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """What the services are built on."""
+class Stores:
+    """Everything that a store host answers for on its socket, by the prefix of its calls."""
 
-    clock: Clock
-    engine: Engine
-    engine_name: str = "embedded"
-    one_commit: bool = True
-    """Whether what is begun in one turn of the loop, notification first, is stored in that order or at once."""
     accounts: AccountStore
     queues: QueueStore
     move_tasks: MoveTaskStore
@@ -80,35 +75,37 @@ class Parts:
     leases: LeaseStore
     pool_sizes: PoolSizeStore
     control: HostControl
+
+    def announced(self) -> dict[str, Changing]:
+        """The stores whose changes every process is told of, by prefix."""
+        return {
+            "accounts": self.accounts,
+            "queues": self.queues,
+            "topics": self.topics,
+            "subscriptions": self.subscriptions,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts(Stores):
+    """The storage that services are built on, the same in every process and in both forms."""
+
+    clock: Clock
+    engine: Engine
+    engine_name: str = "embedded"
+    one_commit: bool = True
+    """Whether what is begun in one turn of the loop, notification first, is stored in that order or at once."""
     machine: str = ""
-    """What the names of this machine's processes begin with, where there may be others."""
+    """The beginning of the names of this machine's processes, where a cluster may have others."""
     samples: Callable[[], Sequence[Sample]] = tuple
     """Of this process's own part of the store."""
     reconnected: list[Callable[[], None]]
-    """Called when the store host was away and is back: what it would have told meanwhile is not known."""
+    """Called when the connection to the store host is back: changes of meanwhile were not announced to this process."""
 
 
-CONTRACTS: dict[str, type[Any]] = {
-    "accounts": AccountStore,
-    "queues": QueueStore,
-    "move_tasks": MoveTaskStore,
-    "receipt_keys": ReceiptKeyStore,
-    "topics": TopicStore,
-    "subscriptions": SubscriptionStore,
-    "notifications": NotificationStore,
-    "outbox": OutboxStore,
-    "archives": ArchiveStore,
-    "replays": ReplayStore,
-    "platforms": PlatformStore,
-    "mobile_endpoints": MobileEndpointStore,
-    "sms": SmsStore,
-    "signing_keys": SigningKeyStore,
-    "leases": LeaseStore,
-    "pool_sizes": PoolSizeStore,
-    "control": HostControl,
-}
+CONTRACTS: Mapping[str, type] = get_type_hints(Stores)
+"""The protocol of each store, by prefix."""
 EXIT_STORE_FAILED = 1
-CHANGING = ("accounts", "queues", "topics", "subscriptions")
 
 
 def _methods() -> dict[str, Method]:
@@ -128,34 +125,36 @@ class StoreHost:
         seal = Seal(load_master_key(settings.data, settings.master_key))
         self.accounts = EmbeddedAccountStore(self.database, seal)
         self._engine = EmbeddedEngine(self.database, clock)
-        keepers: dict[str, Any] = {
-            "accounts": self.accounts,
-            "queues": EmbeddedQueueStore(self.database),
-            "move_tasks": EmbeddedMoveTaskStore(self.database),
-            "receipt_keys": DerivedReceiptKeyStore(seal),
-            "topics": EmbeddedTopicStore(self.database),
-            "subscriptions": EmbeddedSubscriptionStore(self.database),
-            "notifications": EmbeddedNotificationStore(self.database),
-            "outbox": EmbeddedOutboxStore(self.database),
-            "archives": EmbeddedArchiveStore(self.database),
-            "replays": EmbeddedReplayStore(self.database),
-            "platforms": EmbeddedPlatformStore(self.database, seal),
-            "mobile_endpoints": EmbeddedMobileEndpointStore(self.database),
-            "sms": EmbeddedSmsStore(self.database),
-            "signing_keys": EmbeddedSigningKeyStore(self.database, seal),
-            "leases": EmbeddedLeaseStore(),
-            "pool_sizes": EmbeddedPoolSizeStore(self.database),
-        }
         self._server = Server(_methods())
-        keepers["control"] = LocalControl(self.database, self._engine, clock, self._server)
+        self.parts = Parts(
+            clock=clock,
+            engine=self._engine,
+            reconnected=[],
+            accounts=self.accounts,
+            queues=EmbeddedQueueStore(self.database),
+            move_tasks=EmbeddedMoveTaskStore(self.database),
+            receipt_keys=DerivedReceiptKeyStore(seal),
+            topics=EmbeddedTopicStore(self.database),
+            subscriptions=EmbeddedSubscriptionStore(self.database),
+            notifications=EmbeddedNotificationStore(self.database),
+            outbox=EmbeddedOutboxStore(self.database),
+            archives=EmbeddedArchiveStore(self.database),
+            replays=EmbeddedReplayStore(self.database),
+            platforms=EmbeddedPlatformStore(self.database, seal),
+            mobile_endpoints=EmbeddedMobileEndpointStore(self.database),
+            sms=EmbeddedSmsStore(self.database),
+            signing_keys=EmbeddedSigningKeyStore(self.database, seal),
+            leases=EmbeddedLeaseStore(),
+            pool_sizes=EmbeddedPoolSizeStore(self.database),
+            control=LocalControl(self.database, self._engine, clock, self._server),
+        )
         self._server.answer(engine_calls.handlers(self._engine, clock))
-        for prefix, keeper in keepers.items():
-            self._server.answer(handlers_of(CONTRACTS[prefix], prefix, keeper))
+        for prefix, contract in CONTRACTS.items():
+            self._server.answer(handlers_of(contract, prefix, getattr(self.parts, prefix)))
         self._server.on_close.append(engine_calls.end_session)
-        for prefix in CHANGING:
-            announce(prefix, keepers[prefix], self._server)
+        for prefix, store in self.parts.announced().items():
+            announce(prefix, store, self._server)
         self._path = settings.socket_path
-        self.parts = Parts(clock=clock, engine=self._engine, reconnected=[], **keepers)
         self._reserve_bytes = settings.reserve_bytes
         self.database.on_fatal = _end_process
         self.database.on_room = _begin_anew
@@ -211,12 +210,28 @@ class StoreLink:
 
     async def start(self) -> Parts:
         await self.client.start()
-        kept: dict[str, Any] = {prefix: remote(contract, prefix, self.client) for prefix, contract in CONTRACTS.items()}
+        client = self.client
         parts = Parts(
             clock=self.clock,
-            engine=await RemoteEngine.connect(self.client),
-            reconnected=self.client.on_connect,
-            **kept,
+            engine=await RemoteEngine.connect(client),
+            reconnected=client.on_connect,
+            accounts=remote(AccountStore, "accounts", client),
+            queues=remote(QueueStore, "queues", client),
+            move_tasks=remote(MoveTaskStore, "move_tasks", client),
+            receipt_keys=remote(ReceiptKeyStore, "receipt_keys", client),
+            topics=remote(TopicStore, "topics", client),
+            subscriptions=remote(SubscriptionStore, "subscriptions", client),
+            notifications=remote(NotificationStore, "notifications", client),
+            outbox=remote(OutboxStore, "outbox", client),
+            archives=remote(ArchiveStore, "archives", client),
+            replays=remote(ReplayStore, "replays", client),
+            platforms=remote(PlatformStore, "platforms", client),
+            mobile_endpoints=remote(MobileEndpointStore, "mobile_endpoints", client),
+            sms=remote(SmsStore, "sms", client),
+            signing_keys=remote(SigningKeyStore, "signing_keys", client),
+            leases=remote(LeaseStore, "leases", client),
+            pool_sizes=remote(PoolSizeStore, "pool_sizes", client),
+            control=remote(HostControl, "control", client),
         )
         self.clock.follow(await parts.control.clock_offset_ms())
         self.clock.not_before(await parts.control.clock_ms())  # the wall clock may have been set back since

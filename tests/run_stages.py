@@ -49,7 +49,7 @@ STAGES: tuple[tuple[str, list[str]], ...] = (
     ("layers", [str(BIN / "lint-imports")]),
     ("types", [str(BIN / "mypy")]),
     ("compose", [str(BIN / "check-jsonschema"), "--builtin-schema", "vendor.compose-spec", "docker-compose.yml"]),
-    ("unit", [*SIDE_BY_SIDE, "tests/unit", "tests/protocol", *ignoring(RULE_ENGINE), "tests/filters"]),
+    ("unit", [*SIDE_BY_SIDE, "tests/unit", "tests/protocol", "tests/static", *ignoring(RULE_ENGINE), "tests/filters"]),
     ("servers", [sys.executable, "-m", "tests.servers"]),
     ("conformance", [*SIDE_BY_SIDE, "tests/conformance"]),
     ("integration", [*SIDE_BY_SIDE, "tests/integration"]),

@@ -9,11 +9,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from types import GenericAlias
-from typing import Any, Protocol, get_args, get_type_hints
+from typing import Any, Protocol, TypeVar, get_args, get_type_hints
 
 from cns_common.rpc.rpc import Client, Handler, Method, Server
 
 CHANGED = "changed"
+Contract = TypeVar("Contract")
+"""A Protocol."""
 
 
 class Changing(Protocol):
@@ -37,8 +39,8 @@ def announce(prefix: str, keeper: Changing, server: Server) -> None:
     keeper.changed.append(lambda key: server.broadcast(f"{prefix}.{CHANGED}", key))
 
 
-def remote(contract: Any, prefix: str, client: Client) -> Any:
-    """The contract, kept by the other end of `client`."""
+def remote(contract: type[Contract], prefix: str, client: Client) -> Contract:
+    """Make an object whose calls the other end of `client` answers."""
     calls = {name: _call(client, f"{prefix}.{name}", function) for name, function in _functions(contract).items()}
     kept: Any = type(f"Remote{contract.__name__}", (), calls)()
     changed_type = get_type_hints(contract).get(CHANGED)
@@ -46,7 +48,8 @@ def remote(contract: Any, prefix: str, client: Client) -> Any:
         kept.changed = []
         ((key_type,), _) = get_args(get_args(changed_type)[0])  # list[Callable[[Key], None]]
         client.on_event(f"{prefix}.{CHANGED}", key_type, lambda key: _fire(kept, key))
-    return kept
+    result: Contract = kept
+    return result
 
 
 def _fire(kept: Changing, key: Any) -> None:
