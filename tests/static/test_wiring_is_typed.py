@@ -1,7 +1,7 @@
 """mypy checks every store against its contract where the composition roots name it: shown by stores that are broken.
 
-A copy of the product gets a wrong return type in one method of each store. mypy must refuse each store at the place where
-`Parts` is made.
+A copy of the product gets a wrong return type in one method of each store. mypy must refuse each store where `Parts` is
+made.
 """
 
 from __future__ import annotations
