@@ -159,7 +159,7 @@ class Settings(BaseSettings):
     """What a 4xx answer does: to the dead-letter queue, or counted as delivered, as AWS was recorded to do."""
     delivery_threads: Annotated[int, Field(ge=1, le=POOL_THREADS_MAX)] = 2
     redelivery_threads: Annotated[int, Field(ge=1, le=POOL_THREADS_MAX)] = 1
-    worker_one_core: bool = True
+    worker_one_core: bool = False
     """A worker's threads stay together on one core, which it chooses and changes: Linux only."""
     delivery_timeout_s: Annotated[float, Field(gt=0, le=3_600, allow_inf_nan=False)] = 15.0
     producers: Annotated[int, Field(ge=1, le=64)] = 2

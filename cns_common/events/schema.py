@@ -163,6 +163,3 @@ class NoEvents:
 
     def emit(self, event: Event) -> None:
         """Nobody wants to know."""
-
-
-NO_EVENTS = NoEvents()

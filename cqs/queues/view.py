@@ -13,7 +13,7 @@ from cqs.queues.model import Queue
 from cqs.queues.names import QueueKey
 from cqs.queues.policies import read_policy
 from cqs.queues.urls import key_of_arn
-from cqs.redrive.policy import RedriveAllowPolicy, read_redrive_allow_policy, read_redrive_policy
+from cqs.redrive.policy import read_redrive_policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,6 @@ class QueueView:
     dedup_by_content: bool
     dedup_by_group: bool
     dead_letter_key: QueueKey | None
-    redrive_allow: RedriveAllowPolicy | None
     policy: Policy | None
 
 
@@ -46,7 +45,6 @@ def view_of(queue: Queue, engine: Engine, receipt_key: bytes) -> QueueView:
     internal = queue.account == INTERNAL_ACCOUNT
     retention_ms = int(settings["MessageRetentionPeriod"]) * 1000
     target, max_receives = _redrive(queue, settings.get("RedrivePolicy"))
-    allow = settings.get("RedriveAllowPolicy")
     policy = settings.get("Policy")
     return QueueView(
         queue=queue,
@@ -66,7 +64,6 @@ def view_of(queue: Queue, engine: Engine, receipt_key: bytes) -> QueueView:
         dedup_by_content=settings.get("ContentBasedDeduplication") == "true",
         dedup_by_group=settings.get("DeduplicationScope") == "messageGroup",
         dead_letter_key=target,
-        redrive_allow=read_redrive_allow_policy(allow) if allow else None,
         policy=read_policy(policy) if policy else None,
     )
 

@@ -128,3 +128,15 @@ def test_a_time_that_cannot_be_read(service: Service, since: str) -> None:
     done = cns_explain(service, str(uuid.uuid4()), "--since", since)
     assert done.returncode == 2
     assert done.stderr.startswith(f"cns: --since={since}: must be")
+
+
+def test_why_a_queue_refused(service: Service, sqs: Any, topic: Topic) -> None:
+    closed, missing = queue_for(sqs, f"{topic.arn}-other"), queue_for(sqs, topic.arn)
+    for queue in (closed, missing):
+        topic.subscribe("sqs", arn_of(sqs, queue))
+    sqs.delete_queue(QueueUrl=missing)
+    published = topic.publish("refused")
+    explained(service, published)
+    story = cns_explain(service, published).stdout
+    assert f": AccessDenied: queue policy does not allow topic {topic.arn}\n" in story
+    assert ": QueueDoesNotExist: The specified queue does not exist.\n" in story

@@ -111,7 +111,7 @@ def test_a_queue_that_may_not_be_sent_to(service: Service, sqs: Any, topic: Topi
     for arn in arns:
         topic.subscribe("sqs", arn)
     sqs.delete_queue(QueueUrl=missing)
-    message_id = topic.publish("hello")
+    topic.publish("hello")
     records = wait_records(service, topic.arn, 2, "--failures")
     assert {record["delivery"]["destination"]: record["delivery"]["statusCode"] for record in records} == arns
     said = {record["delivery"]["statusCode"]: json.loads(record["delivery"]["providerResponse"]) for record in records}
@@ -119,9 +119,6 @@ def test_a_queue_that_may_not_be_sent_to(service: Service, sqs: Any, topic: Topi
     assert said[403] == {"ErrorCode": "AccessDenied", "ErrorMessage": denied, "sqsRequestId": "Unrecoverable"}
     assert said[400]["ErrorCode"] == "AWS.SimpleQueueService.NonExistentQueue"
     assert said[400]["ErrorMessage"] == "The specified queue does not exist."
-    story = service.cns("explain", message_id).stdout
-    assert f": AccessDenied: {denied}\n" in story
-    assert ": QueueDoesNotExist: The specified queue does not exist.\n" in story
 
 
 @pytest.mark.spec("sns-log.rate")

@@ -9,11 +9,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from tenacity import AsyncRetrying, retry_if_result
 
 from cns.delivery.envelope import MessageType, http_headers
 from cns.delivery.retry_policy import RetryPolicy
-from cns.delivery.retry_tenacity import StopWhenSpent, WaitByPolicy
 from cns.endpoints.address_guard import AddressGuard
 from cns.endpoints.http import HttpRequest, HttpSender
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
@@ -218,30 +216,6 @@ async def test_a_refusal_says_nothing_of_later() -> None:
     async with served(answer("404 X", "Retry-After: 120")) as endpoint:
         outcome = await post(f"http://127.0.0.1:{endpoint.port}/")
     assert isinstance(outcome, Failed) and outcome.retry_after_s == 0
-
-
-async def test_a_retry_loop_of_tenacity_s() -> None:
-    """Code built on tenacity follows the policy against a real endpoint, to its success and to its end."""
-    policy = RetryPolicy(min_delay_s=1, max_delay_s=5, retries=5, no_delay=1, min_delay=1, max_delay=1)
-    delays_s = [0, 1, 1, 5, 5]  # at once, 1 s, two from 1 to 5 s, 5 s
-    for failures in (3, 6):
-        slept: list[float] = []
-
-        async def sleep(seconds: float, slept: list[float] = slept) -> None:
-            slept.append(seconds)
-
-        async with served(*[answer("503 X")] * failures, answer("200 OK")) as endpoint:
-            outcome = await AsyncRetrying(
-                wait=WaitByPolicy(policy),
-                stop=StopWhenSpent(policy),
-                retry=retry_if_result(lambda outcome: isinstance(outcome, Failed)),
-                retry_error_callback=lambda state: state.outcome.result(),
-                sleep=sleep,
-            )(post, f"http://127.0.0.1:{endpoint.port}/")
-        assert isinstance(outcome, Delivered) is (failures <= policy.retries)
-        assert slept == pytest.approx(delays_s[:failures])
-        assert len({body for _, body in endpoint.requests}) == 1
-        assert len(endpoint.requests) == min(failures, policy.retries) + 1
 
 
 @spec("sns-answer.timeout")

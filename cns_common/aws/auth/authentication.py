@@ -9,7 +9,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from cns_common.aws.auth.accounts import KeyRing
-from cns_common.aws.auth.signature import parse
+from cns_common.aws.auth.signature import parse, unknown_key
 from cns_common.aws.auth.users import USER_ID_LENGTH
 from cns_common.aws.call import ANONYMOUS, INTERNAL_ACCOUNT, USER_NAME, Caller, user_caller
 from cns_common.aws.http_request import HttpRequest
@@ -68,7 +68,7 @@ class Authenticator:
         signed.check(service, self._clock.real_ms())
         known = self._ring.find(signed.key_id)
         if known is None:
-            raise RequestError("InvalidClientTokenId", "The security token included in the request is invalid.")
+            raise unknown_key()
         secret, caller = known
         signed.verify(secret, body)
         return Identity(caller, signed.region)

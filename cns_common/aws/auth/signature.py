@@ -163,7 +163,7 @@ def parse(method: str, raw_path: bytes, query_string: bytes, headers: Sequence[P
 
 
 def unknown_key() -> RequestError:
-    """What to raise when no account has the key a request was signed with."""
+    """Return the error for a key that no account has."""
     return RequestError("InvalidClientTokenId", "The security token included in the request is invalid.")
 
 
