@@ -10,6 +10,7 @@ import os
 import socket
 import ssl
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -31,7 +32,7 @@ from cns_common.aws.auth.authentication import Authenticator
 from cns_common.aws.front_door import FrontDoor, Service
 from cns_common.aws.protocol.models import load_service
 from cns_common.configuration.settings import Settings
-from cns_common.errors import CnsError, StartError
+from cns_common.errors import StartError
 from cns_common.events.writer import EventLog
 from cns_common.health import Health
 from cns_common.log_throttle import ThrottledRecords
@@ -40,6 +41,7 @@ from cns_common.process.supervisor import STATUS_FILE, read_status
 from cns_server.app import App, Pages
 from cns_server.connection_table import ConnectionLimits, ConnectionTable
 from cns_server.http_protocol import ApiProtocol
+from cns_server.key_refresh import KeyRefresh
 from cns_server.localstack.pages import localstack_pages
 from cns_server.localstack.sns_pages import NotificationPages
 from cns_server.localstack.sqs_pages import MessagePages
@@ -122,22 +124,9 @@ class Api:
     @classmethod
     async def build(cls, settings: Settings, parts: Parts) -> Api:
         ring = KeyRing(await access_keys(settings, parts))
-
-        async def reread() -> None:
-            try:
-                ring.replace(await access_keys(settings, parts))
-            except CnsError as error:  # the keys of before are good until caches are forgotten, within 60 s
-                log.warning("keys.not_reread", error=str(error))
-
-        rereading: set[asyncio.Task[None]] = set()
-
-        def keys_changed(_account: str) -> None:
-            task = asyncio.get_running_loop().create_task(reread())
-            rereading.add(task)
-            task.add_done_callback(rereading.discard)
-
-        parts.accounts.changed.append(keys_changed)
-        parts.reconnected.append(lambda: keys_changed(""))
+        refresh = KeyRefresh(ring, partial(access_keys, settings, parts))
+        parts.accounts.changed.append(lambda _account: refresh.request())
+        parts.reconnected.append(refresh.request)
         authenticator = Authenticator(
             ring,
             parts.clock,

@@ -309,7 +309,8 @@ class ApiProtocol(HttpToolsProtocol):
             return
         before: Any = self.cycle
         method = self.parser.get_method().decode("ascii")
-        exchange = Exchange(self.parser.should_keep_alive(), method == "HEAD")
+        keep_alive = self.parser.should_keep_alive() and self.parser.get_http_version() != "1.0"
+        exchange = Exchange(keep_alive, method == "HEAD")
         request = HttpRequest(
             method,
             path,
@@ -525,6 +526,7 @@ class ApiProtocol(HttpToolsProtocol):
             return
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
+            self._account()
             if self.pipeline:
                 return
         elif not (self._in_message or self._unparsed):

@@ -82,6 +82,10 @@ class Database:
         self.on_room: Callable[[], None] = _go_on
         """Called when a store that was opened `alone` has room to be opened anew."""
         self.loop: asyncio.AbstractEventLoop
+        self._copying_back = threading.Lock()
+        self._pages_before = 0
+        self._commit_pages_max = 0
+        self._has_filled = False
         self.wal_pages = 0
         self.commits = 0
         try:
@@ -306,6 +310,8 @@ class Database:
         except apsw.Error as caught:
             error = caught
         passed(STORE_COMMITTED)
+        if error is None:
+            self._keep_room_for_log()
         if self._finish_checkpoint:
             # the background pass copied all but the newest frames: copying those lets the log start over
             self._finish_checkpoint = False
@@ -316,12 +322,30 @@ class Database:
         with suppress(RuntimeError):  # the loop may be closed by now
             self.loop.call_soon_threadsafe(self._committed, error)
 
+    def _keep_room_for_log(self) -> None:
+        """On a disk that is nearly full, copy the log back before the next commit. A log that is larger than what is
+        left could not be copied back any more, and then not even a delete could be written."""
+        commit_pages = self.wal_pages - self._pages_before
+        self._pages_before = self.wal_pages
+        self._commit_pages_max = max(self._commit_pages_max, commit_pages)
+        if self.alone or self.space.has_room_beside(self.wal_pages * PAGE_BYTES, self._commit_pages_max * PAGE_BYTES):
+            return
+        try:
+            with self._copying_back:
+                self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        except apsw.Error as error:  # the next commit tries again
+            self._has_filled = is_full(error, self.connection)
+        self._has_filled = self._has_filled or self.space.is_filling()
+
     def _committed(self, error: Exception | None) -> None:
         answers, self._unanswered = self._unanswered or [], None
         self._writing = False
         if error is None:
             self.commits += 1
             self.space.wrote()
+            if self._has_filled:
+                self._has_filled = False
+                self._filled()
             for work, result in answers:
                 if not work.future.done():
                     work.future.set_result(result)
@@ -378,7 +402,8 @@ class Database:
         connection = connect(str(self._path), self._vfs)
         while self._checkpoints.get():
             try:
-                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+                with self._copying_back:
+                    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
                 self._finish_checkpoint = True
             except apsw.Error as error:  # the log grows on, and the next commit asks again
                 self._checkpoint_wanted = False

@@ -17,6 +17,8 @@ RESERVE_SHARE = 8
 """On a small disk the reserve is at most this part of it."""
 ROOM_BYTES = 1024 * 1024
 """As much must be free beside the reserve before it is made again and writes that grow the store are accepted."""
+ROOM_BESIDE_LOG_BYTES = 8 * 1024 * 1024
+"""While less than this is free beside what copying the log back may take, each commit copies it back."""
 _FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
 _COMMIT_ERRORS = (apsw.SQLITE_IOERR_WRITE,)
 """What SQLite may say, besides SQLITE_FULL, of a commit that found no room and does not count. A failed sync is not
@@ -74,6 +76,15 @@ class DiskSpace:
         with suppress(OSError):
             os.truncate(self._path, 0)
         self._lacks_reserve = self._reserve_bytes > 0
+
+    def has_room_beside(self, log_bytes: int, commit_bytes_max: int) -> bool:
+        """Whether there is room to copy the log back into the store, whose file may grow by as much, and for two more
+        commits of the largest size."""
+        return self._free_bytes(self._directory) >= log_bytes + max(2 * commit_bytes_max, ROOM_BESIDE_LOG_BYTES)
+
+    def is_filling(self) -> bool:
+        """Whether so little is free for the first time that growing writes are to end before one fails."""
+        return not self._has_been_full and self._free_bytes(self._directory) < ROOM_BYTES
 
     @property
     def is_short(self) -> bool:

@@ -7,6 +7,7 @@ https://sqlite.org/walformat.html
 
 from __future__ import annotations
 
+import os
 import struct
 from pathlib import Path
 from typing import NamedTuple
@@ -42,14 +43,16 @@ def cut_log(store: Path) -> CutLog:
             is_damaged = not _is_sound(header)
             page_bytes = _page_bytes(header)
             frame_bytes = FRAME_HEADER_BYTES + page_bytes
-            log.seek(HEADER_BYTES + frames * frame_bytes)
+            at, size = HEADER_BYTES + frames * frame_bytes, os.fstat(log.fileno()).st_size
+            log.seek(at)
             first = log.read(FRAME_HEADER_BYTES)
             salts = first[8:16] if is_damaged else header[16:24]
             commits = 0
-            while len(first) == FRAME_HEADER_BYTES:
+            while at + frame_bytes <= size:  # a frame that is cut off is of a commit that did not end
                 page, pages_after_commit = struct.unpack_from(">II", first)
                 commits += bool(page and pages_after_commit and first[8:16] == salts)
-                log.seek(page_bytes, 1)
+                at += frame_bytes
+                log.seek(at)
                 first = log.read(FRAME_HEADER_BYTES)
     except FileNotFoundError:
         return CutLog(0, 0, is_header_damaged=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -267,3 +268,37 @@ def test_a_move_task_outlives_its_worker(lone: Up) -> None:
     task = of.end()
     assert (task["Status"], task["ApproximateNumberOfMessagesMoved"]) == ("COMPLETED", 60)
     assert of.bodies(of.source) == sorted([str(n) for n in range(60)], key=int)
+
+
+SMALL_DISK_MIB = 48
+LARGE_MESSAGE_CHARS = 200_000
+SENDERS = 6
+
+
+def test_a_small_disk_that_sends_filled_is_emptied_by_receivers(tmp_path: Path) -> None:
+    """The log of a full disk can still be copied back into the store, also after a restart."""
+    with running(tmp_path / "data", disk_mib=SMALL_DISK_MIB) as service:
+        sqs = service.client("sqs", tries=5)
+        queue = sqs.create_queue(QueueName="q")["QueueUrl"]
+        with ThreadPoolExecutor(SENDERS) as pool:
+            clients = [service.client("sqs") for _ in range(SENDERS)]
+            sent = [each for ids in pool.map(lambda client: _send_large(client, queue), clients) for each in ids]
+        assert "the disk is full" in "; ".join(service.health()["reasons"])
+        received = receive_ids(sqs, queue, 20)
+        starts = service.said().count(ANNOUNCEMENT)
+        kill(service, "api")
+        wait_until(lambda: service.said().count(ANNOUNCEMENT) > starts and service.is_ready(), 60, service.said)
+        received += receive_ids(sqs, queue, len(sent) - len(received))
+        assert set(received) == set(sent)
+        wait_until(lambda: send_until_refused(sqs, queue, 1) != [], 30, service.said)
+
+
+def _send_large(sqs: Any, queue: str) -> list[str]:
+    """The ids of the messages that were accepted before the first refusal."""
+    sent = []
+    for _ in range(SMALL_DISK_MIB * 2**20 // LARGE_MESSAGE_CHARS):
+        try:
+            sent.append(sqs.send_message(QueueUrl=queue, MessageBody="x" * LARGE_MESSAGE_CHARS)["MessageId"])
+        except ClientError:
+            break
+    return sent

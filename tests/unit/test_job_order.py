@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
+from workers.consumers import job_order
 from workers.consumers.job_order import JobOrder
 
 
@@ -39,3 +42,33 @@ async def test_topics_do_not_wait_for_one_another_nor_for_a_job_that_ended() -> 
     for turn in (second, other, other):
         turn.end()
     assert len(order) == 0
+
+
+async def test_a_job_that_never_begins_holds_up_its_topic_for_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_order, "TURN_S", 0.01)
+    order = JobOrder()
+    order.turn("t")  # its read hangs
+    second, third = order.turn("t"), order.turn("t")
+    await second.come()
+    second.end()
+    await third.come()
+    third.end()
+    fourth = order.turn("t")
+    await fourth.come()
+    fourth.end()
+    assert len(order) == 0
+
+
+async def test_a_job_that_ends_without_its_turn_lets_nobody_pass_those_before_it() -> None:
+    order = JobOrder()
+    first, quarantined, third = order.turn("t"), order.turn("t"), order.turn("t")
+    waiting = asyncio.create_task(third.come())
+    await asyncio.sleep(0)
+    quarantined.end()
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    first.end()
+    await waiting
+    late = order.turn("t")
+    third.end()
+    await late.come()

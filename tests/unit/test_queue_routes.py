@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from cns.queue_port.contract import DELIVER_ENTRIES_MAX, MessageAttributes, QueueMessage, QueuePort, Refused
-from cns_common.errors import StoreUnavailable
+from cns_common.errors import OutcomeUnknown, StoreUnavailable
 from workers.delivery.queue_routes import DELIVER_BYTES_MAX, QueueRoutes
 
 TOPIC = "arn:aws:sns:us-east-1:111111111111:t"
@@ -24,13 +24,15 @@ class Port:
         self.let = asyncio.Event()
         self.let.set()
         self.failure: Exception | None = None
+        self.lost_answers = 0
 
     async def deliver(self, queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refused]:
         self.requests.append([message.body for message in messages])
         await self.let.wait()
         if self.failure is not None:
             raise self.failure
-        return [f"id-{message.body}" for message in messages]
+        answers: list[str | Refused] = [f"id-{message.body}" for message in messages]
+        return answers[: len(answers) - self.lost_answers]
 
     @property
     def bodies(self) -> list[str]:
@@ -126,6 +128,18 @@ async def test_a_request_that_fails_fails_all_that_are_in_it_and_no_others() -> 
     assert [type(each) for each in failed] == [StoreUnavailable] * 3
     site.port.failure = None
     assert await site.begin("3") == "id-3"
+    assert len(site.routes) == 0
+
+
+async def test_answers_that_do_not_match_the_messages_fail_them_and_free_the_route() -> None:
+    site = Site()
+    site.port.let.clear()
+    site.port.lost_answers = 1
+    sends = [site.begin(str(number)) for number in range(3)]
+    await turns()
+    site.port.let.set()
+    failed = await asyncio.gather(*sends, return_exceptions=True)
+    assert [type(each) for each in failed] == [OutcomeUnknown] * 3
     assert len(site.routes) == 0
 
 

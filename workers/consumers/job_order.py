@@ -1,11 +1,14 @@
 """The order in which jobs of one topic begin their sends: that in which they were received.
 
-What a job needs is read beside the others; only the beginning of its sends waits for the jobs before it.
+Jobs read what they need side by side; only the beginning of the sends waits for the jobs before. A job waits for TURN_S
+at most, so that one slow read does not stop its topic: then the order is lost, and nothing else.
 """
 
 from __future__ import annotations
 
 import asyncio
+
+TURN_S = 1.0
 
 
 class JobOrder:
@@ -13,7 +16,7 @@ class JobOrder:
         self._last: dict[str, JobTurn] = {}
 
     def turn(self, topic: str) -> JobTurn:
-        """The turn behind all others of the topic. Its holder must end it."""
+        """Return the turn behind all others of the topic. The caller must end it."""
         turn = JobTurn(self, topic, self._last.get(topic))
         self._last[topic] = turn
         return turn
@@ -23,7 +26,7 @@ class JobOrder:
             del self._last[topic]
 
     def __len__(self) -> int:
-        """Topics that have jobs which did not begin."""
+        """Count the topics that have jobs which did not begin."""
         return len(self._last)
 
 
@@ -38,17 +41,39 @@ class JobTurn:
         self._waiting: asyncio.Future[None] | None = None
 
     async def come(self) -> None:
-        """Wait until the job before it has begun."""
-        before, self._before = self._before, None
-        if before is not None and not before._ended:
-            before._waiting = asyncio.get_running_loop().create_future()
-            await before._waiting
+        """Wait until the jobs before it have begun, or TURN_S have passed."""
+        before, self._before = self._next_open(), None
+        if before is None:
+            return
+        loop = asyncio.get_running_loop()
+        too_late = loop.time() + TURN_S
+        while before is not None and loop.time() < too_late:
+            before._waiting = waiting = loop.create_future()
+            timer = loop.call_at(too_late, _release, waiting)
+            try:
+                await waiting
+            finally:
+                timer.cancel()
+            before = before._next_open() if before._ended else None
 
     def end(self) -> None:
-        """The job has begun, or never will."""
+        """Say that the job has begun, or never will: then the next one waits for the jobs before this one."""
         if self._ended:
             return
         self._ended = True
+        self._before = self._next_open()
         self._order.ended(self._topic, self)
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_result(None)
+        if self._waiting is not None:
+            _release(self._waiting)
+
+    def _next_open(self) -> JobTurn | None:
+        """Return the nearest turn before this one that has not ended."""
+        before = self._before
+        while before is not None and before._ended:
+            before = before._before
+        return before
+
+
+def _release(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_result(None)

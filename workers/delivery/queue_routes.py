@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 
 from cns.queue_port.contract import DELIVER_ENTRIES_MAX, QueueMessage, QueuePort, Refused, size_of
+from cns_common.errors import OutcomeUnknown
 
 DELIVER_BYTES_MAX = 512 * 1024
 """Bodies and attributes in one request. A larger message goes alone."""
@@ -89,10 +90,12 @@ class _Route:
         self._take()
         self._sending = True
         try:
-            (answer,) = await self._port.deliver(self._queue_arn, [message], self._topic_arn)
+            answers = await self._port.deliver(self._queue_arn, [message], self._topic_arn)
         finally:
             self._go_on()
-        return answer
+        if len(answers) != 1:
+            raise OutcomeUnknown(f"{len(answers)} answers to one message")
+        return answers[0]
 
     def leave(self, place: Place) -> None:
         self.places.remove(place)
@@ -124,6 +127,8 @@ class _Route:
 
     def _answer(self, sent: list[Place], request: asyncio.Future[list[Answer]]) -> None:
         error = None if request.cancelled() else request.exception()
+        if error is None and not request.cancelled() and len(request.result()) != len(sent):
+            error = OutcomeUnknown(f"{len(request.result())} answers to {len(sent)} messages")
         for number, place in enumerate(sent):
             if place.answer is None or place.answer.done():  # its sender was cancelled
                 continue

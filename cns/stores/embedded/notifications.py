@@ -34,7 +34,7 @@ class EmbeddedNotificationStore:
     async def get(self, notification_id: str) -> Notification | None:
         row: Any = self._database.reader.execute(schema.GET_NOTIFICATION, (notification_id,)).fetchone()
         if row is None:  # a receive may hand out a job before the commit that stores the job and its notification
-            row = await self._database.write(lambda connection: _row(connection, notification_id))
+            row = await self._database.write(lambda connection: _row(connection, notification_id), grows=False)
         return None if row is None else _decode(row[0])
 
     async def refer(self, notification_id: str, change: int) -> None:

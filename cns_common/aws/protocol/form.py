@@ -10,8 +10,8 @@ import re
 
 from cns_common.errors import RequestError
 
-PAIRS_MAX = 2_000
-"""Of one request: the largest legal batch has some 1,100."""
+PAIRS_MAX = 10_000
+"""Of one request: the largest legal batch has some 1,100, and a publish has three for each attribute."""
 ESCAPES_MAX = 1_500_000
 """Of one request. 1 MiB of binary attributes is 1.4 million characters of base64, and all of them may be escaped."""
 BROKEN_ESCAPES_MAX = 1_000
