@@ -19,8 +19,8 @@ from redis.exceptions import RedisError
 
 from cns_backend.acknowledgements import Hearings
 from cns_common.ids import hex_id
-from cns_common.rpc.protocol_proxy import Changing
-from cns_common.task_cancellation import end
+from cns_common.rpc.protocol_proxy import ChangeSource
+from cns_common.task_cancellation import cancel_and_wait
 
 CACHE_AGE_S = 5.0
 LISTENING_AGE_S = 60.0
@@ -39,10 +39,10 @@ Key = str | tuple[str, str, str]
 Listener = Callable[[Any], None]
 
 
-class Telling(Changing, Protocol):
-    """See `cns_common.cassandra.change_listeners.Telling`, which every store of the cluster form is."""
+class Telling(ChangeSource, Protocol):
+    """See `cns_common.cassandra.change_listeners.ChangeNotifier`, which every store of the cluster form is."""
 
-    others_told: Callable[[], Awaitable[None]]
+    others_acknowledged: Callable[[], Awaitable[None]]
 
 
 class Announcement(msgspec.Struct, frozen=True, array_like=True):
@@ -105,7 +105,7 @@ class Announcements:
         if self._redis is not None and self._tasks:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._waiting.join(), REDIS_TIMEOUT_S)
-        await end(self._tasks)
+        await cancel_and_wait(self._tasks)
         if self._redis is not None:
             await self._redis.aclose()
 
@@ -116,7 +116,7 @@ class Announcements:
             self.announce(subject, key)
 
         store.changed.append(tell)
-        store.others_told = self.heard
+        store.others_acknowledged = self.heard
         self._listeners[subject] = lambda: [each for each in store.changed if each is not tell]
 
     # -- loops --------------------------------------------------------------------------------------------------------

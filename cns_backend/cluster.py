@@ -27,7 +27,7 @@ from cns_backend.pool_sizes_cassandra import CassandraPoolSizeStore
 from cns_backend.schema import missing
 from cns_backend.store_host import Parts
 from cns_common.aws.auth.accounts_cassandra import CassandraAccountStore
-from cns_common.cassandra.session import EXIT_CASSANDRA_UNUSABLE, Cassandra, Place
+from cns_common.cassandra.session import EXIT_CASSANDRA_UNUSABLE, Cassandra, CassandraAddress
 from cns_common.clock import Clock
 from cns_common.configuration.checks import read_contact_points
 from cns_common.configuration.settings import Settings
@@ -37,13 +37,13 @@ from cqs.stores.cassandra.move_tasks import CassandraMoveTaskStore
 from cqs.stores.cassandra.queues import CassandraQueueStore
 from cqs.stores.receipt_key import DerivedReceiptKeyStore
 
-CLOCK_LOOK_S = 1.0
+CLOCK_POLL_INTERVAL_S = 1.0
 
 
-def place_of(settings: Settings) -> Place:
+def cassandra_address(settings: Settings) -> CassandraAddress:
     """Where the settings say that Cassandra is."""
     points = read_contact_points(settings.cassandra)
-    return Place(
+    return CassandraAddress(
         hosts=points.hosts,
         port=points.port,
         keyspace=settings.cassandra_keyspace,
@@ -137,7 +137,7 @@ async def open_account_store(settings: Settings) -> AsyncIterator[CassandraAccou
 @asynccontextmanager
 async def open_session(settings: Settings) -> AsyncIterator[tuple[Cassandra, Seal]]:
     """A session whose keyspace has all tables, and the key that opens the secrets in it."""
-    cassandra = await Cassandra.open(place_of(settings))
+    cassandra = await Cassandra.open(cassandra_address(settings))
     try:
         lacking = await missing(cassandra, settings.cassandra_keyspace)
         if lacking:
@@ -156,6 +156,6 @@ async def open_session(settings: Settings) -> AsyncIterator[tuple[Cassandra, Sea
 async def _follow_clock(control: ClusterControl, clock: Clock) -> None:
     """The test clock of a cluster without Redis; with it, this is what a lost announcement is made up by."""
     while True:
-        await asyncio.sleep(CLOCK_LOOK_S)
+        await asyncio.sleep(CLOCK_POLL_INTERVAL_S)
         with contextlib.suppress(StoreUnavailable, OutcomeUnknown):  # the next look may succeed
             clock.follow(await control.clock_offset_ms())

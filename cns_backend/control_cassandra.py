@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from cns_backend.control import REPORT_LIFE_S, HostState, Report
-from cns_common.cassandra.lwt import decide
+from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra, Row, Statement
 from cns_common.clock import Clock
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
@@ -92,7 +92,7 @@ class ClusterControl(ClusterReports):
         async def ours() -> bool:
             return await self._cassandra.run(_GET, CLOCK_NAME) == [(value,)]
 
-        return await decide(attempt, ours)
+        return await resolve_lost_write(attempt, ours)
 
     async def report(self, report: Report) -> None:
         named = replace(report, process=self.machine + report.process)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from cns_common.cassandra.lwt import decide
+from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.errors import OutcomeUnknown
 
@@ -44,7 +44,7 @@ class CassandraLeaseStore:
         async def ours() -> bool:
             return await self._cassandra.run(_FIND, task, part) == [(holder, until_ms)]
 
-        return await decide(attempt, ours)
+        return await resolve_lost_write(attempt, ours)
 
     async def give_back(self, task: str, part: str, holder: str) -> None:
         with contextlib.suppress(OutcomeUnknown):  # then it runs out by itself

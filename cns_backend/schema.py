@@ -15,7 +15,7 @@ import cqs.engines.cluster.schema
 import cqs.stores.cassandra.move_tasks
 import cqs.stores.cassandra.schema
 from cns_common.cassandra.schema import additions, differences, keyspace_text, read_table, read_tables
-from cns_common.cassandra.session import Cassandra, Place
+from cns_common.cassandra.session import Cassandra, CassandraAddress
 
 TABLES: tuple[str, ...] = (
     *cns_common.aws.auth.accounts_cassandra.TABLES,
@@ -33,28 +33,28 @@ TABLES: tuple[str, ...] = (
 )
 
 
-async def apply(place: Place, replication: int) -> None:
+async def apply(address: CassandraAddress, replication: int) -> None:
     """Make the keyspace, the tables and the columns that are missing; what is there stays as it is."""
-    bare = await Cassandra.open(place, keyspace=False)
+    bare = await Cassandra.open(address, keyspace=False)
     try:
-        await bare.run_schema(keyspace_text(place, replication))
+        await bare.run_schema(keyspace_text(address, replication))
     finally:
         await bare.close()
-    cassandra = await Cassandra.open(place)
+    cassandra = await Cassandra.open(address)
     try:
         for text in TABLES:
             await cassandra.run_schema(text)
-        for text in (await _additions(cassandra, place.keyspace)).values():
+        for text in (await _additions(cassandra, address.keyspace)).values():
             await cassandra.run_schema(text)
     finally:
         await cassandra.close()
 
 
-async def check(place: Place, replication: int) -> list[str]:
+async def check(address: CassandraAddress, replication: int) -> list[str]:
     """Each difference between what is declared and what is there."""
-    cassandra = await Cassandra.open(place, keyspace=False)
+    cassandra = await Cassandra.open(address, keyspace=False)
     try:
-        return await differences(cassandra, place, TABLES, replication)
+        return await differences(cassandra, address, TABLES, replication)
     finally:
         await cassandra.close()
 
@@ -77,6 +77,6 @@ async def _additions(cassandra: Cassandra, keyspace: str) -> dict[str, str]:
     return found
 
 
-def show(place: Place, replication: int) -> list[str]:
+def show(address: CassandraAddress, replication: int) -> list[str]:
     """The statements that `apply` runs, for an operator who runs them."""
-    return [keyspace_text(place, replication), f"USE {place.keyspace}", *TABLES]
+    return [keyspace_text(address, replication), f"USE {address.keyspace}", *TABLES]

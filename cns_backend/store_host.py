@@ -38,7 +38,7 @@ from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings
 from cns_common.data_directory import unusable
 from cns_common.metrics import Sample
-from cns_common.rpc.protocol_proxy import Changing, announce, handlers_of, methods_of, remote
+from cns_common.rpc.protocol_proxy import ChangeSource, announce, handlers_of, methods_of, remote
 from cns_common.rpc.rpc import Client, Method, Server
 from cns_common.sealing import Seal, load_master_key, require_master_key
 from cns_common.sqlite.database import Database
@@ -76,7 +76,7 @@ class Stores:
     pool_sizes: PoolSizeStore
     control: HostControl
 
-    def announced(self) -> dict[str, Changing]:
+    def announced(self) -> dict[str, ChangeSource]:
         """The stores whose changes every process is told of, by prefix."""
         return {
             "accounts": self.accounts,

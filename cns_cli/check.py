@@ -9,7 +9,7 @@ from cns_cli.store import require_store
 from cns_common.configuration.settings import load_settings
 from cns_common.errors import StartError
 from cns_common.sqlite.database import STORE_FILE
-from cns_common.sqlite.integrity_check import look_through
+from cns_common.sqlite.integrity_check import check_integrity
 
 EXIT_DAMAGED = 1
 EXIT_USAGE = 2
@@ -24,7 +24,7 @@ def check(data: Data = None) -> None:
             sys.exit(EXIT_USAGE)
         require_store(settings)
         path = settings.data.absolute() / STORE_FILE
-        found = look_through(path)
+        found = check_integrity(path)
     except StartError as error:
         print(f"cns: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

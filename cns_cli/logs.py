@@ -22,7 +22,7 @@ from workers.delivery.logs.reader import LogReader
 from workers.delivery.logs.record import FAILURE_GROUP, group_of_arn
 
 EXIT_USAGE = 2
-LOOK_S = 0.5
+POLL_INTERVAL_S = 0.5
 
 
 def logs(
@@ -66,7 +66,7 @@ def _print(directory: Path, groups: Sequence[str], since_ms: int, *, follow: boo
                 print(f"cns: nothing is logged of {groups[0]} in {directory}{since}", file=sys.stderr)
             return
         sys.stdout.flush()
-        wait.wait(LOOK_S)
+        wait.wait(POLL_INTERVAL_S)
 
 
 def _printable(line: str) -> str:

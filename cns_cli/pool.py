@@ -34,7 +34,7 @@ from cns_common.clock import Clock
 from cns_common.configuration.settings import POOL_THREADS_MAX, Settings, load_settings
 
 EXIT_USAGE = 2
-LOOK_S = 0.2
+POLL_INTERVAL_S = 0.2
 LOOKS_MAX = 50
 """Until running workers have followed, which look once a second and report once a second."""
 Result = TypeVar("Result")
@@ -124,7 +124,7 @@ async def _effect(site: Site, pool: str) -> None:
     for _ in range(LOOKS_MAX):
         if all(_follows(report, pool, sizes) for report in await site.workers()):
             return
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(POLL_INTERVAL_S)
     print("cns: not all workers have followed so far; they do when they can", file=sys.stderr)
 
 

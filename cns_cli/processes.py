@@ -18,15 +18,15 @@ from cns_common.configuration.settings import Settings, load_settings, unread_se
 from cns_common.data_directory import EXIT_DATA_IN_USE
 from cns_common.errors import StartError
 from cns_common.logs import set_up_logs
-from cns_common.process.cpu_affinity import one_core
-from cns_common.process.gc_tuning import brief_collections
+from cns_common.process.cpu_affinity import pinned_to_one_core
+from cns_common.process.gc_tuning import short_gc_pauses
 
 if TYPE_CHECKING:
     from cns_backend.store_host import Parts, StoreHost
 
 PREDECESSOR_S = 15.0
 """How long the processes of a `cns up` that was killed may take to end, when it is started again at once."""
-LOOK_S = 0.1
+POLL_INTERVAL_S = 0.1
 TELLING_ROLES = ("api-store", "store")
 """Those of a `cns up` of which there is one."""
 AUTH_OFF = "cns: --auth=off: ANY credentials pass and no policy is enforced. For tests only."
@@ -78,7 +78,7 @@ async def run_api_with_store(settings: Settings) -> None:
     host = await open_store(settings)
     await print_first_key(settings, host)
     api = await Api.build(settings, host.parts)
-    with brief_collections():
+    with short_gc_pauses():
         await api.serve(listener, until=_stop_signal())
     await host.close()
 
@@ -90,7 +90,7 @@ async def run_store(settings: Settings) -> None:
     listener = listen(settings, shared=True)  # holds the port while API processes come and go
     host = await open_store(settings)
     await print_first_key(settings, host)
-    with brief_collections():
+    with short_gc_pauses():
         await _stop_signal()
     await host.close()
     listener.close()
@@ -105,7 +105,7 @@ async def run_api(settings: Settings) -> None:
         if settings.store == "cassandra":
             await print_cluster_start(settings, parts)
         api = await Api.build(settings, parts)
-        with brief_collections():
+        with short_gc_pauses():
             await api.serve(listen(settings, shared=True), until=_stop_signal())
 
 
@@ -116,7 +116,7 @@ async def run_worker(settings: Settings) -> None:
 
     async with open_parts(settings) as parts:
         worker = await Worker.build(settings, parts)
-        with brief_collections(), one_core(wanted=settings.worker_one_core):
+        with short_gc_pauses(), pinned_to_one_core(wanted=settings.worker_one_core):
             await worker.run(until=_stop_signal())
 
 
@@ -143,7 +143,7 @@ async def open_store(settings: Settings) -> StoreHost:
             if not waiting:
                 print(f"cns: {error}; waiting for its end", file=sys.stderr, flush=True)  # as above
             waiting = True
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_INTERVAL_S)
         else:
             await host.start()
             return host

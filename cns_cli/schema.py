@@ -28,7 +28,7 @@ def schema_apply(replication: Replication = None) -> None:
     from cns_backend import cluster, schema  # with drivers that only this form has installed
 
     settings = load_settings()
-    _run(schema.apply(cluster.place_of(settings), replication or settings.cassandra_replication))
+    _run(schema.apply(cluster.cassandra_address(settings), replication or settings.cassandra_replication))
     print(f"cns: keyspace {settings.cassandra_keyspace} has all tables")
 
 
@@ -38,7 +38,7 @@ def schema_show(replication: Replication = None) -> None:
     from cns_backend import cluster, schema  # with drivers that only this form has installed
 
     settings = load_settings()
-    for text in schema.show(cluster.place_of(settings), replication or settings.cassandra_replication):
+    for text in schema.show(cluster.cassandra_address(settings), replication or settings.cassandra_replication):
         print(f"{text};")
 
 
@@ -48,7 +48,7 @@ def schema_check(replication: Replication = None) -> None:
     from cns_backend import cluster, schema  # with drivers that only this form has installed
 
     settings = load_settings()
-    lines = _run(schema.check(cluster.place_of(settings), replication or settings.cassandra_replication))
+    lines = _run(schema.check(cluster.cassandra_address(settings), replication or settings.cassandra_replication))
     for line in lines:
         print(line)
     if lines:

@@ -10,7 +10,7 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-class Bounded(Generic[Key, Value]):
+class BoundedCache(Generic[Key, Value]):
     def __init__(self, entries_max: int) -> None:
         self._entries: OrderedDict[Key, Value] = OrderedDict()
         self._entries_max = entries_max

@@ -14,10 +14,10 @@ from typing import Any, cast
 import hiredis
 from redis.connection import SSLConnection, parse_url
 
-from cns_common.task_cancellation import end
+from cns_common.task_cancellation import cancel_and_wait
 
 PORT = 6379
-LAST_LOOK_S = 0.1
+FINAL_POLL_S = 0.1
 Word = str | bytes | int | float
 
 
@@ -57,7 +57,7 @@ class RedisPipe:
     async def end(self) -> None:
         """As `close`, for good: a connection that is being made is not, either."""
         if self._connecting is not None:
-            await end([self._connecting])
+            await cancel_and_wait([self._connecting])
         self.close()
 
     def _connected(self, task: asyncio.Task[_Link]) -> None:
@@ -173,7 +173,7 @@ class _Link(asyncio.Protocol):
                 self.close()
             elif left_s <= 0:  # this process may have been stopped: what came meanwhile has not been read
                 self._is_late = True
-                self._watch = self._loop.call_later(LAST_LOOK_S, self._look)
+                self._watch = self._loop.call_later(FINAL_POLL_S, self._look)
             else:
                 self._watch = self._loop.call_later(left_s, self._look)
 

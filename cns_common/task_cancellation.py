@@ -9,7 +9,7 @@ from typing import Any
 AGAIN_S = 0.1
 
 
-async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:
+async def cancel_and_wait(tasks: Iterable[asyncio.Task[Any]]) -> None:
     """Cancel, and again for those that went on: redis-py now and then swallows a cancellation while it reads."""
     ending = set(tasks)
     left = set(ending)

@@ -19,7 +19,7 @@ def client_context(ca_bundle: Path | None) -> ssl.SSLContext:
     return context
 
 
-def fault_of(ca_bundle: Path) -> str | None:
+def ca_bundle_fault(ca_bundle: Path) -> str | None:
     """What is wrong with a bundle, if anything."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:

@@ -10,7 +10,7 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 
 from cns.delivery.envelope import verify_body
-from cns_common.bounded_cache import Bounded
+from cns_common.bounded_cache import BoundedCache
 from cns_receiver.fetch import Fetcher, FetchFailed, FetchRefused
 from cns_receiver.mailbox import Mailbox
 from cns_receiver.record import Record, Verdict
@@ -37,7 +37,7 @@ class _Fetched(NamedTuple):
 class Verifier:
     def __init__(self, fetcher: Fetcher) -> None:
         self._fetcher = fetcher
-        self._certificates: Bounded[str, _Fetched] = Bounded(CERTIFICATES_MAX)
+        self._certificates: BoundedCache[str, _Fetched] = BoundedCache(CERTIFICATES_MAX)
         self._checks: asyncio.Queue[_Check] = asyncio.Queue()
         self._waiting_bytes = 0
         self._work: asyncio.Task[None] | None = None

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from cns_common.arn import parse_arn
 from cns_common.aws.call import Call, Caller
 from cns_common.aws.policy.evaluation import Verdict
-from cns_common.bounded_cache import Bounded
+from cns_common.bounded_cache import BoundedCache
 from cns_common.errors import RequestError
 from cqs.authorization import Access
 from cqs.messages.validation import Draft, invalid, read_draft
@@ -35,7 +35,7 @@ class OnBehalf:
     def __init__(self, service: QueueService) -> None:
         self._access = Access(service.cache, service.clock)
         self._sending = service.sending
-        self._calls: Bounded[tuple[str, bool], Call] = Bounded(TOPICS_REMEMBERED)
+        self._calls: BoundedCache[tuple[str, bool], Call] = BoundedCache(TOPICS_REMEMBERED)
 
     async def send(
         self, queue_arn: str, messages: Sequence[Message], *, topic_arn: str, enforced: bool

@@ -10,16 +10,16 @@ from typing import Any
 
 from cns_backend import schema
 from cns_common.cassandra.schema import read_table
-from cns_common.cassandra.session import Cassandra, Place
+from cns_common.cassandra.session import Cassandra, CassandraAddress
 from tests.servers import cassandra_address, fresh_keyspace
 
 TABLES = tuple(read_table(text).name for text in schema.TABLES)
 
 
 @contextmanager
-def keyspace() -> Iterator[Place]:
+def keyspace() -> Iterator[CassandraAddress]:
     host, port = cassandra_address()
-    place = Place(hosts=(host,), port=port, keyspace=fresh_keyspace())
+    place = CassandraAddress(hosts=(host,), port=port, keyspace=fresh_keyspace())
     aside(schema.apply(place, 1))
     try:
         yield place
@@ -28,7 +28,7 @@ def keyspace() -> Iterator[Place]:
 
 
 @asynccontextmanager
-async def emptied(place: Place) -> AsyncIterator[Cassandra]:
+async def emptied(place: CassandraAddress) -> AsyncIterator[Cassandra]:
     """A session on a keyspace without rows. Looking for them is quicker than truncating what has none."""
     cassandra = await Cassandra.open(place)
     try:
@@ -49,7 +49,7 @@ async def _empty(cassandra: Cassandra, table: str) -> None:
         await cassandra.run_schema(f"TRUNCATE {table}")
 
 
-async def _drop(place: Place) -> None:
+async def _drop(place: CassandraAddress) -> None:
     cassandra = await Cassandra.open(place, keyspace=False)
     await cassandra.run_schema(f"DROP KEYSPACE IF EXISTS {place.keyspace}")
     await cassandra.close()

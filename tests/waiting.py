@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-LOOK_S = 0.02
+POLL_INTERVAL_S = 0.02
 
 
 def wait_until(condition: Callable[[], object], seconds: float, complaint: Callable[[], str] = lambda: "") -> None:
@@ -14,4 +14,4 @@ def wait_until(condition: Callable[[], object], seconds: float, complaint: Calla
     while not condition():
         if time.monotonic() > until:
             raise AssertionError(f"not within {seconds} s: {complaint()}")
-        time.sleep(LOOK_S)  # between two looks at what raises no event: every test that must wait does it here
+        time.sleep(POLL_INTERVAL_S)  # between two looks at what raises no event: every test that must wait does it here

@@ -17,7 +17,7 @@ from cns.notification import Notification
 from cns.stores.contract import SubscriptionStore, TopicStore
 from cns.subscriptions.subscription import State, Subscription
 from cns.topics.topic import Topic
-from cns_common.bounded_cache import Bounded
+from cns_common.bounded_cache import BoundedCache
 
 FIXED_POLICIES: Mapping[str, RetryPolicy] = {
     **dict.fromkeys(("sqs", "lambda", "firehose"), QUEUE_POLICY),
@@ -113,8 +113,8 @@ class Targets:
     def __init__(self, topics: TopicStore, subscriptions: SubscriptionStore) -> None:
         self._topic_store = topics
         self._subscription_store = subscriptions
-        self._targets: Bounded[str, Target] = Bounded(TARGETS_REMEMBERED)
-        self._topics: Bounded[str, Topic] = Bounded(TOPICS_REMEMBERED)
+        self._targets: BoundedCache[str, Target] = BoundedCache(TARGETS_REMEMBERED)
+        self._topics: BoundedCache[str, Topic] = BoundedCache(TOPICS_REMEMBERED)
         self._changes = 0
         topics.changed.append(self._topic_changed)
         subscriptions.changed.append(self._subscription_changed)

@@ -17,7 +17,7 @@ from cns.limits import PENDING_MS, UPDATE_TRIES_MAX
 from cns.notification import Notification
 from cns.stores.contract import SubscriptionStore
 from cns.subscriptions.subscription import State
-from cns_common.bounded_cache import Bounded
+from cns_common.bounded_cache import BoundedCache
 from cns_common.clock import Clock
 
 SUBSCRIPTIONS_REMEMBERED = 10_000
@@ -42,7 +42,7 @@ class MailRate:
         self._subscriptions = subscriptions
         self._clock = clock
         self._mails_a_second = mails_a_second
-        self._seconds: Bounded[str, _Second] = Bounded(SUBSCRIPTIONS_REMEMBERED)
+        self._seconds: BoundedCache[str, _Second] = BoundedCache(SUBSCRIPTIONS_REMEMBERED)
 
     async def objection(self, target: Target, notification: Notification) -> Cause | None:
         """Why this mail is not sent, or None where it is."""

@@ -10,7 +10,7 @@ from cns.topics.attributes import message_bytes_max, signature_version
 from cns.topics.policy import read_stored
 from cns.topics.topic import Topic
 from cns_common.aws.policy.evaluation import Policy
-from cns_common.bounded_cache import Bounded
+from cns_common.bounded_cache import BoundedCache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class TopicCache:
 
     def __init__(self, store: TopicStore) -> None:
         self._store = store
-        self._views: Bounded[str, TopicView] = Bounded(TOPICS_CACHED_MAX)
+        self._views: BoundedCache[str, TopicView] = BoundedCache(TOPICS_CACHED_MAX)
         self._changes = 0
         store.changed.append(self._forget)
 

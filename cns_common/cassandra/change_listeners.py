@@ -8,18 +8,18 @@ from typing import Generic, TypeVar
 Key = TypeVar("Key")
 
 
-async def nobody_else() -> None:
+async def no_other_process() -> None:
     """There is no other process that keeps what this store holds."""
 
 
-class Telling(Generic[Key]):
-    """A part of such a store. `changed` also passes the key on to the others, which `others_told` waits for."""
+class ChangeNotifier(Generic[Key]):
+    """A part of such a store. `changed` also passes the key on to the others, which `others_acknowledged` waits for."""
 
     def __init__(self) -> None:
         self.changed: list[Callable[[Key], None]] = []
-        self.others_told: Callable[[], Awaitable[None]] = nobody_else
+        self.others_acknowledged: Callable[[], Awaitable[None]] = no_other_process
 
-    async def _tell(self, key: Key) -> None:
+    async def _notify(self, key: Key) -> None:
         for callback in self.changed:
             callback(key)
-        await self.others_told()
+        await self.others_acknowledged()

@@ -1,4 +1,4 @@
-"""Conditional writes whose answer was lost: tried again, and where that does not tell, read back to decide."""
+"""Conditional writes whose answer was lost: tried again, then read back to decide whether they were applied."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cns_common.errors import OutcomeUnknown, StoreUnavailable
 TRIES_MAX = 4
 
 
-async def decide(attempt: Callable[[], Awaitable[bool]], ours: Callable[[], Awaitable[bool]]) -> bool:
+async def resolve_lost_write(attempt: Callable[[], Awaitable[bool]], ours: Callable[[], Awaitable[bool]]) -> bool:
     """Whether `attempt`, a conditional write, was applied. A lost one is either settled or undone by the next try of
     anybody, ours included; when that finds the condition false, `ours` says whether what is there is what we wrote."""
     lost: OutcomeUnknown | None = None

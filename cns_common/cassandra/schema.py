@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cns_common.cassandra.session import Cassandra, Place
+from cns_common.cassandra.session import Cassandra, CassandraAddress
 
 _CREATE = re.compile(r"CREATE TABLE IF NOT EXISTS (\w+)\s*\((.*?)\)(?: WITH (.*))?\Z", re.DOTALL)
 _KEY = re.compile(r"PRIMARY KEY\s*\((.*)\)\Z", re.DOTALL)
@@ -19,7 +19,7 @@ DEFAULT_OPTIONS = {"default_time_to_live": "0", "gc_grace_seconds": "864000", "c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """`columns`: name → type and place in the key."""
+    """`columns`: name → type and role in the key."""
 
     name: str
     columns: dict[str, str]
@@ -34,33 +34,35 @@ def read_table(text: str) -> Table:
     name, body, with_ = found[1], found[2], found[3] or ""
     parts = _split(body)
     types = {part.split()[0]: _type_of(part) for part in parts if not _KEY.match(part)}
-    places = _places(_key_of(parts), _ORDER.search(with_))
-    columns = {column: _column(cql_type, places.get(column, "regular")) for column, cql_type in types.items()}
+    roles = _key_roles(_key_of(parts), _ORDER.search(with_))
+    columns = {column: _column(cql_type, roles.get(column, "regular")) for column, cql_type in types.items()}
     compaction = _COMPACTION.search(with_)
     options = {**DEFAULT_OPTIONS, **dict(_NUMBER.findall(with_)), "compaction": compaction[1] if compaction else ""}
     return Table(name=name, columns=columns, options=options)
 
 
-def keyspace_text(place: Place, replication: int) -> str:
+def keyspace_text(address: CassandraAddress, replication: int) -> str:
     return (
-        f"CREATE KEYSPACE IF NOT EXISTS {place.keyspace} WITH replication ="
-        f" {{'class': 'NetworkTopologyStrategy', '{place.data_centre}': {replication}}}"
+        f"CREATE KEYSPACE IF NOT EXISTS {address.keyspace} WITH replication ="
+        f" {{'class': 'NetworkTopologyStrategy', '{address.data_centre}': {replication}}}"
     )
 
 
-async def differences(cassandra: Cassandra, place: Place, tables: Sequence[str], replication: int) -> list[str]:
+async def differences(
+    cassandra: Cassandra, address: CassandraAddress, tables: Sequence[str], replication: int
+) -> list[str]:
     """Each difference between what is declared and what is there, in a line."""
     found = await cassandra.run_schema(
-        f"SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = '{place.keyspace}'"  # an identifier
+        f"SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = '{address.keyspace}'"  # an identifier
     )
     if not found:
-        return [f"keyspace {place.keyspace} is missing"]
+        return [f"keyspace {address.keyspace} is missing"]
     copies = dict(found[0][0])
-    said = copies.get(place.data_centre, "0")
+    said = copies.get(address.data_centre, "0")
     lines = []
     if not copies.get("class", "").endswith("NetworkTopologyStrategy") or said != str(replication):
-        lines.append(f"keyspace {place.keyspace} has {said} replicas in {place.data_centre}, not {replication}")
-    there = await read_tables(cassandra, place.keyspace)
+        lines.append(f"keyspace {address.keyspace} has {said} replicas in {address.data_centre}, not {replication}")
+    there = await read_tables(cassandra, address.keyspace)
     for text in tables:
         lines += _compare(read_table(text), there.get(read_table(text).name))
     return lines
@@ -73,7 +75,7 @@ async def read_tables(cassandra: Cassandra, keyspace: str) -> dict[str, Table]:
         "SELECT table_name, column_name, type, kind, position, clustering_order FROM system_schema.columns"
         f" WHERE keyspace_name = '{keyspace}'"
     ):
-        columns.setdefault(table, {})[column] = f"{cql_type} {_place(kind, position, order)}"
+        columns.setdefault(table, {})[column] = f"{cql_type} {_key_role(kind, position, order)}"
     return {
         name: Table(
             name=name,
@@ -125,25 +127,25 @@ def _key_of(parts: Sequence[str]) -> str:
     raise ValueError(f"no primary key: {parts}")
 
 
-def _places(key: str, order: re.Match[str] | None) -> dict[str, str]:
-    """Each key column's place, as `_place` says it."""
+def _key_roles(key: str, order: re.Match[str] | None) -> dict[str, str]:
+    """Each key column's role, as `_key_role` says it."""
     first, *clustering = _split(key)
     descending = {part.split()[0] for part in order[1].split(",") if part.endswith("DESC")} if order else set()
     partition = _split(first.strip("()"))
-    places = {column: _place("partition_key", at, "none") for at, column in enumerate(partition)}
+    roles = {column: _key_role("partition_key", at, "none") for at, column in enumerate(partition)}
     for at, column in enumerate(clustering):
-        places[column] = _place("clustering", at, "desc" if column in descending else "asc")
-    return places
+        roles[column] = _key_role("clustering", at, "desc" if column in descending else "asc")
+    return roles
 
 
-def _place(kind: str, position: int, order: str) -> str:
+def _key_role(kind: str, position: int, order: str) -> str:
     if kind == "partition_key":
         return f"partition key {position}"
     return f"clustering key {position} {order}" if kind == "clustering" else kind
 
 
-def _column(cql_type: str, place: str) -> str:
-    return cql_type if cql_type.endswith(" static") else f"{cql_type} {place}"
+def _column(cql_type: str, role: str) -> str:
+    return cql_type if cql_type.endswith(" static") else f"{cql_type} {role}"
 
 
 def _type_of(part: str) -> str:

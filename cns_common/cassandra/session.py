@@ -67,7 +67,7 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class CassandraAddress:
     """Where a Cassandra is: contact points, its keyspace and data centre."""
 
     hosts: tuple[str, ...]
@@ -76,7 +76,7 @@ class Place:
     data_centre: str = "datacenter1"
 
 
-class _NeverTwice(RetryPolicy):  # type: ignore[misc]  # the driver ships no types
+class _IdempotentRetryPolicy(RetryPolicy):  # type: ignore[misc]  # the driver ships no types
     """The driver's own policy goes to the next node with anything whose connection broke. A conditional statement that
     was applied by then would find its condition false, and be told that it was not."""
 
@@ -109,8 +109,8 @@ class _Connection:
 class Cassandra:
     """One session. Use it from the loop that opened it."""
 
-    def __init__(self, place: Place, connection: _Connection, loop: asyncio.AbstractEventLoop) -> None:
-        self._place = place
+    def __init__(self, address: CassandraAddress, connection: _Connection, loop: asyncio.AbstractEventLoop) -> None:
+        self._address = address
         self._connection = connection
         self._loop = loop
         self._renewing: asyncio.Task[None] | None = None
@@ -120,16 +120,16 @@ class Cassandra:
         self.statements = 0  # how many were sent, each try and each batch one
 
     @classmethod
-    async def open(cls, place: Place, *, keyspace: bool = True) -> Cassandra:
+    async def open(cls, address: CassandraAddress, *, keyspace: bool = True) -> Cassandra:
         """`keyspace` False: for making it first."""
         try:
-            connection = await asyncio.to_thread(_connect, place, keyspace)
+            connection = await asyncio.to_thread(_connect, address, keyspace)
         except FAILURES as error:
-            where = ", ".join(f"{host}:{place.port}" for host in place.hosts)
-            hint = f" (`cns schema apply` makes the keyspace {place.keyspace})" if keyspace else ""
+            where = ", ".join(f"{host}:{address.port}" for host in address.hosts)
+            hint = f" (`cns schema apply` makes the keyspace {address.keyspace})" if keyspace else ""
             text = f"cannot use Cassandra at {where}: {_text(error)}{hint}"
             raise StartError(text, EXIT_CASSANDRA_UNUSABLE) from error
-        return cls(place, connection, asyncio.get_running_loop())
+        return cls(address, connection, asyncio.get_running_loop())
 
     async def close(self) -> None:
         if self._renewing is not None:
@@ -139,10 +139,10 @@ class Cassandra:
     async def _renew(self) -> None:
         """The driver asks what its contact points' names mean once. A node that comes back elsewhere, as containers do,
         is found by connecting anew."""
-        if await asyncio.to_thread(_addresses, self._place.hosts) == self._connection.addresses:
+        if await asyncio.to_thread(_addresses, self._address.hosts) == self._connection.addresses:
             return  # the driver knocks there by itself
         try:
-            connection = await asyncio.to_thread(_connect, self._place, keyspace=True)
+            connection = await asyncio.to_thread(_connect, self._address, keyspace=True)
         except FAILURES as error:
             log.warning("cassandra.unreachable", error=_text(error))
             return
@@ -247,21 +247,21 @@ class Cassandra:
                 future.set_result(rows or [])
 
 
-def _connect(place: Place, keyspace: bool) -> _Connection:
+def _connect(address: CassandraAddress, keyspace: bool) -> _Connection:
     """Blocks."""
     profile = ExecutionProfile(
-        load_balancing_policy=TokenAwarePolicy(DCAwareRoundRobinPolicy(place.data_centre)),
+        load_balancing_policy=TokenAwarePolicy(DCAwareRoundRobinPolicy(address.data_centre)),
         consistency_level=ConsistencyLevel.LOCAL_QUORUM,
         serial_consistency_level=ConsistencyLevel.LOCAL_SERIAL,
-        retry_policy=_NeverTwice(),
+        retry_policy=_IdempotentRetryPolicy(),
         speculative_execution_policy=ConstantSpeculativeExecutionPolicy(SPECULATE_AFTER_S, SPECULATE_MAX),
         request_timeout=REQUEST_TIMEOUT_S,
         row_factory=tuple_factory,
     )
-    addresses = _addresses(place.hosts)
+    addresses = _addresses(address.hosts)
     cluster = Cluster(
-        place.hosts,
-        port=place.port,
+        address.hosts,
+        port=address.port,
         protocol_version=PROTOCOL_VERSION,
         execution_profiles={EXEC_PROFILE_DEFAULT: profile},
         connect_timeout=CONNECT_TIMEOUT_S,
@@ -269,7 +269,7 @@ def _connect(place: Place, keyspace: bool) -> _Connection:
         idle_heartbeat_interval=HEARTBEAT_S,
     )
     try:
-        return _Connection(cluster, cluster.connect(place.keyspace if keyspace else None), addresses)
+        return _Connection(cluster, cluster.connect(address.keyspace if keyspace else None), addresses)
     except FAILURES:
         cluster.shutdown()
         raise

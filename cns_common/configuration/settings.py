@@ -24,7 +24,7 @@ from cns_common.configuration.messages import describe
 from cns_common.configuration.smtp_url import read_smtp_url
 from cns_common.configuration.variable_names import unread_variables
 from cns_common.errors import EXIT_SETTINGS_WRONG, StartError
-from cns_common.tls import fault_of
+from cns_common.tls import ca_bundle_fault
 
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 LOOPBACK = ("127.0.0.0/8", "::1/128")
@@ -342,7 +342,7 @@ class Settings(BaseSettings):
     @field_validator("ca_bundle")
     @classmethod
     def _holds_certificates(cls, value: Path | None) -> Path | None:
-        fault = None if value is None else fault_of(value)
+        fault = None if value is None else ca_bundle_fault(value)
         if fault is not None:
             raise ValueError(fault)
         return value

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import structlog
 
-LOOK_S = 1.0
+POLL_INTERVAL_S = 1.0
 BEARABLE_S = 0.25
 """Of each second: what others may do on our core before we look for another."""
 WORTH_S = 0.1
@@ -31,20 +31,20 @@ log = structlog.get_logger(__name__)
 
 
 @contextlib.contextmanager
-def one_core(*, wanted: bool) -> Iterator[None]:
+def pinned_to_one_core(*, wanted: bool) -> Iterator[None]:
     """On a running loop; of all threads of the process. Does nothing where there is only one core, or where the system
     does not let us."""
     if not wanted or not _STAT.exists() or len(os.sched_getaffinity(0)) == 1:
         yield
         return
-    placing = _Placing(os.sched_getaffinity(0))
+    placing = _CoreSelector(os.sched_getaffinity(0))
     try:
         yield
     finally:
         placing.stop()
 
 
-class _Placing:
+class _CoreSelector:
     def __init__(self, cores: set[int]) -> None:
         self._cores = cores
         self._loop = asyncio.get_running_loop()
@@ -68,7 +68,7 @@ class _Placing:
         except OSError as error:
             log.warning("process.not_placed", core=core, error=str(error))
         else:
-            self._timer = self._loop.call_later(LOOK_S, self._look)
+            self._timer = self._loop.call_later(POLL_INTERVAL_S, self._look)
 
     def _look(self) -> None:
         now_s, own_s = busy_s(), time.process_time()
@@ -78,7 +78,7 @@ class _Placing:
         if better and _coin():
             self._move(_one_of(better))
         else:
-            self._timer = self._loop.call_later(LOOK_S, self._look)
+            self._timer = self._loop.call_later(POLL_INTERVAL_S, self._look)
 
 
 def better_cores(core: int, own_s: float, done_s: Mapping[int, float]) -> set[int]:

@@ -16,13 +16,13 @@ from contextlib import contextmanager
 THRESHOLDS = (500, 4, 100_000)
 """What waits (10,000 polls are 300,000 objects) is looked at a few at a time as it comes, and then as one of all
 objects about once an hour."""
-LOOK_S = 0.05
+POLL_INTERVAL_S = 0.05
 _YOUNG = 1
 """The two generations that are not of all objects."""
 
 
 @contextmanager
-def brief_collections() -> Iterator[None]:
+def short_gc_pauses() -> Iterator[None]:
     """On a running loop. What there is by now is left out of all: it took 40 ms."""
     loop = asyncio.get_running_loop()
     timer: asyncio.TimerHandle
@@ -30,12 +30,12 @@ def brief_collections() -> Iterator[None]:
     def look() -> None:
         nonlocal timer
         gc.collect(_YOUNG)
-        timer = loop.call_later(LOOK_S, look)
+        timer = loop.call_later(POLL_INTERVAL_S, look)
 
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
     gc.enable()
-    timer = loop.call_later(LOOK_S, look)
+    timer = loop.call_later(POLL_INTERVAL_S, look)
     try:
         yield
     finally:

@@ -75,4 +75,4 @@ def _killer(order: str) -> Callable[[str], None]:
     return _nothing if os.path.exists(path) else count_down  # noqa: PTH110  # loaded by every process: no pathlib
 
 
-passed: Callable[[str], None] = _killer(os.environ[VARIABLE]) if VARIABLE in os.environ else _nothing
+kill_point: Callable[[str], None] = _killer(os.environ[VARIABLE]) if VARIABLE in os.environ else _nothing

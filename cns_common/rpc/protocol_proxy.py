@@ -18,7 +18,7 @@ Contract = TypeVar("Contract")
 """A Protocol."""
 
 
-class Changing(Protocol):
+class ChangeSource(Protocol):
     """A contract may have this: what to call with the key of a record that anybody changed."""
 
     changed: list[Callable[[Any], None]]
@@ -34,7 +34,7 @@ def handlers_of(contract: Any, prefix: str, keeper: object) -> dict[str, Handler
     return {f"{prefix}.{name}": _handler(getattr(keeper, name)) for name in _functions(contract)}
 
 
-def announce(prefix: str, keeper: Changing, server: Server) -> None:
+def announce(prefix: str, keeper: ChangeSource, server: Server) -> None:
     """Tell every process on the other side what changes."""
     keeper.changed.append(lambda key: server.broadcast(f"{prefix}.{CHANGED}", key))
 
@@ -52,7 +52,7 @@ def remote(contract: type[Contract], prefix: str, client: Client) -> Contract:
     return result
 
 
-def _fire(kept: Changing, key: Any) -> None:
+def _fire(kept: ChangeSource, key: Any) -> None:
     for callback in kept.changed:
         callback(key)
 

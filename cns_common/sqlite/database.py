@@ -21,9 +21,18 @@ import apsw
 from cns_common.clock import Clock
 from cns_common.data_directory import EXIT_DATA_FULL, EXIT_DATA_UNUSABLE, lock_directory, unusable
 from cns_common.errors import CnsError, OutcomeUnknown, StartError, StoreFull, StoreUnavailable
-from cns_common.process.kill_points import STORE_CHECKPOINT, STORE_COMMIT, STORE_COMMITTED, passed
+from cns_common.process.kill_points import STORE_CHECKPOINT, STORE_COMMIT, STORE_COMMITTED, kill_point
 from cns_common.sqlite.disk_space import DiskSpace, is_full
-from cns_common.sqlite.opening import PAGE_BYTES, Guard, begin_boot, check, connect, create_tables, log_cut, take_file
+from cns_common.sqlite.opening import (
+    PAGE_BYTES,
+    Guard,
+    begin_boot,
+    check,
+    connect,
+    create_tables,
+    log_cut,
+    prepare_file,
+)
 from cns_common.sqlite.stages import Item, Stage, Work
 
 CHECKPOINT_PAGES = 4096
@@ -103,7 +112,7 @@ class Database:
         """In the usual way, then with what the reserve has left, then `alone`."""
         try:
             if not self._vfs:
-                take_file(self._path)
+                prepare_file(self._path)
             if self._opened():
                 return
             self.space.refused()
@@ -304,18 +313,18 @@ class Database:
 
     def _commit(self) -> None:
         error: Exception | None = None
-        passed(STORE_COMMIT)
+        kill_point(STORE_COMMIT)
         try:
             self.connection.execute("COMMIT")
         except apsw.Error as caught:
             error = caught
-        passed(STORE_COMMITTED)
+        kill_point(STORE_COMMITTED)
         if error is None:
             self._keep_room_for_log()
         if self._finish_checkpoint:
             # the background pass copied all but the newest frames: copying those lets the log start over
             self._finish_checkpoint = False
-            passed(STORE_CHECKPOINT)
+            kill_point(STORE_CHECKPOINT)
             with suppress(apsw.Error):  # what was committed stays so, and a later commit asks again
                 self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
             self._checkpoint_wanted = False

@@ -19,14 +19,14 @@ FAULTS_MAX = 100
 """So many faults at most are listed."""
 
 
-class Found(NamedTuple):
+class IntegrityReport(NamedTuple):
     """`faults`: a line each, for a person."""
 
     pages: int
     faults: tuple[str, ...]
 
 
-def look_through(path: Path) -> Found:
+def check_integrity(path: Path) -> IntegrityReport:
     """All pages, trees and indexes, and the log if nobody has the store open. StartError when it cannot be opened."""
     lock_fd = _lock(path.with_name(LOCK_FILE))
     try:
@@ -39,13 +39,13 @@ def look_through(path: Path) -> Found:
         finally:
             connection.close()
     except (apsw.CorruptError, apsw.NotADBError) as error:
-        return Found(0, (str(error),))
+        return IntegrityReport(0, (str(error),))
     except (apsw.Error, OSError) as error:
         raise StartError(f"cannot read {path}: {error}", EXIT_DATA_UNUSABLE) from error
     finally:
         if lock_fd is not None:
             os.close(lock_fd)
-    return Found(pages, tuple(faults))
+    return IntegrityReport(pages, tuple(faults))
 
 
 def _lock(path: Path) -> int | None:

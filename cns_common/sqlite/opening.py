@@ -58,7 +58,7 @@ def connect(path: str, vfs: str | None, *, alone: bool = False) -> apsw.Connecti
     return connection
 
 
-def take_file(path: Path) -> None:
+def prepare_file(path: Path) -> None:
     """Have a file that can be written and that nobody else can read, wherever the directory was made; the log and the
     index beside it take its mode over. A new one is not made beside the master key of another: see `StartError`."""
     try:

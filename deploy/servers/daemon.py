@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-LOOK_S = 0.05
+POLL_INTERVAL_S = 0.05
 KILL_S = 10.0
 
 
@@ -97,7 +97,7 @@ def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
     while not condition():
         if time.monotonic() > until:
             return False
-        time.sleep(LOOK_S)  # noqa: TID251  # a tool of the command line, and other processes raise no event here
+        time.sleep(POLL_INTERVAL_S)  # noqa: TID251  # a tool of the command line, and other processes raise no event here
     return True
 
 

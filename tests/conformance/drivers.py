@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from cns_common.cassandra.session import Cassandra, Place
+from cns_common.cassandra.session import Cassandra, CassandraAddress
 from cns_common.clock import Clock
 from cns_common.rpc.rpc import Client, Server
 from cns_common.sqlite.database import Database
@@ -81,7 +81,7 @@ async def _remote(engine: Engine, clock: Clock, path: Path) -> AsyncIterator[Eng
 async def _cqs(name: str, clock: Clock) -> AsyncIterator[Engine]:
     """All tests of a session share a keyspace: their queues have ids of their own."""
     host, port = cassandra_address()
-    place = Place(hosts=(host,), port=port, keyspace=KEYSPACE)
+    place = CassandraAddress(hosts=(host,), port=port, keyspace=KEYSPACE)
     await _make_tables(place)
     cassandra = await Cassandra.open(place)
     try:
@@ -94,7 +94,7 @@ async def _cqs(name: str, clock: Clock) -> AsyncIterator[Engine]:
 _made: set[str] = set()
 
 
-async def _make_tables(place: Place) -> None:
+async def _make_tables(place: CassandraAddress) -> None:
     if place.keyspace in _made:
         return
     cassandra = await Cassandra.open(place, keyspace=False)

@@ -25,7 +25,7 @@ LOAD_AFTER_S = 2.0
 QUIET_S = 2.0
 """Nothing came for so long: what is still missing waits for a lease to run out. A worker settles after a second; a worn
 message is hidden for one."""
-LAST_LOOK_S = 1.0
+FINAL_POLL_S = 1.0
 JUMPS_MAX = 8
 CLOCK_FOLLOWED_S = 1.2
 """Processes that were not told of a jump look for it every second."""
@@ -34,7 +34,7 @@ REST_S = 12.0
 ROUND_TIMEOUT_S = 240.0
 STANDS_STILL_S = 3.0
 """Who is away for so long must not have kept all sends waiting."""
-LOOK_S = 0.02
+POLL_INTERVAL_S = 0.02
 RECEIVE_MAX = 10
 WORKER_LEAVES_MAX = 200
 """Bodies: a run of ten jobs for each of four groups in three queues, and what ten publishes are fanned out into."""
@@ -111,7 +111,7 @@ class ClusterRound:
         else:
             await self._quiet()
         await self._jump(wire)  # what must not come back gets its chance to
-        await self._quiet(LAST_LOOK_S)
+        await self._quiet(FINAL_POLL_S)
 
     async def _jump(self, wire: Wire) -> None:
         await self._crowd.pause()
@@ -128,7 +128,7 @@ class ClusterRound:
                 last_s, seen = time.monotonic(), len(self._ledger.receipts)
             if self._crowd.failed():
                 return True  # `close` says what it was
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_INTERVAL_S)
         return not self._account().missing
 
     # -- findings -----------------------------------------------------------------------------------------------------
@@ -208,6 +208,6 @@ async def _advance(wire: Wire, seconds: int) -> int:
         try:
             answer = await wire.post("/_cns/clock", body)
         except OutcomeOpen:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_INTERVAL_S)
         else:
             return msgspec.json.decode(answer, type=dict[str, int])["offset_ms"]

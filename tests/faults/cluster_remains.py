@@ -10,7 +10,7 @@ from datetime import datetime
 
 import msgspec
 
-from cns_common.cassandra.session import Cassandra, Place
+from cns_common.cassandra.session import Cassandra, CassandraAddress
 from cns_common.clock import Clock
 from cqs.engines.cluster.fifo.commands import Command, Send
 from cqs.engines.cluster.fifo.log import Log
@@ -19,7 +19,7 @@ from tests.cluster import Cluster
 from tests.faults.ledger import NS_PER_S, Ledger
 from tests.faults.remains import COMPLAINTS, TEXT_SHOWN
 
-LOOK_S = 0.25
+POLL_INTERVAL_S = 0.25
 ROWS = "SELECT queue, id FROM cqs_messages"
 FIFO_QUEUES = "SELECT DISTINCT queue, segment FROM cqs_fifo_log"
 FAILURES = ("job.failed", "loop.failed")
@@ -42,7 +42,7 @@ class Remains:
         self._bodies_before = 0
 
     @classmethod
-    async def open(cls, place: Place, ledger: Ledger) -> Remains:
+    async def open(cls, place: CassandraAddress, ledger: Ledger) -> Remains:
         """What is there now is of rounds before."""
         remains = cls(await Cassandra.open(place), ledger)
         await remains._follow()
@@ -57,7 +57,7 @@ class Remains:
         """What is left of messages, tenants' and internal queues'; best nothing."""
         until_s = time.monotonic() + within_s
         while (left := await self._left()) and time.monotonic() < until_s:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_INTERVAL_S)
         return [f"left: {n} of {queue}" for queue, n in left.items()]
 
     async def bodies(self) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cns_backend import schema
-from cns_common.cassandra.session import Place
+from cns_common.cassandra.session import CassandraAddress
 from tests.cluster import Cluster, Process
 from tests.faults.cluster_plan import API, NODE, REDIS, WORKER
 from tests.faults.scene import Scene, furnish
@@ -26,7 +26,7 @@ RING_REPLICATION = 3
 class Site:
     """`ring` is there where Cassandra is to be hurt."""
 
-    place: Place
+    place: CassandraAddress
     redis: OwnRedis
     cluster: Cluster
     ring: Ring | None = None
@@ -86,10 +86,10 @@ def site(directory: Path, ring: Ring | None = None) -> Iterator[Site]:
 
 
 @contextmanager
-def _ring_keyspace(ring: Ring) -> Iterator[Place]:
+def _ring_keyspace(ring: Ring) -> Iterator[CassandraAddress]:
     """On all nodes. It ends with the ring."""
     hosts = tuple(host for host, _ in ring.addresses)
-    place = Place(hosts=hosts, port=ring.addresses[0][1], keyspace=fresh_keyspace())
+    place = CassandraAddress(hosts=hosts, port=ring.addresses[0][1], keyspace=fresh_keyspace())
     aside(schema.apply(place, RING_REPLICATION))
     yield place
 

@@ -70,10 +70,10 @@ BEGUN_TIMEOUT_S = 20.0
 LOAD_AFTER_S = 1.0
 QUIET_S = 1.3
 """Nothing came for so long: what is still missing waits for its lease to run out. A worker settles after a second."""
-LAST_LOOK_S = 0.6
+FINAL_POLL_S = 0.6
 JUMPS_MAX = 6
 ROUND_TIMEOUT_S = 150.0
-LOOK_S = 0.01
+POLL_INTERVAL_S = 0.01
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -187,7 +187,7 @@ class Round:
         else:
             await self._quiet()
         await self._jump(wire)  # what must not come back gets its chance to
-        await self._quiet(LAST_LOOK_S)
+        await self._quiet(FINAL_POLL_S)
         wire.close()
 
     async def _heal(self) -> None:
@@ -200,7 +200,7 @@ class Round:
         since_ns, until_s = self._ledger.back_ns[-1] + AFTERMATH_NS, time.monotonic() + BEGUN_TIMEOUT_S
         while self._arrivals.first_after(since_ns) == since_ns and time.monotonic() < until_s:
             self._arrivals.read()
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_INTERVAL_S)
 
     async def _jump(self, wire: Wire) -> None:
         await self._crowd.pause()
@@ -216,7 +216,7 @@ class Round:
                 last_s, seen = time.monotonic(), len(self._ledger.receipts)
             if self._crowd.failed():
                 return True  # `close` says what it was
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_INTERVAL_S)
         return not Account(self._scene, self._ledger, self._arrivals, OneMachine(self._ledger)).missing
 
     def _result(self, faults: list[str]) -> KillResult:
@@ -250,5 +250,5 @@ async def _appears(latch: Path) -> bool:
     while time.monotonic() < until_s:
         if latch.exists():
             return True
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(POLL_INTERVAL_S)
     return False

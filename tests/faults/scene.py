@@ -25,7 +25,7 @@ JUMP_S = VISIBILITY_S + 1
 """How far the clock is moved, so that every lease runs out."""
 PART_POLICY = '{"part": ["yes"]}'
 CONFIRM_TIMEOUT_S = 30.0
-LOOK_S = 0.05
+POLL_INTERVAL_S = 0.05
 
 _TOPIC = re.compile(rb"<TopicArn>([^<]+)</TopicArn>")
 _SUBSCRIPTION = re.compile(rb"<SubscriptionArn>([^<]+)</SubscriptionArn>")
@@ -206,7 +206,7 @@ class _Builder:
             found = _CONFIRMED.search(await self._wire.sns("GetTopicAttributes", {"TopicArn": topic}))
             if found is not None and int(found[1]) == n:
                 return
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_INTERVAL_S)
         raise SiteError(f"the subscriptions of {topic} are not confirmed")
 
 

@@ -26,7 +26,7 @@ from tests.waiting import wait_until
 ROOT = Path(__file__).parents[2]
 READY_TIMEOUT_S = 45.0
 STOP_TIMEOUT_S = 20.0
-LOOK_S = 0.02
+POLL_INTERVAL_S = 0.02
 
 _EXPORT = re.compile(r"export (AWS_ACCESS_KEY_ID|AWS_SECRET_ACCESS_KEY)=(\S+)")
 
@@ -83,7 +83,7 @@ class Service:
             if self.restarts() == restarts and await _answers(wire):
                 wire.close()
                 return
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_INTERVAL_S)
         raise SiteError(f"the service is not ready, restarts {self.restarts()}; it said:\n{self.said[-3000:]}")
 
     @property

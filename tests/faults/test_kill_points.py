@@ -13,10 +13,10 @@ import pytest
 from cns_common.process.kill_points import STORE_COMMIT, STORE_COMMITTED, VARIABLE
 
 PASSES = f"""
-from cns_common.process.kill_points import passed
+from cns_common.process.kill_points import kill_point
 for number in range(5):
     print(number, flush=True)
-    passed({STORE_COMMIT!r})
+    kill_point({STORE_COMMIT!r})
 """
 
 

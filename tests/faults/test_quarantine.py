@@ -23,7 +23,7 @@ from cns_common.errors import StoreUnavailable
 from cns_common.sqlite.database import Database
 from cqs.engines.embedded import EmbeddedEngine
 from tests.recorded_events import RecordedEvents
-from tests.waiting import LOOK_S
+from tests.waiting import POLL_INTERVAL_S
 from workers.consumers.quarantine import LEASES_MAX, Quarantine, SetAside
 from workers.consumers.undecodable_jobs import SiftedPort
 from workers.fanout.drops import Drops
@@ -142,7 +142,7 @@ async def test_an_outage_that_begins_in_a_trial_sets_nothing_aside(site: Site) -
     site.targets.fails.clear()
     async with asyncio.timeout(10):
         while site.leases._leases:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_INTERVAL_S)
     await site.work()
     assert await site.port.depth(jobs.ENDPOINT_JOBS) == 1
     assert await site.set_aside() == []

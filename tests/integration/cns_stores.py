@@ -32,7 +32,7 @@ from cns.stores.embedded import (
 )
 from cns.subscriptions.subscription import State, Subscription
 from cns.topics.topic import Topic
-from cns_common.cassandra.session import Place
+from cns_common.cassandra.session import CassandraAddress
 from cns_common.clock import Clock
 from cns_common.ids import hex_id, uuid_text
 from cns_common.rpc.protocol_proxy import announce, handlers_of, methods_of, remote
@@ -95,7 +95,7 @@ def subscription(topic: Topic, endpoint: str = "https://e/", **changes: Any) -> 
 async def stores_of(request: pytest.FixtureRequest, directory: Path) -> AsyncIterator[Stores]:
     """Of the kind that a fixture's parameter names."""
     if request.param == "cassandra":
-        async with open_cassandra(request.getfixturevalue("cassandra_place")) as stores:
+        async with open_cassandra(request.getfixturevalue("cassandra_address")) as stores:
             yield stores
     else:
         async with open_stores(request.param, directory) as stores:
@@ -103,7 +103,7 @@ async def stores_of(request: pytest.FixtureRequest, directory: Path) -> AsyncIte
 
 
 @asynccontextmanager
-async def open_cassandra(place: Place) -> AsyncIterator[Stores]:
+async def open_cassandra(place: CassandraAddress) -> AsyncIterator[Stores]:
     """Buckets hold one, so that a few subscriptions reach the next level."""
     async with emptied(place) as cassandra:
         yield Stores(

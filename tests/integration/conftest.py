@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cns.limits import Quotas
-from cns_common.cassandra.session import Place
+from cns_common.cassandra.session import CassandraAddress
 from cns_common.clock import Clock
 from tests.integration.cns_support import open_rig
 from tests.integration.door import Door, opened
@@ -21,7 +21,7 @@ from tests.own_redis import OwnRedis
 
 
 @pytest.fixture(scope="session")
-def cassandra_place() -> Iterator[Place]:
+def cassandra_address() -> Iterator[CassandraAddress]:
     with keyspace() as place:
         yield place
 

@@ -82,7 +82,7 @@ def with_token(endpoint: MobileEndpoint, token: str) -> MobileEndpoint:
 async def stores_of(request: pytest.FixtureRequest, directory: Path) -> AsyncIterator[Stores]:
     """Of the kind that a fixture's parameter names."""
     if request.param == "cassandra":
-        async with emptied(request.getfixturevalue("cassandra_place")) as cassandra:
+        async with emptied(request.getfixturevalue("cassandra_address")) as cassandra:
             yield in_cassandra(cassandra)
         return
     database = Database(directory, Clock())

@@ -15,7 +15,7 @@ from cns.stores.signing_key import SigningKeyStore
 from cns_common.aws.auth.accounts import AccountStore, EmbeddedAccountStore
 from cns_common.aws.auth.accounts_cassandra import CassandraAccountStore
 from cns_common.aws.call import INTERNAL_ACCOUNT
-from cns_common.cassandra.session import Cassandra, Place
+from cns_common.cassandra.session import Cassandra, CassandraAddress
 from cns_common.clock import Clock
 from cns_common.errors import RequestError, StartError
 from cns_common.sealing import Seal
@@ -34,7 +34,7 @@ class Stores:
 @pytest.fixture(params=["embedded", "cassandra"])
 async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
     if request.param == "cassandra":
-        async with emptied(request.getfixturevalue("cassandra_place")) as cassandra:
+        async with emptied(request.getfixturevalue("cassandra_address")) as cassandra:
             yield Stores(CassandraAccountStore(cassandra, SEAL), CassandraSigningKeyStore(cassandra, SEAL))
     else:
         database = Database(tmp_path, Clock())
@@ -81,16 +81,16 @@ async def test_a_signing_key_is_made_once(stores: Stores) -> None:
     assert await stores.signing_keys.certificates() == [first.certificate_pem]
 
 
-async def test_secrets_are_sealed_in_cassandra(cassandra_place: Place) -> None:
-    async with emptied(cassandra_place) as cassandra:
+async def test_secrets_are_sealed_in_cassandra(cassandra_address: CassandraAddress) -> None:
+    async with emptied(cassandra_address) as cassandra:
         await CassandraAccountStore(cassandra, SEAL).create(1)
         with pytest.raises(StartError, match="master key"):
             await CassandraAccountStore(cassandra, Seal(b"x" * 32)).keys()
 
 
-async def test_two_processes_sign_with_one_key(cassandra_place: Place) -> None:
-    async with emptied(cassandra_place) as one:
-        other = await Cassandra.open(cassandra_place)
+async def test_two_processes_sign_with_one_key(cassandra_address: CassandraAddress) -> None:
+    async with emptied(cassandra_address) as one:
+        other = await Cassandra.open(cassandra_address)
         keys = await asyncio.gather(*[CassandraSigningKeyStore(session, SEAL).identity(1) for session in (one, other)])
         assert keys[0] == keys[1]
         await other.close()

@@ -13,7 +13,7 @@ import pytest
 
 from cns_backend import cache_invalidation as announcements
 from cns_backend.cache_invalidation import Announcements
-from cns_common.cassandra.change_listeners import nobody_else
+from cns_common.cassandra.change_listeners import no_other_process
 from tests.own_redis import OwnRedis
 from tests.servers import fresh_prefix, redis_url
 from tests.waiting import wait_until
@@ -24,7 +24,7 @@ class Store:
     """As much of a store as announcements use."""
 
     changed: list[Callable[[Any], None]] = field(default_factory=list)
-    others_told: Callable[[], Awaitable[None]] = nobody_else
+    others_acknowledged: Callable[[], Awaitable[None]] = no_other_process
 
     def change(self, key: str | tuple[str, ...]) -> None:
         for callback in self.changed:
@@ -75,7 +75,7 @@ async def test_all_have_heard_of_a_change_before_it_is_answered() -> None:
         await asyncio.to_thread(wait_until, lambda: one.forgot > 0 and other.forgot > 0, 10)
         for number in range(20):
             one.topics.change(str(number))
-            await one.topics.others_told()
+            await one.topics.others_acknowledged()
             assert other.told[-1:] == [str(number)]
 
 
@@ -88,7 +88,7 @@ async def test_a_redis_that_is_silent_holds_up_no_change(tmp_path: Path, monkeyp
             await asyncio.to_thread(wait_until, lambda: process.forgot > 0, 10)
             server.pause()
             process.topics.change("arn")
-            await asyncio.wait_for(process.topics.others_told(), 1)
+            await asyncio.wait_for(process.topics.others_acknowledged(), 1)
             server.resume()
     finally:
         server.kill()

@@ -13,7 +13,7 @@ from cns.stores.cassandra import CassandraSubscriptionStore, filter_log
 from cns.stores.cassandra.records import Placed, Records
 from cns.subscriptions.subscription import State, Subscription
 from cns.topics.topic import Topic
-from cns_common.cassandra.session import Cassandra, Place
+from cns_common.cassandra.session import Cassandra, CassandraAddress
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
 from tests.integration.cns_stores import Stores, change, open_cassandra, subscription
@@ -24,15 +24,15 @@ Step = Callable[[], Coroutine[Any, Any, None]]
 
 
 @pytest.fixture
-async def stores(cassandra_place: Place) -> AsyncIterator[Stores]:
-    async with open_cassandra(cassandra_place) as stores:
+async def stores(cassandra_address: CassandraAddress) -> AsyncIterator[Stores]:
+    async with open_cassandra(cassandra_address) as stores:
         yield stores
 
 
 @pytest.fixture
-async def session(cassandra_place: Place) -> AsyncIterator[Cassandra]:
+async def session(cassandra_address: CassandraAddress) -> AsyncIterator[Cassandra]:
     """Another process's."""
-    session = await Cassandra.open(cassandra_place)
+    session = await Cassandra.open(cassandra_address)
     yield session
     await session.close()
 

@@ -8,7 +8,7 @@ import pytest
 
 from cns_backend import schema
 from cns_common.cassandra.schema import Table, read_table
-from cns_common.cassandra.session import Cassandra, Place
+from cns_common.cassandra.session import Cassandra, CassandraAddress
 from tests.keyspace import keyspace
 
 OPTIONS = {"default_time_to_live": "0", "gc_grace_seconds": "864000", "compaction": ""}
@@ -48,7 +48,7 @@ def test_every_table_is_declared_once() -> None:
     assert len(set(names)) == len(names) > 20
 
 
-async def test_each_difference_is_said_in_a_line(cassandra_place: Place) -> None:
+async def test_each_difference_is_said_in_a_line(cassandra_address: CassandraAddress) -> None:
     with keyspace() as place:
         assert await schema.check(place, 1) == []
         cassandra = await Cassandra.open(place)
@@ -72,5 +72,5 @@ async def test_each_difference_is_said_in_a_line(cassandra_place: Place) -> None
             "column queues.stray is int regular, not wanted",
             "table queue_deletions: default_time_to_live is 1, not 172800",
         ]
-    missing = replace(cassandra_place, keyspace="absent")
+    missing = replace(cassandra_address, keyspace="absent")
     assert await schema.check(missing, 1) == ["keyspace absent is missing"]

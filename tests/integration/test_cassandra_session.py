@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from cns_common.cassandra.session import Cassandra, Place, Statement
+from cns_common.cassandra.session import Cassandra, CassandraAddress, Statement
 from cns_common.errors import CnsError
 
 _LOOK = Statement("SELECT generation FROM cqs_queues WHERE queue = ?")
 TRIES = 100
 
 
-async def test_a_node_that_comes_back_elsewhere_is_found(cassandra_place: Place) -> None:
-    session = await Cassandra.open(cassandra_place)
+async def test_a_node_that_comes_back_elsewhere_is_found(cassandra_address: CassandraAddress) -> None:
+    session = await Cassandra.open(cassandra_address)
     assert await session.run(_LOOK, "none") == []
     gone = session._connection
     session._connection = replace(gone, addresses=frozenset({"192.0.2.1"}))

@@ -16,7 +16,7 @@ from cns.stores.cassandra.topic_index import TopicIndex, level_for
 from cns.subscriptions.subscription import Place as ListPlace
 from cns.subscriptions.subscription import State, Token
 from cns.topics.topic import Topic, TopicCounts
-from cns_common.cassandra.session import Cassandra, Place, Statement
+from cns_common.cassandra.session import Cassandra, CassandraAddress, Statement
 from cqs.stores.cassandra import schema as queue_schema
 from cqs.stores.cassandra.queues import CassandraQueueStore
 from tests.integration.cns_stores import ACCOUNT, NOTIFICATION, REGION, Stores, open_cassandra, subscription
@@ -27,15 +27,15 @@ FAR_MS = 10**15
 
 
 @pytest.fixture
-async def stores(cassandra_place: Place) -> AsyncIterator[Stores]:
-    async with open_cassandra(cassandra_place) as stores:
+async def stores(cassandra_address: CassandraAddress) -> AsyncIterator[Stores]:
+    async with open_cassandra(cassandra_address) as stores:
         yield stores
 
 
 @pytest.fixture
-async def session(cassandra_place: Place) -> AsyncIterator[Cassandra]:
+async def session(cassandra_address: CassandraAddress) -> AsyncIterator[Cassandra]:
     """Another process's."""
-    session = await Cassandra.open(cassandra_place)
+    session = await Cassandra.open(cassandra_address)
     yield session
     await session.close()
 
@@ -66,8 +66,8 @@ async def test_of_two_that_subscribe_an_endpoint_one_wins(stores: Stores, sessio
     assert await stores.counts(topic) == (0, 1, 0)
 
 
-async def test_of_two_that_create_a_queue_one_wins(cassandra_place: Place, session: Cassandra) -> None:
-    async with emptied(cassandra_place) as cassandra:
+async def test_of_two_that_create_a_queue_one_wins(cassandra_address: CassandraAddress, session: Cassandra) -> None:
+    async with emptied(cassandra_address) as cassandra:
         both = (CassandraQueueStore(cassandra), CassandraQueueStore(session))
         kept = await asyncio.gather(*[both[n % 2].create(queue(queue_id=str(n))) for n in range(6)])
         assert len({one.id for one in kept}) == 1

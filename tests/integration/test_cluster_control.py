@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from cns_backend.control import REPORT_LIFE_S, Report
 from cns_backend.control_cassandra import ClusterControl, check_master_key
 from cns_backend.leases_cassandra import CassandraLeaseStore
-from cns_common.cassandra.session import Cassandra, Place
+from cns_common.cassandra.session import Cassandra, CassandraAddress
 from cns_common.clock import Clock
 from cns_common.errors import StartError
 from cns_common.metrics import Sample
@@ -22,8 +22,8 @@ REPORT = Report("worker-1", "worker", ("consumer",), (Sample("quarantine_depth",
 
 
 @pytest.fixture
-async def cassandra(cassandra_place: Place) -> AsyncIterator[Cassandra]:
-    async with emptied(cassandra_place) as cassandra:
+async def cassandra(cassandra_address: CassandraAddress) -> AsyncIterator[Cassandra]:
+    async with emptied(cassandra_address) as cassandra:
         yield cassandra
 
 

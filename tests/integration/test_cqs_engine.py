@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import redis
 
-from cns_common.cassandra.session import Cassandra, Place
+from cns_common.cassandra.session import Cassandra, CassandraAddress
 from cns_common.clock import Clock
 from cqs.engines.cluster import CqsEngine, open_engine
 from cqs.engines.contract import Outcome
@@ -17,7 +17,7 @@ from tests.own_redis import OwnRedis
 
 
 @asynccontextmanager
-async def opened(place: Place, url: str, clock: Clock) -> AsyncIterator[tuple[CqsEngine, Cassandra]]:
+async def opened(place: CassandraAddress, url: str, clock: Clock) -> AsyncIterator[tuple[CqsEngine, Cassandra]]:
     cassandra = await Cassandra.open(place)
     try:
         async with open_engine(cassandra, url, clock) as engine:
@@ -26,9 +26,9 @@ async def opened(place: Place, url: str, clock: Clock) -> AsyncIterator[tuple[Cq
         await cassandra.close()
 
 
-async def test_statements_of_each_operation(cassandra_place: Place, own_redis: OwnRedis) -> None:
+async def test_statements_of_each_operation(cassandra_address: CassandraAddress, own_redis: OwnRedis) -> None:
     clock = Clock()
-    async with opened(cassandra_place, own_redis.url, clock) as (engine, cassandra):
+    async with opened(cassandra_address, own_redis.url, clock) as (engine, cassandra):
         desk = Desk(engine, clock)
         await desk.send(*numbered(30))  # the bucket is open, the cache filled
         await desk.take(1)
@@ -48,9 +48,9 @@ async def test_statements_of_each_operation(cassandra_place: Place, own_redis: O
         assert await cost(desk.receive(10)) == 2  # deliveries are counted for good
 
 
-async def test_a_cache_that_forgets_loses_nothing(cassandra_place: Place, own_redis: OwnRedis) -> None:
+async def test_a_cache_that_forgets_loses_nothing(cassandra_address: CassandraAddress, own_redis: OwnRedis) -> None:
     clock = Clock()
-    async with opened(cassandra_place, own_redis.url, clock) as (engine, _):
+    async with opened(cassandra_address, own_redis.url, clock) as (engine, _):
         desk = Desk(engine, clock)
         await desk.send(*numbered(20))
         held, *others = await desk.take(5)
@@ -64,9 +64,11 @@ async def test_a_cache_that_forgets_loses_nothing(cassandra_place: Place, own_re
         assert {message.body for message in await desk.drain()} == unseen | set(bodies(others[1:]))
 
 
-async def test_the_first_sends_of_all_share_what_opens_a_bucket(cassandra_place: Place, own_redis: OwnRedis) -> None:
+async def test_the_first_sends_of_all_share_what_opens_a_bucket(
+    cassandra_address: CassandraAddress, own_redis: OwnRedis
+) -> None:
     clock = Clock()
-    async with opened(cassandra_place, own_redis.url, clock) as (engine, cassandra):
+    async with opened(cassandra_address, own_redis.url, clock) as (engine, cassandra):
         desk = Desk(engine, clock)
         before = cassandra.statements
         await asyncio.gather(*[desk.send(body) for body in numbered(16)])

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from cns_common.cassandra.session import Cassandra, Place, Statement
+from cns_common.cassandra.session import Cassandra, CassandraAddress, Statement
 from cns_common.clock import Clock
 from cns_common.errors import OutcomeUnknown
 from cqs.engines.cluster import CqsEngine, open_engine
@@ -25,7 +25,7 @@ WOKEN_S = 5.0
 
 
 @asynccontextmanager
-async def opened(place: Place, clock: Clock, url: str = "") -> AsyncIterator[CqsEngine]:
+async def opened(place: CassandraAddress, clock: Clock, url: str = "") -> AsyncIterator[CqsEngine]:
     cassandra = await Cassandra.open(place)
     try:
         async with open_engine(cassandra, url, clock) as engine:
@@ -35,7 +35,7 @@ async def opened(place: Place, clock: Clock, url: str = "") -> AsyncIterator[Cqs
 
 
 @asynccontextmanager
-async def processes(place: Place, n: int, url: str = "") -> AsyncIterator[list[Desk]]:
+async def processes(place: CassandraAddress, n: int, url: str = "") -> AsyncIterator[list[Desk]]:
     """One FIFO queue, seen through as many engines."""
     clock = Clock()
     q = QueueRef(f"queue-{uuid.uuid4()}", True, DAY_MS)
@@ -99,13 +99,15 @@ async def _sent_and_received(desks: list[Desk]) -> None:
         assert await desk.counts() == (0, 0, 0)
 
 
-async def test_order_and_locks_hold_across_processes(cassandra_place: Place) -> None:
-    async with processes(cassandra_place, 3) as desks:
+async def test_order_and_locks_hold_across_processes(cassandra_address: CassandraAddress) -> None:
+    async with processes(cassandra_address, 3) as desks:
         await _sent_and_received(desks)
 
 
-async def test_and_while_logs_are_written_down_and_cleared(cassandra_place: Place, small_segments: None) -> None:
-    async with processes(cassandra_place, 2) as desks:
+async def test_and_while_logs_are_written_down_and_cleared(
+    cassandra_address: CassandraAddress, small_segments: None
+) -> None:
+    async with processes(cassandra_address, 2) as desks:
 
         async def clear() -> None:
             while True:
@@ -117,8 +119,8 @@ async def test_and_while_logs_are_written_down_and_cleared(cassandra_place: Plac
         clearing.cancel()
 
 
-async def test_deduplication_is_one_for_all(cassandra_place: Place) -> None:
-    async with processes(cassandra_place, 3) as desks:
+async def test_deduplication_is_one_for_all(cassandra_address: CassandraAddress) -> None:
+    async with processes(cassandra_address, 3) as desks:
         sent = await asyncio.gather(*[desk.send(b"x", group="g", dedup="same") for desk in desks * 3])
         answers = [answer for (answer,) in sent]
         assert all(isinstance(answer, Sent) for answer in answers)
@@ -129,10 +131,10 @@ async def test_deduplication_is_one_for_all(cassandra_place: Place) -> None:
 
 @pytest.mark.parametrize("reads", [True, False])
 async def test_who_was_away_finds_what_was_written_down(
-    cassandra_place: Place, small_segments: None, reads: bool
+    cassandra_address: CassandraAddress, small_segments: None, reads: bool
 ) -> None:
     """Its place in the log was cleared meanwhile: it can neither write there nor be misled."""
-    async with processes(cassandra_place, 2) as (here, away):
+    async with processes(cassandra_address, 2) as (here, away):
         await away.send(b"0", group="g")
         for number in range(1, 40):
             await here.send(b"%d" % number, group="g")
@@ -148,9 +150,11 @@ async def test_who_was_away_finds_what_was_written_down(
 
 
 @pytest.mark.parametrize("dedup", ["", "k"])
-async def test_an_append_whose_answer_came_too_late(cassandra_place: Place, small_segments: None, dedup: str) -> None:
+async def test_an_append_whose_answer_came_too_late(
+    cassandra_address: CassandraAddress, small_segments: None, dedup: str
+) -> None:
     """It was applied, its segment was cleared before its writer went on: nobody may say that it was not."""
-    async with processes(cassandra_place, 2) as (late, other):
+    async with processes(cassandra_address, 2) as (late, other):
         await late.send(b"first", group="g")
         cassandra = late.engine._fifo._cassandra
         applied = cassandra.applied
@@ -174,9 +178,9 @@ async def test_an_append_whose_answer_came_too_late(cassandra_place: Place, smal
         assert received.count(b"precious") == 1
 
 
-async def test_a_new_body_after_a_purge(cassandra_place: Place) -> None:
+async def test_a_new_body_after_a_purge(cassandra_address: CassandraAddress) -> None:
     """Whoever changes it has not heard of the purge: the body must not lie among what that left behind."""
-    async with processes(cassandra_place, 2) as (here, there):
+    async with processes(cassandra_address, 2) as (here, there):
         await there.counts()
         await here.purge()
         await here.send(b"old", group="g")
@@ -188,8 +192,8 @@ async def test_a_new_body_after_a_purge(cassandra_place: Place) -> None:
         assert bodies(await here.take()) == [b"new"]
 
 
-async def test_a_purge_is_a_purge_for_all(cassandra_place: Place) -> None:
-    async with processes(cassandra_place, 2) as (here, there):
+async def test_a_purge_is_a_purge_for_all(cassandra_address: CassandraAddress) -> None:
+    async with processes(cassandra_address, 2) as (here, there):
         await here.send(b"before", group="g", dedup="k")
         assert await there.counts() == (1, 0, 0)
         await there.purge()
@@ -198,8 +202,8 @@ async def test_a_purge_is_a_purge_for_all(cassandra_place: Place) -> None:
         assert bodies(await there.take()) == [b"after"]
 
 
-async def test_a_dropped_queue_is_gone_for_all(cassandra_place: Place) -> None:
-    async with processes(cassandra_place, 3) as (here, there, later):
+async def test_a_dropped_queue_is_gone_for_all(cassandra_address: CassandraAddress) -> None:
+    async with processes(cassandra_address, 3) as (here, there, later):
         await here.send(b"x", group="g")
         held = await there.take_one()
         await here.drop()
@@ -210,8 +214,10 @@ async def test_a_dropped_queue_is_gone_for_all(cassandra_place: Place) -> None:
 
 
 @pytest.mark.parametrize("hinted", [True, False], ids=["by a hint", "by a look"])
-async def test_a_poll_hears_of_another_process(cassandra_place: Place, own_redis: OwnRedis, hinted: bool) -> None:
-    async with processes(cassandra_place, 2, own_redis.url if hinted else "") as (here, there):
+async def test_a_poll_hears_of_another_process(
+    cassandra_address: CassandraAddress, own_redis: OwnRedis, hinted: bool
+) -> None:
+    async with processes(cassandra_address, 2, own_redis.url if hinted else "") as (here, there):
         wakeups = await there.wait()
         await here.send(b"x", group="g")
         assert await wakeups.wait(WOKEN_S)
@@ -219,10 +225,10 @@ async def test_a_poll_hears_of_another_process(cassandra_place: Place, own_redis
         wakeups.close()
 
 
-async def test_what_it_costs(cassandra_place: Place) -> None:
+async def test_what_it_costs(cassandra_address: CassandraAddress) -> None:
     """A send is a row and an append; what others wrote is met by an append that fails, or looked for by a question."""
     clock = Clock()
-    cassandra = await Cassandra.open(cassandra_place)
+    cassandra = await Cassandra.open(cassandra_address)
     async with open_engine(cassandra, "", clock) as engine:
         desk = Desk(engine, clock, fifo=True)
         await desk.send(b"x", group="g")

@@ -32,7 +32,7 @@ def ended(of: MoveTask, status: str = "COMPLETED") -> MoveTask:
 @pytest.fixture(params=["embedded", "remote", "cassandra"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[MoveTaskStore]:
     if request.param == "cassandra":
-        async with emptied(request.getfixturevalue("cassandra_place")) as cassandra:
+        async with emptied(request.getfixturevalue("cassandra_address")) as cassandra:
             yield CassandraMoveTaskStore(cassandra)
         return
     database = Database(tmp_path, Clock())

@@ -11,7 +11,7 @@ import redis
 from msgspec.structs import replace
 
 from cns_common.cassandra.session import Cassandra
-from cns_common.cassandra.session import Place as Cluster
+from cns_common.cassandra.session import CassandraAddress as Cluster
 from cns_common.clock import Clock
 from cqs.engines.cluster import CqsEngine, open_engine, redis_cache
 from cqs.engines.cluster import maintenance as upkeep
@@ -74,8 +74,8 @@ def sample(engine: object, name: str) -> float:
     return next(sample.value for sample in engine.samples() if sample.name == name)
 
 
-async def test_two_processes_without_redis_share_a_queue_and_give_nothing_twice(cassandra_place: Cluster) -> None:
-    async with desks(cassandra_place, "", 2) as (one, two):
+async def test_two_processes_without_redis_share_a_queue_and_give_nothing_twice(cassandra_address: Cluster) -> None:
+    async with desks(cassandra_address, "", 2) as (one, two):
         await one.send(*numbered(5, b"a"))
         await two.send(*numbered(5, b"b"))
         held = [*await arriving(one, 3), *await arriving(two, 3)]
@@ -84,8 +84,8 @@ async def test_two_processes_without_redis_share_a_queue_and_give_nothing_twice(
         assert sum(await one.counts()) == sum(await two.counts()) == 10
 
 
-async def test_what_waits_at_one_process_is_woken_by_another(cassandra_place: Cluster) -> None:
-    async with desks(cassandra_place, "", 2) as (one, two):
+async def test_what_waits_at_one_process_is_woken_by_another(cassandra_address: Cluster) -> None:
+    async with desks(cassandra_address, "", 2) as (one, two):
         wakeups = one.engine.wakeups(one.q)
         await two.send(b"for whoever asks")
         assert await wakeups.wait(SOON_S)
@@ -93,8 +93,8 @@ async def test_what_waits_at_one_process_is_woken_by_another(cassandra_place: Cl
         wakeups.close()
 
 
-async def test_any_process_settles_what_another_gave_out(cassandra_place: Cluster) -> None:
-    async with desks(cassandra_place, "", 2) as (one, two):
+async def test_any_process_settles_what_another_gave_out(cassandra_address: Cluster) -> None:
+    async with desks(cassandra_address, "", 2) as (one, two):
         await one.send(*numbered(3))
         deleted, longer, shorter = await arriving(one, 3, hide_ms=2_000)
         assert await two.delete(deleted) == [Outcome.DONE]
@@ -104,11 +104,11 @@ async def test_any_process_settles_what_another_gave_out(cassandra_place: Cluste
         assert not await two.take()
 
 
-async def test_who_gives_a_queue_back_says_what_is_hidden(cassandra_place: Cluster) -> None:
-    async with desks(cassandra_place, "", 1) as (one,):
+async def test_who_gives_a_queue_back_says_what_is_hidden(cassandra_address: Cluster) -> None:
+    async with desks(cassandra_address, "", 1) as (one,):
         await one.send(*numbered(4))
         held = await arriving(one, 2)
-    async with desks(cassandra_place, "", 1) as (other,):
+    async with desks(cassandra_address, "", 1) as (other,):
         two = one.at(other.engine)
         assert sorted(bodies(await arriving(two, 2))) == sorted(set(numbered(4)) - set(bodies(held)))
         assert await two.counts() == (0, 4, 0)
@@ -116,10 +116,10 @@ async def test_who_gives_a_queue_back_says_what_is_hidden(cassandra_place: Clust
         assert await two.counts() == (0, 2, 0)
 
 
-async def test_a_process_that_dies_with_its_claims_is_followed_by_another(cassandra_place: Cluster) -> None:
-    async with desks(cassandra_place, "", 1) as (desk,):
+async def test_a_process_that_dies_with_its_claims_is_followed_by_another(cassandra_address: Cluster) -> None:
+    async with desks(cassandra_address, "", 1) as (desk,):
         await desk.send(*numbered(3))
-        cassandra = await Cassandra.open(cassandra_place)
+        cassandra = await Cassandra.open(cassandra_address)
         dead = Claims(cassandra, desk.clock, "deadbeef")
         await dead.show_life()
         rows = Rows(cassandra, desk.clock, "deadbeef")
@@ -131,8 +131,8 @@ async def test_a_process_that_dies_with_its_claims_is_followed_by_another(cassan
         await cassandra.close()
 
 
-async def test_what_is_in_flight_when_redis_dies_stays_hidden(cassandra_place: Cluster, own_redis: OwnRedis) -> None:
-    async with desks(cassandra_place, own_redis.url, 2) as (one, two):
+async def test_what_is_in_flight_when_redis_dies_stays_hidden(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
+    async with desks(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(*numbered(6))
         held = [*await arriving(one, 2), *await arriving(two, 2)]
         own_redis.kill()
@@ -153,8 +153,8 @@ async def test_what_is_in_flight_when_redis_dies_stays_hidden(cassandra_place: C
         assert [sample(desk.engine, "deliveries_twice") for desk in (one, two)] == [0, 0]
 
 
-async def test_a_redis_that_only_paused_learns_what_happened(cassandra_place: Cluster, own_redis: OwnRedis) -> None:
-    async with desks(cassandra_place, own_redis.url, 2) as (one, two):
+async def test_a_redis_that_only_paused_learns_what_happened(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
+    async with desks(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(*numbered(4))
         before = await arriving(one, 1)
         own_redis.pause()
@@ -171,9 +171,9 @@ async def test_a_redis_that_only_paused_learns_what_happened(cassandra_place: Cl
 
 
 async def test_redis_is_told_of_a_delete_that_it_came_back_amid(
-    cassandra_place: Cluster, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
+    cassandra_address: Cluster, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with desks(cassandra_place, own_redis.url, 1) as (desk,):
+    async with desks(cassandra_address, own_redis.url, 1) as (desk,):
         await desk.send(*numbered(2))
         own_redis.pause()
         held, kept = await arriving(desk, 2)
@@ -194,8 +194,8 @@ async def test_redis_is_told_of_a_delete_that_it_came_back_amid(
         await counting(desk, (0, 0, 0))
 
 
-async def test_a_delivery_that_came_twice_is_counted(cassandra_place: Cluster, own_redis: OwnRedis) -> None:
-    async with desks(cassandra_place, own_redis.url, 2) as (one, two):
+async def test_a_delivery_that_came_twice_is_counted(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
+    async with desks(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(b"one")
         first = await arriving(one, 1)
         with redis.Redis(port=own_redis.port) as client:
@@ -209,10 +209,10 @@ async def test_a_delivery_that_came_twice_is_counted(cassandra_place: Cluster, o
 
 @pytest.mark.parametrize("redis_is_away", [False, True])
 async def test_an_older_handle_of_an_earlier_life_of_the_cache(
-    cassandra_place: Cluster, own_redis: OwnRedis, redis_is_away: bool
+    cassandra_address: Cluster, own_redis: OwnRedis, redis_is_away: bool
 ) -> None:
     """Its message was given out again since. Tenants may use it still; what is fenced may not."""
-    async with desks(cassandra_place, own_redis.url, 2) as (one, two):
+    async with desks(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(*numbered(2))
         older = await arriving(one, 2, hide_ms=1)
         if redis_is_away:
@@ -234,13 +234,13 @@ async def test_an_older_handle_of_an_earlier_life_of_the_cache(
 
 
 async def test_a_delete_that_its_process_did_not_live_to_finish(
-    cassandra_place: Cluster, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
+    cassandra_address: Cluster, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The row is deleted by whoever deletes the message again, or by the reconciler of another process."""
-    async with desks(cassandra_place, own_redis.url, 2) as (one, two):
+    async with desks(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(*numbered(2))
         again, left = await arriving(one, 2)
-        cassandra = await Cassandra.open(cassandra_place)
+        cassandra = await Cassandra.open(cassandra_address)
         rows = Rows(cassandra, one.clock, "deadbeef")
 
         async def rows_left() -> int:
@@ -261,12 +261,12 @@ async def test_a_delete_that_its_process_did_not_live_to_finish(
 
 
 async def test_empty_buckets_of_before_go(
-    cassandra_place: Cluster, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
+    cassandra_address: Cluster, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upkeep, "EMPTY_MS", 0)
-    async with desks(cassandra_place, own_redis.url, 1) as (desk,):
+    async with desks(cassandra_address, own_redis.url, 1) as (desk,):
         await desk.send(b"deleted", b"kept")
-        cassandra = await Cassandra.open(cassandra_place)
+        cassandra = await Cassandra.open(cassandra_address)
         rows = Rows(cassandra, desk.clock, "deadbeef")
         first = await rows.buckets(desk.q.id, "")
         deleted, kept = await arriving(desk, 2, hide_ms=1)
@@ -284,9 +284,9 @@ async def test_empty_buckets_of_before_go(
         await cassandra.close()
 
 
-async def test_a_redis_that_is_full_counts_as_away(cassandra_place: Cluster, own_redis: OwnRedis) -> None:
+async def test_a_redis_that_is_full_counts_as_away(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
     """It answers, and takes nothing more in."""
-    async with desks(cassandra_place, own_redis.url, 2) as (one, two):
+    async with desks(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(b"before")
         with redis.Redis(port=own_redis.port) as client:
             client.config_set("maxmemory", 1)
@@ -298,9 +298,9 @@ async def test_a_redis_that_is_full_counts_as_away(cassandra_place: Cluster, own
         assert not await two.take()
 
 
-async def test_what_is_made_visible_while_redis_is_away(cassandra_place: Cluster, own_redis: OwnRedis) -> None:
+async def test_what_is_made_visible_while_redis_is_away(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
     """Its row says otherwise, since it was in flight when Redis was lost."""
-    async with desks(cassandra_place, own_redis.url, 2) as (one, two):
+    async with desks(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(b"one")
         (held,) = await arriving(one, 1, hide_ms=1_800_000)
         own_redis.kill()
@@ -310,9 +310,9 @@ async def test_what_is_made_visible_while_redis_is_away(cassandra_place: Cluster
         assert bodies(await arriving(two, 1)) == [b"one"]
 
 
-async def test_a_purge_while_redis_does_not_answer(cassandra_place: Cluster, own_redis: OwnRedis) -> None:
+async def test_a_purge_while_redis_does_not_answer(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
     """Redis comes back with what was purged."""
-    async with desks(cassandra_place, own_redis.url, 2) as (one, two):
+    async with desks(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(*numbered(5))
         own_redis.pause()
         await one.purge()

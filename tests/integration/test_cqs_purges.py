@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from cns_common.cassandra.session import Place
+from cns_common.cassandra.session import CassandraAddress
 from cns_common.clock import Clock
 from cqs.engines.cluster.ids import Place as MessagePlace
 from cqs.engines.contract import Entry
@@ -17,13 +17,13 @@ from tests.own_redis import OwnRedis
 
 @pytest.mark.parametrize("fifo", [False, True])
 async def test_who_hears_of_a_purge_in_the_midst_of_a_send_loses_nothing(
-    cassandra_place: Place, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch, fifo: bool
+    cassandra_address: CassandraAddress, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch, fifo: bool
 ) -> None:
     """It has written for before the purge by then; a fill, or another receive, tells it meanwhile."""
     clock = Clock()
     async with (
-        opened(cassandra_place, own_redis.url, clock) as (one, _),
-        opened(cassandra_place, own_redis.url, clock) as (other, _),
+        opened(cassandra_address, own_redis.url, clock) as (one, _),
+        opened(cassandra_address, own_redis.url, clock) as (other, _),
     ):
         here = Desk(one, clock, fifo=fifo)
         there = here.at(other)

@@ -75,7 +75,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(params=["embedded", "remote", "cassandra"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[QueueStore]:
     if request.param == "cassandra":
-        async with emptied(request.getfixturevalue("cassandra_place")) as cassandra:
+        async with emptied(request.getfixturevalue("cassandra_address")) as cassandra:
             yield CassandraQueueStore(cassandra)
     else:
         async with opened(request.param, tmp_path) as store:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from cns.sms.numbers import NumberState, SandboxNumber
 from cns.stores.cassandra import mobile_endpoints as cassandra_store
 from cns.stores.cassandra import mobile_schema as cassandra_schema
-from cns_common.cassandra.session import Cassandra, Place
+from cns_common.cassandra.session import Cassandra, CassandraAddress
 from tests.integration.cns_stores import ACCOUNT, OTHER, REGION
 from tests.integration.mobile_stores import Stores, endpoint_of, in_cassandra, stores_of, with_token
 from tests.keyspace import emptied
@@ -176,8 +176,8 @@ async def test_sandbox_numbers(stores: Stores) -> None:
 
 
 @pytest.fixture
-async def session(cassandra_place: Place) -> AsyncIterator[Cassandra]:
-    async with emptied(cassandra_place) as cassandra:
+async def session(cassandra_address: CassandraAddress) -> AsyncIterator[Cassandra]:
+    async with emptied(cassandra_address) as cassandra:
         yield cassandra
 
 

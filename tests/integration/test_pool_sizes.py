@@ -13,7 +13,7 @@ from cns.endpoints.contract import Request
 from cns.endpoints.outcome import Outcome
 from cns_backend.pool_sizes import BY_SETTING, EVERY_WORKER, EmbeddedPoolSizeStore, PoolSize, PoolSizeStore, PoolState
 from cns_backend.pool_sizes_cassandra import CassandraPoolSizeStore
-from cns_common.cassandra.session import Place
+from cns_common.cassandra.session import CassandraAddress
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
 from cns_common.rpc.protocol_proxy import handlers_of, methods_of, remote
@@ -63,7 +63,7 @@ async def from_afar(directory: Path) -> AsyncIterator[PoolSizeStore]:
 @pytest.fixture(params=["embedded", "remote", "cassandra"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[PoolSizeStore]:
     if request.param == "cassandra":
-        place: Place = request.getfixturevalue("cassandra_place")
+        place: CassandraAddress = request.getfixturevalue("cassandra_address")
         async with emptied(place) as cassandra:
             yield CassandraPoolSizeStore(cassandra)
         return

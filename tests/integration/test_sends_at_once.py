@@ -37,7 +37,7 @@ TOPIC = Topic(id="0" * 32, account="111111111111", region="us-east-1", name="t",
 JOBS = 40
 AT_ONCE_MAX = 2 * QUEUE_SENDS_MAX
 """As many jobs are received as there is room for, but what was received last comes on top."""
-LOOK_S = 1.0
+POLL_INTERVAL_S = 1.0
 
 
 @dataclass
@@ -110,7 +110,7 @@ async def test_jobs_wait_where_they_are_while_too_many_sends_are_under_way(site:
     loops.start("consumer", site.consumer.step)
     await asyncio.wait_for(site.queues.many.wait(), 30.0)
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(site.queues.too_many.wait(), LOOK_S)
+        await asyncio.wait_for(site.queues.too_many.wait(), POLL_INTERVAL_S)
     site.queues.let.set()
     await asyncio.wait_for(site.queues.all.wait(), 30.0)
     site.port.stop_waiting()

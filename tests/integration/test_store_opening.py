@@ -19,7 +19,7 @@ from cns_common.configuration.settings import Settings
 from cns_common.data_directory import EXIT_DATA_FULL, EXIT_DATA_UNUSABLE
 from cns_common.errors import StartError
 from cns_common.sqlite.database import Database
-from cns_common.sqlite.integrity_check import look_through
+from cns_common.sqlite.integrity_check import check_integrity
 from cns_common.sqlite.opening import FORMAT, QUICK_CHECK_BYTES_MAX
 from cns_common.sqlite.wal import FRAME_HEADER_BYTES, HEADER_BYTES, cut_log
 
@@ -199,7 +199,7 @@ async def test_a_large_store_is_not_looked_through_at_its_start(
     database = Database(tmp_path, Clock())
     database.start(asyncio.get_running_loop())
     await database.close()
-    assert look_through(tmp_path / "store.db").faults, "that is what `cns check` is for"
+    assert check_integrity(tmp_path / "store.db").faults, "that is what `cns check` is for"
 
 
 async def test_commits_behind_a_damaged_frame_are_counted_in_the_log(tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_a_store_without_log_is_not_cut(tmp_path: Path) -> None:
 async def test_check_finds_nothing_in_a_whole_store_and_leaves_it_alone(tmp_path: Path) -> None:
     await write(tmp_path, rows=20)
     before = contents(tmp_path)
-    found = look_through(tmp_path / "store.db")
+    found = check_integrity(tmp_path / "store.db")
     assert (found.faults, found.pages) == ((), len(before["store.db"]) // PAGE_BYTES)
     assert contents(tmp_path) == before
 
@@ -268,11 +268,11 @@ async def test_check_reads_the_log_of_a_crash_and_leaves_it_alone(tmp_path: Path
     crashed = tmp_path / "crashed"
     await write(tmp_path / "data", COMMITS, crashed)
     before = contents(crashed)
-    assert look_through(crashed / "store.db").faults == ()
+    assert check_integrity(crashed / "store.db").faults == ()
     ends = commits_in(before["store.db-wal"])
     damage(crashed / "store.db-wal", HEADER_BYTES + (ends[-3] + 1) * FRAME_BYTES + FRAME_HEADER_BYTES)
     (crashed / "store.db-shm").unlink()
-    (fault,) = look_through(crashed / "store.db").faults
+    (fault,) = check_integrity(crashed / "store.db").faults
     assert fault == f"the log is cut after frame {ends[-3] + 1}: 2 commits behind it are missing"
     assert contents(crashed)["store.db"] == before["store.db"]
     assert len(contents(crashed)["store.db-wal"]) == len(before["store.db-wal"])
@@ -282,9 +282,9 @@ async def test_check_tells_of_damage_of_any_size(tmp_path: Path) -> None:
     await write(tmp_path, rows=20)
     damage(tmp_path / "store.db", 5 * PAGE_BYTES)
     damage(tmp_path / "store.db", 5 * PAGE_BYTES + 3)
-    assert look_through(tmp_path / "store.db").faults
+    assert check_integrity(tmp_path / "store.db").faults
     (tmp_path / "store.db").write_bytes(b"no database" * 1_000)
-    assert look_through(tmp_path / "store.db").faults == ("file is not a database",)
+    assert check_integrity(tmp_path / "store.db").faults == ("file is not a database",)
 
 
 async def test_check_works_beside_the_service(tmp_path: Path) -> None:
@@ -292,7 +292,7 @@ async def test_check_works_beside_the_service(tmp_path: Path) -> None:
     database.create(("CREATE TABLE IF NOT EXISTS t(n INTEGER PRIMARY KEY, filler BLOB)",))
     database.start(asyncio.get_running_loop())
     await database.write(lambda connection: connection.execute("INSERT INTO t(n) VALUES (1)"))
-    assert await asyncio.to_thread(look_through, tmp_path / "store.db") == (
+    assert await asyncio.to_thread(check_integrity, tmp_path / "store.db") == (
         database.connection.pragma("page_count"),
         (),
     )

@@ -16,7 +16,7 @@ from cns_common.aws.auth import users
 from cns_common.aws.auth.accounts import AccessKey, AccountStore, EmbeddedAccountStore
 from cns_common.aws.auth.accounts_cassandra import CassandraAccountStore
 from cns_common.aws.call import INTERNAL_ACCOUNT
-from cns_common.cassandra.session import Cassandra, Place
+from cns_common.cassandra.session import Cassandra, CassandraAddress
 from cns_common.clock import Clock
 from cns_common.errors import OutcomeUnknown, RequestError, StartError
 from cns_common.sealing import Seal
@@ -29,7 +29,7 @@ SEAL = Seal(b"k" * 32)
 @pytest.fixture(params=["embedded", "cassandra"])
 async def accounts(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[AccountStore]:
     if request.param == "cassandra":
-        async with emptied(request.getfixturevalue("cassandra_place")) as cassandra:
+        async with emptied(request.getfixturevalue("cassandra_address")) as cassandra:
             yield CassandraAccountStore(cassandra, SEAL)
     else:
         async with embedded(tmp_path) as store:
@@ -204,7 +204,7 @@ async def test_secrets_of_users_are_sealed(tmp_path: Path) -> None:
             await store.keys()
 
 
-async def test_a_keyspace_of_before_keeps_its_accounts(cassandra_place: Place) -> None:
+async def test_a_keyspace_of_before_keeps_its_accounts(cassandra_address: CassandraAddress) -> None:
     with keyspace() as place:
         cassandra = await Cassandra.open(place)
         root = await CassandraAccountStore(cassandra, SEAL).create(1)
@@ -220,8 +220,8 @@ async def test_a_keyspace_of_before_keeps_its_accounts(cassandra_place: Place) -
         await cassandra.close()
 
 
-async def test_more_users_than_a_page(cassandra_place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with emptied(cassandra_place) as cassandra:
+async def test_more_users_than_a_page(cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with emptied(cassandra_address) as cassandra:
         monkeypatch.setattr("cns_common.aws.auth.accounts_cassandra.PAGE_ROWS", 2)
         store = CassandraAccountStore(cassandra, SEAL)
         accounts = [(await store.create(1)).account for _ in range(2)]
@@ -235,9 +235,9 @@ async def test_more_users_than_a_page(cassandra_place: Place, monkeypatch: pytes
 
 
 async def test_a_change_whose_answer_was_lost_is_made_once(
-    cassandra_place: Place, monkeypatch: pytest.MonkeyPatch
+    cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with emptied(cassandra_place) as cassandra:
+    async with emptied(cassandra_address) as cassandra:
         store = CassandraAccountStore(cassandra, SEAL)
         account = (await store.create(1)).account
         applied, lost = cassandra.applied, list[bool]()

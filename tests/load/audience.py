@@ -19,7 +19,7 @@ from tests.load.wire import LoadError
 
 LINE_BYTES_MAX = 1 << 20
 ANSWER_S_MAX = 60.0
-LOOK_S = 0.05
+POLL_INTERVAL_S = 0.05
 PENDING_MAX = 2_000
 """Subscriptions that wait for their confirmation at a time: an account may not have many."""
 
@@ -134,5 +134,5 @@ async def _tokens(hearing: Audience, n: int) -> dict[int, str]:
             told = await hearing.look()
             found |= told.tokens
             if not told.tokens:
-                await asyncio.sleep(LOOK_S)
+                await asyncio.sleep(POLL_INTERVAL_S)
     return found

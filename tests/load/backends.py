@@ -14,7 +14,7 @@ import redis
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 from cassandra.policies import DCAwareRoundRobinPolicy
 
-from cns_common.cassandra.session import PROTOCOL_VERSION, Place
+from cns_common.cassandra.session import PROTOCOL_VERSION, CassandraAddress
 from tests.load.figures import US_PER_S, Figures, cores
 from tests.load.processes import Server, cpu_s, listener, local_ports
 
@@ -48,7 +48,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
 class Backends:
     """Cassandra, all its nodes on this machine, and a Redis."""
 
-    def __init__(self, place: Place, redis_url: str) -> None:
+    def __init__(self, place: CassandraAddress, redis_url: str) -> None:
         profile = ExecutionProfile(load_balancing_policy=DCAwareRoundRobinPolicy(place.data_centre))
         self._cluster = Cluster(
             place.hosts,

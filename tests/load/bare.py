@@ -24,7 +24,7 @@ from cns.endpoints.contract import Senders
 from cns.endpoints.http import HttpRequest, HttpSender
 from cns.endpoints.outcome import Delivered
 from cns_common.configuration.settings import LOOPBACK, Settings
-from cns_common.process.cpu_affinity import one_core
+from cns_common.process.cpu_affinity import pinned_to_one_core
 from cns_common.tls import client_context
 from tests.load.endpoints import NUMBER
 from workers.delivery.pool.pool import DeliveryPool
@@ -83,7 +83,7 @@ def _request(url: str, body: bytes) -> HttpRequest:
 
 async def post_rounds(options: argparse.Namespace) -> Posted:
     poster, body = Poster(options.urls, options.count, options.at_once), options.body.read_bytes()
-    with one_core(wanted=options.one_core):
+    with pinned_to_one_core(wanted=options.one_core):
         for number in options.numbers:
             posted = await poster.post(NUMBER.sub(b"number=%d " % number, body))
     await poster.close()

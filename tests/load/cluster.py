@@ -15,7 +15,7 @@ from pathlib import Path
 import uvloop
 
 from cns_backend import schema
-from cns_common.cassandra.session import Place
+from cns_common.cassandra.session import CassandraAddress
 from tests import servers
 from tests.keyspace import aside, keyspace
 from tests.load import queues, singles
@@ -81,21 +81,23 @@ def servers_kept() -> Iterator[None]:
 
 
 @contextmanager
-def single_node() -> Iterator[Place]:
+def single_node() -> Iterator[CassandraAddress]:
     with servers_kept(), keyspace() as place:
         yield place
 
 
 @contextmanager
-def ring() -> Iterator[Place]:
+def ring() -> Iterator[CassandraAddress]:
     """Three nodes on this machine, three copies of everything."""
     with servers_kept(), servers.Ring(RING_NODES) as nodes:
-        place = Place(hosts=tuple(host for host, _ in nodes.addresses), port=nodes.addresses[0][1], keyspace=KEYSPACE)
+        place = CassandraAddress(
+            hosts=tuple(host for host, _ in nodes.addresses), port=nodes.addresses[0][1], keyspace=KEYSPACE
+        )
         aside(schema.apply(place, RING_NODES))
         yield place
 
 
-def measure(place: Place, scratch: Path, names: list[str], n: int, size: Size, seed: int) -> Runs:
+def measure(place: CassandraAddress, scratch: Path, names: list[str], n: int, size: Size, seed: int) -> Runs:
     """Each of them `n` times, in turns."""
     redis_url = servers.redis_url()
     environment = {

@@ -20,7 +20,7 @@ NAME = "wide"
 EDGE = 20
 """Of the subscribing, the first and the last twentieth are timed by themselves."""
 SAMPLED = 50
-LOOK_S = 0.1
+POLL_INTERVAL_S = 0.1
 ARRIVAL_S_MAX = 600.0
 
 
@@ -82,7 +82,7 @@ class Crowd:
         async with asyncio.timeout(ARRIVAL_S_MAX):
             while await self._delivered() < delivered + self.subscriptions:
                 peak = max(peak, server.resident_bytes())
-                await asyncio.sleep(LOOK_S)
+                await asyncio.sleep(POLL_INTERVAL_S)
         return FanOut(
             subscriptions=self.subscriptions,
             seconds=round(perf_counter() - began_s, 1),

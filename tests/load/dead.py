@@ -30,7 +30,7 @@ CONNECTIONS = 64
 MESSAGE_BYTES = 1024
 LETTERS = "letters"
 EMPTY_MAX = 5
-LOOK_S = 0.25
+POLL_INTERVAL_S = 0.25
 
 RUNS: dict[str, tuple[Kind, ...]] = {
     "none dead": (),
@@ -119,7 +119,7 @@ class _Run:
         while perf_counter() - began_s < self._size.drain_s_max:
             if await self.backlog() <= 0:
                 return round(perf_counter() - began_s, 1)
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_INTERVAL_S)
         return None
 
     async def dead_letters(self) -> list[int]:

@@ -34,7 +34,7 @@ MESSAGE_BYTES = 1024
 LARGE_BYTES = 256 * 1024
 AT_ONCE = 32
 """Posts that the bare client has under way: where more are, it is slower."""
-LOOK_S = 0.05
+POLL_INTERVAL_S = 0.05
 ARRIVAL_S_MAX = 300.0
 RATIO_BAR, ROWS_MIB_BAR = 0.5, 4.0
 SERVICE_SIDE, BARE_SIDE, BARE_ON_ONE_CORE = "service", "bare client", "bare client on one core"
@@ -100,7 +100,7 @@ class _Fan:
         await self._client.lanes[0].ask(self._topic.publish(message))
         async with asyncio.timeout(ARRIVAL_S_MAX):
             while (await self.hearing.look()).accepted < before + len(self.hearing.kinds):
-                await asyncio.sleep(LOOK_S)
+                await asyncio.sleep(POLL_INTERVAL_S)
         return number, began_ns
 
     async def service(self, form: str, settled_s: float) -> FanOutFigures:

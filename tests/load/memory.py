@@ -13,7 +13,7 @@ from cns_common.process.supervisor import read_status
 from tests.load.polls import BYTES_PER_MIB
 from tests.load.processes import Server, resident_bytes
 
-LOOK_S = 1.0
+POLL_INTERVAL_S = 1.0
 
 
 class Residence(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ async def looking(server: Server) -> AsyncIterator[Looks]:
     async def look() -> None:
         while True:
             take()
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_INTERVAL_S)
 
     task = asyncio.create_task(look())
     try:

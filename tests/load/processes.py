@@ -21,7 +21,7 @@ from tests.waiting import wait_until
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 20.0
-QUIET_LOOK_S = 0.25
+QUIET_POLL_S = 0.25
 QUIET_SHARE = 0.2  # of one core
 ROOT = Path(__file__).parents[2]
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
@@ -102,8 +102,8 @@ def await_quiet(seconds_max: float, used_s: Callable[[], float] = machine_cpu_s)
     until = time.monotonic() + seconds_max
     while time.monotonic() < until:
         before_s = used_s()
-        time.sleep(QUIET_LOOK_S)  # not a wait for something: the span in which the CPU time is measured
-        if used_s() - before_s < QUIET_SHARE * QUIET_LOOK_S:
+        time.sleep(QUIET_POLL_S)  # not a wait for something: the span in which the CPU time is measured
+        if used_s() - before_s < QUIET_SHARE * QUIET_POLL_S:
             return
 
 

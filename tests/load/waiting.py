@@ -31,7 +31,7 @@ CALM_S_MIN = 1.0
 WAKE_S = 0.01
 """A wake-up and the pause before it, with room to spare."""
 GAP_MS = (2.0, 7.0)
-LOOK_S = 0.1
+POLL_INTERVAL_S = 0.1
 RAMP_S_MAX = 60.0
 ARRIVAL_S_MAX = 10.0
 LINE_BYTES_MAX = 1 << 20
@@ -136,7 +136,7 @@ class _Wakes:
     async def _arrivals_ns(self) -> dict[int, int]:
         async with asyncio.timeout(ARRIVAL_S_MAX):
             while len(arrivals_ns := (await _ask(self._poller)).arrivals_ns) < len(self._began_ns):
-                await asyncio.sleep(LOOK_S)
+                await asyncio.sleep(POLL_INTERVAL_S)
         return arrivals_ns
 
 
@@ -158,7 +158,7 @@ async def _cpu_until(server: Server, until_s: float) -> _Span:
 async def _all_wait(server: Server, polls: int) -> None:
     async with asyncio.timeout(RAMP_S_MAX):
         while await counted(server, "polls_waiting") < polls:  # another process counts them
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_INTERVAL_S)
 
 
 # -- the process that polls -------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from botocore.auth import SigV4Auth, SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from cns_common.aws.auth.signature import Signed, parse, sign
+from cns_common.aws.auth.signature import SignedRequest, parse, sign
 from cns_common.errors import RequestError
 
 KEY_ID = "AKIDEXAMPLE"
@@ -36,7 +36,7 @@ class Request:
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes = b""
 
-    def parse(self) -> Signed | None:
+    def parse(self) -> SignedRequest | None:
         wire = [(name.lower().encode(), value.encode()) for name, value in self.headers]
         return parse(self.method, self.path.encode(), self.query.encode(), wire)
 
@@ -51,7 +51,7 @@ class Request:
         return replace(self, query=query)
 
 
-def judge(request: Request, *, secret: str = SECRET, service: str = "sqs", now_ms: int = NOW_MS) -> Signed:
+def judge(request: Request, *, secret: str = SECRET, service: str = "sqs", now_ms: int = NOW_MS) -> SignedRequest:
     signed = request.parse()
     assert signed is not None
     signed.check(service, now_ms)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cns_common.process import cpu_affinity as module
-from cns_common.process.cpu_affinity import LOOK_S, better_cores, busy_s, one_core
+from cns_common.process.cpu_affinity import POLL_INTERVAL_S, better_cores, busy_s, pinned_to_one_core
 
 OURS_S = 0.5
 CORES = os.sched_getaffinity(0)
@@ -53,7 +53,7 @@ def test_how_long_cores_were_busy_is_read() -> None:
 
 
 async def test_all_threads_are_on_one_core_until_it_is_over(thread: int) -> None:
-    with one_core(wanted=True):
+    with pinned_to_one_core(wanted=True):
         (core,) = os.sched_getaffinity(0)
         assert os.sched_getaffinity(thread) == {core}
         assert await asyncio.to_thread(os.sched_getaffinity, 0) == {core}, "and who begins later"
@@ -61,7 +61,7 @@ async def test_all_threads_are_on_one_core_until_it_is_over(thread: int) -> None
 
 
 async def test_who_does_not_want_to_stays_everywhere() -> None:
-    with one_core(wanted=False):
+    with pinned_to_one_core(wanted=False):
         assert os.sched_getaffinity(0) == CORES
 
 
@@ -73,13 +73,13 @@ async def test_they_move_together(thread: int, tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(ticks))
     monkeypatch.setattr(os, "sched_setaffinity", placed.__setitem__)
     _write_stat(tmp_path / "stat", ticks)
-    with one_core(wanted=True):
+    with pinned_to_one_core(wanted=True):
         (core,) = placed[thread]
-        async with asyncio.timeout(60 * LOOK_S):
+        async with asyncio.timeout(60 * POLL_INTERVAL_S):
             while placed[thread] == {core}:
                 ticks[core] += BUSY_TICKS
                 _write_stat(tmp_path / "stat", ticks)
-                await asyncio.sleep(LOOK_S / 10)
+                await asyncio.sleep(POLL_INTERVAL_S / 10)
         assert placed[thread] == placed[threading.get_native_id()] == {1 - core}
 
 
@@ -89,8 +89,8 @@ async def test_a_refusal_leaves_them_where_the_system_puts_them(monkeypatch: pyt
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "sched_setaffinity", refuse)
-        with one_core(wanted=True):
-            await asyncio.sleep(2 * LOOK_S)
+        with pinned_to_one_core(wanted=True):
+            await asyncio.sleep(2 * POLL_INTERVAL_S)
             assert os.sched_getaffinity(0) == CORES
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from cns_common.task_cancellation import end
+from cns_common.task_cancellation import cancel_and_wait
 
 
 @pytest.mark.parametrize("swallows", [0, 1, 3])
@@ -22,7 +22,7 @@ async def test_tasks_end_whatever_they_swallow(swallows: int) -> None:
     tasks = [asyncio.create_task(stubborn()) for _ in range(3)]
     await asyncio.sleep(0)
     async with asyncio.timeout(10):
-        await end(tasks)
+        await cancel_and_wait(tasks)
     assert all(task.done() for task in tasks)
 
 
@@ -30,5 +30,5 @@ async def test_tasks_that_have_failed_are_no_matter() -> None:
     async def fails() -> None:
         raise ValueError
 
-    await end([asyncio.create_task(fails())])
-    await end([])
+    await cancel_and_wait([asyncio.create_task(fails())])
+    await cancel_and_wait([])

@@ -22,8 +22,8 @@ from celery.worker import state
 from cns_backend.store_host import open_parts
 from cns_common.configuration.settings import Settings, load_settings, unread_settings
 from cns_common.errors import OutcomeUnknown, StartError, StoreUnavailable
-from cns_common.process.cpu_affinity import one_core
-from cns_common.process.gc_tuning import brief_collections
+from cns_common.process.cpu_affinity import pinned_to_one_core
+from cns_common.process.gc_tuning import short_gc_pauses
 from workers.worker import Worker
 
 STORE_RETRY_S = 1.0
@@ -123,7 +123,7 @@ class WorkerHost:
                 async with open_parts(self._settings) as parts:
                     worker = self._worker = await Worker.build(self._settings, parts)
                     log.info("worker.started")
-                    with brief_collections(), one_core(wanted=self._settings.worker_one_core):
+                    with short_gc_pauses(), pinned_to_one_core(wanted=self._settings.worker_one_core):
                         await worker.run(until=self._until)
             except (StoreUnavailable, OutcomeUnknown) as error:
                 log.warning("store.awaited", error=str(error))

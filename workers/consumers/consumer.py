@@ -17,7 +17,7 @@ from cns.delivery.jobs import TARGETS_MAX, Redelivery, TargetJob, group_of
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Outcome
 from cns.queue_port.contract import Held, Put, Renewal
-from cns_common.process.kill_points import JOB_CONTINUED, JOB_DELIVERED, JOB_REFERRED, JOB_SETTLED, passed
+from cns_common.process.kill_points import JOB_CONTINUED, JOB_DELIVERED, JOB_REFERRED, JOB_SETTLED, kill_point
 from workers.consumers.debounce import Beat
 from workers.consumers.job_attempts import JobSends, taken_up
 from workers.consumers.job_order import JobOrder, JobTurn
@@ -201,17 +201,17 @@ class JobRun:
 
     async def _write(self, puts: Sequence[Put], renewal: Renewal | None) -> None:
         """Without a renewal the job is done."""
-        passed(JOB_DELIVERED)
+        kill_point(JOB_DELIVERED)
         stored_id = self._sends.stored_id
         if stored_id and puts:
             await self._tools.notifications.refer(stored_id, len(puts))
-            passed(JOB_REFERRED)
+            kill_point(JOB_REFERRED)
         if renewal is not None:
             await self._tools.port.settle(self._queue, puts=puts, renewals=[renewal])
-            passed(JOB_CONTINUED)
+            kill_point(JOB_CONTINUED)
             return
         held = await self._tools.port.settle(self._queue, [self._held.handle], puts)
-        passed(JOB_SETTLED)
+        kill_point(JOB_SETTLED)
         if not all(held):  # the lease had run out, and another has the job: its targets may get this twice
             self._tools.stats.lease_lost(self._queue)
         elif stored_id:  # who has the job has its reference

@@ -18,7 +18,7 @@ from cns.delivery.jobs import EndpointJob, Redelivery
 from cns.endpoints.outcome import Outcome
 from cns.queue_port.contract import Held, Renewal
 from cns_common.errors import CnsError
-from cns_common.process.kill_points import FIFO_DELIVERED, FIFO_SETTLED, passed
+from cns_common.process.kill_points import FIFO_DELIVERED, FIFO_SETTLED, kill_point
 from workers.consumers.consumer import SETTLE_AFTER_S
 from workers.consumers.job_events import JobFacts
 from workers.consumers.outcome_handler import Again, Concluding, Tools
@@ -161,11 +161,11 @@ class Run:
 
     async def _settle(self, renewals: Sequence[Renewal] = ()) -> None:
         done, self._done = self._done, []
-        passed(FIFO_DELIVERED)
+        kill_point(FIFO_DELIVERED)
         still_held = await self._tools.port.settle(QUEUE, [turn.held.handle for turn in done], renewals=renewals)
         self._settled_s = _now_s()
         if not self._left:
-            passed(FIFO_SETTLED)
+            kill_point(FIFO_SETTLED)
         for turn, held in zip(done, still_held, strict=True):
             if not held:  # the lease had run out, and another has the job: its target may get this twice
                 self._tools.stats.lease_lost(QUEUE)

@@ -24,7 +24,7 @@ from cns.endpoints.outcome import Outcome
 from cns.queue_port.contract import Held, Put, Renewal
 from cns_common.errors import CnsError
 from cns_common.metrics import Sample
-from cns_common.process.kill_points import LANE_DELIVERED, LANE_SETTLED, passed
+from cns_common.process.kill_points import LANE_DELIVERED, LANE_SETTLED, kill_point
 from workers.consumers.consumer import SETTLE_AFTER_S
 from workers.consumers.hidden_lanes import LaneHeads
 from workers.consumers.job_attempts import JobSends, taken_up
@@ -268,14 +268,14 @@ class Run:
         done, self._done = self._done, []
         if not (done or renewals):
             return
-        passed(LANE_DELIVERED)
+        kill_point(LANE_DELIVERED)
         puts = [put for _, put in done if put is not None]
         for turn, put in done:
             if put is not None and turn.sends.stored_id:
                 await self._tools.notifications.refer(turn.sends.stored_id, 1)
         handles = [turn.held.handle for turn, _ in done]
         still_held = await self._tools.port.settle(QUEUE, handles, puts, renewals)
-        passed(LANE_SETTLED)
+        kill_point(LANE_SETTLED)
         for (turn, _), held in zip(done, still_held, strict=True):
             if not held:  # the lease had run out, and another has the job: its target may get this twice
                 self._tools.stats.lease_lost(QUEUE)

@@ -13,7 +13,7 @@ from cns.notification import Notification
 from cns.queue_port.contract import QueuePort
 from cns_common.clock import Clock
 from cns_common.events.schema import EventSink
-from cns_common.process.kill_points import JOB_BURIED, passed
+from cns_common.process.kill_points import JOB_BURIED, kill_point
 from workers.consumers.job_events import NO_DELIVERY_LOG, JobFacts
 from workers.consumers.notification_cache import Notifications
 from workers.consumers.quarantine import Quarantine
@@ -109,7 +109,7 @@ class Concluding:
         if target.dead_letter_arn and notification is not None:
             buried = await self._deliverer.dead_letter(target.dead_letter_arn, target, notification)
             if not isinstance(buried, Failed):
-                passed(JOB_BURIED)
+                kill_point(JOB_BURIED)
                 self._facts.dead_lettered(target, cause)
                 return None
             if not buried.permanent:

@@ -20,7 +20,7 @@ from cns_backend.leases import LeaseStore
 from cns_common.clock import Clock
 from cns_common.errors import CnsError
 from cns_common.ids import hex_id
-from cns_common.process.kill_points import JOB_ON_TRIAL, passed
+from cns_common.process.kill_points import JOB_ON_TRIAL, kill_point
 from workers.stats import Stats
 
 LEASES_MAX = 5
@@ -78,7 +78,7 @@ class Quarantine:
         run = asyncio.current_task()
         assert run is not None, "a job is run in a task"
         run.add_done_callback(lambda ended: self._judge(ended, part, holder))
-        passed(JOB_ON_TRIAL)
+        kill_point(JOB_ON_TRIAL)
         return True
 
     def _judge(self, run: asyncio.Task[object], part: str, holder: str) -> None:

@@ -11,7 +11,7 @@ from cns.delivery.signing import Signer
 from cns.delivery.target import Target
 from cns.mail.texts import MailWords
 from cns.notification import Notification
-from cns_common.bounded_cache import Bounded
+from cns_common.bounded_cache import BoundedCache
 
 ENVELOPES_REMEMBERED = 256
 
@@ -31,7 +31,7 @@ class Rendering:
 class Envelopes:
     def __init__(self, rendering: Rendering) -> None:
         self.rendering = rendering
-        self._envelopes: Bounded[Key, Envelope] = Bounded(ENVELOPES_REMEMBERED)
+        self._envelopes: BoundedCache[Key, Envelope] = BoundedCache(ENVELOPES_REMEMBERED)
         self._signing: dict[Key, asyncio.Future[Envelope]] = {}
         self._being_made: dict[Key, Lock] = {}
 

@@ -20,7 +20,7 @@ from cns.notification import Notification
 from cns.publishing.matching import Matching, Page
 from cns.queue_port.contract import Held, Put, QueuePort, Renewal
 from cns.stores.contract import NotificationStore
-from cns_common.process.kill_points import FIFO_FANNED_OUT, FIFO_PUBLISHED, passed
+from cns_common.process.kill_points import FIFO_FANNED_OUT, FIFO_PUBLISHED, kill_point
 from workers.consumers.quarantine import Quarantine
 from workers.fanout.drops import Drops
 
@@ -152,13 +152,13 @@ class FifoProducer:
             await self._settle_together(some)
 
     async def _settle_together(self, ready: Sequence[FannedOut]) -> None:
-        passed(FIFO_FANNED_OUT)
+        kill_point(FIFO_FANNED_OUT)
         still_held = await self._port.settle(
             jobs.FIFO_PUBLISH_JOBS,
             [each.held.handle for each in ready],
             [put for each in ready for put in each.puts],
         )
-        passed(FIFO_PUBLISHED)
+        kill_point(FIFO_PUBLISHED)
         for each, held in zip(ready, still_held, strict=True):
             if each.stored_id and held:  # else another has the job, and its reference
                 await self._notifications.refer(each.stored_id, -1)

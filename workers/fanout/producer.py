@@ -10,7 +10,7 @@ from cns.delivery.jobs import EndpointJob, PublishJob
 from cns.publishing.matching import Matching, Page
 from cns.queue_port.contract import Held, Put, QueuePort
 from cns.stores.contract import NotificationStore
-from cns_common.process.kill_points import PUBLISH_FANNED_OUT, PUBLISH_SETTLED, PUBLISH_TAKEN, passed
+from cns_common.process.kill_points import PUBLISH_FANNED_OUT, PUBLISH_SETTLED, PUBLISH_TAKEN, kill_point
 from workers.consumers.quarantine import Quarantine
 from workers.fanout.drops import Drops
 
@@ -49,7 +49,7 @@ class Producer:
             raise failures[0]
 
     async def _run(self, held: Held) -> None:
-        passed(PUBLISH_TAKEN)
+        kill_point(PUBLISH_TAKEN)
         job = jobs.decode(held.body)
         assert isinstance(job, PublishJob)  # nothing else is put there
         if not await self._quarantine.takes(jobs.PUBLISH_JOBS, held, job.topic):
@@ -73,10 +73,10 @@ class Producer:
         elif not alone:
             await self._notifications.refer(job.notification_id, len(chunks) + bool(page.cursor))
         puts = self._puts(job, chunks, page.cursor, inline=alone)
-        passed(PUBLISH_FANNED_OUT)
+        kill_point(PUBLISH_FANNED_OUT)
         self._matching.tell(notification, page)
         (still_held,) = await self._port.settle(jobs.PUBLISH_JOBS, [held.handle], puts)
-        passed(PUBLISH_SETTLED)
+        kill_point(PUBLISH_SETTLED)
         if job.inline is None and still_held:  # else another has the job, and its reference
             await self._notifications.refer(job.notification_id, -1)
 

@@ -16,7 +16,7 @@ import msgspec
 from cns.archives.model import SKEW_MS, Archived
 from cns.notification import Notification
 from cns.stores.cassandra import archive_schema as schema
-from cns_common.bounded_cache import Bounded
+from cns_common.bounded_cache import BoundedCache
 from cns_common.cassandra.session import Cassandra
 
 BUCKET_MS = SKEW_MS
@@ -56,7 +56,7 @@ class CassandraArchiveStore:
         self._cassandra = cassandra
         self._part_bytes = part_bytes
         self._buckets_read = buckets_read
-        self._filling: Bounded[tuple[str, int], Filling] = Bounded(PLACES_REMEMBERED)
+        self._filling: BoundedCache[tuple[str, int], Filling] = BoundedCache(PLACES_REMEMBERED)
 
     async def append(self, archive_id: str, messages: Sequence[Archived]) -> None:
         await asyncio.gather(*[self._append(archive_id, each) for each in messages])

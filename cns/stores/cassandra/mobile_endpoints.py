@@ -17,7 +17,7 @@ import msgspec
 
 from cns.push.model import MobileEndpoint, endpoint_id_of
 from cns.stores.cassandra import mobile_schema as schema
-from cns_common.cassandra.lwt import decide
+from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
 from cns_common.verified_pages import verified_page
@@ -140,7 +140,7 @@ class CassandraMobileEndpointStore:
     async def _decide(
         self, statement: Statement, values: Sequence[object], ours: Callable[[], Awaitable[bool]]
     ) -> bool:
-        return await decide(lambda: self._cassandra.applied(statement, *values), ours)
+        return await resolve_lost_write(lambda: self._cassandra.applied(statement, *values), ours)
 
     # -- the index ----------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from cns.push.model import PlatformApplication
 from cns.stores.cassandra import mobile_schema as schema
 from cns.stores.platform_records import PlatformRecords
-from cns_common.cassandra.lwt import decide
+from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra, Row
 from cns_common.errors import StoreUnavailable
 from cns_common.sealing import Seal
@@ -38,7 +38,7 @@ class CassandraPlatformStore:
 
         values = (application.arn, application.id, application.version, self._records.close(application))
         for _ in range(TRIES_MAX):
-            if await decide(lambda: self._cassandra.applied(schema.INSERT_APPLICATION, *values), ours):
+            if await resolve_lost_write(lambda: self._cassandra.applied(schema.INSERT_APPLICATION, *values), ours):
                 return application
             existing = await self.get(application.arn)
             if existing is not None:
@@ -55,7 +55,7 @@ class CassandraPlatformStore:
 
         sealed = self._records.close(application)
         values = (application.version, sealed, application.arn, application.id, expected_version)
-        return await decide(lambda: self._cassandra.applied(schema.REPLACE_APPLICATION, *values), ours)
+        return await resolve_lost_write(lambda: self._cassandra.applied(schema.REPLACE_APPLICATION, *values), ours)
 
     async def delete(self, arn: str) -> bool:
         """What its endpoints are swept by is written first, and believed only of an application that is gone."""
@@ -69,7 +69,7 @@ class CassandraPlatformStore:
 
         await self._cassandra.run(schema.MARK_DROPPED, application.id, arn)
         deletion = (schema.DELETE_APPLICATION, arn, application.id)
-        if not await decide(lambda: self._cassandra.applied(*deletion), gone):
+        if not await resolve_lost_write(lambda: self._cassandra.applied(*deletion), gone):
             return False
         await self._cassandra.run(
             schema.LEAVE_APPLICATION, application.account, application.region, arn, application.id

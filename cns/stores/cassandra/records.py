@@ -11,7 +11,7 @@ import msgspec
 
 from cns.stores.cassandra import schema
 from cns.subscriptions.subscription import Subscription
-from cns_common.cassandra.lwt import decide
+from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
 
@@ -101,7 +101,7 @@ class Records:
     async def _decide(
         self, statement: Statement, values: Sequence[object], ours: Callable[[], Awaitable[bool]]
     ) -> bool:
-        return await decide(lambda: self._cassandra.applied(statement, *values), ours)
+        return await resolve_lost_write(lambda: self._cassandra.applied(statement, *values), ours)
 
 
 def _endpoint(subscription: Subscription) -> tuple[str, bytes]:

@@ -13,7 +13,7 @@ import msgspec
 
 from cns.archives.replay import Replay
 from cns.stores.cassandra import archive_schema as schema
-from cns_common.cassandra.lwt import decide
+from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
 
@@ -51,7 +51,7 @@ class CassandraReplayStore:
                 return await self._cassandra.applied(schema.FIRST_REPLAY, *key, *values)
             return await self._cassandra.applied(schema.NEXT_REPLAY, *values, *key, before.id, before.version)
 
-        return await decide(attempt, lambda: self._is(replay))
+        return await resolve_lost_write(attempt, lambda: self._is(replay))
 
     async def get(self, subscription_arn: str) -> Replay | None:
         topic_arn = subscription_arn.rpartition(":")[0]
@@ -61,7 +61,9 @@ class CassandraReplayStore:
     async def replace(self, replay: Replay, expected_version: int) -> bool:
         key = (replay.topic_arn, replay.subscription_arn)
         values = (replay.id, replay.version, _encode(replay), *key, replay.id, expected_version)
-        replaced = await decide(lambda: self._cassandra.applied(schema.NEXT_REPLAY, *values), lambda: self._is(replay))
+        replaced = await resolve_lost_write(
+            lambda: self._cassandra.applied(schema.NEXT_REPLAY, *values), lambda: self._is(replay)
+        )
         if replaced and not replay.active:
             await self._cassandra.run(schema.LEAVE_ACTIVE, *key, replay.id)
         return replaced

@@ -7,7 +7,7 @@ import asyncio
 from cns.delivery.signing import SigningIdentity, new_identity
 from cns.stores.cassandra import schema
 from cns.stores.signing_key import SEALED_AS, Identity
-from cns_common.cassandra.lwt import decide
+from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra
 from cns_common.errors import StoreUnavailable
 from cns_common.sealing import Seal
@@ -38,7 +38,7 @@ class CassandraSigningKeyStore:
             return await self._cassandra.run(schema.NEWEST_KEY) == [(sealed, made.certificate_pem)]
 
         row = (sealed, made.certificate_pem, now_ms)
-        if await decide(lambda: self._cassandra.applied(schema.FIRST_KEY, *row), ours):
+        if await resolve_lost_write(lambda: self._cassandra.applied(schema.FIRST_KEY, *row), ours):
             return Identity(made.key_pem, made.certificate_pem)
         kept = await self._newest()
         if kept is None:

@@ -8,7 +8,7 @@ import msgspec
 
 from cns.sms.numbers import SandboxNumber
 from cns.stores.cassandra import mobile_schema as schema
-from cns_common.cassandra.lwt import decide
+from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra
 
 BUCKETS = 16
@@ -78,13 +78,15 @@ class CassandraSmsStore:
         async def ours() -> bool:
             return await self.sandbox_number(*key) == number
 
-        return await decide(attempt, ours)
+        return await resolve_lost_write(attempt, ours)
 
     async def remove_sandbox_number(self, account: str, region: str, number: str) -> bool:
         async def gone() -> bool:
             return await self.sandbox_number(account, region, number) is None
 
-        return await decide(lambda: self._cassandra.applied(schema.REMOVE_NUMBER, account, region, number), gone)
+        return await resolve_lost_write(
+            lambda: self._cassandra.applied(schema.REMOVE_NUMBER, account, region, number), gone
+        )
 
     async def page_of_sandbox(self, account: str, region: str, after: str, n: int) -> list[SandboxNumber]:
         rows = await self._cassandra.run(schema.PAGE_OF_NUMBERS, account, region, after, n)

@@ -34,7 +34,7 @@ from cns.stores.cassandra.records import Placed, Records
 from cns.stores.cassandra.sweep import Sweep
 from cns.stores.cassandra.topic_index import BUCKET_ROWS, TopicIndex, level_for
 from cns.subscriptions.subscription import Place, Subscription, SubscriptionCounts, Token, filters_alike, id_of
-from cns_common.cassandra.change_listeners import Telling
+from cns_common.cassandra.change_listeners import ChangeNotifier
 from cns_common.cassandra.session import Cassandra
 from cns_common.errors import OutcomeUnknown
 from cns_common.verified_pages import verified_page
@@ -42,7 +42,7 @@ from cns_common.verified_pages import verified_page
 TRIES_MAX = 10
 
 
-class CassandraSubscriptionStore(Telling[str]):
+class CassandraSubscriptionStore(ChangeNotifier[str]):
     """See `cns.stores.contract.SubscriptionStore`."""
 
     def __init__(self, cassandra: Cassandra, *, bucket_rows: int = BUCKET_ROWS) -> None:
@@ -61,7 +61,7 @@ class CassandraSubscriptionStore(Telling[str]):
 
     async def create(self, subscription: Subscription, token: Token | None) -> Subscription | None:
         created = await self._create(subscription, token)
-        await self._tell(subscription.arn)
+        await self._notify(subscription.arn)
         return created
 
     async def _create(self, subscription: Subscription, token: Token | None) -> Subscription | None:
@@ -113,7 +113,7 @@ class CassandraSubscriptionStore(Telling[str]):
         replaced = await self._replace(subscription, expected_version)
         if replaced:
             await self._put_token(token)
-        await self._tell(subscription.arn)
+        await self._notify(subscription.arn)
         return replaced
 
     async def _replace(self, subscription: Subscription, expected_version: int) -> bool:
@@ -141,7 +141,7 @@ class CassandraSubscriptionStore(Telling[str]):
 
     async def remove(self, arn: str) -> bool:
         removed = await self._remove_whatever_version(arn)
-        await self._tell(arn)
+        await self._notify(arn)
         return removed
 
     async def _remove_whatever_version(self, arn: str) -> bool:
@@ -175,7 +175,7 @@ class CassandraSubscriptionStore(Telling[str]):
 
     async def _sweep_away(self, placed: Placed) -> bool:
         removed = await self._remove(placed)
-        await self._tell(placed.subscription.arn)
+        await self._notify(placed.subscription.arn)
         return removed
 
     async def _put_token(self, token: Token | None) -> None:

@@ -9,8 +9,8 @@ import msgspec
 from cns.stores.cassandra import schema
 from cns.stores.cassandra.counts import Counts
 from cns.topics.topic import Topic, TopicCounts
-from cns_common.cassandra.change_listeners import Telling
-from cns_common.cassandra.lwt import decide
+from cns_common.cassandra.change_listeners import ChangeNotifier
+from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra, Row
 from cns_common.errors import StoreUnavailable
 from cns_common.verified_pages import verified_page
@@ -21,7 +21,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Topic).decode
 
 
-class CassandraTopicStore(Telling[str]):
+class CassandraTopicStore(ChangeNotifier[str]):
     """See `cns.stores.contract.TopicStore`."""
 
     def __init__(self, cassandra: Cassandra) -> None:
@@ -38,7 +38,7 @@ class CassandraTopicStore(Telling[str]):
             await self._counts.count_topic(topic, 1)
         else:
             await self._cassandra.run(schema.LEAVE_TOPIC, *entry)
-        await self._tell(topic.arn)
+        await self._notify(topic.arn)
         return kept
 
     async def _insert(self, topic: Topic) -> Topic:
@@ -47,7 +47,7 @@ class CassandraTopicStore(Telling[str]):
 
         values = (topic.arn, topic.id, topic.version, _encode(topic))
         for _ in range(TRIES_MAX):
-            if await decide(lambda: self._cassandra.applied(schema.INSERT_TOPIC, *values), ours):
+            if await resolve_lost_write(lambda: self._cassandra.applied(schema.INSERT_TOPIC, *values), ours):
                 return topic
             existing = await self.get(topic.arn)
             if existing is not None:
@@ -63,13 +63,13 @@ class CassandraTopicStore(Telling[str]):
             return await self.get(topic.arn) == topic
 
         values = (topic.version, _encode(topic), topic.arn, topic.id, expected_version)
-        replaced = await decide(lambda: self._cassandra.applied(schema.REPLACE_TOPIC, *values), ours)
-        await self._tell(topic.arn)
+        replaced = await resolve_lost_write(lambda: self._cassandra.applied(schema.REPLACE_TOPIC, *values), ours)
+        await self._notify(topic.arn)
         return replaced
 
     async def delete(self, arn: str) -> bool:
         deleted = await self._delete(arn)
-        await self._tell(arn)
+        await self._notify(arn)
         return deleted
 
     async def _delete(self, arn: str) -> bool:
@@ -93,7 +93,9 @@ class CassandraTopicStore(Telling[str]):
             there = await self.get(topic.arn)
             return there is None or there.id != topic.id
 
-        return await decide(lambda: self._cassandra.applied(schema.DELETE_TOPIC, topic.arn, topic.id, level), ours)
+        return await resolve_lost_write(
+            lambda: self._cassandra.applied(schema.DELETE_TOPIC, topic.arn, topic.id, level), ours
+        )
 
     async def list_arns(self, account: str, region: str, after: str, n: int) -> list[str]:
         async def read(after: str, n: int) -> list[Row]:

@@ -13,7 +13,7 @@ from cns.publishing.filter_changes import Audience, FilterChange
 from cns.stores.embedded import schema
 from cns.stores.embedded.counts import Tally
 from cns.subscriptions.subscription import Subscription, SubscriptionCounts, Token, id_of
-from cns_common.bounded_cache import Bounded
+from cns_common.bounded_cache import BoundedCache
 from cns_common.sqlite.database import Database
 
 AUDIENCES_REMEMBERED = 10_000
@@ -33,7 +33,7 @@ class EmbeddedSubscriptionStore:
     def __init__(self, database: Database) -> None:
         database.create(schema.TABLES, schema.ADDED_COLUMNS)
         self._database = database
-        self._unfiltered: Bounded[tuple[str, str, int], tuple[int, Audience]] = Bounded(AUDIENCES_REMEMBERED)
+        self._unfiltered: BoundedCache[tuple[str, str, int], tuple[int, Audience]] = BoundedCache(AUDIENCES_REMEMBERED)
         self.changed: list[Callable[[str], None]] = []
 
     # -- writing ------------------------------------------------------------------------------------------------------

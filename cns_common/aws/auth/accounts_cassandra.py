@@ -8,8 +8,8 @@ from cns_common.aws.auth.access_keys import AccessKey, new_key
 from cns_common.aws.auth.accounts import Account, new_account
 from cns_common.aws.auth.users import UserRecord, UserStore, decode_user, encode_user, no_such_account, stored_name
 from cns_common.aws.call import INTERNAL_ACCOUNT
-from cns_common.cassandra.change_listeners import Telling
-from cns_common.cassandra.lwt import decide
+from cns_common.cassandra.change_listeners import ChangeNotifier
+from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra, Row, Statement
 from cns_common.errors import StoreUnavailable
 from cns_common.sealing import Seal
@@ -54,11 +54,11 @@ _DELETE_USER = Statement(
 )
 
 
-class CassandraAccountStore(Telling[str], UserStore):
+class CassandraAccountStore(ChangeNotifier[str], UserStore):
     """See `cns_common.aws.auth.accounts.AccountStore`."""
 
     def __init__(self, cassandra: Cassandra, seal: Seal) -> None:
-        Telling.__init__(self)
+        ChangeNotifier.__init__(self)
         UserStore.__init__(self, seal)
         self._cassandra = cassandra
         self._seal = seal
@@ -118,9 +118,9 @@ class CassandraAccountStore(Telling[str], UserStore):
         async def ours() -> bool:
             return any(row[2] == key.key_id for row in await self._cassandra.run(_GET, key.account))
 
-        written = await decide(lambda: self._cassandra.applied(statement, *values), ours)
+        written = await resolve_lost_write(lambda: self._cassandra.applied(statement, *values), ours)
         if written:
-            await self._tell(key.account)
+            await self._notify(key.account)
         return written
 
     def _open(self, row: Row) -> AccessKey:
@@ -167,7 +167,7 @@ class CassandraAccountStore(Telling[str], UserStore):
             rows = await self._cassandra.run(_GET_USER, record.account, stored_name(record.name))
             return (rows[0][2] if rows else "") == written
 
-        return await decide(lambda: self._cassandra.applied(statement, *values), ours)
+        return await resolve_lost_write(lambda: self._cassandra.applied(statement, *values), ours)
 
     async def _keys_changed(self, account: str) -> None:
-        await self._tell(account)
+        await self._notify(account)

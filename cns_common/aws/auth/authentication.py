@@ -31,7 +31,7 @@ BELIEVED_MAX = 1_024
 """Callers under `--auth=off` that are remembered."""
 
 
-class Scoped(NamedTuple):
+class CredentialScope(NamedTuple):
     """What a credential says, unchecked."""
 
     key_id: str
@@ -73,7 +73,7 @@ class Authenticator:
         signed.verify(secret, body)
         return Identity(caller, signed.region)
 
-    def scope_of(self, authorization: bytes, query: bytes) -> Scoped | None:
+    def scope_of(self, authorization: bytes, query: bytes) -> CredentialScope | None:
         """The scope of the first credential of the header, else of the query string; None where that is malformed. It
         costs time linear in the length of both: anybody may send them."""
         return _scope(authorization) or _scope(query)
@@ -102,7 +102,7 @@ def _believed(account: str, key_id: str) -> Caller:
     return user_caller(account, name, f"AIDA{digest}"[:USER_ID_LENGTH], key_id)
 
 
-def _scope(text: bytes) -> Scoped | None:
+def _scope(text: bytes) -> CredentialScope | None:
     start = text.find(_CREDENTIAL)
     found = _SCOPE.match(text, start + len(_CREDENTIAL)) if start >= 0 else None
-    return Scoped(*(part.decode("ascii") for part in found.groups())) if found else None
+    return CredentialScope(*(part.decode("ascii") for part in found.groups())) if found else None

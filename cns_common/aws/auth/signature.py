@@ -1,7 +1,7 @@
-"""Proves who sent a request: verifies AWS Signature Version 4 in header and query form, and signs for our own clients.
+"""Verifies AWS Signature Version 4, in header and query form, and signs requests of this service's own clients.
 
-The questions come in the order in which AWS answers them: `parse`, then `Signed.check`, then the caller looks the key
-up (and raises `unknown_key` when nobody has it), then `Signed.verify`.
+Check a request in the order in which AWS does: `parse`, `SignedRequest.check`, look up the secret of `key_id` (raise
+`unknown_key` when no account has it), `SignedRequest.verify`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ EXPIRES_S_MAX = 604_800
 _EXPIRES_DIGITS_MAX = len(str(EXPIRES_S_MAX))
 
 
-class Signed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class SignedRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A request that claims to be signed; nothing of the claim is true before `check` and `verify` have returned."""
 
     claim: Claim
@@ -128,7 +128,7 @@ class Signed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return RequestError("SignatureDoesNotMatch", text)
 
 
-def parse(method: str, raw_path: bytes, query_string: bytes, headers: Sequence[Pair]) -> Signed | None:
+def parse(method: str, raw_path: bytes, query_string: bytes, headers: Sequence[Pair]) -> SignedRequest | None:
     """The signature of a request, or None when it has none; header names are lower-case, as ASGI gives them."""
     found = joined_headers(headers)
     authorization = found.get(b"authorization", b"").strip()
@@ -149,7 +149,7 @@ def parse(method: str, raw_path: bytes, query_string: bytes, headers: Sequence[P
         sent_date = (found.get(b"x-amz-date") or found.get(b"date", b"")).strip()
         claim, signature = claim_of_header(authorization, dated=sent_date != b"")
     date, signed_at_s = read_date(sent_date)
-    return Signed(
+    return SignedRequest(
         claim=claim,
         signature=signature,
         date=date,

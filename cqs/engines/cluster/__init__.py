@@ -16,7 +16,7 @@ from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.errors import CnsError
 from cns_common.ids import hex_id
-from cns_common.task_cancellation import end
+from cns_common.task_cancellation import cancel_and_wait
 from cqs.engines.cluster.cache_contract import CacheAway
 from cqs.engines.cluster.cache_failover import Caches
 from cqs.engines.cluster.delivered import Held
@@ -96,7 +96,7 @@ async def open_engine(
     try:
         yield engine
     finally:
-        await end(tasks)
+        await cancel_and_wait(tasks)
         await fifo.close()
         await lines.close()
         await caches.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count
 
-from cns_common.bounded_cache import Bounded
+from cns_common.bounded_cache import BoundedCache
 from cqs.engines.cluster.ids import COUNTER_BITS, Place, bucket_name
 from cqs.engines.cluster.schema import BUCKET_BYTES_MAX, BUCKET_ROWS_MAX, BUCKET_SPAN_MS
 
@@ -30,7 +30,7 @@ class Buckets:
         self._node = node
         self._turns = count()
         self._next = 0  # sequence numbers rise throughout the process, whatever its clock does
-        self._open: Bounded[str, _Open] = Bounded(OPEN_MAX)
+        self._open: BoundedCache[str, _Open] = BoundedCache(OPEN_MAX)
 
     def places(self, queue: str, generation: int, sizes: Sequence[int], now_ms: int) -> list[Place]:
         """A place for each message, all in one bucket, in their order."""

@@ -16,7 +16,7 @@ from redis.exceptions import RedisError
 from cns_common.clock import Clock
 from cns_common.ids import hex_id
 from cns_common.redis_pipe import PipeError, RedisPipe, ReplyError, Word
-from cns_common.task_cancellation import end
+from cns_common.task_cancellation import cancel_and_wait
 from cqs.engines.cluster import redis_scripts as lua
 from cqs.engines.cluster.cache_contract import EPOCH_DIGITS, CacheAway, Counted, Item, Lease, Taken, Verdict, Wish
 from cqs.engines.cluster.delivered import Held
@@ -75,7 +75,7 @@ class RedisCache:
         return self._pipe.run
 
     async def close(self) -> None:
-        await end(self._hints)
+        await cancel_and_wait(self._hints)
         await self._pipe.end()
         await self._redis.aclose()
 

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 import msgspec
 
 from cns_common.arn import parse_arn
-from cns_common.cassandra.change_listeners import Telling
-from cns_common.cassandra.lwt import decide
+from cns_common.cassandra.change_listeners import ChangeNotifier
+from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra, Row, Statement
 from cns_common.errors import StoreUnavailable
 from cns_common.verified_pages import verified_page
@@ -26,7 +26,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Queue).decode
 
 
-class CassandraQueueStore(Telling[QueueKey]):
+class CassandraQueueStore(ChangeNotifier[QueueKey]):
     """See `cqs.stores.contract.QueueStore`."""
 
     def __init__(self, cassandra: Cassandra) -> None:
@@ -44,20 +44,20 @@ class CassandraQueueStore(Telling[QueueKey]):
             await asyncio.gather(
                 self._cassandra.run(schema.LEAVE_NAME, *queue.key, queue.id), self._leave_source(queue)
             )
-        await self._tell(queue.key)
+        await self._notify(queue.key)
         return kept
 
     async def replace(self, queue: Queue, expected_version: int) -> bool:
         before = await self.get(queue.key)
         if before is None or before.id != queue.id or before.version != expected_version:
-            await self._tell(queue.key)
+            await self._notify(queue.key)
             return False
         await self._enter_source(queue)
         values = (queue.version, _target_arn(queue), _encode(queue), *queue.key, queue.id, expected_version)
         replaced = await self._decide(schema.REPLACE, values, lambda: self._is(queue.key, queue))
         if replaced:
             await self._leave_source(before)
-        await self._tell(queue.key)
+        await self._notify(queue.key)
         return replaced
 
     async def delete(self, queue: Queue, now_ms: int) -> bool:
@@ -65,7 +65,7 @@ class CassandraQueueStore(Telling[QueueKey]):
         deletion changes nothing, one after it leaves the rest to `undropped`."""
         before = await self.get(queue.key)
         deleted = before is not None and before.id == queue.id and await self._delete(before, now_ms)
-        await self._tell(queue.key)
+        await self._notify(queue.key)
         return deleted
 
     async def _delete(self, queue: Queue, now_ms: int) -> bool:
@@ -94,7 +94,7 @@ class CassandraQueueStore(Telling[QueueKey]):
     async def _decide(
         self, statement: Statement, values: Sequence[object], ours: Callable[[], Awaitable[bool]]
     ) -> bool:
-        return await decide(lambda: self._cassandra.applied(statement, *values), ours)
+        return await resolve_lost_write(lambda: self._cassandra.applied(statement, *values), ours)
 
     async def _enter(self, queue: Queue) -> None:
         await asyncio.gather(

@@ -22,8 +22,8 @@ from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, S
 from cassandra.policies import DCAwareRoundRobinPolicy, TokenAwarePolicy
 from cassandra.query import PreparedStatement, tuple_factory
 
-from cns_backend.cluster import place_of
-from cns_common.cassandra.session import PROTOCOL_VERSION, Place
+from cns_backend.cluster import cassandra_address
+from cns_common.cassandra.session import PROTOCOL_VERSION, CassandraAddress
 from cns_common.configuration.settings import load_settings
 from cqs.engines.cluster import schema
 from tests.load.floor.server import serve
@@ -96,7 +96,7 @@ def _end_process(error: Exception) -> None:
     os._exit(EXIT_FAILED)
 
 
-def _session(place: Place) -> Session:
+def _session(place: CassandraAddress) -> Session:
     profile = ExecutionProfile(
         load_balancing_policy=TokenAwarePolicy(DCAwareRoundRobinPolicy(place.data_centre)),
         consistency_level=ConsistencyLevel.LOCAL_QUORUM,
@@ -116,7 +116,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--data", type=Path, help="nothing is kept there")
     options = parser.parse_args()
-    place = place_of(load_settings())
+    place = cassandra_address(load_settings())
 
     async def open_rows() -> Rows:
         return Rows(_session(place), asyncio.get_running_loop())

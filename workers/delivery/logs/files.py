@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 import structlog
 
-from cns_common.bounded_cache import Bounded
+from cns_common.bounded_cache import BoundedCache
 from cns_common.clock import Clock
 from cns_common.ids import hex_id
 from cns_common.metrics import Sample
@@ -72,7 +72,7 @@ class LogFiles:
         self._stopping = threading.Event()
         self._waiting: dict[str, list[bytes]] = {}
         self._waiting_bytes = 0
-        self._numbers: Bounded[tuple[str, str], int] = Bounded(NUMBERS_REMEMBERED)
+        self._numbers: BoundedCache[tuple[str, str], int] = BoundedCache(NUMBERS_REMEMBERED)
         self._refusing = False
         self._tidy_at_ms = 0
         self._untidied_bytes = 0

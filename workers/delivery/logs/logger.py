@@ -12,7 +12,7 @@ from cns.endpoints.outcome import Cause, Delivered
 from cns.stores.mobile_contract import PlatformStore, SmsStore
 from cns_backend.store_host import Parts
 from cns_common.arn import parse_arn
-from cns_common.bounded_cache import Bounded
+from cns_common.bounded_cache import BoundedCache
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
@@ -81,7 +81,7 @@ class FeedbackLog:
         self._clock = clock
         self._client_errors_succeed = client_errors_succeed
         self._draw = draw
-        self._owners: Bounded[Owner, tuple[int, Feedback]] = Bounded(OWNERS_REMEMBERED)
+        self._owners: BoundedCache[Owner, tuple[int, Feedback]] = BoundedCache(OWNERS_REMEMBERED)
         self._waiting: dict[Owner, list[Attempted]] = {}
         self._asking: set[asyncio.Task[None]] = set()
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import msgspec
 import structlog
 
-from cns_common.cassandra.lwt import decide
+from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra
 from cns_common.errors import CnsError, OutcomeUnknown, StoreUnavailable
 from cns_common.ids import hex_id
@@ -160,7 +160,7 @@ class Log:
                 raise OutcomeUnknown(f"an append to {self.queue} took too long")
             return bool(rows[0][0] == slot)
 
-        return await decide(attempt, ours)
+        return await resolve_lost_write(attempt, ours)
 
     # -- written down -------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import structlog
 
 from cns_common.clock import Clock
 from cns_common.errors import CnsError
-from cns_common.task_cancellation import end
+from cns_common.task_cancellation import cancel_and_wait
 from cqs.engines.cluster.cache_contract import DROPPED, FILLED, Counted, Item, Taken, Verdict, Wish
 from cqs.engines.cluster.ids import Key, Place, generation_of
 from cqs.engines.cluster.no_redis.bucket_reader import Looks, Tell
@@ -55,7 +55,7 @@ class Outage:
         self.is_open = False
         hidden = await self._looks.end()
         if self._beating is not None:
-            await end([self._beating])
+            await cancel_and_wait([self._beating])
             self._beating = None
         return hidden
 
