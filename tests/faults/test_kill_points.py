@@ -45,7 +45,7 @@ def test_it_passes_other_points(tmp_path: Path) -> None:
 
 
 def test_unset_it_costs_a_call_that_does_nothing() -> None:
-    code = "from cns_common.process import kill_points; print(kill_points.passed.__name__)"
+    code = "from cns_common.process import kill_points; print(kill_points.kill_point.__name__)"
     environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "_nothing"
