@@ -15,7 +15,15 @@ from typing import get_type_hints
 
 import structlog
 
-from cns.stores.contract import ArchiveStore, NotificationStore, OutboxStore, ReplayStore, SubscriptionStore, TopicStore
+from cns.stores.contract import (
+    ArchiveStore,
+    NotificationStore,
+    OutboxStore,
+    ReplayStore,
+    SigningKeyStore,
+    SubscriptionStore,
+    TopicStore,
+)
 from cns.stores.embedded import (
     EmbeddedArchiveStore,
     EmbeddedMobileEndpointStore,
@@ -29,7 +37,6 @@ from cns.stores.embedded import (
 )
 from cns.stores.embedded.signing_key import EmbeddedSigningKeyStore
 from cns.stores.mobile_contract import MobileEndpointStore, PlatformStore, SmsStore
-from cns.stores.signing_key import SigningKeyStore
 from cns_backend.control import CLOCK, HostControl, LocalControl
 from cns_backend.leases import EmbeddedLeaseStore, LeaseStore
 from cns_backend.pool_sizes import EmbeddedPoolSizeStore, PoolSizeStore

@@ -13,7 +13,7 @@ from cns.archives.archiver import Archiving
 from cns.archives.replay_worker import Replaying
 from cns.delivery import jobs
 from cns.delivery.remote_queues import Places
-from cns.delivery.signing import Signer, SigningIdentity
+from cns.delivery.signing import Signer
 from cns.delivery.target import Targets
 from cns.endpoints.address_guard import AddressGuard
 from cns.endpoints.contract import Request, Sender, Senders
@@ -196,7 +196,7 @@ class Worker:
     @classmethod
     async def build(cls, settings: Settings, parts: Parts) -> Worker:
         identity = await parts.signing_keys.identity(parts.clock.real_ms())
-        signer = Signer(SigningIdentity(identity.key_pem, identity.certificate_pem))
+        signer = Signer(identity)
         queues = await queue_service(settings, parts)
         port = await queue_port(settings, parts, queues)
         words = MailWords(sender_name=settings.mail_sender_name, footer=settings.mail_footer)

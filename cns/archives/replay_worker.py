@@ -20,7 +20,7 @@ from cns.delivery.jobs import EndpointJob
 from cns.filters.topic_filters import HeldFilters
 from cns.queue_port.contract import Put, QueuePort
 from cns.stores.contract import ArchiveStore, ReplayStore, SubscriptionStore, TopicStore
-from cns.subscriptions.subscription import Place, State, Subscription
+from cns.subscriptions.subscription import IndexState, Subscription, SubscriptionState
 from cns.topics.topic import Topic
 from cns_common.clock import Clock
 
@@ -82,7 +82,7 @@ class Replaying:
             if now_ms - current.set_ms > ORPHAN_MS:
                 await self._replays.remove(replay.subscription_arn)
             return None
-        if found[0].state is not State.CONFIRMED or now_ms - current.set_ms < SETTLING_MS:
+        if found[0].state is not SubscriptionState.CONFIRMED or now_ms - current.set_ms < SETTLING_MS:
             return None
         topic = await self._topics.get(replay.topic_arn)
         if topic is None or topic.archive is None or topic.archive.id != replay.archive_id:
@@ -122,7 +122,7 @@ class Replaying:
 
     async def _put(self, scene: Scene, page: Sequence[Archived]) -> None:
         filters = HeldFilters()
-        if scene.subscription.place is Place.FILTERED:
+        if scene.subscription.index_state is IndexState.FILTERED:
             filters.put(scene.subscription)
         wanted = [each for each in page if not len(filters) or filters.find(each.notification).matches.page()]
         for some in _chunks([_put(scene, each) for each in wanted]):

@@ -21,6 +21,8 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 from cryptography.hazmat.primitives.asymmetric.utils import Prehashed
 from cryptography.x509.oid import NameOID
 
+from cns.stores.contract import SigningIdentity
+
 SIGNER_NAME = "sns.amazonaws.com"  # the Java SDK's validator wants exactly this in the certificate
 OPT_IN_REGIONS = (  # where it wants sns-signing.REGION.amazonaws.com
     "af-south-1",
@@ -62,13 +64,6 @@ _SIGNS_ONLY = x509.KeyUsage(
     encipher_only=False,
     decipher_only=False,
 )
-
-
-class SigningIdentity(NamedTuple):
-    """A key and its certificate, as they are stored."""
-
-    key_pem: bytes
-    certificate_pem: bytes
 
 
 class Seal(NamedTuple):

@@ -15,7 +15,7 @@ from cns.delivery.retry_policy import MAIL_POLICY, QUEUE_POLICY, RetryPolicy
 from cns.delivery.status_logging import NO_FEEDBACK, Feedback, topic_feedback
 from cns.notification import Notification
 from cns.stores.contract import SubscriptionStore, TopicStore
-from cns.subscriptions.subscription import State, Subscription
+from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
 from cns_common.bounded_cache import BoundedCache
 
@@ -74,7 +74,7 @@ def target_of(subscription: Subscription, topic: Topic | None) -> Target:
         arn=subscription.arn,
         protocol=subscription.protocol,
         endpoint=subscription.endpoint,
-        confirmed=subscription.state is State.CONFIRMED,
+        confirmed=subscription.state is SubscriptionState.CONFIRMED,
         raw=subscription.raw,
         retry=FIXED_POLICIES.get(subscription.protocol, terms.retry),
         content_type=terms.content_type,

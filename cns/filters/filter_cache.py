@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from cns.filters.topic_filters import HeldFilters
 from cns.publishing.filter_changes import Audience, FilterChange
 from cns.stores.contract import SubscriptionStore
-from cns.subscriptions.subscription import Place
+from cns.subscriptions.subscription import IndexState
 
 FILTERS_HELD_MAX = 200_000
 """Of all topics together; those used least recently go. A topic that is in use is held, however many it has."""
@@ -98,7 +98,7 @@ class FilterKeeper:
                 if not page:
                     break
                 for subscription in page:
-                    if subscription.place is Place.FILTERED:  # else its entry is older than its record
+                    if subscription.index_state is IndexState.FILTERED:  # else its entry is older than its record
                         held.put(subscription)
                 after = page[-1].id
                 if pages % PAGES_BETWEEN_LOOKS == 0:
@@ -126,7 +126,7 @@ class FilterKeeper:
         records = {subscription.id: subscription for subscription in found}
         for one, version in wanted.items():
             held.settle(FilterChange(one, version), records.get(one))
-        return [one for one, record in records.items() if record.place is Place.CONFIRMED]
+        return [one for one, record in records.items() if record.index_state is IndexState.CONFIRMED]
 
     def _make_room(self) -> None:
         filters = sum(len(held) for held in self._topics.values())

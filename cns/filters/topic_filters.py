@@ -13,7 +13,7 @@ from cns.filters.parser import compiled
 from cns.filters.reasons import first_unmet
 from cns.notification import Notification
 from cns.publishing.filter_changes import FilterChange
-from cns.subscriptions.subscription import Place, Subscription
+from cns.subscriptions.subscription import IndexState, Subscription
 
 
 class Asked(NamedTuple):
@@ -64,7 +64,7 @@ class HeldFilters:
             self.behind[change.id] = change.version
         else:
             self.behind.pop(change.id, None)
-        if record is None or record.place is not Place.FILTERED:
+        if record is None or record.index_state is not IndexState.FILTERED:
             self._drop(change.id)
         else:
             self.put(record)

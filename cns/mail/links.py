@@ -6,7 +6,7 @@ from cns.arns import check_subscription_arn
 from cns.errors import invalid
 from cns.stores.contract import SubscriptionStore
 from cns.subscriptions.confirm_and_unsubscribe import Consent
-from cns.subscriptions.subscription import MAIL_PROTOCOLS, State, Subscription, Token
+from cns.subscriptions.subscription import MAIL_PROTOCOLS, ConfirmationToken, Subscription, SubscriptionState
 from cns_common.aws.call import ANONYMOUS, Call
 from cns_common.errors import RequestError
 from cns_common.ids import uuid_text
@@ -42,11 +42,11 @@ class MailLinks:
         subscription = found[0]
         if subscription.protocol not in MAIL_PROTOCOLS or subscription.authenticated:
             raise RequestError("AuthorizationError", "This subscription may only be deleted by an authorized user.")
-        if subscription.state is State.PENDING:
+        if subscription.state is SubscriptionState.PENDING:
             raise RequestError("InvalidState", "This subscription is not confirmed")
         return subscription
 
-    async def unsubscribe(self, subscription: Subscription, base_url: str) -> Token | None:
+    async def unsubscribe(self, subscription: Subscription, base_url: str) -> ConfirmationToken | None:
         """The token that takes it back, unless it was unsubscribed before."""
         return await self._consent.unsubscribe(_call(base_url), subscription.arn)
 

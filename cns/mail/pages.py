@@ -13,7 +13,7 @@ from cns.mail import texts as mail
 from cns.mail.links import MailLinks
 from cns.mail.mime import ONE_CLICK
 from cns.mail.page_template import MailPage
-from cns.subscriptions.subscription import State, Subscription, Token
+from cns.subscriptions.subscription import ConfirmationToken, Subscription, SubscriptionState
 from cns_common.errors import OutcomeUnknown, RequestError, StoreUnavailable
 
 FORM_BYTES_MAX = 4_096
@@ -61,7 +61,7 @@ class _Pages:
 
     async def ask(self, token: str, own_query: str) -> Response:
         subscription = await self._links.asked(token)
-        if subscription.state is State.CONFIRMED:
+        if subscription.state is SubscriptionState.CONFIRMED:
             return self._confirmed(subscription)
         title, text, button = _QUESTIONS[subscription.state]
         return self._page.show(title, text, facts=_facts(subscription), button=(button, own_query))
@@ -71,7 +71,7 @@ class _Pages:
 
     async def ask_to_leave(self, arn: str, address: str, own_query: str) -> Response:
         subscription = await self._links.removable(arn, address)
-        if subscription is None or subscription.state is State.REMOVED:
+        if subscription is None or subscription.state is SubscriptionState.REMOVED:
             return self._left(subscription, None)
         text = "You will get no more mails from this topic."
         return self._page.show("Unsubscribe?", text, facts=_facts(subscription), button=("Unsubscribe", own_query))
@@ -104,7 +104,7 @@ class _Pages:
             else ("If it was not your intention to subscribe,", "click here to unsubscribe.", leaving),
         )
 
-    def _left(self, subscription: Subscription | None, token: Token | None) -> Response:
+    def _left(self, subscription: Subscription | None, token: ConfirmationToken | None) -> Response:
         title, text = "You are unsubscribed", "You get no more mails from this topic."
         if subscription is None:
             return self._page.show(title, text)
@@ -116,12 +116,12 @@ class _Pages:
 
 
 _QUESTIONS = {
-    State.PENDING: (
+    SubscriptionState.PENDING: (
         "Confirm your subscription",
         "You were asked to get mails from this topic. If that was an error, close this page: nothing will come.",
         "Confirm subscription",
     ),
-    State.REMOVED: ("Subscribe again?", "You have unsubscribed from this topic.", "Subscribe again"),
+    SubscriptionState.REMOVED: ("Subscribe again?", "You have unsubscribed from this topic.", "Subscribe again"),
 }
 _NOT_NOW = ("Not now", "The service cannot do this at the moment. Please try again soon.", 503)
 _NO_LINK = (

@@ -16,7 +16,7 @@ from cns.endpoints.outcome import Cause
 from cns.limits import PENDING_MS, UPDATE_TRIES_MAX
 from cns.notification import Notification
 from cns.stores.contract import SubscriptionStore
-from cns.subscriptions.subscription import State
+from cns.subscriptions.subscription import SubscriptionState
 from cns_common.bounded_cache import BoundedCache
 from cns_common.clock import Clock
 
@@ -68,11 +68,11 @@ class MailRate:
         """Where others change the subscription all the time, the next mail does."""
         for _ in range(UPDATE_TRIES_MAX):
             found = await self._subscriptions.get([arn])
-            if not found or found[0].state is not State.CONFIRMED:
+            if not found or found[0].state is not SubscriptionState.CONFIRMED:
                 return
             version = found[0].version
             expires_ms = self._clock.now_ms() + PENDING_MS
-            pending = replace(found[0], state=State.PENDING, expires_ms=expires_ms, version=version + 1)
+            pending = replace(found[0], state=SubscriptionState.PENDING, expires_ms=expires_ms, version=version + 1)
             if await self._subscriptions.replace(pending, version, None):
                 log.warning("subscription.suspended", subscription=arn, mails_a_second=self._mails_a_second)
                 return

@@ -6,7 +6,7 @@ from cns.errors import null_member, required_text
 from cns.subscriptions.confirm_and_unsubscribe import Consent
 from cns.subscriptions.endpoint_syntax import shown
 from cns.subscriptions.subscribe import Subscribing, Wish
-from cns.subscriptions.subscription import State, Subscription
+from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.subscriptions.subscriptions import Listed, Subscriptions
 from cns_common.aws.call import Call, Params, Result
 
@@ -75,9 +75,9 @@ def _member(subscription: Subscription) -> Result:
 def _shown_arn(subscription: Subscription) -> str:
     """Lists keep the ARNs of subscriptions to themselves that are not confirmed."""
     match subscription.state:
-        case State.PENDING:
+        case SubscriptionState.PENDING:
             return "PendingConfirmation"
-        case State.REMOVED:
+        case SubscriptionState.REMOVED:
             return "Deleted"
-        case State.CONFIRMED:
+        case SubscriptionState.CONFIRMED:
             return subscription.arn

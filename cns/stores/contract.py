@@ -10,13 +10,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+import msgspec
+
 from cns.archives.model import Archived
 from cns.archives.replay import Replay
 from cns.delivery.outbox import OutboxItem
 from cns.notification import Notification
 from cns.publishing.filter_changes import Audience
-from cns.subscriptions.subscription import Subscription, SubscriptionCounts, Token
+from cns.subscriptions.subscription import ConfirmationToken, Subscription, SubscriptionCounts
 from cns.topics.topic import Topic, TopicCounts
+
+SIGNING_KEY_SEALED_AS = "signing-key"
+"""The name under which both drivers seal the signing key."""
+
+
+class SigningIdentity(msgspec.Struct, frozen=True):
+    """A signing key and its certificate, both PEM."""
+
+    key_pem: bytes
+    certificate_pem: bytes
 
 
 class TopicStore(Protocol):
@@ -53,7 +65,7 @@ class SubscriptionStore(Protocol):
     changed: list[Callable[[str], None]]
     """Called with the ARN of a subscription that was created, replaced or removed, by whomever."""
 
-    async def create(self, subscription: Subscription, token: Token | None) -> Subscription | None:
+    async def create(self, subscription: Subscription, token: ConfirmationToken | None) -> Subscription | None:
         """The one that the topic has for this protocol and endpoint from now on: the given one, with its token, or one
         that was there before. None when that incarnation of the topic is gone."""
         ...
@@ -62,7 +74,7 @@ class SubscriptionStore(Protocol):
         """Those of the given that exist. The ones of a deleted topic do until they are swept."""
         ...
 
-    async def replace(self, subscription: Subscription, expected_version: int, token: Token | None) -> bool:
+    async def replace(self, subscription: Subscription, expected_version: int, token: ConfirmationToken | None) -> bool:
         """Put the record, and a token for it, in place. False, and nothing is done, when the record there is of
         another version or gone."""
         ...
@@ -75,7 +87,7 @@ class SubscriptionStore(Protocol):
         """The one that its incarnation of the topic has for its protocol and endpoint."""
         ...
 
-    async def find_token(self, text: str) -> Token | None: ...
+    async def find_token(self, text: str) -> ConfirmationToken | None: ...
 
     async def audience(self, topic_arn: str, after: str, n: int, since: str) -> Audience:
         """What publishing asks. `since`: the log's place up to which the caller knows the filters, '' for none.
@@ -190,3 +202,15 @@ class ReplayStore(Protocol):
         ...
 
     async def active(self) -> list[Replay]: ...
+
+
+class SigningKeyStore(Protocol):
+    """The key that signs notifications."""
+
+    async def identity(self, now_ms: int) -> SigningIdentity:
+        """Return the key to sign with. Create it, durably, if there is none."""
+        ...
+
+    async def certificates(self) -> list[bytes]:
+        """Return all certificates ever used, newest first: receivers may verify old notifications."""
+        ...

@@ -18,7 +18,7 @@ from cns.filters.parser import read_filter
 from cns.json_errors import json_fault
 from cns.limits import FIFO_SUFFIX
 from cns.subscriptions.endpoint_syntax import shown
-from cns.subscriptions.subscription import HTTP_PROTOCOLS, RAW_PROTOCOLS, State, Subscription
+from cns.subscriptions.subscription import HTTP_PROTOCOLS, RAW_PROTOCOLS, Subscription, SubscriptionState
 from cns_common.arn import Arn
 
 RAW = "RawMessageDelivery"
@@ -88,7 +88,7 @@ def describe(subscription: Subscription, topic_delivery_policy: str | None) -> d
         described[SCOPE] = subscription.filter_scope
     return described | {
         "Protocol": subscription.protocol,
-        "PendingConfirmation": _boolean(subscription.state is State.PENDING),
+        "PendingConfirmation": _boolean(subscription.state is SubscriptionState.PENDING),
         "ConfirmationWasAuthenticated": _boolean(subscription.authenticated or subscription.signed),
         "SubscriptionArn": subscription.arn,
     }

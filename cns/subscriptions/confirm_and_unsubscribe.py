@@ -12,7 +12,7 @@ from cns.limits import UPDATE_TRIES_MAX
 from cns.stores.contract import SubscriptionStore
 from cns.subscriptions.confirmation_tokens import Confirmations, is_well_formed
 from cns.subscriptions.endpoint_syntax import account_of
-from cns.subscriptions.subscription import LINK_PROTOCOLS, State, Subscription, Token
+from cns.subscriptions.subscription import LINK_PROTOCOLS, ConfirmationToken, Subscription, SubscriptionState
 from cns.topics.cache import TopicCache
 from cns_common.aws.call import Call
 from cns_common.clock import Clock
@@ -58,10 +58,12 @@ class Consent:
             await self._check_confirmation(call, before, protect=protect)
             after = replace(
                 before,
-                state=State.CONFIRMED,
+                state=SubscriptionState.CONFIRMED,
                 authenticated=before.authenticated or protect,
-                signed=before.signed or (before.state is State.PENDING and not unsigned(call)),
-                confirmed_ms=before.confirmed_ms if before.state is State.CONFIRMED else self._clock.now_ms(),
+                signed=before.signed or (before.state is SubscriptionState.PENDING and not unsigned(call)),
+                confirmed_ms=before.confirmed_ms
+                if before.state is SubscriptionState.CONFIRMED
+                else self._clock.now_ms(),
                 expires_ms=0,
             )
             if after == before:
@@ -74,7 +76,7 @@ class Consent:
         """The one that a token stands for."""
         return await self._find(await self._read_token(text))
 
-    async def _read_token(self, text: str) -> Token:
+    async def _read_token(self, text: str) -> ConfirmationToken:
         if not is_well_formed(text):
             raise RequestError("InvalidParameter", "Invalid token")  # without AWS's usual prefix
         token = await self._store.find_token(text)
@@ -82,14 +84,14 @@ class Consent:
             raise invalid("Token")
         return token
 
-    async def _find(self, token: Token) -> Subscription:
+    async def _find(self, token: ConfirmationToken) -> Subscription:
         found = await self._store.get([token.subscription_arn])
         if not found:
             raise no_such_subscription()
         return found[0]
 
     async def _check_confirmation(self, call: Call, subscription: Subscription, *, protect: bool) -> None:
-        if subscription.state is State.PENDING:
+        if subscription.state is SubscriptionState.PENDING:
             topic = await self._topics.find(subscription.topic_arn)
             if topic is None or topic.topic.id != subscription.topic_id:
                 raise no_such_topic()
@@ -97,19 +99,19 @@ class Consent:
             return
         if unsigned(call) or not owns(call, subscription.owner):
             raise RequestError("AuthorizationError", _IDS_MUST_MATCH)
-        if subscription.state is State.CONFIRMED and subscription.authenticated:
+        if subscription.state is SubscriptionState.CONFIRMED and subscription.authenticated:
             raise RequestError("AuthorizationError", "Subscription already confirmed")
 
     # -- unsubscribing ------------------------------------------------------------------------------------------------
 
-    async def unsubscribe(self, call: Call, arn: str) -> Token | None:
+    async def unsubscribe(self, call: Call, arn: str) -> ConfirmationToken | None:
         """Its owner removes a subscription for good. By others it is set aside, and its endpoint told how to restore
         it: by the token that is returned, too. Unsubscribing what is not there succeeds."""
         for _ in range(UPDATE_TRIES_MAX):
             subscription = await self._access.find_subscription(call, arn)
             if subscription is None:
                 return None
-            if subscription.state is State.PENDING:
+            if subscription.state is SubscriptionState.PENDING:
                 raise invalid(_IS_PENDING)
             if not unsigned(call) and owns(call, subscription.owner):
                 await self._store.remove(arn)
@@ -117,18 +119,20 @@ class Consent:
                 return None
             if not _may_set_aside(call, subscription):
                 raise RequestError("AuthorizationError", _AUTHORIZED_ONLY)
-            if subscription.state is State.REMOVED:
+            if subscription.state is SubscriptionState.REMOVED:
                 return None
             token = await self._set_aside(call, subscription)
             if token is not None:
                 return token
         raise concurrent_access()
 
-    async def _set_aside(self, call: Call, subscription: Subscription) -> Token | None:
+    async def _set_aside(self, call: Call, subscription: Subscription) -> ConfirmationToken | None:
         """None when it has changed meanwhile."""
         token = self._confirmations.new_token(subscription)
         version = subscription.version
-        removed = replace(subscription, state=State.REMOVED, expires_ms=token.expires_ms, version=version + 1)
+        removed = replace(
+            subscription, state=SubscriptionState.REMOVED, expires_ms=token.expires_ms, version=version + 1
+        )
         if not await self._store.replace(removed, version, token):
             return None
         await self._confirmations.send("UnsubscribeConfirmation", removed, token, call.base_url)

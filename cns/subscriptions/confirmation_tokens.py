@@ -14,7 +14,7 @@ from cns.errors import concurrent_access
 from cns.limits import PENDING_MS, UPDATE_TRIES_MAX
 from cns.queue_port.contract import Put, QueuePort
 from cns.stores.contract import SubscriptionStore
-from cns.subscriptions.subscription import Subscription, Token
+from cns.subscriptions.subscription import ConfirmationToken, Subscription
 from cns_common.clock import Clock
 from cns_common.ids import uuid_text
 
@@ -35,11 +35,11 @@ class Confirmations:
         self._queue = queue
         self._clock = clock
 
-    def new_token(self, subscription: Subscription) -> Token:
+    def new_token(self, subscription: Subscription) -> ConfirmationToken:
         random_hex = os.urandom((TOKEN_CHARS - len(TOKEN_PREFIX)) // 2).hex()
-        return Token(TOKEN_PREFIX + random_hex, subscription.arn, self._clock.now_ms() + PENDING_MS)
+        return ConfirmationToken(TOKEN_PREFIX + random_hex, subscription.arn, self._clock.now_ms() + PENDING_MS)
 
-    async def issue(self, store: SubscriptionStore, arn: str) -> Token | None:
+    async def issue(self, store: SubscriptionStore, arn: str) -> ConfirmationToken | None:
         """One more token for a subscription, whatever its state; None when there is no such subscription."""
         for _ in range(UPDATE_TRIES_MAX):
             found = await store.get([arn])
@@ -53,7 +53,7 @@ class Confirmations:
                 return token
         raise concurrent_access()
 
-    async def send(self, kind: Kind, subscription: Subscription, token: Token, base_url: str) -> None:
+    async def send(self, kind: Kind, subscription: Subscription, token: ConfirmationToken, base_url: str) -> None:
         """Have the endpoint told. The token is stored before: the answer may come at once."""
         job = ConfirmationJob(
             kind,

@@ -18,7 +18,7 @@ from cns.subscriptions.confirmation_tokens import Confirmations
 from cns.subscriptions.endpoint_syntax import account_of, check_endpoint, check_pairing, check_protocol
 from cns.subscriptions.filter_quotas import filter_limits, is_room_for, limit_exceeded
 from cns.subscriptions.firehose import check_stream
-from cns.subscriptions.subscription import State, Subscription
+from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics import large_messages
 from cns.topics.cache import TopicView
 from cns_common.aws.call import Call
@@ -91,7 +91,7 @@ class Subscribing:
             if differs(subscription, wanted) or await self._replays.differs(subscription, wish.attributes):
                 raise invalid(f"{AT_CREATION}Subscription already exists with different attributes")
             await self._ask_again(call, subscription)
-        return PENDING if subscription.state is State.PENDING and not wish.return_arn else subscription.arn
+        return PENDING if subscription.state is SubscriptionState.PENDING and not wish.return_arn else subscription.arn
 
     def _draft(self, call: Call, view: TopicView, protocol: str, endpoint: str) -> Subscription:
         """Who owns the endpoint needs no confirmation from it, and nobody else can remove the subscription."""
@@ -105,7 +105,7 @@ class Subscribing:
             principal=caller.arn,
             protocol=protocol,
             endpoint=endpoint,
-            state=State.CONFIRMED if own else State.PENDING,
+            state=SubscriptionState.CONFIRMED if own else SubscriptionState.PENDING,
             authenticated=own,
             created_ms=self._clock.now_ms(),
         )
@@ -113,7 +113,7 @@ class Subscribing:
     async def _enter(self, call: Call, subscription: Subscription) -> Subscription:
         await self._check_quotas(subscription)
         token = None
-        if subscription.state is State.PENDING:
+        if subscription.state is SubscriptionState.PENDING:
             token = self._confirmations.new_token(subscription)
             subscription = replace(subscription, expires_ms=token.expires_ms)
         entered = await self._store.create(subscription, token)
@@ -135,7 +135,7 @@ class Subscribing:
         fifo = subscription.topic_arn.endswith(FIFO_SUFFIX)
         most = quotas.fifo_topic_subscriptions if fifo else quotas.topic_subscriptions
         full = counts.pending + counts.confirmed + counts.removed >= most
-        if subscription.state is State.PENDING and not full:
+        if subscription.state is SubscriptionState.PENDING and not full:
             full = await self._store.count_pending(subscription.owner) >= quotas.pending_subscriptions
         if full:
             return RequestError("SubscriptionLimitExceeded", "Subscription limit exceeded")
@@ -145,7 +145,7 @@ class Subscribing:
         """A new token for one that is not confirmed; those issued before stay good."""
         current = subscription
         for _ in range(UPDATE_TRIES_MAX):
-            if current.state is State.CONFIRMED:
+            if current.state is SubscriptionState.CONFIRMED:
                 return
             token = self._confirmations.new_token(current)
             renewed = replace(current, expires_ms=token.expires_ms, version=current.version + 1)

@@ -14,7 +14,7 @@ RAW_PROTOCOLS = HTTP_PROTOCOLS | {"sqs", "firehose", "redis"}
 """They can do without an envelope; Redis is our addition."""
 
 
-class State(IntEnum):
+class SubscriptionState(IntEnum):
     """Only the confirmed get notifications. REMOVED ones were unsubscribed by their link, or by another than their
     owner: the token sent to the endpoint then restores them."""
 
@@ -23,7 +23,7 @@ class State(IntEnum):
     REMOVED = 2
 
 
-class Place(IntEnum):
+class IndexState(IntEnum):
     """Which list of its topic a subscription is in: its state's, or, confirmed and with a filter, the one of those."""
 
     PENDING = 0
@@ -42,7 +42,7 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     principal: str  # ARN of the subscriber
     protocol: str
     endpoint: str
-    state: State
+    state: SubscriptionState
     created_ms: int
     authenticated: bool = False
     """Confirmed by its owner's signature: protected, so that only a signed call removes it."""
@@ -78,12 +78,12 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
         return self.attributes.get("FilterPolicyScope", "MessageAttributes")
 
     @property
-    def place(self) -> Place:
-        filtered = self.state is State.CONFIRMED and self.filter_policy
-        return Place.FILTERED if filtered else Place(self.state)
+    def index_state(self) -> IndexState:
+        filtered = self.state is SubscriptionState.CONFIRMED and self.filter_policy
+        return IndexState.FILTERED if filtered else IndexState(self.state)
 
 
-class Token(msgspec.Struct, frozen=True):
+class ConfirmationToken(msgspec.Struct, frozen=True):
     """What a confirmation message carries: whoever has it may confirm (or restore) its subscription."""
 
     text: str
@@ -106,7 +106,7 @@ def filters_alike(one: Subscription | None, other: Subscription | None) -> bool:
 
 
 def _filter_of(subscription: Subscription | None) -> tuple[str, str] | None:
-    if subscription is None or subscription.place is not Place.FILTERED:
+    if subscription is None or subscription.index_state is not IndexState.FILTERED:
         return None
     return subscription.filter_policy, subscription.filter_scope
 

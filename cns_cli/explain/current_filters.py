@@ -11,7 +11,7 @@ from cns.filters.parser import compiled
 from cns.filters.reasons import reason
 from cns.notification import Notification
 from cns.stores.contract import SubscriptionStore
-from cns.subscriptions.subscription import Place, Subscription
+from cns.subscriptions.subscription import IndexState, Subscription
 
 PAGE_SUBSCRIPTIONS = 500
 SUBSCRIPTIONS_MAX = 200_000
@@ -60,7 +60,7 @@ class Filtering:
         self._bodies: dict[str, Facts | None] = {}
 
     def verdict(self, subscription: Subscription) -> Verdict:
-        if subscription.place is not Place.FILTERED:
+        if subscription.index_state is not IndexState.FILTERED:
             return PASSES
         scope = Scope(subscription.filter_scope)
         facts = self._attributes if scope is Scope.ATTRIBUTES else self._body(subscription.protocol)

@@ -9,7 +9,7 @@ from cns.delivery.jobs import QUARANTINE, DirectJob
 from cns.filters.model import Scope
 from cns.publishing.matching import UNANSWERABLE
 from cns.subscriptions.endpoint_syntax import shown
-from cns.subscriptions.subscription import State, Subscription
+from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns_cli.explain.current_filters import PASSES, Filtering
 from cns_cli.explain.current_filters import UNANSWERABLE as CANNOT_BE_ASKED
 from cns_cli.explain.model import End, Fate, Life, Place
@@ -182,7 +182,7 @@ def _guess_free(subscription: Subscription, evidence: Evidence, scene: Scene) ->
         return Fate.LATER, f"subscribed {_after(subscription.created_ms, scene)}"
     if scene.published_ms and subscription.confirmed_ms > scene.published_ms:
         return Fate.UNCONFIRMED, f"confirmed {_after(subscription.confirmed_ms, scene)}"
-    if subscription.state is not State.CONFIRMED:
+    if subscription.state is not SubscriptionState.CONFIRMED:
         return Fate.UNCONFIRMED, f"now {subscription.state.name.lower()}"
     if evidence.dropped_for_all(LOST):
         return Fate.DROPPED, LOST

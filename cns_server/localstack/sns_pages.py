@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from cns.delivery.outbox import OutboxItem
 from cns.stores.contract import OutboxStore
 from cns.stores.mobile_contract import SmsStore
-from cns.subscriptions.subscription import Token
+from cns.subscriptions.subscription import ConfirmationToken
 from cns_common.arn import parse_arn
 from cns_common.aws.protocol.json_checked import UNREADABLE
 from cns_server.app import CERTIFICATE_PREFIX
@@ -26,7 +26,7 @@ ITEMS_MAX = 10_000
 ITEMS_AT_ONCE = 500
 OPT_OUT_BYTES_MAX = 4_096
 
-NewToken = Callable[[str], Awaitable[Token | None]]
+NewToken = Callable[[str], Awaitable[ConfirmationToken | None]]
 """By a subscription's ARN; None when there is no such subscription."""
 
 

@@ -28,7 +28,7 @@ from cns.publishing.matching import Matching
 from cns.queue_port.contract import Put, QueueMessage, Refused
 from cns.queue_port.inline import InlineQueuePort
 from cns.stores.embedded import EmbeddedNotificationStore, EmbeddedSubscriptionStore, EmbeddedTopicStore
-from cns.subscriptions.subscription import State, Subscription
+from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
 from cns_backend.leases import EmbeddedLeaseStore
 from cns_common.clock import Clock
@@ -238,7 +238,7 @@ def _subscription(number: int, attributes: dict[str, str]) -> Subscription:
         principal="",
         protocol="http",
         endpoint=endpoint(number),
-        state=State.CONFIRMED,
+        state=SubscriptionState.CONFIRMED,
         attributes={"RawMessageDelivery": "true", **attributes},
         created_ms=1,
     )

@@ -30,7 +30,7 @@ from cns.stores.embedded import (
     EmbeddedSubscriptionStore,
     EmbeddedTopicStore,
 )
-from cns.subscriptions.subscription import State, Subscription
+from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
 from cns_common.cassandra.session import CassandraAddress
 from cns_common.clock import Clock
@@ -84,7 +84,7 @@ def subscription(topic: Topic, endpoint: str = "https://e/", **changes: Any) -> 
         "principal": "arn:aws:iam::111111111111:root",
         "protocol": "https",
         "endpoint": endpoint,
-        "state": State.CONFIRMED,
+        "state": SubscriptionState.CONFIRMED,
         "created_ms": 1,
         "attributes": {"RawMessageDelivery": "true"},
     }

@@ -16,7 +16,7 @@ from cns.notification import Notification
 from cns.publishing.matching import Matching
 from cns.queue_port.contract import Put, QueueMessage, Refused
 from cns.queue_port.inline import InlineQueuePort
-from cns.subscriptions.subscription import State, Subscription
+from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
 from cns_backend.store_host import Parts
 from cns_common.events.schema import NotificationDropped
@@ -80,7 +80,7 @@ class Bench:
             principal="",
             protocol="http",
             endpoint="http://example.com/",
-            state=State.CONFIRMED,
+            state=SubscriptionState.CONFIRMED,
             created_ms=1,
             attributes={"FilterPolicy": policy} if policy else {},
         )

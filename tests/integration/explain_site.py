@@ -15,7 +15,7 @@ from cns.delivery.jobs import EndpointJob
 from cns.notification import Attributes, Notification
 from cns.queue_port.contract import Put, QueueMessage, Refused
 from cns.queue_port.inline import InlineQueuePort
-from cns.subscriptions.subscription import State, Subscription
+from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
 from cns_backend.store_host import Parts, StoreHost
 from cns_cli.explain.collect import Question, explain
@@ -65,7 +65,7 @@ class Site:
             principal="",
             protocol="http",
             endpoint=f"http://example.com/{number}",
-            state=State.CONFIRMED,
+            state=SubscriptionState.CONFIRMED,
             created_ms=1,
             attributes=attributes,
         )

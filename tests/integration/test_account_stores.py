@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from cns.stores.cassandra import CassandraSigningKeyStore
+from cns.stores.contract import SigningKeyStore
 from cns.stores.embedded.signing_key import EmbeddedSigningKeyStore
-from cns.stores.signing_key import SigningKeyStore
 from cns_common.aws.auth.accounts import AccountStore, EmbeddedAccountStore
 from cns_common.aws.auth.accounts_cassandra import CassandraAccountStore
 from cns_common.aws.call import INTERNAL_ACCOUNT

@@ -10,8 +10,8 @@ import pytest
 
 from cns.publishing.matching import Matching
 from cns.stores.cassandra import CassandraSubscriptionStore, filter_log
-from cns.stores.cassandra.records import Placed, Records
-from cns.subscriptions.subscription import State, Subscription
+from cns.stores.cassandra.records import IndexedSubscription, SubscriptionRecords
+from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
 from cns_common.cassandra.session import Cassandra, CassandraAddress
 from cns_common.clock import Clock
@@ -155,8 +155,8 @@ async def test_publishes_while_filters_change_miss_nobody_and_reach_nobody_else(
             churn(
                 one,
                 [
-                    {"state": State.REMOVED, "expires_ms": 10**15},
-                    {"state": State.CONFIRMED, "expires_ms": 0},
+                    {"state": SubscriptionState.REMOVED, "expires_ms": 10**15},
+                    {"state": SubscriptionState.CONFIRMED, "expires_ms": 0},
                     {"attributes": {"FilterPolicy": '{"colour":["green"]}'}},
                 ],
             )
@@ -224,8 +224,8 @@ async def test_a_filtered_subscription_that_was_entered_halfway_is_completed(
     matching = matching_of(stores)
     await both_know(stores, topic, matching)
     halfway = subscription(topic, attributes=RED)
-    records = Records(session)
-    await records.insert(Placed(halfway, 0))
+    records = SubscriptionRecords(session)
+    await records.insert(IndexedSubscription(halfway, 0))
     assert await records.claim(halfway) is None
     assert await matched(matching, topic, "red") == []
     assert await stores.enter(topic, attributes=RED) == halfway

@@ -11,10 +11,9 @@ from msgspec.structs import replace
 
 from cns.stores.cassandra import CassandraSubscriptionStore, CassandraTopicStore
 from cns.stores.cassandra import schema as cassandra_schema
-from cns.stores.cassandra.records import Placed, Records
+from cns.stores.cassandra.records import IndexedSubscription, SubscriptionRecords
 from cns.stores.cassandra.topic_index import TopicIndex, level_for
-from cns.subscriptions.subscription import Place as ListPlace
-from cns.subscriptions.subscription import State, Token
+from cns.subscriptions.subscription import ConfirmationToken, IndexState, SubscriptionState
 from cns.topics.topic import Topic, TopicCounts
 from cns_common.cassandra.session import Cassandra, CassandraAddress, Statement
 from cqs.stores.cassandra import schema as queue_schema
@@ -106,8 +105,8 @@ async def test_pages_go_through_all_levels_in_the_order_of_ids(stores: Stores, s
 async def test_a_subscription_that_was_entered_halfway_is_completed(stores: Stores, session: Cassandra) -> None:
     topic = await stores.topic()
     halfway = subscription(topic)
-    records = Records(session)
-    await records.insert(Placed(halfway, 0))
+    records = SubscriptionRecords(session)
+    await records.insert(IndexedSubscription(halfway, 0))
     assert await records.claim(halfway) is None
     assert (await stores.subscriptions.audience(topic.arn, "", 9, "")).ids == []
     assert await stores.enter(topic) == halfway
@@ -130,12 +129,12 @@ async def test_an_endpoint_whose_subscription_is_gone_is_taken_over(stores: Stor
 async def test_a_late_removal_of_a_state_does_not_take_a_newer_one(stores: Stores, session: Cassandra) -> None:
     topic = await stores.topic()
     one = await stores.enter(topic)
-    for version, state in ((2, State.REMOVED), (3, State.CONFIRMED)):
-        expires_ms = FAR_MS if state is State.REMOVED else 0
+    for version, state in ((2, SubscriptionState.REMOVED), (3, SubscriptionState.CONFIRMED)):
+        expires_ms = FAR_MS if state is SubscriptionState.REMOVED else 0
         changed = replace(one, version=version, state=state, expires_ms=expires_ms)
         assert await stores.subscriptions.replace(changed, version - 1, None)
-    late = replace(one, version=2, state=State.REMOVED)
-    await TopicIndex(session).leave_others(late, 0, ListPlace.CONFIRMED)
+    late = replace(one, version=2, state=SubscriptionState.REMOVED)
+    await TopicIndex(session).leave_others(late, 0, IndexState.CONFIRMED)
     assert (await stores.subscriptions.audience(topic.arn, "", 9, "")).ids == [one.id]
 
 
@@ -172,7 +171,7 @@ async def test_lists_pass_over_what_points_to_nothing(stores: Stores, session: C
 async def test_tokens_and_notifications_end_by_themselves(stores: Stores, session: Cassandra) -> None:
     topic = await stores.topic()
     draft = subscription(topic)
-    await stores.subscriptions.create(draft, Token("ab", draft.arn, 10))
+    await stores.subscriptions.create(draft, ConfirmationToken("ab", draft.arn, 10))
     await stores.notifications.put(NOTIFICATION, 1, NOTIFICATION.timestamp_ms + 60_000)
     lives = {
         "SELECT TTL(expires_ms) FROM subscription_tokens": 3 * 86_400,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from cns.subscriptions.subscription import State
+from cns.subscriptions.subscription import SubscriptionState
 from cns.topics.topic import Topic
 from tests.integration.cns_stores import ACCOUNT, OTHER, Stores, change, stores_of, subscription
 
@@ -33,7 +33,7 @@ async def test_who_has_a_filter_is_not_among_those_who_get_everything(stores: St
     topic = await stores.topic()
     everything = await stores.enter(topic, "https://e/1")
     red = await stores.enter(topic, "https://e/2", attributes=RED)
-    await stores.enter(topic, "https://e/3", attributes=RED, state=State.PENDING, expires_ms=FAR_MS)
+    await stores.enter(topic, "https://e/3", attributes=RED, state=SubscriptionState.PENDING, expires_ms=FAR_MS)
     assert await audience(stores, topic) == ([everything.id], [red.id])
     assert (await stores.counts(topic)) == (1, 2, 0)
     assert len(await stores.subscriptions.page_of_topic(topic.arn, "", 9)) == 3
@@ -46,7 +46,7 @@ async def test_filter_policies_are_counted_whatever_becomes_of_their_subscriptio
         counts = await stores.subscriptions.counts(topic.arn)
         return counts.filter_policies, await stores.subscriptions.count_filter_policies(ACCOUNT)
 
-    one = await stores.enter(topic, "https://e/1", attributes=RED, state=State.PENDING, expires_ms=10)
+    one = await stores.enter(topic, "https://e/1", attributes=RED, state=SubscriptionState.PENDING, expires_ms=10)
     two = await stores.enter(topic, "https://e/2", attributes=RED)
     await stores.enter(topic, "https://e/3", attributes=RED, owner=OTHER)
     assert await counted() == (3, 2)
@@ -87,11 +87,11 @@ async def test_the_log_names_what_changes_who_is_filtered_and_nothing_else(store
     one = await change(stores, one, attributes={})
     one = await change(stores, one, attributes=RED)
     assert set(await named()) == {one.id}
-    one = await change(stores, one, state=State.REMOVED, expires_ms=FAR_MS)
+    one = await change(stores, one, state=SubscriptionState.REMOVED, expires_ms=FAR_MS)
     assert await named() == [one.id]
     one = await change(stores, one, attributes=BLUE)
     assert await named() == []
-    one = await change(stores, one, state=State.CONFIRMED, expires_ms=0)
+    one = await change(stores, one, state=SubscriptionState.CONFIRMED, expires_ms=0)
     assert await named() == [one.id]
     await stores.subscriptions.remove(one.arn)
     assert await named() == [one.id]

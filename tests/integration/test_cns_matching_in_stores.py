@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from cns.notification import Notification
 from cns.publishing.filter_changes import Audience
 from cns.publishing.matching import Matching
-from cns.subscriptions.subscription import State, Subscription
+from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
@@ -97,13 +97,13 @@ async def test_a_change_takes_effect_at_the_next_publish(stores: Stores) -> None
     one = await change(stores, one, attributes={})
     assert (await who("red"), await who("blue")) == ([one.id], [one.id])
     one = await change(stores, one, attributes=RED)
-    two = await stores.enter(topic, "https://e/2", attributes=RED, state=State.PENDING, expires_ms=FAR_MS)
+    two = await stores.enter(topic, "https://e/2", attributes=RED, state=SubscriptionState.PENDING, expires_ms=FAR_MS)
     assert await who("red") == [one.id]
-    two = await change(stores, two, state=State.CONFIRMED, expires_ms=0)
+    two = await change(stores, two, state=SubscriptionState.CONFIRMED, expires_ms=0)
     assert await who("red") == sorted([one.id, two.id])
-    one = await change(stores, one, state=State.REMOVED, expires_ms=FAR_MS)
+    one = await change(stores, one, state=SubscriptionState.REMOVED, expires_ms=FAR_MS)
     assert (await who("red"), await who("blue")) == ([two.id], [])
-    one = await change(stores, one, state=State.CONFIRMED, expires_ms=0)
+    one = await change(stores, one, state=SubscriptionState.CONFIRMED, expires_ms=0)
     assert await who("red") == sorted([one.id, two.id])
     await stores.subscriptions.remove(one.arn)
     assert await who("red") == [two.id]

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from cns.publishing.matching import Matching
-from cns.subscriptions.subscription import State, SubscriptionCounts, Token
+from cns.subscriptions.subscription import ConfirmationToken, SubscriptionCounts, SubscriptionState
 from cns.topics.topic import Topic
 from cns_common.clock import Clock
 from cns_common.ids import uuid_text
@@ -50,12 +50,12 @@ async def test_no_subscription_to_a_topic_that_is_gone(stores: Stores) -> None:
 
 async def test_counts_follow_every_change(stores: Stores) -> None:
     topic = await stores.topic()
-    pending = await stores.enter(topic, state=State.PENDING, expires_ms=10)
+    pending = await stores.enter(topic, state=SubscriptionState.PENDING, expires_ms=10)
     assert (await stores.counts(topic), await stores.subscriptions.count_pending(ACCOUNT)) == ((1, 0, 0), 1)
-    confirmed = replace(pending, state=State.CONFIRMED, expires_ms=0, version=2)
+    confirmed = replace(pending, state=SubscriptionState.CONFIRMED, expires_ms=0, version=2)
     assert await stores.subscriptions.replace(confirmed, 1, None)
     assert (await stores.counts(topic), await stores.subscriptions.count_pending(ACCOUNT)) == ((0, 1, 0), 0)
-    removed = replace(confirmed, state=State.REMOVED, expires_ms=10, version=3)
+    removed = replace(confirmed, state=SubscriptionState.REMOVED, expires_ms=10, version=3)
     assert await stores.subscriptions.replace(removed, 2, None)
     assert await stores.counts(topic) == (0, 0, 1)
     assert await stores.subscriptions.remove(pending.arn)
@@ -68,7 +68,7 @@ async def test_a_subscription_is_replaced_by_who_knows_its_version(stores: Store
     topic = await stores.topic()
     before = await stores.enter(topic)
     after = replace(before, version=2, attributes={})
-    token = Token("ab", before.arn, 10)
+    token = ConfirmationToken("ab", before.arn, 10)
     assert not await stores.subscriptions.replace(after, 2, token)
     assert await stores.subscriptions.find_token("ab") is None
     assert await stores.subscriptions.replace(after, 1, token)
@@ -80,8 +80,8 @@ async def test_a_subscription_is_replaced_by_who_knows_its_version(stores: Store
 async def test_only_the_confirmed_are_delivered_to(stores: Stores) -> None:
     topic = await stores.topic()
     confirmed = [await stores.enter(topic, f"https://e/{number}") for number in range(5)]
-    await stores.enter(topic, "https://p/", state=State.PENDING, expires_ms=10)
-    await stores.enter(topic, "https://r/", state=State.REMOVED, expires_ms=10)
+    await stores.enter(topic, "https://p/", state=SubscriptionState.PENDING, expires_ms=10)
+    await stores.enter(topic, "https://r/", state=SubscriptionState.REMOVED, expires_ms=10)
     ids = sorted(one.id for one in confirmed)
     assert (await stores.subscriptions.audience(topic.arn, "", 2, "")).ids == ids[:2]
     assert (await stores.subscriptions.audience(topic.arn, ids[1], 9, "")).ids == ids[2:]
@@ -102,7 +102,7 @@ async def test_matching_goes_through_a_topic_page_by_page(stores: Stores) -> Non
 
 async def test_lists_by_topic_and_by_owner(stores: Stores) -> None:
     topic = await stores.topic()
-    mine = [await stores.enter(topic, f"https://e/{number}", state=State(number)) for number in range(3)]
+    mine = [await stores.enter(topic, f"https://e/{number}", state=SubscriptionState(number)) for number in range(3)]
     other = await stores.enter(topic, "https://o/", owner=OTHER)
     elsewhere = await stores.topics.create(Topic(id="1", account=OTHER, region="us-east-1", name="y", created_ms=1))
     await stores.enter(elsewhere)
@@ -124,8 +124,8 @@ async def test_many_are_found_at_once(stores: Stores) -> None:
 
 async def test_expired_subscriptions_are_swept(stores: Stores) -> None:
     topic = await stores.topic()
-    first = await stores.enter(topic, "https://1/", state=State.PENDING, expires_ms=10)
-    later = await stores.enter(topic, "https://2/", state=State.REMOVED, expires_ms=11)
+    first = await stores.enter(topic, "https://1/", state=SubscriptionState.PENDING, expires_ms=10)
+    later = await stores.enter(topic, "https://2/", state=SubscriptionState.REMOVED, expires_ms=11)
     await stores.enter(topic, "https://3/")
     assert await stores.subscriptions.sweep(9, 10) == 0
     renewed = replace(later, expires_ms=86_400_012, version=2)
@@ -144,10 +144,12 @@ async def test_expired_subscriptions_and_tokens_are_swept(swept_stores: Stores) 
     stores = swept_stores
     topic = await stores.topic()
     entered = []
-    for number, state in enumerate((State.PENDING, State.REMOVED, State.CONFIRMED, State.PENDING)):
-        expires_ms = 0 if state is State.CONFIRMED else 10 + number
+    for number, state in enumerate(
+        (SubscriptionState.PENDING, SubscriptionState.REMOVED, SubscriptionState.CONFIRMED, SubscriptionState.PENDING)
+    ):
+        expires_ms = 0 if state is SubscriptionState.CONFIRMED else 10 + number
         draft = subscription(topic, f"https://e/{number}", state=state, expires_ms=expires_ms)
-        await stores.subscriptions.create(draft, Token(f"a{number}", draft.arn, 10 + number))
+        await stores.subscriptions.create(draft, ConfirmationToken(f"a{number}", draft.arn, 10 + number))
         entered.append(draft)
     told: list[str] = []
     stores.subscriptions.changed.append(told.append)
@@ -161,22 +163,24 @@ async def test_expired_subscriptions_and_tokens_are_swept(swept_stores: Stores) 
     assert await stores.subscriptions.sweep(1_000, 1) == 1
     assert await stores.subscriptions.sweep(1_000, 10) == 2
     assert await stores.subscriptions.sweep(1_000, 10) == 0
-    assert [one.state for one in await stores.subscriptions.page_of_topic(topic.arn, "", 9)] == [State.CONFIRMED]
+    assert [one.state for one in await stores.subscriptions.page_of_topic(topic.arn, "", 9)] == [
+        SubscriptionState.CONFIRMED
+    ]
 
 
 async def test_tokens_outlive_their_subscription(stores: Stores) -> None:
     topic = await stores.topic()
     draft = subscription(topic)
-    await stores.subscriptions.create(draft, Token("ab", draft.arn, 10))
+    await stores.subscriptions.create(draft, ConfirmationToken("ab", draft.arn, 10))
     await stores.subscriptions.remove(draft.arn)
-    assert await stores.subscriptions.find_token("ab") == Token("ab", draft.arn, 10)
+    assert await stores.subscriptions.find_token("ab") == ConfirmationToken("ab", draft.arn, 10)
 
 
 async def test_no_token_is_stored_for_a_subscription_that_was_there(stores: Stores) -> None:
     topic = await stores.topic()
     await stores.enter(topic)
     again = subscription(topic)
-    await stores.subscriptions.create(again, Token("ab", again.arn, 10))
+    await stores.subscriptions.create(again, ConfirmationToken("ab", again.arn, 10))
     assert await stores.subscriptions.find_token("ab") is None
 
 

@@ -17,7 +17,7 @@ from cns.delivery.jobs import ConfirmationJob, EndpointJob, PublishJob
 from cns.delivery.retry_policy import RetryPolicy
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Cause, Delivered, Failed
-from cns.subscriptions.subscription import State
+from cns.subscriptions.subscription import SubscriptionState
 from cns_backend.store_host import StoreHost
 from cns_common.configuration.settings import Settings
 from cns_common.events.schema import REASON_CHARS_MAX, DeliveryAttempted, DeliveryFiltered, NotificationDropped
@@ -98,7 +98,7 @@ async def subscription_gone(bench: Bench) -> None:
 
 
 async def subscription_set_aside(bench: Bench) -> None:
-    arn = await bench.subscribe(state=State.REMOVED, expires_ms=1 << 60)
+    arn = await bench.subscribe(state=SubscriptionState.REMOVED, expires_ms=1 << 60)
     assert await bench.sends(EndpointJob("m", TOPIC.arn, (arn,), message(TOPIC))).targets() == []
 
 

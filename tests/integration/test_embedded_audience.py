@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from cns.stores.embedded import EmbeddedSubscriptionStore, EmbeddedTopicStore
 from cns.stores.embedded import subscriptions as module
-from cns.subscriptions.subscription import State
+from cns.subscriptions.subscription import SubscriptionState
 from cns.topics.topic import Topic
 from cns_common.clock import Clock
 from cns_common.sqlite.database import Database
@@ -64,7 +64,9 @@ async def test_it_is_read_once_until_something_is_written(kept: Kept) -> None:
     assert kept.reads == 3
     two = await kept.enter(topic, "https://e/2")
     assert await kept.ids(topic) == sorted([one.id, two.id])
-    assert await kept.subscriptions.replace(replace(one, state=State.REMOVED, expires_ms=10, version=2), 1, None)
+    assert await kept.subscriptions.replace(
+        replace(one, state=SubscriptionState.REMOVED, expires_ms=10, version=2), 1, None
+    )
     assert await kept.ids(topic) == [two.id]
     assert await kept.subscriptions.remove(two.arn)
     assert await kept.ids(topic) == []

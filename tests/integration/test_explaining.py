@@ -12,7 +12,7 @@ from cns.archives.model import Archive, Archived, key_of
 from cns.delivery import jobs
 from cns.delivery.jobs import ConfirmationJob, DirectJob
 from cns.notification import Attributes
-from cns.subscriptions.subscription import State
+from cns.subscriptions.subscription import SubscriptionState
 from cns_cli.explain.collect import Question, explain
 from cns_cli.explain.model import Fate
 from cns_cli.explain.render import LIVES_SHOWN_MAX, render
@@ -120,7 +120,7 @@ async def test_from_the_archive(site: Site) -> None:
 
 
 async def test_who_came_later_or_has_not_confirmed(site: Site) -> None:
-    pending = await site.subscribe(1, state=State.PENDING, expires_ms=1 << 60)
+    pending = await site.subscribe(1, state=SubscriptionState.PENDING, expires_ms=1 << 60)
     restored = await site.subscribe(2, confirmed_ms=4_500)
     later = await site.subscribe(3, created_ms=5_000, confirmed_ms=6_000)
     site.tell(accepted())
@@ -208,7 +208,7 @@ async def test_to_a_phone(site: Site) -> None:
 
 
 async def test_a_confirmation_is_of_one_subscription_alone(site: Site) -> None:
-    pending, _ = await site.subscribe(1, state=State.PENDING, expires_ms=1 << 60), await site.subscribe(2)
+    pending, _ = await site.subscribe(1, state=SubscriptionState.PENDING, expires_ms=1 << 60), await site.subscribe(2)
     job = ConfirmationJob("SubscriptionConfirmation", ID, pending, TOPIC.arn, "token", 1, "http://localhost")
     await site.put(jobs.ENDPOINT_JOBS, job)
     story = await site.story()

@@ -18,7 +18,7 @@ from cns.notification import Notification
 from cns.queue_port.contract import Put
 from cns.queue_port.inline import InlineQueuePort
 from cns.stores.embedded import EmbeddedSubscriptionStore
-from cns.subscriptions.subscription import State, Subscription
+from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
@@ -83,7 +83,7 @@ class Host:
             principal="",
             protocol="sqs",
             endpoint=f"arn:aws:sqs:us-east-1:{ACCOUNT}:{name}",
-            state=State.CONFIRMED,
+            state=SubscriptionState.CONFIRMED,
             created_ms=1,
         )
         assert await self.subscriptions.create(subscription, None) is not None

@@ -20,7 +20,7 @@ from cns.notification import Notification
 from cns.queue_port.contract import Held, Put, Renewal
 from cns.queue_port.inline import InlineQueuePort
 from cns.stores.embedded import EmbeddedSubscriptionStore
-from cns.subscriptions.subscription import State, Subscription
+from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
 from cns_common.clock import Clock
 from cns_common.events.schema import DeliveryDeadLettered
@@ -132,7 +132,7 @@ class Host:
             principal="",
             protocol="http",
             endpoint=endpoint,
-            state=State.CONFIRMED,
+            state=SubscriptionState.CONFIRMED,
             attributes=attributes,
             created_ms=1,
         )

@@ -14,7 +14,7 @@ from cns.endpoints.outcome import Cause
 from cns.limits import PENDING_MS, Quotas
 from cns.mail.rate_limit import MailRate
 from cns.notification import Notification
-from cns.subscriptions.subscription import Subscription, Token
+from cns.subscriptions.subscription import ConfirmationToken, Subscription
 from cns_common.clock import Clock
 from tests.integration.cns_support import Rig, open_rig, unsigned
 
@@ -48,7 +48,7 @@ class Mailbox:
     async def confirm(self) -> None:
         """With what it was asked by last."""
         token = self._rig.confirmation().token
-        confirmed = await self._rig.by(unsigned(), "ConfirmSubscription", TopicArn=self.topic, Token=token)
+        confirmed = await self._rig.by(unsigned(), "ConfirmSubscription", TopicArn=self.topic, ConfirmationToken=token)
         assert confirmed == {"SubscriptionArn": self.arn}
 
     async def target(self) -> Target:
@@ -120,7 +120,7 @@ async def test_a_change_of_the_subscription_meanwhile_is_kept(rig: Rig, monkeypa
     replace_stored = rig.subscriptions.replace
     changes: list[Any] = [{"RawMessageDelivery": "false"}]
 
-    async def meanwhile(subscription: Subscription, expected_version: int, token: Token | None) -> bool:
+    async def meanwhile(subscription: Subscription, expected_version: int, token: ConfirmationToken | None) -> bool:
         if changes:
             (current,) = await rig.subscriptions.get([mailbox.arn])
             changed = replace(current, attributes=changes.pop(), version=current.version + 1)

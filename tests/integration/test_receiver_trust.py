@@ -14,8 +14,9 @@ from cns.delivery.envelope import (
     signed_confirmation,
     signed_envelope,
 )
-from cns.delivery.signing import Signer, SigningIdentity, new_identity
+from cns.delivery.signing import Signer, new_identity
 from cns.notification import Notification
+from cns.stores.contract import SigningIdentity
 from cns_receiver.fetch import Fetcher, FetchRefused
 from cns_receiver.receiver import Options
 from tests.integration.receiver_support import SUBSCRIPTION, TOPIC, Client, Service, receiving, serving

@@ -20,7 +20,7 @@ from cns.endpoints.contract import Senders
 from cns.notification import Notification
 from cns.queue_port.contract import Put, QueueMessage, QueuePort, Refused
 from cns.queue_port.inline import InlineQueuePort
-from cns.subscriptions.subscription import State, Subscription
+from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
 from tests.integration.embedded_tools import embedded_tools
 from tests.turns import Turns
@@ -161,7 +161,7 @@ def _subscription(number: int) -> Subscription:
         principal="",
         protocol="sqs",
         endpoint=f"arn:aws:sqs:us-east-1:{TOPIC.account}:q{number}",
-        state=State.CONFIRMED,
+        state=SubscriptionState.CONFIRMED,
         attributes={"RawMessageDelivery": "true"},
         created_ms=1,
     )

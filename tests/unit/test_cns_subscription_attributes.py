@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from cns.subscriptions.attributes import check_change, check_new, describe, differs, merged
-from cns.subscriptions.subscription import State, Subscription
+from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns_common.errors import RequestError
 
 DEAD_LETTERS = "arn:aws:sqs:eu-west-1:111111111111:dead"
@@ -26,7 +26,7 @@ def subscription(protocol: str = "https", **attributes: str) -> Subscription:
         principal="arn:aws:iam::111111111111:root",
         protocol=protocol,
         endpoint="https://user:secret@example.com/",
-        state=State.CONFIRMED,
+        state=SubscriptionState.CONFIRMED,
         created_ms=0,
         attributes=attributes,
     )

@@ -10,10 +10,11 @@ import pytest
 
 from cns.delivery.delivery_policy import DEFAULT_CONTENT_TYPE
 from cns.delivery.retry_policy import QUEUE_POLICY
-from cns.delivery.signing import Seal, Signer, SigningIdentity, new_identity
+from cns.delivery.signing import Seal, Signer, new_identity
 from cns.delivery.target import Target
 from cns.mail.texts import MailWords
 from cns.notification import Notification
+from cns.stores.contract import SigningIdentity
 from workers.delivery.envelope_cache import Envelopes, Rendering
 
 NOW_MS = 1_767_323_045_000

@@ -22,8 +22,9 @@ from cns.delivery.envelope import (
     signed_envelope,
     verify_body,
 )
-from cns.delivery.signing import OPT_IN_REGIONS, Signer, SigningIdentity, certificate_name, new_identity, verify
+from cns.delivery.signing import OPT_IN_REGIONS, Signer, certificate_name, new_identity, verify
 from cns.notification import Notification
+from cns.stores.contract import SigningIdentity
 
 NOW_MS = 1_767_323_045_000  # 2026-01-02T03:04:05Z
 BASE = "http://localhost:6059"

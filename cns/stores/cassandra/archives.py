@@ -25,9 +25,9 @@ DAY_MS = 86_400_000
 PART_BYTES = 16 * 1024 * 1024
 BUCKETS_READ = 1_000
 DAYS_READ = 400
-MARGIN_S = 86_400
+EXPIRY_MARGIN_S = 86_400
 """How much longer than a message its index entries are kept; clocks of tests run ahead of Cassandra's."""
-PLACES_REMEMBERED = 10_000
+OPEN_PARTS_REMEMBERED = 10_000
 DROPPED_AT_ONCE = 10
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -41,7 +41,7 @@ class Bucket(NamedTuple):
     parts: tuple[int, ...]
 
 
-class Filling(NamedTuple):
+class OpenPart(NamedTuple):
     """The part of a minute that this process fills, and how long its index entries live."""
 
     part: int
@@ -56,7 +56,7 @@ class CassandraArchiveStore:
         self._cassandra = cassandra
         self._part_bytes = part_bytes
         self._buckets_read = buckets_read
-        self._filling: BoundedCache[tuple[str, int], Filling] = BoundedCache(PLACES_REMEMBERED)
+        self._filling: BoundedCache[tuple[str, int], OpenPart] = BoundedCache(OPEN_PARTS_REMEMBERED)
 
     async def append(self, archive_id: str, messages: Sequence[Archived]) -> None:
         await asyncio.gather(*[self._append(archive_id, each) for each in messages])
@@ -64,8 +64,8 @@ class CassandraArchiveStore:
     async def _append(self, archive_id: str, each: Archived) -> None:
         bucket = each.at_ms // BUCKET_MS
         record = _encode(each.notification)
-        life_s = max(each.expires_ms - each.at_ms, 0) // 1000 + MARGIN_S
-        part = await self._part(archive_id, bucket, len(record), life_s + MARGIN_S)
+        life_s = max(each.expires_ms - each.at_ms, 0) // 1000 + EXPIRY_MARGIN_S
+        part = await self._part(archive_id, bucket, len(record), life_s + EXPIRY_MARGIN_S)
         row = (archive_id, bucket, part, each.key, each.at_ms, each.expires_ms, record, life_s)
         await self._cassandra.run(schema.APPEND, *row)
 
@@ -81,7 +81,7 @@ class CassandraArchiveStore:
         day = bucket * BUCKET_MS // DAY_MS
         await self._cassandra.run(schema.ENTER_DAY, archive_id, day, life_s)
         await self._cassandra.run(schema.ENTER_BUCKET, archive_id, day, bucket, part, life_s)
-        self._filling.put(place, Filling(part, size_bytes, life_s))
+        self._filling.put(place, OpenPart(part, size_bytes, life_s))
         return part
 
     async def page(self, archive_id: str, from_ms: int, until_ms: int, after: str, n: int) -> list[Archived]:

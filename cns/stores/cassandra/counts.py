@@ -7,7 +7,7 @@ from typing import NamedTuple
 import structlog
 
 from cns.stores.cassandra import schema
-from cns.subscriptions.subscription import State, Subscription, SubscriptionCounts
+from cns.subscriptions.subscription import Subscription, SubscriptionCounts, SubscriptionState
 from cns.topics.topic import Topic
 from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
@@ -22,7 +22,7 @@ class AccountCounts(NamedTuple):
     filter_policies: int = 0
 
 
-class Counts:
+class Counters:
     """A counter cannot be repeated: where its change may be lost, that is logged, and what it counts goes on."""
 
     def __init__(self, cassandra: Cassandra) -> None:
@@ -46,7 +46,7 @@ class Counts:
         if subscription is None or not any(changes):
             return
         await self._add(schema.COUNT, *changes, subscription.topic_id)
-        pending, policies = changes[State.PENDING], changes[-1]
+        pending, policies = changes[SubscriptionState.PENDING], changes[-1]
         if pending or policies:
             await self._add(schema.COUNT_ACCOUNT, 0, 0, pending, policies, subscription.owner)
 
@@ -64,5 +64,5 @@ class Counts:
 def _counted(subscription: Subscription | None) -> list[int]:
     """How it is counted: in its state, and among those with a filter policy."""
     if subscription is None:
-        return [0] * (len(State) + 1)
-    return [*(int(subscription.state is state) for state in State), int(bool(subscription.filter_policy))]
+        return [0] * (len(SubscriptionState) + 1)
+    return [*(int(subscription.state is state) for state in SubscriptionState), int(bool(subscription.filter_policy))]

@@ -17,12 +17,12 @@ DAYS_AT_ONCE = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class ExpiryEntry:
     id: str
     expires_ms: int
 
 
-class Expiry:
+class ExpiryIndex:
     def __init__(self, cassandra: Cassandra) -> None:
         self._cassandra = cassandra
 
@@ -33,16 +33,16 @@ class Expiry:
             await self._cassandra.run(schema.ENTER_DAY, day)
             await self._cassandra.run(schema.ENTER_EXPIRY, day, subscription.expires_ms, subscription.id)
 
-    async def leave(self, entry: Entry) -> None:
+    async def leave(self, entry: ExpiryEntry) -> None:
         await self._cassandra.run(schema.LEAVE_EXPIRY, entry.expires_ms // DAY_MS, entry.expires_ms, entry.id)
 
-    async def due(self, now_ms: int, n: int) -> AsyncIterator[Entry]:
+    async def due(self, now_ms: int, n: int) -> AsyncIterator[ExpiryEntry]:
         """Up to `n` entries whose time has come. A day that is over and has none left is not looked at again."""
         today = now_ms // DAY_MS
         for (day,) in await self._cassandra.run(schema.DAYS, today, DAYS_AT_ONCE):
             rows = await self._cassandra.run(schema.EXPIRED, day, now_ms, n)
             for expires_ms, subscription_id in rows:
-                yield Entry(id=subscription_id, expires_ms=expires_ms)
+                yield ExpiryEntry(id=subscription_id, expires_ms=expires_ms)
             n -= len(rows)
             if n <= 0:
                 return

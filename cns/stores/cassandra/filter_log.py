@@ -33,7 +33,7 @@ Topic = tuple[str, str]
 
 
 @dataclass(slots=True)
-class _Entry:
+class _LogEntry:
     """Changes that wait for their turn."""
 
     changes: list[FilterChange] = field(default_factory=list)
@@ -41,7 +41,7 @@ class _Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class LogSlice:
     """The place in the log where a reader is, and what there was since its last one."""
 
     place: str
@@ -52,7 +52,7 @@ class Standing:
 class FilterLog:
     def __init__(self, cassandra: Cassandra) -> None:
         self._cassandra = cassandra
-        self._gathering: dict[Topic, _Entry] = {}
+        self._gathering: dict[Topic, _LogEntry] = {}
         self._newest: dict[Topic, asyncio.Task[int]] = {}
 
     # -- writing ------------------------------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ class FilterLog:
         """The number of the entry that has it; 0 when the topic is gone, and nothing is published to it."""
         entry = self._gathering.get(topic)
         if entry is None or len(entry.changes) >= CHANGES_AT_ONCE:
-            entry = self._gathering[topic] = _Entry()
+            entry = self._gathering[topic] = _LogEntry()
             entry.task = self._newest[topic] = asyncio.create_task(self._write(topic, entry, self._newest.get(topic)))
         entry.changes.append(change)
         assert entry.task is not None
@@ -74,7 +74,7 @@ class FilterLog:
         if number and rows and rows[0][0] == topic[1] and rows[0][2] - number >= ENTRIES // 2:
             await self.append(topic, change)
 
-    async def _write(self, topic: Topic, entry: _Entry, before: asyncio.Task[int] | None) -> int:
+    async def _write(self, topic: Topic, entry: _LogEntry, before: asyncio.Task[int] | None) -> int:
         try:
             if before is not None:
                 await asyncio.wait({before})  # one at a time: conditional writes of a row hinder one another
@@ -103,7 +103,7 @@ class FilterLog:
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
-    async def read(self, topic_arn: str, since: str) -> Standing | None:
+    async def read(self, topic_arn: str, since: str) -> LogSlice | None:
         """None when there is no such topic."""
         for topic_id, number, entries in await self._cassandra.run(schema.FILTER_LOG, topic_arn):
             last = number or 0  # of a topic created anew
@@ -111,9 +111,9 @@ class FilterLog:
             anew = known_id != topic_id or last - int(known) > ENTRIES
             numbers = range(max(1, last - ENTRIES + 1) if anew else int(known) + 1, last + 1)
             changes = [change for each in numbers for change in _decode(entries[each % ENTRIES])]
-            return Standing(place=place_of(topic_id, last), changes=changes, anew=anew)
+            return LogSlice(place=log_position(topic_id, last), changes=changes, anew=anew)
         return None
 
 
-def place_of(topic_id: str, number: int) -> str:
+def log_position(topic_id: str, number: int) -> str:
     return f"{topic_id}:{number}"

@@ -10,7 +10,7 @@ from cns.stores.cassandra import schema
 from cns_common.cassandra.session import Cassandra
 from cns_common.ids import uuid_text
 
-MARGIN_S = 86_400
+EXPIRY_MARGIN_S = 86_400
 """How much longer than it may be needed a notification is kept: clocks of tests run ahead of Cassandra's."""
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -30,7 +30,7 @@ class CassandraNotificationStore:
 
     async def put(self, notification: Notification, references: int, expires_ms: int) -> None:
         """References first: a body that nothing counts would be removed by the first who gives back."""
-        life_s = max(expires_ms - notification.timestamp_ms, 0) // 1000 + MARGIN_S
+        life_s = max(expires_ms - notification.timestamp_ms, 0) // 1000 + EXPIRY_MARGIN_S
         await self._cassandra.run(schema.REFER, notification.id, uuid_text(), references, life_s)
         await self._cassandra.run(schema.PUT_NOTIFICATION, notification.id, _encode(notification), life_s)
 
@@ -39,7 +39,7 @@ class CassandraNotificationStore:
         return _decode(rows[0][0]) if rows else None
 
     async def refer(self, notification_id: str, change: int) -> None:
-        life_s = NOTIFICATION_MS // 1000 + MARGIN_S
+        life_s = NOTIFICATION_MS // 1000 + EXPIRY_MARGIN_S
         await self._cassandra.run(schema.REFER, notification_id, uuid_text(), change, life_s)
         if change >= 0:
             return

@@ -24,29 +24,29 @@ _decode = msgspec.msgpack.Decoder(Subscription).decode
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class IndexedSubscription:
     """A subscription, and the level at which its topic's index has it."""
 
     subscription: Subscription
     level: int
 
 
-class Records:
+class SubscriptionRecords:
     def __init__(self, cassandra: Cassandra) -> None:
         self._cassandra = cassandra
 
-    async def find(self, subscription_id: str) -> Placed | None:
+    async def find(self, subscription_id: str) -> IndexedSubscription | None:
         rows = await self._cassandra.run(schema.GET_SUBSCRIPTION, subscription_id)
-        return Placed(_decode(rows[0][1]), rows[0][0]) if rows else None
+        return IndexedSubscription(_decode(rows[0][1]), rows[0][0]) if rows else None
 
     async def find_all(self, ids: Sequence[str]) -> dict[str, Subscription]:
         chunks = [list(ids[start : start + READ_AT_ONCE]) for start in range(0, len(ids), READ_AT_ONCE)]
         pages = await self._cassandra.run_each(schema.GET_SUBSCRIPTIONS, [(chunk,) for chunk in chunks])
         return {subscription_id: _decode(record) for page in pages for subscription_id, record in page}
 
-    async def insert(self, placed: Placed) -> None:
-        subscription = placed.subscription
-        row = (subscription.id, subscription.version, placed.level, _encode(subscription))
+    async def insert(self, indexed: IndexedSubscription) -> None:
+        subscription = indexed.subscription
+        row = (subscription.id, subscription.version, indexed.level, _encode(subscription))
         await self._cassandra.run(schema.INSERT_SUBSCRIPTION, *row)
 
     async def take_back(self, subscription: Subscription) -> None:
@@ -69,13 +69,13 @@ class Records:
 
         return await self._decide(schema.REMOVE_SUBSCRIPTION, (subscription.id, subscription.version), gone)
 
-    async def holder(self, subscription: Subscription) -> Placed | None:
+    async def holder(self, subscription: Subscription) -> IndexedSubscription | None:
         """Who has the endpoint."""
         for (holder_id,) in await self._cassandra.run(schema.HOLDER, *_endpoint(subscription)):
             return await self.find(holder_id)
         return None
 
-    async def claim(self, subscription: Subscription) -> Placed | None:
+    async def claim(self, subscription: Subscription) -> IndexedSubscription | None:
         """None when the endpoint is the given one's from now on, else who has it."""
         endpoint = _endpoint(subscription)
 

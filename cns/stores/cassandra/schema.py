@@ -32,7 +32,7 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS subscriptions(id text PRIMARY KEY, version int, level int, record blob)",
     "CREATE TABLE IF NOT EXISTS subscription_endpoints(topic text, endpoint blob, id text,"
     " PRIMARY KEY((topic, endpoint)))",
-    # `state` is the subscription's place in its topic's lists
+    # `state` is an IndexState
     "CREATE TABLE IF NOT EXISTS topic_subscriptions(topic text, bucket text, state int, id text,"
     " PRIMARY KEY((topic, bucket), state, id))",
     "CREATE TABLE IF NOT EXISTS owner_subscriptions(owner text, region text, bucket text, id text,"

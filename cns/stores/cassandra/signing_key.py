@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from cns.delivery.signing import SigningIdentity, new_identity
+from cns.delivery.signing import new_identity
 from cns.stores.cassandra import schema
-from cns.stores.signing_key import SEALED_AS, Identity
+from cns.stores.contract import SIGNING_KEY_SEALED_AS, SigningIdentity
 from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra
 from cns_common.errors import StoreUnavailable
@@ -14,32 +14,32 @@ from cns_common.sealing import Seal
 
 
 class CassandraSigningKeyStore:
-    """See `cns.stores.signing_key.SigningKeyStore`."""
+    """See `cns.stores.contract.SigningKeyStore`."""
 
     def __init__(self, cassandra: Cassandra, seal: Seal) -> None:
         self._cassandra = cassandra
         self._seal = seal
 
-    async def identity(self, now_ms: int) -> Identity:
+    async def identity(self, now_ms: int) -> SigningIdentity:
         return await self._newest() or await self._make(now_ms)
 
     async def certificates(self) -> list[bytes]:
         return [certificate for (certificate,) in await self._cassandra.run(schema.CERTIFICATES)]
 
-    async def _newest(self) -> Identity | None:
+    async def _newest(self) -> SigningIdentity | None:
         rows = await self._cassandra.run(schema.NEWEST_KEY)
-        return Identity(self._seal.open(SEALED_AS, rows[0][0]), rows[0][1]) if rows else None
+        return SigningIdentity(self._seal.open(SIGNING_KEY_SEALED_AS, rows[0][0]), rows[0][1]) if rows else None
 
-    async def _make(self, now_ms: int) -> Identity:
-        made: SigningIdentity = await asyncio.to_thread(new_identity, now_ms)
-        sealed = self._seal.close(SEALED_AS, made.key_pem)
+    async def _make(self, now_ms: int) -> SigningIdentity:
+        made = await asyncio.to_thread(new_identity, now_ms)
+        sealed = self._seal.close(SIGNING_KEY_SEALED_AS, made.key_pem)
 
         async def ours() -> bool:
             return await self._cassandra.run(schema.NEWEST_KEY) == [(sealed, made.certificate_pem)]
 
         row = (sealed, made.certificate_pem, now_ms)
         if await resolve_lost_write(lambda: self._cassandra.applied(schema.FIRST_KEY, *row), ours):
-            return Identity(made.key_pem, made.certificate_pem)
+            return made
         kept = await self._newest()
         if kept is None:
             raise StoreUnavailable("the signing key that another process made is not readable yet")

@@ -26,14 +26,21 @@ from collections.abc import Sequence
 
 from cns.publishing.filter_changes import Audience, FilterChange
 from cns.stores.cassandra import schema
-from cns.stores.cassandra.counts import Counts
-from cns.stores.cassandra.expiry import Expiry
-from cns.stores.cassandra.filter_log import FilterLog, place_of
+from cns.stores.cassandra.counts import Counters
+from cns.stores.cassandra.expiry import ExpiryIndex
+from cns.stores.cassandra.filter_log import FilterLog, log_position
 from cns.stores.cassandra.owner_index import OwnerIndex
-from cns.stores.cassandra.records import Placed, Records
-from cns.stores.cassandra.sweep import Sweep
+from cns.stores.cassandra.records import IndexedSubscription, SubscriptionRecords
+from cns.stores.cassandra.sweep import SubscriptionSweep
 from cns.stores.cassandra.topic_index import BUCKET_ROWS, TopicIndex, level_for
-from cns.subscriptions.subscription import Place, Subscription, SubscriptionCounts, Token, filters_alike, id_of
+from cns.subscriptions.subscription import (
+    ConfirmationToken,
+    IndexState,
+    Subscription,
+    SubscriptionCounts,
+    filters_alike,
+    id_of,
+)
 from cns_common.cassandra.change_listeners import ChangeNotifier
 from cns_common.cassandra.session import Cassandra
 from cns_common.errors import OutcomeUnknown
@@ -49,35 +56,37 @@ class CassandraSubscriptionStore(ChangeNotifier[str]):
         super().__init__()
         self._cassandra = cassandra
         self._bucket_rows = bucket_rows
-        self._records = Records(cassandra)
-        self._counts = Counts(cassandra)
+        self._records = SubscriptionRecords(cassandra)
+        self._counts = Counters(cassandra)
         self._of_topic = TopicIndex(cassandra)
         self._of_owner = OwnerIndex(cassandra)
-        self._expiry = Expiry(cassandra)
+        self._expiry = ExpiryIndex(cassandra)
         self._log = FilterLog(cassandra)
-        self._sweep = Sweep(cassandra, self._records, self._of_topic, self._expiry, self._counts, self._sweep_away)
+        self._sweep = SubscriptionSweep(
+            cassandra, self._records, self._of_topic, self._expiry, self._counts, self._sweep_away
+        )
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    async def create(self, subscription: Subscription, token: Token | None) -> Subscription | None:
+    async def create(self, subscription: Subscription, token: ConfirmationToken | None) -> Subscription | None:
         created = await self._create(subscription, token)
         await self._notify(subscription.arn)
         return created
 
-    async def _create(self, subscription: Subscription, token: Token | None) -> Subscription | None:
+    async def _create(self, subscription: Subscription, token: ConfirmationToken | None) -> Subscription | None:
         level = await self._level_for_new(subscription)
         if level is None:
             return None
-        placed = Placed(subscription, level)
-        await self._records.insert(placed)
+        indexed = IndexedSubscription(subscription, level)
+        await self._records.insert(indexed)
         holder = await self._records.claim(subscription)
         if holder is not None:
             await asyncio.gather(self._records.take_back(subscription), self._enter(holder))
             return holder.subscription
-        await asyncio.gather(self._enter(placed), self._put_token(token))
+        await asyncio.gather(self._enter(indexed), self._put_token(token))
         await self._counts.count_subscription(None, subscription)
         if await self._level(subscription) is None:  # deleted meanwhile, and the sweep may have passed here before us
-            await self._remove(placed)
+            await self._remove(indexed)
             return None
         return subscription
 
@@ -100,16 +109,16 @@ class CassandraSubscriptionStore(ChangeNotifier[str]):
         rows = await self._cassandra.run(schema.PLACE_OF_TOPIC, subscription.topic_arn)
         return rows[0][1] if rows and rows[0][0] == subscription.topic_id else None
 
-    async def _enter(self, placed: Placed) -> None:
-        subscription = placed.subscription
+    async def _enter(self, indexed: IndexedSubscription) -> None:
+        subscription = indexed.subscription
         await asyncio.gather(
-            self._of_topic.enter(subscription, placed.level),
+            self._of_topic.enter(subscription, indexed.level),
             self._of_owner.enter(subscription),
             self._expiry.enter(subscription),
             self._log_change(None, subscription),
         )
 
-    async def replace(self, subscription: Subscription, expected_version: int, token: Token | None) -> bool:
+    async def replace(self, subscription: Subscription, expected_version: int, token: ConfirmationToken | None) -> bool:
         replaced = await self._replace(subscription, expected_version)
         if replaced:
             await self._put_token(token)
@@ -122,7 +131,7 @@ class CassandraSubscriptionStore(ChangeNotifier[str]):
             return False
         before, level = found.subscription, found.level
         logged = await self._log_change(before, subscription)
-        if before.place is not subscription.place:
+        if before.index_state is not subscription.index_state:
             await self._of_topic.enter(subscription, level)
         if before.expires_ms != subscription.expires_ms:
             await self._expiry.enter(subscription)
@@ -130,8 +139,8 @@ class CassandraSubscriptionStore(ChangeNotifier[str]):
             return False
         if logged:
             await self._log.keep(_topic(subscription), _change(subscription), logged)
-        if before.place is not subscription.place:
-            await self._of_topic.leave_others(subscription, level, before.place)
+        if before.index_state is not subscription.index_state:
+            await self._of_topic.leave_others(subscription, level, before.index_state)
         await self._counts.count_subscription(before, subscription)
         return True
 
@@ -153,16 +162,16 @@ class CassandraSubscriptionStore(ChangeNotifier[str]):
                 return True
         return False
 
-    async def _remove(self, placed: Placed) -> bool:
+    async def _remove(self, indexed: IndexedSubscription) -> bool:
         """False when it was changed meanwhile. A crash after the record went leaves entries that point to nothing:
         lists remove them, deliveries pass them over, the endpoint's claim is taken over."""
-        subscription = placed.subscription
-        if subscription.place is Place.FILTERED:
+        subscription = indexed.subscription
+        if subscription.index_state is IndexState.FILTERED:
             await self._log.append(_topic(subscription), FilterChange(subscription.id, subscription.version + 1))
         if not await self._records.remove(subscription):
             return False
         await asyncio.gather(
-            self._of_topic.remove(subscription.topic_id, placed.level, subscription.id),
+            self._of_topic.remove(subscription.topic_id, indexed.level, subscription.id),
             self._of_owner.remove(subscription.owner, subscription.region, subscription.id),
             self._records.release(subscription),
         )
@@ -173,12 +182,12 @@ class CassandraSubscriptionStore(ChangeNotifier[str]):
         done = await self._sweep.expired(now_ms, budget)
         return done + await self._sweep.dropped_topics(budget - done)
 
-    async def _sweep_away(self, placed: Placed) -> bool:
-        removed = await self._remove(placed)
-        await self._notify(placed.subscription.arn)
+    async def _sweep_away(self, indexed: IndexedSubscription) -> bool:
+        removed = await self._remove(indexed)
+        await self._notify(indexed.subscription.arn)
         return removed
 
-    async def _put_token(self, token: Token | None) -> None:
+    async def _put_token(self, token: ConfirmationToken | None) -> None:
         if token is not None:
             row = (token.text, token.subscription_arn, token.expires_ms)
             await self._cassandra.run(schema.INSERT_TOKEN, *row)
@@ -194,17 +203,17 @@ class CassandraSubscriptionStore(ChangeNotifier[str]):
         holder = await self._records.holder(subscription)
         return None if holder is None else holder.subscription
 
-    async def find_token(self, text: str) -> Token | None:
+    async def find_token(self, text: str) -> ConfirmationToken | None:
         rows = await self._cassandra.run(schema.FIND_TOKEN, text)
-        return Token(*rows[0]) if rows else None
+        return ConfirmationToken(*rows[0]) if rows else None
 
     async def audience(self, topic_arn: str, after: str, n: int, since: str) -> Audience:
         """Two reads for a small topic: which incarnation there is, at which level, is never remembered."""
         for topic_id, level, number in await self._cassandra.run(schema.AUDIENCE_OF_TOPIC, topic_arn):
-            ids = await self._of_topic.ids(topic_id, level, Place.CONFIRMED, after, n)
+            ids = await self._of_topic.ids(topic_id, level, IndexState.CONFIRMED, after, n)
             if not number:
                 return Audience(ids)
-            if place_of(topic_id, number) == since:
+            if log_position(topic_id, number) == since:
                 return Audience(ids, since)
             standing = await self._log.read(topic_arn, since)
             if standing is not None:
@@ -213,19 +222,19 @@ class CassandraSubscriptionStore(ChangeNotifier[str]):
 
     async def page_of_filtered(self, topic_arn: str, after: str, n: int) -> list[Subscription]:
         for topic_id, level in await self._cassandra.run(schema.PLACE_OF_TOPIC, topic_arn):
-            return await self._page_of_places(topic_id, level, [Place.FILTERED], after, n)
+            return await self._page_of_states(topic_id, level, [IndexState.FILTERED], after, n)
         return []
 
     async def page_of_topic(self, topic_arn: str, after: str, n: int) -> list[Subscription]:
         for topic_id, level in await self._cassandra.run(schema.PLACE_OF_TOPIC, topic_arn):
-            return await self._page_of_places(topic_id, level, list(Place), after, n)
+            return await self._page_of_states(topic_id, level, list(IndexState), after, n)
         return []
 
-    async def _page_of_places(
-        self, topic_id: str, level: int, places: Sequence[Place], after: str, n: int
+    async def _page_of_states(
+        self, topic_id: str, level: int, states: Sequence[IndexState], after: str, n: int
     ) -> list[Subscription]:
         async def read(after: str, n: int) -> list[str]:
-            pages = await asyncio.gather(*[self._of_topic.ids(topic_id, level, place, after, n) for place in places])
+            pages = await asyncio.gather(*[self._of_topic.ids(topic_id, level, state, after, n) for state in states])
             return sorted({one for page in pages for one in page})[:n]
 
         async def check(ids: Sequence[str]) -> list[Subscription]:

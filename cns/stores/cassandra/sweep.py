@@ -9,26 +9,26 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from cns.stores.cassandra import schema
-from cns.stores.cassandra.counts import Counts
-from cns.stores.cassandra.expiry import Entry, Expiry
-from cns.stores.cassandra.records import Placed, Records
+from cns.stores.cassandra.counts import Counters
+from cns.stores.cassandra.expiry import ExpiryEntry, ExpiryIndex
+from cns.stores.cassandra.records import IndexedSubscription, SubscriptionRecords
 from cns.stores.cassandra.topic_index import TopicIndex
-from cns.subscriptions.subscription import Place
+from cns.subscriptions.subscription import IndexState
 from cns_common.cassandra.session import Cassandra
 
 AT_ONCE = 16
 TOPICS_AT_ONCE = 100
 
 
-class Sweep:
+class SubscriptionSweep:
     def __init__(
         self,
         cassandra: Cassandra,
-        records: Records,
+        records: SubscriptionRecords,
         of_topic: TopicIndex,
-        expiry: Expiry,
-        counts: Counts,
-        remove: Callable[[Placed], Awaitable[bool]],
+        expiry: ExpiryIndex,
+        counts: Counters,
+        remove: Callable[[IndexedSubscription], Awaitable[bool]],
     ) -> None:
         self._cassandra = cassandra
         self._records = records
@@ -41,7 +41,7 @@ class Sweep:
         """Looks at up to `budget` entries; returns how many subscriptions it removed."""
         return sum([await self._end(entry) async for entry in self._expiry.due(now_ms, budget)])
 
-    async def _end(self, entry: Entry) -> bool:
+    async def _end(self, entry: ExpiryEntry) -> bool:
         """The entry goes last: a crash before leaves it for the next sweep."""
         found = await self._records.find(entry.id)
         due = found is not None and found.subscription.expires_ms == entry.expires_ms
@@ -64,8 +64,8 @@ class Sweep:
         if await self._is_live(topic_id, arn):  # its deletion was begun and did not happen
             return 0
         ids: list[str] = []
-        for place in Place:
-            ids += await self._of_topic.ids(topic_id, level, place, "", n - len(ids)) if len(ids) < n else []
+        for state in IndexState:
+            ids += await self._of_topic.ids(topic_id, level, state, "", n - len(ids)) if len(ids) < n else []
         for start in range(0, len(ids), AT_ONCE):
             await asyncio.gather(*[self._drop(one, topic_id, level) for one in ids[start : start + AT_ONCE]])
         if ids:

@@ -1,4 +1,4 @@
-"""Which subscriptions a topic has, by their place and in the order of their ids, in partitions that stay small.
+"""Which subscriptions a topic has, by their index state and in the order of their ids, in partitions that stay small.
 
 A subscription is entered at its topic's *level* of that time, in the bucket that the first `level` digits of its id
 name: one bucket at level 0, sixteen at level 1, 256 at level 2. It stays there when the topic reaches the next level,
@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 
 from cns.stores.cassandra import schema
-from cns.subscriptions.subscription import Place, Subscription
+from cns.subscriptions.subscription import IndexState, Subscription
 from cns_common.cassandra.session import Cassandra
 
 BUCKET_ROWS = 4_000
@@ -39,54 +39,58 @@ class TopicIndex:
         self._cassandra = cassandra
 
     async def enter(self, subscription: Subscription, level: int) -> None:
-        """In the place it has, beside any other: to be found in one too many is harmless."""
+        """In the state it has, beside any other: to be found in one too many is harmless."""
         await self._cassandra.run(
-            schema.ENTER_STATE, *_bucket(subscription, level), subscription.place, subscription.id, subscription.version
+            schema.ENTER_STATE,
+            *_bucket(subscription, level),
+            subscription.index_state,
+            subscription.id,
+            subscription.version,
         )
 
-    async def leave_others(self, subscription: Subscription, level: int, before: Place) -> None:
+    async def leave_others(self, subscription: Subscription, level: int, before: IndexState) -> None:
         """The places that it is not in. One write: all places of a subscription lie in one partition. Among those that
         get everything one that gets a filter stays for a while: a publish may look there that was begun before."""
         bucket = _bucket(subscription, level)
-        lingering = (before, subscription.place) == (Place.CONFIRMED, Place.FILTERED)
+        lingering = (before, subscription.index_state) == (IndexState.CONFIRMED, IndexState.FILTERED)
         if lingering:
-            row = (*bucket, Place.CONFIRMED, subscription.id, subscription.version)
+            row = (*bucket, IndexState.CONFIRMED, subscription.id, subscription.version)
             await self._cassandra.run(schema.LINGER_IN_STATE, *row)
-        staying = {subscription.place, Place.CONFIRMED} if lingering else {subscription.place}
-        others = [place for place in Place if place not in staying]
-        await self._leave([(subscription.version, *bucket, place, subscription.id) for place in others])
+        staying = {subscription.index_state, IndexState.CONFIRMED} if lingering else {subscription.index_state}
+        others = [state for state in IndexState if state not in staying]
+        await self._leave([(subscription.version, *bucket, state, subscription.id) for state in others])
 
     async def remove(self, topic_id: str, level: int, subscription_id: str) -> None:
-        """Whatever its place, and at whatever level up to the given one it was entered."""
+        """Whatever its state, and at whatever level up to the given one it was entered."""
         for each in range(level + 1):
             bucket = (topic_id, bucket_of(each, subscription_id))
-            await self._leave([(schema.GONE, *bucket, place, subscription_id) for place in Place])
+            await self._leave([(schema.GONE, *bucket, state, subscription_id) for state in IndexState])
 
     async def _leave(self, rows: Sequence[Sequence[object]]) -> None:
         await self._cassandra.run_batch([(schema.LEAVE_STATE, row) for row in rows], logged=False)
 
-    async def ids(self, topic_id: str, level: int, place: Place, after: str, n: int) -> list[str]:
+    async def ids(self, topic_id: str, level: int, state: IndexState, after: str, n: int) -> list[str]:
         """Up to `n` ids after the given one, from a topic that has reached `level`."""
-        found = await self._read(topic_id, "0", place, after, n)
+        found = await self._read(topic_id, "0", state, after, n)
         for deeper in range(1, level + 1):
             last = found[n - 1] if len(found) >= n else ""
-            found = sorted(found + await self._walk(topic_id, deeper, place, after, last, n))[:n]
+            found = sorted(found + await self._walk(topic_id, deeper, state, after, last, n))[:n]
         return found
 
-    async def _walk(self, topic_id: str, level: int, place: Place, after: str, last: str, n: int) -> list[str]:
+    async def _walk(self, topic_id: str, level: int, state: IndexState, after: str, last: str, n: int) -> list[str]:
         """Of one level, up to `last` ('': to the end)."""
         found: list[str] = []
         buckets = list(_buckets(level, after, last))
         for start in range(0, len(buckets), BUCKETS_AT_ONCE):
             some = buckets[start : start + BUCKETS_AT_ONCE]
-            pages = await asyncio.gather(*[self._read(topic_id, bucket, place, after, n) for bucket in some])
+            pages = await asyncio.gather(*[self._read(topic_id, bucket, state, after, n) for bucket in some])
             found += [subscription_id for page in pages for subscription_id in page]
             if len(found) >= n:
                 break
         return found
 
-    async def _read(self, topic_id: str, bucket: str, place: Place, after: str, n: int) -> list[str]:
-        rows = await self._cassandra.run(schema.IDS_OF_TOPIC, topic_id, bucket, place, after, n)
+    async def _read(self, topic_id: str, bucket: str, state: IndexState, after: str, n: int) -> list[str]:
+        rows = await self._cassandra.run(schema.IDS_OF_TOPIC, topic_id, bucket, state, after, n)
         return [subscription_id for (subscription_id,) in rows]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from cns.stores.cassandra import schema
-from cns.stores.cassandra.counts import Counts
+from cns.stores.cassandra.counts import Counters
 from cns.topics.topic import Topic, TopicCounts
 from cns_common.cassandra.change_listeners import ChangeNotifier
 from cns_common.cassandra.lwt import resolve_lost_write
@@ -27,7 +27,7 @@ class CassandraTopicStore(ChangeNotifier[str]):
     def __init__(self, cassandra: Cassandra) -> None:
         super().__init__()
         self._cassandra = cassandra
-        self._counts = Counts(cassandra)
+        self._counts = Counters(cassandra)
 
     async def create(self, topic: Topic) -> Topic:
         """The list's entry comes first: one that a crash leaves without its topic is passed over."""

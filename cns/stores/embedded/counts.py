@@ -8,10 +8,10 @@ from typing import Any
 import apsw
 
 from cns.stores.embedded import schema
-from cns.subscriptions.subscription import State, Subscription, filters_alike
+from cns.subscriptions.subscription import Subscription, SubscriptionState, filters_alike
 
 
-class Tally:
+class DerivedWrites:
     """Changes are gathered, so that a sweep of many rows writes few. Topics by their keys."""
 
     def __init__(self) -> None:
@@ -30,10 +30,10 @@ class Tally:
             self._refiltered.append((topic, subscription.id))
 
     def _add(self, topic: int, subscription: Subscription, change: int) -> None:
-        counts = self._topics.setdefault(topic, [0] * (len(State) + 1))
+        counts = self._topics.setdefault(topic, [0] * (len(SubscriptionState) + 1))
         counts[subscription.state] += change
         owner = self._owners[subscription.owner]
-        owner[0] += change if subscription.state is State.PENDING else 0
+        owner[0] += change if subscription.state is SubscriptionState.PENDING else 0
         if subscription.filter_policy:
             counts[-1] += change
             owner[1] += change

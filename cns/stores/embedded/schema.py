@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cns.subscriptions.subscription import Place
+from cns.subscriptions.subscription import IndexState
 
 ADDED_COLUMNS: Mapping[str, Sequence[str]] = {
     "topic_counts": (
@@ -37,13 +37,15 @@ TABLES = (
     # one row an account: what its quotas count
     "CREATE TABLE IF NOT EXISTS sns_accounts(account TEXT PRIMARY KEY, topics INTEGER NOT NULL DEFAULT 0,"
     f" pending INTEGER NOT NULL DEFAULT 0, {', '.join(ADDED_COLUMNS['sns_accounts'])}) WITHOUT ROWID",
-    # `state` is the subscription's place in its topic's lists
+    # `state` is an IndexState
     "CREATE TABLE IF NOT EXISTS subscriptions(key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,"
     " topic INTEGER NOT NULL, state INTEGER NOT NULL, owner TEXT NOT NULL, region TEXT NOT NULL,"
     " endpoint BLOB NOT NULL, expires_ms INTEGER, version INTEGER NOT NULL, record BLOB NOT NULL)",
     "CREATE INDEX IF NOT EXISTS subscriptions_of_topic ON subscriptions(topic, id)",
-    f"CREATE INDEX IF NOT EXISTS subscriptions_confirmed ON subscriptions(topic, id) WHERE state = {Place.CONFIRMED:d}",
-    f"CREATE INDEX IF NOT EXISTS subscriptions_filtered ON subscriptions(topic, id) WHERE state = {Place.FILTERED:d}",
+    "CREATE INDEX IF NOT EXISTS subscriptions_confirmed ON subscriptions(topic, id)"
+    f" WHERE state = {IndexState.CONFIRMED:d}",
+    "CREATE INDEX IF NOT EXISTS subscriptions_filtered ON subscriptions(topic, id)"
+    f" WHERE state = {IndexState.FILTERED:d}",
     "CREATE INDEX IF NOT EXISTS subscriptions_of_owner ON subscriptions(owner, region, id)",
     "CREATE UNIQUE INDEX IF NOT EXISTS subscriptions_by_endpoint ON subscriptions(topic, endpoint)",
     "CREATE INDEX IF NOT EXISTS subscriptions_expiring ON subscriptions(expires_ms) WHERE expires_ms IS NOT NULL",
@@ -118,14 +120,15 @@ REMOVE_OF_TOPIC = _REMOVE_SOME.format("SELECT key FROM subscriptions WHERE topic
 
 _THIS_TOPIC = "topic = (SELECT key FROM topics WHERE arn = ?)"
 CONFIRMED_IDS = (
-    f"SELECT id FROM subscriptions WHERE {_THIS_TOPIC} AND state = {Place.CONFIRMED:d} AND id > ? ORDER BY id LIMIT ?"
+    f"SELECT id FROM subscriptions WHERE {_THIS_TOPIC} AND state = {IndexState.CONFIRMED:d} AND id > ?"
+    " ORDER BY id LIMIT ?"
 )
 FILTER_LOG = (
     "SELECT key, filter_changes FROM topic_counts"
     " WHERE key = (SELECT key FROM topics WHERE arn = ?) AND filter_changes > 0"
 )
 PAGE_OF_FILTERED = (
-    f"SELECT record FROM subscriptions WHERE {_THIS_TOPIC} AND state = {Place.FILTERED:d} AND id > ?"
+    f"SELECT record FROM subscriptions WHERE {_THIS_TOPIC} AND state = {IndexState.FILTERED:d} AND id > ?"
     " ORDER BY id LIMIT ?"
 )
 PAGE_OF_TOPIC = f"SELECT record FROM subscriptions WHERE {_THIS_TOPIC} AND id > ? ORDER BY id LIMIT ?"

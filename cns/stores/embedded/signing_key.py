@@ -7,8 +7,8 @@ from typing import Any
 
 import apsw
 
-from cns.delivery.signing import SigningIdentity, new_identity
-from cns.stores.signing_key import SEALED_AS, Identity
+from cns.delivery.signing import new_identity
+from cns.stores.contract import SIGNING_KEY_SEALED_AS, SigningIdentity
 from cns_common.sealing import Seal
 from cns_common.sqlite.database import Database
 
@@ -19,7 +19,7 @@ SCHEMA = (
 
 
 class EmbeddedSigningKeyStore:
-    """See `cns.stores.signing_key.SigningKeyStore`; lives in the store host."""
+    """See `cns.stores.contract.SigningKeyStore`; lives in the store host."""
 
     def __init__(self, database: Database, seal: Seal) -> None:
         database.create(SCHEMA)
@@ -27,7 +27,7 @@ class EmbeddedSigningKeyStore:
         self._seal = seal
         self._making = asyncio.Lock()
 
-    async def identity(self, now_ms: int) -> Identity:
+    async def identity(self, now_ms: int) -> SigningIdentity:
         async with self._making:
             return self._newest() or await self._make(now_ms)
 
@@ -37,15 +37,15 @@ class EmbeddedSigningKeyStore:
         ).fetchall()
         return [certificate for (certificate,) in rows]
 
-    def _newest(self) -> Identity | None:
+    def _newest(self) -> SigningIdentity | None:
         row: Any = self._database.reader.execute(
             "SELECT sealed, certificate FROM signing_keys ORDER BY number DESC LIMIT 1"
         ).fetchone()
-        return Identity(self._seal.open(SEALED_AS, row[0]), row[1]) if row else None
+        return SigningIdentity(self._seal.open(SIGNING_KEY_SEALED_AS, row[0]), row[1]) if row else None
 
-    async def _make(self, now_ms: int) -> Identity:
-        made: SigningIdentity = await asyncio.to_thread(new_identity, now_ms)
-        sealed = self._seal.close(SEALED_AS, made.key_pem)
+    async def _make(self, now_ms: int) -> SigningIdentity:
+        made = await asyncio.to_thread(new_identity, now_ms)
+        sealed = self._seal.close(SIGNING_KEY_SEALED_AS, made.key_pem)
 
         def insert(connection: apsw.Connection) -> None:
             connection.execute(
@@ -54,4 +54,4 @@ class EmbeddedSigningKeyStore:
             )
 
         await self._database.write(insert)
-        return Identity(made.key_pem, made.certificate_pem)
+        return made

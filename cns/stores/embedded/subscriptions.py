@@ -11,8 +11,8 @@ import msgspec
 
 from cns.publishing.filter_changes import Audience, FilterChange
 from cns.stores.embedded import schema
-from cns.stores.embedded.counts import Tally
-from cns.subscriptions.subscription import Subscription, SubscriptionCounts, Token, id_of
+from cns.stores.embedded.counts import DerivedWrites
+from cns.subscriptions.subscription import ConfirmationToken, Subscription, SubscriptionCounts, id_of
 from cns_common.bounded_cache import BoundedCache
 from cns_common.sqlite.database import Database
 
@@ -38,7 +38,7 @@ class EmbeddedSubscriptionStore:
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    async def create(self, subscription: Subscription, token: Token | None) -> Subscription | None:
+    async def create(self, subscription: Subscription, token: ConfirmationToken | None) -> Subscription | None:
         def insert(connection: apsw.Connection) -> Subscription | None:
             topic: Any = connection.execute(
                 schema.KEY_OF_TOPIC, (subscription.topic_arn, subscription.topic_id)
@@ -57,7 +57,7 @@ class EmbeddedSubscriptionStore:
         self._tell([subscription.arn])
         return created
 
-    async def replace(self, subscription: Subscription, expected_version: int, token: Token | None) -> bool:
+    async def replace(self, subscription: Subscription, expected_version: int, token: ConfirmationToken | None) -> bool:
         def update(connection: apsw.Connection) -> bool:
             row: Any = connection.execute(schema.RECORD_OF, (subscription.id, expected_version)).fetchone()
             if row is None:
@@ -66,14 +66,14 @@ class EmbeddedSubscriptionStore:
             connection.execute(
                 schema.REPLACE_SUBSCRIPTION,
                 (
-                    subscription.place,
+                    subscription.index_state,
                     subscription.expires_ms or None,
                     subscription.version,
                     _encode(subscription),
                     subscription.id,
                 ),
             )
-            tally = Tally()
+            tally = DerivedWrites()
             tally.count(topic, _decode(record), subscription)
             tally.write(connection)
             _insert_token(connection, token)
@@ -129,9 +129,9 @@ class EmbeddedSubscriptionStore:
         found = self._read(schema.FIND_BY_ENDPOINT, (*topic, _endpoint_key(subscription)))
         return found[0] if found else None
 
-    async def find_token(self, text: str) -> Token | None:
+    async def find_token(self, text: str) -> ConfirmationToken | None:
         row: Any = self._database.reader.execute(schema.FIND_TOKEN, (text,)).fetchone()
-        return None if row is None else Token(*row)
+        return None if row is None else ConfirmationToken(*row)
 
     async def audience(self, topic_arn: str, after: str, n: int, since: str) -> Audience:
         """A topic that has no log after its ids were read had none while they were."""
@@ -213,7 +213,7 @@ def _insert(connection: apsw.Connection, subscription: Subscription, topic: int,
         (
             subscription.id,
             topic,
-            subscription.place,
+            subscription.index_state,
             subscription.owner,
             subscription.region,
             endpoint_key,
@@ -222,12 +222,12 @@ def _insert(connection: apsw.Connection, subscription: Subscription, topic: int,
             _encode(subscription),
         ),
     )
-    tally = Tally()
+    tally = DerivedWrites()
     tally.count(topic, None, subscription)
     tally.write(connection)
 
 
-def _insert_token(connection: apsw.Connection, token: Token | None) -> None:
+def _insert_token(connection: apsw.Connection, token: ConfirmationToken | None) -> None:
     if token is not None:
         connection.execute(schema.INSERT_TOKEN, (token.text, token.subscription_arn, token.expires_ms))
 
@@ -236,7 +236,7 @@ def _removed(connection: apsw.Connection, statement: str, bindings: tuple[str | 
     """The ARNs of what a statement removed, which are counted off."""
     rows: list[Row] = connection.execute(statement, bindings).fetchall()  # type: ignore[assignment]  # as its RETURNING says
     removed = [(topic, _decode(record)) for topic, record in rows]
-    tally = Tally()
+    tally = DerivedWrites()
     for topic, subscription in removed:
         tally.count(topic, subscription, None)
     tally.write(connection)
