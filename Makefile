@@ -55,11 +55,11 @@ test: install-dev ## everything that CI runs
 	$(BIN)/python -m tests.run_stages
 
 bench: install-dev ## measure against the bare floor; writes docs/performance.md
-	$(BIN)/python -m tests.load.bench $(ARGS)
+	$(BIN)/python -m bench.run $(ARGS)
 
 faults: install-dev ## kill -9 and power loss, all rounds, and a ring of three nodes; writes docs/reliability.md
 	$(BIN)/python -m pytest -q -m ring tests/faults
-	$(BIN)/python -m tests.faults.run $(ARGS)
+	$(BIN)/python -m faults.run $(ARGS)
 
 compose-test: install-dev ## the composed cluster, brought up by podman-compose on images made here, and driven
 	$(BIN)/python -m pytest -q -m compose tests/compose

@@ -63,8 +63,8 @@ STAGES: tuple[tuple[str, list[str]], ...] = (
     ("celery", [*PYTEST, "tests/celery_host"]),
     ("pipeline", [*PYTEST, "tests/pipeline"]),
     ("faults", [*PYTEST, "-m", "not ring", "tests/faults"]),
-    ("tools", [*PYTEST, "tests/load"]),
-    ("load", [sys.executable, "-m", "tests.load.bench", "--quick"]),
+    ("tools", [*PYTEST, "tests/bench"]),
+    ("load", [sys.executable, "-m", "bench.run", "--quick"]),
     ("rules", [sys.executable, "-m", "tests.spec.page"]),
 )
 NEED_SERVERS = {"acceptance-cluster", "conformance", "integration", "acceptance", "celery", "faults", "load"}

@@ -10,12 +10,12 @@ import pytest
 from cns.limits import Quotas
 from cns_common.cassandra.session import CassandraAddress
 from cns_common.clock import Clock
-from tests.integration.cns_support import open_rig
-from tests.integration.door import Door, opened
-from tests.integration.sns_door import SnsDoor
-from tests.integration.sns_door import opened as opened_sns
-from tests.integration.sqs import Sqs, serving
-from tests.integration.sqs_wire import Wire
+from tests.integration.cqs.door import Door, opened
+from tests.integration.cqs.sqs import Sqs, serving
+from tests.integration.cqs.sqs_wire import Wire
+from tests.integration.sns.cns_support import open_rig
+from tests.integration.sns.sns_door import SnsDoor
+from tests.integration.sns.sns_door import opened as opened_sns
 from tests.keyspace import keyspace
 from tests.own_redis import OwnRedis
 

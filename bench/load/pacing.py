@@ -1,0 +1,58 @@
+"""Calls that begin when they are planned to, whatever became of those before: an open loop, so that a stall counts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from time import perf_counter_ns
+
+from bench.load.wire import Lane
+
+NS_PER_S = 1_000_000_000
+
+
+def planned_ns(per_s: float, seconds: float) -> list[int]:
+    """From the beginning, at even distances."""
+    return [int(number * NS_PER_S / per_s) for number in range(int(per_s * seconds))]
+
+
+class Pace:
+    """When calls were planned, and by how much the loop that makes them was late."""
+
+    def __init__(self, offsets_ns: Sequence[int]) -> None:
+        self._offsets_ns = offsets_ns
+        self._began_ns = 0
+        self.late_ns: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._offsets_ns)
+
+    def due_ns(self, number: int) -> int:
+        return self._began_ns + self._offsets_ns[number]
+
+    async def run(
+        self, lanes: Sequence[Lane], request: Callable[[int], bytes], answered: Callable[[int, bytes], None]
+    ) -> None:
+        """A call that no connection is free for waits, and its time goes on."""
+        free: asyncio.Queue[Lane] = asyncio.Queue()
+        for lane in lanes:
+            free.put_nowait(lane)
+
+        async def call(number: int) -> None:
+            lane = await free.get()
+            answered(number, await lane.ask(request(number)))
+            free.put_nowait(lane)
+
+        async with asyncio.TaskGroup() as calls:
+            self._began_ns = perf_counter_ns()
+            for number in range(len(self)):
+                await _until(self.due_ns(number))
+                self.late_ns.append(max(perf_counter_ns() - self.due_ns(number), 0))
+                calls.create_task(call(number))
+
+
+async def _until(at_ns: int) -> None:
+    """The loop's timers round up to a millisecond."""
+    left_ns = at_ns - perf_counter_ns()
+    if left_ns > 0:
+        await asyncio.sleep(left_ns / NS_PER_S)

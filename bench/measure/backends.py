@@ -1,0 +1,116 @@
+"""What a workload costs behind the service: statements of Cassandra, commands of Redis, and the CPU of both.
+
+The servers count them, not the service: what is retried, or done by its loops beside the calls, is counted as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Self
+
+import msgspec
+import redis
+from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
+from cassandra.policies import DCAwareRoundRobinPolicy
+
+from bench.measure.figures import US_PER_S, Figures, cores
+from bench.measure.processes import Server, cpu_s, listener, local_ports
+from cns_common.cassandra.session import PROTOCOL_VERSION, CassandraAddress
+
+CLIENTS = "SELECT port, request_count FROM system_views.clients"
+"""Each connection's requests, of the node that is asked."""
+CALLS = ("evalsha", "eval")
+"""How the engine calls Redis; what else is counted, its scripts do inside."""
+BESIDE = ("info", "hello", "ping", "psubscribe", "client|setinfo")
+"""Of connecting, and of looking."""
+
+
+class Costs(Figures, frozen=True, kw_only=True):
+    """Per unit, as the CPU is."""
+
+    statements: float
+    redis_calls: float
+    redis_commands: float
+    cassandra_us: float
+    redis_us: float
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """All counters at one moment."""
+
+    statements: dict[tuple[str, int], int]  # by node, and the connection's port at its other end
+    commands: dict[str, int]
+    cassandra_s: float
+    redis_s: float
+
+
+class Backends:
+    """Cassandra, all its nodes on this machine, and a Redis."""
+
+    def __init__(self, place: CassandraAddress, redis_url: str) -> None:
+        profile = ExecutionProfile(load_balancing_policy=DCAwareRoundRobinPolicy(place.data_centre))
+        self._cluster = Cluster(
+            place.hosts,
+            port=place.port,
+            protocol_version=PROTOCOL_VERSION,
+            execution_profiles={EXEC_PROFILE_DEFAULT: profile},
+        )
+        self._session = self._cluster.connect()
+        self._redis: redis.Redis = redis.Redis.from_url(redis_url)
+        self._nodes = {host: listener(host.address, place.port) for host in self._cluster.metadata.all_hosts()}
+        self._last = self._look()
+
+    def close(self) -> None:
+        self._cluster.shutdown()
+        self._redis.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def begin(self) -> None:
+        """What came before this is nobody's."""
+        self._last = await asyncio.to_thread(self._look)
+
+    async def costs(self, server: Server, *workloads: Figures) -> list[Costs]:
+        """Of what went on since they were asked the last time; nothing else must use these servers meanwhile."""
+        before = self._last
+        await self.begin()
+        ports = {port for pid in server.processes() for port in local_ports(pid)}
+        return [costs_between(before, self._last, figures, ports) for figures in workloads]
+
+    def _look(self) -> Look:
+        statements = {
+            (node.address, port): requests
+            for node in self._nodes
+            for port, requests in self._session.execute(CLIENTS, host=node)
+        }
+        used: Mapping[str, Any] = self._redis.info("cpu")
+        commands: Mapping[str, Any] = self._redis.info("commandstats")
+        return Look(
+            statements=statements,
+            commands={name.removeprefix("cmdstat_"): stats["calls"] for name, stats in commands.items()},
+            cassandra_s=sum(map(cpu_s, self._nodes.values())),
+            redis_s=used["used_cpu_user"] + used["used_cpu_sys"],
+        )
+
+
+def costs_between(before: Look, after: Look, figures: Figures, ports: set[int]) -> Costs:
+    """The difference, per unit of the workload. Statements are those that came from these ports."""
+    units = max(figures.units, 1)
+    statements = sum(n - before.statements.get(at, 0) for at, n in after.statements.items() if at[1] in ports)
+    commands = {name: n - before.commands.get(name, 0) for name, n in after.commands.items() if name not in BESIDE}
+    calls = sum(commands.pop(name, 0) for name in CALLS)
+    cassandra_s, redis_s = after.cassandra_s - before.cassandra_s, after.redis_s - before.redis_s
+    others_share = figures.others_share - (cassandra_s + redis_s) / figures.seconds / cores()
+    return Costs(
+        **{**msgspec.structs.asdict(figures), "others_share": round(max(others_share, 0.0), 3)},
+        statements=round(statements / units, 2),
+        redis_calls=round(calls / units, 2),
+        redis_commands=round(sum(commands.values()) / units, 2),
+        cassandra_us=round(cassandra_s / units * US_PER_S, 1),
+        redis_us=round(redis_s / units * US_PER_S, 1),
+    )

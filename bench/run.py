@@ -1,0 +1,280 @@
+"""`make bench`: the service against the bare floor in interleaved runs; the tables go into docs/performance.md.
+
+python -m bench.run [--runs 5] [--seed 1] [--date YYYY-MM-DD] [--quick] [--ring] [--only SECTION]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import uvloop
+
+from bench.load import polls
+from bench.load.singles import OPERATIONS
+from bench.measure.figures import Figures, median_run
+from bench.measure.processes import await_quiet
+from bench.sections import cluster, curves, fairness, fanout, groups, isolation, waiting, wide
+from bench.sections.profiles import profile
+from bench.sections.runs import (
+    FLOOR,
+    FULL,
+    QUICK,
+    QUIET_S_MAX,
+    SERVICE,
+    TOPOLOGIES,
+    publish_workloads,
+    queue_workloads,
+    served,
+    topology_runs,
+)
+
+PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+SCRATCH = PAGE.parents[1] / "build"
+"""On the disk the project lies on: the system's temporary directory may be memory, where an fsync costs nothing."""
+PROFILES = PAGE.parent / "profiles"
+IDLE_POLLS = 10_000
+BARS = {"send": 0.5, "receive + delete": 0.5, "batch send": 0.5, "batch receive + delete": 0.5}
+SIDES = ("floor", "service")
+RING = "ring"
+"""A section that is made only when it is asked for: three Cassandra nodes want a machine of some memory."""
+WAKE_BAR = 1.4
+
+
+class Bar(NamedTuple):
+    """What a workload of `publish` is to reach; 0: no matter."""
+
+    per_s: int = 0
+    p50_ms: int = 0
+    p99_ms: int = 0
+    cpu_s: float = 0  # for a thousand, the store's included
+
+    def is_met(self, figures: Figures) -> bool:
+        least, most = figures.per_s >= self.per_s, ((self.p50_ms, figures.p50_ms), (self.p99_ms, figures.p99_ms))
+        return least and all(not bar or ms <= bar for bar, ms in (*most, (self.cpu_s, figures.server_us / 1000)))
+
+    def __str__(self) -> str:
+        parts = {
+            f"≥ {self.per_s:,}/s": self.per_s,
+            f"p50 ≤ {self.p50_ms}": self.p50_ms,
+            f"p99 ≤ {self.p99_ms}": self.p99_ms,
+            f"≤ {self.cpu_s} CPU s a 1,000": self.cpu_s,
+        }
+        return ", ".join(part for part, bar in parts.items() if bar)
+
+
+PUBLISH_BARS = {
+    "publish → HTTP, signed": Bar(per_s=1_200, cpu_s=0.9),
+    "… at half load, signed": Bar(p99_ms=50),
+    "… idle (25/s), signed": Bar(p50_ms=4),
+    "publish → HTTP, raw": Bar(per_s=2_500, cpu_s=0.5),
+    "… at half load, raw": Bar(p99_ms=50),
+    "… idle (25/s), raw": Bar(p50_ms=4),
+    "publish → 1 SQS": Bar(per_s=2_500),
+    "publish → 10 SQS": Bar(per_s=12_000),
+}
+SANE_CPU_RATIO = 6.0
+"""A quick run proves that the harness and the service work, not how fast they are. CPU for CPU, because on a machine
+that is busy with other things the one that needs two cores loses more time than the one that needs one."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--date", default="")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--ring", action="store_true", help="the cluster form on a ring of three nodes as well")
+    parser.add_argument("--only", choices=SECTIONS)
+    parser.add_argument("--profile", dest="only", action="store_const", const="profiles", help="--only profiles")
+    options = parser.parse_args()
+    SCRATCH.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=SCRATCH) as scratch:
+        if options.quick:
+            return quick(Path(scratch), options.seed)
+        for name, table in SECTIONS.items():
+            if options.only in (None, name) and (name != RING or options.ring or options.only == RING):
+                write(name, table(Path(scratch), options.runs, options.seed), options)
+    return 0
+
+
+def quick(scratch: Path, seed: int) -> int:
+    """One small run of everything but the depths and the ring; fails when something is absurdly slow, or wrong."""
+    runs = interleave(scratch, 1, seed, quick_run=True)
+    table = queue_table(runs)
+    print("\n".join(table))
+    with served("service", SERVICE, scratch / "publish") as server:
+        print("\n".join(publish_table([uvloop.run(publish_workloads(server, QUICK, seed))])))
+    slow = [workload for workload in BARS if cpu_ratio(runs, workload) > SANE_CPU_RATIO]
+    wrong = {"isolation": isolation.quick(scratch, seed), "fan-out": fanout.quick(scratch, seed)}
+    bad = [f"{name} ({'; '.join(whys)})" for name, whys in wrong.items() if whys]
+    failures = [*slow, *bad, *cluster.quick(scratch / "cluster", seed)]
+    failed, total = len(failures), len(BARS) + len(wrong) + len(OPERATIONS)
+    print(f"workloads: {total - failed} passed, {failed} failed{': ' if failed else ''}{', '.join(failures)}")
+    return 1 if failed else 0
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+Runs = dict[tuple[str, str], list[Figures]]
+"""By workload and server."""
+
+
+def interleave(scratch: Path, n: int, seed: int, *, quick_run: bool = False) -> Runs:
+    runs: Runs = defaultdict(list)
+    for number in range(n):
+        for name, command in (("floor", FLOOR), ("service", SERVICE)):
+            with served(name, command, scratch / f"{name}-{number}") as server:
+                await_quiet(0 if quick_run else QUIET_S_MAX)
+                for figures in uvloop.run(queue_workloads(server, QUICK if quick_run else FULL, seed + number)):
+                    print(figures, flush=True)
+                    runs[(figures.workload.partition(",")[0], name)].append(figures)
+    return runs
+
+
+def ratio(runs: Runs, workload: str) -> float:
+    return median_run(runs[(workload, "service")]).per_s / median_run(runs[(workload, "floor")]).per_s
+
+
+def cpu_ratio(runs: Runs, workload: str) -> float:
+    floor, service = (median_run(runs[(workload, name)]).server_us for name in SIDES)
+    return service / floor
+
+
+def queues(scratch: Path, n: int, seed: int) -> list[str]:
+    return queue_table(interleave(scratch, n, seed))
+
+
+def queue_table(runs: Runs) -> list[str]:
+    lines = [
+        "| workload | floor/s | service/s | ratio | bar | CPU µs: floor, service, client | floor's CPU : service's |"
+        " p50, p99 ms | others' CPU |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for workload, bar in BARS.items():
+        floor, service = median_run(runs[(workload, "floor")]), median_run(runs[(workload, "service")])
+        others = max(floor.others_share, service.others_share)
+        lines.append(
+            f"| {workload} | {floor.per_s:,.0f} | {service.per_s:,.0f} | **{ratio(runs, workload):.2f}** | ≥ {bar} |"
+            f" {floor.server_us:.0f}, {service.server_us:.0f}, {service.generator_us:.0f} |"
+            f" {1 / cpu_ratio(runs, workload):.2f} | {service.p50_ms:.1f}, {service.p99_ms:.1f} | {others:.0%} |"
+        )
+    bare, p50 = (sorted([run.p50_ms for run in runs[("wake", name)]])[len(runs[("wake", name)]) // 2] for name in SIDES)
+    p99 = median_run(runs[("wake", "service")]).p99_ms
+    lines.append(
+        f"| wake, p50 ms | {bare:.2f} | {p50:.2f} | **{p50 / bare:.2f}** | ≤ {WAKE_BAR} | | | {p50:.1f}, {p99:.1f} | |"
+    )
+    return lines
+
+
+def topologies(scratch: Path, n: int, seed: int) -> list[str]:
+    runs: Runs = defaultdict(list)
+    for figures in topology_runs(scratch, n, FULL, seed):
+        print(figures, flush=True)
+        runs[(figures.workload, figures.server)].append(figures)
+    lines = [
+        "| workload | the floor as | per s | ratio | CPU µs: floor, client | p50, p99 ms | others' CPU |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for (workload, name), same in sorted(runs.items(), key=lambda item: item[0][0], reverse=True):
+        figures, one = median_run(same), median_run(runs[(workload, next(iter(TOPOLOGIES)))])
+        lines.append(
+            f"| {workload} | {name} | {figures.per_s:,.0f} | {figures.per_s / one.per_s:.2f} |"
+            f" {figures.server_us:.0f}, {figures.generator_us:.0f} | {figures.p50_ms:.1f}, {figures.p99_ms:.1f} |"
+            f" {figures.others_share:.0%} |"
+        )
+    return lines
+
+
+def publish(scratch: Path, n: int, seed: int) -> list[str]:
+    runs = []
+    for number in range(n):
+        with served("service", SERVICE, scratch / f"publish-{number}") as server:
+            runs.append(uvloop.run(publish_workloads(server, FULL, seed + number)))
+    return publish_table(runs)
+
+
+def publish_table(runs: list[list[Figures]]) -> list[str]:
+    lines = [
+        "| workload | messages/s | p50, p99 ms | CPU µs: service, generator | bar | | others' CPU |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for same in zip(*runs, strict=True):
+        figures = median_run(same)
+        bar = PUBLISH_BARS[figures.workload]
+        lines.append(
+            f"| {figures.workload} | {figures.per_s:,.0f} | {figures.p50_ms:.1f}, {figures.p99_ms:.1f} |"
+            f" {figures.server_us:.0f}, {figures.generator_us:.0f} | {bar} |"
+            f" {'met' if bar.is_met(figures) else '**missed**'} | {figures.others_share:.0%} |"
+        )
+    return lines
+
+
+def idle(scratch: Path, _n: int, _seed: int) -> list[str]:
+    with served("service", SERVICE, scratch / "idle") as server:
+        empty = uvloop.run(polls.idle(server, 1, 10.0))
+        waiting = uvloop.run(polls.idle(server, IDLE_POLLS, 10.0))
+    return [
+        "| | CPU of one core | resident memory added |",
+        "|---|---|---|",
+        f"| idle service, one waiting poll | {empty.cpu_share:.1%} | |",
+        f"| {IDLE_POLLS:,} waiting polls | {waiting.cpu_share:.1%} | {waiting.added_mib:.0f} MiB |",
+    ]
+
+
+def profiles(scratch: Path, _n: int, seed: int) -> list[str]:
+    kept = profile(scratch, PROFILES, FULL, seed)
+    return [f"- [{file.stem}]({file.relative_to(PAGE.parent)}): {file.read_text().splitlines()[1]}" for file in kept]
+
+
+Table = Callable[[Path, int, int], list[str]]
+"""Makes a section's lines, given a directory, a number of runs and a seed."""
+
+SECTIONS: dict[str, Table] = {
+    "queues": queues,
+    "topologies": topologies,
+    "publish": publish,
+    "fanout": fanout.table,
+    "isolation": isolation.table,
+    "curves": curves.table,
+    "groups": groups.table,
+    "fairness": fairness.table,
+    "wide": wide.table,
+    "idle": idle,
+    "waiting": waiting.table,
+    "cluster": cluster.cluster_table,
+    RING: cluster.ring_table,
+    "profiles": profiles,
+}
+
+
+# -- the page ---------------------------------------------------------------------------------------------------------
+
+
+def write(name: str, table: list[str], options: argparse.Namespace) -> None:
+    """Replace what stands between the markers of `name`; a section that is not there yet comes at the end."""
+    command = f"python -m bench.run --only {name} --runs {options.runs} --seed {options.seed}"
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    facts = (
+        f"`{command}`, {options.date or 'undated'}, commit {commit.stdout.strip()}, {os.cpu_count()} cores,"
+        f" Linux {platform.release()}, Python {platform.python_version()}."
+    )
+    text = PAGE.read_text()
+    if f"<!-- {name} -->" not in text:
+        text += f"\n## {name.capitalize()}\n\n<!-- {name} -->\n<!-- /{name} -->\n"
+    before, _, rest = text.partition(f"<!-- {name} -->\n")
+    _, _, after = rest.partition(f"<!-- /{name} -->")
+    PAGE.write_text(f"{before}<!-- {name} -->\n" + "\n".join([*table, "", facts]) + f"\n<!-- /{name} -->{after}")
+    print("\n".join(table), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

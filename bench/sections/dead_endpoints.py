@@ -1,0 +1,249 @@
+"""Endpoints that are dead beside endpoints that are well: one run on one service, and how each message ended."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from time import perf_counter
+
+import msgspec
+import uvloop
+
+from bench.load.audience import Audience, Wanted, audience, subscribe
+from bench.load.endpoints import NUMBER, Arrival, Kind
+from bench.load.pacing import Pace, planned_ns
+from bench.load.queues import BATCH, Client, delete_batch_request, handles_in
+from bench.load.topics import Topic
+from bench.load.wire import LoadError, Script, connect, run
+from bench.measure.cpu import CpuClock, CpuShares
+from bench.measure.ends import Accepted, Ends, dropped_in, ends_of
+from bench.measure.figures import NS_PER_MS, percentile
+from bench.measure.memory import Residence, looking
+from bench.measure.metrics import counted
+from bench.measure.processes import Server, await_quiet
+from bench.sections.runs import QUIET_S_MAX, SERVICE, served
+
+CONNECTIONS = 64
+MESSAGE_BYTES = 1024
+LETTERS = "letters"
+EMPTY_MAX = 5
+POLL_INTERVAL_S = 0.25
+
+RUNS: dict[str, tuple[Kind, ...]] = {
+    "none dead": (),
+    "half dead: refused, hanging, slow, 500": (Kind.REFUSED, Kind.HANGING, Kind.SLOW, Kind.FAILING),
+    "half dead: all hanging": (Kind.HANGING,),
+}
+
+_MESSAGE_ID = re.compile(rb"<MessageId>([^<]+)</MessageId>")
+
+
+class Size(msgspec.Struct, frozen=True, kw_only=True):
+    rate: float = 500.0  # publishes a second, over all topics
+    topics: int = 1_000
+    seconds: float = 300.0
+    signed: bool = False
+    retry_s: int = 0  # between attempts; 0: as the service has it
+    drain_s_max: float = 600.0
+
+
+class IsolationFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """Times are of the healthy half, from when a publish was planned to its arrival."""
+
+    run: str
+    publishes: int
+    late_p99_ms: float  # by how much our own timers were, which is in the times
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+    backlog: int  # messages without an end when the dead came back
+    drained_s: float | None  # None: it was not, in the time there was
+    memory: dict[str, Residence]
+    cpu: CpuShares
+    ends: Ends | None = None
+
+
+def counts_of(kinds: Sequence[Kind], topics: int) -> dict[Kind, int]:
+    """The healthy half first; the rest in equal parts."""
+    healthy = topics // 2 if kinds else topics
+    dead = topics - healthy
+    parts = {kind: dead // len(kinds) + (n < dead % len(kinds)) for n, kind in enumerate(kinds)}
+    return {Kind.HEALTHY: healthy} | parts
+
+
+def topics_in_turn(publishes: int, topics: int, seed: int) -> list[int]:
+    """Each as often as any other, the dead strewn among the healthy."""
+    order = Random(seed).sample(range(topics), topics)
+    return [order[number % topics] for number in range(publishes)]
+
+
+class _Run:
+    """One run on one server: set up, publish, recover, drain."""
+
+    def __init__(self, server: Server, client: Client, hearing: Audience, size: Size, seed: int) -> None:
+        self._server = server
+        self._client = client
+        self._hearing = hearing
+        self._size = size
+        self._caller = Topic(client)
+        self._topics: list[str] = []
+        self._pace = Pace(planned_ns(size.rate, size.seconds))
+        self._order = topics_in_turn(len(self._pace), size.topics, seed)
+        self._padding = client.body()
+        self.accepted: dict[int, Accepted] = {}
+
+    async def set_up(self) -> None:
+        """Every second topic's subscription has a dead-letter queue; of the others what is given up is dropped."""
+        await self._client.use_queue(LETTERS)
+        letters = await self._open_to_topics()
+        for number in range(self._size.topics):
+            await self._caller.open(f"topic-{number}")
+            self._topics.append(self._caller.arn)
+        wanted = [Wanted(topic, n, self._attributes(letters if n % 2 else "")) for n, topic in enumerate(self._topics)]
+        await subscribe(self._caller, self._hearing, wanted)
+
+    async def publish(self) -> None:
+        await self._pace.run(self._client.lanes, self._request, self._answered)
+
+    async def backlog(self) -> int:
+        """Messages without an end; one that was delivered and dropped, too, counts for two ends."""
+        ends = [await counted(self._server, f"{end}_total") for end in ("dead_lettered", "notifications_dropped")]
+        return len(self.accepted) - (await self._hearing.look()).accepted - sum(ends)
+
+    async def drain(self) -> float | None:
+        """Seconds until there is none; None when it took too long."""
+        began_s = perf_counter()
+        while perf_counter() - began_s < self._size.drain_s_max:
+            if await self.backlog() <= 0:
+                return round(perf_counter() - began_s, 1)
+            await asyncio.sleep(POLL_INTERVAL_S)
+        return None
+
+    async def dead_letters(self) -> list[int]:
+        """The numbers of all, by many connections; a receive may be empty although messages are left."""
+        found: list[int] = []
+
+        def script() -> Script:
+            empty = 0
+            while empty < EMPTY_MAX:
+                answer = yield [], self._client.call("ReceiveMessage", MaxNumberOfMessages=BATCH)
+                found.extend(int(number) for number in NUMBER.findall(answer))
+                empty = 0 if (handles := handles_in(answer)) else empty + 1
+                if handles:
+                    yield [], delete_batch_request(self._client, handles)
+
+        await self._client.connect_anew()
+        await run(self._client.lanes, [script() for _ in self._client.lanes])
+        return found
+
+    def times_ms(self, arrivals: Sequence[Arrival]) -> list[float]:
+        """Of the first half's messages, each when it first came, in order."""
+        first_ns: dict[int, int] = {}
+        for arrival in arrivals:
+            if arrival.endpoint < self._size.topics // 2:
+                first_ns.setdefault(arrival.number, arrival.at_ns)
+        return sorted((at_ns - self._pace.due_ns(number)) / NS_PER_MS for number, at_ns in first_ns.items())
+
+    @property
+    def late_p99_ms(self) -> float:
+        return round(percentile(sorted(self._pace.late_ns), 99) / NS_PER_MS, 2)
+
+    def _request(self, number: int) -> bytes:
+        message = f"number={number} {self._padding}"[:MESSAGE_BYTES]
+        return self._caller.call("Publish", TopicArn=self._topics[self._order[number]], Message=message)
+
+    def _answered(self, number: int, answer: bytes) -> None:
+        found = _MESSAGE_ID.search(answer)
+        if found is None:
+            raise LoadError(f"no message id in {answer!r:.300}")
+        self.accepted[number] = Accepted(found[1].decode(), self._order[number])
+
+    def _attributes(self, letters: str) -> dict[str, str]:
+        retry_s = self._size.retry_s
+        policy = {"healthyRetryPolicy": {"minDelayTarget": retry_s, "maxDelayTarget": retry_s, "numRetries": 3}}
+        return {
+            **({} if self._size.signed else {"RawMessageDelivery": "true"}),
+            **({"DeliveryPolicy": msgspec.json.encode(policy).decode()} if retry_s else {}),
+            **({"RedrivePolicy": msgspec.json.encode({"deadLetterTargetArn": letters}).decode()} if letters else {}),
+        }
+
+    async def _open_to_topics(self) -> str:
+        """The ARN of the queue for dead letters."""
+        answer = await self._client.ask("GetQueueAttributes", QueueUrl=self._client.url, AttributeNames=["QueueArn"])
+        arn = msgspec.convert(answer["Attributes"], dict[str, str])["QueueArn"]
+        allowed = {"Effect": "Allow", "Principal": {"Service": "sns.amazonaws.com"}, "Action": "sqs:SendMessage"}
+        policy = msgspec.json.encode({"Statement": [{**allowed, "Resource": arn}]}).decode()
+        await self._client.ask("SetQueueAttributes", QueueUrl=self._client.url, Attributes={"Policy": policy})
+        return arn
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """By a run, before its server was stopped: drops are told of when it is."""
+
+    figures: IsolationFigures
+    accepted: dict[int, Accepted]
+    arrivals: list[Arrival]
+    dead_letters: list[int]
+
+
+async def measure(server: Server, name: str, size: Size, seed: int, out: Path) -> Found:
+    async with audience(counts_of(RUNS[name], size.topics), out) as hearing:
+        client = Client(server, await connect(server.port, CONNECTIONS), seed)
+        one = _Run(server, client, hearing, size, seed)
+        await one.set_up()
+        await client.connect_anew()
+        await hearing.ail()
+        async with looking(server) as looks:
+            cpu = CpuClock(server, hearing.cpu_s)
+            await one.publish()
+            used = cpu.read()
+            backlog = await one.backlog()
+            await hearing.recover()
+            drained_s = await one.drain()
+        arrivals, dead_letters = await hearing.arrivals(), await one.dead_letters()
+        client.close()
+    times_ms = one.times_ms(arrivals) or [0.0]
+    figures = IsolationFigures(
+        run=name,
+        publishes=len(one.accepted),
+        late_p99_ms=one.late_p99_ms,
+        p50_ms=round(percentile(times_ms, 50), 1),
+        p99_ms=round(percentile(times_ms, 99), 1),
+        max_ms=round(times_ms[-1], 1),
+        backlog=backlog,
+        drained_s=drained_s,
+        memory=looks.residences(),
+        cpu=used,
+    )
+    return Found(figures=figures, accepted=one.accepted, arrivals=arrivals, dead_letters=dead_letters)
+
+
+def runs(
+    scratch: Path, size: Size, seed: int, names: Sequence[str] = tuple(RUNS), quiet_s: float = QUIET_S_MAX
+) -> list[IsolationFigures]:
+    """Each on a service of its own, begun when the machine is quiet, or after so long."""
+    found = []
+    for place, name in enumerate(names):
+        data = scratch / f"isolation-{place}"
+        with served("service", SERVICE, data) as server:
+            await_quiet(quiet_s)
+            one = uvloop.run(measure(server, name, size, seed, data / "heard"))
+        drops = dropped_in(data / "store" / "events")
+        ends = ends_of(one.accepted, one.arrivals, one.dead_letters, drops)
+        found.append(msgspec.structs.replace(one.figures, ends=ends))
+        print(found[-1], flush=True)
+    return found
+
+
+def failures(found: Sequence[IsolationFigures]) -> list[str]:
+    """What is wrong whatever the machine does."""
+    wrong = []
+    for one in found:
+        if one.ends is None or not one.ends.whole:
+            wrong.append(f"{one.run}: {one.ends}")
+        if one.drained_s is None:
+            wrong.append(f"{one.run}: not drained")
+    return wrong

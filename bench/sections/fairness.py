@@ -1,0 +1,175 @@
+"""How long messages of quiet tenants lie in a queue while a noisy one has a backlog there, and without fairness."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable
+from pathlib import Path
+from time import perf_counter_ns
+
+import msgspec
+import uvloop
+
+from bench.load.queues import BATCH, Client, delete_batch_request, handles_in
+from bench.load.wire import Lane, LoadError, connect
+from bench.measure.figures import NS_PER_MS, percentile
+from bench.measure.processes import Server
+from bench.sections.runs import SERVICE, served
+
+CONSUMERS = 4
+WORK_S = 0.05
+"""Spent on ten messages before they are deleted."""
+FEEDERS = 4
+QUIET = 4
+QUIET_EVERY_S = 1.0
+LATE_S_MAX = 120.0
+P99_MS_MAX = 150.0
+NOISY = "noisy"
+
+_BODY = re.compile(rb'"Body": *"(\w+) (\d+)')
+
+
+class Size(msgspec.Struct, frozen=True, kw_only=True):
+    backlog: int
+    each: int  # messages of each quiet tenant
+    each_without: int  # of each, where there are no tenants: a message lies there as long as all of the backlog takes
+
+
+FULL = Size(backlog=10_000, each=50, each_without=15)
+
+
+class Dwell(msgspec.Struct, frozen=True, kw_only=True):
+    """Of the quiet tenants' messages, from the send's first byte to the arrival at a consumer."""
+
+    messages: int
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+    noisy_per_s: float
+
+
+class _Market:
+    """A queue that is kept full by one tenant, and the consumers who take from it."""
+
+    def __init__(self, client: Client, backlog: int, *, tenants: bool) -> None:
+        self._client = client
+        self._backlog = backlog
+        self._tenants = tenants
+        self._noisy_left = 0
+        self._to_come = 0
+        self._bodies = [client.body() for _ in range(100)]
+        self.dwell_ns: list[int] = []
+        self.noisy_taken = 0
+        self.is_over = False
+
+    async def fill(self, lane: Lane) -> None:
+        while self._noisy_left < self._backlog:
+            await self._feed(lane)
+
+    async def keep_full(self, lane: Lane) -> None:
+        while not self.is_over:
+            await (self._feed(lane) if self._noisy_left < self._backlog else asyncio.sleep(WORK_S / CONSUMERS))
+
+    async def consume(self, lane: Lane, begin_s: float) -> None:
+        await asyncio.sleep(begin_s)
+        while not self.is_over:
+            answer = await lane.ask(self._client.call("ReceiveMessage", MaxNumberOfMessages=BATCH, WaitTimeSeconds=1))
+            self._arrived(answer, perf_counter_ns())
+            handles = handles_in(answer)
+            if handles:
+                await asyncio.sleep(WORK_S)
+                await lane.ask(delete_batch_request(self._client, handles))
+
+    async def send_quietly(self, lane: Lane, tenant: str, n: int) -> None:
+        """At random moments of each second, so that they meet the consumers in every phase."""
+        for _ in range(n):
+            before_s = self._client.random.uniform(0, QUIET_EVERY_S)
+            await asyncio.sleep(before_s)
+            self._to_come += 1
+            body = f"quiet {perf_counter_ns()}"
+            await lane.ask(self._client.call("SendMessage", MessageBody=body, **self._of(tenant)))
+            await asyncio.sleep(QUIET_EVERY_S - before_s)
+
+    async def arrive(self) -> None:
+        """Until the last of them is there."""
+        async with asyncio.timeout(LATE_S_MAX):
+            while len(self.dwell_ns) < self._to_come:  # consumers bring them
+                await asyncio.sleep(WORK_S)
+
+    async def _feed(self, lane: Lane) -> None:
+        self._noisy_left += BATCH
+        entries = [
+            {"Id": str(n), "MessageBody": f"noisy 0 {self._client.random.choice(self._bodies)}", **self._of(NOISY)}
+            for n in range(BATCH)
+        ]
+        if b'"Failed"' in await lane.ask(self._client.call("SendMessageBatch", Entries=entries)):
+            raise LoadError("an entry of a batch was refused")
+
+    def _of(self, tenant: str) -> dict[str, str]:
+        return {"MessageGroupId": tenant} if self._tenants else {}
+
+    def _arrived(self, answer: bytes, now_ns: int) -> None:
+        for kind, began_ns in _BODY.findall(answer):
+            if kind == b"quiet":
+                self.dwell_ns.append(now_ns - int(began_ns))
+            else:
+                self._noisy_left -= 1
+                self.noisy_taken += 1
+
+
+async def dwell(server: Server, size: Size, seed: int, queue: str, *, tenants: bool) -> Dwell:
+    client = Client(server, await connect(server.port, FEEDERS + CONSUMERS + QUIET), seed)
+    await client.use_queue(queue)
+    market = _Market(client, size.backlog, tenants=tenants)
+    feeders, rest = client.lanes[:FEEDERS], client.lanes[FEEDERS:]
+    consumers, quiet = rest[:CONSUMERS], rest[CONSUMERS:]
+    await asyncio.gather(*[market.fill(lane) for lane in feeders])
+    began_ns = perf_counter_ns()
+    async with asyncio.TaskGroup() as work:
+        for lane in feeders:
+            work.create_task(market.keep_full(lane))
+        for lane in consumers:
+            work.create_task(market.consume(lane, client.random.uniform(0, WORK_S)))
+        each = size.each if tenants else size.each_without
+        senders: list[Awaitable[None]] = [market.send_quietly(lane, f"quiet-{n}", each) for n, lane in enumerate(quiet)]
+        await asyncio.gather(*senders)
+        await market.arrive()
+        market.is_over = True
+    times_ms = sorted(ns / NS_PER_MS for ns in market.dwell_ns)
+    seconds = (perf_counter_ns() - began_ns) / 1e9
+    client.close()
+    return Dwell(
+        messages=len(times_ms),
+        p50_ms=round(percentile(times_ms, 50), 1),
+        p99_ms=round(percentile(times_ms, 99), 1),
+        max_ms=round(times_ms[-1], 1),
+        noisy_per_s=round(market.noisy_taken / seconds, 1),
+    )
+
+
+# -- the section ------------------------------------------------------------------------------------------------------
+
+
+def table(scratch: Path, n: int, seed: int) -> list[str]:
+    with served("service", SERVICE, scratch / "fairness") as server:
+        fair = [uvloop.run(dwell(server, FULL, seed + i, f"fair-{i}", tenants=True)) for i in range(n)]
+        plain = uvloop.run(dwell(server, FULL, seed, "plain", tenants=False))
+    return lines(fair, plain)
+
+
+def lines(fair: list[Dwell], plain: Dwell) -> list[str]:
+    worst_first = sorted(fair, key=lambda run: -run.p99_ms)
+    rows = [("a tenant each", run, f"≤ {P99_MS_MAX:.0f}") for run in worst_first]
+    return [
+        f"{CONSUMERS} consumers take tens and work {WORK_S * 1000:.0f} ms on them; a noisy tenant's backlog of"
+        f" {FULL.backlog:,} is kept up; {QUIET} quiet tenants send one message a second each, at random moments.",
+        "",
+        "| the quiet tenants' messages | how many | dwell p50, p99, longest, ms | bar: p99 | noisy messages/s |",
+        "|---|---|---|---|---|",
+        *[
+            f"| {name} | {run.messages} | {run.p50_ms:,.1f}, **{run.p99_ms:,.1f}**, {run.max_ms:,.1f} | {bar} |"
+            f" {run.noisy_per_s:,.0f} |"
+            for name, run, bar in [*rows, ("for contrast: no group ids", plain, "")]
+        ],
+    ]

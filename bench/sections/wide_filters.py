@@ -1,0 +1,173 @@
+"""The half of the section `wide` that is about filter policies: many subscriptions of which ten get a message."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from itertools import cycle
+from pathlib import Path
+from time import perf_counter
+
+import msgspec
+import uvloop
+
+from bench.load.crowds import publishing
+from bench.load.polls import BYTES_PER_MIB
+from bench.load.queues import Client
+from bench.load.topics import Topic, all_of, make_queues, subscription_in
+from bench.load.wire import LoadError, Script, connect
+from bench.measure.metrics import counted
+from bench.measure.processes import Server
+from bench.sections.depth import DepthFigures, Side, Times, compare
+from bench.sections.runs import SERVICE, served
+from cns.filters.evaluation import matches
+from tests.filter_mixes import MATCHING, MIXES
+
+CONNECTIONS = 16
+QUOTAS = {"CNS_QUOTA_FILTER_POLICIES": "1000000", "CNS_QUOTA_TOPIC_FILTER_POLICIES": "1000000"}
+(MIX,) = [mix for mix in MIXES if mix.name == "two exact keys"]
+EVALUATIONS = "filter_evaluations_total"
+EVALUATIONS_MAX = 20
+COUNTED = 20
+
+
+class Size(msgspec.Struct, frozen=True, kw_only=True):
+    filtered: tuple[int, int]
+    cycles: int
+
+
+FULL = Size(filtered=(10_000, 100_000), cycles=200)
+
+
+class FilteredFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """Of a topic with so many filtered subscriptions."""
+
+    filtered: int
+    subscribes_per_s: float  # over all connections
+    first_ms: float  # a publish by a process that has not read the filters yet
+    held_mib: float  # which it then holds
+    evaluations: float  # a publish
+
+
+class _Filtered:
+    """A topic whose subscriptions have the mix's policies."""
+
+    def __init__(self, client: Client, n: int) -> None:
+        self.client = client
+        self.topic = Topic(client)
+        self._n = n
+        self._body = client.body()
+        self._changed = ""
+
+    async def fill(self) -> float:
+        """Subscribes a second."""
+        await self.topic.open(f"filtered-{self._n}")
+        per_s = await all_of(self.client, (self.subscribe(number) for number in range(self._n)))
+        again = self.subscribe(self._n - 1)
+        self._changed = subscription_in(await self.client.lanes[0].ask(again))
+        return per_s
+
+    def subscribe(self, number: int) -> bytes:
+        return self.topic.subscribe(number, {"FilterPolicy": self._policy(number)})
+
+    def publish(self) -> bytes:
+        return self.topic.publish(self._body, MIX.attributes)
+
+    def cycle(self) -> Callable[[Times], Script]:
+        """Publishes, and one after a change of a filter, which is one of two in turns."""
+        policies = cycle([self._policy(self._n - 2), self._policy(self._n - 1)])
+
+        def script(times: Times) -> Script:
+            yield times["publish"], self.publish()
+            change = {"AttributeName": "FilterPolicy", "AttributeValue": next(policies)}
+            changing = self.topic.call("SetSubscriptionAttributes", SubscriptionArn=self._changed, **change)
+            yield times["set filter policy"], changing
+            yield times["publish after it"], self.publish()
+
+        return script
+
+    def _policy(self, number: int) -> str:
+        return json.dumps(MIX.policy(*divmod(number, MATCHING)))
+
+    async def first_publish(self) -> tuple[float, float]:
+        """Milliseconds, and MiB that the server grew by."""
+        before, began_s = self.client.server.resident_bytes(), perf_counter()
+        await self.client.lanes[0].ask(self.publish())
+        taken_s = perf_counter() - began_s
+        return taken_s * 1000, (self.client.server.resident_bytes() - before) / BYTES_PER_MIB
+
+    async def evaluations(self) -> float:
+        """Of a publish."""
+        before = await counted(self.client.server, EVALUATIONS)
+        for _ in range(COUNTED):
+            await self.client.lanes[0].ask(self.publish())
+        return (await counted(self.client.server, EVALUATIONS) - before) / COUNTED
+
+
+async def measure(server: Server, size: Size, seed: int) -> tuple[list[FilteredFigures], list[DepthFigures]]:
+    """The times are also of a topic that has ten subscriptions and no filter."""
+    client = Client(server, await connect(server.port, CONNECTIONS), seed)
+    plain = await _plain(client, size)
+    sides = [Side(MATCHING, client, publishing(plain, client.body(), MIX.attributes))]
+    figures = []
+    for n in size.filtered:
+        topic = _Filtered(client, n)
+        per_s = await topic.fill()
+        first_ms, held_mib = await topic.first_publish()
+        figures.append(
+            FilteredFigures(
+                filtered=n,
+                subscribes_per_s=per_s,
+                first_ms=first_ms,
+                held_mib=held_mib,
+                evaluations=await topic.evaluations(),
+            )
+        )
+        sides.append(Side(n, client, topic.cycle()))
+    times = await compare(sides, size.cycles)
+    client.close()
+    return figures, times
+
+
+async def _plain(client: Client, size: Size) -> Topic:
+    """Only those queues are there that messages come to."""
+    facts = MIX.facts()
+    reached = [n for n, policy in enumerate(MIX.policies(range(min(size.filtered)))) if matches(policy, facts)]
+    if len(reached) != MATCHING:
+        raise LoadError(f"the message is for {len(reached)} of them")
+    topic = Topic(client)
+    await topic.open("plain")
+    await make_queues(topic, reached)
+    await all_of(client, (topic.subscribe(number, {}) for number in reached))
+    return topic
+
+
+# -- its part of the section ------------------------------------------------------------------------------------------
+
+
+def table(scratch: Path, seed: int) -> list[str]:
+    with served("filtered", SERVICE, scratch / "wide-filtered", QUOTAS) as server:
+        return lines(*uvloop.run(measure(server, FULL, seed)))
+
+
+def lines(figures: Sequence[FilteredFigures], times: Sequence[DepthFigures]) -> list[str]:
+    plain, *filtered = times
+    header = " | ".join(f"{one.filtered:,}" for one in figures)
+    plain_ms = plain.mean_ms["publish"]
+    rows: dict[str, list[str]] = {
+        "evaluations of one policy, a publish": [f"**{one.evaluations:.1f}**" for one in figures],
+        "subscribes a second": [f"{one.subscribes_per_s:,.0f}" for one in figures],
+        "the first publish, ms: it reads the filters": [f"{one.first_ms:,.0f}" for one in figures],
+        "MiB that those take": [f"{one.held_mib:.0f}" for one in figures],
+        **{f"{name}, mean ms": [f"{one.mean_ms[name]:.3f}" for one in filtered] for name in filtered[0].mean_ms},
+        "publish, over that to ten without filters": [f"{one.mean_ms['publish'] / plain_ms:.2f}" for one in filtered],
+    }
+    bars = {"evaluations of one policy, a publish": f"≤ {EVALUATIONS_MAX}, ≤ {2 * EVALUATIONS_MAX}"}
+    return [
+        f"Filtered subscriptions, of which {MATCHING} get the message, each by a policy of its own with two keys;"
+        f" to {MATCHING} without filters a publish takes {plain_ms:.3f} ms.",
+        "",
+        f"| filtered subscriptions | {header} | bar |",
+        "|---" * (len(figures) + 2) + "|",
+        *[f"| {name} | {' | '.join(row)} | {bars.get(name, '')} |" for name, row in rows.items()],
+    ]

@@ -1,0 +1,252 @@
+"""Total-queue accounting of a kill round: valid only if nothing acknowledged is lost and nothing is invented.
+
+Every duplicate must have a cause (`causes`): one without is a fault like a loss.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+
+from faults.accounting.arrivals import Arrivals
+from faults.accounting.causes import CLIENT_RETRY, Causes
+from faults.accounting.expiring_queue import alone_faults, echo_faults, groups_of, worn_faults
+from faults.accounting.failing_endpoints import DOOMED_ATTEMPTS, FAILING_PAUSE_S, Ailing
+from faults.accounting.fifo_topic import ordered_faults
+from faults.accounting.ledger import NS_PER_MS, NS_PER_S, Ledger, Letter, Receipt
+from faults.service.resources import VISIBILITY_S, Scene
+
+MISSING = ("lost", "never deleted", "notification lost")
+
+
+class Account:
+    """`faults` is empty when the round is valid; `duplicates` counts by cause. Of what was delivered before a crash and
+    again after it, `repeated_ns` is how long before it the first was at most: the receiver answers at once."""
+
+    def __init__(self, scene: Scene, ledger: Ledger, arrivals: Arrivals, causes: Causes) -> None:
+        self._scene = scene
+        self._ledger = ledger
+        self._arrivals = arrivals
+        self._causes = causes
+        self.faults: list[str] = []
+        self.duplicates: Counter[str] = Counter()
+        self.repeated_ns = 0
+        self._check_queue(scene.standard)
+        self._check_queue(scene.fifo)
+        self._check_groups()
+        self.faults += worn_faults(scene, ledger)
+        self.faults += [f"refused: {refusal}" for refusal in ledger.refusals]
+        self.faults += echo_faults([*ledger.of(scene.fifo), *ledger.of(scene.worn)])
+        self._check_moves()
+        for queue in scene.ordered_queues:
+            self._check_repeats(ledger.receipts_of(queue), fifo=True)
+        self.faults += ordered_faults(scene, ledger)
+        self._check_envelopes()
+        for topic in scene.subscribers:
+            self._check_topic(topic)
+        if scene.ailing is not None:
+            self._check_ailing(scene.ailing)
+        elif arrivals.failed:
+            self._fault("ill", f"{arrivals.failed} attempts failed at endpoints that are well")
+
+    @property
+    def missing(self) -> bool:
+        """Whether something has still to come, or to be deleted."""
+        return any(fault.startswith(MISSING) for fault in self.faults)
+
+    def _fault(self, kind: str, what: object) -> None:
+        self.faults.append(f"{kind}: {what}")
+
+    # -- queues -------------------------------------------------------------------------------------------------------
+
+    def _check_queue(self, queue: str) -> None:
+        receipts = self._ledger.receipts_of(queue)
+        by_text: dict[str, set[str]] = {}
+        for receipt in receipts:
+            by_text.setdefault(receipt.text, set()).add(receipt.id)
+        letters = self._ledger.sent.get(queue, {})
+        for text in by_text.keys() - letters.keys():
+            self._fault("invented", f"{text[:60]!r} in {queue}")
+        for letter in letters.values():
+            self._check_letter(letter, by_text.get(letter.text, set()), fifo=queue == self._scene.fifo)
+        self._check_repeats(receipts, fifo=queue == self._scene.fifo)
+
+    def _check_letter(self, letter: Letter, received: set[str], *, fifo: bool) -> None:
+        for message_id in set(letter.ids) - received:
+            self._fault("lost", f"{letter.text} as {message_id}")
+        unasked = len(received - set(letter.ids))
+        if unasked > (0 if fifo else letter.open):  # deduplication makes a FIFO sender's retries one message
+            self._fault("invented", f"{letter.text} was received {unasked} times more than it was sent")
+        self.duplicates[CLIENT_RETRY] += unasked
+
+    def _check_repeats(self, receipts: Sequence[Receipt], *, fifo: bool) -> None:
+        by_id: dict[str, list[Receipt]] = {}
+        for receipt in receipts:
+            by_id.setdefault(receipt.id, []).append(receipt)
+        for same in by_id.values():
+            if not same[-1].deleted_ns:
+                self._fault("never deleted", same[-1].text)
+            for before, after in pairwise(same):
+                self._check_repeat(before, after, fifo=fifo)
+
+    def _check_repeat(self, before: Receipt, after: Receipt, *, fifo: bool) -> None:
+        if self._causes.gone(before, after):
+            self._fault("came back", f"{before.text}, {_ms(after.received_ns - before.deleted_ns)} after its delete")
+        elif cause := self._causes.of_repeat(before, after, fifo=fifo):
+            self.duplicates[cause] += 1
+        else:
+            self._fault("duplicate", f"{before.text} twice within {_ms(after.received_ns - before.received_ns)}")
+
+    # -- FIFO groups --------------------------------------------------------------------------------------------------
+
+    def _check_groups(self) -> None:
+        sent = self._ledger.sent.get(self._scene.fifo, {})
+        for group, receipts in groups_of(self._ledger.receipts_of(self._scene.fifo)).items():
+            self._check_order(group, receipts, sent)
+            self.faults += alone_faults(group, receipts, self._ledger, VISIBILITY_S)
+
+    def _check_order(self, group: str, receipts: list[Receipt], sent: dict[str, Letter]) -> None:
+        first = {receipt.text: receipt for receipt in reversed(receipts)}
+        ordered = sorted(first.values(), key=lambda receipt: (receipt.received_ns, receipt.take, receipt.sequence))
+        numbers = [sent[receipt.text].number for receipt in ordered if receipt.text in sent]
+        if numbers != list(range(len(numbers))):
+            self._fault("order", f"group {group}: {_first_disorder(numbers)}")
+        for receipt in ordered:
+            letter = sent.get(receipt.text)
+            if letter is not None and (receipt.sequence != letter.sequence or receipt.group != letter.group):
+                self._fault("sequence", f"{receipt.text} has {receipt.sequence}, {letter.sequence} was told")
+        if sorted(ordered, key=lambda receipt: receipt.sequence) != ordered:
+            self._fault("sequence", f"numbers of group {group} do not rise")
+
+    # -- dead letters -------------------------------------------------------------------------------------------------
+
+    def _check_moves(self) -> None:
+        """A dead letter that was moved again was not enqueued again: `worn_faults` would have found it twice."""
+        for message_id, times in self._ledger.moves.items():
+            for first, again in pairwise(times):
+                if cause := self._causes.of_move(first):
+                    self.duplicates[cause] += 1
+                else:
+                    before = [_ms(kill - first) for kill in self._ledger.kills_ns]
+                    self._fault(
+                        "moved again", f"{message_id}, {before} before the crash and {_ms(again - first)} later"
+                    )
+
+    # -- notifications ------------------------------------------------------------------------------------------------
+
+    def _check_envelopes(self) -> None:
+        """The queue that is subscribed to `news`: every notification at least once, what it says as published."""
+        receipts = self._ledger.receipts_of(self._scene.letters)
+        self._check_repeats(receipts, fifo=False)
+        published = self._ledger.sent.get(self._scene.news, {})
+        messages: dict[str, dict[str, Receipt]] = {}
+        for receipt in receipts:
+            if receipt.text not in published:
+                self._fault("invented", f"{receipt.text[:60]!r} in the queue of news")
+            messages.setdefault(receipt.notification, {}).setdefault(receipt.id, receipt)
+        said = {receipt.notification: receipt.text for receipt in receipts}
+        for letter in published.values():
+            unasked = sum(1 for notification, text in said.items() if text == letter.text) - len(letter.ids)
+            if unasked > letter.open:
+                self._fault("invented", f"{letter.text} arrived {unasked} times more than it was published")
+            for notification in letter.ids:
+                if notification not in messages:
+                    self._fault("notification lost", f"{letter.text} at the queue")
+        for notification in self._arrivals.notifications(self._scene.news) - messages.keys():
+            self._fault("notification lost", f"{notification} at the queue, although it came to an endpoint")
+        began = self._began(self._scene.news)
+        for notification, copies in messages.items():
+            times = [self._ledger.wall_ns(receipt.sent_ms) for receipt in copies.values()]
+            self._check_copies(times, began.get(notification, 0), "the queue", fans_out=False)
+
+    def _check_topic(self, topic: str) -> None:
+        letters = self._ledger.of(topic)
+        acknowledged = {notification for letter in letters for notification in letter.ids}
+        buried = self._buried(topic)
+        arrived = self._arrivals.notifications(topic) | buried.keys()
+        began = self._began(topic)
+        unasked = len(arrived - acknowledged)
+        if unasked > self._ledger.opened(topic):
+            self._fault("invented", f"{unasked} notifications of {topic}, {self._ledger.opened(topic)} had no answer")
+        self.duplicates[CLIENT_RETRY] += unasked
+        for notification in acknowledged | arrived:  # what came to one subscriber was accepted, so it comes to all
+            subscribers = self._arrivals.subscribers(topic, notification)
+            missing = self._scene.subscribers[topic] - len(subscribers.keys() | buried.get(notification, {}).keys())
+            if missing:
+                self._fault("notification lost", f"{notification} of {topic} at {missing} endpoints")
+            for times in subscribers.values():
+                self._check_copies(times, began.get(notification, 0), "an endpoint", fans_out=topic == self._scene.wide)
+
+    def _began(self, topic: str) -> dict[str, int]:
+        """When the publish began that was acknowledged, by notification."""
+        return {notification: letter.began_ns for letter in self._ledger.of(topic) for notification in letter.ids}
+
+    def _check_copies(self, times_ns: list[int], published_ns: int, where: str, *, fans_out: bool) -> None:
+        for first, again in pairwise(sorted(times_ns)):
+            before_ns = [kill - first for kill in self._ledger.kills_ns if kill <= again]
+            self.repeated_ns = max(self.repeated_ns, *before_ns, 0)
+            if cause := self._causes.of_copy(first, again, published_ns, fans_out=fans_out):
+                self.duplicates[cause] += 1
+            else:
+                kills = [_ms(first - kill) for kill in self._ledger.kills_ns]
+                jumps = [_ms(first - jump) for jump in self._ledger.jumps_ns]
+                self._fault(
+                    "duplicate",
+                    f"a notification at {where}, whose first came {kills} after crashes and {jumps} after jumps, its"
+                    f" next {_ms(again - first)} later",
+                )
+
+    # -- endpoints that are ill ---------------------------------------------------------------------------------------
+
+    def _buried(self, topic: str) -> dict[str, dict[str, list[int]]]:
+        """When its dead letters were sent, by notification and subscription."""
+        ailing = self._scene.ailing
+        if ailing is None or topic != ailing.topic:
+            return {}
+        found: dict[str, dict[str, int]] = {}
+        for receipt in self._ledger.receipts_of(ailing.undelivered):
+            found.setdefault(receipt.notification, {})[receipt.id] = self._ledger.wall_ns(receipt.sent_ms)
+        return {notification: {ailing.doomed: [*copies.values()]} for notification, copies in found.items()}
+
+    def _check_ailing(self, ailing: Ailing) -> None:
+        receipts = self._ledger.receipts_of(ailing.undelivered)
+        self._check_repeats(receipts, fifo=False)
+        published = self._ledger.sent.get(ailing.topic, {})
+        for text in {receipt.text for receipt in receipts} - published.keys():
+            self._fault("invented", f"{text[:60]!r} among the dead letters")
+        began = self._began(ailing.topic)
+        for notification, buried in self._buried(ailing.topic).items():
+            for times in buried.values():
+                self._check_copies(times, began.get(notification, 0), "the dead-letter queue", fans_out=False)
+        for notification, refused in self._arrivals.refused.items():
+            accepted = self._arrivals.by_notification.get(notification, {})
+            since_ns = began.get(notification, 0)
+            self._check_pauses(sorted(refused.get(ailing.failing, []) + accepted.get(ailing.failing, [])), since_ns)
+            last = refused.get(ailing.doomed, []) + accepted.get(ailing.doomed, [])
+            self._check_attempts(notification, last, since_ns)
+
+    def _check_pauses(self, attempts_ns: list[int], published_ns: int) -> None:
+        """An attempt that follows too soon is none of the retry policy's: the one before it was not settled."""
+        for first, again in pairwise(attempts_ns):
+            if not self._ledger.lease_over(first - NS_PER_S, again, FAILING_PAUSE_S):
+                self._check_copies([first, again], published_ns, "an endpoint that fails", fans_out=False)
+
+    def _check_attempts(self, notification: str, attempts_ns: list[int], published_ns: int) -> None:
+        """For each more than the retry policy has there was one that was not settled."""
+        pairs = pairwise(sorted(attempts_ns))
+        excused = [self._causes.of_copy(first, again, published_ns, fans_out=False) for first, again in pairs]
+        if len(attempts_ns) > DOOMED_ATTEMPTS + sum(map(bool, excused)):
+            before = [[_ms(kill - first) for first in attempts_ns] for kill in self._ledger.kills_ns]
+            self._fault("duplicate", f"{notification} was tried {len(attempts_ns)} times, {before} before the crash")
+
+
+def _first_disorder(numbers: list[int]) -> str:
+    for place, number in enumerate(numbers):
+        if number != place:
+            return f"number {number} came in place {place}, after {numbers[max(place - 3, 0) : place]}"
+    return ""
+
+
+def _ms(nanoseconds: int) -> str:
+    return f"{nanoseconds // NS_PER_MS} ms"

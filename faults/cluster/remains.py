@@ -1,0 +1,133 @@
+"""What a drained cluster leaves: no message in any queue's rows or log, and no complaint in its processes' logs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from cns_common.cassandra.session import Cassandra, CassandraAddress
+from cns_common.clock import Clock
+from cqs.engines.cluster.fifo.commands import Command, Send
+from cqs.engines.cluster.fifo.log import Log
+from cqs.engines.cluster.fifo.snapshots import Images
+from faults.accounting.ledger import NS_PER_S, Ledger
+from faults.service.remains import COMPLAINTS, TEXT_SHOWN
+from tests.cluster import Cluster
+
+POLL_INTERVAL_S = 0.25
+ROWS = "SELECT queue, id FROM cqs_messages"
+FIFO_QUEUES = "SELECT DISTINCT queue, segment FROM cqs_fifo_log"
+FAILURES = ("job.failed", "loop.failed")
+BROKER = "celery.said"
+"""What Celery says of a broker that is away is no complaint of ours."""
+
+
+class Remains:
+    """What is in Cassandra, as somebody sees it who takes part in nothing: rows are read, logs of FIFO queues folded.
+
+    A FIFO queue's rows are bodies that its log names. What a crash cut off before its append, or after its delete was
+    appended, leaves a body that nothing names: it ends by itself, and is counted apart.
+    """
+
+    def __init__(self, cassandra: Cassandra, ledger: Ledger) -> None:
+        self._cassandra = cassandra
+        self._ledger = ledger
+        self._images = Images(cassandra, Clock())
+        self._logs: dict[str, Log] = {}
+        self._bodies_before = 0
+
+    @classmethod
+    async def open(cls, place: CassandraAddress, ledger: Ledger) -> Remains:
+        """What is there now is of rounds before."""
+        remains = cls(await Cassandra.open(place), ledger)
+        await remains._follow()
+        remains._bodies_before = sum((await remains._bodies()).values())
+        ledger.moves.clear()
+        return remains
+
+    async def close(self) -> None:
+        await self._cassandra.close()
+
+    async def messages(self, within_s: float) -> list[str]:
+        """What is left of messages, tenants' and internal queues'; best nothing."""
+        until_s = time.monotonic() + within_s
+        while (left := await self._left()) and time.monotonic() < until_s:
+            await asyncio.sleep(POLL_INTERVAL_S)
+        return [f"left: {n} of {queue}" for queue, n in left.items()]
+
+    async def bodies(self) -> int:
+        """Those of this round that nothing names, when no message is left."""
+        return sum((await self._bodies()).values()) - self._bodies_before
+
+    async def _left(self) -> Counter[str]:
+        await self._follow()
+        rows = await self._rows()
+        kept = Counter({queue: len(log.state.order.kept) for queue, log in self._logs.items()})
+        return +(Counter({queue: n for queue, n in rows.items() if queue not in self._logs}) + kept)
+
+    async def _bodies(self) -> Counter[str]:
+        rows = await self._rows()
+        return Counter({queue: n for queue, n in rows.items() if queue in self._logs})
+
+    async def _rows(self) -> Counter[str]:
+        rows = await self._cassandra.run_schema(ROWS)
+        return Counter(queue for queue, message_id in rows if message_id is not None)
+
+    async def _follow(self) -> None:
+        for queue, _ in await self._cassandra.run_schema(FIFO_QUEUES):
+            if queue not in self._logs:
+                self._logs[queue] = Log(self._cassandra, self._images, queue, self._note)
+        for log in self._logs.values():
+            await log.follow()
+
+    def _note(self, _: Log, commands: Sequence[Command], by_us: bool) -> None:
+        """Messages under ids that they had before have been moved."""
+        assert not by_us
+        for command in commands:
+            if isinstance(command, Send):
+                at_ns = self._ledger.wall_ns(command.now_ms)
+                for message in command.messages:
+                    if message.deliveries:
+                        self._ledger.moves.setdefault(message.id, []).append(at_ns)
+
+
+class Logs:
+    """What a cluster's processes say from now on."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._from = {process.said_path: len(process.said()) for process in cluster.processes}
+
+    def complaints(self) -> list[str]:
+        return [
+            f"complaint: {line[:TEXT_SHOWN]}"
+            for line in self._lines()
+            if any(word in line for word in COMPLAINTS) and _event(line) != BROKER
+        ]
+
+    def failures_ns(self) -> list[int]:
+        """When workers said that the store had failed them."""
+        return [
+            int(datetime.fromisoformat(fields["timestamp"]).timestamp() * NS_PER_S)
+            for fields in map(_fields, self._lines())
+            if fields.get("event") in FAILURES
+        ]
+
+    def _lines(self) -> list[str]:
+        return [line for path, start in self._from.items() for line in path.read_text()[start:].splitlines()]
+
+
+def _event(line: str) -> str:
+    return _fields(line).get("event", "")
+
+
+def _fields(line: str) -> dict[str, str]:
+    """Of a line that is an event; of any other, none."""
+    if not line.startswith("{"):
+        return {}
+    found = msgspec.json.decode(line)
+    return {name: value for name, value in found.items() if isinstance(value, str)}

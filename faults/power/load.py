@@ -1,0 +1,254 @@
+"""A seeded load on the embedded engine, all kinds of calls at once, every answer noted with its place in the record."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+
+import apsw
+import msgspec
+
+from cns_common.clock import Clock
+from cns_common.sqlite.database import Database
+from cqs.engines.contract import Change, Entry, Message, QueueRef, Received, Rejected, Sent, Settlement
+from cqs.engines.embedded import EmbeddedEngine
+from faults.power.journal import (
+    DEAD,
+    FIFO,
+    MOVED,
+    PURGED,
+    PURGED_FIFO,
+    STANDARD,
+    WORN,
+    Deed,
+    Journal,
+    Put,
+    found,
+)
+from faults.power.recording_vfs import Log
+
+LONG_LEASE_MS = 3_600_000
+SHORT_LEASE_MS = 15
+BODY_BYTES = (10, 300, 300, 1_000, 5_000, 20_000)
+GROUPS_A_SENDER = 3
+WEARING = msgspec.structs.replace(WORN, max_receives=2)
+PURGED_KEYS = 4
+"""Few, so that they are sent again after a purge."""
+NUMBERS_A_LIFE = 100_000
+SCHEMA = ("CREATE TABLE IF NOT EXISTS probe(key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",)
+KEEP = "INSERT INTO probe VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+
+
+class Load:
+    """`run` ends when every actor has done its steps."""
+
+    def __init__(self, database: Database, engine: EmbeddedEngine, clock: Clock, log: Log, random: Random) -> None:
+        self.journal = Journal(found(database.connection))
+        self._database = database
+        self._engine = engine
+        self._clock = clock
+        self._log = log
+        self._random = random
+        self._life = f"{database.boot}-"
+        self._numbers = database.boot * NUMBERS_A_LIFE  # records only rise
+        self._committed = 0
+        database.on_commit(self._note_commit)
+
+    def _note_commit(self) -> None:
+        # the answers of a commit are given just before this, and read by their callers just after
+        self._committed = self._log.position
+
+    async def run(self, steps: int) -> None:
+        actors: list[Callable[[], Awaitable[None]]] = [
+            self._send_standard,
+            self._send_standard,
+            self._consume_standard,
+            self._consume_standard,
+            self._consume_standard,
+            self._consume_fifo,
+            self._consume_fifo,
+            self._move_on,
+            self._fill_and_purge,
+            self._fill_and_purge_fifo,
+            self._wear_out,
+            self._wear_out,
+            self._write_record("a"),
+            self._write_record("b"),
+            self._maintain,
+            *[self._fifo_sender(FIFO, sender) for sender in range(3)],
+            self._fifo_sender(WORN, 3),
+        ]
+        await asyncio.gather(*[self._repeat(actor, steps) for actor in actors])
+
+    async def _repeat(self, actor: Callable[[], Awaitable[None]], steps: int) -> None:
+        for _ in range(steps):
+            await actor()
+
+    # -- senders ------------------------------------------------------------------------------------------------------
+
+    async def _send_standard(self) -> None:
+        await self._send(STANDARD, [self._put(STANDARD) for _ in range(self._random.randint(1, 4))])
+
+    def _fifo_sender(self, q: QueueRef, sender: int) -> Callable[[], Awaitable[None]]:
+        """Each group has one sender, which waits for its answers: so the order of its sends is known."""
+        used: list[str] = []
+
+        async def step() -> None:
+            puts = []
+            for _ in range(self._random.randint(1, 3)):
+                repeat = used and self._random.random() < 0.15
+                group = f"{sender}.{self._random.randrange(GROUPS_A_SENDER)}"
+                dedup = self._random.choice(used) if repeat else f"{self._life}{sender}-{self._numbers}"
+                used.append(dedup)
+                puts.append(self._put(q, group, dedup))
+            await self._send(q, puts)
+
+        return step
+
+    async def _fill_and_purge(self) -> None:
+        if self._random.random() < 0.15:
+            await self._purge(PURGED)
+        else:
+            await self._send(PURGED, [self._put(PURGED) for _ in range(self._random.randint(1, 5))])
+
+    async def _fill_and_purge_fifo(self) -> None:
+        """Keys are sent again and again: they count for five minutes, or until the next purge."""
+        if self._random.random() < 0.25:
+            await self._purge(PURGED_FIFO)
+        else:
+            keys = self._random.sample(range(PURGED_KEYS), 2)
+            await self._send(PURGED_FIFO, [self._put(PURGED_FIFO, f"{key}", f"{self._life}{key}") for key in keys])
+
+    async def _purge(self, q: QueueRef) -> None:
+        deed = self._begin(Deed(began=self._log.position, purges=q))
+        await self._engine.purge(q, self._clock.now_ms())
+        self._end(deed)
+
+    async def _send(self, q: QueueRef, puts: list[Put]) -> None:
+        deed = self._begin(Deed(began=self._log.position, puts=tuple(puts)))
+        now_ms = self._clock.now_ms()
+        answers = await self._engine.send(q, [self._entry(put, now_ms) for put in puts], now_ms)
+        self._end(deed, answers)
+
+    # -- consumers ----------------------------------------------------------------------------------------------------
+
+    async def _consume_standard(self) -> None:
+        for message in await self._receive(STANDARD, self._random.randint(1, 5)):
+            choice = self._random.random()
+            if choice < 0.4:
+                await self._delete(STANDARD, [message])
+            elif choice < 0.6:
+                put = self._put(MOVED)
+                await self._settle([(STANDARD, message)], [put])
+            elif choice < 0.8:
+                body = f"{message.id} changed {self._number()}".encode()
+                await self._change(STANDARD, message, body)
+            elif choice < 0.85:
+                await self._change(STANDARD, message)
+
+    async def _consume_fifo(self) -> None:
+        messages = await self._receive(FIFO, self._random.randint(1, 4))
+        choice = self._random.random()
+        if messages and choice < 0.65:
+            await self._delete(FIFO, messages)
+        elif messages and choice < 0.8:
+            await self._change(FIFO, messages[0])
+
+    async def _move_on(self) -> None:
+        """One message becomes three, in two other queues."""
+        for message in await self._receive(MOVED, 2):
+            puts = [self._put(STANDARD), self._put(PURGED), self._put(STANDARD)]
+            await self._settle([(MOVED, message)], puts)
+
+    async def _wear_out(self) -> None:
+        """Most messages are never deleted, and moved when they were delivered twice."""
+        now_ms, began = self._clock.now_ms(), self._log.position
+        received = await self._engine.receive(WEARING, 4, now_ms + SHORT_LEASE_MS, now_ms)
+        for message in (*received.messages, *received.spent):
+            self.journal.handles.setdefault(message.id, []).append((began, message.handle))
+        for message in received.spent:
+            await self._settle([(WORN, message)], [self._put(DEAD, message.group, message.id)])
+        if received.messages and self._random.random() < 0.2:
+            await self._delete(WORN, received.messages)
+
+    async def _receive(self, q: QueueRef, want: int) -> tuple[Message, ...]:
+        now_ms = self._clock.now_ms()
+        lease_ms = self._random.choice((SHORT_LEASE_MS, LONG_LEASE_MS))
+        began = self._log.position
+        received: Received = await self._engine.receive(q, want, now_ms + lease_ms, now_ms)
+        for message in received.messages:
+            self.journal.handles.setdefault(message.id, []).append((began, message.handle))
+        if q.fifo and received.messages:
+            deed = self._begin(Deed(began=began, leases=received.messages, leased_until_ms=now_ms + lease_ms))
+            self._end(deed)
+        return received.messages
+
+    async def _delete(self, q: QueueRef, messages: list[Message] | tuple[Message, ...]) -> None:
+        deed = self._begin(Deed(began=self._log.position, removes=tuple([(q, message) for message in messages])))
+        handles = [message.handle for message in messages]
+        deed.outcomes = tuple(await self._engine.delete(q, handles, self._clock.now_ms()))
+        self._end(deed)
+
+    async def _change(self, q: QueueRef, message: Message, body: bytes | None = None) -> None:
+        replaces = () if body is None else ((message, body),)
+        deed = self._begin(Deed(began=self._log.position, replaces=replaces, touches=message))
+        now_ms = self._clock.now_ms()
+        change = Change(message.handle, now_ms + self._random.choice((0, LONG_LEASE_MS)), body)
+        deed.replaced = tuple(await self._engine.change(q, [change], now_ms))
+        self._end(deed)
+
+    async def _settle(self, removes: list[tuple[QueueRef, Message]], puts: list[Put]) -> None:
+        deed = self._begin(Deed(began=self._log.position, removes=tuple(removes), puts=tuple(puts)))
+        now_ms = self._clock.now_ms()
+        settlement = Settlement(
+            deletes=tuple([(q, message.handle) for q, message in removes]),
+            sends=tuple([(put.queue, self._entry(put, now_ms)) for put in puts]),
+        )
+        settled = await self._engine.settle(settlement, now_ms)
+        deed.outcomes = settled.deletes
+        self._end(deed, settled.sends)
+
+    # -- the rest -----------------------------------------------------------------------------------------------------
+
+    def _write_record(self, key: str) -> Callable[[], Awaitable[None]]:
+        async def step() -> None:
+            value = self._number()
+            deed = self._begin(Deed(began=self._log.position, writes=(key, value)))
+
+            def change(connection: apsw.Connection) -> None:
+                connection.execute(KEEP, (key, value))
+
+            await self._database.write(change)
+            self._end(deed)
+
+        return step
+
+    async def _maintain(self) -> None:
+        await self._engine.maintain(self._random.choice((10, 200)), self._clock.now_ms())
+
+    # -- notes --------------------------------------------------------------------------------------------------------
+
+    def _begin(self, deed: Deed) -> Deed:
+        self.journal.deeds.append(deed)
+        return deed
+
+    def _end(self, deed: Deed, answers: list[Sent | Rejected] | tuple[Sent | Rejected, ...] = ()) -> None:
+        sent = [answer for answer in answers if isinstance(answer, Sent)]
+        assert len(sent) == len(deed.puts)
+        deed.sequences = tuple([answer.sequence for answer in sent])
+        deed.originals = tuple([answer.id for answer in sent])
+        deed.answered = self._committed
+
+    def _number(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
+    def _put(self, q: QueueRef, group: str = "", dedup: str = "") -> Put:
+        message_id = f"{self._life}{self._number()}"
+        size = self._random.choice(BODY_BYTES)
+        return Put(queue=q, id=message_id, body=message_id.encode().ljust(size, b"."), group=group, dedup=dedup)
+
+    def _entry(self, put: Put, now_ms: int) -> Entry:
+        delay_ms = self._random.choice((0, 0, 0, SHORT_LEASE_MS)) if not put.group else 0
+        return Entry(put.id, put.body, now_ms, now_ms + delay_ms, put.group, put.dedup)

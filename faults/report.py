@@ -1,0 +1,276 @@
+"""The tables of docs/reliability.md: what the rounds found, and on what they ran."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import statistics
+import subprocess
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import apsw
+
+from faults.accounting.causes import (
+    CLIENT_RETRY,
+    CRASH_BEFORE_RECEIVE,
+    CRASH_BEFORE_SETTLE,
+    HIDING_LOST,
+    LEASE_OVER,
+    MOVE_CUT_OFF,
+    SETTLEMENT_FAILED,
+)
+from faults.cluster.plan import CLUSTER_KINDS
+from faults.results import ClusterResult, KillResult, PowerResult
+from faults.service.kills import RANDOM_TIME, VICTIMS
+from faults.service.processes import ROOT
+
+BEGIN = "<!-- written by make faults: begin -->"
+END = "<!-- written by make faults: end -->"
+POWER_BEGIN = "<!-- power loss, written by make faults: begin -->"
+POWER_END = "<!-- power loss, written by make faults: end -->"
+CLUSTER_BEGIN = "<!-- the cluster, written by make faults: begin -->"
+CLUSTER_END = "<!-- the cluster, written by make faults: end -->"
+SYNCS_MEASURED = 50
+EMBEDDED_CAUSES = (CLIENT_RETRY, LEASE_OVER, CRASH_BEFORE_RECEIVE, CRASH_BEFORE_SETTLE)
+CLUSTER_CAUSES = (CLIENT_RETRY, LEASE_OVER, HIDING_LOST, CRASH_BEFORE_SETTLE, SETTLEMENT_FAILED, MOVE_CUT_OFF)
+KILL_HEADS = (
+    "killed",
+    "rounds",
+    "valid",
+    "acknowledged sends",
+    "acknowledged publishes",
+    "of them in order",
+    "deliveries",
+    "messages lost",
+    "notifications lost",
+    "invented",
+    "order broken",
+)
+BACK_HEAD = "back after, median / worst"
+ILL_HEADS = ("attempts failed at endpoints that were ill", "breakers opened", "dead letters")
+REPEATED_HEAD = "sent again, though answered before the kill: at most so long before"
+WAIT_HEAD = "longest wait of a sender, median / worst"
+BODIES_HEAD = "bodies that nothing names"
+LOST = ("lost", "never deleted", "stuck")
+INVENTED = ("invented", "came back", "twice", "dedup", "received too often", "moved again")
+ORDER = ("order", "sequence", "two in flight", "lock")
+_VERSION = re.compile(r"<version>(\d+\.\d+\.\d+)</version>")
+
+Result = KillResult | PowerResult | ClusterResult
+Hurt = TypeVar("Hurt", KillResult, ClusterResult)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    command: str
+    commit: str
+    machine: str
+
+
+def facts(command: str) -> Facts:
+    return Facts(command=command, commit=_commit(), machine=_machine())
+
+
+def write_kill_report(page: Path, found: Facts, results: Sequence[KillResult]) -> None:
+    """Put the tables of the embedded form's kills between their markers of the page; nothing where none was."""
+    if not results:
+        return
+    parts = [
+        _facts_line(found, results, _sqlite()),
+        _table((*KILL_HEADS, *ILL_HEADS, REPEATED_HEAD, BACK_HEAD), _kill_rows(results)),
+        _cause_table(results, tuple(VICTIMS), EMBEDDED_CAUSES),
+        _point_table(results),
+    ]
+    _put(page, BEGIN, END, parts)
+
+
+def write_power_report(page: Path, found: Facts, results: Sequence[PowerResult]) -> None:
+    """The same of power losses."""
+    if results:
+        _put(page, POWER_BEGIN, POWER_END, [_facts_line(found, results, _sqlite()), _power_table(results)])
+
+
+def write_cluster_report(page: Path, found: Facts, results: Sequence[ClusterResult]) -> None:
+    """The same of the cluster form."""
+    if not results:
+        return
+    parts = [
+        _facts_line(found, results, f"Cassandra {_cassandra_version()}, {_redis_version()}"),
+        _table((*KILL_HEADS, BACK_HEAD, WAIT_HEAD, BODIES_HEAD), _cluster_rows(results)),
+        _cause_table(results, CLUSTER_KINDS, CLUSTER_CAUSES),
+    ]
+    _put(page, CLUSTER_BEGIN, CLUSTER_END, parts)
+
+
+def _put(page: Path, begin: str, end: str, parts: Sequence[str]) -> None:
+    before, _, rest = page.read_text().partition(begin)
+    _, _, after = rest.partition(end)
+    page.write_text(before + begin + "\n\n" + "\n\n".join(parts) + "\n\n" + end + after)
+
+
+def _facts_line(found: Facts, results: Sequence[Result], storage: str) -> str:
+    seeds = f"{min(result.seed for result in results)}–{max(result.seed for result in results)}"
+    return f"`{found.command}`, seeds {seeds}, commit {found.commit}. {found.machine}, {storage}."
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+
+def _kill_rows(results: Sequence[KillResult]) -> list[tuple[object, ...]]:
+    return [
+        (
+            *_counts(kind, of_kind),
+            f"{sum(result.failed for result in of_kind):,}",
+            f"{sum(result.breakers for result in of_kind):,}",
+            f"{sum(result.dead_letters for result in of_kind):,}",
+            f"{max(result.repeated_ms for result in of_kind):,} ms",
+            _middle_and_worst([result.down_ms for result in of_kind]),
+        )
+        for kind, of_kind in _by_kind(results, tuple(VICTIMS))
+    ]
+
+
+def _cluster_rows(results: Sequence[ClusterResult]) -> list[tuple[object, ...]]:
+    return [
+        (
+            *_counts(kind, of_kind),
+            _middle_and_worst([result.down_ms for result in of_kind]),
+            _middle_and_worst([result.wait_ms for result in of_kind]),
+            sum(result.bodies for result in of_kind),
+        )
+        for kind, of_kind in _by_kind(results, CLUSTER_KINDS)
+    ]
+
+
+def _by_kind(results: Sequence[Hurt], kinds: Sequence[str]) -> list[tuple[str, list[Hurt]]]:
+    by_kind = [(kind, [result for result in results if result.kind == kind]) for kind in kinds]
+    return [(kind, of_kind) for kind, of_kind in by_kind if of_kind]
+
+
+def _counts(kind: str, results: Sequence[KillResult | ClusterResult]) -> tuple[object, ...]:
+    """The cells under `KILL_HEADS`."""
+    faults = [fault for result in results for fault in result.faults]
+    return (
+        kind,
+        len(results),
+        sum(result.valid for result in results),
+        f"{sum(result.messages for result in results):,}",
+        f"{sum(result.notifications for result in results):,}",
+        f"{sum(result.in_order for result in results):,}",
+        f"{sum(result.deliveries for result in results):,}",
+        _count(faults, LOST),
+        _count(faults, ("notification lost",)),
+        _count(faults, INVENTED),
+        _count(faults, ORDER),
+    )
+
+
+def _middle_and_worst(times_ms: Sequence[int]) -> str:
+    return f"{statistics.median(times_ms):,.0f} / {max(times_ms):,} ms"
+
+
+def _cause_table(
+    results: Sequence[KillResult | ClusterResult], kinds: Sequence[str], known_causes: Sequence[str]
+) -> str:
+    rows = []
+    for cause in known_causes:
+        counts = [sum(result.duplicates.get(cause, 0) for result in results if result.kind == kind) for kind in kinds]
+        rows.append((cause, *[f"{n:,}" for n in counts]))
+    unknown = [
+        _count([fault for result in results if result.kind == kind for fault in result.faults], ("duplicate",))
+        for kind in kinds
+    ]
+    rows.append(("none that is known (a fault)", *[str(n) for n in unknown]))
+    return _table(("cause of duplicates", *kinds), rows)
+
+
+def _point_table(results: Sequence[KillResult]) -> str:
+    rounds: Counter[str] = Counter()
+    reached: Counter[str] = Counter()
+    valid: Counter[str] = Counter()
+    for result in results:
+        point = result.place.partition(":")[0]
+        rounds[point] += 1
+        reached[point] += result.reached
+        valid[point] += result.valid
+    points = sorted(rounds, key=lambda point: (point != RANDOM_TIME, point))
+    rows = [(point, rounds[point], reached[point], valid[point]) for point in points]
+    return _table(("killed at", "rounds", "reached", "valid"), rows)
+
+
+def _power_table(results: Sequence[PowerResult]) -> str:
+    cuts: Counter[str] = Counter()
+    for result in results:
+        cuts.update(result.cuts)
+    faulty = Counter(name for result in results for fault in result.faults for name in cuts if f"({name}, " in fault)
+    rows = [(name, n, 2 * n, faulty[name]) for name, n in cuts.items()]
+    summary = (
+        f"Power loss: {len(results)} rounds, {sum(result.valid for result in results)} valid,"
+        f" {sum(result.acknowledged for result in results):,} acknowledged calls,"
+        f" {sum(result.records for result in results):,} writes and syncs recorded,"
+        f" {sum(result.checkpoints for result in results):,} checkpoints."
+    )
+    return summary + "\n\n" + _table(("power cut", "cuts", "reopenings", "broken promises"), rows)
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    lines += [f"| {' | '.join(str(cell) for cell in row)} |" for row in rows]
+    return "\n".join(lines)
+
+
+def _count(faults: Iterable[str], kinds: tuple[str, ...]) -> int:
+    return sum(1 for fault in faults if fault.partition(":")[0] in kinds)
+
+
+# -- facts ------------------------------------------------------------------------------------------------------------
+
+
+def _commit() -> str:
+    commit = _git("rev-parse", "--short", "HEAD")
+    return f"{commit} with changes" if _git("status", "--porcelain", "--untracked-files=no") else commit
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or ("unknown" if done.returncode else "")
+
+
+def _machine() -> str:
+    return f"Linux {platform.release()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+
+
+def _sqlite() -> str:
+    return f"SQLite {apsw.sqlite_lib_version()}; an fsync takes {_sync_ms():.2f} ms"
+
+
+def _cassandra_version() -> str:
+    """The one that `deploy/servers` starts."""
+    found = _VERSION.search((ROOT / "deploy" / "servers" / "pom.xml").read_text())
+    return found[1] if found else "unknown"
+
+
+def _redis_version() -> str:
+    """As the program says it: "Redis server v=7.0.15 sha=…"."""
+    said = subprocess.run(["redis-server", "--version"], capture_output=True, text=True, check=True).stdout
+    return f"Redis {said.split('v=')[1].split()[0]}"
+
+
+def _sync_ms() -> float:
+    """The median of a few, where the rounds' data lies."""
+    times_s = []
+    with tempfile.TemporaryFile() as file:
+        for _ in range(SYNCS_MEASURED):
+            file.write(bytes(4096))
+            file.flush()
+            began_s = time.perf_counter()
+            os.fsync(file.fileno())
+            times_s.append(time.perf_counter() - began_s)
+    return statistics.median(times_s) * 1000

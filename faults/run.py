@@ -1,0 +1,160 @@
+"""`make faults`: all rounds against the whole service and of power loss; the findings go into docs/reliability.md.
+
+    python -m faults.run [--rounds N | --in-all N] [--power 20] [--seed 1] [--only KIND|kills|power|cluster]
+
+KIND is api, worker (which is producer and consumer) or both: these are the kills; cluster-redis, cluster-worker,
+cluster-api or cluster-node. A round that fails is repeated by its kind and seed: `--only worker --rounds 1 --seed 17`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import msgspec
+
+from faults.cluster.kills import cluster_round
+from faults.cluster.plan import CLUSTER_KINDS, NODE, plan_cluster_round
+from faults.cluster.processes import site
+from faults.power.rounds import power_round
+from faults.report import Facts, facts, write_cluster_report, write_kill_report, write_power_report
+from faults.results import ClusterResult, KillResult, PowerResult
+from faults.service.kills import VICTIMS, kill_round, plan_round
+from faults.service.processes import ROOT, receiving
+from faults.service.resources import set_up
+from tests.ports import free_port
+from tests.servers import Ring
+
+LINES = ROOT / "docs" / "reliability.jsonl"
+PAGE = ROOT / "docs" / "reliability.md"
+POWER = "power"
+KINDS: dict[str, tuple[str, ...]] = {"kills": tuple(VICTIMS), POWER: (POWER,), "cluster": CLUSTER_KINDS}
+"""By part of the evidence: what one run says of a part replaces what was known of it, if all its kinds were run."""
+ROUNDS = {"kills": 50, "cluster": 20}
+FAULTS_PRINTED = 10
+
+Result = KillResult | PowerResult | ClusterResult
+
+
+def main(words: list[str]) -> int:
+    options = _options(words)
+    machine = facts(f"python -m faults.run {' '.join(words)}".strip())
+    invalid = 0
+    for part, kinds in KINDS.items():
+        chosen = [kind for kind in kinds if options.only in (None, part, kind)]
+        results = asyncio.run(_run_all(part, chosen, options, _say))
+        if len(chosen) == len(kinds):  # some of the evidence must not replace all of it
+            _write(part, machine, results)
+        failed = sum(not result.valid for result in results)
+        if chosen:
+            print(f"{part}: {len(results)} rounds at {machine.commit}, {failed} invalid")
+        invalid += failed
+    return 1 if invalid else 0
+
+
+def _write(part: str, machine: Facts, results: list[Result]) -> None:
+    kept = LINES.read_bytes().splitlines(keepends=True) if LINES.exists() else []
+    others = [line for line in kept if msgspec.json.decode(line)["kind"] not in KINDS[part]]
+    lines = [*others, *[_line(result, machine) for result in results]]
+    order = [kind for kinds in KINDS.values() for kind in kinds]
+    LINES.write_bytes(b"".join(sorted(lines, key=lambda line: order.index(msgspec.json.decode(line)["kind"]))))
+    write_kill_report(PAGE, machine, [result for result in results if isinstance(result, KillResult)])
+    write_power_report(PAGE, machine, [result for result in results if isinstance(result, PowerResult)])
+    write_cluster_report(PAGE, machine, [result for result in results if isinstance(result, ClusterResult)])
+
+
+async def _run_all(
+    part: str, kinds: list[str], options: argparse.Namespace, say: Callable[[Result, int, int], None]
+) -> list[Result]:
+    results: list[Result] = []
+    for place, kind in enumerate(kinds):
+        of = options.power if kind == POWER else options.rounds or ROUNDS[part]
+        if part == "kills" and options.in_all is not None:
+            of = options.in_all // len(kinds) + (place < options.in_all % len(kinds))
+        number = 0
+        async for result in _rounds(kind, of, options.seed):
+            number += 1
+            say(result, number, of)
+            results.append(result)
+    return results
+
+
+async def _rounds(kind: str, rounds: int, seed: int) -> AsyncIterator[Result]:
+    if kind == POWER:
+        for number in range(rounds):
+            yield await power_round(seed + number)
+        return
+    if kind in CLUSTER_KINDS:
+        async for result in _cluster_rounds(kind, rounds, seed):
+            yield result
+        return
+    with tempfile.TemporaryDirectory(prefix="cns-faults-") as scratch:
+        directory, receiver_port = Path(scratch), free_port()
+        journal = directory / "arrivals"
+        with receiving(receiver_port, journal):
+            scene = await set_up(directory, free_port(), receiver_port, journal)
+            for number in range(rounds):
+                yield await kill_round(scene, plan_round(kind, seed + number))
+
+
+async def _cluster_rounds(kind: str, rounds: int, seed: int) -> AsyncIterator[ClusterResult]:
+    """All on one cluster; after an invalid round on a new one, since what it left must not spoil the next."""
+    seeds = list(range(seed, seed + rounds))
+    with ExitStack() as whole:
+        ring = whole.enter_context(Ring()) if kind == NODE else None
+        while seeds:
+            with ExitStack() as stack:
+                directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cns-faults-")))
+                receiver_port, journal = free_port(), directory / "arrivals"
+                stack.enter_context(receiving(receiver_port, journal))
+                hurt = stack.enter_context(site(directory, ring))
+                scene = await hurt.scene(receiver_port, journal)
+                valid = True
+                while seeds and valid:
+                    result = await cluster_round(hurt, scene, plan_cluster_round(kind, seeds.pop(0)))
+                    valid = result.valid
+                    yield result
+
+
+def _options(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="faults.run", description="Kill and power-loss rounds.")
+    parser.add_argument("--in-all", type=int, help="kill rounds, shared by their kinds; goes before --rounds")
+    parser.add_argument("--rounds", type=int, help="of each kind but power [default: 50, of the cluster's 20]")
+    parser.add_argument("--power", type=int, default=20, help="of power loss")
+    parser.add_argument("--seed", type=int, default=1, help="of the first round; the next has the next")
+    names = [*KINDS, *[kind for kinds in KINDS.values() for kind in kinds]]
+    parser.add_argument("--only", choices=list(dict.fromkeys(names)))
+    return parser.parse_args(words)
+
+
+def _line(result: Result, machine: Facts) -> bytes:
+    return msgspec.json.encode({"commit": machine.commit, **msgspec.to_builtins(result)}) + b"\n"
+
+
+def _say(result: Result, done: int, of: int) -> None:
+    what = f"{result.kind} {done}/{of}  seed {result.seed}  {'valid' if result.valid else 'INVALID'}"
+    if not isinstance(result, PowerResult):
+        counts = f"{result.place}  {result.messages} messages  {result.notifications} notifications"
+        print(f"{what}  {counts}{_of_kill(result)}  {result.seconds} s", flush=True)
+    else:
+        print(f"{what}  {sum(result.cuts.values())} cuts  {result.acknowledged} calls  {result.seconds} s", flush=True)
+    for fault in result.faults[:FAULTS_PRINTED]:
+        print(f"    {fault}", flush=True)
+    if len(result.faults) > FAULTS_PRINTED:
+        print(f"    and {len(result.faults) - FAULTS_PRINTED} more", flush=True)
+
+
+def _of_kill(result: KillResult | ClusterResult) -> str:
+    if not isinstance(result, KillResult):
+        return ""
+    ill = f"{result.failed} attempts failed, {result.breakers} breakers opened, {result.dead_letters} dead letters"
+    return f"  {ill}  repeats of {result.repeated_ms} ms before"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

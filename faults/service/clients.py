@@ -1,0 +1,274 @@
+"""The clients of a kill round: senders, publishers and consumers that repeat what was not answered, as SDKs do."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from itertools import count
+from random import Random
+from typing import Any
+
+import msgspec
+
+from cns_common.ids import hex_id
+from faults.accounting.expiring_queue import is_poison
+from faults.accounting.ledger import Ledger, Letter, Receipt, text_of
+from faults.service.resources import VISIBILITY_S, WORN_VISIBILITY_S, Scene
+from faults.service.senders import RETRY_PAUSE_S, FifoSender, insist, to_queue, to_topic
+from faults.service.wire import NotSent, OutcomeOpen, Refused, Wire
+
+STANDARD_SENDERS = 4
+FIFO_SENDERS = 3
+WORN_SENDERS = 2
+STANDARD_CONSUMERS = 3
+FIFO_CONSUMERS = 3
+WORN_CONSUMERS = 2
+PUBLISHERS = 2
+ORDERED_PUBLISHERS = 2
+ORDERED_CONSUMERS = 2
+SEND_PAUSE_S = 0.004
+WORN_PAUSE_S = 0.2
+PUBLISH_PAUSE_S = 0.015
+WIDE_PAUSE_S = 0.4
+AILING_PAUSE_S = 0.04
+ORDERED_PAUSE_S = 0.05
+ORDERED_SIZES = (1, 1, 1, 1, 10, 1, 1, 1, 1, 1, 20)
+"""Some are stored when they are fanned out, since their copies would be too large together, some before that."""
+POLL_S = 1
+DRAIN_PAUSE_S = 0.03
+
+_MESSAGE_ID = re.compile(rb"<MessageId>([^<]+)</MessageId>")
+
+Step = Callable[[], Awaitable[None]]
+
+
+class Crowd:
+    """Everything runs from `start`; `stop_sending` ends what makes messages, `close` the rest."""
+
+    def __init__(self, scene: Scene, ledger: Ledger, random: Random, prefix: str = "") -> None:
+        """`prefix` tells the texts of rounds apart that share their queues."""
+        self._prefix = prefix
+        self._scene = scene
+        self._ledger = ledger
+        self._random = random
+        self._wires: list[Wire] = []
+        self._makers: list[asyncio.Task[None]] = []
+        self._takers: list[asyncio.Task[None]] = []
+        self._turns: list[asyncio.Lock] = []
+        self._sending = True
+
+    def start(self) -> None:
+        scene = self._scene
+        makers = [
+            *[self._standard_sender(f"s{number}") for number in range(STANDARD_SENDERS)],
+            *[self._fifo_sender(scene.fifo, f"g{number}", SEND_PAUSE_S) for number in range(FIFO_SENDERS)],
+            *[self._fifo_sender(scene.worn, f"w{number}", WORN_PAUSE_S) for number in range(WORN_SENDERS)],
+            *[self._publisher(scene.news, f"n{number}", PUBLISH_PAUSE_S) for number in range(PUBLISHERS)],
+            self._publisher(scene.wide, "w", WIDE_PAUSE_S),
+            *[self._ordered_publisher(f"o{number}") for number in range(ORDERED_PUBLISHERS)],
+        ]
+        takers = [
+            *[self._consumer(scene.standard) for _ in range(STANDARD_CONSUMERS)],
+            *[self._consumer(scene.fifo) for _ in range(FIFO_CONSUMERS)],
+            *[self._consumer(scene.worn) for _ in range(WORN_CONSUMERS)],
+            *[self._consumer(queue) for queue in (scene.dead, scene.letters)],
+            *[self._consumer(scene.in_order) for _ in range(ORDERED_CONSUMERS)],
+            *[self._consumer(queue) for queue in (scene.in_envelopes, scene.in_part)],
+        ]
+        if scene.ailing is not None:
+            makers.append(self._publisher(scene.ailing.topic, "a", AILING_PAUSE_S))
+            takers.append(self._consumer(scene.ailing.undelivered))
+        self._makers = [asyncio.create_task(self._while_sending(step)) for step in makers]
+        self._takers = [asyncio.create_task(self._for_ever(step)) for step in takers]
+
+    async def stop_sending(self) -> None:
+        """Every message that was begun is acknowledged when this returns."""
+        self._sending = False
+        await asyncio.gather(*self._makers)
+
+    async def pause(self) -> None:
+        """No consumer holds a message when this returns."""
+        for turn in self._turns:
+            await turn.acquire()
+
+    def resume(self) -> None:
+        for turn in self._turns:
+            turn.release()
+
+    async def close(self) -> None:
+        for task in [*self._makers, *self._takers]:
+            task.cancel()
+        done = await asyncio.gather(*self._makers, *self._takers, return_exceptions=True)
+        for wire in self._wires:
+            wire.close()
+        for result in done:
+            if isinstance(result, Exception):
+                raise result
+
+    def failed(self) -> bool:
+        """Whether a client met something that is no client's business to meet."""
+        return any(task.done() and not task.cancelled() and task.exception() for task in [*self._makers, *self._takers])
+
+    async def _while_sending(self, step: Step) -> None:
+        while self._sending:
+            await step()
+
+    async def _for_ever(self, step: Step) -> None:
+        turn = asyncio.Lock()
+        self._turns.append(turn)
+        while True:
+            async with turn:
+                await step()
+            if not self._sending:
+                await asyncio.sleep(DRAIN_PAUSE_S)
+
+    def _wire(self) -> Wire:
+        wire = self._scene.wire()
+        self._wires.append(wire)
+        return wire
+
+    # -- makers -------------------------------------------------------------------------------------------------------
+
+    def _standard_sender(self, name: str) -> Step:
+        wire, numbers, queue = self._wire(), count(), self._scene.standard
+
+        async def step() -> None:
+            letter = self._ledger.letter(queue, f"{self._prefix}{name}-{next(numbers)}")
+            await self._send(wire, letter, {"QueueUrl": queue})
+            await asyncio.sleep(SEND_PAUSE_S)
+
+        return step
+
+    def _fifo_sender(self, queue: str, name: str, pause_s: float) -> Step:
+        send = to_queue(self._wire(), queue)
+        sender = FifoSender(send, self._ledger, self._random, queue, f"{self._prefix}{name}")
+        return _with_pauses(sender.step, pause_s)
+
+    def _ordered_publisher(self, name: str) -> Step:
+        topic = self._scene.ordered
+        send = to_topic(self._wire(), topic)
+        sender = FifoSender(send, self._ledger, self._random, topic, f"{self._prefix}{name}", ORDERED_SIZES)
+        return _with_pauses(sender.step, ORDERED_PAUSE_S)
+
+    def _publisher(self, topic: str, name: str, pause_s: float) -> Step:
+        wire, numbers = self._wire(), count()
+
+        async def step() -> None:
+            letter = self._ledger.letter(topic, f"{self._prefix}{name}-{next(numbers)}")
+            members = {"TopicArn": topic, "Message": letter.body}
+            answer = await self._insist(letter, lambda: wire.sns("Publish", members))
+            found = _MESSAGE_ID.search(answer)
+            assert found is not None, answer
+            letter.ids.append(found[1].decode())
+            await asyncio.sleep(pause_s)
+
+        return step
+
+    async def _send(self, wire: Wire, letter: Letter, members: Mapping[str, str]) -> None:
+        whole = {**members, "MessageBody": letter.body}
+        answer = await self._insist(letter, lambda: wire.sqs("SendMessage", whole))
+        letter.ids.append(msgspec.json.decode(answer, type=dict[str, str])["MessageId"])
+
+    async def _insist(self, letter: Letter, call: Callable[[], Awaitable[bytes]]) -> bytes:
+        letter.began_ns = time.time_ns()
+        answer = await insist([letter], call)
+        letter.acknowledged_ns = time.time_ns()
+        return answer
+
+    # -- takers -------------------------------------------------------------------------------------------------------
+
+    def _consumer(self, queue: str) -> Step:
+        wire = self._wire()
+        fifo = queue in self._scene.fifo_queues
+        worn = queue == self._scene.worn
+        attempt = hex_id()
+
+        async def step() -> None:
+            nonlocal attempt
+            members: dict[str, object] = {
+                "QueueUrl": queue,
+                "MaxNumberOfMessages": self._random.choice((10,) if worn else (1, 5, 10)),
+                "VisibilityTimeout": WORN_VISIBILITY_S if worn else VISIBILITY_S,
+                "WaitTimeSeconds": POLL_S if self._sending else 0,
+                "MessageSystemAttributeNames": ["All"],
+            }
+            if fifo:
+                members["ReceiveRequestAttemptId"] = attempt
+            asked_ns = time.time_ns()
+            try:
+                answer = await wire.sqs("ReceiveMessage", members)
+            except (NotSent, OutcomeOpen) as error:
+                self._ledger.receives_open += fifo and isinstance(error, OutcomeOpen)
+                await asyncio.sleep(RETRY_PAUSE_S)
+                return  # a FIFO receive is repeated under its attempt id
+            attempt = hex_id()
+            for receipt, handle in self._note(queue, asked_ns, answer):
+                if not (worn and is_poison(receipt.text)):
+                    await self._delete(wire, queue, receipt, handle)
+
+        return step
+
+    def _note(self, queue: str, asked_ns: int, answer: bytes) -> list[tuple[Receipt, str]]:
+        received_ns = time.time_ns()
+        self._ledger.takes += 1
+        messages: list[dict[str, Any]] = msgspec.json.decode(answer).get("Messages", [])
+        receipts = []
+        for message in messages:
+            body: str = message["Body"]
+            envelope: dict[str, str] = {}
+            if queue in self._scene.envelope_queues:
+                envelope = msgspec.json.decode(body)
+                body = envelope["Message"]
+            attributes: dict[str, str] = message["Attributes"]
+            receipt = Receipt(
+                queue=queue,
+                id=message["MessageId"],
+                text=text_of(body),
+                group=attributes.get("MessageGroupId", ""),
+                sequence=int(attributes.get("SequenceNumber", "0")),
+                take=self._ledger.takes,
+                sent_ms=int(attributes["SentTimestamp"]),
+                received_ns=received_ns,
+                asked_ns=asked_ns,
+                notification=envelope.get("MessageId", ""),
+                published=int(envelope.get("SequenceNumber", "0")),
+            )
+            self._ledger.receipts.append(receipt)
+            receipts.append((receipt, message["ReceiptHandle"]))
+        return receipts
+
+    async def _delete(self, wire: Wire, queue: str, receipt: Receipt, handle: str) -> None:
+        members = {"QueueUrl": queue, "ReceiptHandle": handle}
+        receipt.delete_asked_ns = time.time_ns()
+        while True:
+            try:
+                await wire.sqs("DeleteMessage", members)
+            except NotSent:
+                await asyncio.sleep(RETRY_PAUSE_S)
+            except OutcomeOpen:
+                receipt.deletes_open += 1
+                await asyncio.sleep(RETRY_PAUSE_S)
+            except Refused as error:
+                if not receipt.group:
+                    raise
+                self._note_refusal(receipt, error)
+                return
+            else:
+                receipt.deleted_ns = time.time_ns()
+                return
+
+    def _note_refusal(self, receipt: Receipt, error: Refused) -> None:
+        """A FIFO queue deletes nothing once the lease is over; before, it may not refuse."""
+        lease_s = WORN_VISIBILITY_S if receipt.queue == self._scene.worn else VISIBILITY_S
+        if not self._ledger.lease_over(receipt.asked_ns, time.time_ns(), lease_s):
+            self._ledger.refusals.append(f"{receipt.text}: {error}")
+
+
+def _with_pauses(step: Step, pause_s: float) -> Step:
+    async def paused() -> None:
+        await step()
+        await asyncio.sleep(pause_s)
+
+    return paused

@@ -1,0 +1,254 @@
+"""A kill round: the service under load, SIGKILL at a seeded time or a named point, restart, drain, accounting."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from random import Random
+
+import msgspec
+
+from cns_common.process import kill_points
+from faults.accounting.accounting import Account
+from faults.accounting.arrivals import Arrivals
+from faults.accounting.causes import AFTERMATH_NS, OneMachine
+from faults.accounting.failing_endpoints import DELIVERY_TIMEOUT_S, Ailing
+from faults.accounting.ledger import NS_PER_MS, Ledger
+from faults.results import KillResult
+from faults.service.clients import Crowd
+from faults.service.processes import Order, Service, SiteError, copy, running
+from faults.service.remains import examine
+from faults.service.resources import JUMP_S, Scene
+from faults.service.wire import Refused, Wire
+
+VICTIMS: dict[str, tuple[str, ...]] = {"api": ("api",), "worker": ("worker",), "both": ("api", "worker")}
+POINTS: dict[str, tuple[str, ...]] = {
+    "api": (kill_points.STORE_COMMIT, kill_points.STORE_COMMITTED, kill_points.STORE_CHECKPOINT),
+    "worker": (
+        kill_points.FIFO_SETTLED,
+        kill_points.JOB_DELIVERED,
+        kill_points.LANE_DELIVERED,
+        kill_points.PUBLISH_FANNED_OUT,
+        kill_points.LANE_SETTLED,
+        kill_points.JOB_SETTLED,
+        kill_points.FIFO_FANNED_OUT,
+        kill_points.FIFO_DELIVERED,
+        kill_points.PUBLISH_TAKEN,
+        kill_points.PUBLISH_SETTLED,
+        kill_points.JOB_CONTINUED,
+        kill_points.FIFO_PUBLISHED,
+    ),
+}
+COUNTS: dict[str, tuple[int, int]] = {
+    kill_points.STORE_COMMIT: (30, 400),
+    kill_points.STORE_COMMITTED: (30, 400),
+    kill_points.STORE_CHECKPOINT: (1, 2),
+    kill_points.JOB_DELIVERED: (5, 60),
+    kill_points.JOB_SETTLED: (5, 60),
+    kill_points.LANE_DELIVERED: (1, 15),
+    kill_points.LANE_SETTLED: (1, 15),
+    kill_points.PUBLISH_FANNED_OUT: (1, 3),
+    kill_points.FIFO_FANNED_OUT: (3, 30),
+    kill_points.FIFO_DELIVERED: (5, 60),
+    kill_points.FIFO_SETTLED: (5, 60),
+    kill_points.PUBLISH_TAKEN: (1, 3),
+    kill_points.PUBLISH_SETTLED: (1, 3),
+    kill_points.JOB_CONTINUED: (1, 6),
+    kill_points.FIFO_PUBLISHED: (3, 30),
+}
+"""How often a point is passed before it kills: lowest and highest."""
+RANDOM_TIME = "random time"
+BREAKER_OPENED = "endpoint.opened"
+KILL_AFTER_S = (0.5, 4.0)
+"""Most later than a worker may settle what was answered first, and than breakers open."""
+POINT_TIMEOUT_S = 30.0
+"""A point that is not passed by then is not waited for; four hundred commits take that long at 75 ms each."""
+BEGUN_TIMEOUT_S = 20.0
+LOAD_AFTER_S = 1.0
+QUIET_S = 1.3
+"""Nothing came for so long: what is still missing waits for its lease to run out. A worker settles after a second."""
+FINAL_POLL_S = 0.6
+JUMPS_MAX = 6
+ROUND_TIMEOUT_S = 150.0
+POLL_INTERVAL_S = 0.01
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What happens in a round; follows from its kind and seed alone."""
+
+    kind: str
+    seed: int
+    point: str
+    after_s: float
+    count: int
+
+    @property
+    def place(self) -> str:
+        return self.point if self.point == RANDOM_TIME else f"{self.point}:{self.count}"
+
+
+def plan_round(kind: str, seed: int) -> Plan:
+    """Every second seed is a named point, each in turn; the others are random times."""
+    random = Random(f"{kind}-{seed}")
+    points = POINTS.get(kind) or (*reversed(POINTS["worker"]), *POINTS["api"])  # a few rounds of each kind meet all
+    point = points[seed // 2 % len(points)] if seed % 2 else RANDOM_TIME
+    low, high = COUNTS.get(point, (0, 0))
+    return Plan(
+        kind=kind, seed=seed, point=point, after_s=random.uniform(*KILL_AFTER_S), count=random.randint(low, high)
+    )
+
+
+async def kill_round(scene: Scene, plan: Plan) -> KillResult:
+    began_s = time.monotonic()
+    directory = Path(tempfile.mkdtemp(prefix="cns-kill-"))
+    try:
+        async with asyncio.timeout(ROUND_TIMEOUT_S):
+            assert scene.ailing is not None
+            done = await Round(scene, scene.ailing, plan, directory).run()
+    except (TimeoutError, SiteError, Refused) as error:
+        done = KillResult(kind=plan.kind, seed=plan.seed, place=plan.place, faults=[f"broken off: {error!r}"])
+    finally:
+        shutil.rmtree(directory)
+    return msgspec.structs.replace(done, seconds=round(time.monotonic() - began_s, 1))
+
+
+class Round:
+    def __init__(self, scene: Scene, ailing: Ailing, plan: Plan, directory: Path) -> None:
+        self._scene = scene
+        self._ailing = ailing
+        self._plan = plan
+        self._data = directory / "data"
+        latch = directory / "killed"
+        self._order = None
+        if plan.point != RANDOM_TIME:
+            self._order = Order(point=plan.point, count=plan.count, latch=latch)
+        self._ledger = Ledger()
+        self._arrivals = Arrivals(scene.journal)
+        self._crowd = Crowd(scene, self._ledger, Random(plan.seed))
+        self._deaths = {"api": 0, "worker": 0}
+        self._reached = True
+        self._breakers = 0
+
+    async def run(self) -> KillResult:
+        copy(self._scene.data, self._data)
+        await self._ailing.hurt()
+        with running(self._scene.port, self._data, self._order) as service:
+            await service.ready(self._deaths)
+            self._crowd.start()
+            try:
+                await self._kill(service)
+                await service.ready(self._deaths)
+                self._ledger.back_ns.append(time.time_ns())
+                await asyncio.sleep(LOAD_AFTER_S)
+                await self._crowd.stop_sending()
+                await self._drain()
+            finally:
+                await self._crowd.close()
+            restarts = service.restarts()
+        self._breakers = service.said.count(BREAKER_OPENED)
+        faults = examine(self._data, service.said)
+        if restarts != self._deaths:
+            faults.append(f"restarts: {restarts}, not {self._deaths}")
+        return self._result(faults)
+
+    # -- the crash ----------------------------------------------------------------------------------------------------
+
+    async def _kill(self, service: Service) -> None:
+        victims = VICTIMS[self._plan.kind]
+        if self._order is None:
+            await asyncio.sleep(self._plan.after_s)
+        else:
+            self._reached = await _appears(self._order.latch)
+            if not self._reached:
+                self._order.latch.touch()  # nor is it to end whoever is started in its place
+        fallen = next((name for name, points in POINTS.items() if self._reached and self._plan.point in points), "")
+        killed_ns = [self._order.latch.stat().st_mtime_ns] if self._order and fallen else []
+        for name in victims:
+            if name != fallen:
+                service.kill(name)
+                killed_ns.append(time.time_ns())
+            self._deaths[name] += 1
+        self._ledger.kills_ns.append(killed_ns[0])  # with the first of two nothing is settled any more
+
+    # -- the drain ----------------------------------------------------------------------------------------------------
+
+    async def _drain(self) -> None:
+        """Until all that was acknowledged has come out. Leases of the dead end early: the clock is moved past them."""
+        wire = self._scene.wire()
+        await self._heal()
+        await self._delivering()
+        for _ in range(JUMPS_MAX):
+            if await self._quiet():
+                break
+            await self._jump(wire)
+        else:
+            await self._quiet()
+        await self._jump(wire)  # what must not come back gets its chance to
+        await self._quiet(FINAL_POLL_S)
+        wire.close()
+
+    async def _heal(self) -> None:
+        """No send hangs any more when this returns: moved past its lease, its job would be another's as well."""
+        await self._ailing.heal()
+        await asyncio.sleep(DELIVERY_TIMEOUT_S)
+
+    async def _delivering(self) -> None:
+        """Whoever was started again has delivered something: until then nothing is quiet, it has only not begun."""
+        since_ns, until_s = self._ledger.back_ns[-1] + AFTERMATH_NS, time.monotonic() + BEGUN_TIMEOUT_S
+        while self._arrivals.first_after(since_ns) == since_ns and time.monotonic() < until_s:
+            self._arrivals.read()
+            await asyncio.sleep(POLL_INTERVAL_S)
+
+    async def _jump(self, wire: Wire) -> None:
+        await self._crowd.pause()
+        self._ledger.jumps_ns.append(time.time_ns())
+        await wire.post("/_cns/clock", msgspec.json.encode({"advance_s": JUMP_S}))
+        self._crowd.resume()
+
+    async def _quiet(self, quiet_s: float = QUIET_S) -> bool:
+        """Wait until nothing comes any more; whether nothing is missing then."""
+        last_s, seen = time.monotonic(), 0
+        while time.monotonic() - last_s < quiet_s:
+            if self._arrivals.read() or len(self._ledger.receipts) != seen:
+                last_s, seen = time.monotonic(), len(self._ledger.receipts)
+            if self._crowd.failed():
+                return True  # `close` says what it was
+            await asyncio.sleep(POLL_INTERVAL_S)
+        return not Account(self._scene, self._ledger, self._arrivals, OneMachine(self._ledger)).missing
+
+    def _result(self, faults: list[str]) -> KillResult:
+        scene, ledger = self._scene, self._ledger
+        account = Account(scene, ledger, self._arrivals, OneMachine(ledger))
+        queues = (scene.standard, scene.fifo, scene.worn)
+        topics = (scene.news, scene.wide, scene.ordered, self._ailing.topic)
+        came = {receipt.id for queue in (scene.letters, *scene.ordered_queues) for receipt in ledger.receipts_of(queue)}
+        return KillResult(
+            kind=self._plan.kind,
+            seed=self._plan.seed,
+            place=self._plan.place,
+            reached=self._reached,
+            messages=sum(ledger.acknowledged(queue) for queue in queues),
+            notifications=sum(ledger.acknowledged(topic) for topic in topics),
+            in_order=ledger.acknowledged(scene.ordered),
+            deliveries=self._arrivals.count + len(came),
+            failed=self._arrivals.failed,
+            breakers=self._breakers,
+            dead_letters=len({receipt.id for receipt in ledger.receipts_of(self._ailing.undelivered)}),
+            unanswered=sum(ledger.opened(target) for target in (*queues, *topics)),
+            repeated_ms=account.repeated_ns // NS_PER_MS,
+            down_ms=(self._arrivals.first_after(ledger.back_ns[0]) - ledger.kills_ns[0]) // NS_PER_MS,
+            duplicates={cause: n for cause, n in account.duplicates.items() if n},
+            faults=account.faults + faults,
+        )
+
+
+async def _appears(latch: Path) -> bool:
+    until_s = time.monotonic() + POINT_TIMEOUT_S
+    while time.monotonic() < until_s:
+        if latch.exists():
+            return True
+        await asyncio.sleep(POLL_INTERVAL_S)
+    return False

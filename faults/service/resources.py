@@ -1,0 +1,222 @@
+"""What a round finds in the service: queues, topics, confirmed subscriptions; set up once and copied for each round."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from bench.load.signing import Credentials
+from faults.accounting.failing_endpoints import DOOMED, FAILING, HUNG, POLICIES, REFUSED, THROTTLED, Ailing
+from faults.service.processes import SiteError, running
+from faults.service.wire import HOST, Wire
+
+WIDE_SUBSCRIPTIONS = 102
+"""More than a hundred: a producer must fan out."""
+AILING_SUBSCRIPTIONS = 5
+VISIBILITY_S = 30
+WORN_VISIBILITY_S = 1
+WORN_RECEIVES_MAX = 2
+JUMP_S = VISIBILITY_S + 1
+"""How far the clock is moved, so that every lease runs out."""
+PART_POLICY = '{"part": ["yes"]}'
+CONFIRM_TIMEOUT_S = 30.0
+POLL_INTERVAL_S = 0.05
+
+_TOPIC = re.compile(rb"<TopicArn>([^<]+)</TopicArn>")
+_SUBSCRIPTION = re.compile(rb"<SubscriptionArn>([^<]+)</SubscriptionArn>")
+_CONFIRMED = re.compile(rb"<key>SubscriptionsConfirmed</key>\s*<value>(\d+)</value>")
+
+
+class Scene(msgspec.Struct, frozen=True, kw_only=True):
+    """The HTTP endpoints of `news` and `wide` are the receiver's; `news` also goes to a queue, in envelopes. `ordered`
+    is a FIFO topic and goes to FIFO queues alone."""
+
+    data: Path  # of the embedded form
+    port: int
+    journal: Path  # the receiver's
+    credentials: tuple[str, str]
+    standard: str  # queue URLs
+    fifo: str
+    worn: str  # FIFO, whose messages are moved to `dead` when they were received too often
+    dead: str
+    letters: str
+    news: str  # topic ARNs
+    wide: str
+    ordered: str
+    in_order: str  # queue URLs: of `ordered`, raw
+    in_envelopes: str
+    in_part: str  # what its filter policy lets through
+    subscribers: dict[str, int]  # HTTP subscriptions by topic
+    ailing: Ailing | None = None  # in the embedded form alone
+
+    @property
+    def ordered_queues(self) -> tuple[str, ...]:
+        return (self.in_order, self.in_envelopes, self.in_part)
+
+    @property
+    def fifo_queues(self) -> tuple[str, ...]:
+        return (self.fifo, self.worn, self.dead, *self.ordered_queues)
+
+    @property
+    def envelope_queues(self) -> tuple[str, ...]:
+        """Where messages are notifications in their envelopes."""
+        return (self.letters, self.in_envelopes, *((self.ailing.undelivered,) if self.ailing else ()))
+
+    def wire(self) -> Wire:
+        key_id, secret = self.credentials
+        return Wire(self.port, Credentials(key_id=key_id, secret=secret))
+
+
+async def set_up(directory: Path, port: int, receiver_port: int, journal: Path) -> Scene:
+    """Start the service on new data, make what the load needs, and stop it again."""
+    with running(port, directory / "scene") as service:
+        await service.ready({"api": 0, "worker": 0})
+        scene = await furnish(port, service.credentials(), receiver_port, journal, service.data)
+        wire = scene.wire()
+        ailing = await _Builder(wire, _endpoints(receiver_port)).ailing(receiver_port)
+        wire.close()
+    subscribers = scene.subscribers | {ailing.topic: AILING_SUBSCRIPTIONS}
+    return msgspec.structs.replace(scene, ailing=ailing, subscribers=subscribers)
+
+
+async def furnish(
+    port: int, credentials: Credentials, receiver_port: int, journal: Path, data: Path | None = None
+) -> Scene:
+    """Make queues, topics and subscriptions."""
+    wire = Wire(port, credentials)
+    builder = _Builder(wire, _endpoints(receiver_port))
+    news, wide = await builder.topic("news"), await builder.topic("wide")
+    letters = await builder.queue("letters")
+    fifo, worn, dead = await builder.fifo_queues()
+    ordered, (in_order, in_envelopes, in_part) = await builder.fifo_topic()
+    scene = Scene(
+        data=data or Path(),
+        port=port,
+        journal=journal,
+        credentials=(credentials.key_id, credentials.secret),
+        standard=await builder.queue("standard"),
+        fifo=fifo,
+        worn=worn,
+        dead=dead,
+        letters=letters,
+        news=news,
+        wide=wide,
+        ordered=ordered,
+        in_order=in_order,
+        in_envelopes=in_envelopes,
+        in_part=in_part,
+        subscribers={news: 2, wide: WIDE_SUBSCRIPTIONS},
+    )
+    await builder.subscribe(news, "sqs", await builder.open_to_topics(letters))
+    await builder.subscribe(news, "http", builder.endpoint("news-raw"), RawMessageDelivery="true")
+    await builder.subscribe(news, "http", builder.endpoint("news-signed"))
+    for number in range(WIDE_SUBSCRIPTIONS):
+        await builder.subscribe(wide, "http", builder.endpoint(f"wide-{number}"), RawMessageDelivery="true")
+    await builder.confirmed(news, 3)
+    await builder.confirmed(wide, WIDE_SUBSCRIPTIONS)
+    wire.close()
+    return scene
+
+
+def _endpoints(receiver_port: int) -> str:
+    return f"http://{HOST}:{receiver_port}/endpoint"
+
+
+class _Builder:
+    def __init__(self, wire: Wire, endpoints: str) -> None:
+        self._wire = wire
+        self._endpoints = endpoints
+
+    def endpoint(self, name: str) -> str:
+        return f"{self._endpoints}/{name}"
+
+    async def queue(self, name: str, **attributes: str) -> str:
+        attributes["VisibilityTimeout"] = str(VISIBILITY_S)
+        answer = await self._wire.sqs("CreateQueue", {"QueueName": name, "Attributes": attributes})
+        return msgspec.json.decode(answer, type=dict[str, str])["QueueUrl"]
+
+    async def fifo_queues(self) -> tuple[str, str, str]:
+        kind = {"FifoQueue": "true", "ContentBasedDeduplication": "true"}
+        dead = await self.queue("dead.fifo", **kind)
+        redrive = {"deadLetterTargetArn": await self._arn(dead), "maxReceiveCount": WORN_RECEIVES_MAX}
+        worn = await self.queue("worn.fifo", **kind, RedrivePolicy=_json(redrive))
+        return await self.queue("groups.fifo", **kind), worn, dead
+
+    async def fifo_topic(self) -> tuple[str, list[str]]:
+        """And its queues."""
+        topic = await self.topic("ordered.fifo", FifoTopic="true", ContentBasedDeduplication="true")
+        raw = {"RawMessageDelivery": "true"}
+        forms = {"in-order": raw, "in-envelopes": {}, "in-part": raw | {"FilterPolicy": PART_POLICY}}
+        queues = [await self.queue(f"{name}.fifo", FifoQueue="true") for name in forms]
+        for queue, attributes in zip(queues, forms.values(), strict=True):
+            await self.subscribe(topic, "sqs", await self.open_to_topics(queue), **attributes)
+        return topic, queues
+
+    async def ailing(self, receiver_port: int) -> Ailing:
+        topic, undelivered = await self.topic("ailing"), await self.queue("undelivered")
+        redrive = {"deadLetterTargetArn": await self.open_to_topics(undelivered)}
+        attributes = {name: {"DeliveryPolicy": _json(policy)} for name, policy in POLICIES.items()}
+        attributes[DOOMED]["RedrivePolicy"] = _json(redrive)
+        arns = {
+            name: await self.subscribe(topic, "http", self.endpoint(name), **attributes.get(name, {}))
+            for name in (REFUSED, HUNG, FAILING, DOOMED, THROTTLED)
+        }
+        await self.confirmed(topic, AILING_SUBSCRIPTIONS)
+        return Ailing(
+            topic=topic,
+            failing=arns[FAILING],
+            doomed=arns[DOOMED],
+            undelivered=undelivered,
+            receiver_port=receiver_port,
+        )
+
+    async def _arn(self, url: str) -> str:
+        members: dict[str, object] = {"QueueUrl": url, "AttributeNames": ["QueueArn"]}
+        answer = await self._wire.sqs("GetQueueAttributes", members)
+        return msgspec.json.decode(answer, type=dict[str, dict[str, str]])["Attributes"]["QueueArn"]
+
+    async def open_to_topics(self, url: str) -> str:
+        """The queue's ARN."""
+        arn = await self._arn(url)
+        allowed = {"Effect": "Allow", "Principal": {"Service": "sns.amazonaws.com"}, "Action": "sqs:SendMessage"}
+        policy = _json({"Statement": [{**allowed, "Resource": arn}]})
+        await self._wire.sqs("SetQueueAttributes", {"QueueUrl": url, "Attributes": {"Policy": policy}})
+        return arn
+
+    async def topic(self, name: str, **attributes: str) -> str:
+        found = _TOPIC.search(await self._wire.sns("CreateTopic", {"Name": name, **_entries(attributes)}))
+        assert found is not None
+        return found[1].decode()
+
+    async def subscribe(self, topic: str, protocol: str, endpoint: str, **attributes: str) -> str:
+        """Its ARN."""
+        members = {"TopicArn": topic, "Protocol": protocol, "Endpoint": endpoint, **_entries(attributes)}
+        found = _SUBSCRIPTION.search(await self._wire.sns("Subscribe", members | {"ReturnSubscriptionArn": "true"}))
+        assert found is not None
+        return found[1].decode()
+
+    async def confirmed(self, topic: str, n: int) -> None:
+        until_s = time.monotonic() + CONFIRM_TIMEOUT_S
+        while time.monotonic() < until_s:
+            found = _CONFIRMED.search(await self._wire.sns("GetTopicAttributes", {"TopicArn": topic}))
+            if found is not None and int(found[1]) == n:
+                return
+            await asyncio.sleep(POLL_INTERVAL_S)
+        raise SiteError(f"the subscriptions of {topic} are not confirmed")
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _entries(attributes: Mapping[str, str]) -> dict[str, str]:
+    """As the Query protocol spells a map."""
+    members: dict[str, str] = {}
+    for number, (name, value) in enumerate(attributes.items(), 1):
+        members |= {f"Attributes.entry.{number}.key": name, f"Attributes.entry.{number}.value": value}
+    return members

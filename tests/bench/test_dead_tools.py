@@ -1,0 +1,277 @@
+"""The tools of `isolation` and `fanout`: a wrong plan, account or endpoint would give figures that look right."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from bench.load.audience import Audience, audience
+from bench.load.endpoints import SITES, Arrival, Kind
+from bench.load.pacing import NS_PER_S, Pace, planned_ns
+from bench.load.polls import BYTES_PER_MIB
+from bench.load.wire import Lane, LoadError, connect
+from bench.measure.ends import Accepted, Ends, dropped_in, ends_of
+from bench.measure.figures import Figures
+from bench.measure.memory import Looks, Residence
+from bench.measure.rows import Counter as RowCounter
+from bench.measure.rows import Rows, rows_in, size_bytes
+from bench.run import PUBLISH_BARS, Bar
+from bench.sections.dead_endpoints import RUNS, counts_of, topics_in_turn
+from bench.sections.fanout import figures_of
+
+LATE_S = 0.3
+HANG_UP_S_MAX = 5.0
+KINDS = {Kind.HEALTHY: 2, Kind.REFUSED: 1, Kind.HANGING: 1, Kind.SLOW: 1, Kind.FAILING: 1}
+
+
+# -- the plan ---------------------------------------------------------------------------------------------------------
+
+
+def test_publishes_are_planned_at_even_distances() -> None:
+    assert planned_ns(500.0, 0.01) == [0, 2_000_000, 4_000_000, 6_000_000, 8_000_000]
+
+
+def test_every_topic_has_its_turn_as_often_as_any_other() -> None:
+    order = topics_in_turn(2_500, 1_000, seed=1)
+    assert set(Counter(order).values()) == {2, 3}
+    assert order[:1_000] == order[1_000:2_000] != sorted(order[:1_000])
+    assert order == topics_in_turn(2_500, 1_000, seed=1) != topics_in_turn(2_500, 1_000, seed=2)
+
+
+@pytest.mark.parametrize(
+    ("run", "topics", "counts"),
+    [
+        ("none dead", 1_000, [1_000]),
+        ("half dead: refused, hanging, slow, 500", 1_000, [500, 125, 125, 125, 125]),
+        ("half dead: refused, hanging, slow, 500", 11, [5, 2, 2, 1, 1]),
+        ("half dead: all hanging", 1_000, [500, 500]),
+    ],
+)
+def test_the_dead_are_in_equal_parts(run: str, topics: int, counts: list[int]) -> None:
+    found = counts_of(RUNS[run], topics)
+    assert list(found.values()) == counts
+    assert list(found) == [Kind.HEALTHY, *RUNS[run]]
+
+
+async def test_a_stall_counts_for_all_that_it_kept_from_beginning() -> None:
+    """One connection, ten calls a few ms apart, the first answered 0.3 s late."""
+
+    class Late(Lane):
+        first = True
+
+        async def ask(self, _request: bytes) -> bytes:
+            if self.first:
+                self.first = False
+                await asyncio.sleep(LATE_S)  # what is late here is a server
+            return b""
+
+    pace = Pace(planned_ns(300.0, 10 / 300))
+    waited_ns: dict[int, int] = {}
+
+    def answered(number: int, _answer: bytes) -> None:
+        waited_ns[number] = time.perf_counter_ns() - pace.due_ns(number)
+
+    await pace.run([Late()], lambda _: b"", answered)
+    assert sorted(waited_ns) == list(range(10))
+    assert min(waited_ns.values()) > LATE_S / 2 * NS_PER_S
+    assert len(pace.late_ns) == 10
+
+
+# -- the account ------------------------------------------------------------------------------------------------------
+
+ACCEPTED = {1: Accepted("id-1", 7), 2: Accepted("id-2", 7), 3: Accepted("id-3", 8)}
+
+
+def _came(*arrivals: tuple[int, int]) -> list[Arrival]:
+    return [Arrival(endpoint, number, 0) for number, endpoint in arrivals]
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "letters", "drops", "expected"),
+    [
+        ([(1, 7), (2, 7), (3, 8)], [], [], (3, 0, 0, {}, 0, 0)),
+        ([(1, 7)], [2], ["id-3"], (1, 1, 1, {}, 0, 0)),
+        ([(1, 7)], [], [], (1, 0, 0, {7: 1, 8: 1}, 0, 0)),
+        ([], [], [], (0, 0, 0, {7: 2, 8: 1}, 0, 0)),
+        ([(1, 7), (1, 7), (2, 7)], [2], ["id-3", "id-3"], (2, 0, 1, {}, 3, 0)),
+        ([(1, 7), (2, 7), (3, 7)], [], [], (2, 0, 0, {8: 1}, 0, 1)),
+        ([(1, 7), (2, 7), (3, 8), (4, 8)], [], [], (3, 0, 0, {}, 0, 1)),
+        ([(1, 7), (2, 7), (3, 8)], [9], ["id-9"], (3, 0, 0, {}, 0, 0)),
+    ],
+    ids=["all", "each end", "two lost", "all lost", "repeated", "at another's", "invented", "what is nobody's"],
+)
+def test_every_accepted_message_has_an_end_or_is_lost(
+    arrivals: list[tuple[int, int]],
+    letters: list[int],
+    drops: list[str],
+    expected: tuple[int, int, int, dict[int, int], int, int],
+) -> None:
+    delivered, dead_lettered, dropped, lost, repeated, strayed = expected
+    ends = ends_of(ACCEPTED, _came(*arrivals), letters, drops)
+    assert ends == Ends(
+        accepted=3,
+        delivered=delivered,
+        dead_lettered=dead_lettered,
+        dropped=dropped,
+        lost=lost,
+        repeated=repeated,
+        strayed=strayed,
+    )
+    assert ends.delivered + ends.dead_lettered + ends.dropped + sum(ends.lost.values()) == ends.accepted
+    assert ends.whole == (not lost and not strayed)
+
+
+def test_drops_are_read_from_sealed_and_open_segments(tmp_path: Path) -> None:
+    (tmp_path / "2026-11-21" / "20").mkdir(parents=True)
+    lines = [
+        '{"version":1,"event":"notification.dropped","message_id":"a","cause":"spent:status"}',
+        '{"version":1,"event":"delivery.delivered","message_id":"b"}',
+    ]
+    (tmp_path / "2026-11-21" / "20" / "one.jsonl").write_text("\n".join(lines) + "\n")
+    (tmp_path / "2026-11-21" / "20" / "two.jsonl.open").write_text(lines[0] + "\n")
+    (tmp_path / "2026-11-21" / "20" / "three.jsonl.new").write_text(lines[0] + "\n")
+    assert dropped_in(tmp_path) == ["a", "a"]
+
+
+# -- figures ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_rate_is_from_the_first_arrival_and_from_the_start() -> None:
+    arrivals = [Arrival(n, 1, NS_PER_S + n * NS_PER_S // 10) for n in range(11)]
+    found = figures_of("service", "raw", arrivals, 0, (0.011, 0.0011))
+    assert (found.arrived, found.first_ms, found.seconds, found.per_s) == (11, 1_000.0, 1.0, 10.0)
+    assert (found.from_start_per_s, found.sender_us, found.endpoints_us) == (5.5, 1_000.0, 100.0)
+
+
+def test_memory_is_told_at_the_start_the_middle_the_peak_and_the_end() -> None:
+    looks = Looks()
+    for at_s, mib in enumerate([10, 20, 40, 90, 30]):
+        looks.take(float(at_s), {"worker": mib * BYTES_PER_MIB})
+    assert looks.residences() == {"worker": Residence(start=10.0, middle=40.0, peak=90.0, end=30.0)}
+
+
+@pytest.mark.parametrize(
+    ("bar", "met"),
+    [
+        (Bar(), True),
+        (Bar(per_s=100), True),
+        (Bar(per_s=101), False),
+        (Bar(p50_ms=4, p99_ms=50), True),
+        (Bar(p50_ms=3), False),
+        (Bar(p99_ms=49), False),
+        (Bar(per_s=100, cpu_s=0.9), True),
+        (Bar(per_s=100, cpu_s=0.8), False),
+    ],
+)
+def test_a_bar_is_met_when_all_of_it_is(bar: Bar, met: bool) -> None:
+    figures = Figures(
+        workload="publish → HTTP, raw",
+        server="service",
+        connections=1,
+        units=100,
+        seconds=1.0,
+        per_s=100.0,
+        p50_ms=4.0,
+        p95_ms=9.0,
+        p99_ms=50.0,
+        mean_ms=5.0,
+        server_us=900.0,  # each: 0.9 s a thousand
+        generator_us=0.0,
+        others_share=0.0,
+    )
+    assert bar.is_met(figures) == met
+    assert all(str(each) for each in PUBLISH_BARS.values())
+
+
+def test_rows_count_whole_when_inserted_and_when_updated(tmp_path: Path) -> None:
+    connection = apsw.Connection(":memory:")
+    RowCounter(tmp_path / "1").attach(connection)
+    connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT, b BLOB)")
+    connection.execute("INSERT INTO t VALUES (1, 'äb', x'010203'), (2, NULL, NULL)")
+    assert rows_in(tmp_path) == Rows(2, 8 + 3 + 3 + 8)
+    connection.execute("UPDATE t SET a = 'abcd' WHERE id = 1")
+    assert rows_in(tmp_path) == Rows(3, 22 + 8 + 4 + 3)
+    connection.execute("DELETE FROM t")
+    connection.execute("SELECT * FROM t").fetchall()
+    assert rows_in(tmp_path) == Rows(3, 37)
+    assert size_bytes((1, 2.5, None, "é", b"12")) == 8 + 8 + 2 + 2
+
+
+# -- the endpoints ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def hearing(tmp_path: Path) -> AsyncIterator[Audience]:
+    async with audience(KINDS, tmp_path) as heard:
+        yield heard
+
+
+def _place(hearing: Audience, kind: Kind) -> tuple[int, int]:
+    """An endpoint and its port."""
+    endpoint = hearing.kinds.index(kind)
+    return endpoint, int(hearing.url(endpoint).split(":")[2].partition("/")[0])
+
+
+async def _post(hearing: Audience, kind: Kind, body: bytes) -> bytes:
+    endpoint, port = _place(hearing, kind)
+    (lane,) = await connect(port, 1)
+    try:
+        return await lane.ask(b"POST /e/%d HTTP/1.1\r\ncontent-length: %d\r\n\r\n%b" % (endpoint, len(body), body))
+    finally:
+        lane.close()
+
+
+async def test_endpoints_ail_each_in_its_way_and_recover(hearing: Audience) -> None:
+    for kind in KINDS:
+        await _post(hearing, kind, b"number=1 of all")
+    assert (await hearing.look()).accepted == len(KINDS)
+    await hearing.ail()
+    await _post(hearing, Kind.HEALTHY, b"number=2 rest")
+    with pytest.raises(ConnectionRefusedError):
+        await _post(hearing, Kind.REFUSED, b"number=2 rest")
+    with pytest.raises(LoadError, match="500"):
+        await _post(hearing, Kind.FAILING, b"number=2 rest")
+    waiting = [asyncio.ensure_future(_post(hearing, kind, b"number=2 rest")) for kind in (Kind.HANGING, Kind.SLOW)]
+    while (await hearing.look()).open < len(waiting):
+        await asyncio.sleep(0)
+    assert not any(one.done() for one in waiting)
+    await hearing.recover()
+    for hung_up in waiting:
+        with pytest.raises(LoadError, match="hung up"):
+            await asyncio.wait_for(hung_up, HANG_UP_S_MAX)
+    for kind in KINDS:
+        await _post(hearing, kind, b"number=3 rest")
+        await _post(hearing, kind, b"number=3 again")
+    assert (await hearing.look()).accepted == 2 * len(KINDS) + 1
+    arrivals = await hearing.arrivals()
+    assert Counter(arrival.number for arrival in arrivals) == {1: len(KINDS), 2: 1, 3: 2 * len(KINDS)}
+    assert (await hearing.last_body()).read_bytes() == b"number=3 again"
+
+
+async def test_a_slow_endpoint_answers_after_seconds_and_the_message_came_when_it_came(hearing: Audience) -> None:
+    await hearing.ail()
+    began_ns = time.perf_counter_ns()
+    await _post(hearing, Kind.SLOW, b"number=1 rest")
+    took_ns = time.perf_counter_ns() - began_ns
+    (arrival,) = await hearing.arrivals()
+    assert 0 < arrival.at_ns - began_ns < took_ns / 2
+
+
+async def test_endpoints_keep_the_tokens_of_confirmations(hearing: Audience) -> None:
+    await _post(hearing, Kind.SLOW, b'{"Type" : "SubscriptionConfirmation", "Token" : "t0k"}')
+    endpoint, _ = _place(hearing, Kind.SLOW)
+    assert (await hearing.look()).tokens == [(endpoint, "t0k")]
+    assert (await hearing.look()).tokens == []
+
+
+async def test_endpoints_of_a_kind_share_a_few_ports(tmp_path: Path) -> None:
+    async with audience({Kind.HEALTHY: 3 * SITES, Kind.REFUSED: 1}, tmp_path) as heard:
+        urls = [heard.url(endpoint) for endpoint in range(len(heard.kinds))]
+    assert len(set(urls)) == 3 * SITES + 1
+    assert len({url.rpartition("/e/")[0] for url in urls}) == SITES + 1

@@ -1,0 +1,269 @@
+"""The bench's own tools: a wrong signer, percentile or parser would give figures that look right."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials as BotocoreCredentials
+
+from bench.load import queues, singles
+from bench.load.signing import Credentials, Signer
+from bench.load.sink import Sink
+from bench.load.wire import Budget, Lane, LoadError, connect
+from bench.measure.backends import Look, costs_between
+from bench.measure.figures import Figures, percentile
+from bench.measure.processes import Server, listener, local_ports, python, read_sockets, running
+
+CREDENTIALS = Credentials(key_id="AKIDEXAMPLE", secret="secret", region="eu-west-3")
+LATE_S = 0.3
+
+
+class Wire(asyncio.WriteTransport):
+    """Takes everything and keeps nothing."""
+
+    def write(self, data: object) -> None: ...
+    def abort(self) -> None: ...
+
+
+KERNEL_SOCKETS = """\
+  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:4A64 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4711 1 0 100 0 0 10 0
+   1: 0200007F:D2F0 0100007F:4A64 01 00000000:00000000 00:00000000 00000000  1000        0 4712 1 0 20 4 30 10 -1
+"""
+BUSY = """
+import threading, time
+def spin(seconds):
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
+        sum(range(100))
+def elsewhere():
+    spin(0.3)
+thread = threading.Thread(target=elsewhere)
+thread.start()
+spin(0.6)
+thread.join()
+"""
+
+
+@pytest.mark.parametrize(
+    ("operation", "body"),
+    [("SendMessage", b'{"QueueUrl":"q","MessageBody":"x"}'), ("", b"Action=Publish&Message=caf%C3%A9")],
+    ids=["json", "form"],
+)
+def test_signs_as_botocore_does(operation: str, body: bytes) -> None:
+    signer = Signer(CREDENTIALS, "sqs", "127.0.0.1:6059")
+    request = (signer.call(operation, body) if operation else signer.form(body)).decode()
+    head, _, _ = request.partition("\r\n\r\n")
+    headers = dict(line.split(": ", 1) for line in head.split("\r\n")[1:])
+    theirs = AWSRequest("POST", "http://127.0.0.1:6059/", data=body)
+    for name in ("Content-Type", "X-Amz-Target"):
+        if name in headers:
+            theirs.headers[name] = headers[name]
+    theirs.context["timestamp"] = headers["X-Amz-Date"]
+    theirs.headers["X-Amz-Date"] = headers["X-Amz-Date"]
+    auth = SigV4Auth(BotocoreCredentials("AKIDEXAMPLE", "secret"), "sqs", "eu-west-3")
+    signature = auth.signature(auth.string_to_sign(theirs, auth.canonical_request(theirs)), theirs)
+    assert headers["Authorization"].endswith(f"Signature={signature}")
+    assert headers["Content-Length"] == str(len(body))
+
+
+@pytest.mark.parametrize(
+    ("values", "percent", "expected"),
+    [
+        ([1.0], 50, 1.0),
+        ([1.0], 99, 1.0),
+        ([1.0, 2.0, 3.0], 50, 2.0),
+        ([float(n) for n in range(1, 201)], 99, 198.0),
+    ],
+)
+def test_percentile_is_the_nearest_rank(values: list[float], percent: int, expected: float) -> None:
+    assert percentile(values, percent) == expected
+
+
+def test_reads_sockets_as_the_kernel_prints_them() -> None:
+    assert read_sockets(KERNEL_SOCKETS) == {"4711": ("127.0.0.1", 19044, True), "4712": ("127.0.0.2", 54000, False)}
+
+
+def test_finds_who_listens_and_whose_connections_are_whose() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        assert listener("127.0.0.1", port) == os.getpid()
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            assert {port, connection.getsockname()[1]} <= local_ports(os.getpid())
+
+
+def test_costs_are_what_was_added_from_these_ports_per_unit() -> None:
+    figures = Figures(
+        workload="send",
+        server="service",
+        connections=1,
+        units=10,
+        seconds=2.0,
+        per_s=5.0,
+        p50_ms=0.0,
+        p95_ms=0.0,
+        p99_ms=0.0,
+        mean_ms=0.0,
+        server_us=0.0,
+        generator_us=0.0,
+        others_share=1.0,
+    )
+    before = Look(statements={("a", 1): 7, ("a", 2): 5}, commands={"evalsha": 3}, cassandra_s=1.0, redis_s=0.5)
+    after = Look(
+        statements={("a", 1): 17, ("a", 2): 99, ("b", 1): 5},
+        commands={"evalsha": 13, "zadd": 20, "info": 4},
+        cassandra_s=1.001,
+        redis_s=0.5005,
+    )
+    costs = costs_between(before, after, figures, {1})
+    assert (costs.statements, costs.redis_calls, costs.redis_commands) == (1.5, 1.0, 2.0)
+    assert (costs.cassandra_us, costs.redis_us) == (100.0, 50.0)
+    assert costs_between(before, before, figures, {1}).statements == 0
+
+
+def test_arrivals_come_at_the_rate_and_know_nothing_of_one_another() -> None:
+    planned_ns = singles.arrivals_ns(random.Random(1), 200.0, 50.0)
+    gaps_s = [(later - sooner) / 1e9 for sooner, later in pairwise(planned_ns)]
+    assert len(planned_ns) == 10_000
+    assert statistics.fmean(gaps_s) == pytest.approx(1 / 200, rel=0.05)
+    assert statistics.stdev(gaps_s) == pytest.approx(1 / 200, rel=0.05)
+
+
+async def test_a_stall_counts_for_the_calls_that_could_not_begin() -> None:
+    """One connection, calls every few ms, the first answer 0.3 s late: later calls count what they waited for it."""
+    client = queues.Client(Server(name="late", port=0, pid=os.getpid(), credentials=CREDENTIALS, data=Path()), [], 1)
+
+    class Late(Lane):
+        first = True
+
+        async def ask(self, _request: bytes) -> bytes:
+            if self.first:
+                self.first = False
+                await asyncio.sleep(LATE_S)  # what is late here is a server
+            return b'"ReceiptHandle":"h"'
+
+    client.lanes = [Late()]
+    figures = await singles.paced(client, [b"h"], per_s=300.0, seconds=0.1)
+    assert all(each.p50_ms > LATE_S * 1000 / 2 for each in figures)
+
+
+def test_a_budget_ends_by_units_and_by_time() -> None:
+    assert [Budget(3, 60).take(2), Budget(1, 60).take(2), Budget(3, 0).take()] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody"],
+        [b"HTTP/1.1 200 OK\r\ncontent-le", b"ngth: 4\r\n\r", b"\nbo", b"dy"],
+    ],
+    ids=["whole", "in pieces"],
+)
+async def test_an_answer_arrives_whole(pieces: list[bytes]) -> None:
+    lane = Lane()
+    lane.connection_made(Wire())
+    asked = asyncio.ensure_future(lane.ask(b"?"))
+    await asyncio.sleep(0)
+    for piece in pieces:
+        assert not asked.done()
+        lane.data_received(piece)
+    assert await asked == b"body"
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n", "403"),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", "no Content-Length"),
+        (None, "hung up"),
+    ],
+)
+async def test_what_is_not_an_answer_fails_the_run(answer: bytes | None, reason: str) -> None:
+    lane = Lane()
+    lane.connection_made(Wire())
+    asked = asyncio.ensure_future(lane.ask(b"?"))
+    await asyncio.sleep(0)
+    lane.data_received(answer) if answer else lane.connection_lost(None)
+    with pytest.raises(LoadError, match=reason):
+        await asked
+
+
+async def test_the_sink_counts_notifications_and_keeps_the_confirmation_token() -> None:
+    sink = Sink()
+    port = int((await sink.open()).rstrip("/").rpartition(":")[2])
+    (lane,) = await connect(port, 1)
+    for body in (b'{"Type":"SubscriptionConfirmation","Token" : "t0k"}', b"began=%d rest" % time.perf_counter_ns()):
+        await lane.ask(b"POST / HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+    await sink.have(1, 5)
+    assert sink.token.result() == "t0k"
+    assert 0 < sink.times_ns[0] < 5e9
+    lane.close()
+    await sink.close()
+
+
+@pytest.mark.parametrize("command", [("server",), ("split", "--apis", "2")], ids=["one process", "store apart"])
+async def test_the_floor_gives_back_what_it_took_and_counts_its_cpu(command: tuple[str, ...], tmp_path: Path) -> None:
+    module, *arguments = command
+    with running("floor", python(f"bench.floor.{module}", *arguments), tmp_path) as server:
+        client = await queues.open_client(server, 4, 1, "q")
+        figures = [
+            await queues.send(client, 60),
+            await queues.receive_delete(client, 20),
+            await queues.send_batches(client, 60),
+            await queues.drain(client, 100),
+            await queues.send(client, 30),
+            await singles.cycles(client, 30),
+        ]
+        assert [each.units for each in figures] == [60, 20, 60, 100, 30, 90]
+        received, handles = await singles.receive(client, 30)
+        deleted = await singles.delete(client, handles)
+        assert (received.units, len(set(handles)), deleted.units) == (30, 30, 30)
+        handles = await singles.stock(client)
+        paced = await singles.paced(client, handles, 300.0, 0.5)
+        assert [(each.workload, each.units) for each in paced] == [(name, 150) for name in singles.OPERATIONS]
+        await queues.drain(client, 2 * singles.STOCK - singles.STOCK)
+        with pytest.raises(LoadError, match="empty"):
+            await queues.receive_delete(client, 1)
+        client.close()
+        assert server.cpu_s() > 0
+        assert len(server.processes()) == {"server": 1, "split": 4}[module]
+
+
+async def test_the_floor_deletes_by_the_newest_delivery_only(tmp_path: Path) -> None:
+    with running("floor", python("bench.floor.server"), tmp_path) as server:
+        client = await queues.open_client(server, 1, 1, "q")
+        await queues.send(client, 1)
+        receive = client.call("ReceiveMessage", VisibilityTimeout=0)
+        old, _ = [queues.handles_in(await client.lanes[0].ask(receive))[0] for _ in range(2)]
+        await client.lanes[0].ask(queues.delete_request(client, old))
+        (newest,) = queues.handles_in(await client.lanes[0].ask(receive))  # the old one had no effect
+        await client.lanes[0].ask(queues.delete_request(client, newest))
+        assert not queues.handles_in(await client.lanes[0].ask(receive))
+        client.close()
+
+
+def test_the_sampler_finds_the_busy_functions_of_all_threads_in_a_child_process_too(tmp_path: Path) -> None:
+    (tmp_path / "busy.py").write_text(BUSY)
+    (tmp_path / "parent.py").write_text(
+        "import subprocess, sys\nsubprocess.run([sys.executable, '-m', 'busy'], preexec_fn=lambda: None, check=True)\n"
+    )
+    command = [sys.executable, "-m", "bench.measure.sampler", str(tmp_path / "out"), "--", "parent"]
+    root = Path(__file__).parents[2]
+    subprocess.run(command, cwd=root, env={"PYTHONPATH": f"{root}:{tmp_path}"}, check=True, timeout=30)
+    texts = [file.read_text() for file in (tmp_path / "out").iterdir()]
+    (busy,) = (text for text in texts if text.startswith("-m busy"))
+    shares = {words[2]: words for words in map(str.split, busy.splitlines()) if "/busy.py:" in str(words)}
+    assert float(shares["spin"][0].rstrip("%")) > 60
+    assert 15 < float(shares["elsewhere"][1].rstrip("%")) < 50

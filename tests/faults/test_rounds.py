@@ -1,0 +1,65 @@
+"""A few rounds of each kind, and proof that a round can fail: `make faults` runs fifty."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from cns_common.sqlite.database import Database
+from faults.power.rounds import power_round
+from faults.service.kills import VICTIMS, kill_round, plan_round
+from faults.service.processes import receiving
+from faults.service.resources import Scene, set_up
+from tests.ports import free_port
+
+KILL_SEEDS = range(101, 104)
+"""A random time and two named points, one of a lane among them."""
+POWER_SEEDS = range(101, 106)
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    directory = tmp_path_factory.mktemp("faults")
+    receiver_port, journal = free_port(), directory / "arrivals"
+    with receiving(receiver_port, journal):
+        yield asyncio.run(set_up(directory, free_port(), receiver_port, journal))
+
+
+@pytest.mark.parametrize("seed", KILL_SEEDS)
+@pytest.mark.parametrize("kind", VICTIMS)
+async def test_a_kill_loses_and_invents_nothing(scene: Scene, kind: str, seed: int) -> None:
+    result = await kill_round(scene, plan_round(kind, seed))
+    assert result.faults == []
+    assert result.reached
+    assert result.messages > 50
+    assert result.notifications > 10
+    assert result.in_order > 5
+    assert result.failed > 0
+
+
+@pytest.mark.parametrize("seed", POWER_SEEDS)
+async def test_power_loss_keeps_what_was_acknowledged(seed: int) -> None:
+    result = await power_round(seed)
+    assert result.faults == []
+    assert result.checkpoints > 5
+    assert len(result.cuts) == 10  # every kind of place was cut at
+
+
+async def test_a_disk_that_lies_about_syncs_is_found_out() -> None:
+    result = await power_round(1, syncs_count=False)
+    assert _kinds(result.faults) >= {"lost", "state"}
+
+
+@pytest.mark.parametrize("synchronous", ["OFF", "NORMAL"])
+async def test_a_store_that_does_not_sync_is_found_out(synchronous: str) -> None:
+    def spoil(database: Database) -> None:
+        database.connection.execute(f"PRAGMA synchronous={synchronous}").fetchall()
+
+    result = await power_round(1, spoil=spoil)
+    assert _kinds(result.faults) >= {"lost", "came back", "dedup"}
+
+
+def _kinds(faults: list[str]) -> set[str]:
+    return {fault.partition(":")[0] for fault in faults}

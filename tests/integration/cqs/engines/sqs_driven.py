@@ -1,0 +1,73 @@
+"""Queues of a service whose clock stands still, called from outside of its event loop, one step after the other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+from cns_common.clock import Clock
+from cqs.engines.contract import Peeked
+from tests.integration.cqs.engines.sqs_model import Seen
+from tests.integration.cqs.sqs import ACCOUNT, Sqs, serving
+
+PAGE = 1_000
+
+
+class StillClock(Clock):
+    """Goes on when it is told to, and at no other time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._start_ms = super().now_ms()
+
+    def now_ms(self) -> int:
+        return self._start_ms + self.offset_ms
+
+    def wall_ms(self) -> int:
+        return self._start_ms
+
+
+class Service:
+    """Kept open over all examples: each has queues of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        self._runner = asyncio.Runner()
+        self._serving = serving(directory, StillClock())
+        self.sqs: Sqs = self.run(self._serving.__aenter__())
+
+    def run(self, call: Coroutine[Any, Any, Any]) -> Any:
+        return self._runner.run(call)
+
+    def close(self) -> None:
+        self.run(self._serving.__aexit__(None, None, None))
+        self._runner.close()
+
+
+class Queue:
+    """A queue, its model, and all receipt handles that were ever given out for it."""
+
+    def __init__(self, service: Service, name: str, seen: Seen) -> None:
+        self.service = service
+        self.name = name
+        self.seen = seen
+        attributes = {"ContentBasedDeduplication": "true"} if seen.fifo else {}
+        self.url: str = service.run(service.sqs.queue(name, **attributes))
+        self.handles: list[str] = []
+        self.delay_s = 0
+
+    def __call__(self, action: str, **members: Any) -> dict[str, Any]:
+        answer: dict[str, Any] = self.service.run(self.service.sqs(action, QueueUrl=self.url, **members))
+        return answer
+
+    def set(self, **attributes: str) -> None:
+        self("SetQueueAttributes", Attributes=attributes)
+
+    def peek(self) -> dict[str, Peeked]:
+        """All messages, by id."""
+        sqs, run = self.service.sqs, self.service.run
+        view = run(sqs.service.cache.find((ACCOUNT, "us-east-1", self.name)))
+        page = run(view.engine.peek(view.ref, "", PAGE, sqs.clock.now_ms()))
+        assert not page.cursor
+        return {peeked.id: peeked for peeked in page.messages}

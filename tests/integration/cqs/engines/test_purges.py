@@ -1,0 +1,45 @@
+"""Purges of one process beside sends of another, on Cassandra and Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from cns_common.cassandra.session import CassandraAddress
+from cns_common.clock import Clock
+from cqs.engines.cluster.ids import Place as MessagePlace
+from cqs.engines.contract import Entry
+from tests.conformance.support import Desk, bodies
+from tests.integration.cqs.engines.test_cluster_engine import opened
+from tests.own_redis import OwnRedis
+
+
+@pytest.mark.parametrize("fifo", [False, True])
+async def test_who_hears_of_a_purge_in_the_midst_of_a_send_loses_nothing(
+    cassandra_address: CassandraAddress, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch, fifo: bool
+) -> None:
+    """It has written for before the purge by then; a fill, or another receive, tells it meanwhile."""
+    clock = Clock()
+    async with (
+        opened(cassandra_address, own_redis.url, clock) as (one, _),
+        opened(cassandra_address, own_redis.url, clock) as (other, _),
+    ):
+        here = Desk(one, clock, fifo=fifo)
+        there = here.at(other)
+        await there.send(b"before", group="g" * fifo)
+        insert = other._rows.insert
+
+        async def insert_and_hear(
+            queue: str, generation: int, entries: Sequence[Entry], now_ms: int
+        ) -> list[MessagePlace]:
+            places = await insert(queue, generation, entries, now_ms)
+            await other._lines._look(there.q)
+            return places
+
+        await here.purge()
+        monkeypatch.setattr(other._rows, "insert", insert_and_hear)
+        await there.send(b"after", group="g" * fifo)
+        while await one.maintain(500, here.now_ms):  # what the purge left behind goes
+            pass
+        assert bodies(await here.take()) == [b"after"]

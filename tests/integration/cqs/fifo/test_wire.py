@@ -1,0 +1,70 @@
+"""FIFO queues, fair queues and purges as SDKs see them, in both protocols."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.integration.cqs.sqs import Sqs
+from tests.integration.cqs.sqs_wire import Wire, invalid, legacy
+
+spec = pytest.mark.spec
+
+WRONG_TYPE = "The request include parameter that is not valid for this queue type."
+NUMBERED = {"MessageId", "MD5OfMessageBody", "SequenceNumber"}
+
+
+@spec("dedup.answer", "dedup.sequence-text")
+async def test_a_duplicate_is_answered_like_its_original(sqs: Sqs, wire: Wire) -> None:
+    url = await sqs.queue("q.fifo")
+    members = {"MessageGroupId": "g", "MessageDeduplicationId": "d"}
+    first = await wire.send(url, "one", **members)
+    again = await wire.send(url, "two", **members)
+    assert set(first) == set(again) == NUMBERED
+    assert {name for name in NUMBERED if first[name] != again[name]} == {"MD5OfMessageBody"}
+    batch = await wire("SendMessageBatch", QueueUrl=url, Entries=[{"Id": "a", "MessageBody": "two", **members}])
+    assert batch["Successful"] == [again | {"Id": "a"}]
+    (message,) = await wire.receive(url, AttributeNames=["All"])
+    assert (message["MessageId"], message["Body"]) == (first["MessageId"], "one")
+    shown = message["Attributes"]
+    assert (shown["MessageGroupId"], shown["MessageDeduplicationId"]) == ("g", "d")
+    assert shown["SequenceNumber"] == first["SequenceNumber"]
+
+
+@spec("fifo.delay-of-the-queue")
+async def test_a_fifo_message_has_no_delay_of_its_own(sqs: Sqs, wire: Wire) -> None:
+    url = await sqs.queue("q.fifo", ContentBasedDeduplication="true")
+    members: dict[str, Any] = {"QueueUrl": url, "MessageBody": "x", "MessageGroupId": "g"}
+    await wire.refuses(invalid("DelaySeconds", 5, WRONG_TYPE), "SendMessage", DelaySeconds=5, **members)
+    await wire("SendMessage", DelaySeconds=0, **members)
+
+
+@spec("attempt.fifo-only")
+async def test_no_attempts_at_standard_queues(sqs: Sqs, wire: Wire) -> None:
+    refusal = invalid("ReceiveRequestAttemptId", "a", WRONG_TYPE)
+    await wire.refuses(refusal, "ReceiveMessage", QueueUrl=await sqs.queue(), ReceiveRequestAttemptId="a")
+
+
+@spec("fair.no-dedup", "fair.group-returned", "fair.no-sequence")
+async def test_a_group_on_a_standard_queue(sqs: Sqs, wire: Wire) -> None:
+    url = await sqs.queue()
+    refusal = invalid("MessageDeduplicationId", "d", WRONG_TYPE)
+    members: dict[str, Any] = {"QueueUrl": url, "MessageBody": "x", "MessageGroupId": "tenant"}
+    await wire.refuses(refusal, "SendMessage", MessageDeduplicationId="d", **members)
+    for _ in range(2):
+        assert set(await wire("SendMessage", **members)) == NUMBERED - {"SequenceNumber"}
+    for message in await wire.receive(url, AttributeNames=["MessageGroupId", "SequenceNumber"]):
+        assert message["Attributes"] == {"MessageGroupId": "tenant"}
+    assert await sqs.counts(url) == (0, 2, 0)
+
+
+@spec("purge.in-progress", "purge.again")
+async def test_a_purge_within_a_minute_of_another(sqs: Sqs, wire: Wire) -> None:
+    url = await sqs.queue()
+    assert await wire("PurgeQueue", QueueUrl=url) == {}
+    text = "Only one PurgeQueue operation on q is allowed every 60 seconds."
+    sqs.advance(59)
+    await wire.refuses(legacy("PurgeQueueInProgress", text, 403), "PurgeQueue", QueueUrl=url)
+    sqs.advance(1)
+    await wire("PurgeQueue", QueueUrl=url)

@@ -1,0 +1,106 @@
+"""The way of a message through a standard queue, and what every call must name."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from tests.integration.cqs.sqs import ACCOUNT, BASE_URL, Sqs, refused
+
+NO_QUEUE = ("QueueDoesNotExist", "The specified queue does not exist.")
+TRACE = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1"
+
+
+async def test_send_receive_delete(sqs: Sqs) -> None:
+    url = await sqs.queue()
+    sent = await sqs.send(url, "gr\u00fc\u00dfe")
+    assert sent == {
+        "MessageId": sent["MessageId"],
+        "MD5OfMessageBody": hashlib.md5("gr\u00fc\u00dfe".encode()).hexdigest(),
+    }
+    (message,) = await sqs.receive(url)
+    assert message == {
+        "MessageId": sent["MessageId"],
+        "ReceiptHandle": message["ReceiptHandle"],
+        "MD5OfBody": sent["MD5OfMessageBody"],
+        "Body": "gr\u00fc\u00dfe",
+    }
+    assert await sqs.receive(url) == []
+    await sqs.delete(url, message)
+    await sqs.delete(url, message)
+    sqs.advance(31)
+    assert await sqs.receive(url) == []
+    assert await sqs.counts(url) == (0, 0, 0)
+
+
+@pytest.mark.spec("receive.system-all")
+async def test_system_attributes(sqs: Sqs) -> None:
+    url = await sqs.queue()
+    before_ms = sqs.clock.now_ms()
+    await sqs.send(
+        url,
+        MessageGroupId="tenant",
+        MessageSystemAttributes={"AWSTraceHeader": {"DataType": "String", "StringValue": TRACE}},
+    )
+    await sqs.receive(url, VisibilityTimeout=0)
+    (message,) = await sqs.receive(url, AttributeNames=["SenderId"], MessageSystemAttributeNames=["All"])
+    attributes = message["Attributes"]
+    assert before_ms <= int(attributes.pop("SentTimestamp")) <= int(attributes.pop("ApproximateFirstReceiveTimestamp"))
+    assert attributes == {
+        "SenderId": ACCOUNT,
+        "ApproximateReceiveCount": "2",
+        "AWSTraceHeader": TRACE,
+        "MessageGroupId": "tenant",
+    }
+
+
+@pytest.mark.parametrize(
+    ("action", "missing"),
+    [
+        ("SetQueueAttributes", "Attribute.Name"),
+        ("TagQueue", "Tags"),
+        ("UntagQueue", "TagKeys"),
+        ("AddPermission", "Label"),
+        ("RemovePermission", "Label"),
+    ],
+)
+async def test_missing_parameters(sqs: Sqs, action: str, missing: str) -> None:
+    url = await sqs.queue()
+    assert await refused(sqs(action, QueueUrl=url)) == (
+        "MissingParameter",
+        f"The request must contain the parameter {missing}.",
+    )
+
+
+async def test_queue_must_be_named_and_there(sqs: Sqs) -> None:
+    await sqs.queue()
+    assert await refused(sqs("SendMessage")) == NO_QUEUE  # before any other argument
+    assert await refused(sqs("SendMessage", QueueUrl=f"{BASE_URL}/{ACCOUNT}/absent")) == NO_QUEUE
+    assert await refused(sqs("SendMessage", QueueUrl=f"{BASE_URL}/{ACCOUNT}/q", region="eu-west-1")) == NO_QUEUE
+    await sqs("SendMessage", path=f"/{ACCOUNT}/q", MessageBody="by path")
+    assert await sqs.bodies("q") == ["by path"]
+
+
+@pytest.mark.spec("attribute.counts")
+@pytest.mark.parametrize("name", ["q", "q.fifo"])
+async def test_a_message_is_visible_or_in_flight_or_delayed(sqs: Sqs, name: str) -> None:
+    url = await sqs.queue(name)
+    for n in range(3):
+        ids = {"MessageGroupId": f"{n}", "MessageDeduplicationId": f"{n}"} if name.endswith(".fifo") else {}
+        await sqs.send(url, f"{n}", **ids)
+    assert await sqs.counts(url) == (3, 0, 0)
+    held, _ = await sqs.receive(url, 2)
+    assert await sqs.counts(url) == (1, 2, 0)
+    await sqs.delete(url, held)
+    assert await sqs.counts(url) == (1, 1, 0)
+    sqs.advance(31)
+    assert await sqs.counts(url) == (2, 0, 0)
+    await sqs("SetQueueAttributes", QueueUrl=url, Attributes={"DelaySeconds": "60"})
+    late = {"MessageGroupId": "late", "MessageDeduplicationId": "late"} if name.endswith(".fifo") else {}
+    await sqs.send(url, "late", **late)
+    visible, in_flight, delayed = await sqs.counts(url)
+    assert (in_flight, delayed) == (0, 3 - visible)
+    assert delayed == (2 if name.endswith(".fifo") else 1)  # of a FIFO queue, what was never received is delayed anew
+    sqs.advance(61)
+    assert await sqs.counts(url) == (3, 0, 0)

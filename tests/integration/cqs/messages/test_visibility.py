@@ -1,0 +1,218 @@
+"""Messages held by their receivers: visibility, old handles, and handles of nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.cqs.sqs import Sqs
+from tests.integration.cqs.sqs_wire import Refusal, Wire, invalid, missing, modelled
+
+spec = pytest.mark.spec
+
+
+def expired(handle: str) -> Refusal:
+    return invalid("ReceiptHandle", handle, "The receipt handle has expired.")
+
+
+def unavailable(handle: str) -> Refusal:
+    reason = "Message does not exist or is not available for visibility timeout change."
+    return invalid("ReceiptHandle", handle, reason)
+
+
+def not_a_handle(handle: str) -> Refusal:
+    return modelled(
+        "ReceiptHandleIsInvalid", f'The input receipt handle "{handle}" is not a valid receipt handle.', 404
+    )
+
+
+async def delete(wire: Wire, url: str, handle: str) -> None:
+    assert await wire("DeleteMessage", QueueUrl=url, ReceiptHandle=handle) == {}
+
+
+async def hide(wire: Wire, url: str, handle: str, timeout_s: int) -> None:
+    answer = await wire("ChangeMessageVisibility", QueueUrl=url, ReceiptHandle=handle, VisibilityTimeout=timeout_s)
+    assert answer == {}
+
+
+async def held(sqs: Sqs, url: str, **members: int) -> str:
+    """The handle of the next message."""
+    (message,) = await sqs.receive(url, 1, **members)
+    handle: str = message["ReceiptHandle"]
+    return handle
+
+
+# -- handles ----------------------------------------------------------------------------------------------------------
+
+
+@spec("handle.length")
+async def test_the_length_of_a_handle(sqs: Sqs, wire: Wire) -> None:
+    url = await sqs.queue("q.fifo")
+    await sqs.send(url, MessageGroupId="g" * 128, MessageDeduplicationId="d" * 128)
+    (message,) = await wire.receive(url)
+    assert len(message["ReceiptHandle"]) <= 1_024
+
+
+@pytest.mark.parametrize("handle", ["garbage", "not base64!", "A" * 2_000])
+@spec("handle.never-issued")
+async def test_a_handle_of_nothing(sqs: Sqs, wire: Wire, handle: str) -> None:
+    url = await sqs.queue()
+    await wire.refuses(not_a_handle(handle), "DeleteMessage", QueueUrl=url, ReceiptHandle=handle)
+    members = {"ReceiptHandle": handle, "VisibilityTimeout": 1}
+    await wire.refuses(not_a_handle(handle), "ChangeMessageVisibility", QueueUrl=url, **members)
+
+
+@spec("handle.other-queue")
+async def test_a_handle_of_another_queue(sqs: Sqs, wire: Wire) -> None:
+    mine, theirs = await sqs.queue("mine"), await sqs.queue("theirs")
+    await sqs.send(theirs)
+    handle = await held(sqs, theirs)
+    refusal = modelled("ReceiptHandleIsInvalid", f'The receipt handle "{handle}" is not valid for this queue.', 404)
+    await wire.refuses(refusal, "DeleteMessage", QueueUrl=mine, ReceiptHandle=handle)
+    members = {"ReceiptHandle": handle, "VisibilityTimeout": 1}
+    await wire.refuses(refusal, "ChangeMessageVisibility", QueueUrl=mine, **members)
+    answer = await wire("DeleteMessageBatch", QueueUrl=mine, Entries=[{"Id": "a", "ReceiptHandle": handle}])
+    assert [(one["Code"], one["Message"]) for one in answer["Failed"]] == [(refusal.code, refusal.text)]
+    assert await sqs.counts(theirs) == (0, 1, 0)
+
+
+@spec("handle.deleted-twice", "handle.deleted-change")
+async def test_after_a_delete(sqs: Sqs, wire: Wire) -> None:
+    url = await sqs.queue()
+    await sqs.send(url)
+    handle = await held(sqs, url)
+    await delete(wire, url, handle)
+    await delete(wire, url, handle)
+    assert await sqs.counts(url) == (0, 0, 0)
+    members = {"ReceiptHandle": handle, "VisibilityTimeout": 1}
+    await wire.refuses(unavailable(handle), "ChangeMessageVisibility", QueueUrl=url, **members)
+
+
+@spec("handle.old-deletes")
+async def test_an_old_handle_deletes_until_the_next_receive(sqs: Sqs, wire: Wire) -> None:
+    url = await sqs.queue()
+    await sqs.send(url)
+    handle = await held(sqs, url)
+    sqs.advance(3_600)
+    await delete(wire, url, handle)
+    assert await sqs.counts(url) == (0, 0, 0)
+
+
+@spec("handle.older-succeeds")
+async def test_a_handle_older_than_the_last_receive(sqs: Sqs, wire: Wire) -> None:
+    url = await sqs.queue()
+    await sqs.send(url)
+    old = await held(sqs, url)
+    sqs.advance(31)
+    new = await held(sqs, url)
+    await hide(wire, url, old, 0)
+    assert await sqs.counts(url) == (1, 0, 0)
+    newest = await held(sqs, url)
+    await delete(wire, url, old)
+    assert await sqs.counts(url) == (0, 0, 0)
+    for handle in (old, new, newest):
+        await delete(wire, url, handle)
+        members = {"ReceiptHandle": handle, "VisibilityTimeout": 0}
+        await wire.refuses(unavailable(handle), "ChangeMessageVisibility", QueueUrl=url, **members)
+
+
+@spec("handle.fifo-expired-delete", "handle.fifo-expired-change")
+async def test_a_fifo_handle_ends_with_its_timeout(sqs: Sqs, wire: Wire) -> None:
+    url = await sqs.queue("q.fifo")
+    await sqs.send(url, MessageGroupId="g", MessageDeduplicationId="d")
+    old = await held(sqs, url)
+    sqs.advance(31)
+    new = ""
+    for _ in range(2):  # before and after the next receive
+        await wire.refuses(expired(old), "DeleteMessage", QueueUrl=url, ReceiptHandle=old)
+        members = {"ReceiptHandle": old, "VisibilityTimeout": 1}
+        await wire.refuses(expired(old), "ChangeMessageVisibility", QueueUrl=url, **members)
+        new = new or await held(sqs, url)
+    await delete(wire, url, new)
+    await delete(wire, url, new)
+
+
+@pytest.mark.parametrize("action", ["DeleteMessage", "ChangeMessageVisibility"])
+@spec("handle.missing")
+async def test_a_handle_is_required(sqs: Sqs, wire: Wire, action: str) -> None:
+    url = await sqs.queue()
+    await wire.refuses(missing("ReceiptHandle"), action, QueueUrl=url)
+    await wire.refuses(missing("ReceiptHandle"), action, QueueUrl=url, ReceiptHandle="")
+
+
+# -- visibility -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("timeout_s", [-1, 43_201])
+@spec("visibility.range")
+async def test_timeouts_refused(sqs: Sqs, wire: Wire, timeout_s: int) -> None:
+    url = await sqs.queue()
+    await sqs.send(url)
+    members = {"ReceiptHandle": await held(sqs, url), "VisibilityTimeout": timeout_s}
+    refusal = invalid("VisibilityTimeout", timeout_s, "Must be >= 0 and <= 43200, if provided.")
+    await wire.refuses(refusal, "ChangeMessageVisibility", QueueUrl=url, **members)
+
+
+@spec("visibility.missing")
+async def test_a_timeout_is_required(sqs: Sqs, wire: Wire) -> None:
+    url = await sqs.queue()
+    await wire.refuses(missing("VisibilityTimeout"), "ChangeMessageVisibility", QueueUrl=url, ReceiptHandle="x")
+
+
+@spec("visibility.from-the-call")
+async def test_a_new_timeout_counts_from_the_call(sqs: Sqs, wire: Wire) -> None:
+    url = await sqs.queue(VisibilityTimeout="100")
+    await sqs.send(url)
+    handle = await held(sqs, url)
+    sqs.advance(5)
+    await hide(wire, url, handle, 20)
+    sqs.advance(19)
+    assert await sqs.receive(url) == []
+    sqs.advance(1.1)
+    assert len(await sqs.receive(url)) == 1
+
+
+@spec("visibility.zero")
+async def test_a_new_timeout_of_nothing(sqs: Sqs, wire: Wire) -> None:
+    url = await sqs.queue()
+    await sqs.send(url)
+    await hide(wire, url, await held(sqs, url), 0)
+    assert len(await wire.receive(url)) == 1
+
+
+@spec("visibility.not-remembered")
+async def test_the_next_receive_has_the_queues_timeout(sqs: Sqs, wire: Wire) -> None:
+    url = await sqs.queue(VisibilityTimeout="10")
+    await sqs.send(url)
+    await hide(wire, url, await held(sqs, url), 60)
+    sqs.advance(60.1)
+    assert len(await wire.receive(url)) == 1
+    sqs.advance(10.1)
+    assert len(await wire.receive(url)) == 1
+
+
+@spec("visibility.hides-again")
+async def test_a_message_that_is_visible_again_is_hidden(sqs: Sqs, wire: Wire) -> None:
+    url = await sqs.queue(VisibilityTimeout="10")
+    await sqs.send(url)
+    handle = await held(sqs, url)
+    sqs.advance(11)
+    assert await sqs.counts(url) == (1, 0, 0)
+    await hide(wire, url, handle, 20)
+    assert await sqs.counts(url) == (0, 1, 0)
+    sqs.advance(20.1)
+    assert len(await wire.receive(url)) == 1
+
+
+@spec("visibility.twelve-hours", "visibility.twelve-hours-soon-over")
+async def test_twelve_hours_in_all(sqs: Sqs, wire: Wire) -> None:
+    url = await sqs.queue()
+    await sqs.send(url)
+    handle = await held(sqs, url)
+    sqs.advance(0.002)
+    for timeout_s in (43_200, 39_601):
+        reason = "Total VisibilityTimeout for the message is beyond the limit [43200 seconds]"
+        refusal = invalid("VisibilityTimeout", timeout_s, reason)
+        members = {"ReceiptHandle": handle, "VisibilityTimeout": timeout_s}
+        await wire.refuses(refusal, "ChangeMessageVisibility", QueueUrl=url, **members)
+        await hide(wire, url, handle, timeout_s - 101)
+        sqs.advance(3_600)

@@ -1,0 +1,64 @@
+"""What a move task's test needs: three queues, one of them the dead letters' of another, and a worker's movers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from cns_backend.leases import EmbeddedLeaseStore
+from tests.integration.cqs.sqs import Sqs
+from workers.background.move_tasks import Movers
+
+
+class Site:
+    """A queue, its dead-letter queue, another queue, and a worker's movers that tests step by hand."""
+
+    def __init__(self, sqs: Sqs, source: str, dead: str, other: str) -> None:
+        self.sqs = sqs
+        self.source, self.dead, self.other = source, dead, other
+        self.tasks = sqs.service.move_tasks
+        self.moving = sqs.service.moving
+        self.movers = Movers(self.tasks.store, self.moving, EmbeddedLeaseStore(), sqs.clock)
+
+    async def start(self, **members: Any) -> str:
+        answer = await self.sqs("StartMessageMoveTask", SourceArn=await self.sqs.arn(self.dead), **members)
+        handle: str = answer["TaskHandle"]
+        return handle
+
+    async def listed(self, **members: Any) -> list[dict[str, Any]]:
+        answer = await self.sqs("ListMessageMoveTasks", SourceArn=await self.sqs.arn(self.dead), **members)
+        results: list[dict[str, Any]] = answer["Results"]
+        return results
+
+    async def die(self, *bodies: str, **members: Any) -> None:
+        """Messages, received twice by a queue that allows one receive: they lie in its dead-letter queue."""
+        for number, body in enumerate(bodies):
+            if self.source.endswith(".fifo"):
+                members["MessageDeduplicationId"] = f"{body}-{number}"
+            await self.sqs.send(self.source, body, **members)
+        for _ in range(len(bodies) + 1):
+            await self.sqs.receive(self.source)
+            self.sqs.advance(31)
+        assert (await self.sqs.counts(self.dead))[0] == len(bodies)
+
+    async def end(self) -> dict[str, Any]:
+        """The newest task, once the movers are done with it."""
+        stepping = asyncio.create_task(self._step())
+        try:
+            async with asyncio.timeout(10):
+                while (task := (await self.listed())[0])["Status"] in ("RUNNING", "CANCELLING"):
+                    await asyncio.sleep(0.01)  # the movers run in tasks of their own
+        finally:
+            stepping.cancel()
+        return task
+
+    async def _step(self) -> None:
+        while True:
+            await self.movers.step()
+
+
+async def move_site(sqs: Sqs, suffix: str = "") -> Site:
+    dead, other = await sqs.queue(f"dead{suffix}"), await sqs.queue(f"other{suffix}")
+    policy = json.dumps({"deadLetterTargetArn": await sqs.arn(dead), "maxReceiveCount": 1})
+    return Site(sqs, await sqs.queue(f"source{suffix}", RedrivePolicy=policy), dead, other)

@@ -1,0 +1,148 @@
+"""Message move tasks as their owners ask for them: what is refused, and with which words."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from cns_common.aws.call import root_caller
+from cqs.redrive.task import MoveTask
+from tests.integration.cqs.queues.move_site import Site, move_site
+from tests.integration.cqs.sqs import ACCOUNT, OTHER_ACCOUNT, Sqs, refused
+
+NO_SOURCE = "The resource that you specified for the SourceArn parameter doesn't exist."
+NO_DESTINATION = "The resource that you specified for the DestinationArn parameter doesn't exist."
+FORM = "You must use this format to specify the {}: arn:<partition>:<service>:<region>:<account-id>:<resource-id>"
+SAME = "Source queue arn and destination queue arn cannot be the same."
+RANGE = "Value for parameter {} is invalid. Reason: You must enter a number that's between 1 and {}."
+RATE = RANGE.format("MaxNumberOfMessagesPerSecond", 500)
+LISTED = RANGE.format("MaxResults", 10)
+ABSENT = f"arn:aws:sqs:us-east-1:{ACCOUNT}:absent"
+
+
+@pytest.fixture
+async def site(sqs: Sqs) -> Site:
+    return await move_site(sqs)
+
+
+@pytest.mark.spec("moves.source-missing", "moves.arn-form", "moves.same", "moves.rate", "moves.destination-missing")
+@pytest.mark.parametrize(
+    ("members", "code", "text"),
+    [
+        ({}, "MissingParameter", "The request must contain the parameter SourceArn."),
+        ({"SourceArn": ""}, "InvalidParameterValue", FORM.format("SourceArn")),
+        ({"SourceArn": "dead"}, "InvalidParameterValue", FORM.format("SourceArn")),
+        ({"SourceArn": ABSENT}, "ResourceNotFoundException", NO_SOURCE),
+        ({"SourceArn": "{dead}", "DestinationArn": "x"}, "InvalidParameterValue", FORM.format("DestinationArn")),
+        ({"SourceArn": "{dead}", "DestinationArn": ABSENT}, "ResourceNotFoundException", NO_DESTINATION),
+        ({"SourceArn": "{dead}", "DestinationArn": "{dead}"}, "InvalidParameterValue", SAME),
+        ({"SourceArn": "{dead}", "MaxNumberOfMessagesPerSecond": 0}, "InvalidParameterValue", RATE),
+        ({"SourceArn": "{dead}", "MaxNumberOfMessagesPerSecond": 501}, "InvalidParameterValue", RATE),
+        (
+            {"SourceArn": "{other}"},
+            "InvalidParameterValue",
+            "Source queue must be configured as a Dead Letter Queue.",
+        ),
+    ],
+)
+async def test_what_no_task_can_be_started_with(site: Site, members: dict[str, Any], code: str, text: str) -> None:
+    arns = {"{dead}": await site.sqs.arn(site.dead), "{other}": await site.sqs.arn(site.other)}
+    members = {name: arns.get(value, value) for name, value in members.items()}
+    assert await refused(site.sqs("StartMessageMoveTask", **members)) == (code, text)
+
+
+@pytest.mark.spec("moves.not-dlq")
+async def test_a_queue_is_no_dead_letter_queue_once_no_policy_leads_to_it(site: Site) -> None:
+    await site.sqs("SetQueueAttributes", QueueUrl=site.source, Attributes={"RedrivePolicy": ""})
+    assert (await refused(site.start()))[1] == "Source queue must be configured as a Dead Letter Queue."
+
+
+@pytest.mark.spec("moves.same-type")
+async def test_the_destination_is_of_the_source_s_type(site: Site) -> None:
+    fifo = await site.sqs.arn(await site.sqs.queue("other.fifo"))
+    assert (await refused(site.start(DestinationArn=fifo)))[0] == "InvalidParameterValue"
+
+
+@pytest.mark.spec("moves.one-per-source")
+async def test_a_source_has_one_task_at_a_time(site: Site) -> None:
+    await site.start()
+    assert await refused(site.start()) == (
+        "InvalidParameterValue",
+        "There is already a task running. Only one active task is allowed for a source queue arn at a given time.",
+    )
+    assert (await site.end())["Status"] == "COMPLETED"
+    await site.start()
+
+
+@pytest.mark.spec("moves.active-max")
+async def test_an_account_has_so_many_active_tasks(site: Site) -> None:
+    store = site.tasks.store
+    for number in range(100):
+        task = MoveTask(id=str(number), account=ACCOUNT, source_arn=f"a{number}", source_id="", started_ms=1, to_move=0)
+        assert await store.create(task)
+    assert (await refused(site.start()))[0] == "OverLimit"
+
+
+@pytest.mark.spec("moves.owner-only")
+async def test_other_accounts_start_list_and_cancel_none(site: Site) -> None:
+    handle = await site.start()
+    stranger = root_caller(OTHER_ACCOUNT)
+    arn = await site.sqs.arn(site.dead)
+    allow = {"Effect": "Allow", "Principal": "*", "Action": "sqs:*", "Resource": "*"}
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [allow]})
+    await site.sqs("SetQueueAttributes", QueueUrl=site.dead, Attributes={"Policy": policy})
+    for action, members in (
+        ("StartMessageMoveTask", {"SourceArn": arn}),
+        ("ListMessageMoveTasks", {"SourceArn": arn}),
+        ("CancelMessageMoveTask", {"TaskHandle": handle}),
+    ):
+        assert (await refused(site.sqs(action, caller=stranger, **members)))[0] == "AccessDenied"
+
+
+@pytest.mark.spec("moves.permissions")
+async def test_a_denial_of_sending_to_the_destination_counts(site: Site) -> None:
+    deny = {"Effect": "Deny", "Principal": "*", "Action": "sqs:SendMessage", "Resource": "*"}
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [deny]})
+    await site.sqs("SetQueueAttributes", QueueUrl=site.other, Attributes={"Policy": policy})
+    assert (await refused(site.start(DestinationArn=await site.sqs.arn(site.other))))[0] == "AccessDenied"
+
+
+@pytest.mark.spec("moves.handle-undecodable", "moves.handle-unknown")
+@pytest.mark.parametrize(
+    ("handle", "code", "text"),
+    [
+        (None, "MissingParameter", "The request must contain the parameter TaskHandle."),
+        ("?", "InvalidParameterValue", "Value for parameter TaskHandle is invalid."),
+        ("eHg=", "InvalidParameterValue", "Value for parameter TaskHandle is invalid."),
+        ("\u00fc", "InvalidParameterValue", "Value for parameter TaskHandle is invalid."),
+        ({"taskId": "x"}, "InvalidParameterValue", "Value for parameter TaskHandle is invalid."),
+        ({"taskId": "x", "sourceArn": "y"}, "InvalidParameterValue", "Value for parameter TaskHandle is invalid."),
+        ({"taskId": "x", "sourceArn": ABSENT}, "ResourceNotFoundException", NO_SOURCE),
+        ({"taskId": "x", "sourceArn": "{dead}"}, "ResourceNotFoundException", "Task does not exist."),
+    ],
+)
+async def test_handles_that_name_no_task(site: Site, handle: Any, code: str, text: str) -> None:
+    if isinstance(handle, dict):
+        whole = json.dumps(handle).replace("{dead}", await site.sqs.arn(site.dead))
+        handle = base64.b64encode(whole.encode()).decode()
+    members = {} if handle is None else {"TaskHandle": handle}
+    assert await refused(site.sqs("CancelMessageMoveTask", **members)) == (code, text)
+
+
+@pytest.mark.spec("moves.list-limits", "moves.list-missing-source")
+@pytest.mark.parametrize(
+    ("members", "code", "text"),
+    [
+        ({}, "MissingParameter", "The request must contain the parameter SourceArn."),
+        ({"SourceArn": ABSENT}, "ResourceNotFoundException", NO_SOURCE),
+        ({"SourceArn": "{dead}", "MaxResults": 0}, "InvalidParameterValue", LISTED),
+        ({"SourceArn": "{dead}", "MaxResults": 11}, "InvalidParameterValue", LISTED),
+    ],
+)
+async def test_lists_that_are_refused(site: Site, members: dict[str, Any], code: str, text: str) -> None:
+    dead = await site.sqs.arn(site.dead)
+    members = {name: dead if value == "{dead}" else value for name, value in members.items()}
+    assert await refused(site.sqs("ListMessageMoveTasks", **members)) == (code, text)

@@ -1,0 +1,298 @@
+"""Queue attributes over the wire: what they may be, what they are by default, and whom a change concerns."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.integration.cqs.sqs import ACCOUNT, Sqs
+from tests.integration.cqs.sqs_wire import Refusal, Wire, modelled
+
+spec = pytest.mark.spec
+ARN = f"arn:aws:sqs:us-east-1:{ACCOUNT}:q"
+KEYS = ["1234abcd-12ab", "arn:aws:kms:us-east-1:000000000000:key/1234abcd", "alias/aws/sqs"]
+POLICY = json.dumps({"Statement": {"Effect": "Allow", "Principal": "*", "Action": "sqs:*", "Resource": "*"}})
+FIFO = {"FifoQueue": "true"}
+FIFO_ONLY = ("DeduplicationScope", "FifoThroughputLimit")
+READ_ONLY = (
+    "QueueArn",
+    "CreatedTimestamp",
+    "LastModifiedTimestamp",
+    "ApproximateNumberOfMessages",
+    "ApproximateNumberOfMessagesNotVisible",
+    "ApproximateNumberOfMessagesDelayed",
+)
+NUMBERS = {
+    "DelaySeconds": ("0", "900", "901"),
+    "MaximumMessageSize": ("1024", "1048576", "1048577"),
+    "MessageRetentionPeriod": ("60", "1209600", "1209601"),
+    "ReceiveMessageWaitTimeSeconds": ("0", "20", "21"),
+    "VisibilityTimeout": ("0", "43200", "43201"),
+    "KmsDataKeyReusePeriodSeconds": ("60", "86400", "86401"),
+}
+DEFAULTS = {
+    "ApproximateNumberOfMessages": "0",
+    "ApproximateNumberOfMessagesDelayed": "0",
+    "ApproximateNumberOfMessagesNotVisible": "0",
+    "DelaySeconds": "0",
+    "MaximumMessageSize": "1048576",
+    "MessageRetentionPeriod": "345600",
+    "QueueArn": ARN,
+    "ReceiveMessageWaitTimeSeconds": "0",
+    "SqsManagedSseEnabled": "true",
+    "VisibilityTimeout": "30",
+}
+FIFO_DEFAULTS = {
+    "ContentBasedDeduplication": "false",
+    "DeduplicationScope": "queue",
+    "FifoQueue": "true",
+    "FifoThroughputLimit": "perQueue",
+    "QueueArn": f"{ARN}.fifo",
+}
+UNRULED = {"FifoQueue", "KmsDataKeyReusePeriodSeconds", "QueueArn"}
+"""Of which no rule says what they are by default."""
+
+
+def bad_value(name: str, more: str = "") -> Refusal:
+    return modelled("InvalidAttributeValue", f"Invalid value for the parameter {name}.{more}")
+
+
+def bad_name(text: str) -> Refusal:
+    return modelled("InvalidAttributeName", text)
+
+
+def unknown(name: str) -> Refusal:
+    return bad_name(f"Unknown Attribute {name}.")
+
+
+async def created(wire: Wire, *, fifo: bool = False, **attributes: str) -> dict[str, str]:
+    """The QueueUrl of a new queue, as a member."""
+    name, given = ("q.fifo", FIFO | attributes) if fifo else ("q", attributes)
+    url: str = (await wire("CreateQueue", QueueName=name, Attributes=given))["QueueUrl"]
+    return {"QueueUrl": url}
+
+
+async def shown(wire: Wire, queue: dict[str, str], *names: str) -> dict[str, str]:
+    answer = await wire("GetQueueAttributes", **queue, AttributeNames=[*names])
+    return dict(answer.get("Attributes", {}))
+
+
+# -- shown ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fifo", "expected"),
+    [
+        pytest.param(False, DEFAULTS, marks=spec("attribute.all", "name.arn")),
+        pytest.param(True, DEFAULTS | FIFO_DEFAULTS, marks=spec("attribute.all-fifo")),
+    ],
+)
+@spec(
+    *(f"attribute.{name}" for name in (*NUMBERS, *FIFO_DEFAULTS, "SqsManagedSseEnabled") if name not in UNRULED),
+)
+async def test_all_of_a_fresh_queue(wire: Wire, fifo: bool, expected: dict[str, str]) -> None:
+    attributes = await shown(wire, await created(wire, fifo=fifo), "All")
+    times = {attributes.pop("CreatedTimestamp"), attributes.pop("LastModifiedTimestamp")}
+    assert len(times) == 1
+    assert attributes == expected
+
+
+@spec("attribute.none-asked")
+async def test_no_names_no_attributes(wire: Wire) -> None:
+    queue = await created(wire)
+    assert await wire("GetQueueAttributes", **queue) == {}
+    assert await wire("GetQueueAttributes", **queue, AttributeNames=[]) == {}
+
+
+@spec("attribute.unknown-asked")
+async def test_a_name_nobody_knows(wire: Wire) -> None:
+    queue = await created(wire)
+    await wire.refuses(unknown("Nonsense"), "GetQueueAttributes", **queue, AttributeNames=["All", "Nonsense"])
+
+
+# -- set --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fifo", "name", "values"),
+    [
+        *(
+            pytest.param(False, name, {each: each for each in bounds[:2]}, marks=spec(f"attribute.{name}"))
+            for name, bounds in NUMBERS.items()
+            if name != "KmsDataKeyReusePeriodSeconds"  # shown beside a key only
+        ),
+        pytest.param(
+            False, "SqsManagedSseEnabled", {"False": "false", "TRUE": "true"}, marks=spec("attribute.booleans")
+        ),
+        pytest.param(True, "ContentBasedDeduplication", {"True": "true"}, marks=spec("attribute.booleans")),
+        pytest.param(
+            True,
+            "ContentBasedDeduplication",
+            {"true": "true", "false": "false"},
+            marks=spec("attribute.ContentBasedDeduplication"),
+        ),
+        pytest.param(
+            True,
+            "DeduplicationScope",
+            {"messageGroup": "messageGroup", "queue": "queue"},
+            marks=spec("attribute.DeduplicationScope"),
+        ),
+        pytest.param(False, "SqsManagedSseEnabled", {"false": "false"}, marks=spec("attribute.SqsManagedSseEnabled")),
+        pytest.param(False, "Policy", {POLICY: POLICY}, marks=spec("attribute.Policy", "policy.resource-kept")),
+        pytest.param(False, "KmsMasterKeyId", {key: key for key in KEYS}, marks=spec("attribute.kms-key")),
+        pytest.param(True, "FifoQueue", {"true": "true", "True": "true"}, marks=spec("attribute.fifo-again")),
+    ],
+)
+async def test_values_taken(wire: Wire, fifo: bool, name: str, values: dict[str, str]) -> None:
+    queue = await created(wire, fifo=fifo)
+    for given, kept in values.items():
+        await wire("SetQueueAttributes", **queue, Attributes={name: given})
+        assert await shown(wire, queue, name) == {name: kept}
+
+
+@spec("attribute.FifoThroughputLimit", "attribute.throughput-needs-scope")
+async def test_throughput_per_group(wire: Wire) -> None:
+    queue = await created(wire, fifo=True)
+    alone = {"FifoThroughputLimit": "perMessageGroupId"}
+    text = "The perMessageGroupId value is allowed only when the value for DeduplicationScope is messageGroup"
+    await wire.refuses(modelled("InvalidAttributeValue", text), "SetQueueAttributes", **queue, Attributes=alone)
+    await wire("SetQueueAttributes", **queue, Attributes=alone | {"DeduplicationScope": "messageGroup"})
+    assert await shown(wire, queue, "FifoThroughputLimit") == alone
+
+
+@pytest.mark.parametrize(
+    ("fifo", "name", "value", "refusal"),
+    [
+        *(
+            pytest.param(False, name, value, bad_value(name), marks=spec(f"attribute.{name}"))
+            for name, (least, _, beyond) in NUMBERS.items()
+            for value in (str(int(least) - 1), beyond)
+        ),
+        *(
+            pytest.param(False, name, value, bad_value(name), marks=spec("attribute.no-number"))
+            for name in NUMBERS
+            for value in ("", "x", "1.5", " 60", "6e1")
+        ),
+        *(
+            pytest.param(False, name, "1", unknown(name), marks=spec(f"attribute.{rule}"))
+            for rule, names in {"unknown-set": ["Nonsense", "All"], "read-only": READ_ONLY}.items()
+            for name in names
+        ),
+        *(
+            pytest.param(False, "FifoQueue", value, unknown("FifoQueue"), marks=spec("attribute.fifo-of-standard"))
+            for value in ("true", "false", "x")
+        ),
+        pytest.param(
+            False,
+            "ContentBasedDeduplication",
+            "true",
+            unknown("ContentBasedDeduplication"),
+            marks=spec("attribute.content-of-standard"),
+        ),
+        *(
+            pytest.param(
+                False,
+                name,
+                value,
+                bad_name(f"You can specify the {name} only when FifoQueue is set to true."),
+                marks=spec("attribute.scope-of-standard"),
+            )
+            for name, value in zip(FIFO_ONLY, ("queue", "perQueue"), strict=True)
+        ),
+        *(
+            pytest.param(True, name, "neither", bad_value(name), marks=spec(f"attribute.{name}"))
+            for name in (*FIFO_ONLY, "ContentBasedDeduplication", "SqsManagedSseEnabled")
+        ),
+        *(
+            pytest.param(False, "Policy", value, bad_value("Policy"), marks=spec("attribute.policy-bad"))
+            for value in ("{", "[]", '{"Statement":[]}', POLICY.replace("Allow", "allow"))
+        ),
+    ],
+)
+async def test_values_refused(wire: Wire, fifo: bool, name: str, value: str, refusal: Refusal) -> None:
+    queue = await created(wire, fifo=fifo)
+    await wire.refuses(refusal, "SetQueueAttributes", **queue, Attributes={name: value})
+    if name != "FifoQueue":  # at creation it is part of the name
+        new, given = ("r.fifo", {**FIFO, name: value}) if fifo else ("r", {name: value})
+        await wire.refuses(refusal, "CreateQueue", QueueName=new, Attributes=given)
+
+
+@spec("attribute.fifo-no-more")
+async def test_a_queue_keeps_its_type(wire: Wire) -> None:
+    queue = await created(wire, fifo=True)
+    refusal = bad_value("FifoQueue", " Reason: Modifying queue type is not supported.")
+    await wire.refuses(refusal, "SetQueueAttributes", **queue, Attributes={"FifoQueue": "false"})
+
+
+@spec("attribute.partial", "attribute.all-or-nothing", "attribute.modified")
+async def test_a_change_touches_what_it_names(wire: Wire, sqs: Sqs) -> None:
+    queue = await created(wire, DelaySeconds="5")
+    before = await shown(wire, queue, "All")
+    sqs.advance(10)
+    await wire.refuses(
+        bad_value("DelaySeconds"),
+        "SetQueueAttributes",
+        **queue,
+        Attributes={"VisibilityTimeout": "9", "DelaySeconds": "x"},
+    )
+    assert await shown(wire, queue, "All") == before
+    await wire("SetQueueAttributes", **queue, Attributes={"VisibilityTimeout": "9"})
+    after = await shown(wire, queue, "All")
+    assert int(after["LastModifiedTimestamp"]) - int(before["LastModifiedTimestamp"]) in (10, 11)
+    modified = {"LastModifiedTimestamp": after["LastModifiedTimestamp"]}
+    assert after == before | {"VisibilityTimeout": "9"} | modified
+
+
+REMOVABLE = {
+    "Policy": (POLICY, "policy-removed"),
+    "RedrivePolicy": (json.dumps({"deadLetterTargetArn": ARN, "maxReceiveCount": 3}), "redrive-removed"),
+    "RedriveAllowPolicy": ('{"redrivePermission":"denyAll"}', "redrive-allow-removed"),
+    "KmsMasterKeyId": ("alias/aws/sqs", "kms-key-removed"),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [pytest.param(name, value, marks=spec(f"attribute.{rule}")) for name, (value, rule) in REMOVABLE.items()],
+)
+async def test_the_empty_text_takes_it_away(wire: Wire, name: str, value: str) -> None:
+    queue = await created(wire)
+    assert name not in await shown(wire, queue, "All")
+    await wire("SetQueueAttributes", **queue, Attributes={name: value})
+    assert name in await shown(wire, queue, "All")
+    await wire("SetQueueAttributes", **queue, Attributes={name: ""})
+    assert name not in await shown(wire, queue, "All")
+
+
+# -- encryption -------------------------------------------------------------------------------------------------------
+
+
+@spec("attribute.kms-key", "attribute.kms-period-shown")
+async def test_a_key_is_the_one_encryption(wire: Wire) -> None:
+    queue = await created(wire)
+    assert await shown(wire, queue, "KmsDataKeyReusePeriodSeconds") == {}
+    await wire("SetQueueAttributes", **queue, Attributes={"KmsMasterKeyId": "alias/aws/sqs"})
+    names = ("KmsDataKeyReusePeriodSeconds", "KmsMasterKeyId", "SqsManagedSseEnabled")
+    assert await shown(wire, queue, *names) == dict(zip(names, ("300", "alias/aws/sqs", "false"), strict=True))
+
+
+@spec("attribute.kms-period-shown", "attribute.KmsDataKeyReusePeriodSeconds")
+@pytest.mark.parametrize("seconds", NUMBERS["KmsDataKeyReusePeriodSeconds"][:2])
+async def test_a_period_is_kept_and_shown_only_while_there_is_a_key(wire: Wire, seconds: str) -> None:
+    period = {"KmsDataKeyReusePeriodSeconds": seconds}
+    queue = await created(wire, **period)
+    assert await shown(wire, queue, *period) == {}
+    assert period.keys().isdisjoint(await shown(wire, queue, "All"))
+    await wire("SetQueueAttributes", **queue, Attributes={"KmsMasterKeyId": "alias/aws/sqs"})
+    assert await shown(wire, queue, *period) == period
+    await wire("SetQueueAttributes", **queue, Attributes={"KmsMasterKeyId": ""})
+    assert await shown(wire, queue, *period) == {}
+
+
+@spec("attribute.one-encryption")
+async def test_two_kinds_of_encryption(wire: Wire) -> None:
+    both = {"KmsMasterKeyId": "alias/aws/sqs", "SqsManagedSseEnabled": "true"}
+    text = "You can use one type of server-side encryption (SSE) at one time. You can either enable KMS SSE or SQS SSE."
+    await wire.refuses(bad_name(text), "SetQueueAttributes", **await created(wire), Attributes=both)
+    await wire.refuses(bad_name(text), "CreateQueue", QueueName="r", Attributes=both)

@@ -1,0 +1,106 @@
+"""A worker that dies while it has a lane, at each point there is: the next one sends what is left, and no more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from cns.delivery import jobs
+from cns.delivery.jobs import EndpointJob
+from cns.endpoints.outcome import Cause, Failed
+from cns_common.process import kill_points
+from tests.integration.crashes.crashing_worker import DRAIN_S, TOPIC, Site, die_at, endpoint, site_in
+from workers.consumers.lane_consumer import LEASE_MS
+
+TWO_A_SECOND = '{"throttlePolicy": {"maxReceivesPerSecond": 2}}'
+AWAY = Failed(Cause.STATUS, "503", 0, status=503)
+MESSAGES = 3
+SLOW_S = 0.1
+
+
+@pytest.fixture
+async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
+    async with site_in(tmp_path, monkeypatch) as whole:
+        yield whole
+
+
+@pytest.mark.parametrize(
+    ("point", "count", "twice", "leaks"),
+    [
+        (kill_points.LANE_DELIVERED, 1, 2, 0),  # two have their answers
+        (kill_points.LANE_SETTLED, 1, 0, 2),
+        (kill_points.LANE_DELIVERED, 2, 0, 0),  # the head is about to be hidden until there is a token
+        (kill_points.LANE_SETTLED, 2, 0, 0),  # it is hidden
+        (kill_points.LANE_DELIVERED, 3, 1, 0),
+        (kill_points.LANE_SETTLED, 3, 0, 1),
+    ],
+)
+async def test_a_lane_that_keeps_a_pace(
+    site: Site, monkeypatch: pytest.MonkeyPatch, point: str, count: int, twice: int, leaks: int
+) -> None:
+    """Two at once, and one when there is a token again. `leaks`: references that nobody gives up."""
+    arns = await site.subscribed(1, DeliveryPolicy=TWO_A_SECOND)
+    await site.put(jobs.ENDPOINT_JOBS, EndpointJob("n", TOPIC.arn, arns), MESSAGES, MESSAGES)
+    death = die_at(monkeypatch, point, count)
+    await site.until_done()
+    assert death.left <= 0, "the point was not passed"
+    assert site.desk.got == {endpoint(0): MESSAGES + twice}
+    assert site.references() == leaks
+
+
+@pytest.mark.parametrize(
+    ("point", "failures", "leaks"),
+    [(kill_points.LANE_DELIVERED, 2, 0), (kill_points.LANE_SETTLED, 1, 1)],
+)
+async def test_one_that_failed_in_its_lane(
+    site: Site, monkeypatch: pytest.MonkeyPatch, point: str, failures: int, leaks: int
+) -> None:
+    """It goes on as a redelivery. A failure that was not settled is not counted: it is had once more."""
+    arns = await site.subscribed(1, DeliveryPolicy=TWO_A_SECOND)
+    answers = site.desk.answers[endpoint(0)] = [AWAY] * failures
+    await site.put(jobs.ENDPOINT_JOBS, EndpointJob("n", TOPIC.arn, arns), 1)
+    death = die_at(monkeypatch, point, 1)
+    await site.until_done()
+    assert death.left <= 0, "the point was not passed"
+    assert not answers
+    assert site.desk.got == {endpoint(0): 1}
+    assert site.references() == leaks
+
+
+@pytest.mark.parametrize("point", [kill_points.LANE_DELIVERED, kill_points.LANE_SETTLED])
+async def test_a_lane_whose_head_waits_for_a_probe(site: Site, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
+    """Whoever knew that the endpoint was down is dead: the head comes by itself, and with it the lane."""
+    site.desk.careful = True
+    site.desk.answers[endpoint(0)] = [AWAY]
+    arns = await site.subscribed(1)
+    await site.put(jobs.ENDPOINT_JOBS, EndpointJob("n", TOPIC.arn, arns), MESSAGES, MESSAGES)
+    death = die_at(monkeypatch, point, 1)
+    await site.live()
+    assert death.left == 0, "the point was not passed"
+    assert site.desk.got == {endpoint(0): 0}
+    assert await site.port.depth(jobs.LANES) == MESSAGES - 1
+    await site.until_done()
+    assert site.desk.got == {endpoint(0): MESSAGES}
+    assert site.references() == 0
+
+
+async def test_a_lane_that_two_workers_have_had(site: Site) -> None:
+    """The first lost its lease while the endpoint took its time: it gives up no reference that was given up before."""
+    site.desk.careful = True
+    site.desk.slow[endpoint(0)] = SLOW_S
+    arns = await site.subscribed(1, DeliveryPolicy=TWO_A_SECOND)
+    await site.put(jobs.ENDPOINT_JOBS, EndpointJob("n", TOPIC.arn, arns), 2)  # another job has the other reference
+    await site.consume()
+    lanes, others = site.lanes(), site.lanes()
+    await lanes.step()
+    while not site.desk.got:
+        await asyncio.sleep(0)
+    site.clock.advance(LEASE_MS + 1)
+    await others.step()
+    assert await lanes.drain(DRAIN_S) + await others.drain(DRAIN_S) == 0
+    assert site.desk.got == {endpoint(0): 2}
+    assert await site.left() == 0
+    assert site.references() == 1

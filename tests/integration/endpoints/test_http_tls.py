@@ -1,0 +1,163 @@
+"""HTTPS endpoints: whom a sender believes, and that it believes nobody else."""
+
+from __future__ import annotations
+
+import ipaddress
+import ssl
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from cns.delivery.retry_policy import RetryPolicy
+from cns.endpoints.outcome import Cause, Delivered, Failed
+from cns_common.configuration.settings import Settings, load_settings
+from cns_common.errors import StartError
+from cns_common.tls import client_context
+from tests.integration.endpoints.http_endpoints import OK, answering, post, wire
+from workers.consumers.retry_decision import judge
+
+NOW = datetime.now(UTC)
+DAY = timedelta(days=1)
+
+
+class Issued(NamedTuple):
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
+
+    @property
+    def pem(self) -> bytes:
+        return self.certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def issue(name: str, *, by: Issued | None = None, hosts: tuple[str, ...] = (), until: datetime = NOW + DAY) -> Issued:
+    """A certificate; without an issuer it is its own, and may issue others."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    issuer = by or Issued(None, key)  # type: ignore[arg-type]
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(by.certificate.subject if by else subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(NOW - 2 * DAY)
+        .not_valid_after(until)
+        .add_extension(x509.BasicConstraints(ca=by is None, path_length=None), critical=True)
+    )
+    if hosts:
+        builder = builder.add_extension(x509.SubjectAlternativeName([_name(host) for host in hosts]), critical=False)
+    return Issued(builder.sign(issuer.key, hashes.SHA256()), key)
+
+
+def _name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+@pytest.fixture(scope="module")
+def authority() -> Issued:
+    return issue("an operator's authority")
+
+
+@pytest.fixture
+def bundle(tmp_path: Path, authority: Issued) -> Path:
+    path = tmp_path / "authorities.pem"
+    path.write_bytes(authority.pem)
+    return path
+
+
+def server(issued: Issued, directory: Path) -> ssl.SSLContext:
+    path = directory / "server.pem"
+    key = issued.key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    path.write_bytes(issued.pem + key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(path)
+    return context
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_an_authority_of_the_bundle_is_believed(
+    tmp_path: Path, authority: Issued, bundle: Path, host: str
+) -> None:
+    asked: list[str | None] = []
+    context = server(issue("endpoint", by=authority, hosts=("127.0.0.1", "localhost")), tmp_path)
+    context.sni_callback = lambda _socket, name, _context: asked.append(name)
+    async with wire(answering(OK), tls=context) as endpoint:
+        (outcome,) = await post(endpoint.url.replace("127.0.0.1", host) + "/", verify=client_context(bundle))
+    assert isinstance(outcome, Delivered), outcome
+    assert asked == [None if host == "127.0.0.1" else host], "the name asked for is that of the URL"
+
+
+@pytest.mark.spec("sns-answer.tls")
+@pytest.mark.parametrize(
+    ("fault", "text"),
+    [
+        ("expired", "certificate has expired"),
+        ("another host's", "IP address mismatch"),
+        ("its own", "self-signed certificate"),
+        ("a stranger's", "unable to get local issuer certificate"),
+    ],
+)
+async def test_others_are_not_and_are_tried_again(
+    tmp_path: Path, authority: Issued, bundle: Path, fault: str, text: str
+) -> None:
+    hosts = ("127.0.0.1",)
+    made = {
+        "expired": lambda: issue("endpoint", by=authority, hosts=hosts, until=NOW - DAY),
+        "another host's": lambda: issue("endpoint", by=authority, hosts=("127.0.0.2", "example.com")),
+        "its own": lambda: issue("endpoint", hosts=hosts),
+        "a stranger's": lambda: issue("endpoint", by=issue("a stranger"), hosts=hosts),
+    }[fault]()
+    async with wire(answering(OK), tls=server(made, tmp_path)) as endpoint:
+        (outcome,) = await post(f"{endpoint.url}/", verify=client_context(bundle))
+    assert isinstance(outcome, Failed) and outcome.cause is Cause.TLS
+    assert text in outcome.text
+    assert endpoint.requests == [], "nothing is said to who is not believed"
+    verdict = judge(outcome, RetryPolicy(), failures=1, elapsed_s=0.1, jitter=0.0, client_errors_succeed=False)
+    assert verdict.retry is not None
+
+
+async def test_without_the_bundle_only_the_systems_are(tmp_path: Path, authority: Issued) -> None:
+    made = issue("endpoint", by=authority, hosts=("127.0.0.1",))
+    async with wire(answering(OK), tls=server(made, tmp_path)) as endpoint:
+        (outcome,) = await post(f"{endpoint.url}/", verify=client_context(None))
+    assert isinstance(outcome, Failed) and outcome.cause is Cause.TLS
+
+
+def test_the_bundle_adds_to_the_systems(bundle: Path) -> None:
+    systems = client_context(None).get_ca_certs(binary_form=True)
+    both = client_context(bundle).get_ca_certs(binary_form=True)
+    assert len(both) == len(systems) + 1
+    assert client_context(bundle) is client_context(bundle), "made once for all threads"
+    assert client_context(bundle).minimum_version >= ssl.TLSVersion.TLSv1_2
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [(b"", "no PEM file of certificates"), (b"hello", "no PEM file of certificates"), (None, "there is no such file")],
+)
+def test_a_bundle_that_is_none_is_said_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None, complaint: str
+) -> None:
+    path = tmp_path / "bundle.pem"
+    if content is not None:
+        path.write_bytes(content)
+    monkeypatch.setenv("CNS_CA_BUNDLE", str(path))
+    with pytest.raises(StartError, match=f"CNS_CA_BUNDLE=.*{complaint}"):
+        load_settings()
+
+
+def test_a_bundle_is_a_setting(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Settings().ca_bundle is None
+    monkeypatch.setenv("CNS_CA_BUNDLE", str(bundle))
+    assert load_settings().ca_bundle == bundle

@@ -1,0 +1,92 @@
+"""Steps of the machine's clock, as the service's processes and their callers see them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cns_backend.store_host import StoreHost, StoreLink
+from cns_common.configuration.settings import Settings
+from cns_server.api import judge_health
+from tests.integration.cqs.door import opened
+from tests.integration.cqs.sqs import serving
+from tests.machine_clocks import MachineClocks
+
+HOUR_NS = 3_600 * 1_000_000_000
+
+
+@pytest.fixture
+def machine() -> MachineClocks:
+    return MachineClocks()
+
+
+@pytest.fixture
+def settings(tmp_path: Path, machine: MachineClocks, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Of a service that runs on this machine."""
+    monkeypatch.setattr("cns_backend.store_host.Clock", machine.clock)
+    return Settings(data=tmp_path)
+
+
+@pytest.mark.parametrize("by_ns", [HOUR_NS, -HOUR_NS])
+async def test_signatures_are_checked_by_the_wall_clock_as_it_is(
+    tmp_path: Path, machine: MachineClocks, by_ns: int
+) -> None:
+    async with serving(tmp_path, machine.clock()) as sqs, opened(sqs) as door:
+        before_ms = machine.wall_ns // 1_000_000
+        machine.step(by_ns)
+        now: dict[str, Any] = {"at_ms": machine.wall_ns // 1_000_000}
+        assert (await door.query("ListQueues", **now)).status == 200
+        assert (await door.query("ListQueues", at_ms=before_ms)).status == 403
+
+
+async def test_the_test_clock_does_not_move_signatures(tmp_path: Path, machine: MachineClocks) -> None:
+    async with serving(tmp_path, machine.clock(test=True)) as sqs, opened(sqs) as door:
+        sqs.clock.advance(3_600_000)
+        assert (await door.query("ListQueues", at_ms=machine.wall_ns // 1_000_000)).status == 200
+
+
+async def test_a_step_forward_is_followed_by_every_process_at_once(machine: MachineClocks, settings: Settings) -> None:
+    host = StoreHost(settings)
+    await host.start()
+    link = StoreLink(settings)
+    await link.start()
+    machine.step(HOUR_NS)
+    assert link.clock.now_ms() == host.parts.clock.now_ms() == machine.wall_ns // 1_000_000
+    await link.close()
+    await host.close()
+
+
+async def test_a_process_that_starts_after_a_step_back_has_the_time_of_the_others(
+    machine: MachineClocks, settings: Settings
+) -> None:
+    host = StoreHost(settings)
+    await host.start()
+    before_ms = host.parts.clock.now_ms()
+    machine.step(-HOUR_NS)
+    link = StoreLink(settings)
+    await link.start()
+    assert link.clock.now_ms() == host.parts.clock.now_ms() == before_ms
+    await link.close()
+    await host.close()
+
+
+@pytest.mark.parametrize(
+    ("by_ns", "reason"),
+    [
+        (HOUR_NS, "the wall clock stepped forward by 3600 s within the last hour"),
+        (-HOUR_NS, "the wall clock is 3600 s behind the time of messages"),
+    ],
+)
+async def test_health_is_yellow_after_a_step(
+    machine: MachineClocks, settings: Settings, by_ns: int, reason: str
+) -> None:
+    host = StoreHost(settings)
+    await host.start()
+    assert (await host.parts.control.state()).clock_warning == ""
+    machine.step(by_ns)
+    health = judge_health(await host.parts.control.state(), settings.data)
+    assert reason in health.reasons
+    assert health.reasons == ("no worker reports: nothing is delivered", reason), "the clock alone is no reason for red"
+    await host.close()

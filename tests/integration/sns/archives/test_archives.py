@@ -1,0 +1,126 @@
+"""ArchivePolicy and ReplayPolicy as AWS's own client sees them: what is taken and shown, what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cns.delivery.envelope import timestamp_text
+from tests.integration.sns.cns_support import ACCOUNT, queue_arn
+from tests.integration.sns.sns_door import Refusal, SnsDoor, invalid
+
+spec = pytest.mark.spec
+DAY_MS = 86_400_000
+MONTH = '{"MessageRetentionPeriod":30}'
+PERIOD = "MessageRetentionPeriod must be an integer between 1 and 365"
+FORM = "must be a JSON object with PointType Timestamp, StartingPoint and, optionally, EndingPoint"
+TIMESTAMP = "must be a timestamp such as 2026-01-31T08:00:00.000Z"
+
+
+async def fifo(sns: SnsDoor, **attributes: str) -> str:
+    return await sns.topic("t.fifo", FifoTopic="true", **attributes)
+
+
+@spec("archive.policy")
+@pytest.mark.parametrize("days", ["1", "365", '"30"'])
+async def test_periods(sns: SnsDoor, days: str) -> None:
+    topic = await fifo(sns, ArchivePolicy=f'{{"MessageRetentionPeriod": {days}}}')
+    assert (await sns.attributes(topic))["ArchivePolicy"] == f'{{"MessageRetentionPeriod":{days}}}'
+
+
+@spec("archive.refused")
+@pytest.mark.parametrize(
+    ("policy", "complaint"),
+    [
+        *((f'{{"MessageRetentionPeriod":{days}}}', PERIOD) for days in ("0", "366", "-1", '"x"', '""')),
+        ('{"Days":5}', "must be a JSON object whose only key is MessageRetentionPeriod"),
+        ("x", "failed to parse JSON."),
+    ],
+)
+async def test_policies_refused(sns: SnsDoor, policy: str, complaint: str) -> None:
+    at_creation = invalid(f"Attributes Reason: ArchivePolicy: {complaint}")
+    wish = {"FifoTopic": "true", "ArchivePolicy": policy}
+    await sns.refuses(at_creation, "CreateTopic", Name="t.fifo", Attributes=wish)
+    change = {"AttributeName": "ArchivePolicy", "AttributeValue": policy}
+    at_set = invalid(f"ArchivePolicy: {complaint}")
+    await sns.refuses(at_set, "SetTopicAttributes", TopicArn=await fifo(sns), **change)
+
+
+@spec("archive.beginning", "archive.off")
+async def test_its_beginning_is_shown_with_it(sns: SnsDoor) -> None:
+    topic = await fifo(sns)
+    assert "BeginningArchiveTime" not in await sns.attributes(topic)
+    await sns.set(topic, "ArchivePolicy", MONTH)
+    shown = await sns.attributes(topic)
+    assert shown["BeginningArchiveTime"] <= timestamp_text(sns.rig.clock.now_ms())
+    await sns.set(topic, "ArchivePolicy", "{}")
+    assert {"ArchivePolicy", "BeginningArchiveTime"}.isdisjoint(await sns.attributes(topic))
+
+
+@spec("archive.topic-not-deleted", "sns-error.InvalidState")
+async def test_a_topic_with_an_archive_stays(sns: SnsDoor) -> None:
+    topic = await fifo(sns, ArchivePolicy=MONTH)
+    text = "Invalid state: a topic with an active ArchivePolicy cannot be deleted"
+    await sns.refuses(Refusal(400, "InvalidState", text), "DeleteTopic", TopicArn=topic)
+    assert (await sns.attributes(topic))["ArchivePolicy"] == MONTH
+
+
+@spec("replay.form")
+@pytest.mark.parametrize(
+    ("policy", "complaint"),
+    [
+        ("x", "failed to parse JSON."),
+        ("{}", FORM),
+        ('{"PointType":"Offset","StartingPoint":"2026-01-01T00:00:00Z"}', FORM),
+        ('{"PointType":"Timestamp"}', FORM),
+        ('{"PointType":"Timestamp","StartingPoint":"yesterday"}', f"StartingPoint {TIMESTAMP}"),
+        (
+            '{"PointType":"Timestamp","StartingPoint":"2026-01-01T00:00:00Z","EndingPoint":"x"}',
+            f"EndingPoint {TIMESTAMP}",
+        ),
+        (
+            '{"PointType":"Timestamp","StartingPoint":"2026-01-01T00:00:00Z","EndingPoint":"2026-01-01T00:00:00Z"}',
+            "EndingPoint must be after StartingPoint",
+        ),
+    ],
+)
+async def test_replays_refused(sns: SnsDoor, policy: str, complaint: str) -> None:
+    topic = await fifo(sns, ArchivePolicy=MONTH)
+    arn = await sns.rig.queue_subscription(topic, "q.fifo")
+    change = {"SubscriptionArn": arn, "AttributeName": "ReplayPolicy", "AttributeValue": policy}
+    await sns.refuses(invalid(f"ReplayPolicy: {complaint}"), "SetSubscriptionAttributes", **change)
+    wish = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT, "r.fifo")}
+    at_creation = invalid(f"Attributes Reason: ReplayPolicy: {complaint}")
+    await sns.refuses(at_creation, "Subscribe", **wish, Attributes={"ReplayPolicy": policy})
+
+
+@spec("archive.retention", "replay.too-early")
+async def test_what_is_older_than_its_retention_is_gone(sns: SnsDoor) -> None:
+    topic = await fifo(sns, ArchivePolicy=MONTH)
+    arn = await sns.rig.queue_subscription(topic, "q.fifo")
+    began_ms = sns.rig.clock.now_ms()
+    sns.rig.clock.advance(31 * DAY_MS)
+    change = {"SubscriptionArn": arn, "AttributeName": "ReplayPolicy", "AttributeValue": since(began_ms + 1_000)}
+    too_early = invalid("ReplayPolicy: StartingPoint must not be before the topic's BeginningArchiveTime")
+    await sns.refuses(too_early, "SetSubscriptionAttributes", **change)
+    await sns("SetSubscriptionAttributes", **{**change, "AttributeValue": since(began_ms + DAY_MS + 60_000)})
+
+
+@spec("replay.most", "sns-error.ReplayLimitExceeded")
+async def test_ten_replays_of_a_topic_at_once(sns: SnsDoor) -> None:
+    topic = await fifo(sns, ArchivePolicy=MONTH)
+    arns = [await sns.rig.queue_subscription(topic, f"q{number}.fifo") for number in range(11)]
+    changes = [
+        {"SubscriptionArn": arn, "AttributeName": "ReplayPolicy", "AttributeValue": since(sns.rig.clock.now_ms())}
+        for arn in arns
+    ]
+    for change in changes[:10]:
+        await sns("SetSubscriptionAttributes", **change)
+    text = "The request has exceeded the maximum number of concurrent message replays."
+    full = Refusal(403, "ReplayLimitExceeded", text)
+    await sns.refuses(full, "SetSubscriptionAttributes", **changes[10])
+
+
+def since(start_ms: int) -> str:
+    return json.dumps({"PointType": "Timestamp", "StartingPoint": timestamp_text(start_ms)})

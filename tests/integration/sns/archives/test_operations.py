@@ -1,0 +1,240 @@
+"""ArchivePolicy, ReplayPolicy and what goes with them through the API: taken, shown and refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from cns.delivery.envelope import timestamp_text
+from cns.limits import Quotas
+from cns_common.clock import Clock
+from tests.integration.sns.cns_support import ACCOUNT, Rig, invalid, open_rig, queue_arn
+
+DAY_MS = 86_400_000
+MONTH = '{"MessageRetentionPeriod":30}'
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    async with open_rig(tmp_path, Clock(), Quotas(topic_replays=2)) as rig:
+        yield rig
+
+
+@pytest.fixture(params=["t", "t.fifo"])
+def name(request: pytest.FixtureRequest) -> str:
+    """A standard topic, where it is our extension, and a FIFO topic."""
+    return str(request.param)
+
+
+async def archiving(rig: Rig, name: str) -> str:
+    return await rig.topic(name, ArchivePolicy=MONTH, **_kind(name))
+
+
+def _kind(name: str) -> dict[str, str]:
+    return {"FifoTopic": "true"} if name.endswith(".fifo") else {}
+
+
+async def set_topic(rig: Rig, topic: str, policy: str) -> None:
+    await rig("SetTopicAttributes", TopicArn=topic, AttributeName="ArchivePolicy", AttributeValue=policy)
+
+
+async def shown(rig: Rig, topic: str) -> dict[str, str]:
+    attributes: dict[str, str] = (await rig("GetTopicAttributes", TopicArn=topic))["Attributes"]
+    return {key: text for key, text in attributes.items() if key in ("ArchivePolicy", "BeginningArchiveTime")}
+
+
+def window(rig: Rig, start_ms: int = 0, **more: str) -> str:
+    start = timestamp_text(rig.clock.now_ms() + start_ms)
+    return json.dumps({"PointType": "Timestamp", "StartingPoint": start, **more})
+
+
+# -- archives ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("archive.policy", "archive.beginning", "archive.fifo-only")
+async def test_an_archive_is_shown_with_its_beginning(rig: Rig, name: str) -> None:
+    topic = await rig.topic(name, **_kind(name))
+    assert await shown(rig, topic) == {}
+    before = timestamp_text(rig.clock.now_ms())
+    await set_topic(rig, topic, '{ "MessageRetentionPeriod" : "7" }')
+    first = await shown(rig, topic)
+    assert first["ArchivePolicy"] == '{"MessageRetentionPeriod":"7"}'
+    assert before <= first["BeginningArchiveTime"] <= timestamp_text(rig.clock.now_ms())
+    await set_topic(rig, topic, MONTH)
+    assert (await shown(rig, topic))["BeginningArchiveTime"] == first["BeginningArchiveTime"]
+    rig.clock.advance(31 * DAY_MS)
+    beginning = (await shown(rig, topic))["BeginningArchiveTime"]
+    assert first["BeginningArchiveTime"] < beginning <= timestamp_text(rig.clock.now_ms() - 30 * DAY_MS)
+
+
+@pytest.mark.spec("archive.off", "archive.off-deletes")
+@pytest.mark.parametrize("off", ["{}", ""])
+async def test_switched_off_it_is_gone_and_begins_anew(rig: Rig, name: str, off: str) -> None:
+    topic = await archiving(rig, name)
+    first = await shown(rig, topic)
+    await set_topic(rig, topic, off)
+    assert await shown(rig, topic) == {}
+    rig.clock.advance(10)
+    await set_topic(rig, topic, MONTH)
+    assert (await shown(rig, topic))["BeginningArchiveTime"] > first["BeginningArchiveTime"]
+
+
+@pytest.mark.spec("archive.topic-not-deleted")
+async def test_a_topic_with_an_archive_cannot_be_deleted(rig: Rig, name: str) -> None:
+    topic = await archiving(rig, name)
+    assert await rig.refusal("DeleteTopic", TopicArn=topic) == (
+        "InvalidState",
+        "Invalid state: a topic with an active ArchivePolicy cannot be deleted",
+    )
+    await set_topic(rig, topic, "{}")
+    await rig("DeleteTopic", TopicArn=topic)
+
+
+@pytest.mark.spec("archive.create-again")
+@pytest.mark.parametrize("policy", [MONTH, '{"MessageRetentionPeriod":7}', "{}"])
+async def test_creating_again_with_an_archive_policy_is_refused(rig: Rig, name: str, policy: str) -> None:
+    topic = await archiving(rig, name)
+    assert await rig.topic(name, **_kind(name)) == topic
+    assert await rig.refusal("CreateTopic", Name=name, Attributes={"ArchivePolicy": policy, **_kind(name)}) == invalid(
+        "Attributes Reason: Topic already exists with different attributes"
+    )
+
+
+@pytest.mark.spec("archive.refused")
+async def test_complaints_say_where_they_came_up(rig: Rig) -> None:
+    complaint = "ArchivePolicy: MessageRetentionPeriod must be an integer between 1 and 365"
+    bad = '{"MessageRetentionPeriod":400}'
+    assert await rig.refusal("CreateTopic", Name="t", Attributes={"ArchivePolicy": bad}) == invalid(
+        f"Attributes Reason: {complaint}"
+    )
+    change = {"AttributeName": "ArchivePolicy", "AttributeValue": bad}
+    assert await rig.refusal("SetTopicAttributes", TopicArn=await rig.topic(), **change) == invalid(complaint)
+
+
+async def test_its_beginning_is_read_only(rig: Rig) -> None:
+    topic = await archiving(rig, "t")
+    change = {"AttributeName": "BeginningArchiveTime", "AttributeValue": "2026-01-01T00:00:00.000Z"}
+    assert await rig.refusal("SetTopicAttributes", TopicArn=topic, **change) == invalid("AttributeName")
+
+
+# -- replays ----------------------------------------------------------------------------------------------------------
+
+
+async def set_replay(rig: Rig, subscription: str, policy: str) -> None:
+    change = {"AttributeName": "ReplayPolicy", "AttributeValue": policy}
+    await rig("SetSubscriptionAttributes", SubscriptionArn=subscription, **change)
+
+
+async def refused(rig: Rig, subscription: str, policy: str) -> tuple[str, str]:
+    change = {"AttributeName": "ReplayPolicy", "AttributeValue": policy}
+    return await rig.refusal("SetSubscriptionAttributes", SubscriptionArn=subscription, **change)
+
+
+async def replay_of(rig: Rig, subscription: str) -> dict[str, str]:
+    attributes = await rig.attributes(subscription)
+    return {key: text for key, text in attributes.items() if key in ("ReplayPolicy", "ReplayStatus")}
+
+
+@pytest.mark.spec("replay.policy", "replay.pending")
+async def test_a_replay_is_shown_until_it_is_taken_back(rig: Rig, name: str) -> None:
+    arn = await rig.queue_subscription(await archiving(rig, name), "q.fifo" if name.endswith(".fifo") else "q")
+    assert await replay_of(rig, arn) == {}
+    policy = window(rig)
+    await set_replay(rig, arn, policy)
+    compact = json.dumps(json.loads(policy), separators=(",", ":"))
+    assert await replay_of(rig, arn) == {"ReplayPolicy": compact, "ReplayStatus": "Pending"}
+    await set_replay(rig, arn, "")
+    await set_replay(rig, arn, "")
+    assert await replay_of(rig, arn) == {}
+
+
+@pytest.mark.spec("replay.at-subscribe")
+async def test_it_may_be_asked_for_at_subscribe(rig: Rig) -> None:
+    topic = await archiving(rig, "t")
+    policy = window(rig)
+    arn = await rig.queue_subscription(topic, ReplayPolicy=policy)
+    assert (await replay_of(rig, arn))["ReplayStatus"] == "Pending"
+    assert await rig.queue_subscription(topic, ReplayPolicy=policy) == arn
+    assert await rig.queue_subscription(topic) == arn
+    assert len(await rig.replays.active()) == 1
+    for other in (window(rig, EndingPoint="2100-01-01T00:00:00Z"), ""):
+        wish = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT)}
+        assert await rig.refusal("Subscribe", **wish, Attributes={"ReplayPolicy": other}) == invalid(
+            "Attributes Reason: Subscription already exists with different attributes"
+        )
+    assert len(await rig.replays.active()) == 1
+
+
+@pytest.mark.parametrize(
+    ("start_ms", "complaint"),
+    [
+        pytest.param(
+            -1_000,
+            "StartingPoint must not be before the topic's BeginningArchiveTime",
+            marks=pytest.mark.spec("replay.too-early"),
+        ),
+        pytest.param(60_000, "StartingPoint must not be in the future", marks=pytest.mark.spec("replay.too-late")),
+    ],
+)
+async def test_a_window_that_the_archive_cannot_have(rig: Rig, start_ms: int, complaint: str) -> None:
+    topic = await archiving(rig, "t")
+    arn = await rig.queue_subscription(topic)
+    assert await refused(rig, arn, window(rig, start_ms)) == invalid(f"ReplayPolicy: {complaint}")
+    wish = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT, "another")}
+    assert await rig.refusal("Subscribe", **wish, Attributes={"ReplayPolicy": window(rig, start_ms)}) == invalid(
+        f"Attributes Reason: ReplayPolicy: {complaint}"
+    )
+    assert len(await rig.listed(topic)) == 1
+
+
+@pytest.mark.spec("replay.no-archive")
+async def test_a_topic_that_keeps_nothing_has_nothing_to_replay(rig: Rig) -> None:
+    arn = await rig.queue_subscription(await rig.topic())
+    await set_replay(rig, arn, "")
+    assert await refused(rig, arn, window(rig)) == invalid("ReplayPolicy: the topic has no active ArchivePolicy")
+
+
+@pytest.mark.spec("replay.most")
+async def test_only_so_many_replays_of_a_topic_go_at_once(rig: Rig) -> None:
+    topic = await archiving(rig, "t")
+    arns = [await rig.queue_subscription(topic, f"q{number}") for number in range(3)]
+    for arn in (*arns[:2], *arns[:2]):
+        await set_replay(rig, arn, window(rig))
+    assert await refused(rig, arns[2], window(rig)) == (
+        "ReplayLimitExceeded",
+        "The request has exceeded the maximum number of concurrent message replays.",
+    )
+    await set_replay(rig, arns[0], "")
+    await set_replay(rig, arns[2], window(rig))
+
+
+async def test_it_goes_with_its_subscription(rig: Rig) -> None:
+    arn = await rig.queue_subscription(await archiving(rig, "t"))
+    await set_replay(rig, arn, window(rig))
+    await rig("Unsubscribe", SubscriptionArn=arn)
+    assert await rig.replays.active() == []
+
+
+@pytest.mark.spec("replay.read-only")
+async def test_its_status_is_read_only(rig: Rig) -> None:
+    arn = await rig.queue_subscription(await archiving(rig, "t"))
+    change = {"AttributeName": "ReplayStatus", "AttributeValue": "Completed"}
+    assert await rig.refusal("SetSubscriptionAttributes", SubscriptionArn=arn, **change) == invalid("AttributeName")
+
+
+async def test_replays_go_with_their_topic(rig: Rig) -> None:
+    topic = await rig.topic(ArchivePolicy=json.dumps({"MessageRetentionPeriod": 1}))
+    subscription = await rig.queue_subscription(topic)
+    start = timestamp_text(rig.clock.now_ms())
+    policy = json.dumps({"PointType": "Timestamp", "StartingPoint": start})
+    await rig(
+        "SetSubscriptionAttributes", SubscriptionArn=subscription, AttributeName="ReplayPolicy", AttributeValue=policy
+    )
+    assert await rig.replays.of_topic(topic)
+    await rig("SetTopicAttributes", TopicArn=topic, AttributeName="ArchivePolicy", AttributeValue="{}")
+    await rig("DeleteTopic", TopicArn=topic)
+    assert await rig.replays.of_topic(topic) == []
+    assert await rig.replays.active() == []

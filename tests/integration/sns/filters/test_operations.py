@@ -1,0 +1,257 @@
+"""FilterPolicy and FilterPolicyScope through the API: what is taken and shown, and who gets what is published."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from cns.delivery.jobs import EndpointJob
+from cns.limits import Quotas
+from cns_common.clock import Clock
+from cns_common.events.schema import NotificationDropped
+from tests.integration.sns.cns_support import ACCOUNT, Rig, invalid, open_rig, queue_arn, unsigned
+
+spec = pytest.mark.spec
+RED = '{"colour":["red"]}'
+NESTED = '{"car":{"colour":["red"]}}'
+NOT_NESTED = "Filter policy scope MessageAttributes does not support nested filter policy"
+EXISTS = "Attributes Reason: Subscription already exists with different attributes"
+FULL = ("FilterPolicyLimitExceeded", "Subscription filter policy limit exceeded")
+BODY = {"FilterPolicyScope": "MessageBody"}
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    async with open_rig(tmp_path, Clock(), Quotas()) as rig:
+        yield rig
+
+
+def string(text: str, data_type: str = "String") -> dict[str, str]:
+    return {"DataType": data_type, "StringValue": text}
+
+
+async def publish(rig: Rig, topic: str, message: str = "m", **attributes: dict[str, str]) -> list[str]:
+    """Publish, and return who gets it."""
+    await rig("Publish", TopicArn=topic, Message=message, MessageAttributes=attributes)
+    return delivered(rig)
+
+
+def delivered(rig: Rig) -> list[str]:
+    """Who gets what was published since the last look."""
+    taken = rig.queue.take()
+    assert all(isinstance(job, EndpointJob) for job in taken)
+    return [arn for job in taken if isinstance(job, EndpointJob) for arn in job.subscriptions]
+
+
+async def put(rig: Rig, arn: str, name: str, text: str) -> None:
+    await rig("SetSubscriptionAttributes", SubscriptionArn=arn, AttributeName=name, AttributeValue=text)
+
+
+async def shown(rig: Rig, arn: str) -> tuple[str | None, str | None]:
+    attributes = await rig.attributes(arn)
+    return attributes.get("FilterPolicy"), attributes.get("FilterPolicyScope")
+
+
+# -- the attributes ---------------------------------------------------------------------------------------------------
+
+
+@spec("filter.form", "filter.compact", "filter.scope-default", "filter.scope-shown")
+async def test_a_policy_is_stored_compactly_and_shown_with_its_scope(rig: Rig) -> None:
+    topic = await rig.topic()
+    arn = await rig.queue_subscription(topic, FilterPolicy='{ "colour" : [ "red" , 1.50 ] }')
+    assert await shown(rig, arn) == ('{"colour":["red",1.50]}', "MessageAttributes")
+    assert list(await rig.attributes(arn)) == [
+        "SubscriptionPrincipal",
+        "Owner",
+        "RawMessageDelivery",
+        "FilterPolicy",
+        "TopicArn",
+        "Endpoint",
+        "FilterPolicyScope",
+        "Protocol",
+        "PendingConfirmation",
+        "ConfirmationWasAuthenticated",
+        "SubscriptionArn",
+    ]
+
+
+@spec("filter.removed", "filter.scope-shown")
+@pytest.mark.parametrize("nothing", ["", "{}", " {\n} "])
+async def test_a_policy_is_removed_and_its_scope_hidden(rig: Rig, nothing: str) -> None:
+    topic = await rig.topic()
+    arn = await rig.queue_subscription(topic, FilterPolicy=NESTED, **BODY)
+    assert await shown(rig, arn) == (NESTED, "MessageBody")
+    await put(rig, arn, "FilterPolicy", nothing)
+    assert await shown(rig, arn) == (None, None)
+    assert await publish(rig, topic) == [arn]
+    assert await shown(rig, await rig.queue_subscription(topic, "r", FilterPolicy=nothing)) == (None, None)
+
+
+@spec("filter.scope-shown")
+async def test_a_scope_alone_is_kept_and_not_shown(rig: Rig) -> None:
+    arn = await rig.queue_subscription(await rig.topic(), **BODY)
+    assert await shown(rig, arn) == (None, None)
+    await put(rig, arn, "FilterPolicy", NESTED)
+    assert await shown(rig, arn) == (NESTED, "MessageBody")
+
+
+@spec("filter-attribute.nested", "filter.scope-change")
+async def test_the_policy_must_do_under_its_scope(rig: Rig) -> None:
+    topic = await rig.topic()
+    wish = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT)}
+    refusal = await rig.refusal("Subscribe", **wish, Attributes={"FilterPolicy": NESTED})
+    assert refusal == invalid(f"Attributes Reason: {NOT_NESTED}")
+    for attributes in ({"FilterPolicy": NESTED, **BODY}, {**BODY, "FilterPolicy": NESTED}):  # in whichever order
+        arn = (await rig("Subscribe", **wish, Attributes=attributes))["SubscriptionArn"]
+    change = {"SubscriptionArn": arn, "AttributeName": "FilterPolicyScope", "AttributeValue": "MessageAttributes"}
+    assert await rig.refusal("SetSubscriptionAttributes", **change) == invalid(NOT_NESTED)
+    await put(rig, arn, "FilterPolicy", RED)
+    await rig("SetSubscriptionAttributes", **change)
+    assert await shown(rig, arn) == (RED, "MessageAttributes")
+
+
+@spec("filter.scope-values")
+@pytest.mark.parametrize("scope", ["", "messagebody", "Body"])
+async def test_no_other_scope(rig: Rig, scope: str) -> None:
+    topic = await rig.topic()
+    arn = await rig.queue_subscription(topic)
+    text = f"FilterPolicyScope: Invalid value [{scope}]. Please use either MessageBody or MessageAttributes"
+    change = {"SubscriptionArn": arn, "AttributeName": "FilterPolicyScope", "AttributeValue": scope}
+    assert await rig.refusal("SetSubscriptionAttributes", **change) == invalid(text)
+    wish = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT, "r")}
+    refusal = await rig.refusal("Subscribe", **wish, Attributes={"FilterPolicyScope": scope})
+    assert refusal == invalid(f"Attributes Reason: {text}")
+
+
+@spec("filter.same-when-subscribing-again")
+async def test_subscribing_again_compares_what_is_sent_as_it_is_stored(rig: Rig) -> None:
+    topic = await rig.topic()
+    arn = await rig.queue_subscription(topic, FilterPolicy=RED)
+    assert await rig.queue_subscription(topic) == arn
+    assert await rig.queue_subscription(topic, FilterPolicy='{"colour": ["red"]}') == arn
+    assert await rig.queue_subscription(topic, FilterPolicyScope="MessageAttributes") == arn
+    wish = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT)}
+    for other in ({"FilterPolicy": '{"colour":["blue"]}'}, {"FilterPolicy": "{}"}, BODY):
+        assert await rig.refusal("Subscribe", **wish, Attributes=other) == invalid(EXISTS)
+
+
+# -- publishing -------------------------------------------------------------------------------------------------------
+
+
+@spec("filter.none")
+async def test_a_notification_goes_to_those_whose_filter_it_meets(rig: Rig) -> None:
+    topic = await rig.topic()
+    everything = await rig.queue_subscription(topic, "a")
+    red = await rig.queue_subscription(topic, "b", FilterPolicy=RED)
+    body = await rig.queue_subscription(topic, "c", FilterPolicy=NESTED, **BODY)
+    red_car = json.dumps({"car": {"colour": "red"}})
+    assert await publish(rig, topic) == [everything]
+    assert await publish(rig, topic, colour=string("red")) == sorted([everything, red])
+    assert await publish(rig, topic, red_car, colour=string("blue")) == sorted([everything, body])
+    assert await publish(rig, topic, red_car, colour=string("red")) == sorted([everything, red, body])
+    samples = {sample.name: sample for sample in rig.service.matching.counts.samples()}
+    assert samples["filtered_out"].value == 2 + 1 + 1 + 0
+    assert 0 + 1 + 1 + 2 <= samples["filter_evaluations"].value <= 2 * 4
+
+
+@spec("filter.structure")
+async def test_a_body_is_the_text_of_the_subscription_s_protocol(rig: Rig) -> None:
+    topic = await rig.topic()
+    queue = await rig.queue_subscription(topic, FilterPolicy=NESTED, **BODY)
+    web, _ = await rig.confirmed(topic, FilterPolicy=NESTED, **BODY)
+    red, blue = (json.dumps({"car": {"colour": colour}}) for colour in ("red", "blue"))
+    for texts, wanted in (
+        ({"default": red}, [queue, web]),
+        ({"default": red, "sqs": blue}, [web]),
+        ({"default": blue, "sqs": red}, [queue]),
+        ({"default": "no JSON", "https": red}, [web]),
+        ({"default": blue, "http": red}, []),
+    ):
+        await rig("Publish", TopicArn=topic, Message=json.dumps(texts), MessageStructure="json")
+        assert delivered(rig) == sorted(wanted)
+
+
+@spec("filter-attribute.malformed")
+async def test_malformed_attributes_fail_the_deliveries_that_look_at_them(rig: Rig) -> None:
+    topic = await rig.topic()
+    everything = await rig.queue_subscription(topic, "a")
+    await rig.queue_subscription(topic, "b", FilterPolicy='{"colour":[{"exists":false}]}')
+    await rig.queue_subscription(topic, "c", FilterPolicy=RED)
+    body = await rig.queue_subscription(topic, "d", FilterPolicy='{"a":[1]}', **BODY)
+    bad = string('["red"', "String.Array")
+    assert await publish(rig, topic, '{"a":1}', other=bad) == sorted([everything, body])
+    (dropped,) = [event for event in rig.events.events if isinstance(event, NotificationDropped)]
+    assert (dropped.cause, dropped.topic, dropped.subscription) == ("invalid_attributes", topic, "")
+    samples = {sample.name: sample for sample in rig.service.matching.counts.samples()}
+    assert samples["notifications_dropped"].value == 2
+    assert samples["notifications_dropped"].labels == (("cause", "invalid_attributes"),)
+
+
+@spec("filter.batch")
+async def test_each_message_of_a_batch_has_its_own_matches(rig: Rig) -> None:
+    topic = await rig.topic()
+    arns = {
+        colour: await rig.queue_subscription(topic, colour, FilterPolicy=f'{{"c":["{colour}"]}}') for colour in "rg"
+    }
+    entries = [{"Id": colour, "Message": "m", "MessageAttributes": {"c": string(colour)}} for colour in ("r", "g", "b")]
+    await rig("PublishBatch", TopicArn=topic, PublishBatchRequestEntries=entries)
+    assert delivered(rig) == [arns["r"], arns["g"]]
+
+
+@spec("filter.changed")
+async def test_changes_take_effect_at_the_next_publish(rig: Rig) -> None:
+    topic = await rig.topic()
+
+    async def reds() -> list[str]:
+        return await publish(rig, topic, colour=string("red"))
+
+    arn, _ = await rig.pending(topic, FilterPolicy=RED)
+    assert await reds() == []
+    arn, token = await rig.pending(topic, FilterPolicy=RED)
+    await rig("ConfirmSubscription", TopicArn=topic, Token=token)
+    assert (await reds(), await publish(rig, topic)) == ([arn], [])
+    await put(rig, arn, "FilterPolicy", '{"colour":["blue"]}')
+    assert await reds() == []
+    await put(rig, arn, "FilterPolicy", "{}")
+    assert (await reds(), await publish(rig, topic)) == ([arn], [arn])
+    await put(rig, arn, "FilterPolicy", RED)
+    assert (await reds(), await publish(rig, topic)) == ([arn], [])
+    await rig("Unsubscribe", SubscriptionArn=arn)
+    assert await reds() == []
+
+
+async def test_one_that_was_set_aside_and_restored_has_its_filter(rig: Rig) -> None:
+    topic = await rig.topic()
+    arn, _ = await rig.confirmed(topic, FilterPolicy=RED)
+    assert await publish(rig, topic, colour=string("red")) == [arn]
+    await rig.by(unsigned(), "Unsubscribe", SubscriptionArn=arn)
+    token = rig.confirmation().token
+    assert await publish(rig, topic, colour=string("red")) == []
+    await rig.by(unsigned(), "ConfirmSubscription", TopicArn=topic, Token=token)
+    assert await publish(rig, topic, colour=string("red")) == [arn]
+    assert await publish(rig, topic, colour=string("blue")) == []
+
+
+async def test_many_filters_and_few_matches_make_one_endpoint_job(tmp_path: Path) -> None:
+    quotas = Quotas(topic_filter_policies=10_000)
+    async with open_rig(tmp_path, Clock(), quotas) as rig:
+        topic = await rig.topic()
+        arns = await asyncio.gather(
+            *[rig.queue_subscription(topic, f"q{n}", FilterPolicy=f'{{"n":[{n % 100}]}}') for n in range(1_000)]
+        )
+        wanted = sorted(arns[7::100])
+        assert await publish(rig, topic, n=string("7", "Number")) == wanted
+        assert rig.service.dispatch.outcomes == {"small": 1}
+
+
+async def test_more_than_a_hundred_matches_make_a_publish_job(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, Clock(), Quotas()) as rig:
+        topic = await rig.topic()
+        await asyncio.gather(*[rig.queue_subscription(topic, f"q{n}", FilterPolicy=RED) for n in range(101)])
+        await rig("Publish", TopicArn=topic, Message="m", MessageAttributes={"colour": string("red")})
+        assert rig.publish_job().topic == topic
+        assert await publish(rig, topic, colour=string("blue")) == []

@@ -1,0 +1,180 @@
+"""What SNS says of members that are missing, and of ARNs that lead nowhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.integration.sns.cns_support import ACCOUNT, REGION
+from tests.integration.sns.sns_door import NO_TOPIC, STRANGER, Refusal, SnsDoor, denied, invalid, missing, null
+
+spec = pytest.mark.spec
+TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:t"
+SUBSCRIPTION = f"{TOPIC}:2bcfbf39-05c3-41de-beaa-fcfcc21c8f55"
+QUEUE = f"arn:aws:sqs:{REGION}:{ACCOUNT}:q"
+REQUIRED: dict[str, dict[str, Any]] = {
+    "AddPermission": {"TopicArn": TOPIC, "Label": "l", "AWSAccountId": [ACCOUNT], "ActionName": ["Publish"]},
+    "ConfirmSubscription": {"TopicArn": TOPIC},
+    "CreateTopic": {"Name": "t"},
+    "DeleteTopic": {"TopicArn": TOPIC},
+    "GetDataProtectionPolicy": {"ResourceArn": TOPIC},
+    "GetSubscriptionAttributes": {"SubscriptionArn": SUBSCRIPTION},
+    "GetTopicAttributes": {"TopicArn": TOPIC},
+    "ListSubscriptionsByTopic": {"TopicArn": TOPIC},
+    "ListTagsForResource": {"ResourceArn": TOPIC},
+    "PublishBatch": {"TopicArn": TOPIC},
+    "PutDataProtectionPolicy": {"ResourceArn": TOPIC, "DataProtectionPolicy": "{}"},
+    "RemovePermission": {"TopicArn": TOPIC, "Label": "l"},
+    "SetSubscriptionAttributes": {"SubscriptionArn": SUBSCRIPTION, "AttributeName": "RawMessageDelivery"},
+    "SetTopicAttributes": {"TopicArn": TOPIC, "AttributeName": "DisplayName"},
+    "Subscribe": {"TopicArn": TOPIC, "Protocol": "sqs", "Endpoint": QUEUE},
+    "TagResource": {"ResourceArn": TOPIC, "Tags": [{"Key": "k", "Value": "v"}]},
+    "Unsubscribe": {"SubscriptionArn": SUBSCRIPTION},
+    "UntagResource": {"ResourceArn": TOPIC, "TagKeys": ["k"]},
+}
+"""What an operation refuses to do without, by InvalidParameter."""
+VALIDATED = {
+    "ConfirmSubscription": {"Token": "t"},
+    "PublishBatch": {"PublishBatchRequestEntries": [{"Id": "a", "Message": "m"}]},
+}
+"""What more they need: the framework before the service misses it with words of its own."""
+ON_TOPICS = [action for action, members in REQUIRED.items() if "TopicArn" in members and action != "DeleteTopic"]
+
+
+@pytest.mark.parametrize(
+    ("action", "name"),
+    [
+        pytest.param(action, name, marks=spec(f"sns.required-{name}"))
+        for action, members in REQUIRED.items()
+        for name in members
+    ],
+)
+async def test_required_members(sns: SnsDoor, action: str, name: str) -> None:
+    await sns.topic()
+    members = {**REQUIRED[action], **VALIDATED.get(action, {})}
+    del members[name]
+    await sns.refuses(missing(name), action, **members)
+
+
+BATCH = "publishBatchRequestEntries"
+UNTYPED = {"a": {"StringValue": "v"}}
+
+
+@pytest.mark.parametrize(
+    ("action", "members", "path"),
+    [
+        pytest.param("Publish", {"TopicArn": TOPIC}, "message", marks=spec("sns.null-message", "sns-publish.message")),
+        pytest.param("Publish", {}, "message", marks=spec("sns.null-message")),
+        pytest.param("ConfirmSubscription", {"TopicArn": TOPIC}, "token", marks=spec("sns.null-token")),
+        pytest.param(
+            "Publish",
+            {"TopicArn": TOPIC, "Message": "m", "MessageAttributes": UNTYPED},
+            "messageAttributes.a.member.dataType",
+            marks=spec("sns.null-data-type"),
+        ),
+        pytest.param(
+            "PublishBatch",
+            {"TopicArn": TOPIC, "PublishBatchRequestEntries": []},
+            BATCH,
+            marks=spec("sns.null-entries", "sns-batch.empty"),
+        ),
+        pytest.param("PublishBatch", {"TopicArn": TOPIC}, BATCH, marks=spec("sns.null-entries", "sns-batch.empty")),
+        pytest.param(
+            "PublishBatch",
+            {"TopicArn": TOPIC, "PublishBatchRequestEntries": [{"Id": "a", "Message": "m"}, {"Id": "b"}]},
+            f"{BATCH}.2.member.message",
+            marks=spec("sns.null-entry-member"),
+        ),
+        pytest.param(
+            "PublishBatch",
+            {"TopicArn": TOPIC, "PublishBatchRequestEntries": [{"Message": "m"}]},
+            f"{BATCH}.1.member.id",
+            marks=spec("sns.null-entry-member"),
+        ),
+        pytest.param(
+            "PublishBatch",
+            {
+                "TopicArn": TOPIC,
+                "PublishBatchRequestEntries": [{"Id": "a", "Message": "m", "MessageAttributes": UNTYPED}],
+            },
+            f"{BATCH}.1.member.messageAttributes.a.member.dataType",
+            marks=spec("sns.null-data-type", "sns-batch.bad-attribute"),
+        ),
+        pytest.param(
+            "TagResource",
+            {"ResourceArn": TOPIC, "Tags": [{"Key": "k"}]},
+            "tags.1.member.value",
+            marks=spec("sns.null-tag-member"),
+        ),
+        pytest.param(
+            "CreateTopic",
+            {"Name": "t", "Tags": [{"Key": "k", "Value": "v"}, {"Value": "v"}]},
+            "tags.2.member.key",
+            marks=spec("sns.null-tag-member"),
+        ),
+    ],
+)
+async def test_members_missed_by_the_framework(sns: SnsDoor, action: str, members: dict[str, Any], path: str) -> None:
+    await sns.topic()
+    await sns.refuses(null(path), action, **members)
+
+
+# -- ARNs -------------------------------------------------------------------------------------------------------------
+
+
+def elements(parameter: str, number: int) -> Refusal:
+    return invalid(f"{parameter} Reason: An ARN must have at least 6 elements, not {number}")
+
+
+@pytest.mark.parametrize(
+    "action", [action for action in REQUIRED if action not in ("CreateTopic", "ConfirmSubscription")]
+)
+@pytest.mark.parametrize(
+    ("arn", "number"),
+    [
+        ("x", 1),
+        ("arn:aws:sns:eu-west-1:111111111111", 5),
+    ],
+)
+@spec("sns.arn-parts")
+async def test_arns_of_too_few_parts(sns: SnsDoor, action: str, arn: str, number: int) -> None:
+    members = REQUIRED[action] | VALIDATED.get(action, {})
+    (parameter,) = members.keys() & {"TopicArn", "SubscriptionArn", "ResourceArn"}
+    await sns.refuses(elements(parameter, number), action, **{**members, parameter: arn})
+
+
+@pytest.mark.parametrize("action", [*ON_TOPICS, "Publish"])
+@pytest.mark.parametrize(
+    "arn",
+    [
+        pytest.param(TOPIC.replace(REGION, "us-east-1"), marks=spec("sns.arn-region")),
+        pytest.param(TOPIC.replace(":sns:", ":sqs:"), marks=spec("sns.arn-service")),
+    ],
+)
+async def test_arns_of_elsewhere(sns: SnsDoor, action: str, arn: str) -> None:
+    members = REQUIRED.get(action, {"Message": "m"}) | VALIDATED.get(action, {})
+    refusal = invalid("Topic" if action == "ConfirmSubscription" else "TopicArn")
+    await sns.refuses(refusal, action, **{**members, "TopicArn": arn})
+
+
+@spec("sns.arn-absent-topic")
+@pytest.mark.parametrize("action", [*(action for action in ON_TOPICS if action != "ConfirmSubscription"), "Publish"])
+async def test_arns_of_no_topic(sns: SnsDoor, action: str) -> None:
+    members = REQUIRED.get(action, {"Message": "m", "TopicArn": TOPIC}) | VALIDATED.get(action, {})
+    await sns.refuses(NO_TOPIC, action, **members)
+
+
+@spec("sns.arn-absent-subscription")
+@pytest.mark.parametrize("action", ["GetSubscriptionAttributes", "SetSubscriptionAttributes"])
+async def test_arns_of_no_subscription(sns: SnsDoor, action: str) -> None:
+    await sns.refuses(Refusal(404, "NotFound", "Subscription does not exist"), action, **REQUIRED[action])
+
+
+@spec("sns.arn-other-account")
+@pytest.mark.parametrize("action", [*(action for action in ON_TOPICS if action != "ConfirmSubscription"), "Publish"])
+async def test_topics_of_another_account(sns: SnsDoor, action: str) -> None:
+    await sns.topic()
+    members = REQUIRED.get(action, {"Message": "m", "TopicArn": TOPIC}) | VALIDATED.get(action, {})
+    shown = "Publish" if action == "PublishBatch" else action
+    await sns.refuses(denied(shown, TOPIC), action, key=STRANGER, **members)

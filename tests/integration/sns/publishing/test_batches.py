@@ -1,0 +1,127 @@
+"""PublishBatch, as AWS's own client sees it: what refuses the whole batch, and what a single entry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cns.delivery.jobs import EndpointJob
+from tests.integration.sns.cns_support import ACCOUNT, REGION
+from tests.integration.sns.sns_door import Refusal, SnsDoor, bad_attribute, null
+
+spec = pytest.mark.spec
+TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:t"
+TOO_MANY = Refusal(400, "TooManyEntriesInBatchRequest", "The batch request contains more entries than permissible.")
+SAME_ID = Refusal(400, "BatchEntryIdsNotDistinct", "Two or more batch entries in the request have the same Id.")
+TOO_LONG = Refusal(400, "BatchRequestTooLong", "The length of all the messages put together is more than the limit.")
+NO_DEFAULT = "Message Structure - No default entry in JSON message body"
+BAD = {"a": {"DataType": "Bad", "StringValue": "v"}}
+BAD_TYPE = bad_attribute(
+    "The message attribute 'a' has an invalid message attribute type, the set of supported type prefixes is Binary, "
+    "Number, and String."
+)
+
+
+@pytest.fixture
+async def topic(sns: SnsDoor) -> str:
+    """With a queue subscribed to it."""
+    arn = await sns.topic()
+    await sns.rig.queue_subscription(arn)
+    return arn
+
+
+def entry(entry_id: str = "a", **members: Any) -> dict[str, Any]:
+    return {"Id": entry_id, "Message": "m", **members}
+
+
+def bad_id(complaint: str, entry_id: str) -> Refusal:
+    return Refusal(400, "InvalidBatchEntryId", f"The Id of a batch entry in {complaint}: {entry_id}")
+
+
+def too_long(entry_id: str) -> Refusal:
+    return bad_id("the batch request is too long", entry_id)
+
+
+def strange(entry_id: str) -> Refusal:
+    return bad_id("the batch request contains an impermissible character", entry_id)
+
+
+def batch(refusal: Refusal, entries: list[dict[str, Any]], *rules: str) -> Any:
+    return pytest.param(entries, refusal, marks=spec(*rules))
+
+
+@pytest.mark.parametrize(
+    ("entries", "refusal"),
+    [
+        batch(null("publishBatchRequestEntries"), [], "sns-batch.empty", "sns-error.EmptyBatchRequest"),
+        batch(TOO_MANY, [entry(str(number)) for number in range(11)], "sns-batch.too-many"),
+        batch(too_long("a" * 81), [entry("a" * 81)], "sns-batch.id-length"),
+        *(batch(strange(name), [entry(name)], "sns-batch.id-characters") for name in ("a b", "a.b", "ä")),
+        batch(SAME_ID, [entry("a"), entry("b"), entry("a")], "sns-batch.same-id"),
+        batch(TOO_LONG, [entry(Message="m" * 131_072), entry("b", Message="m" * 131_073)], "sns-batch.size"),
+        # which complaint comes first
+        batch(TOO_MANY, [entry()] * 11, "sns-batch.order-many"),
+        batch(SAME_ID, [entry("a" * 81)] * 2, "sns-batch.order-distinct"),
+        batch(too_long("ä" * 81), [entry("ä" * 81)], "sns-batch.order-length"),
+        batch(strange("a b"), [entry("a b", MessageAttributes=BAD)], "sns-batch.order-entries"),
+        batch(BAD_TYPE, [entry(Message="m" * 262_145, MessageAttributes=BAD)], "sns-batch.order-size"),
+    ],
+)
+async def test_batches_refused(sns: SnsDoor, topic: str, entries: list[dict[str, Any]], refusal: Refusal) -> None:
+    await sns.refuses(refusal, "PublishBatch", TopicArn=topic, PublishBatchRequestEntries=entries)
+    assert sns.rig.queue.take() == []
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        pytest.param([entry(str(number)) for number in range(10)], marks=spec("sns-batch.too-many")),
+        pytest.param([entry("a" * 80)], marks=spec("sns-batch.id-length")),
+        pytest.param([entry("Az_09-")], marks=spec("sns-batch.id-characters")),
+        pytest.param([entry(Message="m" * 131_072), entry("b", Message="m" * 131_072)], marks=spec("sns-batch.size")),
+    ],
+)
+async def test_batches_taken(sns: SnsDoor, topic: str, entries: list[dict[str, Any]]) -> None:
+    answer = await sns("PublishBatch", TopicArn=topic, PublishBatchRequestEntries=entries)
+    assert [one["Id"] for one in answer["Successful"]] == [one["Id"] for one in entries]
+    assert answer["Failed"] == []
+
+
+@spec("sns-batch.entry-fails")
+async def test_entries_fail_alone(sns: SnsDoor, topic: str) -> None:
+    entries = [
+        entry("first"),
+        entry("empty", Message=""),
+        entry("default", Message="{}", MessageStructure="json"),
+        entry("group", MessageGroupId="a b"),
+        entry("last"),
+    ]
+    answer = await sns("PublishBatch", TopicArn=topic, PublishBatchRequestEntries=entries)
+    assert [one["Id"] for one in answer["Successful"]] == ["first", "last"]
+    assert answer["Failed"] == [
+        {"Id": name, "Code": "InvalidParameter", "Message": f"Invalid parameter: {text}", "SenderFault": True}
+        for name, text in (("empty", "Empty message"), ("default", NO_DEFAULT), ("group", "MessageGroupId"))
+    ]
+    jobs = [job for job in sns.rig.queue.take() if isinstance(job, EndpointJob)]
+    assert [job.notification_id for job in jobs] == [one["MessageId"] for one in answer["Successful"]]
+
+
+@spec("sns-batch.all-fail", "sns.order-batch", "sns.order-batch-failure")
+async def test_a_batch_in_which_all_fail_succeeds(sns: SnsDoor, topic: str) -> None:
+    reply = await sns.reply("PublishBatch", TopicArn=topic, PublishBatchRequestEntries=[entry(Message="")])
+    assert reply.status == 200
+    assert (
+        b"<PublishBatchResult><Failed><member><Code>InvalidParameter</Code><SenderFault>true</SenderFault><Id>a</Id>"
+        b"<Message>Invalid parameter: Empty message</Message></member></Failed><Successful/></PublishBatchResult>"
+    ) in reply.body
+
+
+@spec("sns.order-batch", "sns.order-batch-success")
+async def test_the_elements_of_a_success(sns: SnsDoor, topic: str) -> None:
+    reply = await sns.reply("PublishBatch", TopicArn=topic, PublishBatchRequestEntries=[entry()])
+    (message_id,) = reply.texts("PublishBatchResult/Successful/member/MessageId")
+    assert (
+        "<PublishBatchResult><Failed/><Successful>"
+        f"<member><MessageId>{message_id}</MessageId><Id>a</Id></member></Successful></PublishBatchResult>"
+    ).encode() in reply.body

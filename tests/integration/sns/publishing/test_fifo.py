@@ -1,0 +1,92 @@
+"""What FIFO topics refuse of their settings and messages, as AWS's own client sees it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.integration.sns.cns_support import ACCOUNT, REGION
+from tests.integration.sns.sns_door import Refusal, SnsDoor, invalid
+
+spec = pytest.mark.spec
+TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:t.fifo"
+NO_GROUP = invalid("The MessageGroupId parameter is required for FIFO topics")
+NO_DEDUPLICATION = invalid(
+    "The topic should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly"
+)
+GOOD = {"Message": "m", "MessageGroupId": "g", "MessageDeduplicationId": "d"}
+
+
+async def fifo(sns: SnsDoor, **attributes: str) -> str:
+    return await sns.topic("t.fifo", FifoTopic="true", **attributes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "refusal"),
+    [
+        pytest.param({"MessageGroupId": None}, NO_GROUP, marks=spec("sns-fifo.no-group")),
+        pytest.param({"MessageDeduplicationId": None}, NO_DEDUPLICATION, marks=spec("sns-fifo.no-deduplication")),
+        *(({"MessageGroupId": text}, invalid("MessageGroupId")) for text in ("", "a b", "g" * 129)),
+        *(({"MessageDeduplicationId": text}, invalid("MessageDeduplicationId")) for text in ("", "a b", "d" * 129)),
+        ({"Message": ""}, invalid("Empty message")),
+        ({"Subject": "a\nb"}, invalid("Subject")),
+    ],
+)
+@spec("sns-fifo.batch-refused")
+async def test_messages_refused(sns: SnsDoor, changes: dict[str, Any], refusal: Refusal) -> None:
+    """One bad entry refuses the whole batch."""
+    topic = await fifo(sns)
+    bad = {name: text for name, text in {**GOOD, **changes}.items() if text is not None}
+    await sns.refuses(refusal, "Publish", TopicArn=topic, **bad)
+    entries = [{"Id": "good", **GOOD}, {"Id": "bad", **bad}]
+    await sns.refuses(refusal, "PublishBatch", TopicArn=topic, PublishBatchRequestEntries=entries)
+    assert sns.rig.queue.take() == []
+
+
+@spec("sns-fifo.order")
+async def test_the_group_is_asked_for_before_the_topic(sns: SnsDoor) -> None:
+    await sns.refuses(NO_GROUP, "Publish", TopicArn=TOPIC, Message="m")
+    await sns.refuses(Refusal(404, "NotFound", "Topic does not exist"), "Publish", TopicArn=TOPIC, **GOOD)
+
+
+@spec("sns-fifo.batch-structure-first")
+async def test_a_batch_is_refused_for_its_structure_before_its_groups(sns: SnsDoor) -> None:
+    topic = await fifo(sns)
+    entries = [{"Id": "a", "Message": "{}", "MessageStructure": "json"}]
+    no_default = invalid("Message Structure - No default entry in JSON message body")
+    await sns.refuses(no_default, "PublishBatch", TopicArn=topic, PublishBatchRequestEntries=entries)
+    await sns.refuses(NO_GROUP, "Publish", TopicArn=topic, Message="{}", MessageStructure="json")
+    entries[0]["Message"] = '{"default":"d"}'
+    await sns.refuses(NO_GROUP, "PublishBatch", TopicArn=topic, PublishBatchRequestEntries=entries)
+
+
+@spec("fifo-delivery.size-before-group", "fifo-delivery.topic-before-deduplication")
+async def test_the_size_comes_before_the_group_and_the_topic_before_the_deduplication(sns: SnsDoor) -> None:
+    await sns.refuses(invalid("Message too long"), "Publish", TopicArn=TOPIC, Message="m" * 262_145)
+    grouped = {"Message": "m", "MessageGroupId": "g"}
+    await sns.refuses(Refusal(404, "NotFound", "Topic does not exist"), "Publish", TopicArn=TOPIC, **grouped)
+    await fifo(sns)
+    await sns.refuses(NO_DEDUPLICATION, "Publish", TopicArn=TOPIC, **grouped)
+
+
+@spec("sns-fifo.cbd-later")
+@pytest.mark.parametrize("text", ["true", "TRUE", "false"])
+async def test_recognising_by_content_can_be_changed(sns: SnsDoor, text: str) -> None:
+    topic = await fifo(sns)
+    await sns.set(topic, "ContentBasedDeduplication", text)
+    assert (await sns.attributes(topic))["ContentBasedDeduplication"] == text.lower()
+
+
+@spec("sns-fifo.scope-values", "sns-fifo.scope-absent", "sns-fifo.scope-back")
+async def test_the_scope_of_throughput(sns: SnsDoor) -> None:
+    topic = await fifo(sns)
+    assert "FifoThroughputScope" not in await sns.attributes(topic)
+    for scope in ("Topic", "MessageGroup"):
+        await sns.set(topic, "FifoThroughputScope", scope)
+        assert (await sns.attributes(topic))["FifoThroughputScope"] == scope
+    back = {"AttributeName": "FifoThroughputScope", "AttributeValue": "Topic"}
+    refusal = invalid("FifoThroughputScope: cannot be changed from MessageGroup to Topic")
+    await sns.refuses(refusal, "SetTopicAttributes", TopicArn=topic, **back)
+    other = {"AttributeName": "FifoThroughputScope", "AttributeValue": "Queue"}
+    await sns.refuses(invalid("FifoThroughputScope"), "SetTopicAttributes", TopicArn=topic, **other)

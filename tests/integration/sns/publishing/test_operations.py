@@ -1,0 +1,264 @@
+"""Publish through the API: what is refused, and which jobs the rest becomes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cns.delivery import jobs
+from cns.delivery.jobs import EndpointJob, PublishJob
+from cns.limits import NOTIFICATION_MS, Quotas
+from cns.notification import Notification
+from cns_common.clock import Clock
+from cns_common.errors import StoreUnavailable
+from tests.integration.sns.cns_support import ACCOUNT, REGION, Rig, call, invalid, open_rig
+
+TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:t"
+NO_TOPIC = ("NotFound", "Topic does not exist")
+BINARY = {"b": {"DataType": "Binary", "BinaryValue": b"\x00\xff"}}
+NO_DEFAULT = "Message Structure - No default entry in JSON message body"
+NO_DEDUPLICATION = (
+    "MessageDeduplicationId Reason: The request includes MessageDeduplicationId parameter that is not valid for this "
+    "topic type"
+)
+BAD_TYPE = (
+    "ParameterValueInvalid",
+    "The message attribute 'a' has an invalid message attribute type, the set of supported type prefixes is Binary, "
+    "Number, and String.",
+)
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    async with open_rig(tmp_path, Clock(), Quotas()) as rig:
+        await rig.topic()
+        yield rig
+
+
+def null(path: str) -> tuple[str, str]:
+    return (
+        "ValidationError",
+        f"1 validation error detected: Value null at '{path}' failed to satisfy constraint: Member must not be null",
+    )
+
+
+def attribute(data_type: str = "String", text: str = "v") -> dict[str, Any]:
+    return {"a": {"DataType": data_type, "StringValue": text}}
+
+
+@pytest.mark.parametrize(
+    ("params", "refusal"),
+    [
+        ({}, null("message")),
+        ({"Message": "m"}, invalid("TopicArn or TargetArn Reason: no value for required parameter")),
+        (
+            {"Message": "m", "TopicArn": TOPIC, "TargetArn": TOPIC},
+            invalid("TopicArn or TargetArn Reason: only one of them can be specified"),
+        ),
+        ({"Message": "", "TopicArn": TOPIC, "Subject": ""}, invalid("Subject")),
+        ({"Message": "", "TopicArn": "x"}, invalid("Empty message")),
+        ({"Message": "", "PhoneNumber": "x"}, invalid("Empty message")),
+        ({"Message": "m", "PhoneNumber": "NAA"}, invalid("PhoneNumber Reason: NAA is not valid to publish to")),
+        (
+            {"Message": "m", "TargetArn": f"arn:aws:sns:{REGION}:{ACCOUNT}:endpoint/APNS/app/1"},
+            invalid("TargetArn Reason: No endpoint found for the target arn specified"),
+        ),
+        ({"Message": "m", "TargetArn": "x"}, invalid("TargetArn Reason: An ARN must have at least 6 elements, not 1")),
+        ({"Message": "m", "TopicArn": "x", "MessageAttributes": attribute("Bad")}, BAD_TYPE),
+        (
+            {"Message": "m", "TopicArn": TOPIC, "MessageAttributes": {"a": {"StringValue": "v"}}},
+            null("messageAttributes.a.member.dataType"),
+        ),
+        ({"Message": "m" * 262_145, "TopicArn": "x"}, invalid("Message too long")),
+        ({"Message": "m", "TopicArn": "x"}, invalid("TopicArn Reason: An ARN must have at least 6 elements, not 1")),
+        ({"Message": "m", "TopicArn": TOPIC.replace("eu-", "us-")}, invalid("TopicArn")),
+        ({"Message": "m", "TopicArn": TOPIC + "x", "MessageDeduplicationId": "d"}, NO_TOPIC),
+        ({"Message": "m", "TargetArn": TOPIC + "x"}, NO_TOPIC),
+        ({"Message": "m", "TopicArn": TOPIC, "MessageDeduplicationId": "d"}, invalid(NO_DEDUPLICATION)),
+        ({"Message": "{}", "TopicArn": TOPIC, "MessageStructure": "json"}, invalid(NO_DEFAULT)),
+        (
+            {"Message": "{", "TopicArn": TOPIC, "MessageStructure": "json"},
+            invalid("Message Structure - JSON message body failed to parse"),
+        ),
+        ({"Message": "m", "TopicArn": TOPIC, "MessageStructure": "xml"}, invalid("MessageStructure")),
+        ({"Message": "m", "TopicArn": TOPIC, "MessageGroupId": ""}, invalid("MessageGroupId")),
+        ({"Message": "m", "TopicArn": TOPIC, "MessageGroupId": "a b"}, invalid("MessageGroupId")),
+        ({"Message": "m", "TopicArn": TOPIC, "MessageGroupId": "g" * 129}, invalid("MessageGroupId")),
+    ],
+    ids=range(23),
+)
+async def test_messages_refused_in_aws_s_order(rig: Rig, params: dict[str, Any], refusal: tuple[str, str]) -> None:
+    await rig.queue_subscription(TOPIC)
+    assert await rig.refusal("Publish", **params) == refusal
+    assert rig.queue.take() == []
+
+
+async def test_a_message_for_nobody_is_accepted(rig: Rig) -> None:
+    await rig.pending(TOPIC)
+    assert (await rig("Publish", TopicArn=TOPIC, Message="m"))["MessageId"]
+    assert rig.queue.take() == []
+    assert rig.service.dispatch.outcomes == {"unmatched": 1}
+
+
+async def test_a_small_topic_gets_its_endpoint_job_at_once(rig: Rig) -> None:
+    arns = sorted([await rig.queue_subscription(TOPIC, f"q{number}") for number in range(100)])
+    result = await rig(
+        "Publish",
+        TopicArn=TOPIC,
+        Message="text",
+        Subject="subject",
+        MessageGroupId="g",
+        MessageAttributes=attribute() | BINARY,
+    )
+    (put,) = rig.queue.puts
+    assert (put.queue, put.id, put.group, put.delay_ms) == (jobs.ENDPOINT_JOBS, result["MessageId"], TOPIC, 0)
+    job = rig.endpoint_job()
+    assert list(job.subscriptions) == arns
+    assert job.inline is not None
+    assert job.inline == Notification(
+        id=result["MessageId"],
+        topic_arn=TOPIC,
+        timestamp_ms=job.inline.timestamp_ms,
+        texts={"default": "text"},
+        subject="subject",
+        attributes={"a": ("String", "v"), "b": ("Binary", "AP8=")},
+        message_group_id="g",
+        trace_header="Root=1-2",
+    )
+    assert rig.service.dispatch.outcomes == {"small": 1}
+
+
+async def test_one_subscription_more_makes_it_a_publish_job(rig: Rig) -> None:
+    for number in range(101):
+        await rig.queue_subscription(TOPIC, f"q{number}")
+    result = await rig("Publish", TopicArn=TOPIC, Message="text")
+    (put,) = rig.queue.puts
+    assert (put.queue, put.id, put.group) == (jobs.PUBLISH_JOBS, result["MessageId"], ACCOUNT)
+    job = rig.publish_job()
+    assert job.inline is not None and job.inline.texts == {"default": "text"}
+    assert job == PublishJob(result["MessageId"], TOPIC, job.inline, "")
+    assert rig.service.dispatch.outcomes == {"large": 1}
+
+
+@pytest.mark.parametrize("subscriptions", [1, 101])
+async def test_a_large_message_is_stored_once(rig: Rig, subscriptions: int) -> None:
+    for number in range(subscriptions):
+        await rig.queue_subscription(TOPIC, f"q{number}")
+    message_id = (await rig("Publish", TopicArn=TOPIC, Message="m" * 16_385))["MessageId"]
+    (job,) = rig.queue.take()
+    assert isinstance(job, EndpointJob | PublishJob)
+    assert (job.notification_id, job.inline) == (message_id, None)
+    stored = await rig.notifications.get(message_id)
+    assert stored is not None and stored.texts == {"default": "m" * 16_385}
+    assert await rig.notifications.sweep(stored.timestamp_ms + NOTIFICATION_MS - 1, 10) == 0
+    await rig.notifications.refer(message_id, -1)
+    assert await rig.notifications.get(message_id) is None
+
+
+@pytest.mark.parametrize(("size", "inline"), [(16_384, True), (16_385, False)])
+async def test_up_to_16_kib_travel_in_the_job(rig: Rig, size: int, inline: bool) -> None:
+    await rig.queue_subscription(TOPIC)
+    message_id = (await rig("Publish", TopicArn=TOPIC, Message="m" * size))["MessageId"]
+    assert (rig.endpoint_job().inline is not None) is inline
+    assert (await rig.notifications.get(message_id) is None) is inline
+
+
+async def test_the_notification_is_begun_before_its_job(rig: Rig) -> None:
+    """In this order in one turn of the loop: so the job is never durable before it."""
+    begun: list[str] = []
+    put_notification, put_jobs = rig.notifications.put, rig.queue.put
+
+    async def note_notification(*arguments: Any) -> None:
+        begun.append("notification")
+        await put_notification(*arguments)
+
+    async def note_jobs(*arguments: Any) -> None:
+        begun.append("jobs")
+        await put_jobs(*arguments)
+
+    rig.notifications.put, rig.queue.put = note_notification, note_jobs  # type: ignore[method-assign]
+    await rig.queue_subscription(TOPIC)
+    await rig("Publish", TopicArn=TOPIC, Message="m" * 20_000)
+    assert begun == ["notification", "jobs"]
+
+
+async def test_a_message_whose_job_was_refused_is_not_accepted(rig: Rig) -> None:
+    async def refuse(*_: Any) -> None:
+        raise StoreUnavailable("away")
+
+    await rig.queue_subscription(TOPIC)
+    rig.queue.put = refuse  # type: ignore[method-assign]
+    for message in ("m", "m" * 20_000):
+        with pytest.raises(StoreUnavailable):
+            await rig("Publish", TopicArn=TOPIC, Message=message)
+
+
+async def test_structured_messages_keep_a_text_for_each_protocol(rig: Rig) -> None:
+    await rig.queue_subscription(TOPIC)
+    message = '{"default": "d", "sqs": "s", "http": "d"}'
+    await rig("Publish", TargetArn=TOPIC, Message=message, MessageStructure="json")
+    inline = rig.endpoint_job().inline
+    assert inline is not None
+    assert (inline.texts, inline.structured) == ({"default": "d", "sqs": "s"}, True)
+
+
+async def test_the_topic_s_settings_hold_at_once(rig: Rig) -> None:
+    await rig.queue_subscription(TOPIC)
+    await rig("Publish", TopicArn=TOPIC, Message="m" * 2_000)
+    for name, text in {"MaximumMessageSize": "1024", "SignatureVersion": "2"}.items():
+        await rig("SetTopicAttributes", TopicArn=TOPIC, AttributeName=name, AttributeValue=text)
+    assert await rig.refusal("Publish", TopicArn=TOPIC, Message="m" * 2_000) == invalid("Message too long")
+    rig.queue.take()
+    await rig("Publish", TopicArn=TOPIC, Message="m" * 1_024)
+    inline = rig.endpoint_job().inline
+    assert inline is not None and inline.signature_version == "2"
+    await rig("SetTopicAttributes", TopicArn=TOPIC, AttributeName="MaximumMessageSize", AttributeValue="1048576")
+    await rig("Publish", TopicArn=TOPIC, Message="m" * 1_048_576)
+
+
+async def test_subscriptions_count_from_the_moment_they_are_confirmed(rig: Rig) -> None:
+    arn, _ = await rig.confirmed(TOPIC)
+    rig.queue.take()
+    await rig("Publish", TopicArn=TOPIC, Message="m")
+    assert rig.endpoint_job().subscriptions == (arn,)
+    await rig("Unsubscribe", SubscriptionArn=arn)
+    await rig("Publish", TopicArn=TOPIC, Message="m")
+    assert rig.queue.take() == []
+
+
+async def test_a_topic_is_of_its_region(rig: Rig) -> None:
+    await rig("Publish", TopicArn=TOPIC, Message="m")
+    elsewhere = call(ACCOUNT, "us-east-1")
+    assert await rig.refusal("Publish", elsewhere, TopicArn=TOPIC, Message="m") == invalid("TopicArn")
+    assert await rig.refusal("Publish", elsewhere, TargetArn=TOPIC, Message="m") == invalid("TargetArn")
+
+
+async def test_what_was_not_told_is_read_anew_once_the_store_is_back(rig: Rig) -> None:
+    await rig("Publish", TopicArn=TOPIC, Message="m" * 2_000)
+    told, rig.topics.changed = rig.topics.changed, []
+    await rig("SetTopicAttributes", TopicArn=TOPIC, AttributeName="MaximumMessageSize", AttributeValue="1024")
+    rig.topics.changed = told
+    await rig("Publish", TopicArn=TOPIC, Message="m" * 2_000)
+    rig.service.topic_cache.clear()
+    assert await rig.refusal("Publish", TopicArn=TOPIC, Message="m" * 2_000) == invalid("Message too long")
+
+
+async def test_reading_the_topic_while_it_changes_keeps_no_old_view(rig: Rig) -> None:
+    """What was read before a change and arrives after the change was told must not stay in the cache."""
+    await rig.queue_subscription(TOPIC)
+    await rig("DeleteTopic", TopicArn=TOPIC)
+    await rig.topic()
+    read = rig.topics.get
+
+    async def change_meanwhile(arn: str) -> Any:
+        before = await read(arn)
+        rig.topics.get = read  # type: ignore[method-assign]
+        await rig("SetTopicAttributes", TopicArn=TOPIC, AttributeName="MaximumMessageSize", AttributeValue="1024")
+        return before
+
+    rig.topics.get = change_meanwhile  # type: ignore[method-assign]
+    await rig("Publish", TopicArn=TOPIC, Message="m" * 2_000)
+    assert await rig.refusal("Publish", TopicArn=TOPIC, Message="m" * 2_000) == invalid("Message too long")

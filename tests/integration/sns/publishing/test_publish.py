@@ -1,0 +1,230 @@
+"""Publish, as AWS's own client sees it: what is taken, what is refused, and which complaint comes first."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any
+
+import pytest
+
+from cns.notification import Notification
+from cns_common.errors import StoreUnavailable
+from tests.integration.sns.cns_support import ACCOUNT, REGION
+from tests.integration.sns.sns_door import NO_TOPIC, Refusal, SnsDoor, bad_attribute, invalid
+
+spec = pytest.mark.spec
+TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:t"
+ENDPOINT = f"arn:aws:sns:{REGION}:{ACCOUNT}:endpoint/GCM/app/2bcfbf39-05c3-41de-beaa-fcfcc21c8f55"
+EMPTY = invalid("Empty message")
+SUBJECT = invalid("Subject")
+TOO_LONG = invalid("Message too long")
+GROUP = invalid("MessageGroupId")
+NO_DEFAULT = invalid("Message Structure - No default entry in JSON message body")
+UNPARSABLE = invalid("Message Structure - JSON message body failed to parse")
+DEDUPLICATION = invalid(
+    "MessageDeduplicationId Reason: The request includes MessageDeduplicationId parameter that is not valid for this "
+    "topic type"
+)
+BAD_TYPE = bad_attribute(
+    "The message attribute 'a' has an invalid message attribute type, the set of supported type prefixes is Binary, "
+    "Number, and String."
+)
+BAD = {"a": {"DataType": "Bad", "StringValue": "v"}}
+MOST = 262_144
+
+
+@pytest.fixture
+async def topic(sns: SnsDoor) -> str:
+    """With a queue subscribed to it."""
+    arn = await sns.topic()
+    await sns.rig.queue_subscription(arn)
+    return arn
+
+
+async def accepted(sns: SnsDoor, **members: Any) -> Notification:
+    """The notification that a message becomes."""
+    published = await sns("Publish", **{"TopicArn": TOPIC, "Message": "m", **members})
+    job = sns.rig.endpoint_job()
+    stored = job.inline or await sns.rig.notifications.get(job.notification_id)
+    assert stored is not None and stored.id == published["MessageId"]
+    return stored
+
+
+# -- what is taken ----------------------------------------------------------------------------------------------------
+
+
+@spec("sns-publish.message-id", "sns-publish.stored")
+async def test_a_message_is_stored_before_it_is_accepted(
+    sns: SnsDoor, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published = await sns("Publish", TopicArn=topic, Message="m")
+    assert str(uuid.UUID(published["MessageId"])) == published["MessageId"]
+    assert sns.rig.endpoint_job().notification_id == published["MessageId"]
+
+    async def refuse(*_: Any) -> None:
+        raise StoreUnavailable("away")
+
+    monkeypatch.setattr(sns.rig.queue, "put", refuse)
+    assert (await sns.reply("Publish", TopicArn=topic, Message="m")).status == 503
+
+
+@spec("sns-envelope.publish-time", "sns-topic-attr.signature-default")
+async def test_a_message_is_of_its_time_and_topic(sns: SnsDoor, topic: str) -> None:
+    before_ms = sns.clock.now_ms()
+    stored = await accepted(sns)
+    assert before_ms <= stored.timestamp_ms <= sns.clock.now_ms()
+    assert stored.signature_version == "1"
+    sns.clock.advance(60_000)
+    await sns.set(topic, "SignatureVersion", "2")
+    later = await accepted(sns)
+    assert later.timestamp_ms >= stored.timestamp_ms + 60_000
+    assert later.signature_version == "2"
+
+
+@spec("sns-publish.target-arn")
+async def test_a_topic_may_be_the_target(sns: SnsDoor, topic: str) -> None:
+    published = await sns("Publish", TargetArn=topic, Message="m")
+    assert sns.rig.endpoint_job().notification_id == published["MessageId"]
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        *(pytest.param(text, marks=spec("sns-publish.subject-length")) for text in ("s", "s" * 100, "🙂" * 50)),
+        *(
+            pytest.param(text, marks=spec("sns-publish.subject-unicode"))
+            for text in ("naïve – “quoted”", " leading blank", "界")
+        ),
+    ],
+)
+async def test_subjects_taken(sns: SnsDoor, topic: str, subject: str) -> None:
+    assert (await accepted(sns, Subject=subject)).subject == subject
+
+
+ATTRIBUTE = {"name": {"DataType": "String.x", "StringValue": "雪"}}
+ATTRIBUTE_BYTES = len("name") + len("String.x") + 3
+
+
+@pytest.mark.parametrize(
+    ("message", "members"),
+    [
+        pytest.param("m" * MOST, {}, marks=spec("sns-publish.size-limit", "sns-topic-attr.size-default")),
+        pytest.param("雪" * (MOST // 3) + "m" * (MOST % 3), {}, marks=spec("sns-publish.size-bytes")),
+        pytest.param(
+            "m" * (MOST - ATTRIBUTE_BYTES),
+            {"MessageAttributes": ATTRIBUTE},
+            marks=spec("sns-publish.size-attributes"),
+        ),
+        pytest.param("m" * MOST, {"Subject": "s" * 100}, marks=spec("sns-publish.size-subject")),
+    ],
+)
+async def test_what_counts_as_size(sns: SnsDoor, topic: str, message: str, members: dict[str, Any]) -> None:
+    await accepted(sns, Message=message, **members)
+    await sns.refuses(TOO_LONG, "Publish", TopicArn=topic, Message=message + "m", **members)
+
+
+@spec("sns-group.standard")
+@pytest.mark.parametrize(
+    "group", ["g", "g" * 128, *(pytest.param(text, marks=spec("sns-group.form")) for text in ("!~", "a-b_c.1"))]
+)
+async def test_groups_taken(sns: SnsDoor, topic: str, group: str) -> None:
+    assert (await accepted(sns, MessageGroupId=group)).message_group_id == group
+
+
+@pytest.mark.parametrize(
+    ("message", "default", "sqs"),
+    [
+        pytest.param({"default": "d", "sqs": "q"}, "d", "q", marks=spec("sns-structure.by-protocol")),
+        pytest.param({"default": "d", "http": "h"}, "d", "d", marks=spec("sns-structure.by-protocol")),
+        pytest.param({"default": "d", "pigeon": "p"}, "d", "d", marks=spec("sns-structure.unknown")),
+        pytest.param({"default": 17}, "17", "17", marks=spec("sns-structure.default-scalar")),
+        pytest.param({"default": None}, "null", "null", marks=spec("sns-structure.default-scalar")),
+        pytest.param({"default": "d", "sqs": ""}, "d", "", marks=spec("sns-structure.empty-text")),
+        pytest.param({"default": ""}, "", "", marks=spec("sns-structure.empty-text")),
+        pytest.param('{"default":"a","default":"b"}', "b", "b", marks=spec("sns-structure.repeated")),
+    ],
+)
+@spec("sns-structure.attributes")
+async def test_structured_messages(sns: SnsDoor, topic: str, message: Any, default: str, sqs: str) -> None:
+    text = message if isinstance(message, str) else json.dumps(message)
+    stored = await accepted(sns, Message=text, MessageStructure="json", MessageAttributes=ATTRIBUTE)
+    assert (stored.text_for("lambda"), stored.text_for("sqs")) == (default, sqs)
+    assert stored.attributes == {"name": ("String.x", "雪")}
+
+
+# -- what is refused --------------------------------------------------------------------------------------------------
+
+
+def publish(refusal: Refusal, *rules: str, **members: Any) -> Any:
+    return pytest.param({"TopicArn": TOPIC, "Message": "m", **members}, refusal, marks=spec(*rules))
+
+
+@pytest.mark.parametrize(
+    ("members", "refusal"),
+    [
+        publish(EMPTY, "sns-publish.empty", Message=""),
+        *(publish(SUBJECT, "sns-publish.subject-length", Subject=text) for text in ("", "s" * 101, "🙂" * 51)),
+        *(publish(SUBJECT, "sns-publish.subject-characters", Subject=text) for text in ("a\nb", "a\rb", "\x07")),
+        publish(invalid("MessageStructure"), "sns-structure.json-only", MessageStructure="xml"),
+        publish(NO_DEFAULT, "sns-structure.no-default", MessageStructure="json", Message="{}"),
+        publish(NO_DEFAULT, "sns-structure.no-default", MessageStructure="json", Message='{"sqs":"q"}'),
+        *(
+            publish(
+                NO_DEFAULT, "sns-structure.default-object", MessageStructure="json", Message=f'{{"default":{text}}}'
+            )
+            for text in ("{}", '["d"]')
+        ),
+        *(
+            publish(UNPARSABLE, "sns-structure.not-json", MessageStructure="json", Message=text)
+            for text in ("plain", "[]", '"default"', '{"default":"d"')
+        ),
+        *(publish(GROUP, "sns-group.form", MessageGroupId=text) for text in ("", "a b", "g" * 129, "ä")),
+        publish(DEDUPLICATION, "sns-group.deduplication", MessageDeduplicationId="d"),
+        publish(
+            invalid("TopicArn or TargetArn Reason: only one of them can be specified"),
+            "sns-publish.one-target",
+            TargetArn=TOPIC,
+        ),
+        # which complaint comes first
+        publish(SUBJECT, "sns-publish-order.subject", Subject="", Message=""),
+        publish(BAD_TYPE, "sns-publish-order.attributes", Message="m" * (MOST + 1), MessageAttributes=BAD),
+        publish(TOO_LONG, "sns-publish-order.size", Message="m" * (MOST + 1), TopicArn="x"),
+        publish(NO_TOPIC, "sns-publish-order.topic", TopicArn=TOPIC + "x", MessageDeduplicationId="d"),
+        publish(
+            DEDUPLICATION,
+            "sns-publish-order.structure",
+            MessageDeduplicationId="d",
+            MessageStructure="json",
+            Message="{}",
+        ),
+    ],
+)
+async def test_messages_refused(sns: SnsDoor, topic: str, members: dict[str, Any], refusal: Refusal) -> None:
+    await sns.refuses(refusal, "Publish", **members)
+    assert sns.rig.queue.take() == []
+
+
+@pytest.mark.parametrize(
+    ("members", "refusal"),
+    [
+        pytest.param(
+            {},
+            invalid("TopicArn or TargetArn Reason: no value for required parameter"),
+            marks=spec("sns-publish.no-target"),
+        ),
+        pytest.param(
+            {"TargetArn": ENDPOINT},
+            invalid("TargetArn Reason: No endpoint found for the target arn specified"),
+            marks=spec("sns-publish.no-endpoint"),
+        ),
+        pytest.param(
+            {"PhoneNumber": "NAA"},
+            invalid("PhoneNumber Reason: NAA is not valid to publish to"),
+            marks=spec("sns-publish.bad-number"),
+        ),
+        pytest.param({"PhoneNumber": "NAA", "Message": ""}, EMPTY, marks=spec("sns-publish-order.message")),
+    ],
+)
+async def test_targets_refused(sns: SnsDoor, members: dict[str, Any], refusal: Refusal) -> None:
+    await sns.refuses(refusal, "Publish", **{"Message": "m", **members})

@@ -1,0 +1,214 @@
+"""What the stores of mobile push and SMS promise, kept by every driver."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from cns.sms.numbers import NumberState, SandboxNumber
+from cns.stores.cassandra import mobile_endpoints as cassandra_store
+from cns.stores.cassandra import mobile_schema as cassandra_schema
+from cns_common.cassandra.session import Cassandra, CassandraAddress
+from tests.integration.sns.stores.cns_stores import ACCOUNT, OTHER, REGION
+from tests.integration.sns.stores.mobile_stores import Stores, endpoint_of, in_cassandra, stores_of, with_token
+from tests.keyspace import emptied
+
+NUMBERS = [f"+1555{number:07}" for number in range(60)]
+
+
+@pytest.fixture(params=["embedded", "remote", "cassandra"])
+async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
+    async with stores_of(request, tmp_path) as stores:
+        yield stores
+
+
+# -- applications -----------------------------------------------------------------------------------------------------
+
+
+async def test_an_application_is_made_once(stores: Stores) -> None:
+    first = await stores.application()
+    assert await stores.application() == first
+    assert await stores.platforms.get(first.arn) == first
+    assert first.secrets == {"PlatformCredential": "the secret"}
+    assert await stores.platforms.get(f"{first.arn}x") is None
+
+
+async def test_an_application_is_replaced_by_who_knows_its_version(stores: Stores) -> None:
+    first = await stores.application()
+    changed = replace(first, version=2, secrets={"PlatformCredential": "new"})
+    assert await stores.platforms.replace(changed, 1)
+    assert not await stores.platforms.replace(replace(first, version=2), 1)
+    assert not await stores.platforms.replace(replace(changed, id="another"), 2)
+    assert await stores.platforms.get(first.arn) == changed
+
+
+async def test_pages_of_applications(stores: Stores) -> None:
+    made = [await stores.application(f"a{number}") for number in range(5)]
+    await stores.application("other", OTHER)
+    await stores.platforms.delete(made[1].arn)
+    assert await stores.platforms.page(ACCOUNT, REGION, "", 3) == [made[0], made[2], made[3]]
+    assert await stores.platforms.page(ACCOUNT, REGION, made[3].arn, 3) == [made[4]]
+    assert await stores.platforms.page(ACCOUNT, "us-east-1", "", 3) == []
+
+
+async def test_an_application_goes_at_once_and_its_endpoints_by_and_by(stores: Stores) -> None:
+    gone, stays = await stores.application("gone"), await stores.application("stays")
+    for number in range(7):
+        await stores.endpoint(gone, f"{number}")
+    kept = await stores.endpoint(stays)
+    assert await stores.endpoints.sweep(0, 100) == 0
+    assert await stores.platforms.delete(gone.arn)
+    assert not await stores.platforms.delete(gone.arn)
+    assert await stores.platforms.get(gone.arn) is None
+    anew = await stores.application("gone")
+    assert await stores.endpoints.page(anew.id, "", 9) == []
+    assert await stores.endpoints.create(endpoint_of(gone, "late")) is None
+    assert await stores.endpoints.sweep(0, 4) == 4
+    assert len(await stores.endpoints.page(gone.id, "", 9)) == 3
+    while await stores.endpoints.sweep(0, 4):
+        pass
+    assert await stores.endpoints.page(gone.id, "", 9) == []
+    assert await stores.endpoints.get(kept.arn) == kept
+    assert await stores.platforms.get(anew.arn) == anew
+
+
+# -- endpoints --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_token_has_one_endpoint(stores: Stores) -> None:
+    application, other = await stores.application(), await stores.application("other")
+    first = await stores.endpoint(application)
+    assert await stores.endpoint(application) == first
+    assert await stores.endpoint(other) != first
+    assert await stores.endpoints.get(first.arn) == first
+    assert await stores.endpoints.get(first.arn.replace("/app/", "/other/")) is None
+    drafts = [endpoint_of(application, "raced") for _ in range(6)]
+    kept = await asyncio.gather(*[stores.endpoints.create(draft) for draft in drafts])
+    assert len({endpoint.id for endpoint in kept if endpoint}) == 1
+    assert len(await stores.all_endpoints(application)) == 2
+
+
+async def test_an_endpoint_is_replaced_by_who_knows_its_version(stores: Stores) -> None:
+    application = await stores.application()
+    first, second = await stores.endpoint(application, "one"), await stores.endpoint(application, "two")
+    moved = with_token(first, "three")
+    assert await stores.endpoints.replace(moved, 1)
+    assert not await stores.endpoints.replace(with_token(first, "four"), 1)
+    assert await stores.endpoints.get(first.arn) == moved
+    assert await stores.endpoints.token_taken(with_token(second, "three"))
+    assert not await stores.endpoints.token_taken(with_token(first, "three"))
+    assert not await stores.endpoints.token_taken(with_token(second, "four"))
+    assert not await stores.endpoints.replace(with_token(second, "three"), 1), "it is the first one's"
+    assert await stores.endpoints.replace(with_token(second, "one"), 1)
+    assert (await stores.endpoint(application, "three")).id == first.id
+    assert (await stores.endpoint(application, "one")).id == second.id
+    assert (await stores.endpoint(application, "two")).id not in (first.id, second.id)
+
+
+async def test_a_deleted_endpoint_gives_its_token_back(stores: Stores) -> None:
+    application = await stores.application()
+    first = await stores.endpoint(application)
+    assert await stores.endpoints.delete(first.arn)
+    assert not await stores.endpoints.delete(first.arn)
+    assert await stores.endpoints.get(first.arn) is None
+    assert not await stores.endpoints.replace(replace(first, version=2), 1)
+    assert (await stores.endpoint(application)).id != first.id
+
+
+async def test_pages_of_endpoints(stores: Stores) -> None:
+    application = await stores.application()
+    made = sorted([await stores.endpoint(application, f"{number}") for number in range(30)], key=lambda one: one.id)
+    for n in (1, 7, 29, 30, 31):
+        assert await stores.all_endpoints(application, n) == made
+
+
+# -- SMS --------------------------------------------------------------------------------------------------------------
+
+
+async def test_sms_attributes(stores: Stores) -> None:
+    assert await stores.sms.attributes(ACCOUNT, REGION) == {}
+    await stores.sms.set_attributes(ACCOUNT, REGION, {"a": "1", "b": "2"})
+    await stores.sms.set_attributes(ACCOUNT, REGION, {"b": "", "c": "3", "d": ""})
+    await stores.sms.set_attributes(ACCOUNT, REGION, {})
+    assert await stores.sms.attributes(ACCOUNT, REGION) == {"a": "1", "c": "3"}
+    assert await stores.sms.attributes(ACCOUNT, "us-east-1") == await stores.sms.attributes(OTHER, REGION) == {}
+
+
+async def test_opting_out(stores: Stores) -> None:
+    for number in [*NUMBERS, NUMBERS[0]]:
+        await stores.sms.opt_out(ACCOUNT, number)
+    assert await stores.sms.opted_out(ACCOUNT, NUMBERS[0])
+    assert not await stores.sms.opted_out(OTHER, NUMBERS[0])
+    for n in (1, 7, 60, 61):
+        found = await stores.sms.page_of_opted_out(ACCOUNT, "", n)
+        while page := await stores.sms.page_of_opted_out(ACCOUNT, found[-1], n):
+            assert len(page) <= n
+            found += page
+        assert sorted(found) == NUMBERS
+    await stores.sms.opt_in(ACCOUNT, NUMBERS[0])
+    await stores.sms.opt_in(ACCOUNT, NUMBERS[0])
+    assert not await stores.sms.opted_out(ACCOUNT, NUMBERS[0])
+
+
+async def test_sandbox_numbers(stores: Stores) -> None:
+    number = SandboxNumber(account=ACCOUNT, region=REGION, number=NUMBERS[0], password="123456")  # made up
+    verified = replace(number, state=NumberState.VERIFIED, version=2, password="")
+    assert await stores.sms.put_sandbox_number(number, 0)
+    assert not await stores.sms.put_sandbox_number(verified, 0)
+    assert not await stores.sms.put_sandbox_number(verified, 2)
+    assert await stores.sms.sandbox_number(ACCOUNT, REGION, NUMBERS[0]) == number
+    assert await stores.sms.put_sandbox_number(verified, 1)
+    second = replace(number, number=NUMBERS[1])
+    assert await stores.sms.put_sandbox_number(second, 0)
+    assert await stores.sms.page_of_sandbox(ACCOUNT, REGION, "", 9) == [verified, second]
+    assert await stores.sms.page_of_sandbox(ACCOUNT, REGION, NUMBERS[0], 9) == [second]
+    assert await stores.sms.page_of_sandbox(ACCOUNT, "us-east-1", "", 9) == []
+    assert await stores.sms.remove_sandbox_number(ACCOUNT, REGION, NUMBERS[0])
+    assert not await stores.sms.remove_sandbox_number(ACCOUNT, REGION, NUMBERS[0])
+    assert await stores.sms.sandbox_number(ACCOUNT, REGION, NUMBERS[0]) is None
+
+
+# -- what is Cassandra's own ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def session(cassandra_address: CassandraAddress) -> AsyncIterator[Cassandra]:
+    async with emptied(cassandra_address) as cassandra:
+        yield cassandra
+
+
+async def test_an_endpoint_that_was_entered_halfway_is_completed(session: Cassandra) -> None:
+    stores = in_cassandra(session)
+    application = await stores.application()
+    halfway = await stores.endpoint(application)
+    await session.run_schema("TRUNCATE endpoints_of_application")
+    assert await stores.all_endpoints(application) == []
+    assert await stores.endpoint(application) == halfway
+    assert await stores.all_endpoints(application) == [halfway]
+
+
+async def test_a_token_whose_endpoint_is_gone_or_has_another_is_taken_over(session: Cassandra) -> None:
+    stores = in_cassandra(session)
+    application = await stores.application()
+    gone = await stores.endpoint(application, "gone")
+    await session.applied(cassandra_schema.DELETE_ENDPOINT, gone.id, 1)
+    assert await stores.all_endpoints(application) == [], "the list removed what points to nothing"
+    assert (await stores.endpoint(application, "gone")).id != gone.id
+    moved = await stores.endpoint(application, "moved")
+    claim = (moved.application_id, cassandra_store._place(with_token(moved, "claimed"))[1], moved.id)
+    assert await session.applied(cassandra_schema.CLAIM, *claim), "as before a change that never came"
+    assert (await stores.endpoint(application, "claimed")).id != moved.id
+    assert await stores.endpoints.get(moved.arn) == moved
+
+
+async def test_a_deletion_that_was_only_begun_is_not_believed(session: Cassandra) -> None:
+    stores = in_cassandra(session)
+    application = await stores.application()
+    endpoint = await stores.endpoint(application)
+    await session.run(cassandra_schema.MARK_DROPPED, application.id, application.arn)
+    assert await stores.endpoints.sweep(0, 9) == 0
+    assert await stores.all_endpoints(application) == [endpoint]

@@ -1,0 +1,200 @@
+"""What the topic and notification stores promise, kept by every driver; and what holds on disk."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from cns.stores.embedded import schema
+from cns.topics.topic import Topic, TopicCounts
+from cns_common.clock import Clock
+from cns_common.sqlite.database import Database
+from tests.integration.sns.stores.cns_stores import ACCOUNT, NOTIFICATION, OTHER, REGION, Stores, open_stores, stores_of
+
+
+@pytest.fixture(params=["embedded", "remote", "cassandra"])
+async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
+    async with stores_of(request, tmp_path) as stores:
+        yield stores
+
+
+@pytest.fixture(params=["embedded", "remote"])
+async def swept_stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
+    """Those whose rows have no time to live."""
+    async with stores_of(request, tmp_path) as stores:
+        yield stores
+
+
+async def test_a_topic_is_made_once(stores: Stores) -> None:
+    first = await stores.topic()
+    assert await stores.topic() == first
+    assert await stores.topics.get(first.arn) == first
+    assert await stores.topics.get(first.arn + "x") is None
+    assert await stores.topics.count(ACCOUNT) == TopicCounts(1, 0)
+
+
+async def test_a_topic_is_replaced_by_who_knows_its_version(stores: Stores) -> None:
+    topic = await stores.topic()
+    changed = replace(topic, version=2, attributes={"DisplayName": "d"}, tags={"k": "v"})
+    assert await stores.topics.replace(changed, 1)
+    assert not await stores.topics.replace(replace(topic, version=2), 1)
+    assert not await stores.topics.replace(replace(changed, id="another"), 2)
+    assert await stores.topics.get(topic.arn) == changed
+
+
+async def test_a_topic_goes_at_once_and_its_subscriptions_by_and_by(stores: Stores) -> None:
+    topic = await stores.topic()
+    left = [await stores.enter(topic, f"https://e/{number}") for number in range(5)]
+    assert await stores.topics.delete(topic.arn)
+    assert not await stores.topics.delete(topic.arn)
+    assert await stores.topics.get(topic.arn) is None
+    assert await stores.topics.count(ACCOUNT) == TopicCounts()
+    assert await stores.subscriptions.get([left[0].arn]) == left[:1]
+
+    again = await stores.topic()
+    assert (await stores.subscriptions.audience(topic.arn, "", 10, "")).ids == []
+    assert await stores.subscriptions.page_of_topic(topic.arn, "", 10) == []
+    fresh = await stores.enter(again, "https://e/0")
+    assert fresh.id != left[0].id
+    assert [await stores.subscriptions.sweep(0, 3) for _ in range(3)] == [3, 3, 0]
+    assert await stores.subscriptions.get([one.arn for one in left]) == []
+    assert await stores.subscriptions.get([fresh.arn]) == [fresh]
+    assert await stores.counts(again) == (0, 1, 0)
+
+
+async def test_topics_are_listed_by_account_and_region_in_their_order(stores: Stores) -> None:
+    for name in ("c", "a", "b"):
+        await stores.topic(name)
+    await stores.topic("x", OTHER)
+    await stores.topics.create(Topic(id="1", account=ACCOUNT, region="us-east-1", name="y", created_ms=1))
+    first = await stores.topics.list_arns(ACCOUNT, REGION, "", 2)
+    assert [arn[-1] for arn in first] == ["a", "b"]
+    assert [arn[-1] for arn in await stores.topics.list_arns(ACCOUNT, REGION, first[-1], 2)] == ["c"]
+    assert [arn[-1] for arn in await stores.topics.list_arns(OTHER, REGION, "", 9)] == ["x"]
+
+
+async def test_changes_of_topics_are_told(stores: Stores) -> None:
+    told: list[str] = []
+    stores.topics.changed.append(told.append)
+    topic = await stores.topic()
+    await stores.topics.replace(replace(topic, version=2), 1)
+    await stores.topics.delete(topic.arn)
+    assert told == [topic.arn] * 3
+
+
+# -- notifications ----------------------------------------------------------------------------------------------------
+
+
+async def test_a_notification_is_read_before_its_commit_ends(swept_stores: Stores) -> None:
+    """A worker has the job of a publish, and asks for what it is about, before the store has answered the publish."""
+    putting = asyncio.ensure_future(swept_stores.notifications.put(NOTIFICATION, 1, 100))
+    await asyncio.sleep(0)
+    assert await swept_stores.notifications.get("n") == NOTIFICATION
+    await putting
+
+
+async def test_a_notification_stays_while_it_is_referred_to(stores: Stores) -> None:
+    await stores.notifications.put(NOTIFICATION, 1, 100)
+    assert await stores.notifications.get("n") == NOTIFICATION
+    await stores.notifications.refer("n", 3)
+    await stores.notifications.refer("n", -3)
+    assert await stores.notifications.get("n") == NOTIFICATION
+    await stores.notifications.refer("n", -1)
+    assert await stores.notifications.get("n") is None
+    await stores.notifications.refer("n", -1)
+
+
+async def test_a_repeated_put_only_adds_references(stores: Stores) -> None:
+    await stores.notifications.put(NOTIFICATION, 1, 100)
+    await stores.notifications.put(NOTIFICATION, 1, 100)
+    await stores.notifications.refer("n", -1)
+    assert await stores.notifications.get("n") == NOTIFICATION
+
+
+async def test_what_was_left_over_is_swept(swept_stores: Stores) -> None:
+    stores = swept_stores
+    for number in range(3):
+        await stores.notifications.put(replace(NOTIFICATION, id=str(number)), 1, 100 + number)
+    assert await stores.notifications.sweep(99, 10) == 0
+    assert await stores.notifications.sweep(101, 1) == 1
+    assert await stores.notifications.sweep(101, 10) == 1
+    assert await stores.notifications.get("2") is not None
+
+
+# -- on disk ----------------------------------------------------------------------------------------------------------
+
+
+async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
+    async with open_stores("embedded", tmp_path) as stores:
+        topic = await stores.topic()
+        entered = await stores.enter(topic)
+        await stores.notifications.put(NOTIFICATION, 1, 100)
+    async with open_stores("embedded", tmp_path) as stores:
+        assert await stores.topics.get(topic.arn) == topic
+        assert await stores.subscriptions.get([entered.arn]) == [entered]
+        assert await stores.notifications.get("n") == NOTIFICATION
+        assert await stores.counts(topic) == (0, 1, 0)
+
+
+OLDER = {
+    "topic_counts": "CREATE TABLE topic_counts(key INTEGER PRIMARY KEY, pending INTEGER NOT NULL DEFAULT 0,"
+    " confirmed INTEGER NOT NULL DEFAULT 0, removed INTEGER NOT NULL DEFAULT 0)",
+    "sns_accounts": "CREATE TABLE sns_accounts(account TEXT PRIMARY KEY, topics INTEGER NOT NULL DEFAULT 0,"
+    " pending INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID",
+}
+"""As they were before there were filters and FIFO topics."""
+
+
+async def test_a_directory_from_before_filters_opens(tmp_path: Path) -> None:
+    async with open_stores("embedded", tmp_path) as stores:
+        topic = await stores.topic()
+        entered = await stores.enter(topic)
+    database = Database(tmp_path, Clock())
+    for table, text in OLDER.items():
+        columns = ", ".join(column.split()[0] for column in text.partition("(")[2].split(", "))
+        rows = database.connection.execute(f"SELECT {columns} FROM {table}").fetchall()
+        database.connection.execute(f"DROP TABLE {table}")
+        database.connection.execute(text)
+        database.connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
+    database.connection.execute("DROP TABLE filter_changes")
+    database.connection.execute("DROP INDEX subscriptions_filtered")
+    database.start(asyncio.get_running_loop())
+    await database.close()
+
+    async with open_stores("embedded", tmp_path) as stores:
+        assert (await stores.subscriptions.audience(topic.arn, "", 9, "")).ids == [entered.id]
+        assert (await stores.counts(topic), await stores.topics.count(ACCOUNT)) == ((0, 1, 0), TopicCounts(1, 0))
+        filtered = replace(entered, version=2, attributes={"FilterPolicy": '{"a":["b"]}'})
+        assert await stores.subscriptions.replace(filtered, 1, None)
+        assert (await stores.subscriptions.audience(topic.arn, "", 9, "")).ids == []
+        assert await stores.subscriptions.page_of_filtered(topic.arn, "", 9) == [filtered]
+
+
+def steps_of(database: Database, statement: str) -> list[str]:
+    """What SQLite plans to do for it."""
+    bindings = (0,) if "?1" in statement else (0,) * statement.count("?")
+    return [str(row[-1]) for row in database.connection.execute(f"EXPLAIN QUERY PLAN {statement}", bindings)]
+
+
+async def test_no_statement_scans_a_table(tmp_path: Path) -> None:
+    """So each takes about the same time at any number of rows."""
+    database = Database(tmp_path, Clock())
+    database.create(schema.TABLES)
+    statements = {
+        name: text
+        for name, text in vars(schema).items()
+        if not name.startswith("_") and isinstance(text, str) and text.startswith(("SELECT", "UPDATE", "DELETE"))
+    }
+    scanning = {
+        name
+        for name, statement in statements.items()
+        if any(step.startswith("SCAN") or "TEMP B-TREE" in step for step in steps_of(database, statement))
+    }
+    assert len(statements) > 20
+    assert scanning == {"FIND_DROPPED", "SWEEPABLE"}  # they look whether there is any deleted topic
+    database.start(asyncio.get_running_loop())
+    await database.close()

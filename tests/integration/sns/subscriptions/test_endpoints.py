@@ -1,0 +1,231 @@
+"""Subscribe through the API, protocol by protocol: what each asks of endpoint, topic and attributes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cns.limits import Quotas
+from cns_common.clock import Clock
+from tests.integration.sns.cns_support import ACCOUNT, OTHER, REGION, Rig, call, invalid, open_rig, queue_arn
+
+FUNCTION = f"arn:aws:lambda:{REGION}:{{}}:function:f"
+STREAM = f"arn:aws:firehose:{REGION}:{{}}:deliverystream/s"
+ROLE = "arn:aws:iam::{}:role/sns"
+FIFO = {"FifoTopic": "true"}
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    async with open_rig(tmp_path, Clock(), Quotas()) as rig:
+        yield rig
+
+
+def role(account: str = ACCOUNT) -> dict[str, str]:
+    return {"SubscriptionRoleArn": ROLE.format(account)}
+
+
+@pytest.mark.parametrize(
+    ("params", "refusal"),
+    [
+        pytest.param(
+            {"Protocol": "fax", "Endpoint": "1"},
+            invalid("Amazon SNS does not support this protocol string: fax"),
+            marks=pytest.mark.spec("subscribing.protocol-unknown"),
+        ),
+        pytest.param(
+            {"Protocol": "https", "Endpoint": "http://example.com/"},
+            invalid("Endpoint must match the specified protocol"),
+            marks=pytest.mark.spec("subscribing.endpoint-http"),
+        ),
+        pytest.param(
+            {"Protocol": "sqs", "Endpoint": "http://localhost/1/q"},
+            invalid("SQS endpoint ARN"),
+            marks=pytest.mark.spec("subscribing.endpoint-sqs"),
+        ),
+        pytest.param(
+            {"Protocol": "sms", "Endpoint": "call me"},
+            ("InvalidParameter", "Invalid SMS endpoint: call me"),
+            marks=pytest.mark.spec("subscribing.endpoint-sms"),
+        ),
+        pytest.param(
+            {"Protocol": "email", "Endpoint": "this is not an email"},
+            invalid("Email address"),
+            marks=pytest.mark.spec("subscribing.endpoint-email"),
+        ),
+        pytest.param(
+            {"Protocol": "application", "Endpoint": "invalid arn"},
+            invalid("Application endpoint arn invalid:invalid arn"),
+            marks=pytest.mark.spec("subscribing.endpoint-application"),
+        ),
+        pytest.param(
+            {"Protocol": "lambda", "Endpoint": "f"},
+            invalid("Lambda endpoint ARN"),
+            marks=pytest.mark.spec("subscribing.endpoint-lambda"),
+        ),
+        pytest.param(
+            {"Protocol": "firehose", "Endpoint": "s", "Attributes": role()},
+            invalid("Firehose endpoint ARN"),
+            marks=pytest.mark.spec("subscribing.endpoint-firehose"),
+        ),
+        pytest.param(
+            {"Protocol": "http", "Endpoint": "http://user:pw@example.com/"},
+            invalid("Endpoint Reason: Please use HTTPS for subscriptions that contain inline credentials"),
+            marks=pytest.mark.spec("subscribing.credentials-http"),
+        ),
+        pytest.param(
+            {"Protocol": "http", "Endpoint": "http://10.0.0.1/"},
+            ("AuthorizationError", "10.0.0.1 is private"),
+            marks=pytest.mark.spec("subscribing.private-address"),
+        ),
+        pytest.param(
+            {"Protocol": "redis", "Endpoint": "redis://10.0.0.1/c"},
+            ("AuthorizationError", "10.0.0.1 is private"),
+            marks=pytest.mark.spec("subscribing.private-address"),
+        ),
+        pytest.param(
+            {"Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT, "q.fifo")},
+            invalid("Invalid parameter: Endpoint Reason: FIFO SQS Queues can not be subscribed to standard SNS topics"),
+            marks=pytest.mark.spec("subscribing.fifo-queue"),
+        ),
+        pytest.param(
+            {"Protocol": "firehose", "Endpoint": STREAM.format(ACCOUNT)},
+            invalid("Delivery protocol firehose can only be subscribed with subscription role arn"),
+            marks=pytest.mark.spec("subscribing.firehose-role"),
+        ),
+        pytest.param(
+            {"Protocol": "firehose", "Endpoint": STREAM.format(OTHER), "Attributes": role()},
+            (
+                "AuthorizationError",
+                f"The account {ACCOUNT} is not the owner of the endpoint {STREAM.format(OTHER)}",
+            ),
+            marks=pytest.mark.spec("subscribing.firehose-owner"),
+        ),
+        pytest.param(
+            {"Protocol": "firehose", "Endpoint": STREAM.format(OTHER), "Attributes": role(OTHER)},
+            ("AuthorizationError", "Cross-account pass role is not allowed."),
+            marks=pytest.mark.spec("subscribing.firehose-owner"),
+        ),
+        pytest.param(
+            {
+                "Protocol": "firehose",
+                "Endpoint": STREAM.format(ACCOUNT),
+                "Attributes": {"SubscriptionRoleArn": "sns"},
+            },
+            invalid("Attributes Reason: SubscriptionRoleArn: sns is not a valid role to be assumed by SNS"),
+            marks=pytest.mark.spec("subscription-attr.role"),
+        ),
+        pytest.param(
+            {
+                "Protocol": "email",
+                "Endpoint": "me@example.com",
+                "Attributes": {"RawMessageDelivery": "true"},
+            },
+            invalid("Attributes Reason: Delivery protocol [email] does not support raw message delivery."),
+            marks=pytest.mark.spec("subscription-attr.raw-protocols"),
+        ),
+        pytest.param(
+            {
+                "Protocol": "sqs",
+                "Endpoint": queue_arn(ACCOUNT),
+                "Attributes": {"DeliveryPolicy": '{"healthyRetryPolicy":{}}'},
+            },
+            invalid("Attributes Reason: DeliveryPolicy: can only be set for HTTP and HTTPS subscriptions"),
+            marks=pytest.mark.spec("subscription-attr.delivery-policy"),
+        ),
+    ],
+)
+async def test_refusals(rig: Rig, params: dict[str, Any], refusal: tuple[str, str]) -> None:
+    topic = await rig.topic()
+    assert await rig.refusal("Subscribe", TopicArn=topic, **params) == refusal
+    assert await rig.listed(topic) == []
+
+
+@pytest.mark.spec("subscribing.firehose-role")
+async def test_the_role_of_a_stream_can_be_changed_and_not_taken_away(rig: Rig) -> None:
+    topic = await rig.topic()
+    arn = await rig.subscribe(topic, "firehose", STREAM.format(ACCOUNT), **role())
+    wish = {"SubscriptionArn": arn, "AttributeName": "SubscriptionRoleArn"}
+    await rig("SetSubscriptionAttributes", **wish, AttributeValue=ROLE.format(ACCOUNT) + "-2")
+    assert (await rig.attributes(arn))["SubscriptionRoleArn"] == ROLE.format(ACCOUNT) + "-2"
+    assert await rig.refusal("SetSubscriptionAttributes", **wish, AttributeValue="") == invalid(
+        "Delivery protocol firehose can only be subscribed with subscription role arn"
+    )
+    assert await rig.refusal("SetSubscriptionAttributes", **wish, AttributeValue=ROLE.format(OTHER)) == (
+        "AuthorizationError",
+        "Cross-account pass role is not allowed.",
+    )
+
+
+@pytest.mark.spec("subscribing.order")
+@pytest.mark.parametrize(
+    ("params", "refusal"),
+    [
+        ({"TopicArn": "x", "Protocol": "fax"}, invalid("TopicArn Reason: An ARN must have at least 6 elements, not 1")),
+        ({"TopicArn": f"arn:aws:sns:xx-east-1:{ACCOUNT}:t", "Protocol": "fax"}, invalid("TopicArn")),
+        (
+            {"TopicArn": f"arn:aws:sns:{REGION}:{ACCOUNT}:absent", "Protocol": "fax"},
+            ("NotFound", "Topic does not exist"),
+        ),
+        ({"Protocol": "fax"}, invalid("Endpoint Reason: no value for required parameter")),
+        ({"Protocol": "fax", "Endpoint": "e"}, invalid("Amazon SNS does not support this protocol string: fax")),
+        ({"Protocol": "lambda", "Endpoint": "e"}, invalid("Lambda endpoint ARN")),
+        (
+            {"Protocol": "lambda", "Endpoint": FUNCTION.format(ACCOUNT), "Attributes": {"fake": "1"}},
+            invalid("Invalid protocol type: lambda"),
+        ),
+        (
+            {"Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT), "Attributes": {"fake": "1"}},
+            invalid("Attributes Reason: AttributeName"),
+        ),
+        (
+            {"Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT), "Attributes": {"RawMessageDelivery": "true"}},
+            invalid("Attributes Reason: Subscription already exists with different attributes"),
+        ),
+    ],
+)
+async def test_complaints_come_in_aws_s_order(rig: Rig, params: dict[str, Any], refusal: tuple[str, str]) -> None:
+    """Each case has every fault that would be complained of after its own."""
+    topic = await rig.topic("t.fifo", **FIFO)
+    await rig.queue_subscription(topic)
+    assert await rig.refusal("Subscribe", **{"TopicArn": topic, **params}) == refusal
+
+
+@pytest.mark.spec("subscribing.fifo-topic")
+async def test_fifo_topics_deliver_to_queues_alone(rig: Rig) -> None:
+    topic = await rig.topic("t.fifo", **FIFO)
+    for name in ("q.fifo", "q"):
+        assert (await rig.queue_subscription(topic, name)).startswith(topic)
+    for protocol, endpoint in (
+        ("lambda", FUNCTION.format(ACCOUNT)),
+        ("sms", "+15551234567"),
+        ("https", "https://example.com/"),
+        ("email", "me@example.com"),
+        ("redis", "redis://localhost/c"),
+    ):
+        params = {"TopicArn": topic, "Protocol": protocol, "Endpoint": endpoint}
+        assert await rig.refusal("Subscribe", **params) == invalid(f"Invalid protocol type: {protocol}")
+
+
+async def test_without_auth_a_stream_is_anybody_s(rig: Rig) -> None:
+    """Tests name accounts as they like."""
+    topic = await rig.topic()
+    caller = call(ACCOUNT, enforced=False)
+    wish = {"TopicArn": topic, "Protocol": "firehose", "Endpoint": STREAM.format(OTHER), "Attributes": role(OTHER)}
+    assert (await rig.by(caller, "Subscribe", **wish))["SubscriptionArn"] == "pending confirmation"
+
+
+async def test_phone_numbers_that_are_the_same_are_one_subscription(rig: Rig) -> None:
+    topic = await rig.topic()
+    arn = await rig.subscribe(topic, "sms", "+1-555-123-4567")
+    assert await rig.subscribe(topic, "sms", "+15551234567") == arn
+    assert (await rig.attributes(arn))["Endpoint"] == "+15551234567"
+
+
+@pytest.mark.spec("subscribing.credentials-masked")
+async def test_passwords_of_redis_are_masked_too(rig: Rig) -> None:
+    arn = await rig.subscribe(await rig.topic(), "redis", "redis://user:secret@localhost/c")
+    assert (await rig.attributes(arn))["Endpoint"] == "redis://user:****@localhost/c"

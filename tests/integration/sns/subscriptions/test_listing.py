@@ -1,0 +1,84 @@
+"""Subscriptions as lists and attributes show them, through the API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from cns.limits import Quotas
+from cns_common.clock import Clock
+from tests.integration.sns.cns_support import ACCOUNT, Rig, invalid, open_rig, queue_arn
+
+URL = "https://example.com/hook"
+UUID = "6ab180b4-f6c7-4ab5-8747-757d1d466e12"
+NO_SUBSCRIPTION = ("NotFound", "Subscription does not exist")
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    async with open_rig(tmp_path, Clock(), Quotas(pending_subscriptions=300)) as rig:
+        yield rig
+
+
+@pytest.mark.spec("subscription-attr.redrive-removed", "subscription-attr.read-only")
+async def test_attributes_are_set_one_by_one(rig: Rig) -> None:
+    topic = await rig.topic()
+    arn = await rig.queue_subscription(topic)
+    redrive = json.dumps({"deadLetterTargetArn": queue_arn(ACCOUNT, "dead")}, separators=(",", ":"))
+    changes = {"RawMessageDelivery": "true", "RedrivePolicy": redrive}
+    for name, text in changes.items():
+        wish = {"SubscriptionArn": arn, "AttributeName": name, "AttributeValue": text}
+        await rig("SetSubscriptionAttributes", **wish)
+    assert changes.items() <= (await rig.attributes(arn)).items()
+    await rig("SetSubscriptionAttributes", SubscriptionArn=arn, AttributeName="RedrivePolicy", AttributeValue="")
+    assert "RedrivePolicy" not in await rig.attributes(arn)
+    assert await rig.refusal(
+        "SetSubscriptionAttributes", SubscriptionArn=arn, AttributeName="fake", AttributeValue="x"
+    ) == invalid("AttributeName")
+    absent = f"{topic}:{UUID}"
+    assert (
+        await rig.refusal("SetSubscriptionAttributes", SubscriptionArn=absent, AttributeName="fake") == NO_SUBSCRIPTION
+    )
+
+
+async def test_the_topic_s_delivery_policy_is_shown_where_it_holds(rig: Rig) -> None:
+    topic = await rig.topic()
+    arn, _ = await rig.confirmed(topic)
+    retries = {"minDelayTarget": 1, "maxDelayTarget": 1, "numRetries": 7}
+    policy = json.dumps({"http": {"defaultHealthyRetryPolicy": retries}})
+    await rig("SetTopicAttributes", TopicArn=topic, AttributeName="DeliveryPolicy", AttributeValue=policy)
+    assert '"numRetries":7' in (await rig.attributes(arn))["EffectiveDeliveryPolicy"]
+    await rig("DeleteTopic", TopicArn=topic)
+    assert '"numRetries":3' in (await rig.attributes(arn))["EffectiveDeliveryPolicy"]
+
+
+@pytest.mark.spec("subscribing.credentials-masked")
+async def test_passwords_are_masked(rig: Rig) -> None:
+    topic = await rig.topic()
+    arn, _ = await rig.pending(topic, "https://user:secret@example.com/")
+    shown = "https://user:****@example.com/"
+    assert (await rig.attributes(arn))["Endpoint"] == shown
+    for page in (await rig("ListSubscriptions"), await rig("ListSubscriptionsByTopic", TopicArn=topic)):
+        assert [member["Endpoint"] for member in page["Subscriptions"]] == [shown]
+    (stored,) = await rig.subscriptions.get([arn])
+    assert stored.endpoint == "https://user:secret@example.com/"
+
+
+@pytest.mark.parametrize("action", ["ListSubscriptions", "ListSubscriptionsByTopic"])
+async def test_lists_come_in_pages_of_a_hundred(rig: Rig, action: str) -> None:
+    topic = await rig.topic()
+    arns = {await rig.queue_subscription(topic, f"q{number}") for number in range(150)}
+    pending = {(await rig.pending(topic, f"{URL}/{number}"))[0] for number in range(51)}
+    found, sizes, token = [], [], ""
+    while token is not None:
+        page = await rig(action, TopicArn=topic, NextToken=token)
+        found += page["Subscriptions"]
+        sizes.append(len(page["Subscriptions"]))
+        token = page["NextToken"]
+    assert sizes == [100, 100, 1]
+    assert {member["SubscriptionArn"] for member in found} == arns | {"PendingConfirmation"}
+    assert len({member["Endpoint"] for member in found}) == len(arns | pending)
+    assert found[0].keys() == {"Owner", "Protocol", "Endpoint", "SubscriptionArn", "TopicArn"}

@@ -1,0 +1,134 @@
+"""Who gets more mails a second than SNS sends by one subscription is asked anew whether it wants them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from cns.delivery.target import Target, Targets
+from cns.endpoints.outcome import Cause
+from cns.limits import PENDING_MS, Quotas
+from cns.mail.rate_limit import MailRate
+from cns.notification import Notification
+from cns.subscriptions.subscription import ConfirmationToken, Subscription
+from cns_common.clock import Clock
+from tests.integration.sns.cns_support import Rig, open_rig, unsigned
+
+SECOND_MS = 1_700_000_000_000
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    async with open_rig(tmp_path, Clock(), Quotas()) as rig:
+        yield rig
+
+
+class Mailbox:
+    """A confirmed subscription, and what is published for it."""
+
+    def __init__(self, rig: Rig, topic: str, arn: str) -> None:
+        self.topic = topic
+        self.arn = arn
+        self._rig = rig
+        self._targets = Targets(rig.topics, rig.subscriptions)
+        self.rate = MailRate(rig.subscriptions, rig.clock, 10)
+
+    @classmethod
+    async def confirmed(cls, rig: Rig, address: str = "reader@example.com") -> Mailbox:
+        topic = await rig.topic()
+        arn = await rig.subscribe(topic, "email", address)
+        mailbox = cls(rig, topic, arn)
+        await mailbox.confirm()
+        return mailbox
+
+    async def confirm(self) -> None:
+        """With what it was asked by last."""
+        token = self._rig.confirmation().token
+        confirmed = await self._rig.by(unsigned(), "ConfirmSubscription", TopicArn=self.topic, ConfirmationToken=token)
+        assert confirmed == {"SubscriptionArn": self.arn}
+
+    async def target(self) -> Target:
+        (target,) = await self._targets.find([self.arn])
+        return target
+
+    async def get(self, n: int, at_ms: int = SECOND_MS, prefix: str = "") -> list[Cause | None]:
+        """What there is against each of `n` mails published then."""
+        target = await self.target()
+        return [await self.rate.objection(target, self._mail(f"{prefix}{number}", at_ms)) for number in range(n)]
+
+    async def pending(self) -> bool:
+        return (await self._rig.attributes(self.arn))["PendingConfirmation"] == "true"
+
+    def _mail(self, message_id: str, at_ms: int) -> Notification:
+        return Notification(id=message_id, topic_arn=self.topic, timestamp_ms=at_ms, texts={"default": "m"})
+
+
+@pytest.mark.spec("mail.rate")
+async def test_the_eleventh_mail_of_a_second_suspends_the_subscription(rig: Rig) -> None:
+    mailbox = await Mailbox.confirmed(rig)
+    assert await mailbox.get(10) == [None] * 10
+    assert await mailbox.get(10, SECOND_MS + 1000, "next ") == [None] * 10
+    assert not await mailbox.pending()
+    assert await mailbox.get(3, SECOND_MS + 1999, "more ") == [Cause.MAIL_RATE] * 3
+    assert await mailbox.pending()
+    assert not (await mailbox.target()).confirmed
+    rig.clock.advance(PENDING_MS - 60_000)
+    await rig.subscriptions.sweep(rig.clock.now_ms(), 100)
+    assert await mailbox.pending()
+    rig.clock.advance(120_000)
+    await rig.subscriptions.sweep(rig.clock.now_ms(), 100)
+    assert await rig.subscriptions.get([mailbox.arn]) == []
+
+
+async def test_a_reader_who_is_asked_again_may_confirm_again(rig: Rig) -> None:
+    mailbox = await Mailbox.confirmed(rig)
+    await mailbox.get(11)
+    assert await rig.subscribe(mailbox.topic, "email", "reader@example.com") == mailbox.arn
+    await mailbox.confirm()
+    assert (await mailbox.target()).confirmed
+    assert await mailbox.get(10, SECOND_MS + 1000, "after ") == [None] * 10
+
+
+async def test_mails_that_are_tried_again_or_come_late_suspend_nobody(rig: Rig) -> None:
+    mailbox = await Mailbox.confirmed(rig)
+    for attempt in range(3):
+        assert await mailbox.get(10) == [None] * 10, attempt
+    assert await mailbox.get(1, SECOND_MS + 1000, "later ") == [None]
+    assert await mailbox.get(10) == [None] * 10
+    assert await mailbox.get(11, SECOND_MS - 5000, "of a relay that was away ") == [None] * 11
+    assert not await mailbox.pending()
+
+
+async def test_each_subscription_is_counted_alone(rig: Rig) -> None:
+    one, other = await Mailbox.confirmed(rig), await Mailbox.confirmed(rig, "other@example.com")
+    other.rate = one.rate
+    assert await one.get(10) + await other.get(10) == [None] * 20
+
+
+async def test_any_number_may_be_allowed(rig: Rig) -> None:
+    mailbox = await Mailbox.confirmed(rig)
+    mailbox.rate = MailRate(rig.subscriptions, rig.clock, 0)
+    assert await mailbox.get(50) == [None] * 50
+
+
+async def test_a_change_of_the_subscription_meanwhile_is_kept(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    mailbox = await Mailbox.confirmed(rig)
+    replace_stored = rig.subscriptions.replace
+    changes: list[Any] = [{"RawMessageDelivery": "false"}]
+
+    async def meanwhile(subscription: Subscription, expected_version: int, token: ConfirmationToken | None) -> bool:
+        if changes:
+            (current,) = await rig.subscriptions.get([mailbox.arn])
+            changed = replace(current, attributes=changes.pop(), version=current.version + 1)
+            assert await replace_stored(changed, current.version, None)
+        return await replace_stored(subscription, expected_version, token)
+
+    monkeypatch.setattr(rig.subscriptions, "replace", meanwhile)
+    await mailbox.get(11)
+    (stored,) = await rig.subscriptions.get([mailbox.arn])
+    assert stored.attributes == {"RawMessageDelivery": "false"}
+    assert await mailbox.pending()

@@ -1,0 +1,195 @@
+"""Subscribe through the API: who is asked for confirmation, what is found again, what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from cns.delivery import jobs
+from cns.limits import Quotas
+from cns_common.clock import Clock
+from tests.integration.sns.cns_support import (
+    ACCOUNT,
+    BASE_URL,
+    OTHER,
+    REGION,
+    Rig,
+    call,
+    invalid,
+    open_rig,
+    queue_arn,
+    unsigned,
+)
+
+URL = "https://example.com/hook"
+NO_TOPIC = ("NotFound", "Topic does not exist")
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    async with open_rig(tmp_path, Clock(), Quotas()) as rig:
+        yield rig
+
+
+@pytest.mark.spec(
+    "subscribing.auto-confirmed", "subscribing.arn", "subscribing.returned", "subscribing.protocol-unknown"
+)
+@pytest.mark.parametrize("protocol", ["sqs", "cqs"])
+async def test_an_own_queue_needs_no_confirmation(rig: Rig, protocol: str) -> None:
+    topic = await rig.topic()
+    result = await rig("Subscribe", TopicArn=topic, Protocol=protocol, Endpoint=queue_arn(ACCOUNT))
+    arn = result["SubscriptionArn"]
+    assert re.fullmatch(re.escape(topic) + r":[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", arn)
+    assert rig.queue.take() == []
+    described = await rig.attributes(arn)
+    assert described["Protocol"] == "sqs"
+    assert (described["PendingConfirmation"], described["ConfirmationWasAuthenticated"]) == ("false", "true")
+    assert described["SubscriptionPrincipal"] == f"arn:aws:iam::{ACCOUNT}:root"
+
+
+@pytest.mark.spec("subscribing.asked", "subscribing.returned", "subscribing.in-lists", "subscribing.token-form")
+async def test_an_http_endpoint_is_asked(rig: Rig) -> None:
+    topic = await rig.topic()
+    result = await rig("Subscribe", TopicArn=topic, Protocol="https", Endpoint=URL)
+    assert result["SubscriptionArn"] == "pending confirmation"
+    (put,) = rig.queue.puts
+    assert (put.queue, put.group, put.delay_ms) == (jobs.ENDPOINT_JOBS, topic, 0)
+    job = rig.confirmation()
+    assert (job.kind, job.topic, job.base_url, job.message_id) == (
+        "SubscriptionConfirmation",
+        topic,
+        BASE_URL,
+        put.id,
+    )
+    assert re.fullmatch(r"2336412f37[0-9a-f]{246}", job.token)
+    assert abs(job.timestamp_ms - rig.clock.now_ms()) < 60_000
+    assert await rig.listed(topic) == ["PendingConfirmation"]
+    described = await rig.attributes(job.subscription)
+    assert (described["PendingConfirmation"], described["ConfirmationWasAuthenticated"]) == ("true", "false")
+
+
+@pytest.mark.spec("subscribing.repeat-pending", "subscribing.returned-arn")
+async def test_asked_again_while_pending(rig: Rig) -> None:
+    """The same ARN, a new message and a new token; the old token is good, too."""
+    topic = await rig.topic()
+    arn, first = await rig.pending(topic)
+    again, second = await rig.pending(topic)
+    assert again == arn and first != second
+    for token in (first, second):
+        result = await rig.by(unsigned(), "ConfirmSubscription", TopicArn=topic, Token=token)
+        assert result["SubscriptionArn"] == arn
+
+
+@pytest.mark.spec("subscribing.idempotent", "subscribing.idempotent-attributes")
+async def test_subscribing_again_finds_the_same(rig: Rig) -> None:
+    topic = await rig.topic()
+    arn = await rig.queue_subscription(topic, RawMessageDelivery="true")
+    assert await rig.queue_subscription(topic) == arn
+    assert await rig.queue_subscription(topic, RawMessageDelivery="TRUE") == arn
+    assert await rig.refusal(
+        "Subscribe",
+        TopicArn=topic,
+        Protocol="sqs",
+        Endpoint=queue_arn(ACCOUNT),
+        Attributes={"RawMessageDelivery": "false"},
+    ) == invalid("Attributes Reason: Subscription already exists with different attributes")
+    assert rig.queue.take() == []
+
+
+@pytest.mark.spec("subscribing.order")
+@pytest.mark.parametrize(
+    ("params", "refusal"),
+    [
+        ({}, invalid("TopicArn Reason: no value for required parameter")),
+        ({"TopicArn": "x", "Protocol": "sqs"}, invalid("TopicArn Reason: An ARN must have at least 6 elements, not 1")),
+        ({"TopicArn": f"arn:aws:sns:us-east-1:{ACCOUNT}:t", "Protocol": "sqs"}, invalid("TopicArn")),
+        ({"TopicArn": f"arn:aws:sns:{REGION}:{ACCOUNT}:absent", "Protocol": "sms"}, NO_TOPIC),
+        ({"Protocol": "sms"}, invalid("Endpoint Reason: no value for required parameter")),
+        ({"Endpoint": URL}, invalid("Protocol Reason: no value for required parameter")),
+        (
+            {"Protocol": "fax", "Endpoint": "1"},
+            invalid("Amazon SNS does not support this protocol string: fax"),
+        ),
+        ({"Protocol": "http", "Endpoint": URL}, invalid("Endpoint must match the specified protocol")),
+        ({"Protocol": "sqs", "Endpoint": URL, "Attributes": {"Fake": "1"}}, invalid("SQS endpoint ARN")),
+        (
+            {"Protocol": "https", "Endpoint": URL, "Attributes": {"Fake": "1"}},
+            invalid("Attributes Reason: AttributeName"),
+        ),
+        (
+            {"Protocol": "https", "Endpoint": URL, "Attributes": {"FilterPolicyScope": "Body"}},
+            invalid(
+                "Attributes Reason: FilterPolicyScope: Invalid value [Body]. Please use either MessageBody or "
+                "MessageAttributes"
+            ),
+        ),
+        ({"Protocol": "http", "Endpoint": "http://10.0.0.1/"}, ("AuthorizationError", "10.0.0.1 is private")),
+        (
+            {"Protocol": "http", "Endpoint": "http://10.0.0.1/", "Attributes": {"RawMessageDelivery": "x"}},
+            invalid("Attributes Reason: RawMessageDelivery: Invalid value [x]. Must be true or false."),
+        ),
+    ],
+)
+async def test_subscriptions_refused_in_aws_s_order(
+    rig: Rig, params: dict[str, object], refusal: tuple[str, str]
+) -> None:
+    topic = await rig.topic()
+    given = params if "TopicArn" in params or not params else {"TopicArn": topic, **params}
+    assert await rig.refusal("Subscribe", **given) == refusal
+    assert await rig.listed(topic) == []
+
+
+@pytest.mark.spec("subscribing.cross-account-queue", "subscribing.owner-attributes", "consent.confirm-signed")
+async def test_another_account_s_queue_is_asked(rig: Rig) -> None:
+    topic = await rig.topic()
+    arn = await rig.subscribe(topic, "sqs", queue_arn(OTHER))
+    token = rig.confirmation().token
+    assert (await rig.attributes(arn))["PendingConfirmation"] == "true"
+    await rig.by(call(OTHER), "ConfirmSubscription", TopicArn=topic, Token=token)
+    described = await rig.attributes(arn)
+    assert (described["PendingConfirmation"], described["ConfirmationWasAuthenticated"]) == ("false", "true")
+    assert await rig.refusal("GetSubscriptionAttributes", call(OTHER), SubscriptionArn=arn) == (
+        "AuthorizationError",
+        f"User: arn:aws:iam::{OTHER}:root is not authorized to perform: SNS:GetSubscriptionAttributes on resource: "
+        f"{arn} because no resource-based policy allows the SNS:GetSubscriptionAttributes action",
+    )
+
+
+@pytest.mark.spec("subscribing.owner-attributes")
+async def test_the_subscriber_owns_a_subscription_to_another_s_topic(rig: Rig) -> None:
+    topic = await rig.topic()
+    await rig.open_to_all(topic, "sns:Subscribe")
+    wish = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(OTHER)}
+    arn = (await rig.by(call(OTHER), "Subscribe", **wish))["SubscriptionArn"]
+    assert (await rig.attributes(arn, OTHER))["Owner"] == OTHER
+    assert await rig.subscribe(topic, "sqs", queue_arn(OTHER)) == arn
+    assert (await rig.attributes(arn, OTHER))["Owner"] == OTHER
+    assert (await rig.refusal("GetSubscriptionAttributes", SubscriptionArn=arn))[0] == "AuthorizationError"
+    assert [m["SubscriptionArn"] for m in (await rig.by(call(OTHER), "ListSubscriptions"))["Subscriptions"]] == [arn]
+    assert (await rig("ListSubscriptions"))["Subscriptions"] == []
+
+
+async def test_quotas(tmp_path: Path) -> None:
+    quotas = Quotas(pending_subscriptions=1, topic_subscriptions=3)
+    full = ("SubscriptionLimitExceeded", "Subscription limit exceeded")
+    async with open_rig(tmp_path, Clock(), quotas) as rig:
+        topic = await rig.topic()
+        await rig.pending(topic)
+        assert await rig.refusal("Subscribe", TopicArn=topic, Protocol="https", Endpoint=URL + "2") == full
+        await rig.queue_subscription(topic, "a")
+        await rig.queue_subscription(topic, "b")
+        assert await rig.refusal("Subscribe", TopicArn=topic, Protocol="sqs", Endpoint=queue_arn(ACCOUNT, "c")) == full
+
+
+@pytest.mark.spec("subscribing.idempotent")
+async def test_subscribing_at_once_makes_one_subscription(rig: Rig) -> None:
+    topic = await rig.topic()
+    arns = await asyncio.gather(*[rig.subscribe(topic, "https", URL) for _ in range(5)])
+    assert len(set(arns)) == 1
+    jobs_put = rig.queue.take()
+    assert len(jobs_put) == 5
+    assert await rig.listed(topic) == ["PendingConfirmation"]

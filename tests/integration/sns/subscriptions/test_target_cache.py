@@ -1,0 +1,66 @@
+"""What deliveries remember of subscriptions and topics: no longer than it is true, whoever is told of changes late."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from cns.delivery.target import Target, Targets
+from cns.limits import Quotas
+from cns.stores.embedded import EmbeddedTopicStore
+from cns.topics.topic import Topic
+from cns_common.clock import Clock
+from tests.integration.sns.cns_support import Rig, open_rig, unsigned
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    async with open_rig(tmp_path, Clock(), Quotas()) as rig:
+        yield rig
+
+
+class SlowTopics:
+    """A topic store whose answers are on their way while the topic changes."""
+
+    def __init__(self, topics: EmbeddedTopicStore) -> None:
+        self._topics = topics
+        self.changed: list[Callable[[str], None]] = topics.changed
+        self.overtaken = False
+
+    async def get(self, arn: str) -> Topic | None:
+        found = await self._topics.get(arn)
+        if self.overtaken and found is not None:
+            self.overtaken = False
+            attributes = {**found.attributes, "SignatureVersion": "2"}
+            later = Topic(id=found.id, account=found.account, region=found.region, name=found.name, created_ms=1,
+                          version=found.version + 1, attributes=attributes)  # fmt: skip
+            assert await self._topics.replace(later, found.version)
+        return found
+
+
+async def find(targets: Targets, arn: str) -> Target:
+    (target,) = await targets.find([arn])
+    return target
+
+
+async def test_a_confirmation_is_seen_by_who_is_not_told_of_it(rig: Rig) -> None:
+    """Else what is published after it would be dropped: the subscription gone."""
+    topic = await rig.topic()
+    targets = Targets(rig.topics, rig.subscriptions)
+    arn, token = await rig.pending(topic)
+    assert not (await find(targets, arn)).confirmed
+    rig.subscriptions.changed.clear()  # the announcement is lost
+    await rig.by(unsigned(), "ConfirmSubscription", TopicArn=topic, Token=token)
+    assert (await find(targets, arn)).confirmed
+
+
+async def test_a_topic_that_changes_while_it_is_read_is_not_remembered(rig: Rig) -> None:
+    topic = await rig.topic()
+    arn = await rig.queue_subscription(topic)
+    topics = SlowTopics(rig.topics)
+    targets = Targets(topics, rig.subscriptions)  # type: ignore[arg-type]  # nothing else of it is asked
+    topics.overtaken = True
+    assert (await find(targets, arn)).signature_version == "1"
+    assert (await find(targets, arn)).signature_version == "2"

@@ -1,0 +1,250 @@
+"""The attributes of topics, as AWS's own client sees them: what is shown, taken, refused and removed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.integration.sns.cns_support import ACCOUNT, queue_arn
+from tests.integration.sns.sns_door import SnsDoor, invalid
+
+spec = pytest.mark.spec
+DEFAULT_DELIVERY = (
+    '{"http":{"defaultHealthyRetryPolicy":{"minDelayTarget":20,"maxDelayTarget":20,"numRetries":3,'
+    '"numMaxDelayRetries":0,"numNoDelayRetries":0,"numMinDelayRetries":0,"backoffFunction":"linear"},'
+    '"disableSubscriptionOverrides":false,'
+    '"defaultRequestPolicy":{"headerContentType":"text/plain; charset=UTF-8"}}}'
+)
+ROLE = f"arn:aws:iam::{ACCOUNT}:role/logs"
+
+
+@spec(
+    "sns.order-topic",
+    "sns-topic-attr.display-name-default",
+    "sns-topic-attr.delivery-policy-absent",
+    "sns-topic-attr.signature-absent",
+    "sns-topic-attr.tracing-absent",
+    "sns-topic-attr.size-absent",
+    "sns-topic-attr.feedback-rate-absent",
+    "sns-topic-attr.owner",
+    "sns-policy-http.topic-default",
+    "sns-policy.default",
+)
+async def test_what_a_new_topic_shows(sns: SnsDoor) -> None:
+    topic = await sns.topic()
+    policy = (
+        '{"Version":"2008-10-17","Id":"__default_policy_ID","Statement":[{"Sid":"__default_statement_ID",'
+        '"Effect":"Allow","Principal":{"AWS":"*"},"Action":["SNS:GetTopicAttributes","SNS:SetTopicAttributes",'
+        '"SNS:AddPermission","SNS:RemovePermission","SNS:DeleteTopic","SNS:Subscribe",'
+        f'"SNS:ListSubscriptionsByTopic","SNS:Publish"],"Resource":"{topic}",'
+        f'"Condition":{{"StringEquals":{{"AWS:SourceOwner":"{ACCOUNT}"}}}}}}]}}'
+    )
+    reply = await sns.reply("GetTopicAttributes", TopicArn=topic)
+    path = "GetTopicAttributesResult/Attributes/entry/"
+    assert list(zip(reply.texts(f"{path}key"), reply.texts(f"{path}value"), strict=True)) == [
+        ("Policy", policy),
+        ("Owner", ACCOUNT),
+        ("SubscriptionsPending", "0"),
+        ("TopicArn", topic),
+        ("EffectiveDeliveryPolicy", DEFAULT_DELIVERY),
+        ("SubscriptionsConfirmed", "0"),
+        ("DisplayName", ""),
+        ("SubscriptionsDeleted", "0"),
+    ]
+
+
+@spec("sns.order-topic")
+async def test_what_was_set_has_its_place(sns: SnsDoor) -> None:
+    given = {"SignatureVersion": "2", "KmsMasterKeyId": "k", "TracingConfig": "Active", "DeliveryPolicy": "{}"}
+    reply = await sns.reply("GetTopicAttributes", TopicArn=await sns.topic(**given))
+    assert reply.texts("GetTopicAttributesResult/Attributes/entry/key") == [
+        "Policy",
+        "SignatureVersion",
+        "Owner",
+        "SubscriptionsPending",
+        "KmsMasterKeyId",
+        "TopicArn",
+        "TracingConfig",
+        "EffectiveDeliveryPolicy",
+        "SubscriptionsConfirmed",
+        "DisplayName",
+        "DeliveryPolicy",
+        "SubscriptionsDeleted",
+    ]
+
+
+@spec("sns-topic-attr.counts")
+async def test_subscriptions_are_counted(sns: SnsDoor) -> None:
+    topic = await sns.topic()
+    await sns.rig.queue_subscription(topic)
+    await sns.rig.pending(topic, "https://example.com/1")
+    removed, _ = await sns.rig.confirmed(topic, "https://example.com/2")
+    await sns.send("GET", "/", query=f"Action=Unsubscribe&SubscriptionArn={removed}")
+    shown = await sns.attributes(topic)
+    counts = {name: shown[f"Subscriptions{name}"] for name in ("Confirmed", "Pending", "Deleted")}
+    assert counts == {"Confirmed": "1", "Pending": "1", "Deleted": "1"}
+
+
+def taken(name: str, text: str, *rules: str, shown: str | None = None) -> Any:
+    return pytest.param(name, text, text if shown is None else shown, marks=spec(*rules))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "shown"),
+    [
+        taken("DisplayName", "d" * 100, "sns-topic-attr.display-name"),
+        taken("SignatureVersion", "1", "sns-topic-attr.signature-version"),
+        taken("SignatureVersion", "2", "sns-topic-attr.signature-version"),
+        taken("TracingConfig", "PassThrough", "sns-topic-attr.tracing"),
+        taken("TracingConfig", "Active", "sns-topic-attr.tracing"),
+        taken("KmsMasterKeyId", "no such key", "sns-topic-attr.kms-as-given"),
+        taken("MaximumMessageSize", "1024", "sns-topic-attr.size-range"),
+        taken("MaximumMessageSize", "1048576", "sns-topic-attr.size-range"),
+        *(
+            taken(f"{protocol}{outcome}FeedbackRoleArn", ROLE, "sns-topic-attr.feedback-roles")
+            for protocol in ("HTTP", "SQS", "Lambda", "Firehose", "Application")
+            for outcome in ("Success", "Failure")
+        ),
+        taken("SQSSuccessFeedbackSampleRate", "0", "sns-topic-attr.feedback-rate"),
+        taken("HTTPSuccessFeedbackSampleRate", "100", "sns-topic-attr.feedback-rate"),
+    ],
+)
+async def test_values_taken(sns: SnsDoor, name: str, text: str, shown: str) -> None:
+    created = await sns.topic("created", **{name: text})
+    changed = await sns.topic("changed")
+    await sns.set(changed, name, text)
+    assert (await sns.attributes(created))[name] == (await sns.attributes(changed))[name] == shown
+
+
+def value_refused(name: str, text: str, complaint: str, *rules: str) -> Any:
+    return pytest.param(name, text, complaint, marks=spec(*rules))
+
+
+def not_between(name: str, text: str, least: int, most: int) -> str:
+    return f"{name}: {text} value provided is not an integer between {least}-{most}"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "complaint"),
+    [
+        value_refused("DisplayName", "d" * 101, "DisplayName", "sns-topic-attr.display-name"),
+        value_refused("SignatureVersion", "3", "SignatureVersion", "sns-topic-attr.signature-version"),
+        value_refused("TracingConfig", "On", "TracingConfig", "sns-topic-attr.tracing"),
+        *(
+            value_refused(
+                "MaximumMessageSize",
+                text,
+                not_between("MaximumMessageSize", text, 1024, 1048576),
+                "sns-topic-attr.size-range",
+            )
+            for text in ("1023", "1048577", "many")
+        ),
+        value_refused("HTTPSuccessFeedbackRoleArn", "x", "HTTPSuccessFeedbackRoleArn", "sns-topic-attr.feedback-roles"),
+        *(
+            value_refused(
+                "SQSSuccessFeedbackSampleRate",
+                text,
+                not_between("SQSSuccessFeedbackSampleRate", text, 0, 100),
+                "sns-topic-attr.feedback-rate",
+            )
+            for text in ("500", "-1", "x")
+        ),
+        *(
+            value_refused(name, "x", "AttributeName", "sns-topic-attr.read-only")
+            for name in (
+                "Owner",
+                "TopicArn",
+                "EffectiveDeliveryPolicy",
+                "SubscriptionsConfirmed",
+                "SubscriptionsPending",
+                "SubscriptionsDeleted",
+                "BeginningArchiveTime",
+            )
+        ),
+        value_refused("Fake", "x", "AttributeName", "sns-topic-attr.unknown"),
+    ],
+)
+async def test_values_refused(sns: SnsDoor, name: str, text: str, complaint: str) -> None:
+    topic = await sns.topic()
+    await sns.refuses(invalid(complaint), "SetTopicAttributes", TopicArn=topic, AttributeName=name, AttributeValue=text)
+    await sns.refuses(invalid(f"Attributes Reason: {complaint}"), "CreateTopic", Name="new", Attributes={name: text})
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        pytest.param(
+            "DeliveryPolicy", "{}", marks=spec("sns-topic-attr.delivery-policy-removed", "sns-policy-http.removed")
+        ),
+        pytest.param("KmsMasterKeyId", "k", marks=spec("sns-topic-attr.kms-removed")),
+    ],
+)
+async def test_the_empty_text_removes(sns: SnsDoor, name: str, text: str) -> None:
+    topic = await sns.topic(**{name: text})
+    assert (await sns.attributes(topic))[name] == text
+    await sns.set(topic, name, "")
+    assert name not in await sns.attributes(topic)
+
+
+@spec("sns-topic-attr.delivery-policy-as-given")
+async def test_a_delivery_policy_is_shown_as_given(sns: SnsDoor) -> None:
+    given = {"minDelayTarget": 5, "maxDelayTarget": 6, "numRetries": 1}
+    topic = await sns.topic(DeliveryPolicy=json.dumps({"http": {"defaultHealthyRetryPolicy": given}}))
+    attributes = await sns.attributes(topic)
+    whole = {**given, "numMaxDelayRetries": 0, "numNoDelayRetries": 0, "numMinDelayRetries": 0}
+    assert json.loads(attributes["DeliveryPolicy"]) == {
+        "http": {"defaultHealthyRetryPolicy": given, "disableSubscriptionOverrides": False}
+    }
+    assert json.loads(attributes["EffectiveDeliveryPolicy"]) == {
+        "http": {
+            "defaultHealthyRetryPolicy": {**whole, "backoffFunction": "linear"},
+            "disableSubscriptionOverrides": False,
+            "defaultRequestPolicy": {"headerContentType": "text/plain; charset=UTF-8"},
+        }
+    }
+    await sns.set(topic, "DeliveryPolicy", '{"http":{"defaultHealthyRetryPolicy":null}}')
+    shown = (await sns.attributes(topic))["DeliveryPolicy"]
+    assert shown == '{"http":{"disableSubscriptionOverrides":false}}'
+
+
+@spec("sns-topic-attr.kms-publish")
+async def test_a_key_is_not_asked_for(sns: SnsDoor) -> None:
+    topic = await sns.topic(KmsMasterKeyId="alias/absent")
+    assert (await sns("Publish", TopicArn=topic, Message="m"))["MessageId"]
+
+
+# -- large messages ---------------------------------------------------------------------------------------------------
+
+LARGE = "262145"
+TOO_LARGE = invalid(
+    "MaximumMessageSize: a topic with a value above 262144 must have 100 or fewer subscriptions, each of protocol sqs, "
+    "lambda or firehose"
+)
+
+
+@spec("sns-topic-attr.size-subscriptions", "sns-topic-attr.size-subscribe")
+async def test_large_messages_are_for_a_hundred_subscriptions(sns: SnsDoor) -> None:
+    topic = await sns.topic()
+    subscriptions = [await sns.rig.queue_subscription(topic, f"q{number}") for number in range(101)]
+    change = {"TopicArn": topic, "AttributeName": "MaximumMessageSize"}
+    await sns.refuses(TOO_LARGE, "SetTopicAttributes", **change, AttributeValue=LARGE)
+    await sns("SetTopicAttributes", **change, AttributeValue="262144")
+    await sns("Unsubscribe", SubscriptionArn=subscriptions.pop())
+    await sns("SetTopicAttributes", **change, AttributeValue=LARGE)
+    wish = {"TopicArn": topic, "Protocol": "sqs"}
+    await sns.refuses(TOO_LARGE, "Subscribe", **wish, Endpoint=queue_arn(ACCOUNT, "another"))
+    assert (await sns("Subscribe", **wish, Endpoint=queue_arn(ACCOUNT, "q0")))["SubscriptionArn"] in subscriptions
+
+
+@spec("sns-topic-attr.size-protocols", "sns-topic-attr.size-subscribe")
+async def test_large_messages_are_for_services_that_take_them(sns: SnsDoor) -> None:
+    topic = await sns.topic()
+    change = {"TopicArn": topic, "AttributeName": "MaximumMessageSize", "AttributeValue": LARGE}
+    arn, _ = await sns.rig.confirmed(topic)
+    await sns.refuses(TOO_LARGE, "SetTopicAttributes", **change)
+    await sns("Unsubscribe", SubscriptionArn=arn)
+    await sns("SetTopicAttributes", **change)
+    await sns.refuses(TOO_LARGE, "Subscribe", TopicArn=topic, Protocol="https", Endpoint="https://example.com/hook")
+    await sns("Subscribe", TopicArn=topic, Protocol="sqs", Endpoint=queue_arn(ACCOUNT))

@@ -1,0 +1,156 @@
+"""CreateTopic and DeleteTopic, as AWS's own client sees them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cns.limits import Quotas
+from cns_common.clock import Clock
+from tests.integration.sns.cns_support import ACCOUNT, REGION, open_rig, queue_arn
+from tests.integration.sns.sns_door import NO_TOPIC, Refusal, SnsDoor, invalid, opened
+
+spec = pytest.mark.spec
+NAME_REFUSED = invalid("Topic Name")
+DIFFERENT = invalid("Attributes Reason: Topic already exists with different attributes")
+DIFFERENT_TAGS = invalid("Tags Reason: Topic already exists with different tags")
+FIFO = {"FifoTopic": "true"}
+
+
+def tags(**pairs: str) -> list[dict[str, str]]:
+    return [{"Key": key, "Value": value} for key, value in pairs.items()]
+
+
+# -- creating ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "attributes"),
+    [
+        pytest.param("t", {}, marks=spec("sns-topic.arn")),
+        pytest.param("a" * 256, {}, marks=spec("sns-topic.name-length")),
+        pytest.param("Az_09-", {}, marks=spec("sns-topic.name-characters")),
+        pytest.param("t.fifo", FIFO, marks=spec("sns-topic.fifo-name", "sns-topic.fifo-attribute")),
+        pytest.param("a" * 251 + ".fifo", FIFO, marks=spec("sns-topic.fifo-length")),
+        pytest.param("t.fifo", {"FifoTopic": "True"}, marks=spec("sns-topic.booleans")),
+        pytest.param("t", {"FifoTopic": "FALSE"}, marks=spec("sns-topic.booleans")),
+    ],
+)
+async def test_names_taken(sns: SnsDoor, name: str, attributes: dict[str, str]) -> None:
+    assert await sns.topic(name, **attributes) == f"arn:aws:sns:{REGION}:{ACCOUNT}:{name}"
+
+
+@pytest.mark.parametrize(
+    ("name", "attributes"),
+    [
+        pytest.param("a" * 257, {}, marks=spec("sns-topic.name-length")),
+        pytest.param("", {}, marks=spec("sns-topic.name-length")),
+        pytest.param("a b", {}, marks=spec("sns-topic.name-characters")),
+        pytest.param("ä", {}, marks=spec("sns-topic.name-characters")),
+        pytest.param("a.b", {}, marks=spec("sns-topic.name-characters")),
+        pytest.param("t", FIFO, marks=spec("sns-topic.fifo-name")),
+        pytest.param("t.fifo", {}, marks=spec("sns-topic.fifo-attribute")),
+        pytest.param("t.fifo", {"FifoTopic": "false"}, marks=spec("sns-topic.fifo-attribute")),
+        pytest.param("a" * 252 + ".fifo", FIFO, marks=spec("sns-topic.fifo-length")),
+    ],
+)
+async def test_names_refused(sns: SnsDoor, name: str, attributes: dict[str, str]) -> None:
+    await sns.refuses(NAME_REFUSED, "CreateTopic", Name=name, Attributes=attributes)
+
+
+@spec("sns-topic.same", "sns-topic.only-sent", "sns.attribute-map", "sns.tags")
+async def test_creating_again_finds_the_same(sns: SnsDoor) -> None:
+    given: dict[str, Any] = {"Attributes": {"DisplayName": "d", "SignatureVersion": "2"}, "Tags": tags(a="1", b="2")}
+    created = await sns("CreateTopic", Name="t", **given)
+    assert await sns("CreateTopic", Name="t", **given) == created
+    assert await sns("CreateTopic", Name="t") == created
+    for some in ({"a": "1"}, {"b": "2"}):
+        assert await sns("CreateTopic", Name="t", Tags=tags(**some)) == created
+    assert await sns("CreateTopic", Name="t", Attributes={"SignatureVersion": "2"}) == created
+    assert (await sns.attributes(created["TopicArn"]))["DisplayName"] == "d"
+    listed = (await sns("ListTagsForResource", ResourceArn=created["TopicArn"]))["Tags"]
+    assert sorted((tag["Key"], tag["Value"]) for tag in listed) == [("a", "1"), ("b", "2")]
+
+
+@pytest.mark.parametrize(
+    ("given", "refusal"),
+    [
+        pytest.param({"Attributes": {"DisplayName": "e"}}, DIFFERENT, marks=spec("sns-topic.different-attributes")),
+        pytest.param(
+            {"Attributes": {"DisplayName": "d", "KmsMasterKeyId": "k"}},
+            DIFFERENT,
+            marks=spec("sns-topic.different-attributes"),
+        ),
+        pytest.param({"Tags": tags(a="2")}, DIFFERENT_TAGS, marks=spec("sns-topic.different-tags")),
+        pytest.param({"Tags": tags(b="1")}, DIFFERENT_TAGS, marks=spec("sns-topic.different-tags")),
+        pytest.param({"Tags": tags(a="1", b="2")}, DIFFERENT_TAGS, marks=spec("sns-topic.different-tags")),
+        pytest.param(
+            {"Tags": [*tags(a="1"), *tags(a="2")]},
+            invalid("Duplicated keys are not allowed."),
+            marks=spec("sns-topic.same-key-twice"),
+        ),
+        pytest.param(
+            {"Attributes": {"SignatureVersion": "3"}},
+            invalid("Attributes Reason: SignatureVersion"),
+            marks=spec("sns-topic.attribute-prefix"),
+        ),
+        pytest.param(
+            {"Attributes": {"Fake": "1"}},
+            invalid("Attributes Reason: AttributeName"),
+            marks=spec("sns-topic.attribute-prefix", "sns-topic-attr.unknown"),
+        ),
+    ],
+)
+async def test_creating_again_with_something_else(sns: SnsDoor, given: dict[str, Any], refusal: Refusal) -> None:
+    await sns("CreateTopic", Name="t", Attributes={"DisplayName": "d"}, Tags=tags(a="1"))
+    await sns.refuses(refusal, "CreateTopic", Name="t", **given)
+
+
+@spec("sns-topic.fifo-false")
+async def test_a_standard_topic_shows_no_fifo(sns: SnsDoor) -> None:
+    topic = await sns.topic(FifoTopic="false")
+    assert "FifoTopic" not in await sns.attributes(topic)
+
+
+@spec("sns-topic.fifo-immutable", "sns-topic.fifo-again")
+async def test_what_a_topic_is_it_stays(sns: SnsDoor) -> None:
+    change = {"AttributeName": "FifoTopic", "AttributeValue": "true"}
+    await sns.refuses(invalid("AttributeName"), "SetTopicAttributes", TopicArn=await sns.topic(), **change)
+    fifo = await sns.topic("t.fifo", **FIFO)
+    await sns("SetTopicAttributes", TopicArn=fifo, **change)
+    assert (await sns.attributes(fifo))["FifoTopic"] == "true"
+
+
+@spec("sns-topic.quota", "sns-error.TopicLimitExceeded")
+async def test_the_quota_of_topics(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, Clock(), Quotas(topics=1)) as rig, opened(rig) as sns:
+        await sns.topic("a")
+        await sns.topic("a")
+        await sns.refuses(Refusal(403, "TopicLimitExceeded", "Topic limit exceeded"), "CreateTopic", Name="b")
+
+
+# -- deleting ---------------------------------------------------------------------------------------------------------
+
+
+@spec("sns-topic.delete-absent")
+async def test_deleting_what_is_not_there(sns: SnsDoor) -> None:
+    topic = await sns.topic()
+    assert await sns("DeleteTopic", TopicArn=topic) == {}
+    assert await sns("DeleteTopic", TopicArn=topic) == {}
+
+
+@spec("sns-topic.deleted-at-once", "sns-topic.deleted-readable", "sns-topic.recreated", "sns-topic.recreated-subscribe")
+async def test_what_is_left_of_a_deleted_topic(sns: SnsDoor) -> None:
+    topic = await sns.topic()
+    wish = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT)}
+    old = await sns("Subscribe", **wish)
+    await sns("DeleteTopic", TopicArn=topic)
+    await sns.refuses(NO_TOPIC, "GetTopicAttributes", TopicArn=topic)
+    await sns.refuses(NO_TOPIC, "Publish", TopicArn=topic, Message="m")
+    assert (await sns("GetSubscriptionAttributes", **old))["Attributes"]["TopicArn"] == topic
+    assert await sns.topic() == topic
+    await sns("Publish", TopicArn=topic, Message="m")
+    assert sns.rig.queue.take() == []
+    assert await sns("Subscribe", **wish) != old

@@ -1,0 +1,215 @@
+"""Delivery policies of topics and subscriptions, as AWS's own client sees them: what is refused, what has effect."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.integration.sns.cns_support import ACCOUNT, queue_arn
+from tests.integration.sns.sns_door import SnsDoor, invalid
+
+spec = pytest.mark.spec
+URL = "https://example.com/hook"
+RETRY = {"minDelayTarget": 1, "maxDelayTarget": 20, "numRetries": 3}
+TEXT, JSON, HTML = "text/plain", "application/json", "text/html"
+
+
+def rule(name: str) -> Any:
+    return spec(f"sns-policy-http.{name}")
+
+
+def healthy(**changes: Any) -> dict[str, Any]:
+    """A good retry policy with some members changed; None takes one away."""
+    return {name: value for name, value in (RETRY | changes).items() if value is not None}
+
+
+def of_topic(retry: dict[str, Any]) -> str:
+    return json.dumps({"http": {"defaultHealthyRetryPolicy": retry}})
+
+
+def of_subscription(retry: dict[str, Any]) -> str:
+    return json.dumps({"healthyRetryPolicy": retry})
+
+
+async def effective(sns: SnsDoor, subscription: str) -> dict[str, Any]:
+    attributes = (await sns("GetSubscriptionAttributes", SubscriptionArn=subscription))["Attributes"]
+    policy: dict[str, Any] = json.loads(attributes["EffectiveDeliveryPolicy"])
+    return policy
+
+
+def refused(changes: dict[str, Any], complaint: str, *names: str) -> Any:
+    return pytest.param(changes, complaint, marks=[rule(name) for name in names])
+
+
+@rule("prefix")
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        refused({"numRetries": 101}, ".numRetries must be less than or equal to 100", "numRetries", "numRetries-text"),
+        refused({"numRetries": -1}, ".numRetries must be greater than or equal to 0", "numRetries"),
+        refused(
+            {"minDelayTarget": 0},
+            ".minDelayTarget must be greater than or equal to 1",
+            "minDelayTarget",
+            "minDelayTarget-text",
+        ),
+        refused(
+            {"minDelayTarget": 21},
+            ".maxDelayTarget must be greater than or equal to minDelayTarget",
+            "minDelayTarget",
+            "maxDelayTarget",
+        ),
+        refused({"maxDelayTarget": 3601}, ".maxDelayTarget must be less than or equal to 3600", "maxDelayTarget"),
+        *(refused({name: None}, f".{name} must be specified", "required") for name in RETRY),
+        refused({"numNoDelayRetries": -1}, ".numNoDelayRetries must be greater than or equal to 0", "phases-sum"),
+        refused(
+            {"numNoDelayRetries": 2, "numMaxDelayRetries": 2},
+            ".numRetries must be greater than or equal to total of numMinDelayRetries, numNoDelayRetries and "
+            "numMaxDelayRetries",
+            "phases-sum",
+        ),
+        refused(
+            {"backoffFunction": "cubic"},
+            ".backoffFunction: the value [cubic] is not a valid backoff function",
+            "backoff",
+        ),
+        refused(
+            {"minDelayTarget": 1201, "maxDelayTarget": 1201},
+            ": Total policy retry time cannot be greater than 3600 seconds",
+            "total",
+        ),
+    ],
+)
+async def test_retry_policies_refused(sns: SnsDoor, changes: dict[str, Any], complaint: str) -> None:
+    topic = await sns.topic()
+    retry = healthy(**changes)
+    text = f"DeliveryPolicy: http.defaultHealthyRetryPolicy{complaint}"
+    change = {"AttributeName": "DeliveryPolicy", "AttributeValue": of_topic(retry)}
+    await sns.refuses(invalid(text), "SetTopicAttributes", TopicArn=topic, **change)
+    at_creation = invalid(f"Attributes Reason: {text}")
+    await sns.refuses(at_creation, "CreateTopic", Name="new", Attributes={"DeliveryPolicy": of_topic(retry)})
+
+    text = f"DeliveryPolicy: healthyRetryPolicy{complaint}"
+    arn, _ = await sns.rig.confirmed(topic)
+    change = {"AttributeName": "DeliveryPolicy", "AttributeValue": of_subscription(retry)}
+    await sns.refuses(invalid(text), "SetSubscriptionAttributes", SubscriptionArn=arn, **change)
+    wish = {"TopicArn": topic, "Protocol": "https", "Endpoint": URL + "/new"}
+    at_creation = invalid(f"Attributes Reason: {text}")
+    await sns.refuses(at_creation, "Subscribe", **wish, Attributes={"DeliveryPolicy": of_subscription(retry)})
+
+
+@pytest.mark.parametrize(
+    ("policy", "complaint"),
+    [
+        refused({"http": {"throttlePolicy": {}}}, "Unexpected JSON member: throttlePolicy", "unknown-key"),
+        refused({"healthyRetryPolicy": RETRY}, "Unexpected JSON member: healthyRetryPolicy", "unknown-key"),
+        refused(
+            {"http": {"defaultThrottlePolicy": {"maxReceivesPerSecond": 0}}},
+            "http.defaultThrottlePolicy.maxReceivesPerSecond must be >= 1",
+            "throttle-range",
+        ),
+        refused(
+            {"http": {"defaultRequestPolicy": {"headerContentType": HTML}}},
+            f"http.defaultRequestPolicy.headerContentType: the value [{HTML}] is not a valid content type",
+            "content-types",
+        ),
+        pytest.param("x", "failed to parse JSON.", marks=rule("not-json")),
+    ],
+)
+async def test_policies_of_topics_refused(sns: SnsDoor, policy: Any, complaint: str) -> None:
+    text = policy if isinstance(policy, str) else json.dumps(policy)
+    change = {"AttributeName": "DeliveryPolicy", "AttributeValue": text}
+    refusal = invalid(f"DeliveryPolicy: {complaint}")
+    await sns.refuses(refusal, "SetTopicAttributes", TopicArn=await sns.topic(), **change)
+
+
+@pytest.mark.parametrize(
+    ("content_type", "raw", "taken"),
+    [
+        *(pytest.param(name, "false", True, marks=rule("content-types")) for name in (TEXT, JSON)),
+        pytest.param(HTML, "false", False, marks=rule("content-types")),
+        *(
+            pytest.param(name, "true", True, marks=rule("content-types-raw"))
+            for name in (
+                TEXT,
+                JSON,
+                "text/css",
+                "text/csv",
+                HTML,
+                "text/xml",
+                "application/atom+xml",
+                "application/octet-stream",
+                "application/soap+xml",
+                "application/x-www-form-urlencoded",
+                "application/xhtml+xml",
+                "application/xml",
+            )
+        ),
+        pytest.param("image/png", "true", False, marks=rule("content-types-raw")),
+    ],
+)
+async def test_content_types(sns: SnsDoor, content_type: str, raw: str, taken: bool) -> None:
+    policy = json.dumps({"requestPolicy": {"headerContentType": content_type}})
+    reply = await sns.reply(
+        "Subscribe",
+        TopicArn=await sns.topic(),
+        Protocol="https",
+        Endpoint=URL,
+        Attributes={"RawMessageDelivery": raw, "DeliveryPolicy": policy},
+    )
+    assert (reply.status == 200) is taken
+
+
+@rule("subscription-form")
+@rule("phase-defaults")
+@rule("sickly")
+@rule("throttle")
+async def test_how_a_policy_is_shown(sns: SnsDoor) -> None:
+    own = {"healthyRetryPolicy": RETRY, "sicklyRetryPolicy": RETRY, "throttlePolicy": {"maxReceivesPerSecond": 9}}
+    arn, _ = await sns.rig.confirmed(await sns.topic(), DeliveryPolicy=json.dumps(own))
+    attributes = (await sns("GetSubscriptionAttributes", SubscriptionArn=arn))["Attributes"]
+    assert attributes["EffectiveDeliveryPolicy"] == (
+        '{"healthyRetryPolicy":{"minDelayTarget":1,"maxDelayTarget":20,"numRetries":3,"numMaxDelayRetries":0,'
+        '"numNoDelayRetries":0,"numMinDelayRetries":0,"backoffFunction":"linear"},"sicklyRetryPolicy":null,'
+        '"throttlePolicy":{"maxReceivesPerSecond":9},"requestPolicy":{"headerContentType":"text/plain; charset=UTF-8"},'
+        '"guaranteed":false}'
+    )
+
+
+@rule("inherits")
+@rule("overrides")
+@rule("removed")
+async def test_which_policy_is_in_effect(sns: SnsDoor) -> None:
+    topic = await sns.topic(DeliveryPolicy=of_topic(healthy(numRetries=7)))
+    arn, _ = await sns.rig.confirmed(topic)
+    change = {"SubscriptionArn": arn, "AttributeName": "DeliveryPolicy"}
+
+    async def retries() -> int:
+        number: int = (await effective(sns, arn))["healthyRetryPolicy"]["numRetries"]
+        return number
+
+    assert await retries() == 7
+    await sns("SetSubscriptionAttributes", **change, AttributeValue=of_subscription(healthy(numRetries=9)))
+    assert await retries() == 9
+    closed = {"defaultHealthyRetryPolicy": healthy(numRetries=7), "disableSubscriptionOverrides": True}
+    await sns.set(topic, "DeliveryPolicy", json.dumps({"http": closed}))
+    assert await retries() == 7
+    await sns.set(topic, "DeliveryPolicy", "")
+    assert await retries() == 9
+    await sns("SetSubscriptionAttributes", **change, AttributeValue="")
+    assert await retries() == 3
+
+
+@rule("other-protocols")
+async def test_queues_have_none(sns: SnsDoor) -> None:
+    topic = await sns.topic()
+    policy = of_subscription(RETRY)
+    complaint = "DeliveryPolicy: can only be set for HTTP and HTTPS subscriptions"
+    wish = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT)}
+    at_creation = invalid(f"Attributes Reason: {complaint}")
+    await sns.refuses(at_creation, "Subscribe", **wish, Attributes={"DeliveryPolicy": policy})
+    arn = await sns.rig.queue_subscription(topic)
+    change = {"SubscriptionArn": arn, "AttributeName": "DeliveryPolicy", "AttributeValue": policy}
+    await sns.refuses(invalid(complaint), "SetSubscriptionAttributes", **change)

@@ -1,0 +1,264 @@
+"""Topic policies and the statements of AddPermission, as AWS's own client sees them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.integration.sns.cns_support import ACCOUNT, OTHER, REGION, queue_arn
+from tests.integration.sns.sns_door import NO_TOPIC, STRANGER, Refusal, SnsDoor, denied, invalid, refused
+
+spec = pytest.mark.spec
+OUT_OF_SCOPE = "Policy statement action out of service scope!"
+ACTIONS = (
+    "AddPermission",
+    "DeleteTopic",
+    "GetDataProtectionPolicy",
+    "GetTopicAttributes",
+    "ListSubscriptionsByTopic",
+    "ListTagsForResource",
+    "Publish",
+    "PutDataProtectionPolicy",
+    "Receive",
+    "RemovePermission",
+    "SetTopicAttributes",
+    "Subscribe",
+)
+TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:t"
+BATCH = [{"Id": "a", "Message": "m"}]
+
+
+def statement(**changes: Any) -> dict[str, Any]:
+    return {"Effect": "Allow", "Principal": "*", "Action": "sns:Publish", "Resource": TOPIC, **changes}
+
+
+def document(*statements: dict[str, Any]) -> str:
+    return json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
+
+
+def policy_error(what: str) -> str:
+    return f"Policy Error: {what}"
+
+
+# -- what a policy may be ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sent", "shown"),
+    [
+        pytest.param(
+            '{ "Statement": [ {"Resource": "*", "Action":"sns:Publish",\n "Principal": "*", "Effect":"Allow"} ],'
+            ' "Id": "i" }',
+            '{"Statement":[{"Resource":"*","Action":"sns:Publish","Principal":"*","Effect":"Allow"}],"Id":"i"}',
+            marks=spec("sns-policy.compact"),
+        ),
+        pytest.param(
+            '{"Statement":{"Effect":"Allow","Principal":{"AWS":["222222222222","*"]},"Action":"sns:Publish",'
+            '"Resource":"*"}}',
+            '{"Statement":{"Effect":"Allow","Principal":{"AWS":["arn:aws:iam::222222222222:root","*"]},'
+            '"Action":"sns:Publish","Resource":"*"}}',
+            marks=spec("sns-policy.account-root"),
+        ),
+        pytest.param(
+            '{"Statement":{"Effect":"Allow","Principal":"*","Action":["sns:Publish","SNS:Subscribe"],"Resource":"*"}}',
+            '{"Statement":{"Effect":"Allow","Principal":"*","Action":["sns:Publish","SNS:Subscribe"],"Resource":"*"}}',
+            marks=spec("sns-policy.action-spelling"),
+        ),
+        pytest.param(
+            '{"Statement":{"Effect":"Allow","Principal":"*","Action":"sns:Publish","Resource":"arn:aws:sns:x::y"}}',
+            '{"Statement":{"Effect":"Allow","Principal":"*","Action":"sns:Publish","Resource":"arn:aws:sns:x::y"}}',
+            marks=spec("sns-policy.resource"),
+        ),
+    ],
+)
+async def test_how_policies_are_stored(sns: SnsDoor, sent: str, shown: str) -> None:
+    topic = await sns.topic()
+    await sns.set(topic, "Policy", sent)
+    assert (await sns.attributes(topic))["Policy"] == shown
+
+
+@spec("sns-policy.actions")
+@pytest.mark.parametrize("action", ACTIONS)
+async def test_actions_a_policy_may_speak_of(sns: SnsDoor, action: str) -> None:
+    await sns.set(await sns.topic(), "Policy", document(statement(Action=f"SNS:{action}")))
+
+
+@pytest.mark.parametrize(
+    ("policy", "complaint"),
+    [
+        *(
+            pytest.param(
+                document(statement(Action=action)),
+                OUT_OF_SCOPE,
+                marks=spec("sns-policy.wildcards", "sns-policy.wildcards-at-create"),
+            )
+            for action in ("sns:*", "SNS:*", "*")
+        ),
+        *(
+            pytest.param(document(statement(Action=action)), OUT_OF_SCOPE, marks=spec("sns-policy.other-actions"))
+            for action in ("sns:CreateTopic", "sns:Unsubscribe", "sns:TagResource", "sqs:SendMessage")
+        ),
+        *(
+            pytest.param(text, policy_error("null"), marks=spec("sns-policy.not-json"))
+            for text in ("x", "{", '{"Statement":')
+        ),
+        pytest.param(
+            document(statement(Effect="allow")),
+            policy_error("Effect must be Allow or Deny"),
+            marks=spec("sns-policy.bad-statement"),
+        ),
+        pytest.param(
+            document(statement(Sid="a"), statement(Sid="a")),
+            policy_error("Statement Sids must be unique"),
+            marks=spec("sns-policy.sids"),
+        ),
+        pytest.param(
+            document(*[statement()] * 101),
+            policy_error("more than 100 statements"),
+            marks=spec("sns-topic-attr.policy-statements"),
+        ),
+        pytest.param(
+            document(statement(Principal={"AWS": [f"{number:012}" for number in range(201)]})),
+            policy_error("more than 200 principals"),
+            marks=spec("sns-policy.principals"),
+        ),
+        pytest.param(
+            document(statement(Sid="a" * 30_720)),
+            policy_error("the policy is longer than 30720 bytes"),
+            marks=spec("sns-topic-attr.policy-size"),
+        ),
+    ],
+)
+async def test_policies_refused(sns: SnsDoor, policy: str, complaint: str) -> None:
+    change = {"AttributeName": "Policy", "AttributeValue": policy}
+    await sns.refuses(invalid(complaint), "SetTopicAttributes", TopicArn=await sns.topic(), **change)
+    at_creation = invalid(f"Attributes Reason: {complaint}")
+    await sns.refuses(at_creation, "CreateTopic", Name="new", Attributes={"Policy": policy})
+
+
+# -- what a policy does -----------------------------------------------------------------------------------------------
+
+
+@spec("sns-policy.default-grants-nobody", "sns-policy.no-grant", "sns-policy.batch", "sns-error.AuthorizationError")
+async def test_the_default_policy_lets_nobody_in(sns: SnsDoor) -> None:
+    topic = await sns.topic()
+    await sns.refuses(denied("Publish", topic), "Publish", key=STRANGER, TopicArn=topic, Message="m")
+    batch = {"TopicArn": topic, "PublishBatchRequestEntries": BATCH}
+    await sns.refuses(denied("Publish", topic), "PublishBatch", key=STRANGER, **batch)
+    await sns.refuses(denied("GetTopicAttributes", topic), "GetTopicAttributes", key=STRANGER, TopicArn=topic)
+
+
+@spec("sns-policy.everyone", "sns-policy.batch", "sns-policy.unsigned")
+async def test_everyone_may_be_let_in_who_signs(sns: SnsDoor) -> None:
+    topic = await sns.topic(Policy=document(statement()))
+    assert (await sns("Publish", key=STRANGER, TopicArn=topic, Message="m"))["MessageId"]
+    answer = await sns("PublishBatch", key=STRANGER, TopicArn=topic, PublishBatchRequestEntries=BATCH)
+    assert len(answer["Successful"]) == 1
+    await sns.refuses(denied("DeleteTopic", topic), "DeleteTopic", key=STRANGER, TopicArn=topic)
+    unsigned = await sns.send("GET", "/", query=f"Action=Publish&Version=2010-03-31&TopicArn={topic}&Message=m")
+    assert refused(unsigned).code == "MissingAuthenticationToken"
+
+
+@spec("sns-policy.deny", "sns-policy.owner")
+async def test_a_deny_outweighs_all(sns: SnsDoor) -> None:
+    topic = await sns.topic(Policy=document(statement(), statement(Effect="Deny")))
+    text = (
+        f"User: arn:aws:iam::{ACCOUNT}:root is not authorized to perform: SNS:Publish on resource: {topic} "
+        "with an explicit deny in a resource-based policy"
+    )
+    await sns.refuses(Refusal(403, "AuthorizationError", text), "Publish", TopicArn=topic, Message="m")
+    assert await sns.attributes(topic), "what no statement speaks of is the owner's"
+
+
+@spec("sns-policy.protocol-endpoint", "sns-policy.tags")
+async def test_what_conditions_know(sns: SnsDoor) -> None:
+    condition = {
+        "StringEquals": {"sns:Protocol": "sqs", "aws:ResourceTag/team": "ops"},
+        "StringLike": {"sns:Endpoint": "*:orders"},
+    }
+    topic = await sns.topic(Policy=document(statement(Action="sns:Subscribe", Condition=condition)))
+    wish = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(OTHER, "orders")}
+    refusal = denied("Subscribe", topic)
+    await sns.refuses(refusal, "Subscribe", key=STRANGER, **wish)
+    await sns("TagResource", ResourceArn=topic, Tags=[{"Key": "team", "Value": "ops"}])
+    assert await sns("Subscribe", key=STRANGER, **wish)
+    await sns.refuses(refusal, "Subscribe", key=STRANGER, **{**wish, "Endpoint": queue_arn(OTHER, "other")})
+    http = {"TopicArn": topic, "Protocol": "https", "Endpoint": "https://example.com/:orders"}
+    await sns.refuses(refusal, "Subscribe", key=STRANGER, **http)
+
+
+# -- AddPermission, RemovePermission ----------------------------------------------------------------------------------
+
+
+def grant(topic: str, **changes: Any) -> dict[str, Any]:
+    return {"TopicArn": topic, "Label": "l", "AWSAccountId": [OTHER], "ActionName": ["Publish"], **changes}
+
+
+async def statements(sns: SnsDoor, topic: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((await sns.attributes(topic))["Policy"])["Statement"]
+    return found
+
+
+@spec(
+    "sns-permission.statement",
+    "sns-permission.one-or-list",
+    "sns-permission.default-kept",
+    "sns.accounts-and-actions",
+)
+async def test_a_grant_is_a_statement(sns: SnsDoor) -> None:
+    topic = await sns.topic()
+    await sns("AddPermission", **grant(topic))
+    both = {"AWSAccountId": [OTHER, "333333333333"], "ActionName": ["Publish", "Subscribe"]}
+    await sns("AddPermission", **grant(topic, Label="m", **both))
+    default, one, many = await statements(sns, topic)
+    assert default["Sid"] == "__default_statement_ID"
+    root = f"arn:aws:iam::{OTHER}:root"
+    assert one == {
+        "Sid": "l",
+        "Effect": "Allow",
+        "Principal": {"AWS": root},
+        "Action": "SNS:Publish",
+        "Resource": topic,
+    }
+    assert many["Principal"] == {"AWS": [root, "arn:aws:iam::333333333333:root"]}
+    assert many["Action"] == ["SNS:Publish", "SNS:Subscribe"]
+
+
+@spec("sns-permission.grants", "sns-permission.remove", "sns-permission.remove-absent", "sns.arn-other-account")
+async def test_a_grant_holds_until_it_is_removed(sns: SnsDoor) -> None:
+    topic = await sns.topic()
+    await sns("AddPermission", **grant(topic))
+    assert await sns("Publish", key=STRANGER, TopicArn=topic, Message="m")
+    await sns.refuses(denied("DeleteTopic", topic), "DeleteTopic", key=STRANGER, TopicArn=topic)
+    for _ in range(2):
+        await sns("RemovePermission", TopicArn=topic, Label="l")
+        assert [each["Sid"] for each in await statements(sns, topic)] == ["__default_statement_ID"]
+    await sns.refuses(denied("Publish", topic), "Publish", key=STRANGER, TopicArn=topic, Message="m")
+
+
+@spec("sns-permission.remove-no-topic")
+async def test_permissions_of_no_topic(sns: SnsDoor) -> None:
+    await sns.refuses(NO_TOPIC, "RemovePermission", TopicArn=TOPIC, Label="l")
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        pytest.param({"ActionName": ["Subscribe"]}, "Statement already exists", marks=spec("sns-permission.duplicate")),
+        pytest.param({}, "Statement already exists", marks=spec("sns-permission.duplicate")),
+        pytest.param(
+            {"Label": "m", "ActionName": ["CreateTopic"]}, OUT_OF_SCOPE, marks=spec("sns-permission.unknown-action")
+        ),
+        pytest.param(
+            {"Label": "m", "ActionName": ["sns:Publish"]}, OUT_OF_SCOPE, marks=spec("sns-permission.prefixed-action")
+        ),
+        pytest.param({"Label": "m", "ActionName": ["*"]}, OUT_OF_SCOPE, marks=spec("sns-permission.wildcard-action")),
+        pytest.param({"Label": "m", "AWSAccountId": ["1"]}, "AWSAccountId", marks=spec("sns-permission.account")),
+    ],
+)
+async def test_grants_refused(sns: SnsDoor, changes: dict[str, Any], complaint: str) -> None:
+    topic = await sns.topic()
+    await sns("AddPermission", **grant(topic))
+    await sns.refuses(invalid(complaint), "AddPermission", **grant(topic, **changes))

@@ -1,0 +1,172 @@
+"""Tags of topics, and the data protection policies that no topic has, as AWS's own client sees them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.integration.sns.cns_support import ACCOUNT, OTHER, REGION
+from tests.integration.sns.sns_door import NO_TOPIC, STRANGER, Refusal, SnsDoor, denied, invalid, out_of_length
+
+spec = pytest.mark.spec
+ABSENT = f"arn:aws:sns:{REGION}:{ACCOUNT}:absent"
+QUOTA = Refusal(400, "TagLimitExceeded", "Could not complete request: tag quota of per resource exceeded")
+NO_RESOURCE = Refusal(404, "ResourceNotFound", "Resource does not exist")
+ON_TAGS: dict[str, dict[str, Any]] = {
+    "TagResource": {"Tags": [{"Key": "k", "Value": "v"}]},
+    "UntagResource": {"TagKeys": ["k"]},
+    "ListTagsForResource": {},
+}
+
+
+def tags(**pairs: str) -> list[dict[str, str]]:
+    return [{"Key": key, "Value": value} for key, value in pairs.items()]
+
+
+async def shown(sns: SnsDoor, topic: str) -> dict[str, str]:
+    return {tag["Key"]: tag["Value"] for tag in (await sns("ListTagsForResource", ResourceArn=topic))["Tags"]}
+
+
+@spec("sns-tag.list", "sns-tag.overwrite", "sns-tag.untag", "sns-tag.untag-absent", "sns.tags", "sns.tag-keys")
+async def test_tags_come_and_go(sns: SnsDoor) -> None:
+    topic = await sns.topic()
+    await sns("TagResource", ResourceArn=topic, Tags=tags(a="1", b="2"))
+    await sns("TagResource", ResourceArn=topic, Tags=tags(b="3", c=""))
+    assert await shown(sns, topic) == {"a": "1", "b": "3", "c": ""}
+    await sns("UntagResource", ResourceArn=topic, TagKeys=["a", "absent", "c"])
+    assert await shown(sns, topic) == {"b": "3"}
+
+
+@spec("sns.order-tag", "sns.lists")
+async def test_the_elements_of_a_tag(sns: SnsDoor) -> None:
+    topic = await sns.topic()
+    await sns("TagResource", ResourceArn=topic, Tags=tags(k="v"))
+    reply = await sns.reply("ListTagsForResource", ResourceArn=topic)
+    assert b"<Tags><member><Value>v</Value><Key>k</Key></member></Tags>" in reply.body
+
+
+@spec("sns-tag.most", "sns-error.TagLimitExceeded")
+async def test_fifty_tags_are_the_most(sns: SnsDoor) -> None:
+    topic = await sns.topic()
+    many = [{"Key": str(number), "Value": ""} for number in range(51)]
+    await sns.refuses(QUOTA, "TagResource", ResourceArn=topic, Tags=many)
+    await sns.refuses(QUOTA, "CreateTopic", Name="new", Tags=many)
+    await sns("TagResource", ResourceArn=topic, Tags=many[:50])
+    await sns.refuses(QUOTA, "TagResource", ResourceArn=topic, Tags=many[50:])
+    await sns("TagResource", ResourceArn=topic, Tags=many[:1])
+
+
+AT_MOST = "less than or equal to"
+AT_LEAST = "greater than or equal to"
+
+
+@pytest.mark.parametrize(
+    ("tag", "refusal"),
+    [
+        pytest.param(
+            {"Key": "k" * 129, "Value": ""},
+            out_of_length("k" * 129, "tags.1.member.key", f"{AT_MOST} 128"),
+            marks=spec("sns-tag.key-length"),
+        ),
+        pytest.param(
+            {"Key": "", "Value": ""},
+            out_of_length("", "tags.1.member.key", f"{AT_LEAST} 1"),
+            marks=spec("sns-tag.key-length"),
+        ),
+        pytest.param(
+            {"Key": "k", "Value": "v" * 257},
+            out_of_length("v" * 257, "tags.1.member.value", f"{AT_MOST} 256"),
+            marks=spec("sns-tag.value-length"),
+        ),
+    ],
+)
+async def test_tags_refused(sns: SnsDoor, tag: dict[str, str], refusal: Refusal) -> None:
+    await sns.refuses(refusal, "TagResource", ResourceArn=await sns.topic(), Tags=[tag])
+    await sns.refuses(refusal, "CreateTopic", Name="new", Tags=[tag])
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        pytest.param({"Key": "k" * 128, "Value": ""}, marks=spec("sns-tag.key-length")),
+        pytest.param({"Key": "k", "Value": "v" * 256}, marks=spec("sns-tag.value-length")),
+    ],
+)
+async def test_tags_at_their_limits(sns: SnsDoor, tag: dict[str, str]) -> None:
+    topic = await sns.topic()
+    await sns("TagResource", ResourceArn=topic, Tags=[tag])
+    assert await shown(sns, topic) == {tag["Key"]: tag["Value"]}
+
+
+@spec("sns-topic.same-key-twice")
+async def test_the_same_key_twice(sns: SnsDoor) -> None:
+    twice = [*tags(a="1"), *tags(a="2")]
+    refusal = invalid("Duplicated keys are not allowed.")
+    await sns.refuses(refusal, "TagResource", ResourceArn=await sns.topic(), Tags=twice)
+
+
+@pytest.mark.parametrize("action", ON_TAGS)
+@pytest.mark.parametrize(
+    ("arn", "refusal"),
+    [
+        pytest.param(ABSENT, NO_RESOURCE, marks=spec("sns-tag.unknown-topic", "sns-error.ResourceNotFound")),
+        pytest.param(
+            ABSENT.ljust(1_012, "x"),
+            out_of_length(ABSENT.ljust(1_012, "x"), "resourceArn", f"{AT_MOST} 1011"),
+            marks=spec("sns-tag.arn-length"),
+        ),
+        pytest.param("", out_of_length("", "resourceArn", f"{AT_LEAST} 1"), marks=spec("sns-tag.arn-length")),
+    ],
+)
+async def test_resources_refused(sns: SnsDoor, action: str, arn: str, refusal: Refusal) -> None:
+    await sns.refuses(refusal, action, ResourceArn=arn, **ON_TAGS[action])
+
+
+@spec("sns-tag.other-account")
+@pytest.mark.parametrize("action", ON_TAGS)
+async def test_tags_are_the_owners(sns: SnsDoor, action: str) -> None:
+    topic = await sns.topic()
+    await sns.refuses(denied(action, topic), action, key=STRANGER, ResourceArn=topic, **ON_TAGS[action])
+
+
+# -- data protection --------------------------------------------------------------------------------------------------
+
+CLOSED = invalid("DataProtectionPolicy Reason: message data protection is no longer available to new customers")
+TOO_LONG = invalid("DataProtectionPolicy Reason: must be at most 30720 characters long")
+POLICY = '{"Name":"n","Version":"2021-06-01","Statement":[]}'
+
+
+@spec("sns-protection.empty", "sns-protection.get", "sns-protection.empty-at-create")
+async def test_the_empty_policy(sns: SnsDoor) -> None:
+    topic = (await sns("CreateTopic", Name="t", DataProtectionPolicy=""))["TopicArn"]
+    await sns("PutDataProtectionPolicy", ResourceArn=topic, DataProtectionPolicy="")
+    reply = await sns.reply("GetDataProtectionPolicy", ResourceArn=topic)
+    assert b"<GetDataProtectionPolicyResult><DataProtectionPolicy/></GetDataProtectionPolicyResult>" in reply.body
+
+
+@pytest.mark.parametrize(
+    ("policy", "refusal"),
+    [
+        pytest.param(POLICY, CLOSED, marks=spec("sns-protection.refused")),
+        pytest.param("x" * 30_720, CLOSED, marks=spec("sns-protection.refused", "sns-protection.length")),
+        pytest.param("x" * 30_721, TOO_LONG, marks=spec("sns-protection.length")),
+    ],
+)
+async def test_other_policies_are_refused(sns: SnsDoor, policy: str, refusal: Refusal) -> None:
+    topic = await sns.topic()
+    await sns.refuses(refusal, "PutDataProtectionPolicy", ResourceArn=topic, DataProtectionPolicy=policy)
+    await sns.refuses(refusal, "CreateTopic", Name="new", DataProtectionPolicy=policy)
+
+
+@pytest.mark.parametrize(
+    ("action", "members"),
+    [("PutDataProtectionPolicy", {"DataProtectionPolicy": ""}), ("GetDataProtectionPolicy", {})],
+)
+@spec("sns-protection.authorised", "sns-protection.absent-topic")
+async def test_whose_policies_they_are(sns: SnsDoor, action: str, members: dict[str, str]) -> None:
+    topic = await sns.topic()
+    await sns.refuses(denied(action, topic), action, key=STRANGER, ResourceArn=topic, **members)
+    await sns("AddPermission", TopicArn=topic, Label="l", AWSAccountId=[OTHER], ActionName=[action])
+    await sns(action, key=STRANGER, ResourceArn=topic, **members)
+    await sns.refuses(NO_TOPIC, action, ResourceArn=ABSENT, **members)

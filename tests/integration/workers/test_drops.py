@@ -1,0 +1,223 @@
+"""Every way in which a message ends without being delivered: counted once, by its cause, and told of."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from msgspec.structs import replace
+
+from cns.archives.replay import Replay
+from cns.delivery import jobs
+from cns.delivery.delivery_policy import DEFAULT_CONTENT_TYPE
+from cns.delivery.jobs import ConfirmationJob, EndpointJob, PublishJob
+from cns.delivery.retry_policy import RetryPolicy
+from cns.delivery.target import Target
+from cns.endpoints.outcome import Cause, Delivered, Failed
+from cns.subscriptions.subscription import SubscriptionState
+from cns_backend.store_host import StoreHost
+from cns_common.configuration.settings import Settings
+from cns_common.events.schema import REASON_CHARS_MAX, DeliveryAttempted, DeliveryFiltered, NotificationDropped
+from tests.integration.workers.drops_bench import ACCOUNT, FIFO, LIFE_MS, TOPIC, Bench, NoReplays, message
+from workers.consumers.fifo_consumer import FifoConsumer
+from workers.delivery.deliverer import Deliverer
+from workers.fanout.drops import Drops
+from workers.fanout.fifo_producer import FifoProducer
+
+PAID = '{"kind":["paid"]}'
+MALFORMED = {"list": ("String.Array", "[1")}
+STATUS = Failed(Cause.STATUS, "500", 0, status=500)
+NO_RETRIES = RetryPolicy(retries=0)
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+    host = StoreHost(Settings(data=tmp_path))
+    host.database.start(asyncio.get_running_loop())
+    await host.parts.topics.create(TOPIC)
+    await host.parts.topics.create(FIFO)
+    yield Bench(host.parts)
+    await host.database.close()
+
+
+# -- before anybody is asked to take it -------------------------------------------------------------------------------
+
+
+async def publish_job_without_its_notification(bench: Bench) -> None:
+    await bench.put(jobs.PUBLISH_JOBS, PublishJob("m", TOPIC.arn))
+    await bench.producer.step()
+
+
+async def fifo_publish_job_without_its_notification(bench: Bench) -> None:
+    await bench.put(jobs.FIFO_PUBLISH_JOBS, PublishJob("m", FIFO.arn))
+    await bench.fifo_producer.step()
+
+
+async def publish_job_of_a_topic_that_is_gone(bench: Bench) -> None:
+    await bench.put(jobs.PUBLISH_JOBS, PublishJob("m", TOPIC.arn, message(TOPIC)))
+    await bench.producer.step()
+
+
+async def malformed_attributes(bench: Bench) -> None:
+    await bench.subscribe(policy=PAID)
+    await bench.put(jobs.PUBLISH_JOBS, PublishJob("m", TOPIC.arn, message(TOPIC, attributes=MALFORMED)))
+    await bench.producer.step()
+
+
+async def malformed_attributes_at_a_fifo_topic_that_waits_for_a_replay(bench: Bench) -> None:
+    """It is looked at again and again, and given up once."""
+    await bench.subscribe(FIFO, PAID)
+    waiting = await bench.subscribe(FIFO, id="00000002-0000-4000-8000-000000000000", endpoint="http://example.com/2")
+    replay = Replay(
+        id="r", topic_arn=FIFO.arn, archive_id="a", subscription_arn=waiting, policy="", start_ms=0, set_ms=0
+    )
+    bench.fifo_producer = FifoProducer(
+        bench.port,
+        bench.matching,
+        bench.parts.notifications,
+        bench.tools.quarantine,
+        Drops(bench.stats, bench.events, bench.parts.clock),
+        LIFE_MS,
+        cast(Any, NoReplays(replace(replay, status="In progress", claimed="9" * 20), looks=3)),
+    )
+    await bench.put(jobs.FIFO_PUBLISH_JOBS, PublishJob("m", FIFO.arn, message(FIFO, attributes=MALFORMED)))
+    async with asyncio.timeout(20):
+        while await bench.port.depth(jobs.FIFO_PUBLISH_JOBS):
+            await bench.fifo_producer.step()
+            bench.parts.clock.advance(1_000)
+
+
+# -- when it is to be sent --------------------------------------------------------------------------------------------
+
+
+async def subscription_gone(bench: Bench) -> None:
+    assert await bench.sends(EndpointJob("m", TOPIC.arn, (f"{TOPIC.arn}:gone",), message(TOPIC))).targets() == []
+
+
+async def subscription_set_aside(bench: Bench) -> None:
+    arn = await bench.subscribe(state=SubscriptionState.REMOVED, expires_ms=1 << 60)
+    assert await bench.sends(EndpointJob("m", TOPIC.arn, (arn,), message(TOPIC))).targets() == []
+
+
+async def subscription_of_a_confirmation_gone(bench: Bench) -> None:
+    gone = f"{TOPIC.arn}:gone"
+    job = ConfirmationJob("SubscriptionConfirmation", "m", gone, TOPIC.arn, "token", 1, "http://localhost")
+    assert await bench.sends(job).targets() == []
+
+
+async def endpoint_job_without_its_notification(bench: Bench) -> None:
+    arn = await bench.subscribe()
+    assert await bench.sends(EndpointJob("m", TOPIC.arn, (arn,))).targets() == []
+
+
+async def fifo_subscription_gone(bench: Bench) -> None:
+    await deliver_in_order(bench, EndpointJob("m", FIFO.arn, (f"{FIFO.arn}:gone",), message(FIFO), "1"))
+
+
+async def fifo_endpoint_job_without_its_notification(bench: Bench) -> None:
+    arn = await bench.subscribe(FIFO)
+    await deliver_in_order(bench, EndpointJob("m", FIFO.arn, (arn,), None, "1"))
+
+
+async def deliver_in_order(bench: Bench, job: EndpointJob) -> None:
+    await bench.put(jobs.FIFO_ENDPOINT_JOBS, job)
+    consumer = FifoConsumer(bench.tools, cast(Deliverer, None))
+    await consumer.step()
+    await consumer.drain(5.0)
+
+
+# -- after the last attempt -------------------------------------------------------------------------------------------
+
+
+def target(**members: Any) -> Target:
+    whole: dict[str, Any] = {
+        "arn": f"{TOPIC.arn}:s",
+        "protocol": "http",
+        "endpoint": "http://example.com/",
+        "confirmed": True,
+        "raw": False,
+        "retry": NO_RETRIES,
+        "content_type": DEFAULT_CONTENT_TYPE,
+        "dead_letter_arn": "",
+        "signature_version": "1",
+        "account": ACCOUNT,
+        "region": "us-east-1",
+    }
+    return Target(**(whole | members))
+
+
+async def spent(bench: Bench) -> None:
+    assert await bench.ends(target(), STATUS) is None
+
+
+async def refused_for_good(bench: Bench) -> None:
+    assert await bench.ends(target(), replace(STATUS, permanent=True)) is None
+
+
+async def dead_letter_queue_refuses(bench: Bench) -> None:
+    denied = Failed(Cause.QUEUE, "AccessDenied", 0, permanent=True)
+    assert await bench.ends(target(dead_letter_arn="arn:aws:sqs:us-east-1:1:dead"), STATUS, denied) is None
+
+
+Way = Callable[[Bench], Awaitable[None]]
+ONE, OF_ALL = 1, 0
+
+
+@pytest.mark.spec("sns-dead-letter.none", "filter-attribute.malformed")
+@pytest.mark.parametrize(
+    "way, cause, subscription, subscriptions",
+    [
+        (publish_job_without_its_notification, "notification_lost", "", OF_ALL),
+        (fifo_publish_job_without_its_notification, "notification_lost", "", OF_ALL),
+        (publish_job_of_a_topic_that_is_gone, "subscription_gone", "", OF_ALL),
+        (malformed_attributes, "invalid_attributes", "", ONE),
+        (malformed_attributes_at_a_fifo_topic_that_waits_for_a_replay, "invalid_attributes", "", ONE),
+        (subscription_gone, "subscription_gone", "gone", ONE),
+        (subscription_set_aside, "subscription_gone", "00000001", ONE),
+        (subscription_of_a_confirmation_gone, "subscription_gone", "gone", ONE),
+        (endpoint_job_without_its_notification, "notification_lost", "00000001", ONE),
+        (fifo_subscription_gone, "subscription_gone", "gone", ONE),
+        (fifo_endpoint_job_without_its_notification, "notification_lost", "00000001", ONE),
+        (spent, "spent:status", "s", ONE),
+        (refused_for_good, "permanent:status", "s", ONE),
+        (dead_letter_queue_refuses, "dead_letter_queue_refused:status", "s", ONE),
+    ],
+)
+async def test_it_is_counted_once_by_its_cause(
+    bench: Bench, way: Way, cause: str, subscription: str, subscriptions: int
+) -> None:
+    await way(bench)
+    assert bench.counted() == {cause: 1}
+    assert bench.told() == [(cause, subscription, subscriptions)]
+
+
+async def test_what_was_answered_is_told(bench: Bench) -> None:
+    said = replace(STATUS, text="HTTP 500 Oops: " + "x" * 1_000)
+    denied = Failed(Cause.QUEUE, "AccessDenied: queue policy denies topic t", 0, permanent=True)
+    await bench.ends(target(dead_letter_arn="arn:aws:sqs:us-east-1:1:dead"), said, denied)
+    (attempted, dropped) = bench.events.events
+    assert isinstance(attempted, DeliveryAttempted) and isinstance(dropped, NotificationDropped)
+    assert attempted.reason == said.text[:REASON_CHARS_MAX] and len(attempted.reason) == REASON_CHARS_MAX
+    assert dropped.reason == denied.text
+
+
+async def test_a_dead_letter_is_no_drop_and_one_that_cannot_be_put_yet_neither(bench: Bench) -> None:
+    dying = target(dead_letter_arn="arn:aws:sqs:us-east-1:1:dead")
+    assert await bench.ends(dying, STATUS, Delivered(200, 0, "id")) is None
+    again = await bench.ends(dying, STATUS, Failed(Cause.QUEUE, "the store is away", 0))
+    assert again is not None and again.failures == 1
+    assert (bench.counted(), bench.told()) == ({}, [])
+
+
+async def test_what_filters_keep_is_told_once_and_not_as_a_drop(bench: Bench) -> None:
+    await bench.subscribe(policy=PAID)
+    await bench.put(jobs.PUBLISH_JOBS, PublishJob("m", TOPIC.arn, message(TOPIC)))
+    await bench.producer.step()
+    (event,) = bench.events.events
+    assert isinstance(event, DeliveryFiltered)
+    assert (event.message_id, event.filtered, event.filter_keys) == ("m", 1, ("kind",))
+    assert event.subscription_ids == ("00000001-0000-4000-8000-000000000000",)
+    assert bench.counted() == {}

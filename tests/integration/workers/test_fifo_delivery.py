@@ -1,0 +1,244 @@
+"""Deliveries of FIFO topics: what a target that fails holds up, for how long, and in which order the rest goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from cns.delivery import jobs
+from cns.delivery.jobs import EndpointJob
+from cns.delivery.target import Target
+from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
+from cns.notification import Notification
+from cns.queue_port.contract import Put
+from cns.queue_port.inline import InlineQueuePort
+from cns.stores.embedded import EmbeddedSubscriptionStore
+from cns.subscriptions.subscription import Subscription, SubscriptionState
+from cns.topics.topic import Topic
+from cns_common.clock import Clock
+from cns_common.errors import StoreUnavailable
+from cns_common.ids import uuid_text
+from tests.integration.workers.embedded_tools import embedded_tools
+from workers.consumers.fifo_consumer import LEASE_MS, FifoConsumer
+from workers.consumers.outcome_handler import Tools
+from workers.consumers.quarantine import LEASES_MAX
+from workers.delivery.deliverer import Deliverer
+from workers.stats import Stats
+
+ACCOUNT = "111111111111"
+TOPIC = Topic(id="0" * 32, account=ACCOUNT, region="us-east-1", name="t.fifo", created_ms=1)
+AWAY = Failed(Cause.QUEUE, "the store is away", 0)
+CLOSED = Failed(Cause.QUEUE, "AccessDenied", 0, permanent=True)
+RETRIES_AT_ONCE = 3
+SOON_MS = 1_500
+"""AWS's policy for queues begins with three retries at once; those after them come a second later."""
+
+
+@dataclass
+class Desk:
+    """Stands for the endpoints: what each is to answer, in turn, and what it got."""
+
+    answers: dict[str, list[Outcome]] = field(default_factory=dict)  # by endpoint; when they are spent, it delivers
+    got: list[tuple[str, str]] = field(default_factory=list)  # endpoint and text, of what was delivered
+    asked: list[tuple[str, str]] = field(default_factory=list)
+
+    def start(self, target: Target, notification: Notification) -> asyncio.Future[Outcome]:
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        what = (target.endpoint[-1], notification.text_for("sqs"))
+        self.asked.append(what)
+        script = self.answers.get(what[0])
+        outcome: Outcome = script.pop(0) if script else Delivered(200, 0, "id")
+        if isinstance(outcome, Delivered):
+            self.got.append(what)
+        future.set_result(outcome)
+        return future
+
+    def texts(self, endpoint: str) -> list[str]:
+        return [text for name, text in self.got if name == endpoint]
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    clock: Clock
+    port: InlineQueuePort
+    desk: Desk
+    stats: Stats
+    tools: Tools
+    subscriptions: EmbeddedSubscriptionStore
+
+    def consumer(self) -> FifoConsumer:
+        return FifoConsumer(self.tools, cast(Deliverer, self.desk))
+
+    async def subscribed(self, name: str) -> str:
+        subscription = Subscription(
+            id=uuid_text(),
+            topic_arn=TOPIC.arn,
+            topic_id=TOPIC.id,
+            owner=ACCOUNT,
+            principal="",
+            protocol="sqs",
+            endpoint=f"arn:aws:sqs:us-east-1:{ACCOUNT}:{name}",
+            state=SubscriptionState.CONFIRMED,
+            created_ms=1,
+        )
+        assert await self.subscriptions.create(subscription, None) is not None
+        return subscription.arn
+
+    async def put(self, arn: str, *texts: str, group: str = "g") -> None:
+        await self.port.put_in_order([self._put(arn, text, group) for text in texts])
+
+    def _put(self, arn: str, text: str, group: str) -> Put:
+        notification = Notification(id=text, topic_arn=TOPIC.arn, timestamp_ms=1, texts={"default": text})
+        body = jobs.encode(EndpointJob(text, TOPIC.arn, (arn,), notification, "1"))
+        return Put(jobs.FIFO_ENDPOINT_JOBS, text, body, f"{arn} {group}", dedup=f"{text}/{arn}")
+
+    async def work(self, rounds: int = 1) -> None:
+        """As many receives as are told, and all that follows from them."""
+        for _ in range(rounds):
+            consumer = self.consumer()
+            await asyncio.wait_for(consumer.step(), 5)
+            await consumer.drain(5.0)
+
+    async def left(self) -> int:
+        return await self.port.depth(jobs.FIFO_ENDPOINT_JOBS)
+
+
+@pytest.fixture
+async def host(tmp_path: Path) -> AsyncIterator[Host]:
+    async with embedded_tools(tmp_path, [TOPIC]) as kept:
+        yield Host(kept.clock, kept.port, Desk(), kept.stats, kept.tools, kept.subscriptions)
+
+
+@pytest.mark.spec("fifo-delivery.retried-in-place")
+async def test_what_fails_is_tried_again_before_what_follows_it(host: Host) -> None:
+    arn = await host.subscribed("a")
+    host.desk.answers["a"] = [AWAY]
+    await host.put(arn, "1", "2", "3")
+    await host.work()
+    assert host.desk.asked == [("a", "1")]
+    await host.work()
+    assert host.desk.texts("a") == ["1", "2", "3"]
+    assert await host.left() == 0
+
+
+@pytest.mark.spec("fifo-delivery.retried-in-place")
+async def test_a_later_retry_waits_in_the_queue_and_its_group_with_it(host: Host) -> None:
+    arn = await host.subscribed("a")
+    host.desk.answers["a"] = [AWAY] * (RETRIES_AT_ONCE + 1)
+    await host.put(arn, "1", "2")
+    await host.work(RETRIES_AT_ONCE + 1)
+    assert await host.port.receive(jobs.FIFO_ENDPOINT_JOBS, 10, LEASE_MS, 0) == []
+    host.clock.advance(SOON_MS)
+    await host.work()
+    assert host.desk.texts("a") == ["1", "2"]
+    assert host.desk.asked.count(("a", "1")) == RETRIES_AT_ONCE + 2
+
+
+@pytest.mark.spec("fifo-delivery.others-go-on")
+async def test_others_are_not_held_up(host: Host) -> None:
+    failing, well = await host.subscribed("a"), await host.subscribed("b")
+    host.desk.answers["a"] = [AWAY] * (RETRIES_AT_ONCE + 1)
+    await host.put(failing, "1", "2")
+    await host.put(well, "1", "2")
+    await host.work(RETRIES_AT_ONCE + 1)
+    assert host.desk.texts("b") == ["1", "2"]
+    await host.put(failing, "x", group="other")
+    await host.work()
+    assert host.desk.texts("a") == ["x"]
+
+
+@pytest.mark.spec("fifo-delivery.given-up")
+async def test_a_permanent_failure_ends_one_and_not_its_group(host: Host) -> None:
+    arn = await host.subscribed("a")
+    host.desk.answers["a"] = [CLOSED]
+    await host.put(arn, "1", "2")
+    await host.work()
+    assert host.desk.texts("a") == ["2"]
+    assert await host.left() == 0
+
+
+async def test_being_given_back_often_is_no_reason_for_quarantine(host: Host) -> None:
+    """The jobs behind one that fails are received as often as it is."""
+    arn = await host.subscribed("a")
+    host.desk.answers["a"] = [AWAY] * 12
+    await host.put(arn, "1", "2", "3")
+    while await host.left():
+        host.clock.advance(60_000)
+        await host.work()
+    assert host.desk.texts("a") == ["1", "2", "3"]
+    assert await host.port.depth(jobs.QUARANTINE) == 0
+
+
+async def test_a_job_whose_lease_runs_out_again_and_again_is_set_aside(host: Host) -> None:
+    arn = await host.subscribed("a")
+    await host.put(arn, "1", "2")
+    for _ in range(LEASES_MAX):
+        (held,) = await host.port.receive(jobs.FIFO_ENDPOINT_JOBS, 1, LEASE_MS, 0)
+        assert not await host.tools.quarantine.takes(jobs.FIFO_ENDPOINT_JOBS, held, TOPIC.arn)
+        host.clock.advance(LEASE_MS + 1)  # the process has died
+    await host.work()
+    assert host.desk.texts("a") == ["2"]
+    assert await host.port.depth(jobs.QUARANTINE) == 1
+
+
+async def test_a_subscription_that_is_gone_holds_up_nothing(host: Host) -> None:
+    arn = await host.subscribed("a")
+    await host.put(arn, "1", "2")
+    await host.subscriptions.remove(arn)
+    await host.work()
+    assert (host.desk.asked, await host.left()) == ([], 0)
+
+
+async def test_who_has_lost_its_leases_sends_nothing_more(host: Host) -> None:
+    """Another has the whole run, and is ahead with it."""
+    arn = await host.subscribed("a")
+    await host.put(arn, "1", "2", "3")
+    desk, answer = host.desk, asyncio.get_running_loop().create_future()
+    start, desk.start = desk.start, lambda target, notification: answer  # type: ignore[method-assign]  # a slow one
+    slow = host.consumer()
+    await slow.step()
+    await asyncio.sleep(0)
+    desk.start = start  # type: ignore[method-assign]  # as before
+    host.clock.advance(LEASE_MS + 1)
+    await host.work()
+    answer.set_result(Delivered(200, 0, "id"))
+    await slow.drain(5.0)
+    assert desk.texts("a") == ["1", "2", "3"]
+
+
+async def test_what_was_delivered_before_the_store_went_away_is_not_sent_again(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arn = await host.subscribed("a")
+    await host.put(arn, "1", "2", "3")
+    find, looks = host.tools.targets.find, iter([True, True, False])
+
+    async def once_away(arns: Sequence[str]) -> list[Target]:
+        if not next(looks, True):
+            raise StoreUnavailable("away")
+        return await find(arns)
+
+    monkeypatch.setattr(host.tools.targets, "find", once_away)
+    await host.work()
+    host.clock.advance(LEASE_MS + 1)
+    await host.work()
+    assert host.desk.texts("a") == ["1", "2", "3"]
+
+
+async def test_a_stop_gives_back_what_was_not_tried(host: Host) -> None:
+    arn = await host.subscribed("a")
+    await host.put(arn, "1", "2")
+    hanging = asyncio.get_running_loop().create_future()
+    desk = host.desk
+    start, desk.start = desk.start, lambda target, notification: hanging  # type: ignore[method-assign]  # one that never answers
+    consumer = host.consumer()
+    await consumer.step()
+    assert await consumer.drain(0.01) == 1
+    desk.start = start  # type: ignore[method-assign]  # as before
+    await host.work()
+    assert desk.texts("a") == ["1", "2"]

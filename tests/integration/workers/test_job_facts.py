@@ -1,0 +1,88 @@
+"""What is told of a job: attempts that somebody wants logged, and how long deliveries took."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cns.delivery.jobs import ConfirmationJob, EndpointJob, TargetJob
+from cns.notification import Notification
+from cns_common.clock import Clock
+from tests.integration.sns.cns_support import Rig
+from tests.integration.sns.mobile.sns_mobile import open_mobile
+from tests.integration.workers.delivery_log_site import OK, ROLE, Site
+from tests.recorded_events import RecordedEvents
+from workers.consumers.job_events import JobFacts
+from workers.delivery.logs.logger import DeliveryLog
+from workers.delivery.logs.record import Attempted
+from workers.stats import Stats
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    async with open_mobile(tmp_path) as rig:
+        yield rig
+
+
+class RecordedAttempts:
+    """See `DeliveryLog`."""
+
+    def __init__(self) -> None:
+        self.told: list[Attempted] = []
+
+    def attempted(self, attempted: Attempted) -> None:
+        self.told.append(attempted)
+
+
+def facts_of(job: TargetJob, log: DeliveryLog, failures: int = 0, stats: Stats | None = None) -> JobFacts:
+    return JobFacts(stats or Stats(), RecordedEvents(), Clock(), job, failures, log)
+
+
+async def test_what_a_job_says_of_an_attempt(rig: Rig, tmp_path: Path) -> None:
+    site, log = Site(rig, tmp_path), RecordedAttempts()
+    topic, target = await site.subscribed("http", "http://127.0.0.1/a", HTTPSuccessFeedbackRoleArn=ROLE)
+    texts = {"default": "hello", "sqs": "other"}
+    notification = Notification(id="m", topic_arn=topic, timestamp_ms=7, texts=texts)
+    facts = facts_of(EndpointJob("m", topic, (target.arn,), notification), log, failures=2)
+    facts.known(notification)
+    facts.attempted(target, OK)
+    facts.attempted(replace(target, protocol="sqs"), OK)
+    facts.attempted(replace(target, feedback=None), OK)
+    first, second = log.told
+    assert (first.message_id, first.topic, first.published_ms, first.attempt) == ("m", topic, 7, 3)
+    assert first.message_md5 == "5d41402abc4b2a76b9719d911017c592"
+    assert second.message_md5 == "795f3202b17cb6bc3d4b771d8c6c9eaf"
+    await site.log.close()
+
+
+@pytest.mark.spec("sns-log.confirmations")
+async def test_what_a_job_says_of_a_confirmation(rig: Rig, tmp_path: Path) -> None:
+    site, log, stats = Site(rig, tmp_path), RecordedAttempts(), Stats()
+    topic, target = await site.subscribed("http", "http://127.0.0.1/a", HTTPSuccessFeedbackRoleArn=ROLE)
+    job = ConfirmationJob("SubscriptionConfirmation", "c", target.arn, topic, "t", 3, "http://localhost")
+    facts = facts_of(job, log, stats=stats)
+    facts.attempted(target, OK)
+    facts.delivered(target)
+    (told,) = log.told
+    assert (told.message_id, told.message_md5, told.published_ms) == ("c", "", 3)
+    assert stats.latency.samples(0) == []  # nothing was published
+    await site.log.close()
+
+
+@pytest.mark.parametrize(("replayed", "observed"), [(False, 1), (True, 0)])
+async def test_a_delivery_is_measured_unless_it_is_a_replay(
+    rig: Rig, tmp_path: Path, replayed: bool, observed: int
+) -> None:
+    site, stats = Site(rig, tmp_path), Stats()
+    topic, target = await site.subscribed("http", "http://127.0.0.1/a")
+    notification = Notification(id="m", topic_arn=topic, timestamp_ms=7, texts={"default": "m"}, replayed=replayed)
+    facts = facts_of(EndpointJob("m", topic, (target.arn,), notification), site.log, stats=stats)
+    facts.known(notification)
+    facts.attempted(target, OK)
+    facts.delivered(target)
+    counts = [sample.value for sample in stats.latency.samples(0) if sample.name == "delivery_seconds_count"]
+    assert sum(counts) == observed
+    await site.log.close()

@@ -1,0 +1,364 @@
+"""What an endpoint had no room for, and who else waits with it: lanes, their jobs, and jobs that are given back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from cns.delivery import jobs
+from cns.delivery.jobs import ConfirmationJob, EndpointJob
+from cns.delivery.target import Target
+from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
+from cns.notification import Notification
+from cns.queue_port.contract import Held, Put, Renewal
+from cns.queue_port.inline import InlineQueuePort
+from cns.stores.embedded import EmbeddedSubscriptionStore
+from cns.subscriptions.subscription import Subscription, SubscriptionState
+from cns.topics.topic import Topic
+from cns_common.clock import Clock
+from cns_common.events.schema import DeliveryDeadLettered
+from cns_common.ids import uuid_text
+from tests.integration.workers.embedded_tools import embedded_tools
+from tests.recorded_events import RecordedEvents
+from workers.consumers.consumer import SETTLE_AFTER_S, Consumer
+from workers.consumers.lane_consumer import JOBS_A_RECEIVE_MAX, PARK_AFTER_S, RUNS_AT_ONCE_MAX, Lanes
+from workers.consumers.outcome_handler import BURIAL_AGAIN_MS, Tools
+from workers.delivery.deliverer import Deliverer
+from workers.delivery.traffic import admission as traffic
+from workers.delivery.traffic.admission import Traffic
+from workers.delivery.traffic.endpoint_state import PROBE_PAUSE_FIRST_S, Terms
+from workers.loops import Loops
+
+ACCOUNT = "111111111111"
+TOPICS = [Topic(id=f"{n:032}", account=ACCOUNT, region="us-east-1", name=f"t{n}", created_ms=1) for n in range(3)]
+TOPIC = TOPICS[0]
+LETTERS = f"arn:aws:sqs:us-east-1:{ACCOUNT}:letters"
+TOOK, DOWN = Delivered(200, 5), Failed(Cause.TIMEOUT, "no answer", 15_000)
+REFUSED = Failed(Cause.CONNECTION, "refused", 5)
+NO = Failed(Cause.STATUS, "HTTP 400", 5, status=400, permanent=True)
+AWAY = Failed(Cause.QUEUE, "away", 5)
+LATE_MS = 1_300
+PAUSES = 10  # a third of the time after which a lane comes by itself
+ENOUGH_S = 5.0
+TURN_S = 0.3  # longer than a settlement takes
+
+
+@dataclass
+class Desk:
+    """Stands for the endpoints: each answers when the test says so, or what it was told beforehand."""
+
+    answers: dict[str, list[Outcome | BaseException]] = field(default_factory=dict)
+    asked: list[tuple[str, asyncio.Future[Outcome]]] = field(default_factory=list)
+    letters: list[asyncio.Future[Outcome]] = field(default_factory=list)  # what the dead-letter queue answers, in turn
+    buried: int = 0
+
+    def traffic_key(self, target: Target) -> str:
+        return target.endpoint
+
+    async def room(self) -> int:
+        return 1_000
+
+    def begin(self, endpoint: str) -> asyncio.Future[Outcome]:
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self.asked.append((endpoint, future))
+        script = self.answers.get(endpoint)
+        if script:
+            answer = script.pop(0)
+            if isinstance(answer, BaseException):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)
+        return future
+
+    def start(self, target: Target, notification: Notification) -> asyncio.Future[Outcome]:
+        return self.begin(target.endpoint)
+
+    def start_confirmation(self, target: Target, job: ConfirmationJob) -> asyncio.Future[Outcome]:
+        return self.begin(target.endpoint)
+
+    async def dead_letter(self, queue_arn: str, target: Target, notification: Notification) -> Outcome:
+        outcome = await self.letters.pop(0) if self.letters else TOOK
+        self.buried += isinstance(outcome, Delivered)
+        return outcome
+
+    def names(self) -> list[str]:
+        return [endpoint for endpoint, _ in self.asked]
+
+    def answer(self, outcome: Outcome) -> None:
+        self.asked[-1][1].set_result(outcome)
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    clock: Clock
+    port: InlineQueuePort
+    desk: Desk
+    tools: Tools
+    traffic: Traffic
+    lanes: Lanes
+    subscriptions: EmbeddedSubscriptionStore
+    loops: Loops
+    consumers: list[Consumer] = field(default_factory=list)
+
+    def consumer(self, queue: str) -> Consumer:
+        self.consumers.append(Consumer(queue, self.tools, cast(Deliverer, self.desk), self.traffic))
+        return self.consumers[-1]
+
+    def work(self) -> None:
+        """From now on until the end of the test."""
+        for queue in (jobs.ENDPOINT_JOBS, jobs.REDELIVERY):
+            self.loops.start(queue, self.consumer(queue).step)
+
+    async def subscribed(
+        self, endpoint: str, *, per_second: int = 0, dead_letters: bool = False, topic: Topic = TOPIC
+    ) -> str:
+        attributes = {}
+        if per_second:
+            attributes["DeliveryPolicy"] = json.dumps({"throttlePolicy": {"maxReceivesPerSecond": per_second}})
+        if dead_letters:
+            attributes["RedrivePolicy"] = json.dumps({"deadLetterTargetArn": LETTERS})
+        subscription = Subscription(
+            id=uuid_text(),
+            topic_arn=topic.arn,
+            topic_id=topic.id,
+            owner=ACCOUNT,
+            principal="",
+            protocol="http",
+            endpoint=endpoint,
+            state=SubscriptionState.CONFIRMED,
+            attributes=attributes,
+            created_ms=1,
+        )
+        assert await self.subscriptions.create(subscription, None) == subscription
+        return subscription.arn
+
+    async def publish(self, text: str, *arns: str) -> None:
+        notification = Notification(id=text, topic_arn=TOPIC.arn, timestamp_ms=1, texts={"default": text})
+        body = jobs.encode(EndpointJob(text, TOPIC.arn, arns, notification))
+        await self.port.put([Put(jobs.ENDPOINT_JOBS, text, body, TOPIC.arn)])
+
+    def send(self, endpoint: str) -> asyncio.Future[Outcome]:
+        """Of somebody else's message."""
+        self.traffic.start(endpoint, uuid_text(), lambda: self.desk.begin(endpoint))
+        return self.desk.asked.pop()[1]
+
+    async def fail(self, endpoint: str) -> None:
+        """Until its breaker is open."""
+        for _ in range(Terms().failures):
+            self.send(endpoint).set_result(REFUSED)
+            await asyncio.sleep(0)
+
+    def hidden(self) -> int:
+        return next(int(sample.value) for sample in self.lanes.samples() if sample.name == "lane_heads_hidden")
+
+
+async def _until(known: Callable[[], object]) -> None:
+    async with asyncio.timeout(ENOUGH_S):
+        while not known():
+            await asyncio.sleep(0.02)
+
+
+async def _until_left(host: Host, queue: str, n: int) -> None:
+    async with asyncio.timeout(ENOUGH_S):
+        while await host.port.depth(queue) != n:
+            await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+async def host(tmp_path: Path) -> AsyncIterator[Host]:
+    async with embedded_tools(tmp_path, TOPICS) as kept:
+        desk, traffic = Desk(), Traffic(Terms(), kept.clock)
+        lanes, loops = Lanes(kept.tools, cast(Deliverer, desk), traffic), Loops()
+        loops.start("lanes", lanes.step)
+        found = Host(kept.clock, kept.port, desk, kept.tools, traffic, lanes, kept.subscriptions, loops)
+        yield found
+        kept.port.stop_waiting()
+        await loops.stop(cancel=(), grace_s=ENOUGH_S)
+        await asyncio.gather(*[each.drain(0.0) for each in (lanes, *found.consumers)])
+
+
+async def test_a_lane_is_tried_when_the_pause_after_anothers_probe_is_over(host: Host) -> None:
+    """It was hidden while that probe was under way, and nobody knew how long it would be."""
+    arn = await host.subscribed("dead")
+    await host.fail("dead")
+    host.clock.advance(int(PROBE_PAUSE_FIRST_S * 1000) + 1)
+    probe = host.send("dead")
+    host.work()
+    await host.publish("1", arn)
+    await _until(lambda: host.hidden() == 1)
+    probe.set_result(DOWN)
+    for _ in range(PAUSES):
+        if not host.desk.asked:
+            host.clock.advance(int(PROBE_PAUSE_FIRST_S * 1000))
+            await asyncio.sleep(0.05)
+    host.desk.answer(TOOK)
+    await _until_left(host, jobs.LANES, 0)
+
+
+async def test_all_lanes_of_one_endpoint_hear_of_its_room_at_once(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A throttled subscription has a lane of its own. The end of one hanging send may be room for hundreds of lanes."""
+    shown, settle = list[int](), host.port.settle
+
+    async def counted(
+        queue: str, done: Sequence[str] = (), puts: Sequence[Put] = (), renewals: Sequence[Renewal] = ()
+    ) -> list[bool]:
+        if renewals and not any(renewal.visible_in_ms for renewal in renewals):
+            shown.append(len(renewals))
+        return await settle(queue, done, puts, renewals)
+
+    arns = [await host.subscribed("slow", per_second=10, topic=topic) for topic in TOPICS]
+    hanging = host.send("slow")
+    host.clock.advance(LATE_MS)
+    await _until(lambda: host.traffic.wait_s("slow"))
+    host.work()
+    for number, arn in enumerate(arns):
+        await host.publish(str(number), arn)
+    await _until(lambda: host.hidden() == len(arns))
+    host.desk.answers["slow"] = [TOOK] * len(arns)
+    monkeypatch.setattr(host.port, "settle", counted)
+    hanging.set_result(TOOK)
+    await _until_left(host, jobs.LANES, 0)
+    assert shown == [len(arns)]
+
+
+async def test_lanes_whose_endpoints_hang_leave_the_others_their_turn(host: Host) -> None:
+    names = [f"e{number}" for number in range(RUNS_AT_ONCE_MAX * 2)]
+    arns = [await host.subscribed(name, per_second=10) for name in names]
+    host.work()
+    await host.publish("1", *arns)
+    await _until(lambda: sorted(host.desk.names()) == sorted(names))
+    for _, attempt in host.desk.asked:
+        attempt.set_result(TOOK)
+    await _until_left(host, jobs.LANES, 0)
+
+
+async def test_as_many_are_received_as_there_was_room_for(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lane whose endpoint has room for one is not read ahead of it; one that flows is received ten at a time."""
+    monkeypatch.setattr(traffic, "LOOK_S", TURN_S)
+    received, receive = list[int](), host.port.receive
+
+    async def counted(queue: str, n: int, lease_ms: int, wait_s: float) -> list[Held]:
+        helds = await receive(queue, n, lease_ms, wait_s)
+        if queue == jobs.LANES:
+            received.append(len(helds))
+        return helds
+
+    arn = await host.subscribed("e")
+    hanging = host.send("e")
+    host.clock.advance(LATE_MS)
+    await _until(lambda: host.traffic.wait_s("e"))
+    for number in range(40):
+        await host.publish(str(number), arn)
+    consumer = host.consumer(jobs.ENDPOINT_JOBS)
+    while await host.port.depth(jobs.LANES) < 40:
+        await consumer.step()
+        await asyncio.sleep(0)
+    monkeypatch.setattr(host.port, "receive", counted)
+    for _ in range(6):
+        hanging.set_result(DOWN)
+        await _until(lambda: host.desk.asked)
+        hanging = host.desk.asked.pop()[1]
+        await asyncio.sleep(PARK_AFTER_S * 2)  # so that it is seen to hang
+    assert received[-1] == 1
+    received.clear()
+    host.desk.answers["e"] = [TOOK] * 40
+    hanging.set_result(TOOK)
+    await _until_left(host, jobs.LANES, 0)
+    assert max(received) == JOBS_A_RECEIVE_MAX
+    assert sum(received) < 60, "little was given back"
+
+
+async def test_what_crashes_does_not_hold_up_its_lane(host: Host) -> None:
+    arn = await host.subscribed("e", per_second=10)
+    host.desk.answers["e"] = [RuntimeError("cannot be rendered"), TOOK]
+    await host.publish("1", arn)
+    await host.publish("2", arn)
+    host.loops.start("consumer", host.consumer(jobs.ENDPOINT_JOBS).step)
+    await _until(lambda: host.desk.names() == ["e", "e"])
+    await _until_left(host, jobs.LANES, 0)
+    assert await host.port.depth(jobs.REDELIVERY) == 1, "where its crashes are counted"
+
+
+async def test_an_answer_in_the_moment_of_settling_is_settled_the_next_time(host: Host) -> None:
+    """The loop is busy while both fall due: the answer is there, and nobody was told of it yet."""
+    arn = await host.subscribed("e", per_second=10)
+    await host.publish("1", arn)
+    host.loops.start("consumer", host.consumer(jobs.ENDPOINT_JOBS).step)
+    await _until(lambda: host.desk.asked)
+    loop = asyncio.get_running_loop()
+    loop.call_later(SETTLE_AFTER_S - 0.2, time.sleep, 0.4)
+    loop.call_later(SETTLE_AFTER_S + 0.1, host.desk.answer, TOOK)
+    await _until_left(host, jobs.LANES, 0)
+    assert host.desk.names() == ["e"]
+    assert not [sample for sample in host.tools.stats.samples() if sample.name == "jobs_failed"]
+
+
+async def test_while_the_dead_letter_queue_is_away_there_is_no_further_attempt(host: Host) -> None:
+    arn = await host.subscribed("e", dead_letters=True)
+    host.desk.answers["e"] = [NO]
+    for _ in range(2):
+        host.desk.letters.append(asyncio.get_running_loop().create_future())
+        host.desk.letters[-1].set_result(AWAY)
+    host.work()
+    await host.publish("1", arn)
+    for left in (1, 0):
+        await _until(lambda left=left: len(host.desk.letters) == left)
+        await _until_left(host, jobs.ENDPOINT_JOBS, 0)
+        await asyncio.sleep(0)
+        host.clock.advance(BURIAL_AGAIN_MS + 1)
+    await _until(lambda: host.desk.buried)
+    await _until_left(host, jobs.REDELIVERY, 0)
+    assert host.desk.names() == ["e"]
+    (end,) = [
+        event for event in cast(RecordedEvents, host.tools.events).events if isinstance(event, DeliveryDeadLettered)
+    ]
+    assert (end.attempt, end.cause) == (1, "permanent:status")
+
+
+async def test_a_stop_settles_what_was_answered(host: Host) -> None:
+    arns = [await host.subscribed(endpoint) for endpoint in ("fast", "hangs", "never")]
+    host.desk.answers["fast"] = [TOOK]
+    await host.publish("1", *arns)
+    consumer = host.consumer(jobs.ENDPOINT_JOBS)
+    await consumer.step()
+    await _until(lambda: len(host.desk.asked) == 3)
+    assert await consumer.drain(0.01) == 1
+    host.desk.asked.clear()
+    await host.consumer(jobs.ENDPOINT_JOBS).step()
+    await _until(lambda: len(host.desk.asked) == 2)
+    assert host.desk.names() == ["hangs", "never"]
+
+
+async def test_a_stop_amid_a_settlement_loses_nothing(host: Host) -> None:
+    arns = [await host.subscribed("retried"), await host.subscribed("buried", dead_letters=True)]
+    host.desk.answers |= {"retried": [REFUSED], "buried": [NO]}
+    host.desk.letters.append(asyncio.get_running_loop().create_future())
+    await host.publish("1", *arns)
+    consumer = host.consumer(jobs.ENDPOINT_JOBS)
+    await consumer.step()
+    await _until(lambda: not host.desk.letters)
+    assert await consumer.drain(0.01) == 1
+    host.desk.asked.clear()
+    await host.consumer(jobs.ENDPOINT_JOBS).step()
+    await _until(lambda: len(host.desk.asked) == 2)
+    assert host.desk.names() == ["retried", "buried"]
+
+
+async def test_a_confirmation_waits_in_the_lane_of_its_endpoint(host: Host) -> None:
+    arn = await host.subscribed("dead")
+    await host.fail("dead")
+    host.work()
+    job = ConfirmationJob("UnsubscribeConfirmation", "m", arn, TOPIC.arn, "token", 1, "http://localhost")
+    await host.port.put([Put(jobs.ENDPOINT_JOBS, "m", jobs.encode(job), TOPIC.arn)])
+    await _until(lambda: host.hidden() == 1)
+    host.desk.answers["dead"] = [TOOK]
+    host.clock.advance(int(PROBE_PAUSE_FIRST_S * 1000) + 1)
+    await _until_left(host, jobs.LANES, 0)
+    assert host.desk.names() == ["dead"]

@@ -1,0 +1,167 @@
+"""A worker takes no more jobs than it may send: what one publish to very many takes of its memory has a bound. And what
+ends at about the same time is settled at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count, repeat
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from cns.delivery import jobs
+from cns.delivery.jobs import TARGETS_MAX, EndpointJob
+from cns.delivery.target import Target
+from cns.endpoints.contract import Senders
+from cns.notification import Notification
+from cns.queue_port.contract import Put, QueueMessage, QueuePort, Refused
+from cns.queue_port.inline import InlineQueuePort
+from cns.subscriptions.subscription import Subscription, SubscriptionState
+from cns.topics.topic import Topic
+from tests.integration.workers.embedded_tools import embedded_tools
+from tests.turns import Turns
+from workers.consumers.consumer import TOGETHER_S, Consumer
+from workers.delivery.channels import QUEUE_SENDS_MAX, Attempt, QueueWay
+from workers.delivery.deliverer import Deliverer
+from workers.delivery.envelope_cache import Envelopes
+from workers.delivery.pool.pool import DeliveryPool
+from workers.delivery.traffic.admission import Traffic
+from workers.delivery.traffic.endpoint_state import Terms
+from workers.loops import Loops
+
+TOPIC = Topic(id="0" * 32, account="111111111111", region="us-east-1", name="t", created_ms=1)
+JOBS = 40
+AT_ONCE_MAX = 2 * QUEUE_SENDS_MAX
+"""As many jobs are received as there is room for, but what was received last comes on top."""
+POLL_INTERVAL_S = 1.0
+
+
+@dataclass
+class Queues:
+    """Stands for the endpoints, which take what they are sent when they are let."""
+
+    let: asyncio.Event = field(default_factory=asyncio.Event)
+    many: asyncio.Event = field(default_factory=asyncio.Event)
+    too_many: asyncio.Event = field(default_factory=asyncio.Event)
+    all: asyncio.Event = field(default_factory=asyncio.Event)
+    under_way: int = 0
+    taken: int = 0
+    answers_after_s: Iterator[float] = field(default_factory=lambda: repeat(0.0))
+
+    async def take(self, queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refused]:
+        await self.let.wait()
+        await asyncio.sleep(next(self.answers_after_s))
+        self.taken += len(messages)
+        if self.taken == JOBS * TARGETS_MAX:
+            self.all.set()
+        return ["id" for _ in messages]
+
+    def begun(self) -> None:
+        self.under_way += 1
+        if self.under_way >= QUEUE_SENDS_MAX:
+            self.many.set()
+        if self.under_way > AT_ONCE_MAX:
+            self.too_many.set()
+
+    def ended(self, _: Attempt) -> None:
+        self.under_way -= 1
+
+
+class CountedWay(QueueWay):
+    """Tells of its sends."""
+
+    def __init__(self, port: QueuePort, queues: Queues) -> None:
+        super().__init__(port, cast(Envelopes, None))  # nothing is rendered for raw deliveries
+        self._queues = queues
+
+    def deliver(self, target: Target, notification: Notification) -> Attempt:
+        attempt = super().deliver(target, notification)
+        self._queues.begun()
+        attempt.add_done_callback(self._queues.ended)
+        return attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    port: InlineQueuePort
+    queues: Queues
+    consumer: Consumer
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    queues = Queues()
+    async with embedded_tools(tmp_path, [TOPIC], queues.take) as kept:
+        way = CountedWay(kept.port, queues)
+        deliverer = Deliverer(DeliveryPool("none", 0, lambda: Senders({})), way, {"sqs": way})
+        wanted = [kept.subscriptions.create(_subscription(number), None) for number in range(TARGETS_MAX)]
+        await asyncio.gather(*wanted)
+        consumer = Consumer(jobs.ENDPOINT_JOBS, kept.tools, deliverer, Traffic(Terms(), kept.clock))
+        yield Site(kept.port, queues, consumer)
+
+
+async def test_jobs_wait_where_they_are_while_too_many_sends_are_under_way(site: Site) -> None:
+    await site.port.put([_job(number) for number in range(JOBS)])
+    loops = Loops()
+    loops.start("consumer", site.consumer.step)
+    await asyncio.wait_for(site.queues.many.wait(), 30.0)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(site.queues.too_many.wait(), POLL_INTERVAL_S)
+    site.queues.let.set()
+    await asyncio.wait_for(site.queues.all.wait(), 30.0)
+    site.port.stop_waiting()
+    await loops.stop(cancel=(), grace_s=10.0)
+    assert await site.consumer.drain(10.0) == 0
+    assert await site.port.depth(jobs.ENDPOINT_JOBS) == 0
+
+
+async def test_jobs_that_end_one_after_another_are_settled_together(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    each = site.port.settle
+    turns = Turns()
+
+    async def settle(*arguments: Any, **named: Any) -> list[bool]:
+        turns.say("settle")
+        return await each(*arguments, **named)
+
+    monkeypatch.setattr(site.port, "settle", settle)
+    site.queues.answers_after_s = (number // TARGETS_MAX * TOGETHER_S / 10 for number in count())
+    site.queues.let.set()
+    await site.port.put([_job(number) for number in range(5)])
+    await site.consumer.step()
+    assert await site.consumer.drain(10.0) == 0
+    assert await site.port.depth(jobs.ENDPOINT_JOBS) == 0
+    settled = sum(len(turn) for turn in turns.said)
+    assert settled >= 5
+    assert len(turns.said) <= settled - 3, "five ends within half a beat"
+
+
+def _job(number: int) -> Put:
+    notification = Notification(id=f"n{number}", topic_arn=TOPIC.arn, timestamp_ms=1, texts={"default": "hello"})
+    arns = tuple([_subscription(target).arn for target in range(TARGETS_MAX)])
+    return Put(
+        jobs.ENDPOINT_JOBS,
+        str(number),
+        jobs.encode(EndpointJob(notification.id, TOPIC.arn, arns, notification)),
+        TOPIC.arn,
+    )
+
+
+def _subscription(number: int) -> Subscription:
+    return Subscription(
+        id=f"{number:08}",
+        topic_arn=TOPIC.arn,
+        topic_id=TOPIC.id,
+        owner=TOPIC.account,
+        principal="",
+        protocol="sqs",
+        endpoint=f"arn:aws:sqs:us-east-1:{TOPIC.account}:q{number}",
+        state=SubscriptionState.CONFIRMED,
+        attributes={"RawMessageDelivery": "true"},
+        created_ms=1,
+    )

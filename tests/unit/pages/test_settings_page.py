@@ -1,0 +1,25 @@
+"""docs/operations.md names every setting: in a table, or as an option of `cns up`; and none that is not there."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+from cns_cli.up import up
+from cns_common.configuration.settings import Settings
+
+PAGE = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
+ROWS = re.findall(r"^\| (`CNS_[^|]*)\|", PAGE, re.MULTILINE)
+NAMED = {name.lower() for row in ROWS for name in re.findall(r"`CNS_(\w+)`", row)}
+SETTINGS = set(Settings.model_fields)
+OTHERS = "servers_"
+"""What begins the settings of `deploy/servers`."""
+
+
+def test_every_setting_is_named() -> None:
+    assert SETTINGS - NAMED - set(inspect.signature(up).parameters) == set()
+
+
+def test_what_is_named_is_a_setting() -> None:
+    assert {name for name in NAMED if not name.startswith(OTHERS)} - SETTINGS == set()
