@@ -93,11 +93,13 @@ def _plain(text: str) -> str:
 
 
 def _names(tests: list[str]) -> str:
-    """`file: test, test`, without what all names have."""
+    """`file: test, test`, without what all paths and names have in common."""
     by_file: defaultdict[str, list[str]] = defaultdict(list)
     for test in tests:
         path, _, name = test.partition("::")
-        by_file[Path(path).stem.removeprefix("test_")].append(name.rpartition("::")[2].removeprefix("test_"))
+        file = Path(path).relative_to("tests")
+        file = file.with_name(file.stem.removeprefix("test_"))
+        by_file[str(file)].append(name.rpartition("::")[2].removeprefix("test_"))
     return "; ".join(f"`{file}`: {', '.join(names)}" for file, names in by_file.items())
 
 
