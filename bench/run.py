@@ -20,9 +20,10 @@ import uvloop
 
 from bench.load import polls
 from bench.load.singles import OPERATIONS
-from bench.measure.figures import Figures, median_run
+from bench.measure.figures import Figures, bar_cell, median_run
 from bench.measure.processes import await_quiet
 from bench.sections import cluster, curves, fairness, fanout, groups, isolation, waiting, wide
+from bench.sections.overview import PAGE, refresh, with_section
 from bench.sections.profiles import profile
 from bench.sections.runs import (
     FLOOR,
@@ -37,7 +38,6 @@ from bench.sections.runs import (
     topology_runs,
 )
 
-PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 SCRATCH = PAGE.parents[1] / "build"
 """On the disk the project lies on: the system's temporary directory may be memory, where an fsync costs nothing."""
 PROFILES = PAGE.parent / "profiles"
@@ -66,7 +66,7 @@ class Bar(NamedTuple):
             f"≥ {self.per_s:,}/s": self.per_s,
             f"p50 ≤ {self.p50_ms}": self.p50_ms,
             f"p99 ≤ {self.p99_ms}": self.p99_ms,
-            f"≤ {self.cpu_s} CPU s a 1,000": self.cpu_s,
+            f"≤ {self.cpu_s} CPU s per 1,000": self.cpu_s,
         }
         return ", ".join(part for part, bar in parts.items() if bar)
 
@@ -155,22 +155,25 @@ def queues(scratch: Path, n: int, seed: int) -> list[str]:
 
 def queue_table(runs: Runs) -> list[str]:
     lines = [
-        "| workload | floor/s | service/s | ratio | bar | CPU µs: floor, service, client | floor's CPU : service's |"
+        "| workload | floor/s | service/s | ratio | bar | CPU µs: floor, service, client | CPU ratio, floor : service |"
         " p50, p99 ms | others' CPU |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for workload, bar in BARS.items():
         floor, service = median_run(runs[(workload, "floor")]), median_run(runs[(workload, "service")])
         others = max(floor.others_share, service.others_share)
+        reached = ratio(runs, workload)
         lines.append(
-            f"| {workload} | {floor.per_s:,.0f} | {service.per_s:,.0f} | **{ratio(runs, workload):.2f}** | ≥ {bar} |"
+            f"| {workload} | {floor.per_s:,.0f} | {service.per_s:,.0f} | **{reached:.2f}** |"
+            f" {bar_cell(f'≥ {bar}', met=reached >= bar)} |"
             f" {floor.server_us:.0f}, {service.server_us:.0f}, {service.generator_us:.0f} |"
             f" {1 / cpu_ratio(runs, workload):.2f} | {service.p50_ms:.1f}, {service.p99_ms:.1f} | {others:.0%} |"
         )
     bare, p50 = (sorted([run.p50_ms for run in runs[("wake", name)]])[len(runs[("wake", name)]) // 2] for name in SIDES)
     p99 = median_run(runs[("wake", "service")]).p99_ms
     lines.append(
-        f"| wake, p50 ms | {bare:.2f} | {p50:.2f} | **{p50 / bare:.2f}** | ≤ {WAKE_BAR} | | | {p50:.1f}, {p99:.1f} | |"
+        f"| wake, p50 ms | {bare:.2f} | {p50:.2f} | **{p50 / bare:.2f}** |"
+        f" {bar_cell(f'≤ {WAKE_BAR}', met=p50 / bare <= WAKE_BAR)} | | | {p50:.1f}, {p99:.1f} | |"
     )
     return lines
 
@@ -181,7 +184,7 @@ def topologies(scratch: Path, n: int, seed: int) -> list[str]:
         print(figures, flush=True)
         runs[(figures.workload, figures.server)].append(figures)
     lines = [
-        "| workload | the floor as | per s | ratio | CPU µs: floor, client | p50, p99 ms | others' CPU |",
+        "| workload | floor topology | per s | ratio | CPU µs: floor, client | p50, p99 ms | others' CPU |",
         "|---|---|---|---|---|---|---|",
     ]
     for (workload, name), same in sorted(runs.items(), key=lambda item: item[0][0], reverse=True):
@@ -260,19 +263,15 @@ SECTIONS: dict[str, Table] = {
 
 
 def write(name: str, table: list[str], options: argparse.Namespace) -> None:
-    """Replace what stands between the markers of `name`; a section that is not there yet comes at the end."""
+    """Put the table between the markers of `name`, and bring the page's first table and plot up to date."""
     command = f"python -m bench.run --only {name} --runs {options.runs} --seed {options.seed}"
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     facts = (
         f"`{command}`, {options.date or 'undated'}, commit {commit.stdout.strip()}, {os.cpu_count()} cores,"
         f" Linux {platform.release()}, Python {platform.python_version()}."
     )
-    text = PAGE.read_text()
-    if f"<!-- {name} -->" not in text:
-        text += f"\n## {name.capitalize()}\n\n<!-- {name} -->\n<!-- /{name} -->\n"
-    before, _, rest = text.partition(f"<!-- {name} -->\n")
-    _, _, after = rest.partition(f"<!-- /{name} -->")
-    PAGE.write_text(f"{before}<!-- {name} -->\n" + "\n".join([*table, "", facts]) + f"\n<!-- /{name} -->{after}")
+    PAGE.write_text(with_section(PAGE.read_text(), name, [*table, "", facts]))
+    refresh()
     print("\n".join(table), flush=True)
 
 

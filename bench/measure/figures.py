@@ -79,6 +79,11 @@ def percentile(ordered: Sequence[float], percent: int) -> float:
     return ordered[max(rank, 1) - 1]
 
 
+def bar_cell(bar: str, *, met: bool) -> str:
+    """A table's cell for a bar, which says so where the bar was missed."""
+    return bar if met else f"{bar}, **missed**"
+
+
 def median_run(runs: Sequence[Run]) -> Run:
     """The run whose throughput is the median, with all that belongs to it."""
     return sorted(runs, key=lambda run: run.per_s)[len(runs) // 2]

@@ -33,9 +33,9 @@ EMPTY_MAX = 5
 POLL_INTERVAL_S = 0.25
 
 RUNS: dict[str, tuple[Kind, ...]] = {
-    "none dead": (),
-    "half dead: refused, hanging, slow, 500": (Kind.REFUSED, Kind.HANGING, Kind.SLOW, Kind.FAILING),
-    "half dead: all hanging": (Kind.HANGING,),
+    "all healthy": (),
+    "half failing: refused, timing out, slow, 500": (Kind.REFUSED, Kind.HANGING, Kind.SLOW, Kind.FAILING),
+    "half failing: all timing out": (Kind.HANGING,),
 }
 
 _MESSAGE_ID = re.compile(rb"<MessageId>([^<]+)</MessageId>")

@@ -1,14 +1,17 @@
-"""Depth curves as SVG: each operation's time relative to the least depth, readable on light and on dark pages."""
+"""The plots of docs/performance.md as SVG for light and dark pages: curves over depth, and bars of ratios."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 WIDTH, HEIGHT = 760, 380
 LEFT, RIGHT, TOP, BOTTOM = 52, 230, 40, 44
 LABEL_GAP = 15
+NAMES_WIDTH, FIGURES_WIDTH, ROW_HEIGHT = 266, 204, 26
+"""Of a plot of ratios: the columns left and right of the bars, and the height of a line."""
 COLOURS = ("#4c78a8", "#e45756", "#54a24b", "#f58518", "#b279a2", "#3fa7a0", "#9d755d", "#8a8f98")
 DASHES = ("", "7 3", "2 3")
 """Lines beyond the colours repeat them in another dash."""
@@ -20,6 +23,9 @@ text { font: 12px system-ui, sans-serif; fill: #57606a }
 .rule { stroke: #d0d7de; stroke-width: 1 }
 .bar { stroke: #cf222e; stroke-width: 1; stroke-dasharray: 4 4 }
 .curve { fill: none; stroke-width: 2 }
+.met { fill: #4c78a8 }
+.missed { fill: #e45756 }
+.least { stroke: #f2a900; stroke-width: 2 }
 @media (prefers-color-scheme: dark) { text { fill: #c9d1d9 } .rule { stroke: #3d444d } .bar { stroke: #ff7b72 } }"""
 
 
@@ -54,6 +60,45 @@ def draw(title: str, depths: Sequence[int], times: Mapping[str, Sequence[float]]
         )
         parts.append(f'<polyline class="curve" points="{leader}" {stroke}/>')
         parts.append(_text(xs[-1] + 31, ends[name] + 4, f"{name} {values[-1]:.2f}×"))
+    return "\n".join([*parts, "</svg>", ""])
+
+
+class RatioBar(NamedTuple):
+    """A bar of `draw_ratios`, with what is written beside it and the least that was asked for."""
+
+    name: str
+    figures: str
+    ratio: float
+    least: float | None
+    missed: bool
+
+
+def draw_ratios(title: str, bars: Sequence[RatioBar]) -> str:
+    """One horizontal bar each; a tick where at least so much was asked for, another colour where it was missed."""
+    height = TOP + len(bars) * ROW_HEIGHT + BOTTOM
+    highest = max(1.0, *[bar.ratio for bar in bars])
+    across = _Scale(0.0, highest, NAMES_WIDTH, WIDTH - FIGURES_WIDTH)
+    foot = height - BOTTOM
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">',
+        f"<title>{escape(title)}</title>",
+        f"<style>{STYLE}</style>",
+        _text(8, TOP - 18, title, 'class="title"'),
+    ]
+    for ratio in _ticks(0.0, highest):
+        parts.append(_line(across(ratio), TOP, across(ratio), foot, "rule"))
+        parts.append(_text(across(ratio), foot + 18, f"{ratio:g}×", 'text-anchor="middle"'))
+    for place, bar in enumerate(bars):
+        top = TOP + place * ROW_HEIGHT + 4
+        width, colour = across(bar.ratio) - NAMES_WIDTH, "missed" if bar.missed else "met"
+        parts.append(_text(NAMES_WIDTH - 8, top + 13, bar.name, 'text-anchor="end"'))
+        parts.append(
+            f'<rect class="{colour}" x="{NAMES_WIDTH}" y="{top}" width="{width:.1f}" height="{ROW_HEIGHT - 8}"/>'
+        )
+        parts.append(_text(WIDTH - FIGURES_WIDTH + 14, top + 13, bar.figures))
+        if bar.least is not None:
+            parts.append(_line(across(bar.least), top - 2, across(bar.least), top + ROW_HEIGHT - 6, "least"))
+    parts.append(_text(8, height - 6, "1× is the bare program. Yellow line: the bar. Red: the bar is missed."))
     return "\n".join([*parts, "</svg>", ""])
 
 

@@ -13,7 +13,7 @@ import uvloop
 
 from bench.load.queues import BATCH, Client, delete_batch_request, handles_in
 from bench.load.wire import Lane, LoadError, connect
-from bench.measure.figures import NS_PER_MS, percentile
+from bench.measure.figures import NS_PER_MS, bar_cell, percentile
 from bench.measure.processes import Server
 from bench.sections.runs import SERVICE, served
 
@@ -160,16 +160,18 @@ def table(scratch: Path, n: int, seed: int) -> list[str]:
 
 def lines(fair: list[Dwell], plain: Dwell) -> list[str]:
     worst_first = sorted(fair, key=lambda run: -run.p99_ms)
-    rows = [("a tenant each", run, f"≤ {P99_MS_MAX:.0f}") for run in worst_first]
+    rows = [
+        ("a group id each", run, bar_cell(f"≤ {P99_MS_MAX:.0f}", met=run.p99_ms <= P99_MS_MAX)) for run in worst_first
+    ]
     return [
-        f"{CONSUMERS} consumers take tens and work {WORK_S * 1000:.0f} ms on them; a noisy tenant's backlog of"
-        f" {FULL.backlog:,} is kept up; {QUIET} quiet tenants send one message a second each, at random moments.",
+        f"{CONSUMERS} consumers receive ten messages at a time and work {WORK_S * 1000:.0f} ms on them; a noisy tenant"
+        f" keeps up a backlog of {FULL.backlog:,}; {QUIET} quiet tenants send one message a second each, at random.",
         "",
-        "| the quiet tenants' messages | how many | dwell p50, p99, longest, ms | bar: p99 | noisy messages/s |",
+        "| quiet tenants | messages | time in the queue: p50, p99, max ms | bar: p99 | noisy messages/s |",
         "|---|---|---|---|---|",
         *[
             f"| {name} | {run.messages} | {run.p50_ms:,.1f}, **{run.p99_ms:,.1f}**, {run.max_ms:,.1f} | {bar} |"
             f" {run.noisy_per_s:,.0f} |"
-            for name, run, bar in [*rows, ("for contrast: no group ids", plain, "")]
+            for name, run, bar in [*rows, ("no group ids, for contrast", plain, "")]
         ],
     ]

@@ -11,6 +11,7 @@ import uvloop
 
 from bench.load.queues import BATCH, VARIANTS, Client, delete_batch_request, delete_request, handles_in
 from bench.load.wire import LoadError, Script, connect, run
+from bench.measure.figures import bar_cell
 from bench.measure.processes import Server
 from bench.sections.depth import DepthFigures, Side, Times, compare, held, receive
 from bench.sections.runs import SERVICE, served
@@ -126,21 +127,20 @@ def table(scratch: Path, _n: int, seed: int) -> list[str]:
 def lines(small: DepthFigures, large: DepthFigures) -> list[str]:
     return [
         f"{LARGE.messages:,} messages in {LARGE.groups:,} groups, of which {LARGE.blocked:,} are blocked: their first"
-        f" message is in flight. Beside it {SMALL.messages} in {SMALL.groups} groups. One connection, one call at a"
-        " time; the two take turns.",
+        f" message is in flight. Compared with {SMALL.messages} messages in {SMALL.groups} groups, alternating. One"
+        " connection, one call at a time.",
         "",
         f"| mean ms with | {small.depth:,} messages | {large.depth:,}, blocked | ratio | bar |",
         "|---|---|---|---|---|",
         *[_line(name, small.mean_ms[name], large.mean_ms[name]) for name in small.mean_ms],
-        *[
-            _line(f"**receive + delete {n}**", *[_pair(one, n) for one in (small, large)], f"≤ {BAR}")
-            for n in (1, BATCH)
-        ],
+        *[_line(f"**receive + delete {n}**", *[_pair(one, n) for one in (small, large)], BAR) for n in (1, BATCH)],
     ]
 
 
-def _line(name: str, small_ms: float, large_ms: float, bar: str = "") -> str:
-    return f"| {name} | {small_ms:.3f} | {large_ms:.3f} | {large_ms / small_ms:.2f} | {bar} |"
+def _line(name: str, small_ms: float, large_ms: float, bar: float | None = None) -> str:
+    ratio = large_ms / small_ms
+    cell = "" if bar is None else bar_cell(f"≤ {bar}", met=ratio <= bar)
+    return f"| {name} | {small_ms:.3f} | {large_ms:.3f} | {ratio:.2f} | {cell} |"
 
 
 def _pair(figures: DepthFigures, n: int) -> float:

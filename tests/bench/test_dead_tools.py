@@ -47,10 +47,10 @@ def test_every_topic_has_its_turn_as_often_as_any_other() -> None:
 @pytest.mark.parametrize(
     ("run", "topics", "counts"),
     [
-        ("none dead", 1_000, [1_000]),
-        ("half dead: refused, hanging, slow, 500", 1_000, [500, 125, 125, 125, 125]),
-        ("half dead: refused, hanging, slow, 500", 11, [5, 2, 2, 1, 1]),
-        ("half dead: all hanging", 1_000, [500, 500]),
+        ("all healthy", 1_000, [1_000]),
+        ("half failing: refused, timing out, slow, 500", 1_000, [500, 125, 125, 125, 125]),
+        ("half failing: refused, timing out, slow, 500", 11, [5, 2, 2, 1, 1]),
+        ("half failing: all timing out", 1_000, [500, 500]),
     ],
 )
 def test_the_dead_are_in_equal_parts(run: str, topics: int, counts: list[int]) -> None:
