@@ -39,8 +39,8 @@ from cns_common.log_throttle import ThrottledRecords
 from cns_common.metrics import Counts, Sample, page
 from cns_common.process.supervisor import STATUS_FILE, read_status
 from cns_server.app import App, Pages
-from cns_server.connection_table import ConnectionLimits, ConnectionTable
-from cns_server.http_protocol import ApiProtocol
+from cns_server.http.connection_table import ConnectionLimits, ConnectionTable
+from cns_server.http.protocol import ApiProtocol
 from cns_server.key_refresh import KeyRefresh
 from cns_server.localstack.pages import localstack_pages
 from cns_server.localstack.sns_pages import NotificationPages

@@ -24,8 +24,8 @@ from cns_common.aws.auth.signature import sign
 from cns_common.aws.front_door import FrontDoor, Service
 from cns_common.aws.protocol.models import load_service
 from cns_common.clock import Clock
-from cns_server.connection_table import ConnectionLimits, ConnectionTable
-from cns_server.http_protocol import ApiProtocol
+from cns_server.http.connection_table import ConnectionLimits, ConnectionTable
+from cns_server.http.protocol import ApiProtocol
 from cqs.api import ANONYMOUS, operations
 from tests.integration.cqs.sqs import ACCOUNT, OTHER_ACCOUNT, Sqs
 

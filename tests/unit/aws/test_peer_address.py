@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cns_common.peer_address import peer_address
-from cns_server.connection_table import network_of
+from cns_server.http.connection_table import network_of
 
 
 @pytest.mark.parametrize(

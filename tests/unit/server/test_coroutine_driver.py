@@ -1,4 +1,4 @@
-"""Coroutines without a task: `cns_server.coroutine_driver`."""
+"""Coroutines without a task: `cns_server.http.coroutine_driver`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cns_server.coroutine_driver import Eager
+from cns_server.http.coroutine_driver import Eager
 
 Steps = Callable[[list[object]], Coroutine[Any, Any, None]]
 

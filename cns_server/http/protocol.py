@@ -27,8 +27,8 @@ from cns_common.aws.front_door import FrontDoor
 from cns_common.aws.http_request import HttpRequest
 from cns_common.aws.protocol.errors import Answer
 from cns_common.peer_address import peer_address
-from cns_server.connection_table import ConnectionTable, network_of
-from cns_server.coroutine_driver import Eager
+from cns_server.http.connection_table import ConnectionTable, network_of
+from cns_server.http.coroutine_driver import Eager
 
 HEAD_S = 10.0
 """From the first byte of a request, or from connecting, until its head has come."""
