@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cns.archives.archiver import Archiving
-from cns.archives.replay_api import Replays
+from cns.archives.archiver import Archiver
+from cns.archives.replay_api import SubscriptionReplays
 from cns.authorization import Access
 from cns.limits import Quotas
 from cns.mail.links import MailLinks
@@ -60,15 +60,15 @@ class NotificationService:
         self.topic_cache = cache = TopicCache(topics)
         access = Access(cache, subscriptions, clock)
         self.confirmations = confirmations = Confirmations(queue, clock)
-        replaying = Replays(replays, clock, quotas)
-        self.topics = Topics(topics, subscriptions, archives, replaying, access, clock, quotas)
+        subscription_replays = SubscriptionReplays(replays, clock, quotas)
+        self.topics = Topics(topics, subscriptions, archives, subscription_replays, access, clock, quotas)
         self.data_protection = DataProtection(access)
-        self.subscriptions = Subscriptions(subscriptions, cache, access, replaying, quotas)
-        self.consent = Consent(subscriptions, cache, access, confirmations, clock, replaying)
+        self.subscriptions = Subscriptions(subscriptions, cache, access, subscription_replays, quotas)
+        self.consent = Consent(subscriptions, cache, access, confirmations, clock, subscription_replays)
         self.mail_links = MailLinks(self.consent, subscriptions)
-        archiving = Archiving(cache, archives, replays)
+        archiver = Archiver(cache, archives, replays)
         self.matching = Matching(subscriptions, clock, events)
-        self.dispatch = Dispatch(self.matching, notifications, archiving, queue, clock, events, one_commit=one_commit)
+        self.dispatch = Dispatch(self.matching, notifications, archiver, queue, clock, events, one_commit=one_commit)
         self.publishing = Publishing(cache, access, self.dispatch, clock)
         direct_jobs = DirectJobs(queue)
         self.platforms = Platforms(platforms, clock)
@@ -80,7 +80,7 @@ class NotificationService:
             confirmations,
             clock,
             quotas,
-            replaying,
+            subscription_replays,
             endpoint_checks(check_endpoint, self.mobile_endpoints),
         )
         self.sms = Sms(sms)

@@ -9,8 +9,8 @@ from typing import Any
 
 import structlog
 
-from cns.archives.archiver import Archiving
-from cns.archives.replay_worker import Replaying
+from cns.archives.archiver import Archiver
+from cns.archives.replay_worker import ReplayWorker
 from cns.delivery import jobs
 from cns.delivery.remote_queues import Places
 from cns.delivery.signing import Signer
@@ -177,11 +177,13 @@ class Worker:
         self._producer = Producer(*fanning_out)
         topics = TopicCache(parts.topics)
         parts.reconnected.append(topics.clear)
-        self._fifo_producer = FifoProducer(*fanning_out, Archiving(topics, parts.archives, parts.replays))
+        self._fifo_producer = FifoProducer(*fanning_out, Archiver(topics, parts.archives, parts.replays))
         self._producers = settings.producers
         self._movers = Movers(parts.move_tasks, queues.moving, parts.leases, parts.clock)
-        replaying = Replaying(parts.replays, parts.archives, parts.topics, parts.subscriptions, self._port, parts.clock)
-        self._replayers = Replayers(parts.replays, replaying, parts.leases, parts.clock)
+        replay_worker = ReplayWorker(
+            parts.replays, parts.archives, parts.topics, parts.subscriptions, self._port, parts.clock
+        )
+        self._replayers = Replayers(parts.replays, replay_worker, parts.leases, parts.clock)
         self.upkeep = Upkeep(
             parts.engine,
             parts.notifications,

@@ -1,10 +1,10 @@
-"""What publishing and fan-out do about archives: keep the message, and ask who sends it to those that replay."""
+"""Append published messages to their topic's archive, and find the replays that affect a newly published message."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cns.archives.model import Archived, key_of
+from cns.archives.model import ArchivedMessage, archive_key
 from cns.archives.policy import retention_ms
 from cns.archives.replay import Replay
 from cns.notification import Notification
@@ -12,34 +12,40 @@ from cns.stores.contract import ArchiveStore, ReplayStore
 from cns.topics.cache import TopicCache, TopicView
 
 
-class Archiving:
+class Archiver:
     def __init__(self, topics: TopicCache, archives: ArchiveStore, replays: ReplayStore) -> None:
         self._topics = topics
         self._archives = archives
         self._replays = replays
 
-    async def note(self, view: TopicView, notifications: Sequence[Notification]) -> None:
-        """Messages accepted together, if their topic archives. Called before the put of their jobs in the same loop
-        turn, it shares their commit or precedes it."""
+    async def append(self, view: TopicView, notifications: Sequence[Notification]) -> None:
+        """Archive messages that were accepted together, if their topic has an archive.
+
+        Call it before the put of their jobs, in the same loop turn: the archive is then written in the same commit or
+        in an earlier one.
+        """
         topic = view.topic
         if topic.archive is not None and notifications:
             life_ms = retention_ms(topic)
             await self._archives.append(
                 topic.archive.id,
                 [
-                    Archived(each.timestamp_ms, key_of(each), each.timestamp_ms + life_ms, each)
+                    ArchivedMessage(each.timestamp_ms, archive_key(each), each.timestamp_ms + life_ms, each)
                     for each in notifications
                 ],
             )
 
-    async def keep(self, topic_arn: str, notification: Notification) -> dict[str, Replay]:
-        """For the fan-out of a FIFO topic's message, which has its number. Once it is kept, it is asked who replays:
-        by subscription ARN, as it is in the store now. A replay of another archive than the topic has now is over."""
+    async def append_and_find_replays(self, topic_arn: str, notification: Notification) -> dict[str, Replay]:
+        """Archive a FIFO topic's message, which has its sequence number, then return the replays by subscription ARN.
+
+        The replays are read from the store after the message is archived. Replays of an earlier archive of the topic
+        are left out: they have ended.
+        """
         view = await self._topics.find(topic_arn)
         archive = None if view is None else view.topic.archive
         if view is None or archive is None:
             return {}
-        await self.note(view, [notification])
+        await self.append(view, [notification])
         return {
             replay.subscription_arn: replay
             for replay in await self._replays.of_topic(topic_arn)

@@ -1,4 +1,4 @@
-"""A topic's archive: what it holds, and in which order."""
+"""A topic's archive: its messages, and their order."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import msgspec
 
 from cns.notification import Notification
 
-SKEW_MS = 60_000
-"""How much earlier than the one before it a message may say that it was published: clocks of several processes, and
-the time from that word to its place in the order."""
+SKEW_MS_MAX = 60_000
+"""How far the publish times of two neighbouring messages may be out of order. The clocks of processes differ, and time
+passes between the stamp of a message and its place in the order."""
 
 
 class Archive(msgspec.Struct, frozen=True):
-    """One that a topic has. `id` is used once: an archive begun anew has nothing of the one before."""
+    """The archive of a topic. `id` is used once: an archive that is started again begins empty."""
 
     id: str
     began_ms: int
 
 
-class Archived(msgspec.Struct, frozen=True):
-    """A message in it. Keys are in the order of replay: sequence numbers; on a standard topic, time and message id."""
+class ArchivedMessage(msgspec.Struct, frozen=True):
+    """A message in an archive. Keys sort in the order of replay."""
 
     at_ms: int  # when it was published
     key: str
@@ -27,5 +27,6 @@ class Archived(msgspec.Struct, frozen=True):
     notification: Notification
 
 
-def key_of(notification: Notification) -> str:
+def archive_key(notification: Notification) -> str:
+    """The sequence number on a FIFO topic, publish time and message id on a standard topic."""
     return notification.sequence_number or f"{notification.timestamp_ms:014d} {notification.id}"

@@ -1,11 +1,15 @@
-"""A replay: what a subscription asked to have again of its topic's archive, how far it is, and whose turn is it.
+"""The record of a replay: which archived messages a subscription gets again, and how far the replay has come.
 
-On a FIFO topic no message may come twice or before an earlier one of its group, though the replay and the fan-out of
-what is published meanwhile run in different processes. So the fan-out archives a message before it looks here, and the
-replay claims a stretch of the archive, durably, before it reads it. What is behind the claim, the replay has yet to
-read, and finds. What is claimed and not sent waits. What is before the place that is sent came into the archive late,
-behind all of its group that the replay has sent: it is the fan-out's. At its end a replay claims everything there will
-ever be; from then on, everything is the fan-out's.
+On a FIFO topic no message may arrive twice, or before an earlier message of its group. The replay and the fan-out of
+new messages run in different processes, so they divide the messages by their keys (sequence numbers):
+
+- The fan-out archives a message before it reads the replay's record.
+- The replay stores a claim, up to a key, before it reads that part of the archive.
+- Keys above `claimed`: the replay reads them later and finds the message. The fan-out does not send it.
+- Keys above `sent`, up to `claimed`: the replay may be reading them. The fan-out waits.
+- Keys up to `sent`: the message was archived late, and the replay passed its key. The fan-out sends it.
+
+At its end a replay claims END_OF_ARCHIVE, and the fan-out sends everything from then on.
 """
 
 from __future__ import annotations
@@ -18,51 +22,51 @@ import msgspec
 from cns.notification import Notification
 
 ReplayStatus = Literal["Pending", "In progress", "Completed", "Failed"]
-"""As the API spells them."""
+"""In the spelling of the API."""
 
-ALL = "\x7f"
-"""A place behind every key."""
+END_OF_ARCHIVE = "\x7f"
+"""Sorts behind every key."""
 
 
-class Turn(enum.Enum):
-    """Who sends a newly published message to a subscription that has a replay."""
+class LiveDelivery(enum.Enum):
+    """Whether the fan-out sends a newly published message to a subscription that has a replay."""
 
-    NOW = "now"  # the fan-out does
-    LATER = "later"  # the fan-out, when the replay has sent what it reads at the moment: look again soon
-    NEVER = "never"  # not the fan-out: the replay, or nobody
+    NOW = "now"
+    LATER = "later"  # after the replay sent the page that it reads now: ask again soon
+    NEVER = "never"  # the replay sends it, or the subscription does not get it
 
 
 class Replay(msgspec.Struct, frozen=True, kw_only=True):
-    """A replay's record. `version` rises with each change."""
+    """`version` rises with each change."""
 
     id: str
     topic_arn: str
     archive_id: str
     subscription_arn: str
-    policy: str  # as it is shown
+    policy: str  # the text that GetSubscriptionAttributes shows
     start_ms: int
-    end_ms: int = 0  # exclusive; 0: none
+    end_ms: int = 0  # exclusive; 0: no end
     set_ms: int
     status: ReplayStatus = "Pending"
-    claimed: str = ""  # keys in the archive, both inclusive
+    claimed: str = ""  # a key of the archive, inclusive, as is `sent`
     sent: str = ""
-    sent_at_ms: int = 0  # when the message at `sent` was published: where to look for those behind it
+    sent_at_ms: int = 0  # publish time of the message at `sent`: where the next page begins
     version: int = 1
 
     @property
     def active(self) -> bool:
         return self.status in ("Pending", "In progress")
 
-    def turn(self, notification: Notification) -> Turn:
-        """Of a message of a FIFO topic that is in the archive."""
+    def live_delivery(self, notification: Notification) -> LiveDelivery:
+        """Whether the fan-out sends this message of a FIFO topic, which is in the archive."""
         if self.status == "Failed" or notification.timestamp_ms < self.start_ms:
-            return Turn.NOW
+            return LiveDelivery.NOW
         if self.end_ms and notification.timestamp_ms >= self.end_ms:
-            return Turn.NEVER  # live delivery rests until the policy is removed
+            return LiveDelivery.NEVER  # a replay with an end stops live delivery until its policy is removed
         if notification.sequence_number > self.claimed:
-            return Turn.NEVER
-        return Turn.LATER if notification.sequence_number > self.sent else Turn.NOW
+            return LiveDelivery.NEVER
+        return LiveDelivery.LATER if notification.sequence_number > self.sent else LiveDelivery.NOW
 
-    def dedup(self, message_id: str) -> str:
-        """By which an internal queue knows a message it was given by the replay and by the fan-out, or twice by one."""
+    def dedup_id(self, message_id: str) -> str:
+        """The deduplication id of an internal FIFO queue: the same from the replay, its repetition and the fan-out."""
         return f"{message_id}/{self.subscription_arn}/{self.id}"

@@ -1,13 +1,12 @@
-"""Replays as subscribers see them: asked for with a ReplayPolicy, shown with their status, taken back."""
+"""Start, show and end the replays of subscriptions through their ReplayPolicy attribute."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cns.archives import replay_policy
 from cns.archives.model import Archive
 from cns.archives.replay import Replay
-from cns.archives.replay_policy import Window, check_window, parse_replay_policy
+from cns.archives.replay_policy import REPLAY_POLICY, ReplayWindow, check_window, parse_replay_policy
 from cns.limits import Quotas
 from cns.stores.contract import ReplayStore
 from cns.subscriptions.subscription import Subscription
@@ -16,17 +15,20 @@ from cns_common.clock import Clock
 from cns_common.errors import RequestError
 from cns_common.ids import hex_id
 
-STATUS = "ReplayStatus"
+REPLAY_STATUS = "ReplayStatus"
 
 
-class Replays:
+class SubscriptionReplays:
     def __init__(self, store: ReplayStore, clock: Clock, quotas: Quotas) -> None:
         self._store = store
         self._clock = clock
         self._quotas = quotas
 
     async def start(self, subscription: Subscription, topic: Topic, text: str, prefix: str) -> None:
-        """In place of the replay that the subscription has; '' ends that, and live delivery goes on."""
+        """Replace the subscription's replay by a new one. The text '' only ends it, and live delivery goes on.
+
+        `prefix` begins the text of every error.
+        """
         window = parse_replay_policy(text, prefix)
         if window is None:
             await self._store.remove(subscription.arn)
@@ -37,24 +39,22 @@ class Replays:
         await self._store.put(_replay(subscription, archive, window, now_ms))
 
     async def differs(self, subscription: Subscription, given: Mapping[str, str]) -> bool:
-        """Whether the subscription has another policy than the attributes say, if they say any."""
-        if replay_policy.NAME not in given:
+        """Whether the given attributes have a ReplayPolicy that is not the subscription's."""
+        if REPLAY_POLICY not in given:
             return False
-        window = parse_replay_policy(given[replay_policy.NAME], "")
+        window = parse_replay_policy(given[REPLAY_POLICY], "")
         replay = await self._store.get(subscription.arn)
         return (replay.policy if replay else "") != (window.text if window else "")
 
     async def describe(self, subscription: Subscription) -> dict[str, str]:
-        """What GetSubscriptionAttributes shows."""
+        """The attributes that GetSubscriptionAttributes shows."""
         replay = await self._store.get(subscription.arn)
-        return {} if replay is None else {replay_policy.NAME: replay.policy, STATUS: replay.status}
+        return {} if replay is None else {REPLAY_POLICY: replay.policy, REPLAY_STATUS: replay.status}
 
-    async def forget(self, subscription_arn: str) -> None:
-        """The subscription is gone, or was never there."""
+    async def remove(self, subscription_arn: str) -> None:
         await self._store.remove(subscription_arn)
 
-    async def forget_topic(self, topic_arn: str) -> None:
-        """The topic is gone, and all its subscriptions with it."""
+    async def remove_of_topic(self, topic_arn: str) -> None:
         for replay in await self._store.of_topic(topic_arn):
             await self._store.remove(replay.subscription_arn)
 
@@ -70,7 +70,7 @@ class Replays:
             )
 
 
-def _replay(subscription: Subscription, archive: Archive, window: Window, now_ms: int) -> Replay:
+def _replay(subscription: Subscription, archive: Archive, window: ReplayWindow, now_ms: int) -> Replay:
     return Replay(
         id=hex_id(),
         topic_arn=subscription.topic_arn,

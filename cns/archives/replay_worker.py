@@ -1,8 +1,8 @@
-"""The work of a replay, a page of the archive at a time: claimed, read, put where the fan-out puts, recorded.
+"""Run a replay page by page: claim a page of the archive, read it, put its jobs where the fan-out puts, store progress.
 
-Whatever ends the worker, another goes on from what is recorded: it reads the page again, and the queue of a FIFO topic
-knows within five minutes what it has of it. `cns.archives.replay` says how this and the fan-out keep out of
-each other's way.
+If the worker stops, another one continues from the stored progress and reads the last page again. On a FIFO topic the
+queue drops the repeated jobs within its deduplication interval of five minutes. `cns.archives.replay` says how the
+replay and the fan-out divide the messages.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from cns.archives.model import SKEW_MS, Archived
+from cns.archives.model import SKEW_MS_MAX, ArchivedMessage
 from cns.archives.policy import beginning_ms
-from cns.archives.replay import ALL, Replay, ReplayStatus
+from cns.archives.replay import END_OF_ARCHIVE, Replay, ReplayStatus
 from cns.delivery import jobs
 from cns.delivery.jobs import EndpointJob
 from cns.filters.topic_filters import HeldFilters
@@ -26,18 +26,19 @@ from cns_common.clock import Clock
 
 PAGE_MESSAGES = 100
 PUT_BYTES_MAX = 4 * 1024 * 1024
-DEPTH_MAX = 10_000
-"""A replay rests while so many jobs wait: what is in the archive is safe there."""
-SETTLING_MS = 1_000
-"""How long a replay waits before it begins: a fan-out that has not seen it yet is to be over by then."""
-ORPHAN_MS = 60_000
-"""A replay is stored before its subscription; so much later one without was never answered, or has lost it."""
-AHEAD_MS = 86_400_000
-"""No message says that it was published later than now by so much."""
+QUEUE_DEPTH_MAX = 10_000
+"""A replay pauses while so many jobs wait: archived messages are not lost by waiting."""
+START_DELAY_MS = 1_000
+"""How long a replay waits before it starts, so that every fan-out that did not see its record has ended."""
+ORPHAN_AGE_MS = 60_000
+"""A replay is stored before its subscription. One of this age without a subscription is removed: the Subscribe call
+failed, or the subscription was deleted."""
+CLOCK_AHEAD_MS_MAX = 86_400_000
+"""No message has a publish time further in the future."""
 
 
-class Scene(NamedTuple):
-    """What a step needs to know, as it is now."""
+class ReplaySnapshot(NamedTuple):
+    """The records that a step works with."""
 
     replay: Replay
     subscription: Subscription
@@ -45,7 +46,7 @@ class Scene(NamedTuple):
     now_ms: int
 
 
-class Replaying:
+class ReplayWorker:
     def __init__(
         self,
         replays: ReplayStore,
@@ -63,73 +64,75 @@ class Replaying:
         self._clock = clock
 
     async def step(self, replay: Replay) -> bool:
-        """Whether there is more to do at once: False when the replay is over, or has to wait."""
-        scene = await self._look(replay)
-        if scene is None or await self._port.depth(_queue(scene.topic)) >= DEPTH_MAX:
+        """Do the next page. Return whether to call again at once: False when the replay has ended or has to wait."""
+        snapshot = await self._read_snapshot(replay)
+        if snapshot is None or await self._port.depth(_queue(snapshot.topic)) >= QUEUE_DEPTH_MAX:
             return False
-        if not scene.topic.fifo:
-            return await self._send(scene)
-        return await (self._claim(scene) if scene.replay.sent == scene.replay.claimed else self._send(scene))
+        if not snapshot.topic.fifo:
+            return await self._send(snapshot)
+        return await (
+            self._claim(snapshot) if snapshot.replay.sent == snapshot.replay.claimed else self._send(snapshot)
+        )
 
-    async def _look(self, replay: Replay) -> Scene | None:
-        """None while, or because, there is nothing to do."""
+    async def _read_snapshot(self, replay: Replay) -> ReplaySnapshot | None:
+        """None when there is nothing to do now, or ever. Remove or fail a replay without a subscription or archive."""
         now_ms = self._clock.now_ms()
         current = await self._replays.get(replay.subscription_arn)
         if current is None or current.id != replay.id or not current.active:
             return None
         found = await self._subscriptions.get([replay.subscription_arn])
         if not found:
-            if now_ms - current.set_ms > ORPHAN_MS:
+            if now_ms - current.set_ms > ORPHAN_AGE_MS:
                 await self._replays.remove(replay.subscription_arn)
             return None
-        if found[0].state is not SubscriptionState.CONFIRMED or now_ms - current.set_ms < SETTLING_MS:
+        if found[0].state is not SubscriptionState.CONFIRMED or now_ms - current.set_ms < START_DELAY_MS:
             return None
         topic = await self._topics.get(replay.topic_arn)
         if topic is None or topic.archive is None or topic.archive.id != replay.archive_id:
-            await self._record(replace(current, status="Failed"))
+            await self._save(replace(current, status="Failed"))
             return None
-        return Scene(current, found[0], topic, now_ms)
+        return ReplaySnapshot(current, found[0], topic, now_ms)
 
-    async def _claim(self, scene: Scene) -> bool:
-        """The next page or, with the last of them, all there will be."""
-        replay = scene.replay
-        page = await self._page(scene)
+    async def _claim(self, snapshot: ReplaySnapshot) -> bool:
+        """Claim the next page. With the last page, claim END_OF_ARCHIVE."""
+        replay = snapshot.replay
+        page = await self._page(snapshot)
         claimed = page[-1].key if page else replay.sent
-        if len(page) < PAGE_MESSAGES and scene.now_ms >= replay.end_ms:
-            claimed = ALL
+        if len(page) < PAGE_MESSAGES and snapshot.now_ms >= replay.end_ms:
+            claimed = END_OF_ARCHIVE
         if claimed == replay.sent:
-            return False  # its end is still to come
-        return await self._record(replace(replay, claimed=claimed, status="In progress"))
+            return False  # more messages may be published before `end_ms`
+        return await self._save(replace(replay, claimed=claimed, status="In progress"))
 
-    async def _send(self, scene: Scene) -> bool:
-        replay = scene.replay
-        until = replay.claimed if scene.topic.fifo else ALL
-        page = [each for each in await self._page(scene) if each.key <= until]
-        await self._put(scene, page)
+    async def _send(self, snapshot: ReplaySnapshot) -> bool:
+        replay = snapshot.replay
+        until = replay.claimed if snapshot.topic.fifo else END_OF_ARCHIVE
+        page = [each for each in await self._page(snapshot) if each.key <= until]
+        await self._put(snapshot, page)
         sent = page[-1].key if len(page) == PAGE_MESSAGES else until
         at_ms = max([replay.sent_at_ms, *[each.at_ms for each in page]])
-        status: ReplayStatus = "Completed" if sent == ALL else "In progress"
-        return await self._record(replace(replay, sent=sent, sent_at_ms=at_ms, status=status)) and sent != ALL
+        status: ReplayStatus = "Completed" if sent == END_OF_ARCHIVE else "In progress"
+        return await self._save(replace(replay, sent=sent, sent_at_ms=at_ms, status=status)) and sent != END_OF_ARCHIVE
 
-    async def _page(self, scene: Scene) -> list[Archived]:
-        replay, now_ms = scene.replay, scene.now_ms
-        began_ms = beginning_ms(scene.topic, now_ms) or 0
-        until_ms = replay.end_ms or now_ms + AHEAD_MS
-        if not scene.topic.fifo:  # what came later was delivered when it came
+    async def _page(self, snapshot: ReplaySnapshot) -> list[ArchivedMessage]:
+        replay, now_ms = snapshot.replay, snapshot.now_ms
+        began_ms = beginning_ms(snapshot.topic, now_ms) or 0
+        until_ms = replay.end_ms or now_ms + CLOCK_AHEAD_MS_MAX
+        if not snapshot.topic.fifo:  # later messages were delivered live
             until_ms = min(until_ms, replay.set_ms)
-        from_ms = max(replay.start_ms, began_ms, replay.sent_at_ms - SKEW_MS)
+        from_ms = max(replay.start_ms, began_ms, replay.sent_at_ms - SKEW_MS_MAX)
         return await self._archives.page(replay.archive_id, from_ms, until_ms, replay.sent, PAGE_MESSAGES)
 
-    async def _put(self, scene: Scene, page: Sequence[Archived]) -> None:
+    async def _put(self, snapshot: ReplaySnapshot, page: Sequence[ArchivedMessage]) -> None:
         filters = HeldFilters()
-        if scene.subscription.index_state is IndexState.FILTERED:
-            filters.put(scene.subscription)
+        if snapshot.subscription.index_state is IndexState.FILTERED:
+            filters.put(snapshot.subscription)
         wanted = [each for each in page if not len(filters) or filters.find(each.notification).matches.page()]
-        for some in _chunks([_put(scene, each) for each in wanted]):
-            await self._port.put(some)
+        for chunk in _chunks([_put(snapshot, each) for each in wanted]):
+            await self._port.put(chunk)
 
-    async def _record(self, replay: Replay) -> bool:
-        """False when it was replaced or taken back meanwhile."""
+    async def _save(self, replay: Replay) -> bool:
+        """Store the progress. False when the replay was replaced or removed in the meantime."""
         return await self._replays.replace(replace(replay, version=replay.version + 1), replay.version)
 
 
@@ -137,22 +140,22 @@ def _queue(topic: Topic) -> str:
     return jobs.FIFO_ENDPOINT_JOBS if topic.fifo else jobs.ENDPOINT_JOBS
 
 
-def _put(scene: Scene, archived: Archived) -> Put:
-    """As the fan-out's, but for the mark. The job carries the notification itself: there is only this one."""
-    arn, notification = scene.subscription.arn, replace(archived.notification, replayed=True)
-    job = EndpointJob(notification.id, scene.topic.arn, (arn,), notification, notification.sequence_number)
-    dedup = scene.replay.dedup(notification.id)
-    group = f"{arn} {notification.message_group_id}" if scene.topic.fifo else scene.topic.arn
-    return Put(_queue(scene.topic), dedup, jobs.encode(job), group, dedup=dedup if scene.topic.fifo else "")
+def _put(snapshot: ReplaySnapshot, archived: ArchivedMessage) -> Put:
+    """The job that the fan-out would put, with the notification inline and marked as replayed."""
+    arn, notification = snapshot.subscription.arn, replace(archived.notification, replayed=True)
+    job = EndpointJob(notification.id, snapshot.topic.arn, (arn,), notification, notification.sequence_number)
+    dedup = snapshot.replay.dedup_id(notification.id)
+    group = f"{arn} {notification.message_group_id}" if snapshot.topic.fifo else snapshot.topic.arn
+    return Put(_queue(snapshot.topic), dedup, jobs.encode(job), group, dedup=dedup if snapshot.topic.fifo else "")
 
 
 def _chunks(puts: Sequence[Put]) -> Iterator[list[Put]]:
-    """In their order, each of a size that may be sent at once."""
-    some: list[Put] = []
+    """Split the puts, in order, into requests of at most PUT_BYTES_MAX."""
+    chunk: list[Put] = []
     for put in puts:
-        if some and sum(len(each.body) for each in some) + len(put.body) > PUT_BYTES_MAX:
-            yield some
-            some = []
-        some.append(put)
-    if some:
-        yield some
+        if chunk and sum(len(each.body) for each in chunk) + len(put.body) > PUT_BYTES_MAX:
+            yield chunk
+            chunk = []
+        chunk.append(put)
+    if chunk:
+        yield chunk

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TypeVar
 
-from cns.archives.archiver import Archiving
+from cns.archives.archiver import Archiver
 from cns.delivery import jobs
 from cns.delivery.jobs import INLINE_BYTES_MAX, TARGETS_MAX, EndpointJob, PublishJob
 from cns.limits import NOTIFICATION_MS
@@ -38,7 +38,7 @@ class Dispatch:
         self,
         matching: Matching,
         notifications: NotificationStore,
-        archiving: Archiving,
+        archiver: Archiver,
         queue: QueuePort,
         clock: Clock,
         events: EventSink,
@@ -47,7 +47,7 @@ class Dispatch:
     ) -> None:
         self._matching = matching
         self._notifications = notifications
-        self._archiving = archiving
+        self._archiver = archiver
         self._queue = queue
         self._clock = clock
         self._events = events
@@ -76,7 +76,7 @@ class Dispatch:
             puts.append(self._job(view, each.notification, page, inline))
         storing = [self._store(notification) for notification in large]
         if view.topic.archive is not None:
-            storing.append(self._archiving.note(view, [each.notification for each in given]))
+            storing.append(self._archiver.append(view, [each.notification for each in given]))
         await self._commit(storing, lambda: self._put(puts))
         for each, page in zip(given, pages, strict=True):
             self._tell(view, each, jobs=int(bool(page.arns or page.cursor)))

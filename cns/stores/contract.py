@@ -12,7 +12,7 @@ from typing import Protocol
 
 import msgspec
 
-from cns.archives.model import Archived
+from cns.archives.model import ArchivedMessage
 from cns.archives.replay import Replay
 from cns.delivery.outbox import OutboxItem
 from cns.notification import Notification
@@ -162,12 +162,12 @@ class OutboxStore(Protocol):
 class ArchiveStore(Protocol):
     """The messages that topics keep. An archive is there as soon as something is in it, and its id is used once."""
 
-    async def append(self, archive_id: str, messages: Sequence[Archived]) -> None:
+    async def append(self, archive_id: str, messages: Sequence[ArchivedMessage]) -> None:
         """A key that is there already changes nothing. Called before the jobs' send in the same loop turn, it shares
         their commit or precedes it."""
         ...
 
-    async def page(self, archive_id: str, from_ms: int, until_ms: int, after: str, n: int) -> list[Archived]:
+    async def page(self, archive_id: str, from_ms: int, until_ms: int, after: str, n: int) -> list[ArchivedMessage]:
         """Up to `n` of those published in [from_ms, until_ms) whose keys are behind `after`, in the order of the keys.
         That is the order of time but for `SKEW_MS`."""
         ...

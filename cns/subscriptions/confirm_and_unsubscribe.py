@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from cns.archives.replay_api import Replays
+from cns.archives.replay_api import SubscriptionReplays
 from cns.arns import topic_fault
 from cns.authorization import Access, owns, unsigned
 from cns.errors import concurrent_access, invalid, no_such_subscription, no_such_topic
@@ -31,7 +31,7 @@ class Consent:
         access: Access,
         confirmations: Confirmations,
         clock: Clock,
-        replays: Replays,
+        replays: SubscriptionReplays,
     ) -> None:
         self._store = store
         self._topics = topics
@@ -115,7 +115,7 @@ class Consent:
                 raise invalid(_IS_PENDING)
             if not unsigned(call) and owns(call, subscription.owner):
                 await self._store.remove(arn)
-                await self._replays.forget(arn)
+                await self._replays.remove(arn)
                 return None
             if not _may_set_aside(call, subscription):
                 raise RequestError("AuthorizationError", _AUTHORIZED_ONLY)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from cns.archives import replay_policy
-from cns.archives.replay_api import Replays
+from cns.archives.replay_api import SubscriptionReplays
+from cns.archives.replay_policy import REPLAY_POLICY
 from cns.authorization import Access
 from cns.errors import AT_CREATION, concurrent_access, invalid, missing, no_such_topic
 from cns.limits import FIFO_SUFFIX, MESSAGE_BYTES_DEFAULT, UPDATE_TRIES_MAX, Quotas
@@ -55,7 +55,7 @@ class Subscribing:
         confirmations: Confirmations,
         clock: Clock,
         quotas: Quotas,
-        replays: Replays,
+        replays: SubscriptionReplays,
         checks: Mapping[str, MayBeSubscribed],
     ) -> None:
         """`checks` are by protocol."""
@@ -78,7 +78,7 @@ class Subscribing:
         if view.message_bytes_max > MESSAGE_BYTES_DEFAULT:
             await large_messages.check_subscriber(self._store, view.arn, protocol, endpoint)
         wanted = check_new(draft, wish.attributes, filter_limits(self._quotas))
-        replay = wanted.pop(replay_policy.NAME, "")
+        replay = wanted.pop(REPLAY_POLICY, "")
         draft = replace(draft, attributes=merged({}, wanted))
         check_stream(call, draft)
         if protocol in self._checks:
@@ -87,7 +87,7 @@ class Subscribing:
             await self._replays.start(draft, view.topic, replay, AT_CREATION)
         subscription = await self._enter(call, draft)
         if subscription.id != draft.id:
-            await self._replays.forget(draft.arn)
+            await self._replays.remove(draft.arn)
             if differs(subscription, wanted) or await self._replays.differs(subscription, wish.attributes):
                 raise invalid(f"{AT_CREATION}Subscription already exists with different attributes")
             await self._ask_again(call, subscription)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from cns.archives import replay_policy
-from cns.archives.replay_api import Replays
+from cns.archives.replay_api import SubscriptionReplays
+from cns.archives.replay_policy import REPLAY_POLICY
 from cns.authorization import Access
 from cns.errors import concurrent_access, no_such_topic
 from cns.limits import PAGE_SIZE, UPDATE_TRIES_MAX, Quotas
@@ -26,7 +26,7 @@ Listed = tuple[Sequence[Subscription], str | None]
 
 class Subscriptions:
     def __init__(
-        self, store: SubscriptionStore, topics: TopicCache, access: Access, replays: Replays, quotas: Quotas
+        self, store: SubscriptionStore, topics: TopicCache, access: Access, replays: SubscriptionReplays, quotas: Quotas
     ) -> None:
         self._store = store
         self._topics = topics
@@ -41,7 +41,7 @@ class Subscriptions:
         return described | await self._replays.describe(subscription)
 
     async def set_attribute(self, call: Call, arn: str, name: str, text: str) -> None:
-        if name == replay_policy.NAME:
+        if name == REPLAY_POLICY:
             await self._set_replay(call, arn, text)
             return
         for _ in range(UPDATE_TRIES_MAX):

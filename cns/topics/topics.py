@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from cns.archives import policy as archive_policy
 from cns.archives.model import Archive
-from cns.archives.replay_api import Replays
+from cns.archives.replay_api import SubscriptionReplays
 from cns.authorization import Access
 from cns.errors import concurrent_access, invalid, no_such_topic
 from cns.limits import MESSAGE_BYTES_DEFAULT, PAGE_SIZE, UPDATE_TRIES_MAX, Quotas
@@ -37,7 +37,7 @@ class Topics:
         store: TopicStore,
         subscriptions: SubscriptionStore,
         archives: ArchiveStore,
-        replays: Replays,
+        replays: SubscriptionReplays,
         access: Access,
         clock: Clock,
         quotas: Quotas,
@@ -67,7 +67,7 @@ class Topics:
             attributes=merged(initial(name), wanted),
             tags=with_tags({}, tags),
         )
-        topic = archive_policy.following(topic, now_ms)
+        topic = archive_policy.with_archive(topic, now_ms)
         existing = await self._store.get(topic.arn) or await self._create(topic)
         if existing.id != topic.id:
             _check_same(existing, wanted, tags)
@@ -84,12 +84,12 @@ class Topics:
         if view.topic.archive is not None:
             raise RequestError("InvalidState", "Invalid state: a topic with an active ArchivePolicy cannot be deleted")
         await self._store.delete(view.arn)
-        await self._replays.forget_topic(view.arn)
+        await self._replays.remove_of_topic(view.arn)
 
     async def describe(self, call: Call, arn: str) -> dict[str, str]:
         view = await self._access.topic(call, arn, "GetTopicAttributes")
         described = describe(view.topic, await self._subscriptions.counts(arn))
-        return described | archive_policy.described(view.topic, self._clock.now_ms())
+        return described | archive_policy.describe(view.topic, self._clock.now_ms())
 
     async def set_attribute(self, call: Call, arn: str, name: str, text: str) -> None:
         view = await self._access.topic(call, arn, "SetTopicAttributes")
@@ -104,7 +104,7 @@ class Topics:
 
         def changed(topic: Topic) -> Topic:
             after = replace(topic, attributes=merged(topic.attributes, changes))
-            after = archive_policy.following(after, self._clock.now_ms())
+            after = archive_policy.with_archive(after, self._clock.now_ms())
             ended.append(None if after.archive == topic.archive else topic.archive)
             return after
 
@@ -191,7 +191,7 @@ class Topics:
 
 def _check_same(existing: Topic, wanted: Mapping[str, str], tags: Mapping[str, str]) -> None:
     """Compare only what the caller sent: a subset of the topic's attributes and tags finds the topic."""
-    if differs(existing, wanted) or archive_policy.NAME in wanted:  # AWS does not compare that one
+    if differs(existing, wanted) or archive_policy.ARCHIVE_POLICY in wanted:  # AWS does not compare that one
         raise invalid("Attributes Reason: Topic already exists with different attributes")
     if any(existing.tags.get(key) != value for key, value in tags.items()):
         raise invalid("Tags Reason: Topic already exists with different tags")

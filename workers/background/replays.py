@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from cns.archives.replay import Replay
-from cns.archives.replay_worker import Replaying
+from cns.archives.replay_worker import ReplayWorker
 from cns.stores.contract import ReplayStore
 from cns_backend.leases import LeaseStore
 from cns_common.clock import Clock
@@ -22,9 +22,9 @@ REST_S = 2.0
 
 
 class Replayers:
-    def __init__(self, replays: ReplayStore, replaying: Replaying, leases: LeaseStore, clock: Clock) -> None:
+    def __init__(self, replays: ReplayStore, replay_worker: ReplayWorker, leases: LeaseStore, clock: Clock) -> None:
         self._replays = replays
-        self._replaying = replaying
+        self._replay_worker = replay_worker
         self._leases = leases
         self._clock = clock
         self._holder = hex_id()
@@ -56,7 +56,7 @@ class Replayers:
         renew_at_s = loop.time() + RENEW_S
         try:
             while not self._stopping:
-                if not await self._replaying.step(replay):
+                if not await self._replay_worker.step(replay):
                     self._rests_until_s[replay.id] = loop.time() + REST_S
                     return
                 if loop.time() >= renew_at_s:

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from cns.archives.archiver import Archiving
-from cns.archives.replay import Replay, Turn
+from cns.archives.archiver import Archiver
+from cns.archives.replay import LiveDelivery, Replay
 from cns.delivery import jobs
 from cns.delivery.jobs import INLINE_BYTES_MAX, EndpointJob, PublishJob
 from cns.notification import Notification
@@ -51,7 +51,7 @@ class FifoProducer:
         quarantine: Quarantine,
         drops: Drops,
         notification_life_ms: int,
-        archiving: Archiving,
+        archiver: Archiver,
     ) -> None:
         self._port = port
         self._matching = matching
@@ -59,7 +59,7 @@ class FifoProducer:
         self._quarantine = quarantine
         self._drops = drops
         self._notification_life_ms = notification_life_ms
-        self._archiving = archiving
+        self._archiver = archiver
 
     async def step(self) -> None:
         """Up to ten publish jobs, each group's in their order. A group that fails comes again when its leases run out,
@@ -105,13 +105,13 @@ class FifoProducer:
             self._drops.unfanned(job, "notification_lost")
             return FannedOut(held, "", ())
         notification = replace(found, sequence_number=held.sequence_number)
-        replays = await self._archiving.keep(job.topic, notification)
+        replays = await self._archiver.append_and_find_replays(job.topic, notification)
         arns, last = await self._targets(job, notification)
-        turns = {arn: replays[arn].turn(notification) for arn in arns if arn in replays}
-        if Turn.LATER in turns.values():
+        live = {arn: replays[arn].live_delivery(notification) for arn in arns if arn in replays}
+        if LiveDelivery.LATER in live.values():
             return None
         self._matching.tell(notification, last)
-        arns = [arn for arn in arns if turns.get(arn, Turn.NOW) is Turn.NOW]
+        arns = [arn for arn in arns if live.get(arn, LiveDelivery.NOW) is LiveDelivery.NOW]
         inline = await self._keep(job, notification, len(held.body), len(arns))
         puts = [_put(held, notification, arn, inline, replays.get(arn)) for arn in arns]
         return FannedOut(held, stored_id, puts, bool(replays))
@@ -166,7 +166,7 @@ class FifoProducer:
 
 def _put(held: Held, notification: Notification, arn: str, inline: Notification | None, replay: Replay | None) -> Put:
     job = EndpointJob(notification.id, notification.topic_arn, (arn,), inline, held.sequence_number)
-    place = replay.dedup(notification.id) if replay else f"{notification.id}/{arn}"
+    place = replay.dedup_id(notification.id) if replay else f"{notification.id}/{arn}"
     group = f"{arn} {notification.message_group_id}"
     return Put(jobs.FIFO_ENDPOINT_JOBS, place, jobs.encode(job), group, dedup=place)
 

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from cns.archives.model import SKEW_MS, Archived
+from cns.archives.model import SKEW_MS_MAX, ArchivedMessage
 from cns.notification import Notification
 from cns.stores.cassandra import archive_schema as schema
 from cns_common.bounded_cache import BoundedCache
 from cns_common.cassandra.session import Cassandra
 
-BUCKET_MS = SKEW_MS
+BUCKET_MS = SKEW_MS_MAX
 """What is archived out of the order of time is in the bucket after its own, or before it."""
 DAY_MS = 86_400_000
 PART_BYTES = 16 * 1024 * 1024
@@ -58,10 +58,10 @@ class CassandraArchiveStore:
         self._buckets_read = buckets_read
         self._filling: BoundedCache[tuple[str, int], OpenPart] = BoundedCache(OPEN_PARTS_REMEMBERED)
 
-    async def append(self, archive_id: str, messages: Sequence[Archived]) -> None:
+    async def append(self, archive_id: str, messages: Sequence[ArchivedMessage]) -> None:
         await asyncio.gather(*[self._append(archive_id, each) for each in messages])
 
-    async def _append(self, archive_id: str, each: Archived) -> None:
+    async def _append(self, archive_id: str, each: ArchivedMessage) -> None:
         bucket = each.at_ms // BUCKET_MS
         record = _encode(each.notification)
         life_s = max(each.expires_ms - each.at_ms, 0) // 1000 + EXPIRY_MARGIN_S
@@ -84,9 +84,9 @@ class CassandraArchiveStore:
         self._filling.put(place, OpenPart(part, size_bytes, life_s))
         return part
 
-    async def page(self, archive_id: str, from_ms: int, until_ms: int, after: str, n: int) -> list[Archived]:
+    async def page(self, archive_id: str, from_ms: int, until_ms: int, after: str, n: int) -> list[ArchivedMessage]:
         """What the next bucket holds may precede something of this one, what the one behind it holds may not."""
-        found: dict[str, Archived] = {}
+        found: dict[str, ArchivedMessage] = {}
         last = None
         async for bucket in self._buckets(archive_id, from_ms, until_ms):
             if last is not None and bucket.number > last:
@@ -118,7 +118,7 @@ class CassandraArchiveStore:
 
     async def _read(
         self, archive_id: str, bucket: Bucket, window: tuple[int, int], after: str, n: int
-    ) -> list[Archived]:
+    ) -> list[ArchivedMessage]:
         """The first `n` of each part at least, less what lies outside the window."""
         pages = await asyncio.gather(
             *[self._read_part(archive_id, bucket.number, part, window, after, n) for part in bucket.parts]
@@ -127,13 +127,13 @@ class CassandraArchiveStore:
 
     async def _read_part(
         self, archive_id: str, bucket: int, part: int, window: tuple[int, int], after: str, n: int
-    ) -> list[Archived]:
+    ) -> list[ArchivedMessage]:
         from_ms, until_ms = window
-        found: list[Archived] = []
+        found: list[ArchivedMessage] = []
         while True:
             rows = await self._cassandra.run(schema.MESSAGES, archive_id, bucket, part, after, n)
             found += [
-                Archived(at_ms, key, expires_ms, _decode(record))
+                ArchivedMessage(at_ms, key, expires_ms, _decode(record))
                 for key, at_ms, expires_ms, record in rows
                 if from_ms <= at_ms < until_ms
             ]

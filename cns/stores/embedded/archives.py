@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from cns.archives.model import SKEW_MS, Archived
+from cns.archives.model import SKEW_MS_MAX, ArchivedMessage
 from cns.notification import Notification
 from cns.stores.embedded import archive_schema as schema
 from cns_common.sqlite.database import Database
@@ -24,18 +24,18 @@ class EmbeddedArchiveStore:
         database.create(schema.TABLES)
         self._database = database
 
-    async def append(self, archive_id: str, messages: Sequence[Archived]) -> None:
+    async def append(self, archive_id: str, messages: Sequence[ArchivedMessage]) -> None:
         rows = [(archive_id, each.key, each.at_ms, each.expires_ms, _encode(each.notification)) for each in messages]
         await self._database.write(lambda connection: connection.executemany(schema.APPEND, rows))
 
-    async def page(self, archive_id: str, from_ms: int, until_ms: int, after: str, n: int) -> list[Archived]:
+    async def page(self, archive_id: str, from_ms: int, until_ms: int, after: str, n: int) -> list[ArchivedMessage]:
         """Between two keys, which the times are looked up for: what is archived out of the order of time is between
         them, too."""
-        first = self._key(schema.LAST_BEFORE, archive_id, from_ms - SKEW_MS) or ""
-        last = self._key(schema.FIRST_FROM, archive_id, until_ms + SKEW_MS) or schema.AFTER_ALL
+        first = self._key(schema.LAST_BEFORE, archive_id, from_ms - SKEW_MS_MAX) or ""
+        last = self._key(schema.FIRST_FROM, archive_id, until_ms + SKEW_MS_MAX) or schema.AFTER_ALL
         bounds = (archive_id, max(first, after), last, from_ms, until_ms, n)
         rows: list[Any] = self._database.reader.execute(schema.PAGE, bounds).fetchall()
-        return [Archived(at_ms, key, expires_ms, _decode(record)) for key, at_ms, expires_ms, record in rows]
+        return [ArchivedMessage(at_ms, key, expires_ms, _decode(record)) for key, at_ms, expires_ms, record in rows]
 
     async def drop(self, archive_id: str) -> None:
         await self._database.write(lambda connection: connection.execute(schema.DROP, (archive_id,)), grows=False)

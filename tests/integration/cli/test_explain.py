@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from cns.archives.model import Archive, Archived, key_of
+from cns.archives.model import Archive, ArchivedMessage, archive_key
 from cns.delivery import jobs
 from cns.delivery.jobs import ConfirmationJob, DirectJob
 from cns.notification import Attributes
@@ -112,7 +112,7 @@ async def test_from_the_archive(site: Site) -> None:
     assert await site.parts.topics.replace(replace(TOPIC, version=2, archive=Archive("a", 1)), 1)
     ours = notification()
     others = [replace(ours, id=f"{number}") for number in range(150)]
-    kept = [Archived(1_000, key_of(one), 1 << 60, one) for one in (*others, ours)]
+    kept = [ArchivedMessage(1_000, archive_key(one), 1 << 60, one) for one in (*others, ours)]
     await site.parts.archives.append("a", kept)
     site.tell(accepted(at_ms=1_001), filtered(900))
     story = await site.story()

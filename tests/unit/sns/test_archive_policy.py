@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from cns.archives.model import Archive
-from cns.archives.policy import beginning_ms, described, following, policy_to_store
+from cns.archives.policy import beginning_ms, describe, policy_to_store, with_archive
 from cns.topics.topic import Topic
 from cns_common.errors import RequestError
 
@@ -14,7 +14,7 @@ TOPIC = Topic(id="1", account="111111111111", region="eu-west-1", name="t", crea
 DAY_MS = 86_400_000
 
 
-def archiving(days: int, began_ms: int) -> Topic:
+def archiving_topic(days: int, began_ms: int) -> Topic:
     policy = {"ArchivePolicy": f'{{"MessageRetentionPeriod":{days}}}'}
     return replace(TOPIC, attributes=policy, archive=Archive("a", began_ms))
 
@@ -58,16 +58,16 @@ def test_policies_refused(text: str, complaint: str) -> None:
 
 
 def test_an_archive_comes_and_goes_with_the_policy() -> None:
-    without = following(TOPIC, 5)
+    without = with_archive(TOPIC, 5)
     assert without.archive is None
-    begun = following(replace(TOPIC, attributes={"ArchivePolicy": '{"MessageRetentionPeriod":1}'}), 5)
+    begun = with_archive(replace(TOPIC, attributes={"ArchivePolicy": '{"MessageRetentionPeriod":1}'}), 5)
     assert begun.archive is not None
     assert begun.archive.began_ms == 5
-    longer = following(replace(begun, attributes={"ArchivePolicy": '{"MessageRetentionPeriod":2}'}), 9)
+    longer = with_archive(replace(begun, attributes={"ArchivePolicy": '{"MessageRetentionPeriod":2}'}), 9)
     assert longer.archive == begun.archive
-    ended = following(replace(longer, attributes={}), 10)
+    ended = with_archive(replace(longer, attributes={}), 10)
     assert ended.archive is None
-    anew = following(replace(ended, attributes=begun.attributes), 11)
+    anew = with_archive(replace(ended, attributes=begun.attributes), 11)
     assert anew.archive is not None
     assert anew.archive.id != begun.archive.id
 
@@ -84,11 +84,11 @@ def test_an_archive_comes_and_goes_with_the_policy() -> None:
 def test_it_begins_with_the_archive_or_where_retention_ends(
     days: int, began_ms: int, now_ms: int, beginning: int
 ) -> None:
-    assert beginning_ms(archiving(days, began_ms), now_ms) == beginning
+    assert beginning_ms(archiving_topic(days, began_ms), now_ms) == beginning
 
 
 def test_what_is_shown_beside_the_policy() -> None:
-    assert described(TOPIC, 0) == {}
-    assert described(archiving(1, 1_700_000_000_120), 1_700_000_000_500) == {
+    assert describe(TOPIC, 0) == {}
+    assert describe(archiving_topic(1, 1_700_000_000_120), 1_700_000_000_500) == {
         "BeginningArchiveTime": "2023-11-14T22:13:20.120Z"
     }

@@ -1,11 +1,11 @@
-"""Whose turn a message is, while its subscription replays."""
+"""Whether the fan-out sends a message to a subscription that replays."""
 
 from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
 
-from cns.archives.replay import ALL, Replay, ReplayStatus, Turn
+from cns.archives.replay import END_OF_ARCHIVE, LiveDelivery, Replay, ReplayStatus
 from cns.notification import Notification
 
 TOPIC = "arn:aws:sns:eu-west-1:111111111111:t.fifo"
@@ -16,38 +16,38 @@ REPLAY = Replay(
 
 
 @pytest.mark.parametrize(
-    ("claimed", "sent", "turn"),
+    ("claimed", "sent", "decision"),
     [
-        ("", "", Turn.NEVER),  # the replay will read it
-        ("4", "", Turn.NEVER),
-        ("5", "", Turn.LATER),  # it may be reading it
-        ("6", "4", Turn.LATER),
-        ("5", "5", Turn.NOW),  # it has read what was there, and this came later, or is known by its id
-        ("9", "6", Turn.NOW),
-        (ALL, "4", Turn.LATER),
-        (ALL, ALL, Turn.NOW),
+        ("", "", LiveDelivery.NEVER),  # the replay will read it
+        ("4", "", LiveDelivery.NEVER),
+        ("5", "", LiveDelivery.LATER),  # it may be reading it
+        ("6", "4", LiveDelivery.LATER),
+        ("5", "5", LiveDelivery.NOW),  # it has read what was there, and this came later, or is known by its id
+        ("9", "6", LiveDelivery.NOW),
+        (END_OF_ARCHIVE, "4", LiveDelivery.LATER),
+        (END_OF_ARCHIVE, END_OF_ARCHIVE, LiveDelivery.NOW),
     ],
 )
-def test_by_how_far_the_replay_is(claimed: str, sent: str, turn: Turn) -> None:
-    assert replace(REPLAY, claimed=claimed, sent=sent).turn(MESSAGE) is turn
+def test_by_how_far_the_replay_is(claimed: str, sent: str, decision: LiveDelivery) -> None:
+    assert replace(REPLAY, claimed=claimed, sent=sent).live_delivery(MESSAGE) is decision
 
 
 @pytest.mark.parametrize(
-    ("published_ms", "status", "turn"),
+    ("published_ms", "status", "decision"),
     [
-        (499, "In progress", Turn.NOW),
-        (500, "In progress", Turn.NEVER),
-        (1_999, "In progress", Turn.NEVER),
-        (2_000, "In progress", Turn.NEVER),
-        (2_000, "Failed", Turn.NOW),
+        (499, "In progress", LiveDelivery.NOW),
+        (500, "In progress", LiveDelivery.NEVER),
+        (1_999, "In progress", LiveDelivery.NEVER),
+        (2_000, "In progress", LiveDelivery.NEVER),
+        (2_000, "Failed", LiveDelivery.NOW),
     ],
 )
-def test_outside_its_window(published_ms: int, status: ReplayStatus, turn: Turn) -> None:
+def test_outside_its_window(published_ms: int, status: ReplayStatus, decision: LiveDelivery) -> None:
     replay = replace(REPLAY, end_ms=2_000, status=status)
-    assert replay.turn(replace(MESSAGE, timestamp_ms=published_ms)) is turn
+    assert replay.live_delivery(replace(MESSAGE, timestamp_ms=published_ms)) is decision
 
 
-@pytest.mark.parametrize(("published_ms", "turn"), [(1_999, Turn.NOW), (2_000, Turn.NEVER)])
-def test_a_replay_with_an_end_leaves_live_delivery_at_rest(published_ms: int, turn: Turn) -> None:
-    replay = replace(REPLAY, end_ms=2_000, status="Completed", claimed=ALL, sent=ALL)
-    assert replay.turn(replace(MESSAGE, timestamp_ms=published_ms)) is turn
+@pytest.mark.parametrize(("published_ms", "decision"), [(1_999, LiveDelivery.NOW), (2_000, LiveDelivery.NEVER)])
+def test_a_replay_with_an_end_leaves_live_delivery_at_rest(published_ms: int, decision: LiveDelivery) -> None:
+    replay = replace(REPLAY, end_ms=2_000, status="Completed", claimed=END_OF_ARCHIVE, sent=END_OF_ARCHIVE)
+    assert replay.live_delivery(replace(MESSAGE, timestamp_ms=published_ms)) is decision

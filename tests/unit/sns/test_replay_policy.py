@@ -7,7 +7,7 @@ import json
 import pytest
 
 from cns.archives.model import Archive
-from cns.archives.replay_policy import Window, check_window, parse_replay_policy
+from cns.archives.replay_policy import ReplayWindow, check_window, parse_replay_policy
 from cns.topics.topic import Topic
 from cns_common.errors import RequestError
 
@@ -95,7 +95,7 @@ def test_policies_refused(text: str, complaint: str) -> None:
     ],
 )
 def test_what_the_archive_can_have(start_ms: int, now_ms: int, complaint: str) -> None:
-    window = Window("", start_ms, 0)
+    window = ReplayWindow("", start_ms, 0)
     if not complaint:
         assert check_window(window, TOPIC, now_ms, "") == TOPIC.archive
         return

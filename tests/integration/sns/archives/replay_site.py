@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cns.archives.archiver import Archiving
-from cns.archives.replay_worker import SETTLING_MS, Replaying
+from cns.archives.archiver import Archiver
+from cns.archives.replay_worker import START_DELAY_MS, ReplayWorker
 from cns.delivery import jobs
 from cns.delivery.envelope import timestamp_text
 from cns.delivery.jobs import EndpointJob
@@ -50,9 +50,9 @@ class ReplaySite:
         self.archives: Any = self.rig.archives
         """What replays read."""
         topics = TopicCache(self.rig.topics)
-        self.producer = self.fifo_producer(Archiving(topics, self.rig.archives, self.rig.replays))
+        self.producer = self.fifo_producer(Archiver(topics, self.rig.archives, self.rig.replays))
 
-    def fifo_producer(self, archiving: Any) -> FifoProducer:
+    def fifo_producer(self, archiver: Any) -> FifoProducer:
         stats = Stats()
         return FifoProducer(
             self.port,
@@ -61,7 +61,7 @@ class ReplaySite:
             Quarantine(self.port, EmbeddedLeaseStore(), self.clock, stats),
             Drops(stats, RecordedEvents(), self.clock),
             LIFE_MS,
-            archiving,
+            archiver,
         )
 
     async def topic(self, name: str = "t.fifo") -> str:
@@ -99,25 +99,25 @@ class ReplaySite:
 
     def settle(self) -> None:
         """A replay may begin."""
-        self.clock.advance(SETTLING_MS)
+        self.clock.advance(START_DELAY_MS)
 
-    def replaying(self, replays: Any = None, port: Any = None) -> Replaying:
+    def replay_worker(self, replays: Any = None, port: Any = None) -> ReplayWorker:
         """As a worker has it, or with others than its own."""
         rig = self.rig
-        return Replaying(
+        return ReplayWorker(
             replays or rig.replays, self.archives, rig.topics, rig.subscriptions, port or self.port, self.clock
         )
 
     def replayers(self) -> Replayers:
-        return Replayers(self.rig.replays, self.replaying(), self.leases, self.clock)
+        return Replayers(self.rig.replays, self.replay_worker(), self.leases, self.clock)
 
     async def replay(self, subscription: str) -> str:
         """Until it is over or has to wait; its status."""
         self.settle()
         replay = await self.rig.replays.get(subscription)
         assert replay is not None
-        replaying = self.replaying()
-        while await replaying.step(replay):
+        worker = self.replay_worker()
+        while await worker.step(replay):
             pass
         return await self.status(subscription)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from cns.archives.model import Archived
-from cns.archives.replay import ALL, Replay
+from cns.archives.model import ArchivedMessage
+from cns.archives.replay import END_OF_ARCHIVE, Replay
 from cns.delivery import jobs
 from cns.notification import Notification
 from cns.queue_port.contract import Put, QueuePort, Renewal
@@ -34,7 +34,7 @@ class Interrupted:
         self.reached = asyncio.Event()
         self.go_on = asyncio.Event()
 
-    async def page(self, archive_id: str, from_ms: int, until_ms: int, after: str, n: int) -> Sequence[Archived]:
+    async def page(self, archive_id: str, from_ms: int, until_ms: int, after: str, n: int) -> Sequence[ArchivedMessage]:
         found = await self._store.page(archive_id, from_ms, until_ms, after, n)
         self._pages -= 1
         if not self._pages:
@@ -104,7 +104,7 @@ async def test_no_more_is_sent_than_was_claimed(site: ReplaySite) -> None:
     kept_messages = await site.archives.page(replay.archive_id, 0, replay.set_ms + 1, "", 3)
     claimed = replace(replay, claimed=kept_messages[1].key, version=2)
     assert await site.rig.replays.replace(claimed, 1)
-    assert await site.replaying().step(claimed)
+    assert await site.replay_worker().step(claimed)
     assert await site.came() == {arn: again("a", "b")}
 
 
@@ -113,20 +113,23 @@ async def test_what_is_behind_one_that_waits_waits_too(site: ReplaySite) -> None
     topic, arn, start = await kept(site, "a")
     await site.ask(arn, start)
     (replay,) = await site.rig.replays.active()
-    sent = [replace(replay, claimed=ALL), *[replace(replay, claimed=ALL, sent=ALL)] * 9]
-    site.producer = site.fifo_producer(Told([{arn: each} for each in sent]))
+    sent = [
+        replace(replay, claimed=END_OF_ARCHIVE),
+        *[replace(replay, claimed=END_OF_ARCHIVE, sent=END_OF_ARCHIVE)] * 9,
+    ]
+    site.producer = site.fifo_producer(StubArchiver([{arn: each} for each in sent]))
     await site.publish(topic, "b", "c")
     await site.fan_out()
     assert await site.came() == {arn: live("b", "c")}
 
 
-class Told:
-    """Archiving that answers what it was told to."""
+class StubArchiver:
+    """Answers with the given replays, one after another."""
 
     def __init__(self, answers: list[dict[str, Replay]]) -> None:
         self._answers = answers
 
-    async def keep(self, topic_arn: str, notification: Notification) -> dict[str, Replay]:
+    async def append_and_find_replays(self, topic_arn: str, notification: Notification) -> dict[str, Replay]:
         return self._answers.pop(0)
 
 
@@ -176,7 +179,7 @@ async def test_another_worker_goes_on_where_one_died(site: ReplaySite, dies_afte
     replay = await site.rig.replays.get(arn)
     assert replay is not None
     fuse = Fuse(dies_after)
-    dying = site.replaying(DyingReplays(site.rig.replays, fuse), DyingPort(site.port, fuse))
+    dying = site.replay_worker(DyingReplays(site.rig.replays, fuse), DyingPort(site.port, fuse))
     with pytest.raises(Killed):
         while await dying.step(replay):
             pass

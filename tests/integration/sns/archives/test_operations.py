@@ -29,7 +29,7 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-async def archiving(rig: Rig, name: str) -> str:
+async def archiving_topic(rig: Rig, name: str) -> str:
     return await rig.topic(name, ArchivePolicy=MONTH, **_kind(name))
 
 
@@ -73,7 +73,7 @@ async def test_an_archive_is_shown_with_its_beginning(rig: Rig, name: str) -> No
 @pytest.mark.spec("archive.off", "archive.off-deletes")
 @pytest.mark.parametrize("off", ["{}", ""])
 async def test_switched_off_it_is_gone_and_begins_anew(rig: Rig, name: str, off: str) -> None:
-    topic = await archiving(rig, name)
+    topic = await archiving_topic(rig, name)
     first = await shown(rig, topic)
     await set_topic(rig, topic, off)
     assert await shown(rig, topic) == {}
@@ -84,7 +84,7 @@ async def test_switched_off_it_is_gone_and_begins_anew(rig: Rig, name: str, off:
 
 @pytest.mark.spec("archive.topic-not-deleted")
 async def test_a_topic_with_an_archive_cannot_be_deleted(rig: Rig, name: str) -> None:
-    topic = await archiving(rig, name)
+    topic = await archiving_topic(rig, name)
     assert await rig.refusal("DeleteTopic", TopicArn=topic) == (
         "InvalidState",
         "Invalid state: a topic with an active ArchivePolicy cannot be deleted",
@@ -96,7 +96,7 @@ async def test_a_topic_with_an_archive_cannot_be_deleted(rig: Rig, name: str) ->
 @pytest.mark.spec("archive.create-again")
 @pytest.mark.parametrize("policy", [MONTH, '{"MessageRetentionPeriod":7}', "{}"])
 async def test_creating_again_with_an_archive_policy_is_refused(rig: Rig, name: str, policy: str) -> None:
-    topic = await archiving(rig, name)
+    topic = await archiving_topic(rig, name)
     assert await rig.topic(name, **_kind(name)) == topic
     assert await rig.refusal("CreateTopic", Name=name, Attributes={"ArchivePolicy": policy, **_kind(name)}) == invalid(
         "Attributes Reason: Topic already exists with different attributes"
@@ -115,7 +115,7 @@ async def test_complaints_say_where_they_came_up(rig: Rig) -> None:
 
 
 async def test_its_beginning_is_read_only(rig: Rig) -> None:
-    topic = await archiving(rig, "t")
+    topic = await archiving_topic(rig, "t")
     change = {"AttributeName": "BeginningArchiveTime", "AttributeValue": "2026-01-01T00:00:00.000Z"}
     assert await rig.refusal("SetTopicAttributes", TopicArn=topic, **change) == invalid("AttributeName")
 
@@ -140,7 +140,7 @@ async def replay_of(rig: Rig, subscription: str) -> dict[str, str]:
 
 @pytest.mark.spec("replay.policy", "replay.pending")
 async def test_a_replay_is_shown_until_it_is_taken_back(rig: Rig, name: str) -> None:
-    arn = await rig.queue_subscription(await archiving(rig, name), "q.fifo" if name.endswith(".fifo") else "q")
+    arn = await rig.queue_subscription(await archiving_topic(rig, name), "q.fifo" if name.endswith(".fifo") else "q")
     assert await replay_of(rig, arn) == {}
     policy = window(rig)
     await set_replay(rig, arn, policy)
@@ -153,7 +153,7 @@ async def test_a_replay_is_shown_until_it_is_taken_back(rig: Rig, name: str) -> 
 
 @pytest.mark.spec("replay.at-subscribe")
 async def test_it_may_be_asked_for_at_subscribe(rig: Rig) -> None:
-    topic = await archiving(rig, "t")
+    topic = await archiving_topic(rig, "t")
     policy = window(rig)
     arn = await rig.queue_subscription(topic, ReplayPolicy=policy)
     assert (await replay_of(rig, arn))["ReplayStatus"] == "Pending"
@@ -180,7 +180,7 @@ async def test_it_may_be_asked_for_at_subscribe(rig: Rig) -> None:
     ],
 )
 async def test_a_window_that_the_archive_cannot_have(rig: Rig, start_ms: int, complaint: str) -> None:
-    topic = await archiving(rig, "t")
+    topic = await archiving_topic(rig, "t")
     arn = await rig.queue_subscription(topic)
     assert await refused(rig, arn, window(rig, start_ms)) == invalid(f"ReplayPolicy: {complaint}")
     wish = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT, "another")}
@@ -199,7 +199,7 @@ async def test_a_topic_that_keeps_nothing_has_nothing_to_replay(rig: Rig) -> Non
 
 @pytest.mark.spec("replay.most")
 async def test_only_so_many_replays_of_a_topic_go_at_once(rig: Rig) -> None:
-    topic = await archiving(rig, "t")
+    topic = await archiving_topic(rig, "t")
     arns = [await rig.queue_subscription(topic, f"q{number}") for number in range(3)]
     for arn in (*arns[:2], *arns[:2]):
         await set_replay(rig, arn, window(rig))
@@ -212,7 +212,7 @@ async def test_only_so_many_replays_of_a_topic_go_at_once(rig: Rig) -> None:
 
 
 async def test_it_goes_with_its_subscription(rig: Rig) -> None:
-    arn = await rig.queue_subscription(await archiving(rig, "t"))
+    arn = await rig.queue_subscription(await archiving_topic(rig, "t"))
     await set_replay(rig, arn, window(rig))
     await rig("Unsubscribe", SubscriptionArn=arn)
     assert await rig.replays.active() == []
@@ -220,7 +220,7 @@ async def test_it_goes_with_its_subscription(rig: Rig) -> None:
 
 @pytest.mark.spec("replay.read-only")
 async def test_its_status_is_read_only(rig: Rig) -> None:
-    arn = await rig.queue_subscription(await archiving(rig, "t"))
+    arn = await rig.queue_subscription(await archiving_topic(rig, "t"))
     change = {"AttributeName": "ReplayStatus", "AttributeValue": "Completed"}
     assert await rig.refusal("SetSubscriptionAttributes", SubscriptionArn=arn, **change) == invalid("AttributeName")
 

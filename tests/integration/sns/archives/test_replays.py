@@ -135,10 +135,10 @@ async def test_without_its_subscription_it_is_forgotten(site: ReplaySite) -> Non
     replay = await site.rig.replays.get(arn)
     assert replay is not None
     site.settle()
-    assert not await site.replaying().step(replay)
+    assert not await site.replay_worker().step(replay)
     assert await site.rig.replays.active() == [replay]
     site.clock.advance(60_000)
-    assert not await site.replaying().step(replay)
+    assert not await site.replay_worker().step(replay)
     assert await site.rig.replays.active() == []
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from cns.archives.model import Archived
+from cns.archives.model import ArchivedMessage
 from cns.archives.replay import Replay
 from cns.stores.contract import ArchiveStore
 from cns.stores.embedded import archive_schema
@@ -35,21 +35,23 @@ def archives(stores: Stores) -> ArchiveStore:
     return stores.archives
 
 
-def message(number: int, at_ms: int, text: str = "text") -> Archived:
+def message(number: int, at_ms: int, text: str = "text") -> ArchivedMessage:
     notification = replace(NOTIFICATION, id=str(number), timestamp_ms=at_ms, texts={"default": text})
-    return Archived(at_ms, f"{number:05d}", at_ms + 7 * DAY_MS, notification)
+    return ArchivedMessage(at_ms, f"{number:05d}", at_ms + 7 * DAY_MS, notification)
 
 
-async def all_of(archives: ArchiveStore, n: int, from_ms: int = 0, until_ms: int = NOW_MS + DAY_MS) -> list[Archived]:
+async def all_of(
+    archives: ArchiveStore, n: int, from_ms: int = 0, until_ms: int = NOW_MS + DAY_MS
+) -> list[ArchivedMessage]:
     """Page by page."""
-    found: list[Archived] = []
+    found: list[ArchivedMessage] = []
     while page := await archives.page("a", from_ms, until_ms, found[-1].key if found else "", n):
         assert len(page) <= n
         found += page
     return found
 
 
-def keys(messages: Sequence[Archived]) -> list[int]:
+def keys(messages: Sequence[ArchivedMessage]) -> list[int]:
     return [int(each.key) for each in messages]
 
 
