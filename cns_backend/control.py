@@ -9,9 +9,11 @@ import msgspec
 
 from cns_backend.pool_sizes import PoolState
 from cns_common.clock import Clock
-from cns_common.metrics import Sample
+from cns_common.metrics.catalogue import LONG_POLLS_WAITING, STORE_COMMITS, STORE_WAL_BYTES
+from cns_common.metrics.model import Sample
 from cns_common.rpc.rpc import Server
 from cns_common.sqlite.database import Database
+from cns_common.sqlite.opening import PAGE_BYTES
 from cqs.engines.embedded import EmbeddedEngine
 
 REPORT_S = 1.0
@@ -103,10 +105,10 @@ class LocalControl:
             process: (at_s, report) for process, (at_s, report) in self._reports.items() if now_s - at_s < REPORT_LIFE_S
         }
         samples = (
-            Sample("store_commits", self._database.commits),
-            Sample("store_wal_pages", self._database.wal_pages, gauge=True),
-            Sample("polls_waiting", self._engine.polls_waiting, gauge=True),
-            Sample("polls_waiting_internal", self._engine.polls_internal, gauge=True),
+            STORE_COMMITS.sample(self._database.commits),
+            STORE_WAL_BYTES.sample(self._database.wal_pages * PAGE_BYTES),
+            LONG_POLLS_WAITING.sample(self._engine.polls_waiting - self._engine.polls_internal, caller="client"),
+            LONG_POLLS_WAITING.sample(self._engine.polls_internal, caller="worker"),
         )
         reports = tuple(report for _, report in self._reports.values())
         return HostState(self._database.failure, reports, samples, self._clock.warning(), self._database.full())

@@ -13,7 +13,7 @@ from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra, Row, Statement
 from cns_common.clock import Clock
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
-from cns_common.metrics import Sample
+from cns_common.metrics.catalogue import CASSANDRA_STATEMENTS
 from cns_common.sealing import Seal
 
 TABLES = (
@@ -45,7 +45,7 @@ class ClusterReports:
         self._cassandra = cassandra
 
     async def state(self) -> HostState:
-        samples = (Sample("cassandra_statements", self._cassandra.statements),)
+        samples = (CASSANDRA_STATEMENTS.sample(self._cassandra.statements),)
         try:
             rows = await self._cassandra.run(_REPORTS)
         except (StoreUnavailable, OutcomeUnknown) as error:

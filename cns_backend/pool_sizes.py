@@ -41,8 +41,8 @@ class PoolState(msgspec.Struct, frozen=True, kw_only=True):
 
     pool: str
     threads: int
-    leaving: int
-    silent: int
+    draining: int = msgspec.field(name="leaving")  # version 0.1 reads these names in reports
+    blocked: int = msgspec.field(name="silent")
     in_flight: int
     waiting: int
     wanted: int

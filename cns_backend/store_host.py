@@ -44,7 +44,7 @@ from cns_common.aws.auth.accounts import AccountStore, EmbeddedAccountStore
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings
 from cns_common.data_directory import unusable
-from cns_common.metrics import Sample
+from cns_common.metrics.model import Sample
 from cns_common.rpc.protocol_proxy import ChangeSource, announce, handlers_of, methods_of, remote
 from cns_common.rpc.rpc import Client, Method, Server
 from cns_common.sealing import Seal, load_master_key, require_master_key

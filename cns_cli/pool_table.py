@@ -10,11 +10,23 @@ from msgspec.structs import asdict
 from cns.delivery.envelope import timestamp_text
 from cns_backend.control import Report
 from cns_backend.pool_sizes import EVERY_WORKER, PoolSize, PoolState
-from cns_common.metrics import Sample
+from cns_common.metrics.catalogue import (
+    BUILD_INFO,
+    METRICS,
+    POOL_SENDS_IN_FLIGHT,
+    POOL_SENDS_WAITING,
+    POOL_THREADS,
+    POOL_THREADS_BLOCKED,
+    POOL_THREADS_DRAINING,
+)
+from cns_common.metrics.model import Sample
 
-TITLES = ("worker", "pool", "threads", "wanted", "leaving", "silent", "in flight", "waiting", "set by")
-SHOWN = frozenset({"pool_threads", "pool_threads_leaving", "pool_threads_silent", "sends_in_flight", "sends_waiting"})
-"""Gauges that say what the table's columns say."""
+TITLES = ("worker", "pool", "threads", "wanted", "draining", "blocked", "in flight", "waiting", "set by")
+COLUMNS = (POOL_THREADS, POOL_THREADS_DRAINING, POOL_THREADS_BLOCKED, POOL_SENDS_IN_FLIGHT, POOL_SENDS_WAITING)
+"""Gauges that are columns of the table."""
+OTHERS = frozenset(
+    metric.name for metric in METRICS.values() if metric.kind == "gauge" and metric.name.startswith("cns_")
+).difference({metric.name for metric in (*COLUMNS, BUILD_INFO)})
 
 
 def table(workers: Sequence[Report]) -> list[str]:
@@ -43,7 +55,7 @@ def described(workers: Sequence[Report], sizes: Sequence[PoolSize]) -> dict[str,
 
 def _row(worker: str, state: PoolState) -> tuple[object, ...]:
     since = f", {timestamp_text(state.set_at_ms)}" if state.set_at_ms else ""
-    counts = (state.threads, state.wanted, state.leaving, state.silent, state.in_flight, state.waiting)
+    counts = (state.threads, state.wanted, state.draining, state.blocked, state.in_flight, state.waiting)
     return (worker, state.pool, *counts, state.set_by + since)
 
 
@@ -59,7 +71,7 @@ def _size(size: PoolSize) -> dict[str, Any]:
 
 def _gauges(samples: Iterable[Sample]) -> dict[str, float]:
     """By name, with labels where it has some."""
-    return {_name(sample): sample.value for sample in samples if sample.gauge and sample.name not in SHOWN}
+    return {_name(sample): sample.value for sample in samples if sample.name in OTHERS}
 
 
 def _name(sample: Sample) -> str:

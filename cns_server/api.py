@@ -36,7 +36,9 @@ from cns_common.errors import StartError
 from cns_common.events.writer import EventLog
 from cns_common.health import Health
 from cns_common.log_throttle import ThrottledRecords
-from cns_common.metrics import Counts, Sample, page
+from cns_common.metrics.catalogue import QUARANTINE_JOBS, REDIS_UP
+from cns_common.metrics.model import Counters, Sample
+from cns_common.metrics.page import page, process_samples
 from cns_common.process.supervisor import STATUS_FILE, read_status
 from cns_server.app import App, Pages
 from cns_server.http.connection_table import ConnectionLimits, ConnectionTable
@@ -103,7 +105,7 @@ class Api:
         certificates: dict[str, bytes],
         events: EventLog,
         port: QueuePort,
-        filtering: Counts,
+        filtering: Counters,
     ) -> None:
         self._settings = settings
         self._parts = parts
@@ -224,12 +226,13 @@ class Api:
 
     async def metrics(self) -> str:
         state = await self._parts.control.state()
-        samples = [Sample("calls", n, (("operation", name),)) for name, n in self._front.calls.items()]
-        samples += [
-            Sample("call_failures", n, (("operation", name), ("code", code)))
-            for (name, code), n in self._front.failures.items()
-        ]
-        own = (*self._events.samples(), *self._filtering.samples(), *self._parts.samples())
+        samples = self._front.samples()
+        own = (
+            *process_samples(cns.__version__),
+            *self._events.samples(),
+            *self._filtering.samples(),
+            *self._parts.samples(),
+        )
         samples += [sample.labelled("process", f"api-{os.getpid()}") for sample in own]
         samples += state.samples
         for report in state.reports:
@@ -254,9 +257,9 @@ def judge_health(state: HostState, data: Path, own: Sequence[Sample] = ()) -> He
         red.append("no worker reports: nothing is delivered")
     for report in workers:
         red += [f"the worker's {loop} loop fails" for loop in report.failing]
-        if any(sample.name == "quarantine_depth" and sample.value for sample in report.samples):
+        if any(sample.name == QUARANTINE_JOBS.name and sample.value for sample in report.samples):
             yellow.append("jobs are in quarantine")
-    if any(sample.name == "cache_away" and sample.value for sample in own):
+    if any(sample.name == REDIS_UP.name and not sample.value for sample in own):
         yellow.append("Redis does not answer: without it messages are given out more slowly")
     if state.clock_warning:
         yellow.append(state.clock_warning)

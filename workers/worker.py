@@ -9,6 +9,7 @@ from typing import Any
 
 import structlog
 
+import cns
 from cns.archives.archiver import Archiver
 from cns.archives.replay_worker import ReplayWorker
 from cns.delivery import jobs
@@ -37,7 +38,9 @@ from cns_backend.urls import base_url, mail_sender
 from cns_common.configuration.settings import Settings
 from cns_common.configuration.smtp_url import read_smtp_url
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
-from cns_common.metrics import Sample
+from cns_common.metrics.catalogue import QUARANTINE_JOBS
+from cns_common.metrics.model import Sample
+from cns_common.metrics.page import process_samples
 from cns_common.tls import client_context
 from cqs.service import QueueService
 from workers.background.maintenance import Upkeep
@@ -236,8 +239,9 @@ class Worker:
 
     async def _report(self) -> None:
         samples = [
+            *process_samples(cns.__version__),
             *self._stats.samples(),
-            *self._stats.latency.samples(self._parts.clock.now_ms()),
+            *self._stats.latency.samples(),
             *self._delivery_log.samples(),
             *self._traffic.samples(),
             *self._lanes.samples(),
@@ -266,4 +270,4 @@ class Worker:
                 depth = await self._port.depth(jobs.QUARANTINE)
         except (TimeoutError, StoreUnavailable, OutcomeUnknown):
             return []
-        return [Sample("quarantine_depth", depth, gauge=True)]
+        return [QUARANTINE_JOBS.sample(depth)]

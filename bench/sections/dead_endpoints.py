@@ -110,7 +110,10 @@ class _Run:
 
     async def backlog(self) -> int:
         """Messages without an end; one that was delivered and dropped, too, counts for two ends."""
-        ends = [await counted(self._server, f"{end}_total") for end in ("dead_lettered", "notifications_dropped")]
+        ends = [
+            await counted(self._server, f"{end}_total")
+            for end in ("notifications_dead_lettered", "notifications_dropped")
+        ]
         return len(self.accepted) - (await self._hearing.look()).accepted - sum(ends)
 
     async def drain(self) -> float | None:

@@ -157,7 +157,7 @@ async def _cpu_until(server: Server, until_s: float) -> _Span:
 
 async def _all_wait(server: Server, polls: int) -> None:
     async with asyncio.timeout(RAMP_S_MAX):
-        while await counted(server, "polls_waiting") < polls:  # another process counts them
+        while await counted(server, "long_polls_waiting") < polls:  # another process counts them
             await asyncio.sleep(POLL_INTERVAL_S)
 
 

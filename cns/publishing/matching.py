@@ -17,7 +17,8 @@ from cns.notification import Notification
 from cns.stores.contract import SubscriptionStore
 from cns_common.clock import Clock
 from cns_common.events.schema import DeliveryFiltered, EventSink, NotificationDropped
-from cns_common.metrics import Counts
+from cns_common.metrics.catalogue import DROPPED, FILTER_EVALUATIONS, FILTERED_OUT
+from cns_common.metrics.model import Counters
 
 UNANSWERABLE = "invalid_attributes"
 """Why those do not get a notification whose filters look at attributes, one of which is malformed."""
@@ -59,7 +60,8 @@ class Matching:
         self._filters = FilterKeeper(subscriptions, filters_held_max)
         self._clock = clock
         self._events = events
-        self.counts = Counts()
+        self.counts = Counters(FILTER_EVALUATIONS, FILTERED_OUT)
+        self.counts.start(DROPPED, cause=[UNANSWERABLE])
 
     async def page(self, topic_arn: str, notification: Notification, cursor: str, n: int) -> Page:
         """Up to `n` matches after the cursor; of the unfiltered it reads one more, to know whether that is all."""
@@ -82,7 +84,7 @@ class Matching:
         """Where there are more ids than were read, nothing behind the last of them belongs to this page."""
         evaluated = held.evaluations
         found = held.find(notification)
-        self.counts.add("filter_evaluations", held.evaluations - evaluated)
+        self.counts.add(FILTER_EVALUATIONS, held.evaluations - evaluated)
         last = ids[-1] if len(ids) > n else ""
         merged = [one for one in ids if one not in held]  # one that gets a filter is among the ids for a while
         merged += [one for one in found.matches.page(cursor, n + 1) if not last or one <= last]
@@ -109,7 +111,7 @@ class Matching:
             self._drop(notification, kept.unanswerable)
 
     def _filter(self, notification: Notification, kept: Kept) -> None:
-        self.counts.add("filtered_out", kept.filtered)
+        self.counts.add(FILTERED_OUT, kept.filtered)
         self._events.emit(
             DeliveryFiltered(
                 at_ms=self._clock.now_ms(),
@@ -123,7 +125,7 @@ class Matching:
 
     def _drop(self, notification: Notification, subscriptions: int) -> None:
         """One event for all whose filters could not be asked."""
-        self.counts.add("notifications_dropped", subscriptions, cause=UNANSWERABLE)
+        self.counts.add(DROPPED, subscriptions, cause=UNANSWERABLE)
         self._events.emit(
             NotificationDropped(
                 at_ms=self._clock.now_ms(),

@@ -188,3 +188,4 @@ _CHECKS: Mapping[str, Callable[[str, str], str]] = {
     "firehose": _check_resource,
     "redis": _check_redis,
 }
+PROTOCOLS = tuple(_CHECKS)

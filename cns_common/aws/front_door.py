@@ -27,6 +27,8 @@ from cns_common.aws.protocol.models import OperationModel, ServiceModel
 from cns_common.aws.protocol.names import ServiceName
 from cns_common.errors import CnsError, OutcomeUnknown, RequestError, StoreUnavailable
 from cns_common.ids import uuid_text
+from cns_common.metrics.catalogue import API_CALL_FAILURES, API_CALLS
+from cns_common.metrics.model import Sample
 from cns_common.peer_address import peer_address
 
 Scope = MutableMapping[str, Any]
@@ -84,13 +86,19 @@ class FrontDoor:
             for name, operation in sqs.extensions.items()
         }
         self.stopping = False
-        self.calls: Counter[str] = Counter()
-        self.failures: Counter[tuple[str, str]] = Counter()
+        self._calls = Counter({name: 0 for service in services.values() for name in service.operations})
+        self._failures: Counter[tuple[str, str]] = Counter()
 
     @staticmethod
     def claims(path: str) -> bool:
         """Whether a request is an AWS call, by its path alone."""
         return path == "/" or path == "" or _QUEUE_PATH.match(path) is not None
+
+    def samples(self) -> list[Sample]:
+        return [
+            *[API_CALLS.sample(n, operation=name) for name, n in self._calls.items()],
+            *[API_CALL_FAILURES.sample(n, operation=name, code=code) for (name, code), n in self._failures.items()],
+        ]
 
     def stop(self) -> None:
         """Refuse new calls, in a way that makes SDKs try again elsewhere or later."""
@@ -154,7 +162,7 @@ class FrontDoor:
                 model, operation = self._extension(target)
                 call = self._internal_call(request, request.body, request_id)
                 name = model.name
-            self.calls[name] += 1
+            self._calls[name] += 1
             account = call.caller.account
             answering = operation(call, model.parse_json(request.body))
             del request, call  # a long poll holds nothing of its request that it needs no more
@@ -206,7 +214,7 @@ class FrontDoor:
             name = action
             anonymous = name in self._services[service].anonymous
             call = self._call(request, request.body, service, request_id, anonymous=anonymous)
-            self.calls[name] += 1
+            self._calls[name] += 1
             account = call.caller.account
             answering = operation(call, model.parse_query(pairs))
             del request, call, pairs, fields  # as above
@@ -279,7 +287,7 @@ class FrontDoor:
         )
 
     def _count(self, name: str, error: Exception, request_id: str) -> Exception:
-        self.failures[(name, _code_of(error))] += 1
+        self._failures[(name, _code_of(error))] += 1
         if isinstance(error, StoreUnavailable | OutcomeUnknown):
             log.warning("call.failed", operation=name, request_id=request_id, error=str(error))
         elif not isinstance(error, CnsError):

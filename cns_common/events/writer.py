@@ -32,7 +32,8 @@ from cns_common.events.files import (
 )
 from cns_common.events.schema import Event, EventSink, NoEvents, SegmentOpened, SegmentSealed
 from cns_common.ids import hex_id
-from cns_common.metrics import Sample
+from cns_common.metrics.catalogue import EVENT_SEGMENTS_REMOVED, EVENTS_LOST, EVENTS_WRITTEN
+from cns_common.metrics.model import Sample
 
 FLUSH_S = 0.25
 """What a killed process may not have written."""
@@ -135,9 +136,9 @@ class SegmentWriter:
 
     def samples(self) -> list[Sample]:
         return [
-            Sample("events_written", self._written),
-            *[Sample("events_unwritten", n, (("reason", reason),)) for reason, n in self._unwritten.items()],
-            *[Sample("event_segments_removed", n, (("reason", reason),)) for reason, n in self._removed.items()],
+            EVENTS_WRITTEN.sample(self._written),
+            *[EVENTS_LOST.sample(n, reason=reason) for reason, n in self._unwritten.items()],
+            *[EVENT_SEGMENTS_REMOVED.sample(n, reason=reason) for reason, n in self._removed.items()],
         ]
 
     def close(self) -> None:

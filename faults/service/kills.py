@@ -61,7 +61,7 @@ COUNTS: dict[str, tuple[int, int]] = {
 }
 """How often a point is passed before it kills: lowest and highest."""
 RANDOM_TIME = "random time"
-BREAKER_OPENED = "endpoint.opened"
+BREAKER_OPENED = "circuit_breaker.opened"
 KILL_AFTER_S = (0.5, 4.0)
 """Most later than a worker may settle what was answered first, and than breakers open."""
 POINT_TIMEOUT_S = 30.0

@@ -36,4 +36,4 @@ class Poll(threading.Thread):
         return [message["Body"] for message in self._answer.get("Messages", [])]
 
     def _calls(self) -> float:
-        return self._service.metric("cns_calls_total", operation="ReceiveMessage")
+        return self._service.metric("cns_api_calls_total", operation="ReceiveMessage")

@@ -105,8 +105,7 @@ class Service(ABC):
 
     def polls_waiting(self) -> float:
         """By its callers. The workers' own come and go, and in a cluster are known as of each one's last report."""
-        samples = self.samples()
-        return total(samples, "cns_polls_waiting") - total(samples, "cns_polls_waiting_internal")
+        return self.metric("cns_long_polls_waiting", caller="client")
 
     def advance(self, seconds: float) -> None:
         """Move the test clock; it has moved in every process when this returns."""

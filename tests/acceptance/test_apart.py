@@ -87,8 +87,8 @@ def test_queues_and_endpoints_get_notifications(cns: Up, cqs: Up, endpoint: Endp
     assert json.loads(receive_one(sqs, queue)["Body"])["MessageId"] == published
     endpoint.wait(received=1)
     for action in ("Settle", "Deliver", "ReceiveMessage"):
-        assert cqs.metric("cns_calls_total", operation=action) > 0, action
-        assert cns.metric("cns_calls_total", operation=action) == 0, action
+        assert cqs.metric("cns_api_calls_total", operation=action) > 0, action
+        assert cns.metric("cns_api_calls_total", operation=action) == 0, action
 
 
 def test_a_cqs_with_topics_of_its_own_keeps_them_apart(cns: Up, cqs: Up) -> None:

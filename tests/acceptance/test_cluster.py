@@ -39,7 +39,7 @@ def at(service: Clustered, index: int, queue: str) -> str:
 
 def test_each_request_goes_to_the_next_process(service: Clustered, sqs: Any, queue: str) -> None:
     def calls() -> list[float]:
-        counter = ("cns_calls_total", frozenset({'operation="SendMessage"'}))
+        counter = ("cns_api_calls_total", frozenset({'operation="SendMessage"'}))
         return [service.samples_at(index).get(counter, 0) for index in (0, 1)]
 
     before = calls()
@@ -86,7 +86,7 @@ def test_who_dies_in_a_poll_gets_no_message(service: Clustered, sqs: Any, queue:
     """The balancer passes it on that the caller is gone."""
 
     def polls() -> float:
-        return service.metric("cns_calls_total", operation="ReceiveMessage")
+        return service.metric("cns_api_calls_total", operation="ReceiveMessage")
 
     before = polls()
     poll = ["sqs", "receive-message", "--queue-url", queue, "--wait-time-seconds", "20", "--region", REGION]
@@ -192,7 +192,7 @@ def test_both_workers_deliver(service: Clustered, topic: Topic, endpoint: Endpoi
         return {
             next(label for label in labels if label.startswith("process=")): value
             for (name, labels), value in service.samples().items()
-            if name == "cns_deliveries_total" and 'protocol="http"' in labels
+            if name == "cns_deliveries_total" and 'protocol="http"' in labels and value
         }
 
     before = delivered()

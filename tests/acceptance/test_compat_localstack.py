@@ -251,10 +251,10 @@ def test_a_longer_wait_than_twenty_seconds(stack: Up, sqs: Any, queue: str) -> N
     def poll() -> None:
         bodies.extend(message["Body"] for message in patient.receive_message(QueueUrl=queue).get("Messages", []))
 
-    before = stack.metric("cns_calls_total", operation="ReceiveMessage")
+    before = stack.metric("cns_api_calls_total", operation="ReceiveMessage")
     polling = threading.Thread(target=poll, daemon=True)
     polling.start()
-    wait_until(lambda: stack.metric("cns_calls_total", operation="ReceiveMessage") > before, 10)
+    wait_until(lambda: stack.metric("cns_api_calls_total", operation="ReceiveMessage") > before, 10)
     stack.advance(600)
     sqs.send_message(QueueUrl=queue, MessageBody="at last")
     polling.join(10)

@@ -50,7 +50,8 @@ def as_set(service: Service) -> Iterator[None]:
 
 @pytest.mark.usefixtures("as_set")
 def test_pools_are_shown_resized_and_reset(service: Service) -> None:
-    wait_until(lambda: service.metric("cns_sends_in_flight", pool="delivery") == 0, 30)  # those of other tests may hang
+    # sends of other tests may hang
+    wait_until(lambda: service.metric("cns_pool_sends_in_flight", pool="delivery") == 0, 30)
     before = threads(service)
     assert before
     service.cns("pool", "resize", "delivery", "7")

@@ -89,7 +89,7 @@ def test_a_queue_of_another_service(site: Up, other: Up) -> None:
     envelope = json.loads(message["Body"])
     assert (envelope["MessageId"], envelope["Subject"]) == (published, "s")
     assert (message["Attributes"]["MessageGroupId"], "MessageAttributes" in message) == ("tenant", False)
-    assert other.metric("cns_calls_total", operation="SendMessage") > 0
+    assert other.metric("cns_api_calls_total", operation="SendMessage") > 0
 
 
 def test_raw_messages_keep_their_attributes(site: Up, other: Up) -> None:

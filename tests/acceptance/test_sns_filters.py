@@ -154,7 +154,7 @@ def test_many_subscriptions_of_which_few_match(service: Service, sqs: Any, topic
         topic.subscribe("sqs", to, **RAW, **policy(n=[number // 2]))
     with pytest.raises(topic.sns.exceptions.FilterPolicyLimitExceededException):
         topic.subscribe("sqs", f"arn:aws:sqs:{region}:{account}:one-more", **policy(n=[0]))
-    before = service.metric("cns_filtered_out_total")
+    before = service.metric("cns_notifications_filtered_out_total")
     entries = [
         {"Id": str(n), "Message": str(n), "MessageAttributes": {"n": {"DataType": "Number", "StringValue": str(n)}}}
         for n in (0, 1)
@@ -162,4 +162,4 @@ def test_many_subscriptions_of_which_few_match(service: Service, sqs: Any, topic
     answer = topic.sns.publish_batch(TopicArn=topic.arn, PublishBatchRequestEntries=entries)
     assert len(answer["Successful"]) == 2
     assert [bodies(sqs, queue, 1) for queue in queues] == [["0"], ["0"], ["1"], ["1"]]
-    wait_until(lambda: service.metric("cns_filtered_out_total") - before >= 2 * (MANY - 2), 15)
+    wait_until(lambda: service.metric("cns_notifications_filtered_out_total") - before >= 2 * (MANY - 2), 15)

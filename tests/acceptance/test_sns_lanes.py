@@ -25,16 +25,16 @@ def policy(**members: object) -> dict[str, str]:
 
 
 def aside(service: Service) -> float:
-    return service.metric("cns_sends_put_aside_total")
+    return service.metric("cns_sends_deferred_total")
 
 
 def down(service: Service, topic: Topic, endpoint: Endpoint, **attributes: str) -> list[str]:
     """Publishes to an endpoint that answers 503, until it is known to be down; the messages' ids."""
     endpoint.behave(status=503)
     topic.subscribe("http", endpoint.url, **attributes)
-    opened, before = service.metric("cns_endpoints_open"), aside(service)
+    opened, before = service.metric("cns_circuit_breakers_open"), aside(service)
     published = [topic.publish(str(n)) for n in range(MANY)]
-    wait_until(lambda: service.metric("cns_endpoints_open") > opened, 20, lambda: "no breaker opens")
+    wait_until(lambda: service.metric("cns_circuit_breakers_open") > opened, 20, lambda: "no breaker opens")
     wait_until(lambda: aside(service) > before, 20, lambda: "nothing is put aside")
     return published
 
@@ -52,7 +52,7 @@ def test_a_dead_endpoint_gets_everything_once_it_is_back(service: Service, topic
     wait_until(arrived, 60, lambda: f"{len(endpoint.notifications())} attempts")
     accepted = [record["message_id"] for record in endpoint.notifications() if record["status"] == 200]
     assert sorted(accepted) == sorted(published), "each once"
-    wait_until(lambda: service.metric("cns_endpoints_open") == 0, 10)
+    wait_until(lambda: service.metric("cns_circuit_breakers_open") == 0, 10)
 
 
 def test_what_waited_for_an_hour_is_a_dead_letter(service: Service, sqs: Any, topic: Topic, endpoint: Endpoint) -> None:
@@ -74,7 +74,7 @@ def test_what_waited_for_an_hour_is_a_dead_letter(service: Service, sqs: Any, to
 
     wait_until(buried, 60, lambda: f"{len(letters)} of {MANY}")
     assert sorted(set(letters)) == sorted(published)
-    wait_until(lambda: service.metric("cns_dead_lettered_total", cause="deadline_while_open") > 0, 10)
+    wait_until(lambda: service.metric("cns_notifications_dead_lettered_total", cause="deadline_while_open") > 0, 10)
 
 
 def test_a_hanging_endpoint_keeps_nothing_from_another(

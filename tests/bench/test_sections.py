@@ -118,7 +118,7 @@ async def test_filters_of_many_let_ten_through(tmp_path: Path) -> None:
     size = wide_filters.Size(filtered=(200, 400), cycles=CYCLES)
     with served("filtered", SERVICE, tmp_path, wide_filters.QUOTAS) as server:
         figures, times = await wide_filters.measure(server, size, 1)
-        kept_back = await counted(server, "filtered_out_total")
+        kept_back = await counted(server, "notifications_filtered_out_total")
     assert [one.evaluations for one in figures] == [MATCHING] * 2
     # every publish to a filtered topic is to ten, wherever a change of a filter has come before it
     publishes = 1 + wide_filters.COUNTED + 2 * 2 * CYCLES

@@ -94,7 +94,7 @@ class Composed(Service):
         return str(network["subnets"][0]["gateway"])
 
     def reporting_workers(self) -> int:
-        return len({labels for name, labels in self.samples() if name == "cns_sends_in_flight"}) // POOLS
+        return len({labels for name, labels in self.samples() if name == "cns_pool_sends_in_flight"}) // POOLS
 
 
 def prepare(directory: Path) -> Composed:

@@ -37,7 +37,7 @@ def test_the_report_has_the_numbers_that_the_test_kept(
     with running(data) as service:
         counted = make_traffic(service, receiver)
         written = service.metric("cns_events_written_total")
-        assert service.metric("cns_events_unwritten_total") == 0
+        assert service.metric("cns_events_lost_total") == 0
 
     ingested = job("cns", "pipeline", "ingest", "--data", data)
     assert ingested.returncode == 0, ingested.stderr
@@ -87,7 +87,7 @@ def make_traffic(service: Up, receiver: str) -> Counted:
     ends = {
         ("deliveries", "http"): 2 * MESSAGES + len(endpoints),  # with their confirmations
         ("deliveries", "sqs"): MESSAGES,
-        ("dead_lettered", ""): MESSAGES,
+        ("notifications_dead_lettered", ""): MESSAGES,
         ("notifications_dropped", ""): MESSAGES,
     }
     wait_until(lambda: seen(service, ends) == ends, DONE_S, lambda: str(seen(service, ends)))

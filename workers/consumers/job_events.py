@@ -95,7 +95,7 @@ class JobFacts:
         at_ms = self._answered_ms[target.arn]
         since_publish_ms = at_ms - self.published_ms
         if self._notification is not None and not self._notification.replayed:
-            self._stats.latency.observe(target.protocol, since_publish_ms, at_ms, first=self._failures == 0)
+            self._stats.latency.observe(target.protocol, since_publish_ms, first=self._failures == 0)
         self._events.emit(
             DeliveryDelivered(
                 at_ms=at_ms,

@@ -23,7 +23,8 @@ from cns.delivery.target import Target
 from cns.endpoints.outcome import Outcome
 from cns.queue_port.contract import Held, Put, Renewal
 from cns_common.errors import CnsError
-from cns_common.metrics import Sample
+from cns_common.metrics.catalogue import LANES_WAITING
+from cns_common.metrics.model import Sample
 from cns_common.process.kill_points import LANE_DELIVERED, LANE_SETTLED, kill_point
 from workers.consumers.consumer import SETTLE_AFTER_S
 from workers.consumers.hidden_lanes import LaneHeads
@@ -72,7 +73,7 @@ class Lanes:
             self._under_way.start(self._run(run))
 
     def samples(self) -> list[Sample]:
-        return [Sample("lane_heads_hidden", len(self._heads), gauge=True)]
+        return [LANES_WAITING.sample(len(self._heads))]
 
     async def drain(self, grace_s: float) -> int:
         """Let runs under way end; the rest are given back at once. Returns how many those were."""

@@ -63,6 +63,11 @@ class Caches:
         return None if self.are_away else self._redis
 
     @property
+    def has_redis(self) -> bool:
+        """Whether a Redis is configured, lost or not."""
+        return self._redis is not None
+
+    @property
     def redis_is_lost(self) -> bool:
         return self._redis is not None and self.are_away
 

@@ -7,7 +7,15 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from cns_common.clock import Clock
-from cns_common.metrics import Sample
+from cns_common.metrics.catalogue import (
+    LONG_POLLS_WAITING,
+    QUEUE_DUPLICATE_DELIVERIES,
+    RECONCILE_LAG_SECONDS,
+    RECONCILE_REPAIRS,
+    REDIS_OUTAGES,
+    REDIS_UP,
+)
+from cns_common.metrics.model import Sample
 from cqs.engines.cluster.cache_contract import DROPPED
 from cqs.engines.cluster.cache_failover import Caches
 from cqs.engines.cluster.fifo.engine import FifoQueues
@@ -161,14 +169,16 @@ class CqsEngine:
 
     def samples(self) -> list[Sample]:
         """For the metrics page."""
+        waiting = len(self._standard.waiters) + len(self._fifo.waiters)
+        internal = self._standard.waiters.internal + self._fifo.waiters.internal
         return [
-            Sample("cache_away", int(self._caches.redis_is_lost), gauge=True),
-            Sample("cache_losses", self._caches.losses),
-            Sample("cache_repairs", self._reconciler.repairs),
-            Sample("cache_walk_lag_seconds", self._reconciler.lag_ms / 1000, gauge=True),
-            Sample("deliveries_twice", self._caches.twice),
-            Sample("polls_waiting", len(self._standard.waiters) + len(self._fifo.waiters), gauge=True),
-            Sample("polls_waiting_internal", self._standard.waiters.internal + self._fifo.waiters.internal, gauge=True),
+            *([REDIS_UP.sample(not self._caches.redis_is_lost)] if self._caches.has_redis else []),
+            REDIS_OUTAGES.sample(self._caches.losses),
+            RECONCILE_REPAIRS.sample(self._reconciler.repairs),
+            RECONCILE_LAG_SECONDS.sample(self._reconciler.lag_ms / 1000),
+            QUEUE_DUPLICATE_DELIVERIES.sample(self._caches.twice),
+            LONG_POLLS_WAITING.sample(waiting - internal, caller="client"),
+            LONG_POLLS_WAITING.sample(internal, caller="worker"),
         ]
 
 

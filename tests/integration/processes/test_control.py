@@ -14,11 +14,11 @@ from cns_backend.leases_cassandra import CassandraLeaseStore
 from cns_common.cassandra.session import Cassandra, CassandraAddress
 from cns_common.clock import Clock
 from cns_common.errors import StartError
-from cns_common.metrics import Sample
+from cns_common.metrics.catalogue import QUARANTINE_JOBS
 from cns_common.sealing import Seal
 from tests.keyspace import emptied
 
-REPORT = Report("worker-1", "worker", ("consumer",), (Sample("quarantine_depth", 2, gauge=True),))
+REPORT = Report("worker-1", "worker", ("consumer",), (QUARANTINE_JOBS.sample(2),))
 
 
 @pytest.fixture

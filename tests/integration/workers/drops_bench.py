@@ -20,6 +20,7 @@ from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
 from cns_backend.store_host import Parts
 from cns_common.events.schema import NotificationDropped
+from cns_common.metrics.catalogue import DROPPED
 from tests.recorded_events import RecordedEvents
 from workers.consumers.job_attempts import JobSends
 from workers.consumers.job_events import JobFacts
@@ -94,7 +95,7 @@ class Bench:
     def counted(self) -> dict[str, float]:
         """Drops by cause."""
         samples = [*self.stats.samples(), *self.matching.counts.samples()]
-        return {dict(one.labels)["cause"]: one.value for one in samples if one.name == "notifications_dropped"}
+        return {dict(one.labels)["cause"]: one.value for one in samples if one.name == DROPPED.name and one.value}
 
     def told(self) -> list[tuple[str, str, int]]:
         drops = [event for event in self.events.events if isinstance(event, NotificationDropped)]

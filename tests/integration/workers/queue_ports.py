@@ -21,6 +21,7 @@ from cns_common.aws.auth.signature import sign
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings
 from cns_common.ids import hex_id
+from cns_common.metrics.catalogue import LONG_POLLS_WAITING
 from cns_server.api import Api, listen
 from cqs.service import QueueService
 from tests.ports import free_port
@@ -47,7 +48,7 @@ class Cqs:
 
     async def polls_waiting(self) -> float:
         state = await self.parts.control.state()
-        return next(sample.value for sample in state.samples if sample.name == "polls_waiting")
+        return sum(sample.value for sample in state.samples if sample.name == LONG_POLLS_WAITING.name)
 
     @asynccontextmanager
     async def port(self, driver: str) -> AsyncIterator[QueuePort]:

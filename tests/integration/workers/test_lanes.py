@@ -25,6 +25,7 @@ from cns.topics.topic import Topic
 from cns_common.clock import Clock
 from cns_common.events.schema import DeliveryDeadLettered
 from cns_common.ids import uuid_text
+from cns_common.metrics.catalogue import JOBS_FAILED, LANES_WAITING
 from tests.integration.workers.embedded_tools import embedded_tools
 from tests.recorded_events import RecordedEvents
 from workers.consumers.consumer import SETTLE_AFTER_S, Consumer
@@ -156,7 +157,7 @@ class Host:
             await asyncio.sleep(0)
 
     def hidden(self) -> int:
-        return next(int(sample.value) for sample in self.lanes.samples() if sample.name == "lane_heads_hidden")
+        return next(int(sample.value) for sample in self.lanes.samples() if sample.name == LANES_WAITING.name)
 
 
 async def _until(known: Callable[[], object]) -> None:
@@ -297,7 +298,7 @@ async def test_an_answer_in_the_moment_of_settling_is_settled_the_next_time(host
     loop.call_later(SETTLE_AFTER_S + 0.1, host.desk.answer, TOOK)
     await _until_left(host, jobs.LANES, 0)
     assert host.desk.names() == ["e"]
-    assert not [sample for sample in host.tools.stats.samples() if sample.name == "jobs_failed"]
+    assert not [sample for sample in host.tools.stats.samples() if sample.name == JOBS_FAILED.name and sample.value]
 
 
 async def test_while_the_dead_letter_queue_is_away_there_is_no_further_attempt(host: Host) -> None:

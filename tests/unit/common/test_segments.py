@@ -72,7 +72,7 @@ def test_a_segment_says_whose_events_it_has_and_which(tmp_path: Path) -> None:
     assert (sealed["first_sequence"], sealed["last_sequence"], sealed["events"]) == (1, 3, 3)
     assert not sealed["recovered"]
     assert path.name == f"test-{opened['boot']}-000000000001.jsonl"
-    assert counts(writer, "events_written") == {"": 3}
+    assert counts(writer, "cns_events_written_total") == {"": 3}
 
 
 def test_without_events_there_is_no_segment(tmp_path: Path) -> None:
@@ -158,8 +158,8 @@ def test_a_directory_that_cannot_be_written_is_counted_and_nothing_raised(tmp_pa
     (tmp_path / "events").write_text("not a directory")
     with writing(tmp_path / "events") as writer:
         writer.emit(event(1))
-        wait_until(lambda: counts(writer, "events_unwritten")["disk_refused"] == 1, 5)
-    assert counts(writer, "events_written") == {"": 0}
+        wait_until(lambda: counts(writer, "cns_events_lost_total")["disk_refused"] == 1, 5)
+    assert counts(writer, "cns_events_written_total") == {"": 0}
 
 
 def test_a_full_disk_leaves_whole_lines_and_a_gap_that_is_known(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_a_full_disk_leaves_whole_lines_and_a_gap_that_is_known(tmp_path: Path) 
         wait_until(lambda: files(tmp_path, ".open"), 5)
         with file_size_limit(files(tmp_path, ".open")[0].stat().st_size + 100):
             writer.emit(event(2, "x" * 200))
-            wait_until(lambda: counts(writer, "events_unwritten")["disk_refused"] == 1, 5)
+            wait_until(lambda: counts(writer, "cns_events_lost_total")["disk_refused"] == 1, 5)
         writer.emit(event(3))
     (path,) = files(tmp_path)
     lines = lines_of(path)
@@ -185,7 +185,7 @@ def test_a_disk_that_hangs_bounds_the_memory(tmp_path: Path, monkeypatch: pytest
         stuck.wait()
         for number in range(2, 200):
             writer.emit(event(number))
-        refused = counts(writer, "events_unwritten")["buffer_full"]
+        refused = counts(writer, "cns_events_lost_total")["buffer_full"]
         assert 100 < refused < 198
         stuck.go_on()
     (path,) = files(tmp_path)
@@ -240,5 +240,5 @@ def test_a_writer_tidies_up_as_time_goes_by(tmp_path: Path) -> None:
     old.parent.mkdir(parents=True)
     old.touch()
     with writing(tmp_path) as writer:
-        wait_until(lambda: counts(writer, "event_segments_removed")["age"] == 1, 5)
+        wait_until(lambda: counts(writer, "cns_event_segments_removed_total")["age"] == 1, 5)
     assert list(tmp_path.iterdir()) == []

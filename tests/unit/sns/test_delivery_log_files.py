@@ -61,7 +61,7 @@ def test_a_folder_for_each_group_and_a_file_for_each_process(tmp_path: Path) -> 
     assert sorted(folders) == [GROUP, GROUP, f"{GROUP}/Failure", f"{GROUP}/Failure"]
     assert numbers(tmp_path) == [1, 2]
     assert numbers(tmp_path, GROUP, f"{GROUP}/Failure") == [1, 2, 11, 12]
-    assert counts(files, "delivery_logs_written") == {"": 2}
+    assert counts(files, "cns_delivery_log_records_written_total") == {"": 2}
 
 
 def test_nothing_is_made_where_nothing_is_logged(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_file_ends_by_size(tmp_path: Path) -> None:
     with writing(tmp_path, limits=LogLimits(days=7, bytes_max=1 << 30, file_bytes_max=len(line(1)))) as files:
         for number in (1, 2, 3):
             files.append(GROUP, line(number))
-            wait_until(lambda n=number: counts(files, "delivery_logs_written")[""] == n, 5)
+            wait_until(lambda n=number: counts(files, "cns_delivery_log_records_written_total")[""] == n, 5)
     assert [path.stem.rpartition("-")[2] for path in paths(tmp_path)] == ["000", "001", "002"]
     assert numbers(tmp_path) == [1, 2, 3]
 
@@ -103,7 +103,7 @@ def test_a_day_has_a_file_of_its_own(tmp_path: Path) -> None:
     clock = Clock()
     with writing(tmp_path, clock) as files:
         files.append(GROUP, line(1))
-        wait_until(lambda: counts(files, "delivery_logs_written")[""] == 1, 5)
+        wait_until(lambda: counts(files, "cns_delivery_log_records_written_total")[""] == 1, 5)
         clock.advance(DAY_MS)
         files.append(GROUP, line(2))
     first, second = [path.name[:10] for path in paths(tmp_path)]
@@ -115,7 +115,7 @@ def test_one_file_is_open_however_many_topics_are_logged(tmp_path: Path) -> None
     with writing(tmp_path) as files:
         for number in range(2_000):
             files.append(f"sns/us-east-1/123456789012/t{number}", line(number))
-        wait_until(lambda: counts(files, "delivery_logs_written")[""] == 2_000, 20)
+        wait_until(lambda: counts(files, "cns_delivery_log_records_written_total")[""] == 2_000, 20)
         assert len(os.listdir("/proc/self/fd")) <= before + 1
     assert len(paths(tmp_path)) == 2_000
 
@@ -127,18 +127,18 @@ def test_a_directory_that_cannot_be_written_is_counted_and_nothing_raised(tmp_pa
     (tmp_path / "logs").write_text("not a directory")
     with writing(tmp_path / "logs") as files:
         files.append(GROUP, line(1))
-        wait_until(lambda: counts(files, "delivery_logs_lost")["disk_refused"] == 1, 5)
-    assert counts(files, "delivery_logs_written") == {"": 0}
+        wait_until(lambda: counts(files, "cns_delivery_log_records_lost_total")["disk_refused"] == 1, 5)
+    assert counts(files, "cns_delivery_log_records_written_total") == {"": 0}
 
 
 def test_a_full_disk_leaves_whole_lines_and_a_count(tmp_path: Path) -> None:
     """The limit on a file's size refuses in the middle of a line, as a full disk does."""
     with writing(tmp_path) as files:
         files.append(GROUP, line(1))
-        wait_until(lambda: counts(files, "delivery_logs_written")[""] == 1, 5)
+        wait_until(lambda: counts(files, "cns_delivery_log_records_written_total")[""] == 1, 5)
         with file_size_limit(paths(tmp_path)[0].stat().st_size + 100):
             files.append(GROUP, line(2, padding=500))
-            wait_until(lambda: counts(files, "delivery_logs_lost")["disk_refused"] == 1, 5)
+            wait_until(lambda: counts(files, "cns_delivery_log_records_lost_total")["disk_refused"] == 1, 5)
         files.append(GROUP, line(3))
     (path,) = paths(tmp_path)
     assert path.read_bytes() == line(1) + line(3)
@@ -153,9 +153,9 @@ from workers.delivery.logs.files import LogFiles
 directory = Path(sys.argv[1])
 files = LogFiles(directory, Clock(), LIMITS)
 files.append(GROUP, line(1))
-wait_until(lambda: counts(files, "delivery_logs_written")[""] == 1, 5)
+wait_until(lambda: counts(files, "cns_delivery_log_records_written_total")[""] == 1, 5)
 files.append(GROUP, line(2, padding=1 << 20))
-wait_until(lambda: counts(files, "delivery_logs_lost")["disk_full"] == 1, 5)
+wait_until(lambda: counts(files, "cns_delivery_log_records_lost_total")["disk_full"] == 1, 5)
 files.append(GROUP, line(3))
 files.close()
 assert numbers(directory) == [1, 3], numbers(directory)
@@ -176,7 +176,7 @@ def test_a_disk_that_hangs_bounds_the_memory(tmp_path: Path, monkeypatch: pytest
         stuck.wait()
         for _ in range(99):
             files.append(GROUP, line(1))
-        assert counts(files, "delivery_logs_lost")["buffer_full"] == 89
+        assert counts(files, "cns_delivery_log_records_lost_total")["buffer_full"] == 89
         stuck.go_on()
     assert len(numbers(tmp_path)) == 11
 
@@ -216,10 +216,10 @@ def test_files_are_looked_through_at_the_start_and_when_much_was_written(tmp_pat
     old_files(tmp_path, ("1970-01-01", 100))
     limits = LogLimits(days=7, bytes_max=10 * len(line(1)), file_bytes_max=1)
     with writing(tmp_path, limits=limits) as files:
-        wait_until(lambda: counts(files, "delivery_log_files_removed")["age"] == 1, 5)
+        wait_until(lambda: counts(files, "cns_delivery_log_files_removed_total")["age"] == 1, 5)
         for number in range(13):
             files.append(f"{GROUP}{number}", line(1))
-        wait_until(lambda: counts(files, "delivery_log_files_removed")["size"] == 3, 5)
+        wait_until(lambda: counts(files, "cns_delivery_log_files_removed_total")["size"] == 3, 5)
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------

@@ -287,7 +287,7 @@ async def test_open_breakers_are_counted_until_they_close_or_are_forgotten(monke
 
 
 def _open_breakers(traffic: Traffic) -> float:
-    return next(sample.value for sample in traffic.samples() if sample.name == "endpoints_open")
+    return next(sample.value for sample in traffic.samples() if sample.name == "cns_circuit_breakers_open")
 
 
 async def test_those_that_wait_are_put_aside_when_the_breaker_opens() -> None:
@@ -321,12 +321,12 @@ async def test_those_that_worked_and_hang_take_from_the_same_room() -> None:
     for key in hanging:
         desk.start(key)
     clock.advance(1_500)
-    await _until(lambda: _gauge(desk, "sends_overdue") == len(hanging))
-    assert _gauge(desk, "sends_unproven") == len(hanging)
+    await _until(lambda: _gauge(desk, "cns_sends_overdue") == len(hanging))
+    assert _gauge(desk, "cns_sends_on_probation") == len(hanging)
     assert desk.traffic.wait_s("new") > 0
     for key in hanging:
         await desk.end(key, DOWN)
-    assert (_gauge(desk, "sends_unproven"), desk.traffic.wait_s("new"), crashes) == (0, 0, [])
+    assert (_gauge(desk, "cns_sends_on_probation"), desk.traffic.wait_s("new"), crashes) == (0, 0, [])
 
 
 def _gauge(desk: Desk, name: str) -> float:

@@ -25,7 +25,12 @@ import structlog
 from cns_common.bounded_cache import BoundedCache
 from cns_common.clock import Clock
 from cns_common.ids import hex_id
-from cns_common.metrics import Sample
+from cns_common.metrics.catalogue import (
+    DELIVERY_LOG_FILES_REMOVED,
+    DELIVERY_LOG_RECORDS_LOST,
+    DELIVERY_LOG_RECORDS_WRITTEN,
+)
+from cns_common.metrics.model import Sample
 
 SUFFIX = ".jsonl"
 FLUSH_S = 0.25
@@ -99,9 +104,9 @@ class LogFiles:
 
     def samples(self) -> list[Sample]:
         return [
-            Sample("delivery_logs_written", self._written),
-            *[Sample("delivery_logs_lost", n, (("reason", reason),)) for reason, n in self._lost.items()],
-            *[Sample("delivery_log_files_removed", n, (("reason", reason),)) for reason, n in self._removed.items()],
+            DELIVERY_LOG_RECORDS_WRITTEN.sample(self._written),
+            *[DELIVERY_LOG_RECORDS_LOST.sample(n, reason=reason) for reason, n in self._lost.items()],
+            *[DELIVERY_LOG_FILES_REMOVED.sample(n, reason=reason) for reason, n in self._removed.items()],
         ]
 
     def close(self) -> None:

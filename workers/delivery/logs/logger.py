@@ -16,7 +16,7 @@ from cns_common.bounded_cache import BoundedCache
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
-from cns_common.metrics import Sample
+from cns_common.metrics.model import Sample
 from workers.delivery.logs.files import LogFiles, LogLimits
 from workers.delivery.logs.record import FAILURE_GROUP, Attempted, group_of_arn, group_of_phones, record_line
 

@@ -9,7 +9,6 @@ take its place when it goes on.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import count
 from operator import attrgetter
@@ -19,7 +18,15 @@ import structlog
 from cns.endpoints.contract import Request, Sender
 from cns.endpoints.outcome import Outcome
 from cns_common.configuration.settings import POOL_THREADS_MAX
-from cns_common.metrics import Sample
+from cns_common.metrics.catalogue import (
+    POOL_SENDS_IN_FLIGHT,
+    POOL_SENDS_WAITING,
+    POOL_THREADS,
+    POOL_THREADS_BLOCKED,
+    POOL_THREADS_DRAINING,
+    POOL_THREADS_REPLACED,
+)
+from cns_common.metrics.model import Sample
 from workers.delivery.pool.fair_queue import Prepare, Send
 from workers.delivery.pool.thread import IN_FLIGHT_MAX, PoolThread
 
@@ -48,7 +55,7 @@ class DeliveryPool:
         self._leaving: set[PoolThread] = set()
         self._choice: list[PoolThread] = []
         self._watch: asyncio.TimerHandle | None = None
-        self._replaced: Counter[str] = Counter()
+        self._replaced = {"blocked": 0, "died": 0}
         self._room = asyncio.Event()
         self.resize(threads)
 
@@ -76,17 +83,14 @@ class DeliveryPool:
         return sum(thread.waiting for thread in (*self._threads, *self._leaving))
 
     def samples(self) -> list[Sample]:
-        gauges = {
-            "pool_threads": self.size,
-            "pool_threads_leaving": self.leaving,
-            "pool_threads_silent": self.silent,
-            "sends_in_flight": self.in_flight,
-            "sends_waiting": self.waiting,
-        }
-        label = ("pool", self.name)
+        name = self.name
         return [
-            *[Sample(name, value, (label,), gauge=True) for name, value in gauges.items()],
-            *[Sample("pool_threads_replaced", n, (label, ("cause", cause))) for cause, n in self._replaced.items()],
+            POOL_THREADS.sample(self.size, pool=name),
+            POOL_THREADS_DRAINING.sample(self.leaving, pool=name),
+            POOL_THREADS_BLOCKED.sample(self.silent, pool=name),
+            POOL_SENDS_IN_FLIGHT.sample(self.in_flight, pool=name),
+            POOL_SENDS_WAITING.sample(self.waiting, pool=name),
+            *[POOL_THREADS_REPLACED.sample(n, pool=name, cause=cause) for cause, n in self._replaced.items()],
         ]
 
     def send(self, prepare: Prepare, group: str) -> asyncio.Future[Outcome]:

@@ -78,8 +78,8 @@ class PoolSizing:
         return PoolState(
             pool=pool.name,
             threads=pool.size,
-            leaving=pool.leaving,
-            silent=pool.silent,
+            draining=pool.leaving,
+            blocked=pool.silent,
             in_flight=pool.in_flight,
             waiting=pool.waiting,
             wanted=wanted.threads,

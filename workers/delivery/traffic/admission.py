@@ -22,7 +22,8 @@ import structlog
 
 from cns.endpoints.outcome import Outcome
 from cns_common.clock import Clock
-from cns_common.metrics import Sample
+from cns_common.metrics.catalogue import CIRCUIT_BREAKERS_OPEN, SENDS_DEFERRED, SENDS_ON_PROBATION, SENDS_OVERDUE
+from cns_common.metrics.model import Sample
 from workers.delivery.traffic.endpoint_state import BLOCKED_S, OVERDUE_S, Endpoint, Terms
 from workers.delivery.traffic.sends import Aside, Attempt, Begin, Send, has_ended, is_done_with, pass_on
 from workers.delivery.traffic.token_bucket import Throttle
@@ -146,10 +147,10 @@ class Traffic:
 
     def samples(self) -> list[Sample]:
         return [
-            Sample("endpoints_open", self._open, gauge=True),
-            Sample("sends_overdue", self._overdue, gauge=True),
-            Sample("sends_unproven", self._unproven, gauge=True),
-            *[Sample("sends_put_aside", n, (("cause", str(why)),)) for why, n in self._aside.items()],
+            CIRCUIT_BREAKERS_OPEN.sample(self._open),
+            SENDS_OVERDUE.sample(self._overdue),
+            SENDS_ON_PROBATION.sample(self._unproven),
+            *[SENDS_DEFERRED.sample(n, cause=str(why)) for why, n in self._aside.items()],
         ]
 
     # -- beginning ----------------------------------------------------------------------------------------------------
@@ -200,7 +201,9 @@ class Traffic:
             self._fresh.popleft()
         if endpoint.open != was_open:
             self._open += 1 if endpoint.open else -1
-            log.warning("endpoint.opened" if endpoint.open else "endpoint.closed", endpoint=_shown(send.key))
+            log.warning(
+                "circuit_breaker.opened" if endpoint.open else "circuit_breaker.closed", endpoint=_shown(send.key)
+            )
         self._fill(send.key, endpoint, now_s)
         while self._unproven_waiting and self._unproven < UNPROVEN_MAX:
             self._take_up(self._unproven_waiting.popleft(), now_s)

@@ -13,6 +13,8 @@ from msgspec.structs import replace
 from cns_common.cassandra.session import Cassandra
 from cns_common.cassandra.session import CassandraAddress as Cluster
 from cns_common.clock import Clock
+from cns_common.metrics.catalogue import QUEUE_DUPLICATE_DELIVERIES, REDIS_OUTAGES, REDIS_UP
+from cns_common.metrics.model import Metric
 from cqs.engines.cluster import CqsEngine, open_engine, redis_cache
 from cqs.engines.cluster import maintenance as upkeep
 from cqs.engines.cluster.cache_contract import Item, Wish
@@ -69,9 +71,9 @@ async def counting(desk: Desk, expected: tuple[int, int, int]) -> None:
             await asyncio.sleep(0.05)
 
 
-def sample(engine: object, name: str) -> float:
+def sample(engine: object, metric: Metric) -> float:
     assert isinstance(engine, CqsEngine)
-    return next(sample.value for sample in engine.samples() if sample.name == name)
+    return next(sample.value for sample in engine.samples() if sample.name == metric.name)
 
 
 async def test_two_processes_without_redis_share_a_queue_and_give_nothing_twice(cassandra_address: Cluster) -> None:
@@ -143,14 +145,14 @@ async def test_what_is_in_flight_when_redis_dies_stays_hidden(cassandra_address:
         own_redis.start()
         await one.send(b"after")
         assert bodies(await arriving(one, 1)) == [b"after"]
-        while sample(two.engine, "cache_away"):
+        while not sample(two.engine, REDIS_UP):
             await asyncio.sleep(0.05)  # until this process, too, has noticed
         assert await two.hide(held[1], 0) is Outcome.DONE  # a handle of before moves its message still
         assert bodies(await arriving(one, 1)) == [held[1].body]
         assert not await two.take()
         assert await one.counts() == (0, 7, 0)
-        assert [sample(desk.engine, "cache_losses") for desk in (one, two)] == [1, 1]
-        assert [sample(desk.engine, "deliveries_twice") for desk in (one, two)] == [0, 0]
+        assert [sample(desk.engine, REDIS_OUTAGES) for desk in (one, two)] == [1, 1]
+        assert [sample(desk.engine, QUEUE_DUPLICATE_DELIVERIES) for desk in (one, two)] == [0, 0]
 
 
 async def test_a_redis_that_only_paused_learns_what_happened(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
@@ -181,7 +183,7 @@ async def test_redis_is_told_of_a_delete_that_it_came_back_amid(
 
         async def delete_late(rows: Rows, queue: str, places: Sequence[Place]) -> None:
             own_redis.resume()
-            while sample(desk.engine, "cache_away"):
+            while not sample(desk.engine, REDIS_UP):
                 await asyncio.sleep(0.05)
             await counting(desk, (1, 1, 0))
             await delete_rows(rows, queue, places)
@@ -204,7 +206,7 @@ async def test_a_delivery_that_came_twice_is_counted(cassandra_address: Cluster,
         assert bodies(first) == bodies(second)
         assert await one.delete(*first) == [Outcome.DONE]
         assert await two.delete(*second) == [Outcome.GONE]
-        assert sample(one.engine, "deliveries_twice") == 1
+        assert sample(one.engine, QUEUE_DUPLICATE_DELIVERIES) == 1
 
 
 @pytest.mark.parametrize("redis_is_away", [False, True])
@@ -319,7 +321,7 @@ async def test_a_purge_while_redis_does_not_answer(cassandra_address: Cluster, o
         await one.send(b"after")
         own_redis.resume()
         for desk in (one, two):
-            while sample(desk.engine, "cache_away"):
+            while not sample(desk.engine, REDIS_UP):
                 await asyncio.sleep(0.05)
         await one.send(b"later")
         assert sorted(bodies(await arriving(one, 2))) == [b"after", b"later"]

@@ -154,8 +154,8 @@ async def test_a_notification_goes_to_those_whose_filter_it_meets(rig: Rig) -> N
     assert await publish(rig, topic, red_car, colour=string("blue")) == sorted([everything, body])
     assert await publish(rig, topic, red_car, colour=string("red")) == sorted([everything, red, body])
     samples = {sample.name: sample for sample in rig.service.matching.counts.samples()}
-    assert samples["filtered_out"].value == 2 + 1 + 1 + 0
-    assert 0 + 1 + 1 + 2 <= samples["filter_evaluations"].value <= 2 * 4
+    assert samples["cns_notifications_filtered_out_total"].value == 2 + 1 + 1 + 0
+    assert 0 + 1 + 1 + 2 <= samples["cns_filter_evaluations_total"].value <= 2 * 4
 
 
 @spec("filter.structure")
@@ -187,8 +187,8 @@ async def test_malformed_attributes_fail_the_deliveries_that_look_at_them(rig: R
     (dropped,) = [event for event in rig.events.events if isinstance(event, NotificationDropped)]
     assert (dropped.cause, dropped.topic, dropped.subscription) == ("invalid_attributes", topic, "")
     samples = {sample.name: sample for sample in rig.service.matching.counts.samples()}
-    assert samples["notifications_dropped"].value == 2
-    assert samples["notifications_dropped"].labels == (("cause", "invalid_attributes"),)
+    assert samples["cns_notifications_dropped_total"].value == 2
+    assert samples["cns_notifications_dropped_total"].labels == (("cause", "invalid_attributes"),)
 
 
 @spec("filter.batch")
