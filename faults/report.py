@@ -1,4 +1,4 @@
-"""The tables of docs/reliability.md: what the rounds found, and on what they ran."""
+"""The summary and the tables of docs/reliability.md: the findings of the rounds, and the machine they ran on."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ from faults.results import ClusterResult, KillResult, PowerResult
 from faults.service.kills import RANDOM_TIME, VICTIMS
 from faults.service.processes import ROOT
 
+SUMMARY_BEGIN = "<!-- summary, written by make faults: begin -->"
+SUMMARY_END = "<!-- summary, written by make faults: end -->"
 BEGIN = "<!-- written by make faults: begin -->"
 END = "<!-- written by make faults: end -->"
 POWER_BEGIN = "<!-- power loss, written by make faults: begin -->"
@@ -46,18 +48,18 @@ KILL_HEADS = (
     "valid",
     "acknowledged sends",
     "acknowledged publishes",
-    "of them in order",
+    "of them to the FIFO topic",
     "deliveries",
     "messages lost",
     "notifications lost",
     "invented",
     "order broken",
 )
-BACK_HEAD = "back after, median / worst"
-ILL_HEADS = ("attempts failed at endpoints that were ill", "breakers opened", "dead letters")
-REPEATED_HEAD = "sent again, though answered before the kill: at most so long before"
-WAIT_HEAD = "longest wait of a sender, median / worst"
-BODIES_HEAD = "bodies that nothing names"
+BACK_HEAD = "recovered after, median / worst"
+ILL_HEADS = ("failed attempts at failing endpoints", "circuit breakers opened", "dead letters")
+REPEATED_HEAD = "oldest answer before the kill that was sent again"
+WAIT_HEAD = "longest wait of a sender for its acknowledgement, median / worst"
+BODIES_HEAD = "unreferenced FIFO bodies"
 LOST = ("lost", "never deleted", "stuck")
 INVENTED = ("invented", "came back", "twice", "dedup", "received too often", "moved again")
 ORDER = ("order", "sequence", "two in flight", "lock")
@@ -78,8 +80,23 @@ def facts(command: str) -> Facts:
     return Facts(command=command, commit=_commit(), machine=_machine())
 
 
+def write_summary(page: Path, results: Sequence[Result]) -> None:
+    """Put the result of all rounds on record between its markers, one line a part."""
+    kills = [result for result in results if isinstance(result, KillResult)]
+    power = [result for result in results if isinstance(result, PowerResult)]
+    cluster = [result for result in results if isinstance(result, ClusterResult)]
+    lines = [
+        *_kill_summary("`kill -9` of the API, the worker or both (embedded)", kills),
+        *_power_summary(power),
+        *_kill_summary("`kill -9` of Redis, a Cassandra node of three, an API process or a worker (cluster)", cluster),
+        *_duplicate_summary([*kills, *cluster]),
+        *_recovery_summary(kills, cluster),
+    ]
+    _put(page, SUMMARY_BEGIN, SUMMARY_END, ["\n".join(f"- {line}" for line in lines)])
+
+
 def write_kill_report(page: Path, found: Facts, results: Sequence[KillResult]) -> None:
-    """Put the tables of the embedded form's kills between their markers of the page; nothing where none was."""
+    """Put the tables of the embedded form's kills between their markers of the page, if there are results."""
     if not results:
         return
     parts = [
@@ -92,13 +109,13 @@ def write_kill_report(page: Path, found: Facts, results: Sequence[KillResult]) -
 
 
 def write_power_report(page: Path, found: Facts, results: Sequence[PowerResult]) -> None:
-    """The same of power losses."""
+    """Put the table of the power losses between its markers of the page, if there are results."""
     if results:
         _put(page, POWER_BEGIN, POWER_END, [_facts_line(found, results, _sqlite()), _power_table(results)])
 
 
 def write_cluster_report(page: Path, found: Facts, results: Sequence[ClusterResult]) -> None:
-    """The same of the cluster form."""
+    """Put the tables of the cluster's kills between their markers of the page, if there are results."""
     if not results:
         return
     parts = [
@@ -118,6 +135,54 @@ def _put(page: Path, begin: str, end: str, parts: Sequence[str]) -> None:
 def _facts_line(found: Facts, results: Sequence[Result], storage: str) -> str:
     seeds = f"{min(result.seed for result in results)}–{max(result.seed for result in results)}"
     return f"`{found.command}`, seeds {seeds}, commit {found.commit}. {found.machine}, {storage}."
+
+
+# -- summary ----------------------------------------------------------------------------------------------------------
+
+
+def _kill_summary(title: str, results: Sequence[KillResult | ClusterResult]) -> list[str]:
+    if not results:
+        return []
+    faults = [fault for result in results for fault in result.faults]
+    return [
+        f"**{title}: {_valid(results)}.** {sum(result.messages for result in results):,} sends and"
+        f" {sum(result.notifications for result in results):,} publishes were acknowledged:"
+        f" {_count(faults, (*LOST, 'notification lost'))} lost, {_count(faults, INVENTED)} invented,"
+        f" {_count(faults, ORDER)} out of FIFO order."
+    ]
+
+
+def _power_summary(results: Sequence[PowerResult]) -> list[str]:
+    if not results:
+        return []
+    return [
+        f"**Power loss: {_valid(results)}.** {sum(sum(result.cuts.values()) for result in results):,} cuts, each disk"
+        f" reopened twice, {sum(result.acknowledged for result in results):,} acknowledged calls:"
+        f" {sum(len(result.faults) for result in results)} broken guarantees."
+    ]
+
+
+def _duplicate_summary(results: Sequence[KillResult | ClusterResult]) -> list[str]:
+    if not results:
+        return []
+    unknown = _count([fault for result in results for fault in result.faults], ("duplicate",))
+    known = sum(sum(result.duplicates.values()) for result in results)
+    oldest_ms = max((result.repeated_ms for result in results if isinstance(result, KillResult)), default=0)
+    return [
+        f"**Duplicates**: {known:,} with a cause that permits them (an unanswered call sent again, a lease that ended,"
+        f" a crash before the settlement), {unknown} without. No delivery that was answered more than {oldest_ms} ms"
+        " before a kill of the embedded form was sent again."
+    ]
+
+
+def _recovery_summary(kills: Sequence[KillResult], cluster: Sequence[ClusterResult]) -> list[str]:
+    forms = {"embedded": [result.down_ms for result in kills], "cluster": [result.down_ms for result in cluster]}
+    times = [f"{form} {_middle_and_worst(times_ms)}" for form, times_ms in forms.items() if times_ms]
+    return [f"**Recovered after the kill**, median / worst: {', '.join(times)}."] if times else []
+
+
+def _valid(results: Sequence[Result]) -> str:
+    return f"{sum(result.valid for result in results)} of {len(results)} rounds valid"
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------
@@ -217,7 +282,7 @@ def _power_table(results: Sequence[PowerResult]) -> str:
         f" {sum(result.records for result in results):,} writes and syncs recorded,"
         f" {sum(result.checkpoints for result in results):,} checkpoints."
     )
-    return summary + "\n\n" + _table(("power cut", "cuts", "reopenings", "broken promises"), rows)
+    return summary + "\n\n" + _table(("power cut", "cuts", "reopenings", "broken guarantees"), rows)
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -252,19 +317,19 @@ def _sqlite() -> str:
 
 
 def _cassandra_version() -> str:
-    """The one that `deploy/servers` starts."""
+    """The version that `deploy/servers` starts."""
     found = _VERSION.search((ROOT / "deploy" / "servers" / "pom.xml").read_text())
     return found[1] if found else "unknown"
 
 
 def _redis_version() -> str:
-    """As the program says it: "Redis server v=7.0.15 sha=…"."""
-    said = subprocess.run(["redis-server", "--version"], capture_output=True, text=True, check=True).stdout
-    return f"Redis {said.split('v=')[1].split()[0]}"
+    """Read from a line like "Redis server v=7.0.15 sha=…"."""
+    line = subprocess.run(["redis-server", "--version"], capture_output=True, text=True, check=True).stdout
+    return f"Redis {line.split('v=')[1].split()[0]}"
 
 
 def _sync_ms() -> float:
-    """The median of a few, where the rounds' data lies."""
+    """The median time of an fsync on the disk where the rounds keep their data."""
     times_s = []
     with tempfile.TemporaryFile() as file:
         for _ in range(SYNCS_MEASURED):

@@ -22,7 +22,7 @@ from faults.cluster.kills import cluster_round
 from faults.cluster.plan import CLUSTER_KINDS, NODE, plan_cluster_round
 from faults.cluster.processes import site
 from faults.power.rounds import power_round
-from faults.report import Facts, facts, write_cluster_report, write_kill_report, write_power_report
+from faults.report import Facts, facts, write_cluster_report, write_kill_report, write_power_report, write_summary
 from faults.results import ClusterResult, KillResult, PowerResult
 from faults.service.kills import VICTIMS, kill_round, plan_round
 from faults.service.processes import ROOT, receiving
@@ -63,9 +63,18 @@ def _write(part: str, machine: Facts, results: list[Result]) -> None:
     lines = [*others, *[_line(result, machine) for result in results]]
     order = [kind for kinds in KINDS.values() for kind in kinds]
     LINES.write_bytes(b"".join(sorted(lines, key=lambda line: order.index(msgspec.json.decode(line)["kind"]))))
+    write_summary(PAGE, read_results(LINES))
     write_kill_report(PAGE, machine, [result for result in results if isinstance(result, KillResult)])
     write_power_report(PAGE, machine, [result for result in results if isinstance(result, PowerResult)])
     write_cluster_report(PAGE, machine, [result for result in results if isinstance(result, ClusterResult)])
+
+
+def read_results(path: Path) -> list[Result]:
+    """The results of all rounds on record."""
+    types: dict[str, type[Result]] = dict.fromkeys(VICTIMS, KillResult)
+    types |= {POWER: PowerResult, **dict.fromkeys(CLUSTER_KINDS, ClusterResult)}
+    lines = path.read_bytes().splitlines()
+    return [msgspec.json.decode(line, type=types[msgspec.json.decode(line)["kind"]]) for line in lines]
 
 
 async def _run_all(
