@@ -13,6 +13,7 @@ import cns
 from cns.archives.archiver import Archiver
 from cns.archives.replay_worker import ReplayWorker
 from cns.delivery import jobs
+from cns.delivery.notification_references import NotificationReferences
 from cns.delivery.remote_queues import Places
 from cns.delivery.signing import Signer
 from cns.delivery.target import Targets
@@ -60,7 +61,7 @@ from workers.delivery.pool.pool import DeliveryPool
 from workers.delivery.pool.resize import PoolSizing
 from workers.delivery.traffic.admission import Traffic
 from workers.delivery.traffic.endpoint_state import Terms
-from workers.fanout.drops import Drops
+from workers.fanout.context import FanoutContext
 from workers.fanout.fifo_producer import FifoProducer
 from workers.fanout.producer import Producer
 from workers.loops import Loops
@@ -68,7 +69,6 @@ from workers.stats import Stats
 
 DRAIN_S = 20.0
 STEP_GRACE_S = 5.0
-NOTIFICATION_LIFE_MS = 30 * 24 * 3_600_000
 
 log = structlog.get_logger(__name__)
 
@@ -138,9 +138,11 @@ class Worker:
         self._delivery_log = delivery_log(settings, parts)
         targets = Targets(parts.topics, parts.subscriptions)
         parts.reconnected.append(targets.forget_all)
+        references = NotificationReferences(parts.notifications)
         tools = Tools(
             port=sifted,
             notifications=RememberedNotifications(parts.notifications),
+            references=references,
             targets=targets,
             clock=parts.clock,
             quarantine=quarantine,
@@ -169,18 +171,20 @@ class Worker:
             self._fifo_consumer.drain,
         ]
         self._matching = Matching(parts.subscriptions, parts.clock, self._events)
-        fanning_out = (
-            sifted,
-            self._matching,
-            parts.notifications,
-            quarantine,
-            Drops(self._stats, self._events, parts.clock),
-            NOTIFICATION_LIFE_MS,
+        fanout = FanoutContext(
+            port=sifted,
+            matching=self._matching,
+            notifications=parts.notifications,
+            references=references,
+            quarantine=quarantine,
+            stats=self._stats,
+            events=self._events,
+            clock=parts.clock,
         )
-        self._producer = Producer(*fanning_out)
+        self._producer = Producer(fanout)
         topics = TopicCache(parts.topics)
         parts.reconnected.append(topics.clear)
-        self._fifo_producer = FifoProducer(*fanning_out, Archiver(topics, parts.archives, parts.replays))
+        self._fifo_producer = FifoProducer(fanout, Archiver(topics, parts.archives, parts.replays))
         self._producers = settings.producers
         self._movers = Movers(parts.move_tasks, queues.moving, parts.leases, parts.clock)
         replay_worker = ReplayWorker(

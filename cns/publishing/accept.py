@@ -17,7 +17,7 @@ from typing import TypeVar
 from cns.archives.archiver import Archiver
 from cns.delivery import jobs
 from cns.delivery.jobs import INLINE_BYTES_MAX, TARGETS_MAX, EndpointJob, PublishJob
-from cns.limits import NOTIFICATION_MS
+from cns.delivery.notification_references import NotificationReferences
 from cns.notification import Notification
 from cns.publishing.matching import Matching, Page
 from cns.publishing.requests import Published, Sized
@@ -46,7 +46,7 @@ class Dispatch:
         one_commit: bool,
     ) -> None:
         self._matching = matching
-        self._notifications = notifications
+        self._references = NotificationReferences(notifications)
         self._archiver = archiver
         self._queue = queue
         self._clock = clock
@@ -74,7 +74,7 @@ class Dispatch:
             if inline is None:
                 large.append(each.notification)
             puts.append(self._job(view, each.notification, page, inline))
-        storing = [self._store(notification) for notification in large]
+        storing = [self._references.store(notification) for notification in large]
         if view.topic.archive is not None:
             storing.append(self._archiver.append(view, [each.notification for each in given]))
         await self._commit(storing, lambda: self._put(puts))
@@ -98,13 +98,13 @@ class Dispatch:
     async def _number(self, view: TopicView, given: Sequence[Sized]) -> list[Published]:
         puts = [_in_order(view, each) for each in given]
         large = [each.notification for each in given if _inline(each) is None]
-        storing = [self._store(notification) for notification in large]
+        storing = [self._references.store(notification) for notification in large]
         numbered = await self._commit(storing, lambda: self._queue.put_in_order(puts))
         for each, number in zip(given, numbered, strict=True):
             if not number.duplicate:
                 self._tell(view, each, jobs=1)
             elif _inline(each) is None:
-                await self._notifications.refer(each.notification.id, -1)
+                await self._references.release(each.notification.id)
         self.outcomes.update("duplicate" if number.duplicate else "in order" for number in numbered)
         return [Published(number.id, number.sequence_number) for number in numbered]
 
@@ -126,9 +126,6 @@ class Dispatch:
     async def _put(self, puts: Sequence[Put]) -> None:
         if puts:
             await self._queue.put(puts)
-
-    async def _store(self, notification: Notification) -> None:
-        await self._notifications.put(notification, 1, notification.timestamp_ms + NOTIFICATION_MS)
 
     def _tell(self, view: TopicView, accepted: Sized, *, jobs: int) -> None:
         self._events.emit(

@@ -32,7 +32,7 @@ PUBLISH_SETTLED = "publish.settled"  # a page's jobs and what follows are there,
 FIFO_FANNED_OUT = "fifo.fanned_out"  # the same, of publishes to a FIFO topic: of several at once
 FIFO_PUBLISHED = "fifo.published"  # those are there, the notifications of their publish jobs still count these
 FIFO_DELIVERED = "fifo.delivered"  # queues have answered, the jobs of the run are not settled
-FIFO_SETTLED = "fifo.settled"  # the last of the run are settled, their notifications still count them
+FIFO_SETTLED = "fifo.settled"  # they are settled, their notifications still count them
 POINTS = (
     STORE_COMMIT,
     STORE_COMMITTED,

@@ -16,8 +16,8 @@ from cns.delivery import jobs
 from cns.delivery.jobs import TARGETS_MAX, Redelivery, TargetJob, group_of
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Outcome
-from cns.queue_port.contract import Held, Put, Renewal
-from cns_common.process.kill_points import JOB_CONTINUED, JOB_DELIVERED, JOB_REFERRED, JOB_SETTLED, kill_point
+from cns.queue_port.contract import Held, Put
+from cns_common.process.kill_points import JOB_CONTINUED, JOB_DELIVERED, JOB_REFERRED, JOB_SETTLED
 from workers.consumers.debounce import Beat
 from workers.consumers.job_attempts import JobSends, taken_up
 from workers.consumers.job_order import JobOrder, JobTurn
@@ -26,6 +26,7 @@ from workers.consumers.running_jobs import UnderWay
 from workers.delivery.deliverer import Deliverer
 from workers.delivery.traffic.admission import Traffic
 from workers.delivery.traffic.sends import Aside, Attempt
+from workers.job_settlement import JobOutcome, JobSettlement, SettlementKillPoints
 
 LEASE_MS = 30_000
 RENEW_S = 10.0
@@ -39,6 +40,7 @@ TOGETHER_S = 0.02
 JOBS_A_RECEIVE = 10
 JOBS_AT_ONCE_MAX = 200
 WAIT_S = 20.0
+KILL_POINTS = SettlementKillPoints(JOB_DELIVERED, JOB_REFERRED, JOB_SETTLED, JOB_CONTINUED)
 
 
 Result = tuple[Target, Outcome | Aside | None]
@@ -54,6 +56,7 @@ class Consumer:
         self._deliverer = deliverer
         self._traffic = traffic
         self._under_way = UnderWay(queue, tools.stats, JOBS_AT_ONCE_MAX)
+        self._settlement = JobSettlement(queue, tools.port, tools.references, tools.stats, KILL_POINTS)
         self._beat = Beat(TOGETHER_S)
         self._order = JobOrder()
 
@@ -78,7 +81,7 @@ class Consumer:
             if not await self._tools.quarantine.takes(self._queue, held, group_of(job)):
                 sends, concluding = taken_up(job, failures, first_ms, self._tools, self._deliverer, self._traffic)
                 park = self._under_way.park
-                await JobRun(self._queue, held, self._tools, sends, concluding, self._beat, turn, park, ended).run()
+                await JobRun(held, sends, concluding, self._settlement, self._beat, turn, park, ended).run()
         finally:
             turn.end()
 
@@ -89,21 +92,19 @@ class JobRun:
 
     def __init__(
         self,
-        queue: str,
         held: Held,
-        tools: Tools,
         sends: JobSends,
         concluding: Concluding,
+        settlement: JobSettlement,
         beat: Beat,
         turn: JobTurn,
         park: Callable[[], None],
         ended: str,
     ) -> None:
-        self._queue = queue
         self._held = held
-        self._tools = tools
         self._sends = sends
         self._concluding = concluding
+        self._settlement = settlement
         self._beat = beat
         self._turn = turn
         self._park = park
@@ -196,26 +197,10 @@ class JobRun:
                 puts.append(put)
             remaining.pop(target.arn, None)
         body = self._sends.rest(remaining) if results and remaining else None
-        await self._write(puts, Renewal(self._queue, self._held.handle, lease_ms, body) if remaining else None)
+        handle = self._held.handle
+        renewal = self._settlement.renewal(handle, lease_ms, body) if remaining else None
+        await self._settlement.settle([JobOutcome(handle, self._sends.stored_id, puts, renewal)])
         self._remaining = remaining
-
-    async def _write(self, puts: Sequence[Put], renewal: Renewal | None) -> None:
-        """Without a renewal the job is done."""
-        kill_point(JOB_DELIVERED)
-        stored_id = self._sends.stored_id
-        if stored_id and puts:
-            await self._tools.notifications.refer(stored_id, len(puts))
-            kill_point(JOB_REFERRED)
-        if renewal is not None:
-            await self._tools.port.settle(self._queue, puts=puts, renewals=[renewal])
-            kill_point(JOB_CONTINUED)
-            return
-        held = await self._tools.port.settle(self._queue, [self._held.handle], puts)
-        kill_point(JOB_SETTLED)
-        if not all(held):  # the lease had run out, and another has the job: its targets may get this twice
-            self._tools.stats.lease_lost(self._queue)
-        elif stored_id:  # who has the job has its reference
-            await self._tools.notifications.refer(stored_id, -1)
 
     async def _conclude(self, target: Target, outcome: Outcome | Aside | None) -> Put | None:
         """Count what came of one target; what must be put so that it is tried again, if it is to be."""
@@ -232,4 +217,4 @@ class JobRun:
         if self._remaining:
             await self._settle(self._take_results(), 0)
         else:
-            await self._tools.port.settle(self._queue, renewals=[Renewal(self._queue, self._held.handle, 0)])
+            await self._settlement.settle([], [self._settlement.renewal(self._held.handle, 0)])

@@ -18,18 +18,20 @@ from cns.delivery.jobs import EndpointJob, Redelivery
 from cns.endpoints.outcome import Outcome
 from cns.queue_port.contract import Held, Renewal
 from cns_common.errors import CnsError
-from cns_common.process.kill_points import FIFO_DELIVERED, FIFO_SETTLED, kill_point
+from cns_common.process.kill_points import FIFO_DELIVERED, FIFO_SETTLED
 from workers.consumers.consumer import SETTLE_AFTER_S
 from workers.consumers.job_events import JobFacts
 from workers.consumers.outcome_handler import Again, Concluding, Tools
 from workers.consumers.running_jobs import UnderWay
 from workers.delivery.deliverer import Deliverer
+from workers.job_settlement import JobOutcome, JobSettlement, SettlementKillPoints
 
 LEASE_MS = 30_000
 JOBS_A_RECEIVE = 10
 RUNS_AT_ONCE_MAX = 200
 WAIT_S = 20.0
 QUEUE = jobs.FIFO_ENDPOINT_JOBS
+KILL_POINTS = SettlementKillPoints(begun=FIFO_DELIVERED, settled=FIFO_SETTLED)
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -53,6 +55,7 @@ class FifoConsumer:
         self._tools = tools
         self._deliverer = deliverer
         self._under_way = UnderWay(QUEUE, tools.stats, RUNS_AT_ONCE_MAX)
+        self._settlement = JobSettlement(QUEUE, tools.port, tools.references, tools.stats, KILL_POINTS)
 
     async def step(self) -> None:
         n = min(JOBS_A_RECEIVE, await self._under_way.room())
@@ -74,15 +77,16 @@ class FifoConsumer:
             if not await self._tools.quarantine.takes(QUEUE, held, turn.job.topic, expected=expected):
                 turns.append(turn)
         if turns:
-            await Run(turns, self._tools, self._deliverer).run()
+            await Run(turns, self._tools, self._settlement, self._deliverer).run()
 
 
 class Run:
     """From their leases to their settlement."""
 
-    def __init__(self, turns: Sequence[Turn], tools: Tools, deliverer: Deliverer) -> None:
+    def __init__(self, turns: Sequence[Turn], tools: Tools, settlement: JobSettlement, deliverer: Deliverer) -> None:
         self._left = list(turns)
         self._tools = tools
+        self._settlement = settlement
         self._deliverer = deliverer
         self._done: list[Turn] = []
         self._settled_s = _now_s()
@@ -161,16 +165,8 @@ class Run:
 
     async def _settle(self, renewals: Sequence[Renewal] = ()) -> None:
         done, self._done = self._done, []
-        kill_point(FIFO_DELIVERED)
-        still_held = await self._tools.port.settle(QUEUE, [turn.held.handle for turn in done], renewals=renewals)
+        await self._settlement.settle([JobOutcome(turn.held.handle, turn.stored_id) for turn in done], renewals)
         self._settled_s = _now_s()
-        if not self._left:
-            kill_point(FIFO_SETTLED)
-        for turn, held in zip(done, still_held, strict=True):
-            if not held:  # the lease had run out, and another has the job: its target may get this twice
-                self._tools.stats.lease_lost(QUEUE)
-            elif turn.stored_id:
-                await self._tools.notifications.refer(turn.stored_id, -1)
 
 
 def _turn(held: Held, now_ms: int) -> Turn:

@@ -25,7 +25,7 @@ from cns.queue_port.contract import Held, Put, Renewal
 from cns_common.errors import CnsError
 from cns_common.metrics.catalogue import LANES_WAITING
 from cns_common.metrics.model import Sample
-from cns_common.process.kill_points import LANE_DELIVERED, LANE_SETTLED, kill_point
+from cns_common.process.kill_points import LANE_DELIVERED, LANE_SETTLED
 from workers.consumers.consumer import SETTLE_AFTER_S
 from workers.consumers.hidden_lanes import LaneHeads
 from workers.consumers.job_attempts import JobSends, taken_up
@@ -34,6 +34,7 @@ from workers.consumers.running_jobs import UnderWay
 from workers.delivery.deliverer import Deliverer
 from workers.delivery.traffic.admission import Traffic
 from workers.delivery.traffic.sends import Aside, Attempt
+from workers.job_settlement import JobOutcome, JobSettlement, SettlementKillPoints
 
 LEASE_MS = 60_000
 RENEW_S = 20.0
@@ -48,6 +49,7 @@ RUNS_AT_ONCE_MAX = 16
 what is due now."""
 WAIT_S = 20.0
 QUEUE = jobs.LANES
+KILL_POINTS = SettlementKillPoints(begun=LANE_DELIVERED, settled=LANE_SETTLED, continued=LANE_SETTLED)
 
 log = structlog.get_logger(__name__)
 
@@ -58,6 +60,7 @@ class Lanes:
         self._deliverer = deliverer
         self._traffic = traffic
         self._under_way = UnderWay(QUEUE, tools.stats, RUNS_AT_ONCE_MAX)
+        self._settlement = JobSettlement(QUEUE, tools.port, tools.references, tools.stats, KILL_POINTS)
         self._jobs_a_receive = JOBS_A_RECEIVE_MAX
         self._heads = LaneHeads()
         self._woken: list[str] = []
@@ -81,7 +84,7 @@ class Lanes:
 
     async def _run(self, run: Sequence[Held]) -> None:
         turns = [self._turn(held) for held in run]
-        one = Run(turns, self._tools, self._traffic, self._hide, self._under_way.park)
+        one = Run(turns, self._tools, self._settlement, self._traffic, self._hide, self._under_way.park)
         await one.run()
         doubled, halved = self._jobs_a_receive * 2, self._jobs_a_receive // 2
         self._jobs_a_receive = min(doubled, JOBS_A_RECEIVE_MAX) if one.flowed else max(halved, 1)
@@ -143,10 +146,17 @@ class Run:
     called when only slow answers are waited for."""
 
     def __init__(
-        self, turns: Sequence[Turn], tools: Tools, traffic: Traffic, hide: Hide, park: Callable[[], None]
+        self,
+        turns: Sequence[Turn],
+        tools: Tools,
+        settlement: JobSettlement,
+        traffic: Traffic,
+        hide: Hide,
+        park: Callable[[], None],
     ) -> None:
         self._left = list(turns)
         self._tools = tools
+        self._settlement = settlement
         self._traffic = traffic
         self._hide = hide
         self._park = park
@@ -269,19 +279,10 @@ class Run:
         done, self._done = self._done, []
         if not (done or renewals):
             return
-        kill_point(LANE_DELIVERED)
-        puts = [put for _, put in done if put is not None]
-        for turn, put in done:
-            if put is not None and turn.sends.stored_id:
-                await self._tools.notifications.refer(turn.sends.stored_id, 1)
-        handles = [turn.held.handle for turn, _ in done]
-        still_held = await self._tools.port.settle(QUEUE, handles, puts, renewals)
-        kill_point(LANE_SETTLED)
-        for (turn, _), held in zip(done, still_held, strict=True):
-            if not held:  # the lease had run out, and another has the job: its target may get this twice
-                self._tools.stats.lease_lost(QUEUE)
-            elif turn.sends.stored_id:
-                await self._tools.notifications.refer(turn.sends.stored_id, -1)
+        outcomes = [
+            JobOutcome(turn.held.handle, turn.sends.stored_id, () if put is None else (put,)) for turn, put in done
+        ]
+        await self._settlement.settle(outcomes, renewals)
 
 
 def _now_s() -> float:

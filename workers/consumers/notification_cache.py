@@ -23,8 +23,6 @@ class Notifications(Protocol):
 
     async def get(self, notification_id: str) -> Notification | None: ...
 
-    async def refer(self, notification_id: str, change: int) -> None: ...
-
 
 class RememberedNotifications:
     """Those read last, of so many bytes. What is not there is asked for again: it may come to be."""
@@ -45,9 +43,6 @@ class RememberedNotifications:
         if reading is None:
             reading = self._reading[notification_id] = asyncio.create_task(self._read(notification_id))
         return await asyncio.shield(reading)  # others wait for it, too
-
-    async def refer(self, notification_id: str, change: int) -> None:
-        await self._store.refer(notification_id, change)
 
     async def _read(self, notification_id: str) -> Notification | None:
         try:

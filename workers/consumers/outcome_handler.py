@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from cns.delivery.notification_references import NotificationReferences
 from cns.delivery.target import Target, Targets
 from cns.endpoints.outcome import Delivered, Failed, Outcome
 from cns.notification import Notification
@@ -34,6 +35,7 @@ class Tools:
 
     port: QueuePort
     notifications: Notifications
+    references: NotificationReferences
     targets: Targets
     clock: Clock
     quarantine: Quarantine

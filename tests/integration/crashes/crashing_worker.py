@@ -19,8 +19,10 @@ import workers.consumers.consumer
 import workers.consumers.lane_consumer
 import workers.consumers.outcome_handler
 import workers.fanout.producer
+import workers.job_settlement
 from cns.delivery import jobs
 from cns.delivery.jobs import ConfirmationJob
+from cns.delivery.notification_references import NotificationReferences
 from cns.delivery.target import Target, Targets
 from cns.endpoints.outcome import Delivered, Outcome
 from cns.notification import Notification
@@ -42,7 +44,7 @@ from workers.consumers.quarantine import Quarantine
 from workers.delivery.deliverer import Deliverer
 from workers.delivery.traffic.admission import Traffic
 from workers.delivery.traffic.endpoint_state import Terms
-from workers.fanout.drops import Drops
+from workers.fanout.context import FanoutContext
 from workers.fanout.producer import Producer
 from workers.stats import Stats
 
@@ -125,11 +127,18 @@ class Site:
     async def live(self) -> None:
         """A process: all its loops, a few steps each; what dies in it stays dead."""
         tools = self.tools()
-        matching, drops = (
-            Matching(self.subscriptions, self.clock, tools.events),
-            Drops(tools.stats, tools.events, self.clock),
+        producer = Producer(
+            FanoutContext(
+                port=self.port,
+                matching=Matching(self.subscriptions, self.clock, tools.events),
+                notifications=self.notifications,
+                references=tools.references,
+                quarantine=tools.quarantine,
+                stats=tools.stats,
+                events=tools.events,
+                clock=self.clock,
+            )
         )
-        producer = Producer(self.port, matching, self.notifications, tools.quarantine, drops, DAY_MS)
         for _ in range(PAGES):
             await producer.step()
         traffic = self.traffic()
@@ -156,6 +165,7 @@ class Site:
         return Tools(
             port=self.port,
             notifications=self.notifications,
+            references=NotificationReferences(self.notifications),
             targets=Targets(self.topics, self.subscriptions),
             clock=self.clock,
             quarantine=Quarantine(self.port, self.leases, self.clock, stats),
@@ -217,11 +227,10 @@ def die_at(monkeypatch: pytest.MonkeyPatch, point: str, count: int) -> Death:
     death = Death(point, count)
     for module in (
         workers.consumers.outcome_handler,
-        workers.consumers.consumer,
-        workers.consumers.lane_consumer,
+        workers.job_settlement,
         workers.fanout.producer,
     ):
-        monkeypatch.setattr(module, "passed", death.passed)
+        monkeypatch.setattr(module, "kill_point", death.passed)
     return death
 
 

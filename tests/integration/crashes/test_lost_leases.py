@@ -12,6 +12,7 @@ import pytest
 
 from cns.delivery import jobs
 from cns.delivery.jobs import EndpointJob, PublishJob
+from cns.delivery.notification_references import NotificationReferences
 from cns.delivery.target import Targets
 from cns.endpoints.contract import Senders
 from cns.notification import Notification
@@ -33,7 +34,7 @@ from workers.delivery.envelope_cache import Envelopes
 from workers.delivery.pool.pool import DeliveryPool
 from workers.delivery.traffic.admission import Traffic
 from workers.delivery.traffic.endpoint_state import Terms
-from workers.fanout.drops import Drops
+from workers.fanout.context import FanoutContext
 from workers.fanout.producer import Producer
 from workers.stats import Stats
 
@@ -110,14 +111,25 @@ async def test_a_job_done_twice_gives_up_its_reference_once(host: Host) -> None:
 
 
 def _producer(host: Host, port: InlineQueuePort) -> Producer:
-    drops = Drops(Stats(), RecordedEvents(), host.clock)
-    return Producer(port, _Everybody(), host.notifications, _quarantine(host, port), drops, DAY_MS)
+    return Producer(
+        FanoutContext(
+            port=port,
+            matching=_Everybody(),
+            notifications=host.notifications,
+            references=NotificationReferences(host.notifications),
+            quarantine=_quarantine(host, port),
+            stats=Stats(),
+            events=RecordedEvents(),
+            clock=host.clock,
+        )
+    )
 
 
 async def _consume(host: Host, port: InlineQueuePort) -> None:
     tools = Tools(
         port=port,
         notifications=host.notifications,
+        references=NotificationReferences(host.notifications),
         targets=host.targets,
         clock=host.clock,
         quarantine=_quarantine(host, port),

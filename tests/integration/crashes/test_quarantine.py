@@ -12,6 +12,7 @@ import pytest
 
 from cns.delivery import jobs
 from cns.delivery.jobs import EndpointJob, PublishJob
+from cns.delivery.notification_references import NotificationReferences
 from cns.notification import Notification
 from cns.publishing.matching import Matching, Page
 from cns.queue_port.contract import Put, QueueMessage, Refused
@@ -26,7 +27,7 @@ from tests.recorded_events import RecordedEvents
 from tests.waiting import POLL_INTERVAL_S
 from workers.consumers.quarantine import LEASES_MAX, Quarantine, SetAside
 from workers.consumers.undecodable_jobs import SiftedPort
-from workers.fanout.drops import Drops
+from workers.fanout.context import FanoutContext
 from workers.fanout.producer import LEASE_MS, Producer
 from workers.stats import Stats
 
@@ -75,9 +76,18 @@ class Site:
         """A process of its own, that knows nothing of the others but what they wrote down."""
         stats = Stats()
         quarantine = Quarantine(self.port, self.leases, self.clock, stats)
-        drops = Drops(stats, RecordedEvents(), self.clock)
-        port = SiftedPort(self.port, quarantine)
-        return Producer(port, self.targets, self.notifications, quarantine, drops, 86_400_000)
+        return Producer(
+            FanoutContext(
+                port=SiftedPort(self.port, quarantine),
+                matching=self.targets,
+                notifications=self.notifications,
+                references=NotificationReferences(self.notifications),
+                quarantine=quarantine,
+                stats=stats,
+                events=RecordedEvents(),
+                clock=self.clock,
+            )
+        )
 
     async def put(self, *names: str) -> None:
         await self.port.put([Put(jobs.PUBLISH_JOBS, name, _job(name), "a") for name in names])

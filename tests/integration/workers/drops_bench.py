@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from cns.archives.replay import Replay
 from cns.delivery import jobs
 from cns.delivery.jobs import EndpointJob
+from cns.delivery.notification_references import NotificationReferences
 from cns.delivery.target import Target, Targets
 from cns.endpoints.outcome import Failed, Outcome
 from cns.notification import Notification
@@ -28,7 +29,7 @@ from workers.consumers.outcome_handler import Again, Concluding, Tools
 from workers.consumers.quarantine import Quarantine
 from workers.delivery.deliverer import Deliverer
 from workers.delivery.traffic.admission import Traffic
-from workers.fanout.drops import Drops
+from workers.fanout.context import FanoutContext
 from workers.fanout.fifo_producer import FifoProducer
 from workers.fanout.producer import Producer
 from workers.stats import Stats
@@ -36,7 +37,6 @@ from workers.stats import Stats
 ACCOUNT = "111111111111"
 TOPIC = Topic(id="0" * 32, account=ACCOUNT, region="us-east-1", name="t", created_ms=1)
 FIFO = replace(TOPIC, id="1" * 32, name="t.fifo")
-LIFE_MS = 86_400_000
 
 
 async def _nobody(queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refused:
@@ -60,6 +60,7 @@ class Bench:
         self.tools = Tools(
             port=self.port,
             notifications=parts.notifications,
+            references=NotificationReferences(parts.notifications),
             targets=Targets(parts.topics, parts.subscriptions),
             clock=parts.clock,
             quarantine=quarantine,
@@ -67,10 +68,18 @@ class Bench:
             events=self.events,
             client_errors_succeed=False,
         )
-        drops = Drops(self.stats, self.events, parts.clock)
-        fanning_out = (self.port, self.matching, parts.notifications, quarantine, drops, LIFE_MS)
-        self.producer = Producer(*fanning_out)
-        self.fifo_producer = FifoProducer(*fanning_out, cast(Any, NoReplays()))
+        self.fanout = FanoutContext(
+            port=self.port,
+            matching=self.matching,
+            notifications=parts.notifications,
+            references=self.tools.references,
+            quarantine=quarantine,
+            stats=self.stats,
+            events=self.events,
+            clock=parts.clock,
+        )
+        self.producer = Producer(self.fanout)
+        self.fifo_producer = FifoProducer(self.fanout, cast(Any, NoReplays()))
 
     async def subscribe(self, topic: Topic = TOPIC, policy: str = "", **members: object) -> str:
         subscription = Subscription(
@@ -121,7 +130,7 @@ class NoReplays:
     replay: Replay | None = None
     looks: int = 0
 
-    async def keep(self, topic_arn: str, notification: Notification) -> dict[str, Replay]:
+    async def append_and_find_replays(self, topic_arn: str, notification: Notification) -> dict[str, Replay]:
         if self.replay is None:
             return {}
         self.looks -= 1

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from cns.delivery.notification_references import NotificationReferences
 from cns.delivery.target import Targets
 from cns.queue_port.contract import QueueMessage, Refused
 from cns.queue_port.inline import Deliver, InlineQueuePort
@@ -44,10 +45,12 @@ async def embedded_tools(
     clock, stats = Clock(), Stats()
     database = Database(directory, clock)
     port = InlineQueuePort(EmbeddedEngine(database, clock), clock, deliver)
+    notifications = EmbeddedNotificationStore(database)
     kept, subscriptions = EmbeddedTopicStore(database), EmbeddedSubscriptionStore(database)
     tools = Tools(
         port=port,
-        notifications=EmbeddedNotificationStore(database),
+        notifications=notifications,
+        references=NotificationReferences(notifications),
         targets=Targets(kept, subscriptions),
         clock=clock,
         quarantine=Quarantine(port, EmbeddedLeaseStore(), clock, stats),

@@ -21,10 +21,9 @@ from cns.subscriptions.subscription import SubscriptionState
 from cns_backend.store_host import StoreHost
 from cns_common.configuration.settings import Settings
 from cns_common.events.schema import REASON_CHARS_MAX, DeliveryAttempted, DeliveryFiltered, NotificationDropped
-from tests.integration.workers.drops_bench import ACCOUNT, FIFO, LIFE_MS, TOPIC, Bench, NoReplays, message
+from tests.integration.workers.drops_bench import ACCOUNT, FIFO, TOPIC, Bench, NoReplays, message
 from workers.consumers.fifo_consumer import FifoConsumer
 from workers.delivery.deliverer import Deliverer
-from workers.fanout.drops import Drops
 from workers.fanout.fifo_producer import FifoProducer
 
 PAID = '{"kind":["paid"]}'
@@ -75,12 +74,7 @@ async def malformed_attributes_at_a_fifo_topic_that_waits_for_a_replay(bench: Be
         id="r", topic_arn=FIFO.arn, archive_id="a", subscription_arn=waiting, policy="", start_ms=0, set_ms=0
     )
     bench.fifo_producer = FifoProducer(
-        bench.port,
-        bench.matching,
-        bench.parts.notifications,
-        bench.tools.quarantine,
-        Drops(bench.stats, bench.events, bench.parts.clock),
-        LIFE_MS,
+        bench.fanout,
         cast(Any, NoReplays(replace(replay, status="In progress", claimed="9" * 20), looks=3)),
     )
     await bench.put(jobs.FIFO_PUBLISH_JOBS, PublishJob("m", FIFO.arn, message(FIFO, attributes=MALFORMED)))

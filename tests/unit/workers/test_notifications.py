@@ -21,7 +21,6 @@ class Store:
     def __init__(self) -> None:
         self.stored: dict[str, Notification] = {}
         self.reads: Counter[str] = Counter()
-        self.referred: Counter[str] = Counter()
         self.let = asyncio.Event()
         self.let.set()
         self.away = False
@@ -37,7 +36,7 @@ class Store:
         return self.stored.get(notification_id)
 
     async def refer(self, notification_id: str, change: int) -> None:
-        self.referred[notification_id] += change
+        raise NotImplementedError
 
     async def sweep(self, now_ms: int, budget: int) -> int:
         return 0
@@ -122,9 +121,3 @@ async def test_a_job_that_is_given_up_does_not_take_the_read_from_others(
     store.let.set()
     assert await second == given
     assert store.reads == {"n": 1}
-
-
-async def test_references_are_counted_by_the_store(store: Store, notifications: RememberedNotifications) -> None:
-    await notifications.refer("n", 3)
-    await notifications.refer("n", -1)
-    assert store.referred == {"n": 2}

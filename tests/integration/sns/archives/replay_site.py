@@ -14,6 +14,7 @@ from cns.archives.replay_worker import START_DELAY_MS, ReplayWorker
 from cns.delivery import jobs
 from cns.delivery.envelope import timestamp_text
 from cns.delivery.jobs import EndpointJob
+from cns.delivery.notification_references import NotificationReferences
 from cns.limits import Quotas
 from cns.publishing.matching import Matching
 from cns.queue_port.contract import QueueMessage, Refused
@@ -27,11 +28,9 @@ from tests.integration.sns.cns_support import Rig, queue_arn
 from tests.recorded_events import RecordedEvents
 from workers.background.replays import Replayers
 from workers.consumers.quarantine import Quarantine
-from workers.fanout.drops import Drops
+from workers.fanout.context import FanoutContext
 from workers.fanout.fifo_producer import FifoProducer
 from workers.stats import Stats
-
-LIFE_MS = 86_400_000
 
 
 class Came(NamedTuple):
@@ -55,12 +54,16 @@ class ReplaySite:
     def fifo_producer(self, archiver: Any) -> FifoProducer:
         stats = Stats()
         return FifoProducer(
-            self.port,
-            Matching(self.rig.subscriptions, self.clock, RecordedEvents()),
-            self.rig.notifications,
-            Quarantine(self.port, EmbeddedLeaseStore(), self.clock, stats),
-            Drops(stats, RecordedEvents(), self.clock),
-            LIFE_MS,
+            FanoutContext(
+                port=self.port,
+                matching=Matching(self.rig.subscriptions, self.clock, RecordedEvents()),
+                notifications=self.rig.notifications,
+                references=NotificationReferences(self.rig.notifications),
+                quarantine=Quarantine(self.port, EmbeddedLeaseStore(), self.clock, stats),
+                stats=stats,
+                events=RecordedEvents(),
+                clock=self.clock,
+            ),
             archiver,
         )
 

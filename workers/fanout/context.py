@@ -1,0 +1,45 @@
+"""What both producers need to fan out publish jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cns.delivery.envelope import MessageType
+from cns.delivery.jobs import PublishJob
+from cns.delivery.notification_references import NotificationReferences
+from cns.publishing.matching import Matching
+from cns.queue_port.contract import QueuePort
+from cns.stores.contract import NotificationStore
+from cns_common.clock import Clock
+from cns_common.events.schema import EventSink, NotificationDropped
+from workers.consumers.quarantine import Quarantine
+from workers.stats import Stats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FanoutContext:
+    port: QueuePort
+    matching: Matching
+    notifications: NotificationStore
+    references: NotificationReferences
+    quarantine: Quarantine
+    stats: Stats
+    events: EventSink
+    clock: Clock
+
+    def drop(self, job: PublishJob, cause: str) -> None:
+        """Count a notification that is given up before its fan-out. It is one drop, with no subscription: how many
+        subscriptions the job had still to reach is unknown."""
+        self.stats.dropped(cause)
+        self.events.emit(
+            NotificationDropped(
+                at_ms=self.clock.now_ms(),
+                message_id=job.notification_id,
+                message_type=MessageType.NOTIFICATION.value,
+                topic=job.topic,
+                subscription="",
+                attempt=0,
+                cause=cause,
+                subscriptions=0,
+            )
+        )

@@ -1,0 +1,80 @@
+"""Settles jobs of one internal queue, and the references that they hold to stored notifications.
+
+Three steps, in an order that a crash between them turns into a reference too many, never into one too few:
+
+1. Add the references of the jobs that follow.
+2. Settle: put the jobs that follow and delete or renew the job, in one commit where the engine can.
+3. Release the reference of each deleted job, unless its lease had run out: then another worker has the job, and the
+   reference with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from cns.delivery.notification_references import NotificationReferences
+from cns.queue_port.contract import Put, QueuePort, Renewal
+from cns_common.process.kill_points import kill_point
+from workers.stats import Stats
+
+
+class JobOutcome(msgspec.Struct, frozen=True):
+    """What becomes of one leased job: it is done, or with a `renewal` kept. The jobs in `puts` follow from it."""
+
+    handle: str
+    notification_id: str = ""  # the stored notification that it and `puts` refer to; '' where they carry their own
+    puts: Sequence[Put] = ()
+    renewal: Renewal | None = None
+
+
+class SettlementKillPoints(NamedTuple):
+    """Names for `cns_common.process.kill_points`: before step 1, after 1, after 2 with and without a deleted job."""
+
+    begun: str = ""
+    referred: str = ""
+    settled: str = ""
+    continued: str = ""
+
+
+class JobSettlement:
+    def __init__(
+        self,
+        queue: str,
+        port: QueuePort,
+        references: NotificationReferences,
+        stats: Stats,
+        kill_points: SettlementKillPoints,
+    ) -> None:
+        self._queue = queue
+        self._port = port
+        self._references = references
+        self._stats = stats
+        self._kill_points = kill_points
+
+    def renewal(self, handle: str, visible_in_ms: int, body: bytes | None = None) -> Renewal:
+        """Of a job of this queue."""
+        return Renewal(self._queue, handle, visible_in_ms, body)
+
+    async def settle(self, outcomes: Sequence[JobOutcome], renewals: Sequence[Renewal] = ()) -> None:
+        """Settle jobs together. `renewals` are of further jobs of the queue, of which nothing else is to be written."""
+        kill_point(self._kill_points.begun)
+        for outcome in outcomes:
+            if outcome.notification_id and outcome.puts:
+                await self._references.add(outcome.notification_id, len(outcome.puts))
+        kill_point(self._kill_points.referred)
+        done = [outcome for outcome in outcomes if outcome.renewal is None]
+        still_held = await self._port.settle(
+            self._queue,
+            [outcome.handle for outcome in done],
+            [put for outcome in outcomes for put in outcome.puts],
+            [*[outcome.renewal for outcome in outcomes if outcome.renewal is not None], *renewals],
+        )
+        kill_point(self._kill_points.settled if done else self._kill_points.continued)
+        for outcome, held in zip(done, still_held, strict=True):
+            if not held:  # the lease had run out, so the job's work may be done twice
+                self._stats.lease_lost(self._queue)
+            elif outcome.notification_id:
+                await self._references.release(outcome.notification_id)
