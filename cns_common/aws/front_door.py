@@ -1,7 +1,7 @@
-"""The front door: one ASGI callable for every AWS call, from bytes to an operation and back.
+"""The front door: turns the bytes of an AWS call into an operation, and its result into a response.
 
-Protocol → authentication → the service's table → operation → protocol. What is no AWS call (health, metrics, pages) is
-not claimed and goes to the application's own routes.
+Protocol → authentication → the service's table → operation → protocol. `claims` is false for every other path (health,
+metrics, pages), which goes to the FastAPI app.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 ACTION_CHARS_MAX = 100
-"""Of an unknown action's name in the answer that refuses it."""
+"""Length at which the name of an unknown action is cut in the error that refuses it."""
 _SERVICE_BY_VERSION: Mapping[str, ServiceName] = {"2012-11-05": "sqs", "2010-03-31": "sns", "2011-06-15": "sts"}
 _SERVICE_BY_HOST: Mapping[bytes, ServiceName] = {b"sqs": "sqs", b"sns": "sns", b"sts": "sts"}
-"""By the first label of a host such as sqs.us-east-1.localhost.localstack.cloud."""
+"""Keys are the first label of a host such as sqs.us-east-1.localhost.localstack.cloud."""
 _QUEUE_PATH = re.compile(r"/(?:queue/[a-z0-9-]+/)?[0-9]{12}/[^/]+/?\Z")
 _JSON_TYPE = (b"content-type", b"application/x-amz-json-1.0")
 _XML_TYPE = (b"content-type", b"text/xml")
@@ -50,14 +50,14 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """A service as the front door sees it: how its operations read and write, and what they do."""
+    """The operations of one service: how they are parsed and rendered, and what they call."""
 
     model: ServiceModel
     operations: Mapping[str, Operation]
     anonymous: frozenset[str] = frozenset()
-    """Operations that decide themselves what an unsigned caller may do."""
+    """Operations that accept unsigned calls and authorize them themselves."""
     extensions: Mapping[str, Operation] = field(default_factory=dict)
-    """In AWS JSON, for the reserved account: to everybody else they are unknown operations."""
+    """AWS JSON operations of the reserved account; to other callers they do not exist."""
 
 
 class FrontDoor:
@@ -91,7 +91,7 @@ class FrontDoor:
 
     @staticmethod
     def claims(path: str) -> bool:
-        """Whether a request is an AWS call, by its path alone."""
+        """Whether a request with this path is an AWS call."""
         return path == "/" or path == "" or _QUEUE_PATH.match(path) is not None
 
     def samples(self) -> list[Sample]:
@@ -101,11 +101,11 @@ class FrontDoor:
         ]
 
     def stop(self) -> None:
-        """Refuse new calls, in a way that makes SDKs try again elsewhere or later."""
+        """Refuse new calls with 503, which SDKs retry."""
         self.stopping = True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As an ASGI app, for servers that know nothing else."""
+        """Serve one request as an ASGI app."""
         headers: list[tuple[bytes, bytes]] = list(scope["headers"])
         client = scope.get("client")
         caller = _AsgiCaller(receive)
@@ -129,7 +129,7 @@ class FrontDoor:
         await send({"type": "http.response.body", "body": reply})
 
     async def _read(self, receive: Receive) -> bytes | None:
-        """The body, or None when it is larger than any legal request."""
+        """The body; None if it is larger than `body_bytes_max`."""
         body, more = bytearray(), True
         while more:
             message = await receive()
@@ -140,7 +140,7 @@ class FrontDoor:
         return bytes(body)
 
     def answer(self, request: HttpRequest) -> Coroutine[Any, Any, Answer]:
-        """Never raises: whatever goes wrong is an answer in the protocol the caller speaks."""
+        """Answer a request. Never raises: an error becomes a response in the caller's protocol."""
         target = request.fields.get(b"x-amz-target")
         return self._query(request) if target is None else self._json(request, target)
 
@@ -165,7 +165,7 @@ class FrontDoor:
             self._calls[name] += 1
             account = call.caller.account
             answering = operation(call, model.parse_json(request.body))
-            del request, call  # a long poll holds nothing of its request that it needs no more
+            del request, call  # a long poll must not keep its request in memory
             result = await answering
         except Exception as error:  # noqa: BLE001  # the last resort of every JSON request: answered, logged, counted
             refusal = errors.render_error_json("sqs", self._count(name, error, request_id), request_id)
@@ -183,7 +183,7 @@ class FrontDoor:
         return extension
 
     def _internal_call(self, request: HttpRequest, body: bytes, request_id: str) -> Call:
-        """An extension's. Whoever is not the reserved account learns nothing of it, whatever else is wrong."""
+        """The call of an extension. Other accounts get "unknown operation", whatever else is wrong."""
         try:
             call = self._call(request, body, "sqs", request_id, anonymous=False)
         except RequestError:
@@ -217,7 +217,7 @@ class FrontDoor:
             self._calls[name] += 1
             account = call.caller.account
             answering = operation(call, model.parse_query(pairs))
-            del request, call, pairs, fields  # as above
+            del request, call, pairs, fields  # as in `_json`
             result = await answering
         except Exception as error:  # noqa: BLE001  # the last resort of every Query request: answered, logged, counted
             render = errors.render_error_query_json if as_json else errors.render_error_xml
@@ -296,7 +296,7 @@ class FrontDoor:
 
 
 class _AsgiCaller:
-    """Whether it is still there: after the body, all that `receive` can still say is that the connection is gone."""
+    """Watches for a disconnect: after the body, `receive` returns only when the connection is lost."""
 
     __slots__ = ("_gone", "_receive")
 
@@ -306,7 +306,7 @@ class _AsgiCaller:
 
     def when_gone(self, callback: Callable[[], None]) -> None:
         async def listen() -> None:
-            with suppress(OSError):  # a channel that fails is a caller gone, too
+            with suppress(OSError):  # a channel that fails counts as a disconnect
                 await self._receive()
             callback()
 

@@ -1,8 +1,8 @@
 """The open connections of an API process: how many there may be, and how many bytes they may hold.
 
-Three bounds protect other callers from clients that do not go on: a number of connections in all and per client address
-(the connection that has been idle longest makes room), time limits (one sweep a second), and a sum over everything that
-connections hold for their clients (the connection that has held something longest makes room).
+Three bounds protect other callers from slow or hostile clients: the number of connections, in all and per client
+address (at the limit, the connection that has been idle longest is closed); time limits (one sweep a second); and the
+sum of bytes held for clients (above the limit, the connection that has held bytes longest is closed).
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from ipaddress import IPv6Address
 from typing import NamedTuple, Protocol
 
 SWEEP_S = 1.0
-"""Between two looks at the time limits of all connections, and between two lists of idle ones at the limit."""
-BACKLOGS_AT_ONCE = 8
-"""Of connections whose client sends ahead of the answers, those that are dealt with in one turn of the loop."""
+"""Interval of checks of all time limits. At the limit of connections, idle ones are listed at most this often."""
+BACKLOGS_PER_LOOP_TURN = 8
+"""Connections whose backlog (see `BoundedProtocol`) is parsed in one turn of the event loop."""
 IPV6_NETWORK_BITS = 64
-"""A client has at least this network to itself, so its addresses count as one."""
+"""One client usually has a whole network of this size, so its addresses count as one."""
 
 
 class ConnectionLimits(NamedTuple):
-    """Of one process. See the settings of the same names."""
+    """Limits of one process. The settings of the same names describe them."""
 
     connections_max: int = 15_000
     connections_per_address_max: int = 12_000
@@ -30,20 +30,20 @@ class ConnectionLimits(NamedTuple):
 
 
 class Connection(Protocol):
-    """What the table asks of a connection."""
+    """The part of a connection that the table uses."""
 
     @property
     def network(self) -> str:
-        """Whom the connection counts for: see `network_of`."""
+        """The client's network, from `network_of`."""
 
     def waiting_since_s(self) -> float | None:
-        """Since when the client is expected to send something. None: a request is being answered, or it is closing."""
+        """Start of the wait for the client; None while a request is being answered, or when the connection closes."""
 
     def enforce_deadlines(self, now_s: float) -> None:
         """Close the connection if one of its time limits has passed."""
 
-    def make_room(self) -> None:
-        """Close the connection for the sake of others."""
+    def evict(self) -> None:
+        """Close the connection: a limit is reached."""
 
 
 class ConnectionTable:
@@ -53,13 +53,13 @@ class ConnectionTable:
         self._limits = limits
         self._connections: set[Connection] = set()
         self._by_network: Counter[str] = Counter()
-        self._held: dict[Connection, int] = {}  # in the order in which they began to hold something
-        self._idle: dict[str, _IdleList] = {}  # by network; "": of all networks
-        self._turns: deque[Callable[[], None]] = deque()
-        self._giving_turns = False  # a call of `_give_turns` is under way or scheduled
+        self._held: dict[Connection, int] = {}  # oldest first
+        self._idle: dict[str, _IdleList] = {}  # by network; "": all networks
+        self._backlogs: deque[Callable[[], None]] = deque()
+        self._backlogs_scheduled = False  # `_run_backlogs` runs or is scheduled
         self._sweep: asyncio.TimerHandle | None = None
         self.held_bytes = 0
-        """The sum of what connections hold now."""
+        """Sum over all connections."""
 
     def __len__(self) -> int:
         return len(self._connections)
@@ -67,7 +67,7 @@ class ConnectionTable:
     # -- number -------------------------------------------------------------------------------------------------------
 
     def admit(self, connection: Connection, now_s: float) -> bool:
-        """Count a new connection; at a limit, close the one that has been idle longest. False: none is idle."""
+        """Count a new connection; at a limit, evict the one that has been idle longest. False: none is idle."""
         self._connections.add(connection)
         self._by_network[connection.network] += 1
         if self._by_network[connection.network] > self._limits.connections_per_address_max:
@@ -76,11 +76,11 @@ class ConnectionTable:
             return self._close_idle(connection, "", now_s)
         return True
 
-    def forget(self, connection: Connection) -> None:
+    def remove(self, connection: Connection) -> None:
         if connection not in self._connections:
             return
         self._connections.discard(connection)
-        self.hold(connection, 0)
+        self.set_held_bytes(connection, 0)
         self._by_network[connection.network] -= 1
         if not self._by_network[connection.network]:
             del self._by_network[connection.network]
@@ -92,7 +92,7 @@ class ConnectionTable:
         while idle.entries:
             entry = idle.entries.pop()
             if entry.connection in self._connections and entry.connection.waiting_since_s() == entry.since_s:
-                entry.connection.make_room()
+                entry.connection.evict()
                 return True
         return False
 
@@ -110,8 +110,8 @@ class ConnectionTable:
 
     # -- bytes --------------------------------------------------------------------------------------------------------
 
-    def hold(self, connection: Connection, held_bytes: int) -> None:
-        """Set how much a connection holds; above the limit, close those that have held something longest."""
+    def set_held_bytes(self, connection: Connection, held_bytes: int) -> None:
+        """Set how much a connection holds; above the limit, evict those that have held bytes longest."""
         held = self._held
         if not held_bytes:
             self.held_bytes -= held.pop(connection, 0)
@@ -121,26 +121,26 @@ class ConnectionTable:
         while self.held_bytes > self._limits.buffered_bytes_max:
             oldest = next(iter(held))
             self.held_bytes -= held.pop(oldest)
-            oldest.make_room()
+            oldest.evict()
 
-    # -- turns --------------------------------------------------------------------------------------------------------
+    # -- backlogs -----------------------------------------------------------------------------------------------------
 
-    def take_turn(self, go_on: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
-        """Call later what deals with a backlog. A few in each turn of the loop, so that other requests come between."""
-        self._turns.append(go_on)
-        if not self._giving_turns:
-            self._giving_turns = True
-            loop.call_soon(self._give_turns, loop)
+    def schedule_backlog(self, parse: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
+        """Call `parse` later. Each loop turn runs a few of these calls, so that other requests get their turn."""
+        self._backlogs.append(parse)
+        if not self._backlogs_scheduled:
+            self._backlogs_scheduled = True
+            loop.call_soon(self._run_backlogs, loop)
 
-    def _give_turns(self, loop: asyncio.AbstractEventLoop) -> None:
-        turns = self._turns
+    def _run_backlogs(self, loop: asyncio.AbstractEventLoop) -> None:
+        backlogs = self._backlogs
         try:
-            for _ in range(min(BACKLOGS_AT_ONCE, len(turns))):
-                turns.popleft()()
-        finally:  # what one connection raises goes to the loop's handler, and ends nobody else's turn
-            self._giving_turns = bool(turns)
-            if turns:
-                loop.call_soon(self._give_turns, loop)
+            for _ in range(min(BACKLOGS_PER_LOOP_TURN, len(backlogs))):
+                backlogs.popleft()()
+        finally:  # an error goes to the loop's handler; the other connections still get their turn
+            self._backlogs_scheduled = bool(backlogs)
+            if backlogs:
+                loop.call_soon(self._run_backlogs, loop)
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
@@ -175,7 +175,7 @@ class _IdleList(NamedTuple):
 
 
 def network_of(address: str) -> str:
-    """An IPv4 address itself; of an IPv6 address the /64 network."""
+    """The client's network: an IPv4 address itself, the /64 network of an IPv6 address."""
     if ":" not in address:
         return address
     return format(int(IPv6Address(address)) >> (128 - IPV6_NETWORK_BITS), "x")

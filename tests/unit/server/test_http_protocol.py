@@ -13,7 +13,7 @@ from uvicorn.server import ServerState
 
 from cns_common.aws.http_request import HttpRequest
 from cns_common.aws.protocol.errors import Answer
-from cns_server.http import protocol
+from cns_server.http import bounded_protocol, protocol
 from cns_server.http.connection_table import SWEEP_S, ConnectionLimits, ConnectionTable
 from cns_server.http.protocol import ApiProtocol
 
@@ -188,11 +188,11 @@ def test_trailers_are_limited(site: Site, piece: bytes) -> None:
     client = site.connect()
     site.send(client, CHUNKED + b"2\r\nxx\r\n0\r\n" + (b"a: " if len(piece) == PIECE else b""))
     sent = 0
-    while not client.closed and sent < 10 * protocol.TRAILER_BYTES_MAX:
+    while not client.closed and sent < 10 * bounded_protocol.TRAILER_BYTES_MAX:
         site.send(client, piece)
         sent += len(piece)
     assert (client.closed, status(client)) == (True, 400)
-    assert sent <= protocol.TRAILER_BYTES_MAX + PIECE
+    assert sent <= bounded_protocol.TRAILER_BYTES_MAX + PIECE
     assert site.front.requests == []
 
 
@@ -265,7 +265,7 @@ def test_a_client_that_does_not_read_is_not_read(site: Site) -> None:
     client = site.connect(taking=False)
     site.send(client, *[CALL.replace(b"Host", b"size: 1000\r\nHost") * 100] * 100)
     assert client.reading_paused
-    assert client.waiting_bytes <= protocol.ANSWER_BYTES_MAX + 2_000
+    assert client.waiting_bytes <= bounded_protocol.RESPONSE_BYTES_MAX + 2_000
     answered = len(site.front.requests)
     client.take(60_000)
     site.loop.run()
@@ -286,7 +286,7 @@ def test_a_client_that_takes_nothing_is_cut_off(site: Site) -> None:
     client, slow = site.connect(taking=False), site.connect(taking=False)
     for each in (client, slow):
         site.send(each, CALL.replace(b"Host", b"size: 262144\r\nHost"))
-    for _ in range(int(protocol.WRITE_S)):
+    for _ in range(int(bounded_protocol.WRITE_S)):
         site.pass_s(1)
         assert not client.aborted
         slow.take(1)
@@ -298,7 +298,7 @@ def test_a_connection_that_is_closing_is_cut_off_too(site: Site) -> None:
     client = site.connect(taking=False)
     site.send(client, CALL.replace(b"Host", b"Connection: close\r\nsize: 9000\r\nHost"))
     assert client.closed
-    site.pass_s(protocol.WRITE_S + 2)
+    site.pass_s(bounded_protocol.WRITE_S + 2)
     assert client.aborted
 
 
@@ -344,7 +344,7 @@ def test_a_large_head_behind_another_request_ends_only_its_own_connection(site: 
 def test_the_head_has_ten_seconds(site: Site, sent: bytes) -> None:
     client = site.connect()
     site.send(client, *([sent] if sent else []))
-    site.pass_s(protocol.HEAD_S - 1)
+    site.pass_s(bounded_protocol.HEAD_S - 1)
     assert not client.closed
     site.pass_s(2)
     assert client.closed
