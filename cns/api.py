@@ -24,7 +24,7 @@ def operations(service: NotificationService) -> dict[str, Operation]:
     tags = TagOperations(service.topics)
     protection = DataProtectionOperations(service.data_protection)
     subscriptions = SubscriptionOperations(service.subscribing, service.consent, service.subscriptions)
-    publishing = PublishOperations(service.publishing, service.direct_publishing)
+    publishing = PublishOperations(service.publisher, service.direct_publisher)
     platforms = PlatformOperations(service.platforms)
     endpoints = EndpointOperations(service.mobile_endpoints)
     sms = SmsOperations(service.sms, service.sms_sandbox)

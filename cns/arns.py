@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from uuid import UUID
 
-from cns.errors import invalid
+from cns.errors import invalid_parameter
 from cns_common.arn import Arn, parse_arn
 from cns_common.errors import RequestError
 
@@ -20,7 +20,7 @@ def topic_fault(text: str, parameter: str, region: str) -> RequestError | None:
     arn = parse_arn(text)
     if arn is None:
         return _not_an_arn(text, parameter)
-    return None if _is_ours(arn, region) and ":" not in arn.resource else invalid(parameter)
+    return None if _is_ours(arn, region) and ":" not in arn.resource else invalid_parameter(parameter)
 
 
 def check_topic_arn(text: str, parameter: str, region: str) -> None:
@@ -34,10 +34,10 @@ def check_subscription_arn(text: str, region: str) -> None:
     if arn is None:
         raise _not_an_arn(text, "SubscriptionArn")
     if not _is_ours(arn, region):
-        raise invalid("SubscriptionArn")
+        raise invalid_parameter("SubscriptionArn")
     _, _, subscription_id = arn.resource.partition(":")
     if not _is_uuid(subscription_id):
-        raise invalid("SubscriptionId")
+        raise invalid_parameter("SubscriptionId")
 
 
 def parse_queue_arn(text: str) -> Arn | None:
@@ -62,8 +62,8 @@ def _is_ours(arn: Arn, region: str) -> bool:
 def _not_an_arn(text: str, parameter: str) -> RequestError:
     parts = len(text.split(":"))
     if parts < PARTS:
-        return invalid(f"{parameter} Reason: An ARN must have at least {PARTS} elements, not {parts}")
-    return invalid(f"{parameter} Reason: {text} does not start with arn")
+        return invalid_parameter(f"{parameter} Reason: An ARN must have at least {PARTS} elements, not {parts}")
+    return invalid_parameter(f"{parameter} Reason: {text} does not start with arn")
 
 
 def _is_uuid(text: str) -> bool:

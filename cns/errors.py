@@ -11,12 +11,12 @@ AT_CREATION = "Attributes Reason: "
 """What CreateTopic and Subscribe put before a complaint about an attribute."""
 
 
-def invalid(what: str) -> RequestError:
+def invalid_parameter(what: str) -> RequestError:
     return RequestError("InvalidParameter", f"Invalid parameter: {what}")
 
 
-def missing(name: str) -> RequestError:
-    return invalid(f"{name} Reason: no value for required parameter")
+def missing_parameter(name: str) -> RequestError:
+    return invalid_parameter(f"{name} Reason: no value for required parameter")
 
 
 def null_member(path: str) -> RequestError:
@@ -27,7 +27,7 @@ def null_member(path: str) -> RequestError:
     )
 
 
-def out_of_length(text: str, path: str, least: int, most: int) -> RequestError:
+def length_violation(text: str, path: str, least: int, most: int) -> RequestError:
     """The framework again: a text that is longer or shorter than its shape says."""
     limit = f"less than or equal to {most}" if len(text) > most else f"greater than or equal to {least}"
     return RequestError(
@@ -37,7 +37,7 @@ def out_of_length(text: str, path: str, least: int, most: int) -> RequestError:
     )
 
 
-def unmet(value: str | None, path: str, constraint: str, code: str = "ValidationError") -> RequestError:
+def constraint_violation(value: str | None, path: str, constraint: str, code: str = "ValidationError") -> RequestError:
     """The framework once more: a value that is not as the model has it. None stands for one that is not to be shown."""
     shown = "" if value is None else f" '{value}'"
     return RequestError(
@@ -61,5 +61,5 @@ def required_text(params: Mapping[str, Any], name: str) -> str:
     """A required parameter of type string; it may be empty."""
     value = params.get(name)
     if value is None:
-        raise missing(name)
+        raise missing_parameter(name)
     return str(value)

@@ -7,7 +7,7 @@ from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from cns.errors import invalid
+from cns.errors import invalid_parameter
 from cns.limits import PAGE_SIZE
 
 Item = TypeVar("Item")
@@ -20,7 +20,7 @@ def read_token(text: str | None) -> str:
     try:
         return b64decode(text.encode("ascii"), altchars=b"-_", validate=True).decode()
     except (binascii.Error, UnicodeError):
-        raise invalid("NextToken Reason: invalid") from None
+        raise invalid_parameter("NextToken Reason: invalid") from None
 
 
 def page_of(

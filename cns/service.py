@@ -7,12 +7,11 @@ from cns.archives.replay_api import SubscriptionReplays
 from cns.authorization import Access
 from cns.limits import Quotas
 from cns.mail.links import MailLinks
-from cns.publishing.accept import Dispatch
-from cns.publishing.direct_jobs import DirectJobs
-from cns.publishing.matching import Matching
-from cns.publishing.publish import Publishing
-from cns.publishing.publish_direct import DirectPublishing
-from cns.publishing.recipient_checks import Recipients
+from cns.publishing.accept import Dispatcher
+from cns.publishing.matching import SubscriptionMatcher
+from cns.publishing.publish import Publisher
+from cns.publishing.publish_direct import DirectJobs, DirectPublisher
+from cns.publishing.recipient_checks import RecipientChecks
 from cns.push.applications import Platforms
 from cns.push.endpoints import MobileEndpoints
 from cns.push.events import EndpointEvents
@@ -67,12 +66,12 @@ class NotificationService:
         self.consent = Consent(subscriptions, cache, access, confirmations, clock, subscription_replays)
         self.mail_links = MailLinks(self.consent, subscriptions)
         archiver = Archiver(cache, archives, replays)
-        self.matching = Matching(subscriptions, clock, events)
-        self.dispatch = Dispatch(self.matching, notifications, archiver, queue, clock, events, one_commit=one_commit)
-        self.publishing = Publishing(cache, access, self.dispatch, clock)
+        self.matcher = SubscriptionMatcher(subscriptions, clock, events)
+        self.dispatcher = Dispatcher(self.matcher, notifications, archiver, queue, clock, events, one_commit=one_commit)
+        self.publisher = Publisher(cache, access, self.dispatcher, clock)
         direct_jobs = DirectJobs(queue)
         self.platforms = Platforms(platforms, clock)
-        endpoint_events = EndpointEvents(self.publishing, clock)
+        endpoint_events = EndpointEvents(self.publisher, clock)
         self.mobile_endpoints = MobileEndpoints(mobile_endpoints, platforms, self.platforms, endpoint_events, clock)
         self.subscribing = Subscribing(
             subscriptions,
@@ -85,5 +84,5 @@ class NotificationService:
         )
         self.sms = Sms(sms)
         self.sms_sandbox = SmsSandbox(sms, direct_jobs, clock, inside=sms_sandbox)
-        recipients = Recipients(sms, mobile_endpoints, platforms, in_sandbox=sms_sandbox)
-        self.direct_publishing = DirectPublishing(self.mobile_endpoints, recipients, direct_jobs, clock, events)
+        recipients = RecipientChecks(sms, mobile_endpoints, platforms, in_sandbox=sms_sandbox)
+        self.direct_publisher = DirectPublisher(self.mobile_endpoints, recipients, direct_jobs, clock, events)

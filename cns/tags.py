@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from cns.errors import invalid, null_member, out_of_length
+from cns.errors import invalid_parameter, length_violation, null_member
 from cns.limits import TAG_KEY_CHARS_MAX, TAG_VALUE_CHARS_MAX, TAGS_MAX
 from cns_common.errors import RequestError
 
@@ -18,7 +18,7 @@ def read_tags(given: Sequence[Mapping[str, str]]) -> dict[str, str]:
     for number, tag in enumerate(given, 1):
         key = _member(tag, number, "key", TAG_KEY_CHARS_MAX, least=1)
         if key in tags:
-            raise invalid("Duplicated keys are not allowed.")
+            raise invalid_parameter("Duplicated keys are not allowed.")
         tags[key] = _member(tag, number, "value", TAG_VALUE_CHARS_MAX)
     return tags
 
@@ -36,7 +36,7 @@ def _member(tag: Mapping[str, str], number: int, name: str, chars_max: int, leas
     if text is None:
         raise null_member(path)
     if _NOT_TEXT.search(text):
-        raise invalid("Tags")
+        raise invalid_parameter("Tags")
     if not least <= len(text) <= chars_max:
-        raise out_of_length(text, path, least, chars_max)
+        raise length_violation(text, path, least, chars_max)
     return text

@@ -15,7 +15,7 @@ import typer
 
 from cns.delivery import jobs
 from cns.delivery.envelope import timestamp_text
-from cns.queue_port.contract import Held, Put, QueuePort, Renewal
+from cns.queue_port.contract import LeasedJob, NewJob, QueuePort, Renewal
 from cns_backend.queue_port import queue_port
 from cns_backend.services import queue_service
 from cns_cli.options import Data
@@ -92,7 +92,7 @@ def quarantine_release(
 class Kept(msgspec.Struct, frozen=True):
     """A job in quarantine, under lease."""
 
-    held: Held
+    held: LeasedJob
     item: SetAside
 
     @property
@@ -100,9 +100,9 @@ class Kept(msgspec.Struct, frozen=True):
         return id_of(self.item)
 
 
-def _put(item: SetAside) -> Put:
+def _put(item: SetAside) -> NewJob:
     """In a FIFO queue it comes behind what its group has by now."""
-    return Put(item.queue, item.id, item.body, item.group, dedup=hex_id())
+    return NewJob(item.queue, item.id, item.body, item.group, dedup=hex_id())
 
 
 async def _look(port: QueuePort) -> list[Kept]:
@@ -121,7 +121,7 @@ async def _hold(port: QueuePort) -> list[Kept]:
     return found
 
 
-async def _give_back(port: QueuePort, held: Sequence[Held]) -> None:
+async def _give_back(port: QueuePort, held: Sequence[LeasedJob]) -> None:
     for one in held:
         await port.settle(jobs.QUARANTINE, renewals=[Renewal(jobs.QUARANTINE, one.handle, 0)])
 

@@ -159,7 +159,7 @@ class Api:
             body_bytes_max=settings.body_bytes_max,
             log_calls=settings.log_level == "debug",
         )
-        api = cls(settings, parts, front, {}, events, port, notifications.matching.counts)
+        api = cls(settings, parts, front, {}, events, port, notifications.matcher.counts)
         api.app.include_router(mail_pages(notifications.mail_links, settings.public_url))
         if settings.compat == "localstack":
             messages = MessagePages(queues, authenticator, settings.region)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from cns.delivery.notification_references import NotificationReferences
-from cns.queue_port.contract import Put, QueuePort, Renewal
+from cns.queue_port.contract import NewJob, QueuePort, Renewal
 from cns_common.process.kill_points import kill_point
 from workers.stats import Stats
 
@@ -26,7 +26,7 @@ class JobOutcome(msgspec.Struct, frozen=True):
 
     handle: str
     notification_id: str = ""  # the stored notification that it and `puts` refer to; '' where they carry their own
-    puts: Sequence[Put] = ()
+    puts: Sequence[NewJob] = ()
     renewal: Renewal | None = None
 
 

@@ -14,9 +14,9 @@ from cns.archives.archiver import Archiver
 from cns.archives.replay_worker import ReplayWorker
 from cns.delivery import jobs
 from cns.delivery.notification_references import NotificationReferences
-from cns.delivery.remote_queues import Places
+from cns.delivery.remote_queues import RemoteQueueResolver
 from cns.delivery.signing import Signer
-from cns.delivery.target import Targets
+from cns.delivery.target import TargetCache
 from cns.endpoints.address_guard import AddressGuard
 from cns.endpoints.contract import Request, Sender, Senders
 from cns.endpoints.http import HttpRequest, HttpSender
@@ -26,8 +26,8 @@ from cns.endpoints.sqs import RemoteQueueRequest, RemoteQueueSender
 from cns.mail.mime import domain_of
 from cns.mail.rate_limit import MailRate
 from cns.mail.texts import MailWords
-from cns.publishing.matching import Matching
-from cns.publishing.recipient_checks import Recipients
+from cns.publishing.matching import SubscriptionMatcher
+from cns.publishing.recipient_checks import RecipientChecks
 from cns.queue_port.contract import QueuePort
 from cns.topics.cache import TopicCache
 from cns_backend.control import REPORT_S, Report
@@ -109,11 +109,11 @@ class Worker:
                 )
             return Senders(senders)
 
-        recipients = Recipients(
+        recipients = RecipientChecks(
             parts.sms, parts.mobile_endpoints, parts.platforms, in_sandbox=settings.sms_sandbox == "on"
         )
         mail_rate = MailRate(parts.subscriptions, parts.clock, settings.mail_rate)
-        places = Places(settings.remote_queues)
+        places = RemoteQueueResolver(settings.remote_queues)
 
         def deliverer(pool: DeliveryPool) -> Deliverer:
             return Deliverer.build(
@@ -136,7 +136,7 @@ class Worker:
         quarantine = Quarantine(self._port, parts.leases, parts.clock, self._stats)
         sifted = SiftedPort(self._port, quarantine)
         self._delivery_log = delivery_log(settings, parts)
-        targets = Targets(parts.topics, parts.subscriptions)
+        targets = TargetCache(parts.topics, parts.subscriptions)
         parts.reconnected.append(targets.forget_all)
         references = NotificationReferences(parts.notifications)
         tools = Tools(
@@ -170,10 +170,10 @@ class Worker:
             self._lanes.drain,
             self._fifo_consumer.drain,
         ]
-        self._matching = Matching(parts.subscriptions, parts.clock, self._events)
+        self._matcher = SubscriptionMatcher(parts.subscriptions, parts.clock, self._events)
         fanout = FanoutContext(
             port=sifted,
-            matching=self._matching,
+            matcher=self._matcher,
             notifications=parts.notifications,
             references=references,
             quarantine=quarantine,
@@ -249,7 +249,7 @@ class Worker:
             *self._delivery_log.samples(),
             *self._traffic.samples(),
             *self._lanes.samples(),
-            *self._matching.counts.samples(),
+            *self._matcher.counts.samples(),
             *self._events.samples(),
             *self._parts.samples(),
             *await self._quarantine_depth(),

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from cns.archives.model import Archive
 from cns.delivery.envelope import timestamp_text
-from cns.errors import invalid
+from cns.errors import invalid_parameter
 from cns.topics.topic import Topic
 from cns_common.ids import hex_id
 
@@ -36,13 +36,13 @@ def policy_to_store(text: str, prefix: str) -> str:
     try:
         period = _decode(text.encode()).MessageRetentionPeriod
     except msgspec.ValidationError:
-        raise invalid(f"{prefix}{ARCHIVE_POLICY}: must be a JSON object whose only key is {_KEY}") from None
+        raise invalid_parameter(f"{prefix}{ARCHIVE_POLICY}: must be a JSON object whose only key is {_KEY}") from None
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        raise invalid(f"{prefix}{ARCHIVE_POLICY}: failed to parse JSON.") from None
+        raise invalid_parameter(f"{prefix}{ARCHIVE_POLICY}: failed to parse JSON.") from None
     if period is msgspec.UNSET:
         return ""
     if _days(str(period)) is None:
-        raise invalid(f"{prefix}{ARCHIVE_POLICY}: {_KEY} must be an integer between 1 and {_DAYS_MAX}")
+        raise invalid_parameter(f"{prefix}{ARCHIVE_POLICY}: {_KEY} must be an integer between 1 and {_DAYS_MAX}")
     return msgspec.json.encode({_KEY: period}).decode()
 
 

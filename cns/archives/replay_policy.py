@@ -10,7 +10,7 @@ import msgspec
 
 from cns.archives.model import Archive
 from cns.archives.policy import beginning_ms
-from cns.errors import invalid
+from cns.errors import invalid_parameter
 from cns.topics.topic import Topic
 
 REPLAY_POLICY = "ReplayPolicy"
@@ -44,13 +44,13 @@ def parse_replay_policy(text: str, prefix: str) -> ReplayWindow | None:
     try:
         policy = _decode(text.encode())
     except msgspec.ValidationError:
-        raise invalid(f"{prefix}{REPLAY_POLICY}: {_FORM}") from None
+        raise invalid_parameter(f"{prefix}{REPLAY_POLICY}: {_FORM}") from None
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        raise invalid(f"{prefix}{REPLAY_POLICY}: failed to parse JSON.") from None
+        raise invalid_parameter(f"{prefix}{REPLAY_POLICY}: failed to parse JSON.") from None
     start_ms = _read_ms("StartingPoint", policy.StartingPoint, prefix)
     end_ms = _read_ms("EndingPoint", policy.EndingPoint, prefix) if policy.EndingPoint else 0
     if policy.EndingPoint and end_ms <= start_ms:
-        raise invalid(f"{prefix}{REPLAY_POLICY}: EndingPoint must be after StartingPoint")
+        raise invalid_parameter(f"{prefix}{REPLAY_POLICY}: EndingPoint must be after StartingPoint")
     return ReplayWindow(msgspec.json.encode(policy).decode(), start_ms, end_ms)
 
 
@@ -58,11 +58,13 @@ def check_window(window: ReplayWindow, topic: Topic, now_ms: int, prefix: str) -
     """Return the topic's archive. Raise if it cannot hold the window."""
     began_ms = beginning_ms(topic, now_ms)
     if topic.archive is None or began_ms is None:
-        raise invalid(f"{prefix}{REPLAY_POLICY}: the topic has no active ArchivePolicy")
+        raise invalid_parameter(f"{prefix}{REPLAY_POLICY}: the topic has no active ArchivePolicy")
     if window.start_ms < began_ms:
-        raise invalid(f"{prefix}{REPLAY_POLICY}: StartingPoint must not be before the topic's BeginningArchiveTime")
+        raise invalid_parameter(
+            f"{prefix}{REPLAY_POLICY}: StartingPoint must not be before the topic's BeginningArchiveTime"
+        )
     if window.start_ms > now_ms:
-        raise invalid(f"{prefix}{REPLAY_POLICY}: StartingPoint must not be in the future")
+        raise invalid_parameter(f"{prefix}{REPLAY_POLICY}: StartingPoint must not be in the future")
     return topic.archive
 
 
@@ -72,4 +74,6 @@ def _read_ms(name: str, text: str, prefix: str) -> int:
             raise ValueError
         return (datetime.fromisoformat(text) - _EPOCH) // timedelta(milliseconds=1)
     except (ValueError, OverflowError):
-        raise invalid(f"{prefix}{REPLAY_POLICY}: {name} must be a timestamp such as 2026-01-31T08:00:00.000Z") from None
+        raise invalid_parameter(
+            f"{prefix}{REPLAY_POLICY}: {name} must be a timestamp such as 2026-01-31T08:00:00.000Z"
+        ) from None

@@ -18,7 +18,7 @@ from cns.archives.replay import END_OF_ARCHIVE, Replay, ReplayStatus
 from cns.delivery import jobs
 from cns.delivery.jobs import EndpointJob
 from cns.filters.topic_filters import HeldFilters
-from cns.queue_port.contract import Put, QueuePort
+from cns.queue_port.contract import NewJob, QueuePort
 from cns.stores.contract import ArchiveStore, ReplayStore, SubscriptionStore, TopicStore
 from cns.subscriptions.subscription import IndexState, Subscription, SubscriptionState
 from cns.topics.topic import Topic
@@ -129,7 +129,7 @@ class ReplayWorker:
             filters.put(snapshot.subscription)
         wanted = [each for each in page if not len(filters) or filters.find(each.notification).matches.page()]
         for chunk in _chunks([_put(snapshot, each) for each in wanted]):
-            await self._port.put(chunk)
+            await self._port.enqueue(chunk)
 
     async def _save(self, replay: Replay) -> bool:
         """Store the progress. False when the replay was replaced or removed in the meantime."""
@@ -140,18 +140,18 @@ def _queue(topic: Topic) -> str:
     return jobs.FIFO_ENDPOINT_JOBS if topic.fifo else jobs.ENDPOINT_JOBS
 
 
-def _put(snapshot: ReplaySnapshot, archived: ArchivedMessage) -> Put:
+def _put(snapshot: ReplaySnapshot, archived: ArchivedMessage) -> NewJob:
     """The job that the fan-out would put, with the notification inline and marked as replayed."""
     arn, notification = snapshot.subscription.arn, replace(archived.notification, replayed=True)
     job = EndpointJob(notification.id, snapshot.topic.arn, (arn,), notification, notification.sequence_number)
     dedup = snapshot.replay.dedup_id(notification.id)
     group = f"{arn} {notification.message_group_id}" if snapshot.topic.fifo else snapshot.topic.arn
-    return Put(_queue(snapshot.topic), dedup, jobs.encode(job), group, dedup=dedup if snapshot.topic.fifo else "")
+    return NewJob(_queue(snapshot.topic), dedup, jobs.encode(job), group, dedup=dedup if snapshot.topic.fifo else "")
 
 
-def _chunks(puts: Sequence[Put]) -> Iterator[list[Put]]:
+def _chunks(puts: Sequence[NewJob]) -> Iterator[list[NewJob]]:
     """Split the puts, in order, into requests of at most PUT_BYTES_MAX."""
-    chunk: list[Put] = []
+    chunk: list[NewJob] = []
     for put in puts:
         if chunk and sum(len(each.body) for each in chunk) + len(put.body) > PUT_BYTES_MAX:
             yield chunk

@@ -16,7 +16,7 @@ from msgspec import UNSET, UnsetType
 from cns.delivery.retry_policy import Backoff, RetryPolicy
 
 DEFAULT_CONTENT_TYPE = "text/plain; charset=UTF-8"
-TERMS_REMEMBERED = 4096  # distinct pairs of policies kept by `delivery_terms`
+TERMS_CACHED_MAX = 4096  # distinct pairs of policies kept by `delivery_terms`
 
 _ENVELOPE_CONTENT_TYPES = frozenset({"text/plain", "application/json"})
 _RAW_CONTENT_TYPES = _ENVELOPE_CONTENT_TYPES | {
@@ -133,7 +133,7 @@ def retry_policy_of(policy: HealthyRetryPolicy) -> RetryPolicy:
     )
 
 
-@lru_cache(maxsize=TERMS_REMEMBERED)
+@lru_cache(maxsize=TERMS_CACHED_MAX)
 def delivery_terms(topic_stored: str | None, stored: str | None, raw: bool) -> DeliveryTerms:
     """The terms under which one subscription is delivered to; `raw` is its RawMessageDelivery."""
     effective = effective_subscription_policy(topic_stored, stored)

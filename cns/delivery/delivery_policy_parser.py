@@ -54,7 +54,7 @@ def parse_topic_policy(text: str, prefix: str = "") -> TopicPolicy | None:
     """The policy a topic is to store, or None for the empty text, which removes it."""
     if not text:
         return None
-    form = _Form(prefix)
+    form = _PolicyReader(prefix)
     topic = form.read(text, _TOPIC_MEMBERS)
     http = form.part(topic, "http", "http", _HTTP_MEMBERS)
     if http is None:
@@ -77,7 +77,7 @@ def parse_subscription_policy(text: str, *, raw: bool, prefix: str = "") -> Subs
     """The policy an HTTP subscription is to store, or None for the empty text, which removes it."""
     if not text:
         return None
-    form = _Form(prefix)
+    form = _PolicyReader(prefix)
     policy = form.read(text, _SUBSCRIPTION_MEMBERS)
     return SubscriptionPolicy(
         healthy_retry_policy=form.retry_policy(policy, "healthyRetryPolicy", "healthyRetryPolicy", left_out=None),
@@ -88,7 +88,7 @@ def parse_subscription_policy(text: str, *, raw: bool, prefix: str = "") -> Subs
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class _PolicyReader:
     """Reads one policy; `prefix` goes before every complaint. A member that is null counts as absent."""
 
     prefix: str

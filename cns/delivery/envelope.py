@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from cns.delivery.delivery_policy import DEFAULT_CONTENT_TYPE
-from cns.delivery.signing import Seal, Signer, verify
+from cns.delivery.signing import MessageSignature, Signer, verify
 from cns.notification import Attributes, Notification
 
 USER_AGENT = "Amazon Simple Notification Service Agent"
@@ -117,13 +117,13 @@ def verify_body(fields: Mapping[str, str], certificate_pem: bytes) -> bool:
 
 
 def render_notification(
-    fields: Fields, attributes: Attributes, seal: Seal | None, *, replayed: bool = False
+    fields: Fields, attributes: Attributes, seal: MessageSignature | None, *, replayed: bool = False
 ) -> Envelope:
     head = b"".join((b"{\n", _lines(fields), _seal_lines(seal), b'  "UnsubscribeURL" : '))
     return Envelope(head, b"".join((_attribute_lines(attributes), _REPLAYED if replayed else b"", b"\n}")))
 
 
-def render_confirmation(fields: Fields, seal: Seal) -> bytes:
+def render_confirmation(fields: Fields, seal: MessageSignature) -> bytes:
     return b"".join((b"{\n", _lines(fields), _seal_lines(seal).removesuffix(b",\n"), b"\n}"))
 
 
@@ -171,7 +171,7 @@ def _lines(fields: Mapping[str, str]) -> bytes:
     return b"".join(b'  "%b" : %b,\n' % (name.encode("ascii"), _ENCODE(value)) for name, value in fields.items())
 
 
-def _seal_lines(seal: Seal | None) -> bytes:
+def _seal_lines(seal: MessageSignature | None) -> bytes:
     if seal is None:
         return b""
     return _lines(

@@ -30,7 +30,7 @@ SMS_SENDER_CHARS_MAX = 10
 _ENCODE = msgspec.json.Encoder().encode
 
 
-class Forms:
+class PayloadRenderer:
     """`base_url` is what links begin with, but for those of confirmations, which are asked for at an address."""
 
     def __init__(self, signer: Signer, base_url: str, words: MailWords) -> None:

@@ -13,7 +13,7 @@ import msgspec
 from cns.arns import parse_queue_arn
 from cns_common.configuration.settings import RemoteQueues
 
-ARNS_REMEMBERED = 10_000
+ARNS_CACHED_MAX = 10_000
 
 
 class Place(NamedTuple):
@@ -31,14 +31,14 @@ class RemoteQueue(msgspec.Struct, frozen=True):
     place: Place
 
 
-class Places:
+class RemoteQueueResolver:
     """By the patterns of their queues' ARNs, with `*` for any text; the first that matches counts."""
 
     def __init__(self, mapping: Iterable[RemoteQueues]) -> None:
         self._places = [
             (pattern(translate(one.arns)), Place(one.url.rstrip("/"), one.key_id, one.secret)) for one in mapping
         ]
-        self._find = lru_cache(maxsize=ARNS_REMEMBERED)(self._look_up)
+        self._find = lru_cache(maxsize=ARNS_CACHED_MAX)(self._look_up)
 
     def find(self, queue_arn: str) -> RemoteQueue | None:
         """The queue, if it is another service's."""

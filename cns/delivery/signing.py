@@ -45,7 +45,7 @@ OPT_IN_REGIONS = (  # where it wants sns-signing.REGION.amazonaws.com
 )
 KEY_BITS = 2048
 VALID_DAYS = 3_650  # the key stays: a retry is the same bytes, and who keeps a message may verify it years later
-SIGNATURES_REMEMBERED = 8192  # of 344 characters each
+SIGNATURES_CACHED_MAX = 8192  # of 344 characters each
 
 _NAMES = (SIGNER_NAME, *(f"sns-signing.{region}.amazonaws.com" for region in OPT_IN_REGIONS))
 _PADDING = PKCS1v15()
@@ -66,7 +66,7 @@ _SIGNS_ONLY = x509.KeyUsage(
 )
 
 
-class Seal(NamedTuple):
+class MessageSignature(NamedTuple):
     """What a signed message says of its signature."""
 
     version: str
@@ -110,14 +110,14 @@ class Signer:
         self._key = key
         self.certificate_pem = identity.certificate_pem
         self.certificate_name = certificate_name(identity.certificate_pem)
-        self._signature = lru_cache(maxsize=SIGNATURES_REMEMBERED)(self._sign_digest)
+        self._signature = lru_cache(maxsize=SIGNATURES_CACHED_MAX)(self._sign_digest)
 
     def sign(self, canonical: bytes, version: str) -> str:
         """The signature, in base64, of a text under signature version "1" (SHA-1) or "2" (SHA-256)."""
         return self._signature(version, _digest(canonical, version))
 
-    def seal(self, canonical: bytes, version: str, base_url: str) -> Seal:
-        return Seal(version, self.sign(canonical, version), f"{base_url}/{self.certificate_name}")
+    def seal(self, canonical: bytes, version: str, base_url: str) -> MessageSignature:
+        return MessageSignature(version, self.sign(canonical, version), f"{base_url}/{self.certificate_name}")
 
     def _sign_digest(self, version: str, digest: bytes) -> str:
         return b64encode(self._key.sign(digest, _PADDING, Prehashed(_HASHES[version][1]))).decode("ascii")

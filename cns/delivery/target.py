@@ -26,8 +26,8 @@ FIXED_POLICIES: Mapping[str, RetryPolicy] = {
 """Those that no delivery policy changes."""
 OWN_FEEDBACK = ("sms", "application")
 """Protocols whose deliveries accounts and applications may want logged, too: whether they do, is asked at each."""
-TARGETS_REMEMBERED = 20_000
-TOPICS_REMEMBERED = 10_000
+TARGETS_CACHED_MAX = 20_000
+TOPICS_CACHED_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,14 +107,14 @@ def direct_target(job: DirectJob) -> Target:
     )
 
 
-class Targets:
+class TargetCache:
     """Targets by subscription ARN. The stores' `changed` callbacks keep what is remembered true."""
 
     def __init__(self, topics: TopicStore, subscriptions: SubscriptionStore) -> None:
         self._topic_store = topics
         self._subscription_store = subscriptions
-        self._targets: BoundedCache[str, Target] = BoundedCache(TARGETS_REMEMBERED)
-        self._topics: BoundedCache[str, Topic] = BoundedCache(TOPICS_REMEMBERED)
+        self._targets: BoundedCache[str, Target] = BoundedCache(TARGETS_CACHED_MAX)
+        self._topics: BoundedCache[str, Topic] = BoundedCache(TOPICS_CACHED_MAX)
         self._changes = 0
         topics.changed.append(self._topic_changed)
         subscriptions.changed.append(self._subscription_changed)
@@ -154,7 +154,7 @@ class Targets:
     def _topic_changed(self, arn: str) -> None:
         """A topic's policy is in the terms of all its subscriptions. One that is not remembered has none here."""
         self._changes += 1
-        if self._topics.get(arn) is not None or len(self._topics) == TOPICS_REMEMBERED:
+        if self._topics.get(arn) is not None or len(self._topics) == TOPICS_CACHED_MAX:
             self._topics.forget(arn)
             self._targets.clear()
 

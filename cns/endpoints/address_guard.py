@@ -19,7 +19,7 @@ _PROTOCOL_ASSIGNMENTS = IPv4Network("192.0.0.0/24")
 """Private for Python from 3.11.10 on only. A cloud's metadata lie there, too."""
 
 
-LOOKUP_S = 5.0
+LOOKUP_TIMEOUT_S = 5.0
 """How long a Subscribe waits for a name server."""
 
 
@@ -45,7 +45,7 @@ class AddressGuard:
         """Why `url` may not be subscribed, or None. A name that does not resolve now may do so later."""
         host = urlsplit(url).hostname or ""
         lookup = asyncio.ensure_future(asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM))
-        await asyncio.wait([lookup], timeout=LOOKUP_S)
+        await asyncio.wait([lookup], timeout=LOOKUP_TIMEOUT_S)
         if not lookup.done():
             lookup.cancel()
             return None

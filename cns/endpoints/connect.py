@@ -10,13 +10,13 @@ from aiohappyeyeballs import AddrInfoType, start_connection
 
 from cns.endpoints.address_guard import AddressGuard, AddressRefused
 
-REMEMBERED_S = 10.0
-NAMES_REMEMBERED = 1_000
-NEXT_ADDRESS_S = 0.25
+DNS_CACHE_S = 10.0
+NAMES_CACHED_MAX = 1_000
+HAPPY_EYEBALLS_DELAY_S = 0.25
 """Until the next address of a name is tried beside one that does not answer (RFC 8305)."""
 
 
-class Lookups:
+class NameResolver:
     """Of names, on one event loop; who asks for the same name waits for the same answer."""
 
     def __init__(self) -> None:
@@ -36,18 +36,18 @@ class Lookups:
 
     def _remember(self, key: tuple[str, int], answer: asyncio.Task[Sequence[AddrInfoType]]) -> None:
         found = not answer.cancelled() and answer.exception() is None
-        if found and len(self._answers) <= NAMES_REMEMBERED:
-            asyncio.get_running_loop().call_later(REMEMBERED_S, self._answers.pop, key)
+        if found and len(self._answers) <= NAMES_CACHED_MAX:
+            asyncio.get_running_loop().call_later(DNS_CACHE_S, self._answers.pop, key)
         else:
             del self._answers[key]
 
 
-async def reach(guard: AddressGuard, infos: Sequence[AddrInfoType]) -> socket.socket:
+async def connect_to_allowed(guard: AddressGuard, infos: Sequence[AddrInfoType]) -> socket.socket:
     """Connected to one of the addresses: no private one, unless it is allowed, whatever the name's owner says of it."""
     allowed = [info for info in infos if guard.allows(str(info[4][0]))]
     if not allowed:
         raise AddressRefused(f"{infos[0][4][0]} is a private address")
-    return await start_connection(allowed, happy_eyeballs_delay=NEXT_ADDRESS_S)
+    return await start_connection(allowed, happy_eyeballs_delay=HAPPY_EYEBALLS_DELAY_S)
 
 
 async def _look_up(host: str, port: int, flags: int) -> Sequence[AddrInfoType]:

@@ -13,9 +13,9 @@ from email.utils import parsedate_to_datetime
 import msgspec
 
 from cns.endpoints.address_guard import AddressGuard, AddressRefused
-from cns.endpoints.http_auth import Sent, authorization, challenges, went_stale
-from cns.endpoints.http_connection import Answer, Connection, HungUp
-from cns.endpoints.http_pool import Connections
+from cns.endpoints.http_auth import DigestInput, authorization, challenges, has_stale_nonce
+from cns.endpoints.http_connection import ConnectionClosed, HttpConnection, HttpResponse
+from cns.endpoints.http_pool import HttpConnectionPool
 from cns.endpoints.http_url import HttpTarget, target_of
 from cns.endpoints.outcome import RESPONSE_CHARS_MAX, Cause, Delivered, Failed, Outcome
 
@@ -64,14 +64,14 @@ class HttpSender:
     ) -> None:
         self._timeout_s = timeout_s
         self._wall_s = wall_s
-        self._connections = Connections(guard, verify)
+        self._connections = HttpConnectionPool(guard, verify)
 
     async def send(self, request: HttpRequest) -> Outcome:
         """One attempt, which ends within the timeout."""
         answer = await self.post(request)
         return answer if isinstance(answer, Failed) else self._classify(answer)
 
-    async def post(self, request: HttpRequest) -> Answer | Failed:
+    async def post(self, request: HttpRequest) -> HttpResponse | Failed:
         """The same, for who reads the answer himself."""
         attempt = _Attempt(self._timeout_s)
         target = target_of(request.url)
@@ -89,7 +89,7 @@ class HttpSender:
     async def close(self) -> None:
         self._connections.close()
 
-    def retry_after_s(self, answer: Answer) -> float:
+    def retry_after_s(self, answer: HttpResponse) -> float:
         """The pause that the endpoint asks for, infinite where it has too many digits; 0 where it asks for none, or for
         a date that is malformed or longer than DATE_CHARS_MAX."""
         text = next(iter(answer.fields("retry-after")), "").strip()
@@ -104,22 +104,24 @@ class HttpSender:
         at = date if date.tzinfo else date.replace(tzinfo=UTC)  # HTTP's dates are GMT, whether they say so or not
         return max(at.timestamp() - self._wall_s(), 0.0)
 
-    async def _authorized(self, attempt: _Attempt, target: HttpTarget, request: HttpRequest) -> Answer:
+    async def _authorized(self, attempt: _Attempt, target: HttpTarget, request: HttpRequest) -> HttpResponse:
         """Credentials of an endpoint's URL are sent only in answer to a challenge, as AWS does."""
         answer = await self._exchange(attempt, target, request.headers, request.body)
         if answer.status != _UNAUTHORIZED or target.credentials is None:
             return answer
         for refused in range(CHALLENGES_MAX):
             asked = challenges(answer.fields("www-authenticate"))
-            if answer.status != _UNAUTHORIZED or (refused and not went_stale(asked)):
+            if answer.status != _UNAUTHORIZED or (refused and not has_stale_nonce(asked)):
                 break
-            shown = authorization(asked, target.credentials, Sent(target.path, request.body))
+            shown = authorization(asked, target.credentials, DigestInput(target.path, request.body))
             if shown is None:
                 break
             answer = await self._exchange(attempt, target, {**request.headers, "Authorization": shown}, request.body)
         return answer
 
-    async def _exchange(self, attempt: _Attempt, target: HttpTarget, headers: Mapping[str, str], body: bytes) -> Answer:
+    async def _exchange(
+        self, attempt: _Attempt, target: HttpTarget, headers: Mapping[str, str], body: bytes
+    ) -> HttpResponse:
         """A connection that was kept may be closed by the endpoint just as we write to it: then once more. At worst
         that is a delivery too many, as the next attempt would be, 20 seconds later."""
         head = _head(target, headers, len(body))
@@ -127,18 +129,18 @@ class HttpSender:
         if kept is not None:
             try:
                 return await self._post(attempt, kept, head, body)
-            except HungUp as error:
+            except ConnectionClosed as error:
                 _forget_frames(error)
         fresh = await self._connections.open(target.origin, attempt.deadline_s)
         return await self._post(attempt, fresh, head, body)
 
-    async def _post(self, attempt: _Attempt, connection: Connection, head: bytes, body: bytes) -> Answer:
+    async def _post(self, attempt: _Attempt, connection: HttpConnection, head: bytes, body: bytes) -> HttpResponse:
         try:
             return await connection.post(head, body, started_s=attempt.started_s, deadline_s=attempt.deadline_s)
         finally:
             self._connections.give_back(connection)
 
-    def _classify(self, answer: Answer) -> Outcome:
+    def _classify(self, answer: HttpResponse) -> Outcome:
         if 200 <= answer.status < 300:
             return Delivered(answer.status, answer.dwell_ms, response=answer.reason[:RESPONSE_CHARS_MAX])
         # 101 is all that is left below: nobody asked for another protocol, so the endpoint is out of order
@@ -154,7 +156,7 @@ class HttpSender:
         )
 
 
-def _said(answer: Answer) -> str:
+def _said(answer: HttpResponse) -> str:
     """The status, the words beside it, and the beginning of the body, which is where most say why."""
     body = answer.body[:BODY_SHOWN_BYTES_MAX].decode("utf-8", "replace").strip()
     first = " ".join(filter(None, ["HTTP", str(answer.status), answer.reason[:RESPONSE_CHARS_MAX]]))

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-FIRST_USE = "00000001"
+FIRST_NONCE_COUNT = "00000001"
 """Of a nonce."""
 _HASHES: MappingProxyType[str, str] = MappingProxyType({"SHA-512-256": "sha512_256", "SHA-256": "sha256", "MD5": "md5"})
 """hashlib's names of the algorithms, strongest first."""
@@ -37,7 +37,7 @@ class Credentials(NamedTuple):
     password: str
 
 
-class Sent(NamedTuple):
+class DigestInput(NamedTuple):
     """What of a POST a digest covers."""
 
     target: str
@@ -59,7 +59,7 @@ def challenges(fields: Iterable[str]) -> list[Challenge]:
     return found
 
 
-def authorization(asked: list[Challenge], credentials: Credentials, sent: Sent, cnonce: str = "") -> str | None:
+def authorization(asked: list[Challenge], credentials: Credentials, sent: DigestInput, cnonce: str = "") -> str | None:
     """The Authorization header that answers best, or None when nothing asked for is known here."""
     digests = {challenge.parameters.get("algorithm", "MD5").upper(): challenge for challenge in _digests(asked)}
     for algorithm in _HASHES:
@@ -71,7 +71,7 @@ def authorization(asked: list[Challenge], credentials: Credentials, sent: Sent, 
     return None
 
 
-def went_stale(asked: list[Challenge]) -> bool:
+def has_stale_nonce(asked: list[Challenge]) -> bool:
     """Whether the credentials were right and only the nonce was not: a fresh one is in the challenge."""
     return any(challenge.parameters.get("stale", "").lower() == "true" for challenge in _digests(asked))
 
@@ -84,7 +84,7 @@ def _digests(asked: list[Challenge]) -> list[Challenge]:
     return [challenge for challenge in asked if challenge.scheme == "digest" and challenge.parameters.get("nonce")]
 
 
-def _digest(algorithm: str, asked: Mapping[str, str], credentials: Credentials, sent: Sent, cnonce: str) -> str:
+def _digest(algorithm: str, asked: Mapping[str, str], credentials: Credentials, sent: DigestInput, cnonce: str) -> str:
     hash_name = _HASHES[algorithm.removesuffix(_SESSION)]
 
     def hashed(*parts: str | bytes) -> str:
@@ -98,7 +98,7 @@ def _digest(algorithm: str, asked: Mapping[str, str], credentials: Credentials, 
     offered = [word.strip().lower() for word in asked.get("qop", "").split(",") if word.strip()]
     qop = "auth" if "auth" in offered else "auth-int" if "auth-int" in offered else ""
     covered = ["POST", sent.target, *([hashed(sent.body)] if qop == "auth-int" else [])]
-    counted = (nonce, FIRST_USE, cnonce, qop) if qop else (nonce,)
+    counted = (nonce, FIRST_NONCE_COUNT, cnonce, qop) if qop else (nonce,)
     fields = {
         "username": _quoted(credentials.name),
         "realm": _quoted(realm),
@@ -111,7 +111,7 @@ def _digest(algorithm: str, asked: Mapping[str, str], credentials: Credentials, 
     if "opaque" in asked:
         fields["opaque"] = _quoted(asked["opaque"])
     if qop:
-        fields |= {"qop": qop, "nc": FIRST_USE}
+        fields |= {"qop": qop, "nc": FIRST_NONCE_COUNT}
     if qop or algorithm.endswith(_SESSION):
         fields["cnonce"] = _quoted(cnonce)
     return "Digest " + ", ".join(f"{name}={value}" for name, value in fields.items())

@@ -22,31 +22,31 @@ from cns.endpoints.outcome import RESPONSE_CHARS_MAX
 
 BODY_BYTES_MAX = 64 * 1024
 """The most of a body that is read, so that the connection can be used again; a longer body costs the connection."""
-BODY_S = 1.0
+BODY_TIMEOUT_S = 1.0
 """How long an answer's body is waited for once its status is known."""
 HEAD_BYTES_MAX = 128 * 1024
 """Bytes up to the end of the head, interim answers such as 102 included: far above what servers and proxies send."""
-ANSWER_BYTES_MAX = HEAD_BYTES_MAX + 2 * BODY_BYTES_MAX
+RESPONSE_BYTES_MAX = HEAD_BYTES_MAX + 2 * BODY_BYTES_MAX
 """Bytes of one answer in all: the head, a body of the largest size and as much again for its framing and trailers. At
 this size the connection is ended; it can be exceeded by what one read of the socket returns (256 KiB in asyncio)."""
-FIELDS_READ = frozenset({b"retry-after", b"www-authenticate"})
+HEADERS_KEPT = frozenset({b"retry-after", b"www-authenticate"})
 """The header fields that are kept, in lower case. No other field of an answer is read."""
-FIELDS_MAX = 32
+HEADERS_KEPT_MAX = 32
 """The most fields that are kept of one answer; those after them are dropped."""
 JOINED_BYTES_MAX = 64 * 1024
 """Up to this size of a body head and body are copied into one piece to write."""
 _SWITCHING_PROTOCOLS = 101
 
 
-class HungUp(ConnectionError):
+class ConnectionClosed(ConnectionError):
     """The endpoint closed the connection before it said a status."""
 
 
-class NotHttp(ValueError):
+class InvalidResponse(ValueError):
     """What came is no answer."""
 
 
-class Answer(NamedTuple):
+class HttpResponse(NamedTuple):
     """`body` is the part that was received: all of it, where it is short and came at once. `headers` has only fields of
     FIELDS_READ. `dwell_ms` is the time from the attempt's start to the status."""
 
@@ -62,7 +62,7 @@ class Answer(NamedTuple):
         return [value.decode("latin-1") for key, value in self.headers if key.lower() == sought]
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     __slots__ = (
         "_answered",
         "_body",
@@ -93,12 +93,12 @@ class Connection(asyncio.Protocol):
             lenient_headers=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
         )
         self._transport: asyncio.Transport | None = None
-        self._answered: asyncio.Future[Answer] | None = None
+        self._answered: asyncio.Future[HttpResponse] | None = None
         self._limit: asyncio.TimerHandle | None = None
         self._started_s = 0.0
         self._forget_answer()
 
-    def post(self, head: bytes, body: bytes, *, started_s: float, deadline_s: float) -> asyncio.Future[Answer]:
+    def post(self, head: bytes, body: bytes, *, started_s: float, deadline_s: float) -> asyncio.Future[HttpResponse]:
         """Its answer, or HungUp, NotHttp or TimeoutError; by the loop's clock not after `deadline_s`. The attempt began
         at `started_s` of the monotonic clock."""
         assert self.usable and self._transport is not None
@@ -139,7 +139,7 @@ class Connection(asyncio.Protocol):
         except httptools.HttpParserUpgrade:
             self._end()
         except httptools.HttpParserError as error:
-            self._end(NotHttp(str(error)))
+            self._end(InvalidResponse(str(error)))
         self._received_bytes += len(data)
         if self._answered is not None:
             self._wait_on()
@@ -150,7 +150,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self.usable = False
         self._parser = self._transport = None  # the parser refers to us
-        self._end(HungUp(str(error) if error else "the endpoint closed the connection"))
+        self._end(ConnectionClosed(str(error) if error else "the endpoint closed the connection"))
 
     # -- llhttp's callbacks -------------------------------------------------------------------------------------------
 
@@ -165,7 +165,7 @@ class Connection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Of the head, and of the trailers, which are dropped: the status is known by then."""
-        if not self._status and len(self._headers) < FIELDS_MAX and name.lower() in FIELDS_READ:
+        if not self._status and len(self._headers) < HEADERS_KEPT_MAX and name.lower() in HEADERS_KEPT:
             self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
@@ -199,13 +199,13 @@ class Connection(asyncio.Protocol):
         """Wait for the rest of the answer, within the limits of bytes and time."""
         if not self._status:
             if self._received_bytes > HEAD_BYTES_MAX:
-                self._end(NotHttp("the headers of the answer have no end"))
-        elif len(self._body) >= BODY_BYTES_MAX or self._received_bytes >= ANSWER_BYTES_MAX:
+                self._end(InvalidResponse("the headers of the answer have no end"))
+        elif len(self._body) >= BODY_BYTES_MAX or self._received_bytes >= RESPONSE_BYTES_MAX:
             self._end()
         elif not self._body_awaited and self._limit is not None:
             self._body_awaited = True
             self._limit.cancel()
-            self._limit = self._loop.call_later(BODY_S, self._time_is_up)
+            self._limit = self._loop.call_later(BODY_TIMEOUT_S, self._time_is_up)
 
     def _time_is_up(self) -> None:
         self._end(TimeoutError())
@@ -221,7 +221,7 @@ class Connection(asyncio.Protocol):
         if self._status:
             body = bytes(self._body[:BODY_BYTES_MAX])
             reason = self._reason[:RESPONSE_CHARS_MAX].decode("latin-1")
-            answered.set_result(Answer(self._status, reason, self._headers, body, self._dwell_ms))
+            answered.set_result(HttpResponse(self._status, reason, self._headers, body, self._dwell_ms))
         else:
-            answered.set_exception(error or NotHttp("no status"))
+            answered.set_exception(error or InvalidResponse("no status"))
         self._forget_answer()

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from cns.endpoints.address_guard import AddressGuard, AddressRefused
-from cns.endpoints.connect import Lookups, reach
+from cns.endpoints.connect import NameResolver, connect_to_allowed
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns.endpoints.redis_connection import RedisConnection, ReplyError
 from cns.subscriptions.endpoint_syntax import redis_channel
@@ -37,7 +37,7 @@ class RedisSender:
         self._guard = guard
         self._timeout_s = timeout_s
         self._verify = verify
-        self._lookups = Lookups()
+        self._lookups = NameResolver()
         self._idle: dict[str, list[RedisConnection]] = {}
 
     async def send(self, request: RedisRequest) -> Outcome:
@@ -103,7 +103,7 @@ class RedisSender:
         parts = urlsplit(url)
         host = parts.hostname or ""
         secure = parts.scheme.lower() == "rediss"
-        connected = await reach(self._guard, await self._lookups.find(host, parts.port or PORT))
+        connected = await connect_to_allowed(self._guard, await self._lookups.find(host, parts.port or PORT))
         _, connection = await asyncio.get_running_loop().create_connection(
             RedisConnection,
             sock=connected,

@@ -26,9 +26,9 @@ from aiosmtplib.errors import (
 from cns.endpoints.outcome import RESPONSE_CHARS_MAX, Cause, Delivered, Failed, Outcome
 from cns_common.configuration.smtp_url import SmtpRelay
 
-IDLE_S = 10.0
+IDLE_TIMEOUT_S = 10.0
 """How long an unused connection is worth trying: relays hang up, some soon."""
-FAREWELL_S = 1.0
+QUIT_TIMEOUT_S = 1.0
 _ACCEPTED = 250
 _CLOSING = 421
 _OPERATORS_CODES = frozenset({502, 503, 530, 534, 535, 538})
@@ -43,11 +43,11 @@ class SmtpRequest(msgspec.Struct, frozen=True):
     message: bytes
 
 
-class NoTls(SMTPException):
+class TlsUnavailable(SMTPException):
     """It was asked for, or a password would go without."""
 
 
-class HungUp(SMTPServerDisconnected):
+class RelayClosed(SMTPServerDisconnected):
     """Before it took anything: another connection may be tried at once."""
 
 
@@ -83,7 +83,7 @@ class SmtpSender:
         idle, self.idle = self.idle, []
         for connection, _ in idle:
             with suppress(SMTPException, OSError):
-                await connection.client.quit(timeout=FAREWELL_S)
+                await connection.client.quit(timeout=QUIT_TIMEOUT_S)
             connection.cut()
 
     async def _hand_over(self, request: SmtpRequest) -> str:
@@ -92,7 +92,7 @@ class SmtpSender:
         if kept is not None:
             try:
                 return await self._mail(kept, request)
-            except HungUp:  # relays have enough of a connection after a while
+            except RelayClosed:  # relays have enough of a connection after a while
                 pass
         return await self._mail(await self._open(), request)
 
@@ -114,7 +114,7 @@ class SmtpSender:
     def _take(self) -> _Connection | None:
         while self.idle:
             connection, since_s = self.idle.pop()
-            if connection.client.is_connected and time.monotonic() - since_s < IDLE_S:
+            if connection.client.is_connected and time.monotonic() - since_s < IDLE_TIMEOUT_S:
                 return connection
             connection.cut()
         return None
@@ -125,7 +125,7 @@ class SmtpSender:
     async def _keep_reset(self, connection: _Connection) -> None:
         """After a refusal. A relay that does not go on costs the connection, not the answer it gave."""
         try:
-            await connection.client.rset(timeout=FAREWELL_S)
+            await connection.client.rset(timeout=QUIT_TIMEOUT_S)
         except (SMTPException, OSError):
             connection.cut()
         except BaseException:
@@ -181,7 +181,7 @@ async def _start_tls(client: SMTP, relay: SmtpRelay) -> None:
     if client.supports_extension("starttls"):
         await client.starttls()
     elif relay.start_tls == "require" or relay.user:
-        raise NoTls("the relay offers no STARTTLS")
+        raise TlsUnavailable("the relay offers no STARTTLS")
 
 
 async def _begin(client: SMTP, request: SmtpRequest) -> None:
@@ -190,11 +190,11 @@ async def _begin(client: SMTP, request: SmtpRequest) -> None:
     try:
         await client.mail(request.sender, options=options)
     except SMTPServerDisconnected as error:
-        raise HungUp(error.message) from error
+        raise RelayClosed(error.message) from error
     except SMTPResponseException as error:
         if error.code != _CLOSING:
             raise
-        raise HungUp(f"{error.code} {error.message}") from error
+        raise RelayClosed(f"{error.code} {error.message}") from error
 
 
 def _refused(error: SMTPResponseException, dwell_ms: int) -> Failed:
@@ -217,7 +217,7 @@ def _broken(error: Exception, dwell_ms: int) -> Failed:
     chain: BaseException | None = error
     while chain is not None and not isinstance(chain, ssl.SSLError):
         chain = chain.__cause__ or chain.__context__
-    cause = Cause.TLS if chain is not None or isinstance(error, NoTls) else Cause.CONNECTION
+    cause = Cause.TLS if chain is not None or isinstance(error, TlsUnavailable) else Cause.CONNECTION
     return Failed(cause, str(error) or type(error).__name__, dwell_ms)
 
 

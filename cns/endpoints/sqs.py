@@ -11,14 +11,14 @@ from msgspec.structs import replace
 from cns.delivery.envelope import USER_AGENT
 from cns.delivery.remote_queues import RemoteQueue
 from cns.endpoints.http import HttpRequest, HttpSender
-from cns.endpoints.http_connection import Answer
+from cns.endpoints.http_connection import HttpResponse
 from cns.endpoints.http_url import target_of
 from cns.endpoints.outcome import RESPONSE_CHARS_MAX, Cause, Delivered, Failed, Outcome
 from cns.queue_port.contract import QueueMessage
-from cns.queue_port.sqs_delivery import members_of
+from cns.queue_port.sqs_delivery import send_message_members
 from cns_common.aws.auth.signature import sign
 
-_PASSING = frozenset(
+_THROTTLING_CODES = frozenset(
     {
         "KmsThrottled",
         "RequestLimitExceeded",
@@ -29,7 +29,7 @@ _PASSING = frozenset(
         "TooManyRequestsException",
     }
 )
-_OPERATORS = frozenset(
+_CREDENTIAL_CODES = frozenset(
     {
         "ExpiredToken",
         "IncompleteSignature",
@@ -45,7 +45,7 @@ _OPERATORS = frozenset(
     }
 )
 """A wrong key or clock of ours says nothing of the queue: it is put right while the message waits."""
-_AGAIN = _PASSING | _OPERATORS
+_RETRYABLE_CODES = _THROTTLING_CODES | _CREDENTIAL_CODES
 
 
 class RemoteQueueRequest(msgspec.Struct, frozen=True):
@@ -53,11 +53,11 @@ class RemoteQueueRequest(msgspec.Struct, frozen=True):
     message: QueueMessage
 
 
-class _Sent(msgspec.Struct):
+class _SendMessageResponse(msgspec.Struct):
     id: str = msgspec.field(default="", name="MessageId")
 
 
-class _Refusal(msgspec.Struct):
+class _ErrorResponse(msgspec.Struct):
     type: str = msgspec.field(default="", name="__type")
     message: str | None = None
     capital: str | None = msgspec.field(default=None, name="Message")  # older services spell it so
@@ -75,17 +75,17 @@ class RemoteQueueSender:
         if isinstance(answer, Failed):
             return replace(answer, permanent=False)  # where the service is, is the operator's to put right
         if 200 <= answer.status < 300:
-            return Delivered(answer.status, answer.dwell_ms, _read(answer, _Sent).id)
+            return Delivered(answer.status, answer.dwell_ms, _read(answer, _SendMessageResponse).id)
         return self._refused(answer)
 
     async def close(self) -> None: ...
 
-    def _refused(self, answer: Answer) -> Failed:
-        refusal = _read(answer, _Refusal)
+    def _refused(self, answer: HttpResponse) -> Failed:
+        refusal = _read(answer, _ErrorResponse)
         code = refusal.type.rpartition("#")[2]
         text = (refusal.message or refusal.capital or "")[:RESPONSE_CHARS_MAX]
         # without a code it is not a queue service that answers, but something before it or instead
-        final = bool(code) and 400 <= answer.status < 500 and answer.status != 429 and code not in _AGAIN
+        final = bool(code) and 400 <= answer.status < 500 and answer.status != 429 and code not in _RETRYABLE_CODES
         return Failed(
             Cause.QUEUE if final else Cause.STATUS,  # the queue's own fault, or one of all that is there
             f"{code}: {text}" if code else f"HTTP {answer.status}",
@@ -100,7 +100,7 @@ class RemoteQueueSender:
 
 def _signed(request: RemoteQueueRequest, now_ms: int) -> HttpRequest:
     queue, message = request.queue, request.message
-    members = {"QueueUrl": queue.url, **members_of(message)}
+    members = {"QueueUrl": queue.url, **send_message_members(message)}
     if message.trace_header:
         trace = {"DataType": "String", "StringValue": message.trace_header}
         members["MessageSystemAttributes"] = {"AWSTraceHeader": trace}
@@ -127,7 +127,7 @@ def _signed(request: RemoteQueueRequest, now_ms: int) -> HttpRequest:
     return HttpRequest(url, {**headers, **signature, "User-Agent": USER_AGENT}, body)
 
 
-def _read(answer: Answer, form: type[Any]) -> Any:
+def _read(answer: HttpResponse, form: type[Any]) -> Any:
     """What an answer says; nothing, if it is not in the service's form."""
     try:
         return msgspec.json.decode(answer.body, type=form)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-from cns.errors import invalid
+from cns.errors import invalid_parameter
 from cns.filters.limits import COMPILED_MAX, DEFAULT, NESTING_MAX, OR_BRANCHES_MIN, PATH_CHARS_MAX, POLICY_BYTES_MAX
 from cns.filters.limits import FilterLimits as Limits
 from cns.filters.model import AllOf, AnyOf, AnythingBut, Condition, Filter, Leaf, Scope, Wildcard
@@ -37,10 +37,12 @@ def read_filter(
         reader = _Reader(whole, stored=stored)
         root = reader.read()
         if reader.nested and scope is Scope.ATTRIBUTES:
-            raise invalid(f"{prefix}Filter policy scope MessageAttributes does not support nested filter policy")
+            raise invalid_parameter(
+                f"{prefix}Filter policy scope MessageAttributes does not support nested filter policy"
+            )
         _check(reader, root, limits)
     except Fault as fault:
-        raise invalid(f"{prefix}FilterPolicy: {fault}") from None
+        raise invalid_parameter(f"{prefix}FilterPolicy: {fault}") from None
     return whole, Filter(scope, root)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cns.arns import check_subscription_arn
-from cns.errors import invalid
+from cns.errors import invalid_parameter
 from cns.stores.contract import SubscriptionStore
 from cns.subscriptions.confirm_and_unsubscribe import Consent
 from cns.subscriptions.subscription import MAIL_PROTOCOLS, ConfirmationToken, Subscription, SubscriptionState
@@ -23,7 +23,7 @@ class MailLinks:
         """The one that a confirmation's link is about."""
         subscription = await self._consent.asked(token)
         if subscription.protocol not in MAIL_PROTOCOLS:
-            raise invalid("Token")
+            raise invalid_parameter("Token")
         return subscription
 
     async def confirm(self, topic_arn: str, token: str) -> Subscription:

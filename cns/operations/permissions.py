@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cns.errors import missing, required_text
+from cns.errors import missing_parameter, required_text
 from cns.topics.topics import Topics
 from cns_common.aws.call import Call, Params, Result
 
@@ -28,5 +28,5 @@ class PermissionOperations:
 def _required_list(params: Params, name: str) -> list[str]:
     items: list[str] = params.get(name) or []
     if not items:
-        raise missing(name)
+        raise missing_parameter(name)
     return items

@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from cns.errors import invalid, missing, null_member, required_text
+from cns.errors import invalid_parameter, missing_parameter, null_member, required_text
 from cns.limits import BATCH_ENTRIES_MAX, BATCH_ID_CHARS_MAX
-from cns.publishing.publish import Publishing
-from cns.publishing.publish_direct import DirectPublishing
-from cns.publishing.requests import Draft, Entry, Published, read_entry
+from cns.publishing.publish import Publisher
+from cns.publishing.publish_direct import DirectPublisher
+from cns.publishing.requests import BatchEntry, PublishRequest, PublishResult, read_entry
 from cns.push.arns import is_endpoint
 from cns_common.aws.call import Call, Params, Result
 from cns_common.errors import RequestError
@@ -22,32 +22,34 @@ _ENTRIES_PATH = "publishBatchRequestEntries"
 
 
 class PublishOperations:
-    def __init__(self, publishing: Publishing, direct: DirectPublishing) -> None:
-        self._publishing = publishing
+    def __init__(self, publisher: Publisher, direct: DirectPublisher) -> None:
+        self._publisher = publisher
         self._direct = direct
 
     async def publish(self, call: Call, params: Params) -> Result:
         if "Message" not in params:
             raise null_member("message")
         parameter = _target(params)
-        draft = _draft(params)
+        request = _publish_request(params)
         target = params[parameter]
         if parameter == "PhoneNumber":
-            return _told(await self._direct.to_phone(call, target, draft))
-        if parameter == "TargetArn" and is_endpoint(target):  # it may be a topic's, too
-            return _told(await self._direct.to_endpoint(call, target, draft))
-        return _told(await self._publishing.publish(call, target, draft, parameter))
+            return _response(await self._direct.to_phone(call, target, request))
+        if parameter == "TargetArn" and is_endpoint(target):  # TargetArn may also be a topic's ARN
+            return _response(await self._direct.to_endpoint(call, target, request))
+        return _response(await self._publisher.publish(call, target, request, parameter))
 
     async def publish_batch(self, call: Call, params: Params) -> Result:
-        given = _entries(params)
-        view = await self._publishing.find_topic(call, required_text(params, "TopicArn"))
-        _check_ids(given)
-        entries = [_entry(number, entry) for number, entry in enumerate(given, 1)]
-        results = await self._publishing.publish_all(call, view, entries)
-        answers = list(zip([entry["Id"] for entry in given], results, strict=True))
+        members = _entries(params)
+        view = await self._publisher.find_topic(call, required_text(params, "TopicArn"))
+        _check_ids(members)
+        entries = [_entry(number, entry) for number, entry in enumerate(members, 1)]
+        results = await self._publisher.publish_all(call, view, entries)
+        answers = list(zip([entry["Id"] for entry in members], results, strict=True))
         return {
             "Successful": [
-                {"Id": entry_id, **_told(result)} for entry_id, result in answers if isinstance(result, Published)
+                {"Id": entry_id, **_response(result)}
+                for entry_id, result in answers
+                if isinstance(result, PublishResult)
             ],
             "Failed": [
                 {"Id": entry_id, "Code": result.code, "Message": result.message, "SenderFault": True}
@@ -57,23 +59,23 @@ class PublishOperations:
         }
 
 
-def _told(published: Published) -> Result:
-    number = {"SequenceNumber": published.sequence_number} if published.sequence_number else {}
-    return {"MessageId": published.id, **number}
+def _response(published: PublishResult) -> Result:
+    sequence_number = {"SequenceNumber": published.sequence_number} if published.sequence_number else {}
+    return {"MessageId": published.id, **sequence_number}
 
 
 def _target(params: Params) -> str:
-    """The one parameter that says where to."""
+    """The name of the one parameter that holds the destination."""
     given = [name for name in _TARGETS if name in params]
     if not given:
-        raise missing("TopicArn or TargetArn")
+        raise missing_parameter("TopicArn or TargetArn")
     if len(given) > 1:
-        raise invalid(f"{' or '.join(given)} Reason: only one of them can be specified")
+        raise invalid_parameter(f"{' or '.join(given)} Reason: only one of them can be specified")
     return given[0]
 
 
-def _draft(members: Mapping[str, Any]) -> Draft:
-    return Draft(
+def _publish_request(members: Mapping[str, Any]) -> PublishRequest:
+    return PublishRequest(
         message=members["Message"],
         subject=members.get("Subject"),
         structure=members.get("MessageStructure"),
@@ -112,5 +114,5 @@ def _check_ids(entries: list[dict[str, Any]]) -> None:
             )
 
 
-def _entry(number: int, members: Mapping[str, Any]) -> Entry:
-    return read_entry(_draft(members), f"{_ENTRIES_PATH}.{number}.member.messageAttributes")
+def _entry(number: int, members: Mapping[str, Any]) -> BatchEntry:
+    return read_entry(_publish_request(members), f"{_ENTRIES_PATH}.{number}.member.messageAttributes")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from cns.errors import null_member, out_of_length, required_text, unmet
+from cns.errors import constraint_violation, length_violation, null_member, required_text
 from cns.limits import PAGE_SIZE
 from cns.paging import read_token
 from cns.sms.numbers import NumberState
@@ -70,7 +70,7 @@ class SmsOperations:
         language = params.get("LanguageCode")
         if language is not None and language not in LANGUAGES:
             choices = ", ".join(LANGUAGES)
-            raise unmet(language, "languageCode", f"Member must satisfy enum value set: [{choices}]")
+            raise constraint_violation(language, "languageCode", f"Member must satisfy enum value set: [{choices}]")
         await self._sandbox.enter(call, number)
         return {}
 
@@ -78,9 +78,11 @@ class SmsOperations:
         number = _number(params)
         password = required_text(params, "OneTimePassword")
         if len(password) not in PASSWORD_CHARS:
-            raise out_of_length(password, "oneTimePassword", PASSWORD_CHARS[0], PASSWORD_CHARS[-1])
+            raise length_violation(password, "oneTimePassword", PASSWORD_CHARS[0], PASSWORD_CHARS[-1])
         if not re.fullmatch(_DIGITS, password, re.ASCII):
-            raise unmet(password, "oneTimePassword", f"Member must satisfy regular expression pattern: {_DIGITS}")
+            raise constraint_violation(
+                password, "oneTimePassword", f"Member must satisfy regular expression pattern: {_DIGITS}"
+            )
         await self._sandbox.verify(call, number, password)
         return {}
 
@@ -99,16 +101,18 @@ def _number(params: Params) -> str:
     """As the service's model has it. What does not fit is not shown: a number is personal data."""
     number = required_text(params, "PhoneNumber")
     if len(number) > NUMBER_CHARS_MAX:
-        raise unmet(None, "phoneNumber", f"Member must have length less than or equal to {NUMBER_CHARS_MAX}")
+        raise constraint_violation(
+            None, "phoneNumber", f"Member must have length less than or equal to {NUMBER_CHARS_MAX}"
+        )
     if not re.fullmatch(_NUMBER, number, re.ASCII):
-        raise unmet(None, "phoneNumber", f"Member must satisfy regular expression pattern: {_NUMBER}")
+        raise constraint_violation(None, "phoneNumber", f"Member must satisfy regular expression pattern: {_NUMBER}")
     return number
 
 
 def _page_size(params: Params, most: int, code: str) -> int:
     n: int = params.get("MaxResults", most)
     if n < 1:
-        raise unmet(str(n), "maxResults", "Member must have value greater than or equal to 1", code)
+        raise constraint_violation(str(n), "maxResults", "Member must have value greater than or equal to 1", code)
     if n > most:
-        raise unmet(str(n), "maxResults", f"Member must have value less than or equal to {most}", code)
+        raise constraint_violation(str(n), "maxResults", f"Member must have value less than or equal to {most}", code)
     return n

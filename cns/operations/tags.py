@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cns.errors import missing, out_of_length, required_text
+from cns.errors import length_violation, missing_parameter, required_text
 from cns.limits import RESOURCE_ARN_CHARS_MAX
 from cns.tags import read_tags
 from cns.topics.topics import Topics
@@ -16,14 +16,14 @@ class TagOperations:
     async def tag_resource(self, call: Call, params: Params) -> Result:
         arn = _resource(params)
         if params.get("Tags") is None:
-            raise missing("Tags")
+            raise missing_parameter("Tags")
         await self._topics.tag(call, arn, read_tags(params["Tags"]))
         return {}
 
     async def untag_resource(self, call: Call, params: Params) -> Result:
         arn = _resource(params)
         if params.get("TagKeys") is None:
-            raise missing("TagKeys")
+            raise missing_parameter("TagKeys")
         await self._topics.untag(call, arn, params["TagKeys"])
         return {}
 
@@ -35,5 +35,5 @@ class TagOperations:
 def _resource(params: Params) -> str:
     arn = required_text(params, "ResourceArn")
     if not 1 <= len(arn) <= RESOURCE_ARN_CHARS_MAX:
-        raise out_of_length(arn, "resourceArn", 1, RESOURCE_ARN_CHARS_MAX)
+        raise length_violation(arn, "resourceArn", 1, RESOURCE_ARN_CHARS_MAX)
     return arn

@@ -1,10 +1,10 @@
-"""Accepting notifications: their delivery is made the business of the queues.
+"""Accepts notifications: stores them and enqueues the jobs that deliver them.
 
-A topic with at most a hundred subscriptions gets its endpoint job at once; a larger one a publish job, which a producer
-fans out. Which it is, the rows read say: a counter could be wrong, and would then lose messages. What is published to a
-FIFO topic goes through one FIFO queue, which knows a duplicate and numbers the rest, and is fanned out in its order. A
-message is accepted when its job is durable; one that is too large to travel in the job is stored before it, or in the
-same commit.
+A topic with at most a hundred subscriptions gets its endpoint job at once, a larger one a publish job that a producer
+fans out. The subscriptions read decide which: a counter could be wrong and lose messages. Notifications of FIFO topics
+go through one FIFO queue, which recognises duplicates, numbers the others, and is fanned out in order. A message is
+accepted when its job is durable. A notification that is too large for its job is stored before the job, or in the same
+commit.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from cns.delivery import jobs
 from cns.delivery.jobs import INLINE_BYTES_MAX, TARGETS_MAX, EndpointJob, PublishJob
 from cns.delivery.notification_references import NotificationReferences
 from cns.notification import Notification
-from cns.publishing.matching import Matching, Page
-from cns.publishing.requests import Published, Sized
-from cns.queue_port.contract import Put, QueuePort
+from cns.publishing.matching import MatchPage, SubscriptionMatcher
+from cns.publishing.requests import PublishResult, SizedNotification
+from cns.queue_port.contract import NewJob, QueuePort
 from cns.stores.contract import NotificationStore
 from cns.topics.cache import TopicView
 from cns_common.clock import Clock
@@ -30,13 +30,13 @@ from cns_common.events.schema import EventSink, PublishAccepted
 Result = TypeVar("Result")
 
 
-class Dispatch:
-    """`outcomes` counts accepted messages by what became of them: unmatched (nobody to deliver to), small, large, in
-    order, duplicate."""
+class Dispatcher:
+    """`outcomes` counts accepted messages: unmatched (no subscription matches), small (an endpoint job), large (a
+    publish job), in order (FIFO), duplicate (FIFO)."""
 
     def __init__(
         self,
-        matching: Matching,
+        matcher: SubscriptionMatcher,
         notifications: NotificationStore,
         archiver: Archiver,
         queue: QueuePort,
@@ -45,7 +45,7 @@ class Dispatch:
         *,
         one_commit: bool,
     ) -> None:
-        self._matching = matching
+        self._matcher = matcher
         self._references = NotificationReferences(notifications)
         self._archiver = archiver
         self._queue = queue
@@ -54,80 +54,87 @@ class Dispatch:
         self._one_commit = one_commit
         self.outcomes: Counter[str] = Counter()
 
-    async def accept(self, view: TopicView, given: Sequence[Sized]) -> list[Published]:
-        """Durable when it returns."""
-        if not given:
+    async def accept(self, view: TopicView, notifications: Sequence[SizedNotification]) -> list[PublishResult]:
+        """Accept the notifications of one topic; they are durable when this returns."""
+        if not notifications:
             return []
-        return await (self._number(view, given) if view.fifo else self._fan_out(view, given))
+        accept = self._accept_in_order if view.fifo else self._accept_unordered
+        return await accept(view, notifications)
 
     # -- standard topics ----------------------------------------------------------------------------------------------
 
-    async def _fan_out(self, view: TopicView, given: Sequence[Sized]) -> list[Published]:
-        pages = await self._matching.pages(view.arn, [each.notification for each in given], "", TARGETS_MAX)
-        puts: list[Put] = []
+    async def _accept_unordered(
+        self, view: TopicView, notifications: Sequence[SizedNotification]
+    ) -> list[PublishResult]:
+        pages = await self._matcher.pages(view.arn, [each.notification for each in notifications], "", TARGETS_MAX)
+        new_jobs: list[NewJob] = []
         large: list[Notification] = []
-        for each, page in zip(given, pages, strict=True):
+        for each, page in zip(notifications, pages, strict=True):
             if not page.arns and not page.cursor:
                 self.outcomes["unmatched"] += 1
                 continue
             inline = _inline(each)
             if inline is None:
                 large.append(each.notification)
-            puts.append(self._job(view, each.notification, page, inline))
-        storing = [self._references.store(notification) for notification in large]
+            new_jobs.append(self._new_job(view, each.notification, page, inline))
+        writes = [self._references.store(notification) for notification in large]
         if view.topic.archive is not None:
-            storing.append(self._archiver.append(view, [each.notification for each in given]))
-        await self._commit(storing, lambda: self._put(puts))
-        for each, page in zip(given, pages, strict=True):
-            self._tell(view, each, jobs=int(bool(page.arns or page.cursor)))
-            self._matching.tell(each.notification, page)
-        return [Published(each.notification.id) for each in given]
+            writes.append(self._archiver.append(view, [each.notification for each in notifications]))
+        await self._commit(writes, lambda: self._enqueue(new_jobs))
+        for each, page in zip(notifications, pages, strict=True):
+            self._emit_accepted(view, each, jobs=int(bool(page.arns or page.cursor)))
+            self._matcher.report_filtered(each.notification, page)
+        return [PublishResult(each.notification.id) for each in notifications]
 
-    def _job(self, view: TopicView, notification: Notification, page: Page, inline: Notification | None) -> Put:
-        """Internal queues share their consumers fairly: publish jobs by account, endpoint jobs by topic."""
+    def _new_job(
+        self, view: TopicView, notification: Notification, page: MatchPage, inline: Notification | None
+    ) -> NewJob:
+        """The fairness group of a publish job is the account, of an endpoint job the topic."""
         if page.cursor:
             self.outcomes["large"] += 1
             publish_job = PublishJob(notification.id, view.arn, inline)
-            return Put(jobs.PUBLISH_JOBS, notification.id, jobs.encode(publish_job), view.account)
+            return NewJob(jobs.PUBLISH_JOBS, notification.id, jobs.encode(publish_job), view.account)
         self.outcomes["small"] += 1
         endpoint_job = EndpointJob(notification.id, view.arn, page.arns, inline)
-        return Put(jobs.ENDPOINT_JOBS, notification.id, jobs.encode(endpoint_job), view.arn)
+        return NewJob(jobs.ENDPOINT_JOBS, notification.id, jobs.encode(endpoint_job), view.arn)
 
     # -- FIFO topics --------------------------------------------------------------------------------------------------
 
-    async def _number(self, view: TopicView, given: Sequence[Sized]) -> list[Published]:
-        puts = [_in_order(view, each) for each in given]
-        large = [each.notification for each in given if _inline(each) is None]
-        storing = [self._references.store(notification) for notification in large]
-        numbered = await self._commit(storing, lambda: self._queue.put_in_order(puts))
-        for each, number in zip(given, numbered, strict=True):
-            if not number.duplicate:
-                self._tell(view, each, jobs=1)
+    async def _accept_in_order(
+        self, view: TopicView, notifications: Sequence[SizedNotification]
+    ) -> list[PublishResult]:
+        new_jobs = [_fifo_job(view, each) for each in notifications]
+        large = [each.notification for each in notifications if _inline(each) is None]
+        writes = [self._references.store(notification) for notification in large]
+        enqueued = await self._commit(writes, lambda: self._queue.enqueue_in_order(new_jobs))
+        for each, job in zip(notifications, enqueued, strict=True):
+            if not job.duplicate:
+                self._emit_accepted(view, each, jobs=1)
             elif _inline(each) is None:
                 await self._references.release(each.notification.id)
-        self.outcomes.update("duplicate" if number.duplicate else "in order" for number in numbered)
-        return [Published(number.id, number.sequence_number) for number in numbered]
+        self.outcomes.update("duplicate" if job.duplicate else "in order" for job in enqueued)
+        return [PublishResult(job.id, job.sequence_number) for job in enqueued]
 
     # -- both ---------------------------------------------------------------------------------------------------------
 
     async def _commit(
-        self, storing: Sequence[Coroutine[None, None, None]], put: Callable[[], Awaitable[Result]]
+        self, writes: Sequence[Coroutine[None, None, None]], enqueue: Callable[[], Awaitable[Result]]
     ) -> Result:
-        """What jobs need, and then the jobs."""
-        if not storing:
-            return await put()
+        """Run the writes that the jobs depend on, then `enqueue`."""
+        if not writes:
+            return await enqueue()
         if self._one_commit:
-            # begun in this order in one turn of the loop, they share a commit or the job comes second
-            _, result = await asyncio.gather(asyncio.gather(*storing), put())
+            # started in this order in one turn of the loop: one commit takes both, or the jobs are in the later one
+            _, result = await asyncio.gather(asyncio.gather(*writes), enqueue())
             return result
-        await asyncio.gather(*storing)
-        return await put()
+        await asyncio.gather(*writes)
+        return await enqueue()
 
-    async def _put(self, puts: Sequence[Put]) -> None:
-        if puts:
-            await self._queue.put(puts)
+    async def _enqueue(self, new_jobs: Sequence[NewJob]) -> None:
+        if new_jobs:
+            await self._queue.enqueue(new_jobs)
 
-    def _tell(self, view: TopicView, accepted: Sized, *, jobs: int) -> None:
+    def _emit_accepted(self, view: TopicView, accepted: SizedNotification, *, jobs: int) -> None:
         self._events.emit(
             PublishAccepted(
                 at_ms=self._clock.now_ms(),
@@ -141,20 +148,21 @@ class Dispatch:
         )
 
 
-def _inline(given: Sized) -> Notification | None:
-    """What travels in the job."""
-    return given.notification if given.size_bytes <= INLINE_BYTES_MAX else None
+def _inline(sized: SizedNotification) -> Notification | None:
+    """The notification, when it is small enough to travel in the job."""
+    return sized.notification if sized.size_bytes <= INLINE_BYTES_MAX else None
 
 
-def _in_order(view: TopicView, given: Sized) -> Put:
-    """Duplicates are known by the topic's incarnation: one created anew starts without a past."""
-    notification = given.notification
+def _fifo_job(view: TopicView, sized: SizedNotification) -> NewJob:
+    """The deduplication id is scoped by the id of the topic: a topic that was deleted and created again has no
+    duplicates."""
+    notification = sized.notification
     group = notification.message_group_id
     scope = f"{view.topic.id} {group}" if view.dedup_by_group else view.topic.id
-    return Put(
+    return NewJob(
         jobs.FIFO_PUBLISH_JOBS,
         notification.id,
-        jobs.encode(PublishJob(notification.id, view.arn, _inline(given))),
+        jobs.encode(PublishJob(notification.id, view.arn, _inline(sized))),
         f"{view.arn} {group}",
         dedup=f"{scope} {notification.message_deduplication_id}",
     )

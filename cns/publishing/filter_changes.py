@@ -1,8 +1,8 @@
-"""What a store tells a publish: who gets everything, and what has become of the filters of the others since last time.
+"""What a subscription store answers to a publish: unfiltered subscriptions, and changes of filters since the last read.
 
-A topic has a *log* of the changes of its filters: of every change by which a confirmed subscription gets, loses or
-changes its filter, or one with a filter is confirmed, set aside or removed. Whoever holds the filters in memory keeps
-up with it, and knows by where it stands that nothing has changed.
+A topic has a *log* of filter changes. An entry is added when a confirmed subscription gets, loses or changes its
+filter, and when a subscription with a filter is confirmed, marked as removed, or deleted. A process that holds the
+filters in memory reads the entries after its own position; an unchanged position means that its filters are current.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ import msgspec
 
 
 class FilterChange(msgspec.Struct, frozen=True, array_like=True):
-    """The subscription of this id is to be read anew, until its record is of this version or later, or gone."""
+    """Read this subscription again until its record has this version or a later one, or is gone."""
 
     id: str
     version: int
 
 
 class Audience(msgspec.Struct, frozen=True):
-    """`ids`: of the confirmed subscriptions without a filter. `log`: where the topic's log stands; '' when it has
-    none, and no subscription a filter."""
+    """`ids`: confirmed subscriptions without a filter. `log`: position of the topic's log of filter changes; '' when
+    it has none, and no subscription has a filter."""
 
     ids: list[str]
     log: str = ""
     changes: list[FilterChange] = []
-    """Since the place in the log that was asked with."""
+    """Entries after the position given with the request."""
     anew: bool = False
-    """That place is not in the log any more: all filters are to be read, and what `changes` names once more."""
+    """The given position is no longer in the log: read all filters, and then those that `changes` names again."""

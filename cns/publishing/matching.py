@@ -1,7 +1,7 @@
-"""Which of a topic's subscriptions get a notification: the one question that publishing and the producer ask.
+"""Matches a notification with the subscriptions of its topic, for the API and for the producers.
 
-Those without a filter come from the store, page by page; those with one from the filters that this process holds of the
-topic. Both are in the order of their ids, and a page is of both.
+Subscriptions without a filter are read from the store, page by page. Those with a filter are found in the index of
+filters that this process keeps per topic. Both lists are in the order of ids, and each page merges them.
 """
 
 from __future__ import annotations
@@ -21,34 +21,39 @@ from cns_common.metrics.catalogue import DROPPED, FILTER_EVALUATIONS, FILTERED_O
 from cns_common.metrics.model import Counters
 
 UNANSWERABLE = "invalid_attributes"
-"""Why those do not get a notification whose filters look at attributes, one of which is malformed."""
-
+"""Cause of a drop: the filter looks at message attributes, and one of them is malformed."""
 
 FILTERS_NAMED_OF_MAX = 100
-"""Of a topic with more filters it is told how many did not let a notification through, not which."""
+"""Events name the filters that did not match only for topics with at most this many filters."""
 FILTERS_NAMED_MAX = 10
+"""Filters named in one event."""
 
 
-class Kept(msgspec.Struct, frozen=True):
-    """From whom filters keep a notification. `unanswerable`: how many of them could not be asked."""
+class FilterSummary(msgspec.Struct, frozen=True):
+    """How many subscriptions do not get a notification because of their filters.
+
+    `filtered`: the filter does not match. `unanswerable`: the filter could not be evaluated.
+    """
 
     filtered: int
     unanswerable: int
     keys: dict[str, str]
-    """The ids of some of the filtered: the first key of each policy that is not met."""
+    """For some of the filtered subscription ids the first key of the policy that does not match."""
 
 
-class Page(msgspec.Struct, frozen=True):
-    """Of the subscriptions looked at, those that match; pass the cursor on for the next page, '' is the end. That one
-    says from whom the notification is kept, and is to be given to `Matching.tell`."""
+class MatchPage(msgspec.Struct, frozen=True):
+    """Subscriptions that match. `cursor` leads to the next page and is '' on the last one.
+
+    The last page has the filter summary; give it to `SubscriptionMatcher.report_filtered`.
+    """
 
     arns: tuple[str, ...]
     cursor: str
-    kept: Kept | None = None
+    filter_summary: FilterSummary | None = None
 
 
-class Matching:
-    """`counts` are of how many filters were evaluated, and of what they did not let through."""
+class SubscriptionMatcher:
+    """`counts` has the filter evaluations, the filtered and the dropped notifications."""
 
     def __init__(
         self,
@@ -63,68 +68,73 @@ class Matching:
         self.counts = Counters(FILTER_EVALUATIONS, FILTERED_OUT)
         self.counts.start(DROPPED, cause=[UNANSWERABLE])
 
-    async def page(self, topic_arn: str, notification: Notification, cursor: str, n: int) -> Page:
-        """Up to `n` matches after the cursor; of the unfiltered it reads one more, to know whether that is all."""
+    async def page(self, topic_arn: str, notification: Notification, cursor: str, n: int) -> MatchPage:
+        """Up to `n` matches after the cursor. One more unfiltered subscription is read to see whether this page is the
+        last."""
         (page,) = await self.pages(topic_arn, [notification], cursor, n)
         return page
 
-    async def pages(self, topic_arn: str, notifications: Sequence[Notification], cursor: str, n: int) -> list[Page]:
-        """The same page for each of several notifications, the subscriptions read once."""
+    async def pages(
+        self, topic_arn: str, notifications: Sequence[Notification], cursor: str, n: int
+    ) -> list[MatchPage]:
+        """The page at `cursor` for each of the notifications. The subscriptions are read once for all of them."""
         audience, held = await self._filters.audience(topic_arn, cursor, n + 1)
         prefix = topic_arn + ":"
         if held is None:
             following = audience.ids[n - 1] if len(audience.ids) > n else ""
-            page = Page(tuple([prefix + subscription_id for subscription_id in audience.ids[:n]]), following)
+            page = MatchPage(tuple([prefix + subscription_id for subscription_id in audience.ids[:n]]), following)
             return [page] * len(notifications)
         return [self._page(prefix, audience.ids, held, notification, cursor, n) for notification in notifications]
 
     def _page(
         self, prefix: str, ids: list[str], held: HeldFilters, notification: Notification, cursor: str, n: int
-    ) -> Page:
-        """Where there are more ids than were read, nothing behind the last of them belongs to this page."""
+    ) -> MatchPage:
+        """Merge unfiltered `ids` with matching filters. When `ids` may go on, matches behind its last one wait for the
+        next page."""
         evaluated = held.evaluations
         found = held.find(notification)
         self.counts.add(FILTER_EVALUATIONS, held.evaluations - evaluated)
         last = ids[-1] if len(ids) > n else ""
-        merged = [one for one in ids if one not in held]  # one that gets a filter is among the ids for a while
+        # a subscription that just got a filter can still be among the ids
+        merged = [one for one in ids if one not in held]
         merged += [one for one in found.matches.page(cursor, n + 1) if not last or one <= last]
         merged.sort()
         following = merged[n - 1] if len(merged) > n else last
         if following:
-            return Page(tuple([prefix + one for one in merged[:n]]), following)
+            return MatchPage(tuple([prefix + one for one in merged[:n]]), following)
         matched = len(found.matches.page()) if cursor else sum(one in held for one in merged)
         filtered = len(held) - matched - found.unanswerable
         if not filtered and not found.unanswerable:
-            return Page(tuple([prefix + one for one in merged]), "")
+            return MatchPage(tuple([prefix + one for one in merged]), "")
         named = filtered and len(held) <= FILTERS_NAMED_OF_MAX
         keys = held.unmet(found, FILTERS_NAMED_MAX) if named else {}
-        return Page(tuple([prefix + one for one in merged]), "", Kept(filtered, found.unanswerable, keys))
+        return MatchPage(tuple([prefix + one for one in merged]), "", FilterSummary(filtered, found.unanswerable, keys))
 
-    def tell(self, notification: Notification, page: Page) -> None:
-        """Count and say from whom filters keep a notification: once, when the page is used."""
-        kept = page.kept
-        if kept is None:
+    def report_filtered(self, notification: Notification, page: MatchPage) -> None:
+        """Count and report what the filters kept back. Call it once, when the page is used."""
+        summary = page.filter_summary
+        if summary is None:
             return
-        if kept.filtered:
-            self._filter(notification, kept)
-        if kept.unanswerable:
-            self._drop(notification, kept.unanswerable)
+        if summary.filtered:
+            self._report_filtered(notification, summary)
+        if summary.unanswerable:
+            self._report_dropped(notification, summary.unanswerable)
 
-    def _filter(self, notification: Notification, kept: Kept) -> None:
-        self.counts.add(FILTERED_OUT, kept.filtered)
+    def _report_filtered(self, notification: Notification, summary: FilterSummary) -> None:
+        self.counts.add(FILTERED_OUT, summary.filtered)
         self._events.emit(
             DeliveryFiltered(
                 at_ms=self._clock.now_ms(),
                 message_id=notification.id,
                 topic=notification.topic_arn,
-                filtered=kept.filtered,
-                subscription_ids=tuple(kept.keys),
-                filter_keys=tuple(kept.keys.values()),
+                filtered=summary.filtered,
+                subscription_ids=tuple(summary.keys),
+                filter_keys=tuple(summary.keys.values()),
             )
         )
 
-    def _drop(self, notification: Notification, subscriptions: int) -> None:
-        """One event for all whose filters could not be asked."""
+    def _report_dropped(self, notification: Notification, subscriptions: int) -> None:
+        """Emit one event for all filters that could not be evaluated."""
         self.counts.add(DROPPED, subscriptions, cause=UNANSWERABLE)
         self._events.emit(
             NotificationDropped(

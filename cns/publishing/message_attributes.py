@@ -1,7 +1,7 @@
-"""What SNS checks of the message attributes at Publish, and how many bytes they count.
+"""Checks message attributes at Publish and counts their bytes.
 
-Their number is not limited here: AWS refuses more than ten only when they are to become SQS attributes. Neither is a
-String.Array looked into, nor a Number rewritten: envelopes keep its spelling, SQS normalises it on raw delivery.
+Their number is not limited here: AWS refuses more than ten only when they become SQS attributes. The elements of a
+String.Array are not checked, and a Number is kept as written: SQS normalises it on raw delivery.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NUMBER = re.compile(
 _NOT_IN_VALUE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd]")
 
 
-class Given(TypedDict, total=False):
+class MessageAttributeValue(TypedDict, total=False):
     """One attribute as the protocol parsed it."""
 
     DataType: str
@@ -36,20 +36,20 @@ class Given(TypedDict, total=False):
     BinaryValue: bytes
 
 
-def parse_attributes(given: Mapping[str, Given], path: str = "messageAttributes") -> Attributes:
-    """The attributes a notification keeps; `path` names them in the one complaint that does so."""
+def parse_attributes(given: Mapping[str, MessageAttributeValue], path: str = "messageAttributes") -> Attributes:
+    """Check the attributes and return them in stored form. `path` names them in the error about a missing type."""
     return {name: _attribute(name, value, path) for name, value in given.items()}
 
 
 def publish_bytes(message: str, attributes: Attributes) -> int:
-    """What counts against the topic's MaximumMessageSize."""
+    """Size that counts against the topic's MaximumMessageSize."""
     return len(message.encode()) + sum(
         len(name) + len(data_type.encode()) + _value_bytes(data_type, text)
         for name, (data_type, text) in attributes.items()
     )
 
 
-def _attribute(name: str, value: Given, path: str) -> tuple[str, str]:
+def _attribute(name: str, value: MessageAttributeValue, path: str) -> tuple[str, str]:
     _check_name(name)
     data_type = value.get("DataType")
     if data_type is None:
@@ -85,7 +85,7 @@ def _check_name(name: str) -> None:
 
 
 def _name_complaint(name: str) -> str:
-    """The first thing wrong with a name that is wrong."""
+    """The error text for an invalid name: its first fault."""
     if not name:
         return "The request must contain non-empty message attribute name."
     if name.startswith("."):
@@ -102,14 +102,14 @@ def _name_complaint(name: str) -> str:
     return "Message attribute name can not have successive '.' character."
 
 
-def _string(name: str, data_type: str, value: Given) -> str:
-    """A second field beside the right one is passed over: some SDKs send both, one of them empty."""
+def _string(name: str, data_type: str, value: MessageAttributeValue) -> str:
+    """A second value field is ignored: some SDKs send both, one of them empty."""
     if "StringValue" not in value:
         _refuse_field(name, data_type, "String", missing="BinaryValue" not in value)
     return value["StringValue"] or _refuse_empty(name, data_type)
 
 
-def _binary(name: str, data_type: str, value: Given) -> bytes:
+def _binary(name: str, data_type: str, value: MessageAttributeValue) -> bytes:
     if "BinaryValue" not in value:
         _refuse_field(name, data_type, "Binary", missing="StringValue" not in value)
     return value["BinaryValue"] or _refuse_empty(name, data_type)

@@ -1,4 +1,4 @@
-"""What SNS checks of a message's text and subject at Publish, and which text each protocol gets."""
+"""Checks the text and the subject of a message at Publish, and splits the text by protocol."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cns_common.errors import RequestError
 DEFAULT_TEXT = "default"
 SUBJECT_UNITS_MAX = 100  # UTF-16 code units: an emoji counts two
 
-# Control characters and line breaks; half a surrogate pair is no text at all.
+# Control characters, line breaks and lone surrogates.
 _NOT_IN_SUBJECT = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
@@ -19,7 +19,7 @@ def check_message(message: str) -> None:
     if not message:
         raise _invalid("Empty message")
     try:
-        message.encode()  # far cheaper than searching for half a surrogate pair
+        message.encode()  # far cheaper than a search for lone surrogates
     except UnicodeEncodeError:
         raise _invalid("Message") from None
 
@@ -31,7 +31,7 @@ def check_size(size_bytes: int, size_bytes_max: int) -> None:
 
 
 def check_subject(subject: str | None) -> None:
-    """A subject may be left out; the empty one is refused."""
+    """No subject is fine; an empty one is refused."""
     if subject is None:
         return
     units = len(subject) + sum(character > "\uffff" for character in subject)
@@ -40,7 +40,7 @@ def check_subject(subject: str | None) -> None:
 
 
 def texts_of(message: str, structure: str | None) -> dict[str, str]:
-    """The text by protocol; 'default' is always there, another only where it differs from it."""
+    """Texts by protocol. 'default' is always there; another protocol only where its text differs."""
     if structure is None:
         return {DEFAULT_TEXT: message}
     if structure != "json":
@@ -52,7 +52,7 @@ def texts_of(message: str, structure: str | None) -> dict[str, str]:
 
 
 def _members(message: str) -> dict[str, msgspec.Raw]:
-    """The members as written; a repeated key keeps its last value, as on AWS. Decoding checks their contents too."""
+    """The members in their raw form. A repeated key keeps its last value, as on AWS. Nested values are checked, too."""
     try:
         return msgspec.json.decode(message.encode(), type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
@@ -60,7 +60,7 @@ def _members(message: str) -> dict[str, msgspec.Raw]:
 
 
 def _default_text(value: msgspec.Raw | None) -> str:
-    """A string, or any other scalar as it is written (17, null); an object or array counts as missing."""
+    """A string, or another scalar in its raw form (17, null). An object or array counts as missing."""
     if value is None or memoryview(value)[0] in b"{[":
         raise _invalid("Message Structure - No default entry in JSON message body")
     return _string(value) if _is_string(value) else bytes(value).decode()

@@ -1,4 +1,4 @@
-"""Publish and PublishBatch: what a publisher sends is checked, and becomes a notification."""
+"""Publish and PublishBatch to a topic: checks requests and makes notifications of them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from cns.authorization import Access
 from cns.errors import no_such_topic
 from cns.limits import FIFO_SUFFIX, MESSAGE_BYTES_DEFAULT
 from cns.notification import Attributes, Notification
-from cns.publishing.accept import Dispatch
+from cns.publishing.accept import Dispatcher
 from cns.publishing.fifo_ids import group_of_fifo, ids_of
 from cns.publishing.message_attributes import parse_attributes, publish_bytes
 from cns.publishing.message_text import check_message, check_size, check_subject, texts_of
-from cns.publishing.requests import NO_ATTRIBUTES, Draft, Entry, Published, Sized
+from cns.publishing.requests import NO_ATTRIBUTES, BatchEntry, PublishRequest, PublishResult, SizedNotification
 from cns.topics.cache import TopicCache, TopicView
 from cns_common.aws.call import Call
 from cns_common.clock import Clock
@@ -21,69 +21,74 @@ from cns_common.errors import RequestError
 from cns_common.ids import uuid_text
 
 
-class Publishing:
-    def __init__(self, topics: TopicCache, access: Access, dispatch: Dispatch, clock: Clock) -> None:
+class Publisher:
+    def __init__(self, topics: TopicCache, access: Access, dispatcher: Dispatcher, clock: Clock) -> None:
         self._topics = topics
         self._access = access
-        self._dispatch = dispatch
+        self._dispatcher = dispatcher
         self._clock = clock
 
-    async def publish(self, call: Call, topic_arn: str, draft: Draft, parameter: str = "TopicArn") -> Published:
-        """`parameter` is the one that named the topic."""
-        check_subject(draft.subject)
-        check_message(draft.message)
-        attributes = parse_attributes(draft.attributes) if draft.attributes else NO_ATTRIBUTES
-        size_bytes = publish_bytes(draft.message, attributes)
+    async def publish(
+        self, call: Call, topic_arn: str, request: PublishRequest, parameter: str = "TopicArn"
+    ) -> PublishResult:
+        """Publish one message. `parameter` is the name of the parameter that held the topic's ARN, for errors."""
+        check_subject(request.subject)
+        check_message(request.message)
+        attributes = parse_attributes(request.attributes) if request.attributes else NO_ATTRIBUTES
+        size_bytes = publish_bytes(request.message, attributes)
         view = await self._topics.find(topic_arn) if topic_arn.isascii() else None
-        # the size is complained of first, even where there is no topic
+        # AWS checks the size first, even when the topic does not exist
         check_size(size_bytes, MESSAGE_BYTES_DEFAULT if view is None else view.message_bytes_max)
         if topic_arn.endswith(FIFO_SUFFIX):
-            group_of_fifo(draft)
+            group_of_fifo(request)
         if view is None or view.region != call.region:
             check_topic_arn(topic_arn, parameter, call.region)
             raise no_such_topic()
         self._access.authorise(call, view, "Publish")
-        ids = ids_of(view, draft)
-        notification = self._notification(call, view, draft, attributes, texts_of(draft.message, draft.structure), ids)
-        (published,) = await self._dispatch.accept(view, [Sized(notification, size_bytes)])
+        ids = ids_of(view, request)
+        texts = texts_of(request.message, request.structure)
+        notification = self._notification(call, view, request, attributes, texts, ids)
+        (published,) = await self._dispatcher.accept(view, [SizedNotification(notification, size_bytes)])
         return published
 
     async def find_topic(self, call: Call, topic_arn: str) -> TopicView:
-        """The topic a batch is for, which its sender may publish to."""
+        """The topic of a batch, once its sender may publish to it."""
         return await self._access.topic(call, topic_arn, "Publish")
 
     async def publish_all(
-        self, call: Call, view: TopicView, entries: Sequence[Entry]
-    ) -> list[Published | RequestError]:
-        """What becomes of each entry. Those that are refused do not hold up the others, but at a FIFO topic they do."""
+        self, call: Call, view: TopicView, entries: Sequence[BatchEntry]
+    ) -> list[PublishResult | RequestError]:
+        """The result of each entry. A refused entry does not affect the others, but refuses the whole batch of a FIFO
+        topic."""
         if sum(entry.size_bytes for entry in entries) > view.message_bytes_max:
             raise RequestError(
                 "BatchRequestTooLong", "The length of all the messages put together is more than the limit."
             )
         refusals: list[RequestError | None] = []
-        accepted: list[Sized] = []
+        accepted: list[SizedNotification] = []
         for entry in entries:
             try:
                 if entry.refusal is not None:
                     raise entry.refusal
-                draft = entry.draft
-                texts = texts_of(draft.message, draft.structure)  # AWS reads it before the ids here, unlike at Publish
-                notification = self._notification(call, view, draft, entry.attributes, texts, ids_of(view, draft))
+                request = entry.request
+                # AWS checks the structure before the ids here, unlike at Publish
+                texts = texts_of(request.message, request.structure)
+                notification = self._notification(call, view, request, entry.attributes, texts, ids_of(view, request))
             except RequestError as refusal:
                 if view.fifo:
                     raise
                 refusals.append(refusal)
                 continue
             refusals.append(None)
-            accepted.append(Sized(notification, entry.size_bytes))
-        published = iter(await self._dispatch.accept(view, accepted))
+            accepted.append(SizedNotification(notification, entry.size_bytes))
+        published = iter(await self._dispatcher.accept(view, accepted))
         return [next(published) if refusal is None else refusal for refusal in refusals]
 
     def _notification(
         self,
         call: Call,
         view: TopicView,
-        draft: Draft,
+        request: PublishRequest,
         attributes: Attributes,
         texts: dict[str, str],
         ids: tuple[str, str],
@@ -94,9 +99,9 @@ class Publishing:
             topic_arn=view.arn,
             timestamp_ms=self._clock.now_ms(),
             texts=texts,
-            subject=draft.subject,
+            subject=request.subject,
             attributes=attributes,
-            structured=draft.structure is not None,
+            structured=request.structure is not None,
             signature_version=view.signature_version,
             message_group_id=group_id,
             message_deduplication_id=deduplication_id,

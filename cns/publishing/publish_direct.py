@@ -1,6 +1,6 @@
-"""Publish to a phone number or a mobile endpoint: what is sent is checked, and becomes one job.
+"""Publish to a phone number or a mobile endpoint: checks the request and enqueues one job.
 
-As on AWS, an SMS that its number does not want, or that the sandbox keeps back, is accepted and goes nowhere.
+As on AWS, an SMS to a number that opted out or that the sandbox blocks is accepted and dropped.
 """
 
 from __future__ import annotations
@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections import Counter
 
 from cns.authorization import check_owner
-from cns.errors import invalid
+from cns.delivery import jobs
+from cns.delivery.jobs import DirectJob
+from cns.errors import invalid_parameter
 from cns.limits import MESSAGE_BYTES_DEFAULT
 from cns.notification import Attributes, Notification
-from cns.publishing.direct_jobs import DirectJobs
 from cns.publishing.message_attributes import parse_attributes, publish_bytes
 from cns.publishing.message_text import DEFAULT_TEXT, check_message, check_size, check_subject, texts_of
-from cns.publishing.recipient_checks import Recipients
-from cns.publishing.requests import Draft, Published
+from cns.publishing.recipient_checks import RecipientChecks
+from cns.publishing.requests import PublishRequest, PublishResult
 from cns.push.endpoints import MobileEndpoints
 from cns.push.model import text_key
+from cns.queue_port.contract import NewJob, QueuePort
 from cns.sms.attributes import check_message_attributes
 from cns.sms.numbers import is_number
 from cns_common.aws.call import Call
@@ -28,81 +30,98 @@ from cns_common.ids import uuid_text
 
 SMS_CHARS_MAX = 1_600
 SMS_TEXT = "sms"
-"""Its key in a message of MessageStructure=json."""
+"""Key of the SMS text in a message of MessageStructure=json."""
 
 
-class DirectPublishing:
-    """`outcomes` counts accepted messages by what became of them: sms, opted_out, not_verified, push."""
+class DirectJobs:
+    """Enqueues jobs for one phone number or one mobile endpoint. They are durable when a call returns."""
+
+    def __init__(self, queue: QueuePort) -> None:
+        self._queue = queue
+
+    async def enqueue_sms(self, call: Call, number: str, notification: Notification) -> None:
+        await self._enqueue(call, "sms", number, notification)
+
+    async def enqueue_push(self, call: Call, endpoint_arn: str, notification: Notification) -> None:
+        await self._enqueue(call, "application", endpoint_arn, notification)
+
+    async def _enqueue(self, call: Call, protocol: str, endpoint: str, notification: Notification) -> None:
+        job = DirectJob(notification.id, call.caller.account, call.region, protocol, endpoint, notification)
+        await self._queue.enqueue([NewJob(jobs.ENDPOINT_JOBS, notification.id, jobs.encode(job), jobs.group_of(job))])
+
+
+class DirectPublisher:
+    """`outcomes` counts accepted messages: sms, push, opted_out, not_verified."""
 
     def __init__(
         self,
         endpoints: MobileEndpoints,
-        recipients: Recipients,
-        jobs: DirectJobs,
+        recipients: RecipientChecks,
+        direct_jobs: DirectJobs,
         clock: Clock,
         events: EventSink,
     ) -> None:
         self._endpoints = endpoints
         self._recipients = recipients
-        self._jobs = jobs
+        self._direct_jobs = direct_jobs
         self._clock = clock
         self._events = events
         self.outcomes: Counter[str] = Counter()
 
-    async def to_phone(self, call: Call, number: str, draft: Draft) -> Published:
-        check_subject(draft.subject)
-        check_message(draft.message)
+    async def to_phone(self, call: Call, number: str, request: PublishRequest) -> PublishResult:
+        check_subject(request.subject)
+        check_message(request.message)
         if not is_number(number):
-            raise invalid(f"PhoneNumber Reason: {number} is not valid to publish to")
-        attributes, size_bytes = _attributes(draft)
+            raise invalid_parameter(f"PhoneNumber Reason: {number} is not valid to publish to")
+        attributes, size_bytes = _attributes(request)
         check_message_attributes(attributes)
-        text = _text(draft, SMS_TEXT)
+        text = _text(request, SMS_TEXT)
         if len(text) > SMS_CHARS_MAX:
-            raise invalid("Message too long")
-        notification = self._notification(call, draft, attributes, text)
-        kept_back = await self._recipients.number(call.caller.account, call.region, number)
-        if not kept_back:
-            await self._jobs.put_sms(call, number, notification)
-        self._tell(call, notification, "", size_bytes, kept_back or "sms")  # a person's number is no fact for a report
-        return Published(notification.id)
+            raise invalid_parameter("Message too long")
+        notification = self._notification(call, request, attributes, text)
+        refused = await self._recipients.number(call.caller.account, call.region, number)
+        if not refused:
+            await self._direct_jobs.enqueue_sms(call, number, notification)
+        self._emit_accepted(call, notification, "", size_bytes, refused or "sms")
+        return PublishResult(notification.id)
 
-    async def to_endpoint(self, call: Call, arn: str, draft: Draft) -> Published:
-        check_subject(draft.subject)
-        check_message(draft.message)
-        attributes, size_bytes = _attributes(draft)
+    async def to_endpoint(self, call: Call, arn: str, request: PublishRequest) -> PublishResult:
+        check_subject(request.subject)
+        check_message(request.message)
+        attributes, size_bytes = _attributes(request)
         found = await self._endpoints.look_up(arn) if arn.isascii() else None
         if found is None or found.application.region != call.region:
-            raise invalid("TargetArn Reason: No endpoint found for the target arn specified")
+            raise invalid_parameter("TargetArn Reason: No endpoint found for the target arn specified")
         check_owner(call, found.application.account, "Publish", arn)
         if not found.application.enabled:
             raise RequestError("PlatformApplicationDisabled", "Platform application is disabled")
         if not found.endpoint.enabled:
             raise RequestError("EndpointDisabled", "Endpoint is disabled")
-        text = _text(draft, text_key(arn))  # AWS reads the message's structure after the endpoint's state
-        notification = self._notification(call, draft, attributes, text)
-        await self._jobs.put_push(call, arn, notification)
-        self._tell(call, notification, arn, size_bytes, "push")
-        return Published(notification.id)
+        text = _text(request, text_key(arn))  # AWS checks the message structure after the state of the endpoint
+        notification = self._notification(call, request, attributes, text)
+        await self._direct_jobs.enqueue_push(call, arn, notification)
+        self._emit_accepted(call, notification, arn, size_bytes, "push")
+        return PublishResult(notification.id)
 
-    def _notification(self, call: Call, draft: Draft, attributes: Attributes, text: str) -> Notification:
+    def _notification(self, call: Call, request: PublishRequest, attributes: Attributes, text: str) -> Notification:
         return Notification(
             id=uuid_text(),
             topic_arn="",
             timestamp_ms=self._clock.now_ms(),
             texts={DEFAULT_TEXT: text},
-            subject=draft.subject,
+            subject=request.subject,
             attributes=attributes,
-            structured=draft.structure is not None,
+            structured=request.structure is not None,
             trace_header=call.trace_header,
         )
 
-    def _tell(self, call: Call, accepted: Notification, target: str, size_bytes: int, outcome: str) -> None:
+    def _emit_accepted(self, call: Call, accepted: Notification, target: str, size_bytes: int, outcome: str) -> None:
         self.outcomes[outcome] += 1
         self._events.emit(
             PublishAccepted(
                 at_ms=self._clock.now_ms(),
                 message_id=accepted.id,
-                topic=target,
+                topic=target,  # '' for a phone number, which is personal data and stays out of events
                 account=call.caller.account,
                 size_bytes=size_bytes,
                 has_subject=accepted.subject is not None,
@@ -111,15 +130,15 @@ class DirectPublishing:
         )
 
 
-def _attributes(draft: Draft) -> tuple[Attributes, int]:
-    """The message's attributes, and the bytes it is counted with."""
-    attributes = parse_attributes(draft.attributes)
-    size_bytes = publish_bytes(draft.message, attributes)
+def _attributes(request: PublishRequest) -> tuple[Attributes, int]:
+    """The checked attributes, and the size of message and attributes in bytes."""
+    attributes = parse_attributes(request.attributes)
+    size_bytes = publish_bytes(request.message, attributes)
     check_size(size_bytes, MESSAGE_BYTES_DEFAULT)
     return attributes, size_bytes
 
 
-def _text(draft: Draft, key: str) -> str:
-    """What this kind of endpoint gets."""
-    texts = texts_of(draft.message, draft.structure)
+def _text(request: PublishRequest, key: str) -> str:
+    """The text for this kind of endpoint."""
+    texts = texts_of(request.message, request.structure)
     return texts.get(key, texts[DEFAULT_TEXT])

@@ -1,4 +1,4 @@
-"""Who is sent nothing: numbers that opted out or that the sandbox keeps back, mobile endpoints disabled or gone."""
+"""Recipients that get nothing: numbers that opted out or that the sandbox blocks, mobile endpoints disabled or gone."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from cns.sms.numbers import NumberState
 from cns.stores.mobile_contract import MobileEndpointStore, PlatformStore, SmsStore
 
 
-class Recipients:
-    """Each answer is why nothing is sent, or None where something is."""
+class RecipientChecks:
+    """Each check returns why nothing is sent, or None when the message is sent."""
 
     def __init__(
         self, sms: SmsStore, endpoints: MobileEndpointStore, applications: PlatformStore, *, in_sandbox: bool
@@ -21,7 +21,7 @@ class Recipients:
         self._in_sandbox = in_sandbox
 
     async def number(self, account: str, region: str, number: str) -> Cause | None:
-        """For what the account sends."""
+        """Check a phone number for messages that `account` sends."""
         if await self._sms.opted_out(account, number):
             return Cause.OPTED_OUT
         if not self._in_sandbox:

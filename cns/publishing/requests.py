@@ -1,4 +1,4 @@
-"""What a publisher sent, on its way to being accepted: as it came, counted, and what it is told."""
+"""The values of a publish: the request, a batch entry, the notification with its size, the result."""
 
 from __future__ import annotations
 
@@ -7,53 +7,53 @@ from collections.abc import Mapping
 import msgspec
 
 from cns.notification import Attributes, Notification
-from cns.publishing.message_attributes import Given, parse_attributes, publish_bytes
+from cns.publishing.message_attributes import MessageAttributeValue, parse_attributes, publish_bytes
 from cns.publishing.message_text import check_message, check_subject
 from cns_common.errors import RequestError
 
 NO_ATTRIBUTES: Attributes = {}
 
 
-class Draft(msgspec.Struct, frozen=True, kw_only=True):
-    """One message as the publisher sent it."""
+class PublishRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """One message as the publisher sent it, unchecked."""
 
     message: str
     subject: str | None = None
     structure: str | None = None
-    attributes: Mapping[str, Given]
+    attributes: Mapping[str, MessageAttributeValue]
     group_id: str | None = None
     deduplication_id: str | None = None
 
 
-class Entry(msgspec.Struct, frozen=True):
-    """One entry of a batch, its attributes checked; its text may have been refused."""
+class BatchEntry(msgspec.Struct, frozen=True):
+    """One entry of a batch with checked attributes. `refusal` says what is wrong with its text or subject."""
 
-    draft: Draft
+    request: PublishRequest
     attributes: Attributes
     size_bytes: int
     refusal: RequestError | None = None
 
 
-class Sized(msgspec.Struct, frozen=True):
-    """A notification, and the bytes it was counted with."""
+class SizedNotification(msgspec.Struct, frozen=True):
+    """`size_bytes` counts message and attributes, as for MaximumMessageSize."""
 
     notification: Notification
     size_bytes: int
 
 
-class Published(msgspec.Struct, frozen=True):
-    """Of an accepted message; of the one that it repeats, if it does. The number is of FIFO topics only."""
+class PublishResult(msgspec.Struct, frozen=True):
+    """Ids of the accepted message, or of the message that it duplicates. Only FIFO topics have a sequence number."""
 
     id: str
     sequence_number: str = ""
 
 
-def read_entry(draft: Draft, path: str) -> Entry:
-    """An entry of a batch. `path` names its attributes; a bad one refuses the whole batch."""
-    attributes = parse_attributes(draft.attributes, path) if draft.attributes else NO_ATTRIBUTES
+def read_entry(request: PublishRequest, path: str) -> BatchEntry:
+    """Check an entry of a batch. `path` names its attributes in errors; a bad attribute refuses the whole batch."""
+    attributes = parse_attributes(request.attributes, path) if request.attributes else NO_ATTRIBUTES
     try:
-        check_subject(draft.subject)
-        check_message(draft.message)
+        check_subject(request.subject)
+        check_message(request.message)
     except RequestError as refusal:
-        return Entry(draft, attributes, 0, refusal)
-    return Entry(draft, attributes, publish_bytes(draft.message, attributes))
+        return BatchEntry(request, attributes, 0, refusal)
+    return BatchEntry(request, attributes, publish_bytes(request.message, attributes))

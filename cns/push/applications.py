@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from cns.authorization import check_owner
-from cns.errors import concurrent_access, invalid
+from cns.errors import concurrent_access, invalid_parameter
 from cns.limits import PAGE_SIZE, UPDATE_TRIES_MAX
 from cns.paging import page_of, read_token
 from cns.push.arns import check_application_arn
@@ -56,7 +56,9 @@ class Platforms:
         )
         existing = await self._store.create(application)
         if (existing.attributes, existing.secrets) != (application.attributes, application.secrets):
-            raise invalid("Name Reason: An application with the same name but different properties already exists")
+            raise invalid_parameter(
+                "Name Reason: An application with the same name but different properties already exists"
+            )
         return existing.arn
 
     async def delete(self, call: Call, arn: str) -> None:

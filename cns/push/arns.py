@@ -6,7 +6,7 @@ import re
 from uuid import UUID
 
 from cns.arns import PARTS
-from cns.errors import invalid
+from cns.errors import invalid_parameter
 from cns_common.arn import parse_arn
 from cns_common.errors import RequestError
 
@@ -42,14 +42,14 @@ def _check(text: str, parameter: str, region: str, kind: str, slashes: int) -> N
     if arn is None:
         elements = len(text.split(":"))
         if elements < PARTS:
-            raise invalid(f"{parameter} Reason: An ARN must have at least {PARTS} elements, not {elements}")
-        raise invalid(f"{parameter} Reason: {text} does not start with arn")
+            raise invalid_parameter(f"{parameter} Reason: An ARN must have at least {PARTS} elements, not {elements}")
+        raise invalid_parameter(f"{parameter} Reason: {text} does not start with arn")
     if arn.resource.count("/") != slashes:
-        raise invalid(f"{parameter} Reason: Wrong number of slashes in relative portion of the ARN.")
+        raise invalid_parameter(f"{parameter} Reason: Wrong number of slashes in relative portion of the ARN.")
     here = (arn.partition, arn.service, arn.region) == ("aws", "sns", region)
     if not (here and _ACCOUNT.fullmatch(arn.account) and arn.resource.startswith(f"{kind}/") and text.isascii()):
-        raise invalid(parameter)
+        raise invalid_parameter(parameter)
 
 
 def _bad_id(why: str) -> RequestError:
-    return invalid(f"{_ENDPOINT} Reason: ARN specifies an invalid endpointId: {why}")
+    return invalid_parameter(f"{_ENDPOINT} Reason: ARN specifies an invalid endpointId: {why}")

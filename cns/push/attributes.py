@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from cns.arns import topic_fault
-from cns.errors import AT_CREATION, invalid
+from cns.errors import AT_CREATION, invalid_parameter
 from cns.limits import SAMPLE_RATE_MAX
 from cns_common.arn import parse_arn
 
@@ -42,12 +42,12 @@ def check_application_name(name: str) -> None:
     elif not _NAME.fullmatch(name):
         reason = "must contain only characters 'a'-'z', 'A'-'Z', '0'-'9', '_', '-', and '.'"
     if reason:
-        raise invalid(f"{name} Reason: {reason}")
+        raise invalid_parameter(f"{name} Reason: {reason}")
 
 
 def check_platform(platform: str) -> None:
     if platform not in PLATFORMS:
-        raise invalid(f"Platform Reason: {platform} is not supported")
+        raise invalid_parameter(f"Platform Reason: {platform} is not supported")
 
 
 def check_application(given: Mapping[str, str]) -> None:
@@ -58,9 +58,9 @@ def check_application(given: Mapping[str, str]) -> None:
 def check_secrets(platform: str, given: Mapping[str, str]) -> None:
     """At creation: both or neither, where the platform has both."""
     if _PRINCIPAL in given and _CREDENTIAL not in given:
-        raise invalid(f"{AT_CREATION}{_PRINCIPAL} attribute provided without {_CREDENTIAL}")
+        raise invalid_parameter(f"{AT_CREATION}{_PRINCIPAL} attribute provided without {_CREDENTIAL}")
     if _CREDENTIAL in given and _PRINCIPAL not in given and platform not in _WITHOUT_PRINCIPAL:
-        raise invalid(f"{AT_CREATION}{_CREDENTIAL} attribute provided without {_PRINCIPAL}")
+        raise invalid_parameter(f"{AT_CREATION}{_CREDENTIAL} attribute provided without {_PRINCIPAL}")
 
 
 def split_secrets(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -97,11 +97,11 @@ def _check_each(given: Mapping[str, str], checks: Mapping[str, _Check]) -> None:
     for name, text in given.items():
         check = checks.get(name)
         if check is None:  # unknown or read-only
-            raise invalid(f"{AT_CREATION}Invalid attribute name: {name}")
+            raise invalid_parameter(f"{AT_CREATION}Invalid attribute name: {name}")
         wrong = check(text)
         if wrong is not None:
             more = f": {wrong}" if wrong else ""
-            raise invalid(f"{AT_CREATION}Invalid value for attribute: {name}{more}")
+            raise invalid_parameter(f"{AT_CREATION}Invalid value for attribute: {name}{more}")
 
 
 def _secret(text: str) -> str | None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from cns.authorization import check_owner
-from cns.errors import concurrent_access, invalid
+from cns.errors import concurrent_access, invalid_parameter
 from cns.limits import PAGE_SIZE, UPDATE_TRIES_MAX
 from cns.paging import page_of, read_token
 from cns.push.applications import Platforms, no_such_application
@@ -58,7 +58,7 @@ class MobileEndpoints:
         """The ARN of the endpoint that the token has there. One that exists must not differ."""
         check_application_arn(application_arn, call.region)
         if not token:
-            raise invalid("Token Reason: cannot be empty")
+            raise invalid_parameter("Token Reason: cannot be empty")
         check_endpoint({"Token": token, **given})
         application = await self._platforms.find(call, application_arn, "CreatePlatformEndpoint")
         wanted = endpoint_attributes(application.platform, {"Enabled": "true", "Token": token, **given})
@@ -73,7 +73,7 @@ class MobileEndpoints:
         if entered is None:
             raise no_such_application()
         if entered.attributes != wanted:
-            raise invalid(
+            raise invalid_parameter(
                 f"Token Reason: Endpoint {entered.arn} already exists with the same Token, but different attributes."
             )
         if entered.id == endpoint.id:
@@ -105,7 +105,7 @@ class MobileEndpoints:
                 await self._events.tell(call, application, "EndpointUpdated", after)
                 return
             if await self._store.token_taken(after):
-                raise invalid("This endpoint is already registered with a different token.")
+                raise invalid_parameter("This endpoint is already registered with a different token.")
         raise concurrent_access()
 
     async def page(

@@ -9,8 +9,8 @@ import msgspec
 import structlog
 
 from cns.delivery.envelope import timestamp_text
-from cns.publishing.publish import Publishing
-from cns.publishing.requests import Draft
+from cns.publishing.publish import Publisher
+from cns.publishing.requests import PublishRequest
 from cns.push.model import MobileEndpoint, PlatformApplication
 from cns_common.arn import parse_arn
 from cns_common.aws.call import Call, root_caller
@@ -25,7 +25,7 @@ log = structlog.get_logger(__name__)
 class EndpointEvents:
     """Published as the application's owner would: a topic of another account must let it."""
 
-    def __init__(self, publishing: Publishing, clock: Clock) -> None:
+    def __init__(self, publishing: Publisher, clock: Clock) -> None:
         self._publishing = publishing
         self._clock = clock
 
@@ -40,7 +40,7 @@ class EndpointEvents:
         except CnsError as error:
             log.warning("endpoint.untold", endpoint=endpoint.arn, event_type=event, topic=str(topic), error=str(error))
 
-    def _draft(self, application: PlatformApplication, event: Event, endpoint: MobileEndpoint) -> Draft:
+    def _draft(self, application: PlatformApplication, event: Event, endpoint: MobileEndpoint) -> PublishRequest:
         message = {
             "EventType": event,
             "EndpointArn": endpoint.arn,
@@ -49,4 +49,4 @@ class EndpointEvents:
             "Time": timestamp_text(self._clock.now_ms()),
         }
         subject = f"{event} event for app {application.name} ({application.platform})"
-        return Draft(message=msgspec.json.encode(message).decode(), subject=subject[:100], attributes={})
+        return PublishRequest(message=msgspec.json.encode(message).decode(), subject=subject[:100], attributes={})

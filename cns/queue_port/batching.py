@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-UNDER_WAY_MAX = 2
+REQUESTS_IN_FLIGHT_MAX = 2
 BYTES_MAX = 2 * 1024 * 1024
 """Of bodies in one request, before base64 or the escapes of JSON make them up to twice as long: CQS reads 6.25 MiB. An
 item that is larger goes alone."""
@@ -20,7 +20,7 @@ class Weight(NamedTuple):
     size_bytes: int
 
 
-class _Request(Generic[Item, Answer]):
+class _Batch(Generic[Item, Answer]):
     """Gathers items until its turn comes."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class _Request(Generic[Item, Answer]):
         self.task: asyncio.Task[Sequence[Answer]] | None = None
 
 
-class Together(Generic[Item, Answer]):
+class Batcher(Generic[Item, Answer]):
     """`send` has an answer for each item, in their order; what it raises, all of them get."""
 
     def __init__(
@@ -42,8 +42,8 @@ class Together(Generic[Item, Answer]):
         self._send = send
         self._weigh = weigh
         self._entries_max = entries_max
-        self._turns = asyncio.Semaphore(UNDER_WAY_MAX)
-        self._gathering: _Request[Item, Answer] | None = None
+        self._turns = asyncio.Semaphore(REQUESTS_IN_FLIGHT_MAX)
+        self._gathering: _Batch[Item, Answer] | None = None
 
     async def call(self, item: Item) -> Answer:
         """Goes on by itself when the caller is cancelled, like a call that was sent."""
@@ -55,21 +55,21 @@ class Together(Generic[Item, Answer]):
         answers = await asyncio.shield(request.task)
         return answers[position]
 
-    def _request_for(self, weight: Weight) -> _Request[Item, Answer]:
+    def _request_for(self, weight: Weight) -> _Batch[Item, Answer]:
         request = self._gathering
         if request is None or not self._fits(request, weight):
-            request = self._gathering = _Request()
+            request = self._gathering = _Batch()
         request.entries += weight.entries
         request.size_bytes += weight.size_bytes
         return request
 
-    def _fits(self, request: _Request[Item, Answer], weight: Weight) -> bool:
+    def _fits(self, request: _Batch[Item, Answer], weight: Weight) -> bool:
         return (
             request.entries + weight.entries <= self._entries_max
             and request.size_bytes + weight.size_bytes <= BYTES_MAX
         )
 
-    async def _run(self, request: _Request[Item, Answer]) -> Sequence[Answer]:
+    async def _run(self, request: _Batch[Item, Answer]) -> Sequence[Answer]:
         async with self._turns:
             if self._gathering is request:
                 self._gathering = None

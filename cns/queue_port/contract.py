@@ -15,7 +15,7 @@ DELIVER_ENTRIES_MAX = 50
 """Messages in one `QueuePort.deliver`."""
 
 
-class Held(msgspec.Struct, frozen=True):
+class LeasedJob(msgspec.Struct, frozen=True):
     """A job under lease. `handle` names this delivery of it; group and sequence number are of FIFO queues."""
 
     id: str
@@ -26,7 +26,7 @@ class Held(msgspec.Struct, frozen=True):
     sequence_number: str = ""
 
 
-class Put(msgspec.Struct, frozen=True):
+class NewJob(msgspec.Struct, frozen=True):
     """A job to be enqueued. The id makes a repeated settlement recognisable; the group shares the queue fairly. In a
     FIFO queue the group is what is kept in order, and a `dedup` seen within five minutes enqueues nothing."""
 
@@ -38,7 +38,7 @@ class Put(msgspec.Struct, frozen=True):
     dedup: str = ""
 
 
-class Numbered(msgspec.Struct, frozen=True):
+class EnqueuedJob(msgspec.Struct, frozen=True):
     """A job in a FIFO queue: the first one's id and sequence number, for a duplicate, too."""
 
     id: str
@@ -77,7 +77,7 @@ def size_of(body: str, attributes: MessageAttributes) -> int:
     return size
 
 
-class Refused(msgspec.Struct, frozen=True):
+class Refusal(msgspec.Struct, frozen=True):
     """A customer's queue did not take the message; `permanent` says that trying again is no use."""
 
     code: str
@@ -88,23 +88,23 @@ class Refused(msgspec.Struct, frozen=True):
 class QueuePort(Protocol):
     """Raises StoreUnavailable or OutcomeUnknown; everything else is a value."""
 
-    async def put(self, puts: Sequence[Put]) -> None: ...
+    async def enqueue(self, new_jobs: Sequence[NewJob]) -> None: ...
 
-    async def put_in_order(self, puts: Sequence[Put]) -> list[Numbered]:
+    async def enqueue_in_order(self, new_jobs: Sequence[NewJob]) -> list[EnqueuedJob]:
         """Into one FIFO queue, in the order given; what became of each."""
         ...
 
-    async def receive(self, queue: str, n: int, lease_ms: int, wait_s: float) -> list[Held]:
+    async def receive(self, queue: str, n: int, lease_ms: int, wait_s: float) -> list[LeasedJob]:
         """Jobs that are due, at most `n`; waits up to `wait_s` for the first."""
         ...
 
     async def settle(
-        self, queue: str, done: Sequence[str] = (), puts: Sequence[Put] = (), renewals: Sequence[Renewal] = ()
+        self, queue: str, deletes: Sequence[str] = (), new_jobs: Sequence[NewJob] = (), renewals: Sequence[Renewal] = ()
     ) -> list[bool]:
-        """Puts, deletes and renewals in one step where the engine can; for each of `done`: was it still held?"""
+        """Puts, deletes and renewals in one step where the engine can; for each of `deletes`: was it still held?"""
         ...
 
-    async def deliver(self, queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refused]:
+    async def deliver(self, queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refusal]:
         """Send to a customer's queue as the topic's service principal, in one step and in the order given; the id that
         each message has in the queue. At most `DELIVER_ENTRIES_MAX`; calls that overlap have no order among them."""
         ...

@@ -14,15 +14,24 @@ from typing import Any
 
 import msgspec
 
-from cns.queue_port.batching import Together, Weight
-from cns.queue_port.contract import DELIVER_ENTRIES_MAX, Held, Numbered, Put, QueueMessage, Refused, Renewal, size_of
+from cns.queue_port.batching import Batcher, Weight
+from cns.queue_port.contract import (
+    DELIVER_ENTRIES_MAX,
+    EnqueuedJob,
+    LeasedJob,
+    NewJob,
+    QueueMessage,
+    Refusal,
+    Renewal,
+    size_of,
+)
 from cns.queue_port.http_client import QueueClient
-from cns.queue_port.sqs_delivery import members_of
+from cns.queue_port.sqs_delivery import send_message_members
 from cns_common.aws.call import INTERNAL_ACCOUNT
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
 from cqs.queues.names import is_fifo
 
-RECEIVE_MAX = 10
+RECEIVE_MESSAGES_MAX = 10
 WAIT_S_MAX = 20
 SETTLE_ENTRIES_MAX = 500
 _ATTRIBUTES = ("ApproximateReceiveCount",)
@@ -34,12 +43,12 @@ _COUNTS = (
 )
 
 
-class Delete(msgspec.Struct, frozen=True, rename="pascal"):
+class DeleteEntry(msgspec.Struct, frozen=True, rename="pascal"):
     queue: str
     receipt_handle: str
 
 
-class Send(msgspec.Struct, frozen=True, rename="pascal"):
+class SendEntry(msgspec.Struct, frozen=True, rename="pascal"):
     queue: str
     message_id: str
     body: bytes
@@ -48,22 +57,22 @@ class Send(msgspec.Struct, frozen=True, rename="pascal"):
     dedup: str
 
 
-class Change(msgspec.Struct, frozen=True, rename="pascal", omit_defaults=True):
+class ChangeEntry(msgspec.Struct, frozen=True, rename="pascal", omit_defaults=True):
     queue: str
     receipt_handle: str
     visible_in_ms: int
     body: bytes | None = None
 
 
-class Settlement(msgspec.Struct, frozen=True, rename="pascal"):
+class SettleRequest(msgspec.Struct, frozen=True, rename="pascal"):
     """What is to become of jobs; `Settle`'s input."""
 
-    deletes: list[Delete]
-    sends: list[Send]
-    changes: list[Change]
+    deletes: list[DeleteEntry]
+    sends: list[SendEntry]
+    changes: list[ChangeEntry]
 
 
-class Sent(msgspec.Struct, frozen=True, rename="pascal"):
+class SentEntry(msgspec.Struct, frozen=True, rename="pascal"):
     """Into a FIFO queue."""
 
     message_id: str
@@ -71,27 +80,27 @@ class Sent(msgspec.Struct, frozen=True, rename="pascal"):
     duplicate: bool
 
 
-class Settled(msgspec.Struct, frozen=True, rename="pascal"):
+class SettleResponse(msgspec.Struct, frozen=True, rename="pascal"):
     deletes: list[str] = []
-    in_order: list[Sent] = []
+    in_order: list[SentEntry] = []
 
 
-class Job(msgspec.Struct, frozen=True, rename="pascal"):
+class ReceivedJob(msgspec.Struct, frozen=True, rename="pascal"):
     message_id: str
     receipt_handle: str
     body: bytes
     attributes: dict[str, str]
 
 
-class Received(msgspec.Struct, frozen=True, rename="pascal"):
-    messages: list[Job] = []
+class ReceiveResponse(msgspec.Struct, frozen=True, rename="pascal"):
+    messages: list[ReceivedJob] = []
 
 
-class Attributes(msgspec.Struct, frozen=True, rename="pascal"):
+class AttributesResponse(msgspec.Struct, frozen=True, rename="pascal"):
     attributes: dict[str, str] = {}
 
 
-class Result(msgspec.Struct, frozen=True, rename="pascal"):
+class DeliverResult(msgspec.Struct, frozen=True, rename="pascal"):
     """Of one delivery: the message's id, or why there is none."""
 
     message_id: str = ""
@@ -99,8 +108,8 @@ class Result(msgspec.Struct, frozen=True, rename="pascal"):
     message: str = ""
 
 
-class Results(msgspec.Struct, frozen=True, rename="pascal"):
-    results: list[Result] = []
+class DeliverResponse(msgspec.Struct, frozen=True, rename="pascal"):
+    results: list[DeliverResult] = []
 
 
 class HttpQueuePort:
@@ -113,11 +122,11 @@ class HttpQueuePort:
     def __init__(self, client: QueueClient, space: str = "") -> None:
         self._client = client
         self._prefix = f"{space}-" if space else ""
-        self._settling: Together[Settlement, list[bool]] = Together(self._settle_all, _weight, SETTLE_ENTRIES_MAX)
-        self._delivering: Together[list[dict[str, Any]], list[Result]] = Together(
+        self._settling: Batcher[SettleRequest, list[bool]] = Batcher(self._settle_all, _weight, SETTLE_ENTRIES_MAX)
+        self._delivering: Batcher[list[dict[str, Any]], list[DeliverResult]] = Batcher(
             self._deliver_all, _weight_of_messages, DELIVER_ENTRIES_MAX
         )
-        self._waits: set[asyncio.Future[Received]] = set()
+        self._waits: set[asyncio.Future[ReceiveResponse]] = set()
         self._stopping = False
 
     def stop_waiting(self) -> None:
@@ -130,27 +139,27 @@ class HttpQueuePort:
     async def close(self) -> None:
         await self._client.close()
 
-    async def put(self, puts: Sequence[Put]) -> None:
-        if puts:
-            await self._settling.call(Settlement([], self._sends(puts), []))
+    async def enqueue(self, new_jobs: Sequence[NewJob]) -> None:
+        if new_jobs:
+            await self._settling.call(SettleRequest([], self._sends(new_jobs), []))
 
-    async def put_in_order(self, puts: Sequence[Put]) -> list[Numbered]:
+    async def enqueue_in_order(self, new_jobs: Sequence[NewJob]) -> list[EnqueuedJob]:
         """Not together with others: a request has one answer, and these have an order."""
-        settled = await self._client.call("Settle", Settlement([], self._sends(puts), []), Settled)
-        _check_answers("Settle", len(puts), len(settled.in_order))
-        return [Numbered(sent.message_id, sent.sequence_number, sent.duplicate) for sent in settled.in_order]
+        settled = await self._client.call("Settle", SettleRequest([], self._sends(new_jobs), []), SettleResponse)
+        _check_answers("Settle", len(new_jobs), len(settled.in_order))
+        return [EnqueuedJob(sent.message_id, sent.sequence_number, sent.duplicate) for sent in settled.in_order]
 
-    async def receive(self, queue: str, n: int, lease_ms: int, wait_s: float) -> list[Held]:
+    async def receive(self, queue: str, n: int, lease_ms: int, wait_s: float) -> list[LeasedJob]:
         wait_whole_s = 0 if self._stopping else min(math.ceil(wait_s), WAIT_S_MAX)
         members = {
             "QueueUrl": self._address(queue),
-            "MaxNumberOfMessages": min(n, RECEIVE_MAX),
+            "MaxNumberOfMessages": min(n, RECEIVE_MESSAGES_MAX),
             "VisibilityTimeout": math.ceil(lease_ms / 1000),
             "WaitTimeSeconds": wait_whole_s,
             "MessageSystemAttributeNames": _FIFO_ATTRIBUTES if is_fifo(queue) else _ATTRIBUTES,
         }
         wait = asyncio.ensure_future(
-            self._client.call("ReceiveMessage", members, Received, wait_s=wait_whole_s, repeatable=True)
+            self._client.call("ReceiveMessage", members, ReceiveResponse, wait_s=wait_whole_s, repeatable=True)
         )
         self._waits.add(wait)
         try:
@@ -161,19 +170,22 @@ class HttpQueuePort:
         return [] if wait.cancelled() else [_held(job) for job in wait.result().messages]
 
     async def settle(
-        self, queue: str, done: Sequence[str] = (), puts: Sequence[Put] = (), renewals: Sequence[Renewal] = ()
+        self, queue: str, deletes: Sequence[str] = (), new_jobs: Sequence[NewJob] = (), renewals: Sequence[Renewal] = ()
     ) -> list[bool]:
-        if not (done or puts or renewals):
+        if not (deletes or new_jobs or renewals):
             return []
         return await self._settling.call(
-            Settlement(
-                [Delete(self._prefix + queue, handle) for handle in done],
-                self._sends(puts),
-                [Change(self._prefix + each.queue, each.handle, each.visible_in_ms, each.body) for each in renewals],
+            SettleRequest(
+                [DeleteEntry(self._prefix + queue, handle) for handle in deletes],
+                self._sends(new_jobs),
+                [
+                    ChangeEntry(self._prefix + each.queue, each.handle, each.visible_in_ms, each.body)
+                    for each in renewals
+                ],
             )
         )
 
-    async def deliver(self, queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refused]:
+    async def deliver(self, queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refusal]:
         results = await self._delivering.call([_entry(queue_arn, message, topic_arn) for message in messages])
         for result in results:  # of the store, which takes all or none
             if result.code == "ServiceUnavailable":
@@ -181,48 +193,51 @@ class HttpQueuePort:
             if result.code == "InternalError":
                 raise OutcomeUnknown(result.message)
         return [
-            Refused(result.code, result.message, permanent=True) if result.code else result.message_id
+            Refusal(result.code, result.message, permanent=True) if result.code else result.message_id
             for result in results
         ]
 
     async def depth(self, queue: str) -> int:
         members = {"QueueUrl": self._address(queue), "AttributeNames": _COUNTS}
-        answer = await self._client.call("GetQueueAttributes", members, Attributes, repeatable=True)
+        answer = await self._client.call("GetQueueAttributes", members, AttributesResponse, repeatable=True)
         return sum(int(answer.attributes[name]) for name in _COUNTS)
 
     def _address(self, queue: str) -> str:
         return f"/{INTERNAL_ACCOUNT}/{self._prefix}{queue}"
 
-    def _sends(self, puts: Sequence[Put]) -> list[Send]:
-        return [Send(self._prefix + put.queue, put.id, put.body, put.group, put.delay_ms, put.dedup) for put in puts]
+    def _sends(self, new_jobs: Sequence[NewJob]) -> list[SendEntry]:
+        return [
+            SendEntry(self._prefix + job.queue, job.id, job.body, job.group, job.delay_ms, job.dedup)
+            for job in new_jobs
+        ]
 
-    async def _settle_all(self, settlements: Sequence[Settlement]) -> list[list[bool]]:
+    async def _settle_all(self, settlements: Sequence[SettleRequest]) -> list[list[bool]]:
         """In one step: each caller gets the outcomes of its own deletes."""
         deletes = [delete for each in settlements for delete in each.deletes]
         settled = await self._client.call(
             "Settle",
-            Settlement(
+            SettleRequest(
                 deletes,
                 [send for each in settlements for send in each.sends],
                 [change for each in settlements for change in each.changes],
             ),
-            Settled,
+            SettleResponse,
         )
         _check_answers("Settle", len(deletes), len(settled.deletes))
         outcomes = iter([outcome == "DONE" for outcome in settled.deletes])
         return [[next(outcomes) for _ in each.deletes] for each in settlements]
 
-    async def _deliver_all(self, calls: Sequence[list[dict[str, Any]]]) -> list[list[Result]]:
+    async def _deliver_all(self, calls: Sequence[list[dict[str, Any]]]) -> list[list[DeliverResult]]:
         """In one request: each caller gets the results of its own messages."""
         entries = [entry for each in calls for entry in each]
-        results = (await self._client.call("Deliver", {"Entries": entries}, Results)).results
+        results = (await self._client.call("Deliver", {"Entries": entries}, DeliverResponse)).results
         _check_answers("Deliver", len(entries), len(results))
         given = iter(results)
         return [[next(given) for _ in each] for each in calls]
 
 
 def _entry(queue_arn: str, message: QueueMessage, topic_arn: str) -> dict[str, Any]:
-    members = {**members_of(message), "QueueArn": queue_arn, "TopicArn": topic_arn}
+    members = {**send_message_members(message), "QueueArn": queue_arn, "TopicArn": topic_arn}
     if message.trace_header:
         members["TraceHeader"] = message.trace_header
     return members
@@ -233,9 +248,9 @@ def _check_answers(action: str, asked: int, answered: int) -> None:
         raise OutcomeUnknown(f"{action}: {answered} answers to {asked} entries")
 
 
-def _held(job: Job) -> Held:
+def _held(job: ReceivedJob) -> LeasedJob:
     shown = job.attributes
-    return Held(
+    return LeasedJob(
         job.message_id,
         job.receipt_handle,
         job.body,
@@ -245,7 +260,7 @@ def _held(job: Job) -> Held:
     )
 
 
-def _weight(settlement: Settlement) -> Weight:
+def _weight(settlement: SettleRequest) -> Weight:
     sizes = [len(send.body) for send in settlement.sends] + [len(change.body or b"") for change in settlement.changes]
     return Weight(len(settlement.deletes) + len(sizes), sum(sizes))
 

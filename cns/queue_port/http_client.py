@@ -22,10 +22,10 @@ from cns_common.errors import OutcomeUnknown, StoreUnavailable
 CONNECTIONS_MAX = 100
 """Long polls included, of which each consuming loop has one."""
 KEEP_ALIVE_S = 60.0  # below what CQS waits before it closes
-CONNECT_S = 5.0
-ANSWER_S = 30.0
+CONNECT_TIMEOUT_S = 5.0
+RESPONSE_TIMEOUT_S = 30.0
 """How long an answer may take beyond what a long poll waits."""
-AWAY_S = 10.0
+RECONNECT_TIMEOUT_S = 10.0
 """How long calls wait for a CQS that cannot be connected to."""
 RETRY_FIRST_S = 0.1
 RETRY_MAX_S = 1.0
@@ -37,7 +37,7 @@ _UNAVAILABLE = 503
 Result = TypeVar("Result")
 
 
-class Away(StoreUnavailable):
+class Unreachable(StoreUnavailable):
     """No connection: the request was not sent."""
 
 
@@ -53,7 +53,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 class QueueClient:
     """Calls from one event loop."""
 
-    def __init__(self, place: Place, clock: Clock, *, away_s: float = AWAY_S) -> None:
+    def __init__(self, place: Place, clock: Clock, *, away_s: float = RECONNECT_TIMEOUT_S) -> None:
         self._place = place
         self._clock = clock
         self._away_s = away_s
@@ -73,7 +73,7 @@ class QueueClient:
         self, action: str, members: object, result: type[Result], *, wait_s: float = 0.0, repeatable: bool = False
     ) -> Result:
         body = msgspec.json.encode(members)
-        again: tuple[type[Exception], ...] = (Away, OutcomeUnknown) if repeatable else (Away,)
+        again: tuple[type[Exception], ...] = (Unreachable, OutcomeUnknown) if repeatable else (Unreachable,)
         async for attempt in AsyncRetrying(
             retry=retry_if_exception_type(again),
             wait=wait_random_exponential(RETRY_FIRST_S, RETRY_MAX_S),
@@ -89,11 +89,11 @@ class QueueClient:
         await self._http.aclose()
 
     async def _post(self, action: str, body: bytes, wait_s: float) -> httpx.Response:
-        timeout = httpx.Timeout(ANSWER_S, connect=CONNECT_S, read=ANSWER_S + wait_s)
+        timeout = httpx.Timeout(RESPONSE_TIMEOUT_S, connect=CONNECT_TIMEOUT_S, read=RESPONSE_TIMEOUT_S + wait_s)
         try:
             return await self._http.post(self._url, content=body, headers=self._headers(action, body), timeout=timeout)
         except _NEVER_SENT as error:
-            raise Away(f"CQS at {self._url} cannot be reached: {_said(error)}") from error
+            raise Unreachable(f"CQS at {self._url} cannot be reached: {_said(error)}") from error
         except httpx.TransportError as error:
             raise OutcomeUnknown(f"{action}: CQS at {self._url} did not answer: {_said(error)}") from error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cns.queue_port.contract import QueueMessage, Refused
+from cns.queue_port.contract import QueueMessage, Refusal
 from cns_common.errors import RequestError
 from cqs.service import QueueService
 from cqs.topic_sender import Message, OnBehalf
@@ -18,9 +18,9 @@ class QueueDeliverer:
         self._on_behalf = OnBehalf(service)
         self._enforced = enforced
 
-    async def deliver(self, queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refused]:
+    async def deliver(self, queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refusal]:
         """For each message the id that it has in the queue, or why the queue did not take it."""
-        given = [Message(members_of(message), message.trace_header) for message in messages]
+        given = [Message(send_message_members(message), message.trace_header) for message in messages]
         try:
             sent = await self._on_behalf.send(queue_arn, given, topic_arn=topic_arn, enforced=self._enforced)
         except RequestError as error:
@@ -28,11 +28,11 @@ class QueueDeliverer:
         return [_refused(each) if isinstance(each, RequestError) else each for each in sent]
 
 
-def _refused(error: RequestError) -> Refused:
-    return Refused(error.code, error.message, permanent=True)
+def _refused(error: RequestError) -> Refusal:
+    return Refusal(error.code, error.message, permanent=True)
 
 
-def members_of(message: QueueMessage) -> dict[str, Any]:
+def send_message_members(message: QueueMessage) -> dict[str, Any]:
     """A SendMessage's members. A standard queue takes the group as its fairness tenant."""
     members: dict[str, Any] = {"MessageBody": message.body}
     if message.attributes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from cns.errors import invalid
+from cns.errors import invalid_parameter
 from cns.limits import SAMPLE_RATE_MAX
 from cns.notification import Attributes
 from cns_common.arn import parse_arn
@@ -44,7 +44,7 @@ def check_message_attributes(attributes: Attributes) -> None:
     for name, (data_type, text) in attributes.items():
         rule = _MESSAGE_CHECKS.get(name)
         if rule is not None and not (data_type == rule[0] and rule[1](text)):
-            raise invalid(name)
+            raise invalid_parameter(name)
 
 
 def _spend_limit(text: str) -> bool:

@@ -7,7 +7,7 @@ from enum import IntEnum
 
 import msgspec
 
-from cns.errors import invalid
+from cns.errors import invalid_parameter
 
 _NUMBER = re.compile(r"\+[1-9][0-9]{6,14}")
 
@@ -37,5 +37,5 @@ def is_number(text: str) -> bool:
 
 def check_number(text: str) -> str:
     if not is_number(text):
-        raise invalid("PhoneNumber Reason: input incorrectly formatted")
+        raise invalid_parameter("PhoneNumber Reason: input incorrectly formatted")
     return text

@@ -12,8 +12,8 @@ from cns.errors import concurrent_access
 from cns.limits import PAGE_SIZE, UPDATE_TRIES_MAX
 from cns.notification import Notification
 from cns.paging import page_of, read_token
-from cns.publishing.direct_jobs import DirectJobs
 from cns.publishing.message_text import DEFAULT_TEXT
+from cns.publishing.publish_direct import DirectJobs
 from cns.sms.numbers import NumberState, SandboxNumber, check_number
 from cns.stores.mobile_contract import SmsStore
 from cns_common.aws.call import Call
@@ -64,7 +64,7 @@ class SmsSandbox:
     async def _send(self, call: Call, number: str, text: str) -> None:
         now_ms = self._clock.now_ms()
         message = Notification(id=uuid_text(), topic_arn="", timestamp_ms=now_ms, texts={DEFAULT_TEXT: text})
-        await self._jobs.put_sms(call, number, message)
+        await self._jobs.enqueue_sms(call, number, message)
 
     async def verify(self, call: Call, number: str, password: str) -> None:
         """Each wrong guess counts before it is answered."""

@@ -11,7 +11,7 @@ from cns.archives.replay_policy import parse_replay_policy
 from cns.arns import parse_queue_arn
 from cns.delivery.delivery_policy import effective_subscription_policy, policy_text
 from cns.delivery.delivery_policy_parser import parse_subscription_policy
-from cns.errors import AT_CREATION, invalid
+from cns.errors import AT_CREATION, invalid_parameter
 from cns.filters.limits import DEFAULT, FilterLimits
 from cns.filters.model import Scope
 from cns.filters.parser import read_filter
@@ -101,15 +101,17 @@ def _check(subscription: Subscription, name: str, text: str, prefix: str, limits
         return _scope(subscription, text, prefix, limits)
     check = _CHECKS.get(name)
     if check is None:  # unknown, or read-only
-        raise invalid(f"{prefix}AttributeName")
+        raise invalid_parameter(f"{prefix}AttributeName")
     return check(subscription, name, text, prefix)
 
 
 def _raw(subscription: Subscription, name: str, text: str, prefix: str) -> str:
     if text.lower() not in _BOOLEANS:
-        raise invalid(f"{prefix}{name}: Invalid value [{text}]. Must be true or false.")
+        raise invalid_parameter(f"{prefix}{name}: Invalid value [{text}]. Must be true or false.")
     if text.lower() == "true" and subscription.protocol not in RAW_PROTOCOLS:
-        raise invalid(f"{prefix}Delivery protocol [{subscription.protocol}] does not support raw message delivery.")
+        raise invalid_parameter(
+            f"{prefix}Delivery protocol [{subscription.protocol}] does not support raw message delivery."
+        )
     return text.lower()
 
 
@@ -121,11 +123,11 @@ def _redrive(subscription: Subscription, name: str, text: str, prefix: str) -> s
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
         fault = json_fault(text)
         if fault is None and isinstance(error, msgspec.ValidationError):
-            raise invalid(f"{prefix}{name}: deadLetterTargetArn is an invalid arn") from None
-        raise invalid(f"{prefix}{name}: failed to parse JSON.{f' {fault}' if fault else ''}") from None
+            raise invalid_parameter(f"{prefix}{name}: deadLetterTargetArn is an invalid arn") from None
+        raise invalid_parameter(f"{prefix}{name}: failed to parse JSON.{f' {fault}' if fault else ''}") from None
     queue = parse_queue_arn(policy.deadLetterTargetArn)
     if queue is None or (queue.region, queue.account) != (subscription.region, subscription.owner):
-        raise invalid(f"{prefix}{name}: deadLetterTargetArn is an invalid arn")
+        raise invalid_parameter(f"{prefix}{name}: deadLetterTargetArn is an invalid arn")
     if subscription.topic_arn.endswith(FIFO_SUFFIX):
         _check_kind(subscription, queue, f"{prefix}{name}")
     return msgspec.json.encode(policy).decode()
@@ -135,21 +137,23 @@ def _check_kind(subscription: Subscription, dead_letters: Arn, where: str) -> No
     """What a FIFO topic sends is in order up to the end, or nowhere. Standard topics may have either kind."""
     fifo, dead_fifo = (arn.endswith(FIFO_SUFFIX) for arn in (subscription.endpoint, dead_letters.resource))
     if fifo and not dead_fifo:
-        raise invalid(f"{where}: must use a FIFO queue as DLQ for a FIFO Subscription to a FIFO Topic.")
+        raise invalid_parameter(f"{where}: must use a FIFO queue as DLQ for a FIFO Subscription to a FIFO Topic.")
     if dead_fifo and not fifo:
-        raise invalid(f"{where}: must use a Standard queue as DLQ for a Standard Subscription to a FIFO Topic.")
+        raise invalid_parameter(
+            f"{where}: must use a Standard queue as DLQ for a Standard Subscription to a FIFO Topic."
+        )
 
 
 def _delivery(subscription: Subscription, name: str, text: str, prefix: str) -> str:
     if subscription.protocol not in HTTP_PROTOCOLS:
-        raise invalid(f"{prefix}{name}: can only be set for HTTP and HTTPS subscriptions")
+        raise invalid_parameter(f"{prefix}{name}: can only be set for HTTP and HTTPS subscriptions")
     policy = parse_subscription_policy(text, raw=subscription.raw, prefix=prefix)
     return "" if policy is None else policy_text(policy)
 
 
 def _role(_subscription: Subscription, name: str, text: str, prefix: str) -> str:
     if text and not _ROLE_ARN.fullmatch(text):
-        raise invalid(f"{prefix}{name}: {text} is not a valid role to be assumed by SNS")
+        raise invalid_parameter(f"{prefix}{name}: {text} is not a valid role to be assumed by SNS")
     return text
 
 
@@ -168,7 +172,9 @@ def _filter(text: str, scope: Scope, prefix: str, limits: FilterLimits) -> str:
 def _scope(subscription: Subscription, text: str, prefix: str, limits: FilterLimits) -> str:
     """The policy that is there must do under it, too."""
     if text not in tuple(Scope):
-        raise invalid(f"{prefix}{SCOPE}: Invalid value [{text}]. Please use either {Scope.BODY} or {Scope.ATTRIBUTES}")
+        raise invalid_parameter(
+            f"{prefix}{SCOPE}: Invalid value [{text}]. Please use either {Scope.BODY} or {Scope.ATTRIBUTES}"
+        )
     if subscription.filter_policy:
         read_filter(subscription.filter_policy, Scope(text), prefix, limits, stored=True)
     return text

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from cns.archives.replay_api import SubscriptionReplays
 from cns.arns import topic_fault
 from cns.authorization import Access, owns, unsigned
-from cns.errors import concurrent_access, invalid, no_such_subscription, no_such_topic
+from cns.errors import concurrent_access, invalid_parameter, no_such_subscription, no_such_topic
 from cns.limits import UPDATE_TRIES_MAX
 from cns.stores.contract import SubscriptionStore
 from cns.subscriptions.confirmation_tokens import Confirmations, is_well_formed
@@ -49,12 +49,12 @@ class Consent:
         confirm, and afterwards nobody can remove the subscription without a signature.
         """
         if topic_fault(topic_arn, "Topic", "" if unsigned(call) else call.region) is not None:
-            raise invalid("Topic")
+            raise invalid_parameter("Topic")
         token = await self._read_token(text)
         for _ in range(UPDATE_TRIES_MAX):
             before = await self._find(token)
             if topic_fault(topic_arn, "Topic", before.region) is not None:  # an unsigned call names no region itself
-                raise invalid("Topic")
+                raise invalid_parameter("Topic")
             await self._check_confirmation(call, before, protect=protect)
             after = replace(
                 before,
@@ -81,7 +81,7 @@ class Consent:
             raise RequestError("InvalidParameter", "Invalid token")  # without AWS's usual prefix
         token = await self._store.find_token(text)
         if token is None or token.expires_ms <= self._clock.now_ms():
-            raise invalid("Token")
+            raise invalid_parameter("Token")
         return token
 
     async def _find(self, token: ConfirmationToken) -> Subscription:
@@ -112,7 +112,7 @@ class Consent:
             if subscription is None:
                 return None
             if subscription.state is SubscriptionState.PENDING:
-                raise invalid(_IS_PENDING)
+                raise invalid_parameter(_IS_PENDING)
             if not unsigned(call) and owns(call, subscription.owner):
                 await self._store.remove(arn)
                 await self._replays.remove(arn)

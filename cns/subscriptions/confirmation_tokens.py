@@ -12,7 +12,7 @@ from cns.delivery import jobs
 from cns.delivery.jobs import ConfirmationJob
 from cns.errors import concurrent_access
 from cns.limits import PENDING_MS, UPDATE_TRIES_MAX
-from cns.queue_port.contract import Put, QueuePort
+from cns.queue_port.contract import NewJob, QueuePort
 from cns.stores.contract import SubscriptionStore
 from cns.subscriptions.subscription import ConfirmationToken, Subscription
 from cns_common.clock import Clock
@@ -64,4 +64,6 @@ class Confirmations:
             self._clock.now_ms(),
             base_url,
         )
-        await self._queue.put([Put(jobs.ENDPOINT_JOBS, job.message_id, jobs.encode(job), group=subscription.topic_arn)])
+        await self._queue.enqueue(
+            [NewJob(jobs.ENDPOINT_JOBS, job.message_id, jobs.encode(job), group=subscription.topic_arn)]
+        )

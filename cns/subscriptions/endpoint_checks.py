@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cns.errors import invalid
+from cns.errors import invalid_parameter
 from cns.push.endpoints import MobileEndpoints
 from cns.subscriptions.subscribe import CheckEndpoint, MayBeSubscribed
 from cns_common.errors import RequestError
@@ -29,6 +29,6 @@ def _installed(phones: MobileEndpoints) -> MayBeSubscribed:
     async def check(endpoint: str) -> None:
         if await phones.look_up(endpoint) is None:
             # AWS's text has "arn" twice: its own word, and the beginning of the ARN.
-            raise invalid(f"Endpoint Reason: Endpoint does not exist for endpoint arn{endpoint}")
+            raise invalid_parameter(f"Endpoint Reason: Endpoint does not exist for endpoint arn{endpoint}")
 
     return check

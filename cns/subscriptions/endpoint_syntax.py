@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from cns.arns import parse_queue_arn
-from cns.errors import invalid
+from cns.errors import invalid_parameter
 from cns.limits import ENDPOINT_CHARS_MAX, FIFO_SUFFIX
 from cns_common.arn import Arn, parse_arn
 from cns_common.errors import RequestError
@@ -36,7 +36,7 @@ def check_protocol(name: str) -> str:
     """The protocol as it is stored."""
     protocol = _ALIASES.get(name, name)
     if protocol not in _CHECKS:
-        raise invalid(f"Amazon SNS does not support this protocol string: {name}")
+        raise invalid_parameter(f"Amazon SNS does not support this protocol string: {name}")
     return protocol
 
 
@@ -50,10 +50,10 @@ def check_endpoint(protocol: str, endpoint: str) -> str:
 def check_pairing(protocol: str, endpoint: str, *, fifo_topic: bool) -> None:
     """FIFO topics deliver to queues of both kinds and nothing else, standard ones to no FIFO queue."""
     if fifo_topic and protocol != "sqs":
-        raise invalid(f"Invalid protocol type: {protocol}")
+        raise invalid_parameter(f"Invalid protocol type: {protocol}")
     if not fifo_topic and protocol == "sqs" and endpoint.endswith(FIFO_SUFFIX):
         # AWS doubles the prefix here
-        raise invalid(
+        raise invalid_parameter(
             "Invalid parameter: Endpoint Reason: FIFO SQS Queues can not be subscribed to standard SNS topics"
         )
 
@@ -87,22 +87,22 @@ def shown(endpoint: str) -> str:
 
 def _check_url(protocol: str, endpoint: str) -> str:
     if not endpoint.lower().startswith(f"{protocol}://"):
-        raise invalid("Endpoint must match the specified protocol")
+        raise invalid_parameter("Endpoint must match the specified protocol")
     parts = _split(endpoint)
     if parts is None:
-        raise invalid("Endpoint")
+        raise invalid_parameter("Endpoint")
     if protocol == "http" and "@" in parts.netloc:
-        raise invalid("Endpoint Reason: Please use HTTPS for subscriptions that contain inline credentials")
+        raise invalid_parameter("Endpoint Reason: Please use HTTPS for subscriptions that contain inline credentials")
     return endpoint
 
 
 def _check_redis(_protocol: str, endpoint: str) -> str:
     """redis://[user:password@]host[:port]/channel, or rediss:// for TLS: an extension, so the words are ours."""
     if not endpoint.lower().startswith(("redis://", "rediss://")):
-        raise invalid("Endpoint must match the specified protocol")
+        raise invalid_parameter("Endpoint must match the specified protocol")
     parts = _split(endpoint)
     if parts is None or parts.query or parts.fragment or not redis_channel(endpoint):
-        raise invalid("Endpoint Reason: must be redis://host:port/channel")
+        raise invalid_parameter("Endpoint Reason: must be redis://host:port/channel")
     return endpoint
 
 
@@ -159,7 +159,7 @@ def _is_resource(protocol: str, arn: Arn) -> bool:
 def _complaint(protocol: str, endpoint: str) -> RequestError:
     if protocol == "sms":
         return RequestError("InvalidParameter", f"Invalid SMS endpoint: {endpoint}")  # without AWS's usual prefix
-    return invalid(_COMPLAINTS.get(protocol, "Endpoint").format(endpoint))
+    return invalid_parameter(_COMPLAINTS.get(protocol, "Endpoint").format(endpoint))
 
 
 _RESOURCES: Mapping[str, tuple[str, re.Pattern[str]]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cns.errors import invalid
+from cns.errors import invalid_parameter
 from cns.subscriptions.attributes import ROLE
 from cns.subscriptions.endpoint_syntax import account_of
 from cns.subscriptions.subscription import Subscription
@@ -19,7 +19,7 @@ def check_stream(call: Call, subscription: Subscription) -> None:
     if call.policies_enforced:
         _check_owner(subscription, role)
     if not role:
-        raise invalid("Delivery protocol firehose can only be subscribed with subscription role arn")
+        raise invalid_parameter("Delivery protocol firehose can only be subscribed with subscription role arn")
 
 
 def _check_owner(subscription: Subscription, role: str) -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from cns.archives.replay_api import SubscriptionReplays
 from cns.archives.replay_policy import REPLAY_POLICY
 from cns.authorization import Access
-from cns.errors import AT_CREATION, concurrent_access, invalid, missing, no_such_topic
+from cns.errors import AT_CREATION, concurrent_access, invalid_parameter, missing_parameter, no_such_topic
 from cns.limits import FIFO_SUFFIX, MESSAGE_BYTES_DEFAULT, UPDATE_TRIES_MAX, Quotas
 from cns.stores.contract import SubscriptionStore
 from cns.subscriptions.attributes import check_new, differs, merged
@@ -89,7 +89,7 @@ class Subscribing:
         if subscription.id != draft.id:
             await self._replays.remove(draft.arn)
             if differs(subscription, wanted) or await self._replays.differs(subscription, wish.attributes):
-                raise invalid(f"{AT_CREATION}Subscription already exists with different attributes")
+                raise invalid_parameter(f"{AT_CREATION}Subscription already exists with different attributes")
             await self._ask_again(call, subscription)
         return PENDING if subscription.state is SubscriptionState.PENDING and not wish.return_arn else subscription.arn
 
@@ -162,7 +162,7 @@ class Subscribing:
 def _check(wish: Wish, view: TopicView) -> tuple[str, str]:
     """The protocol and the endpoint, as they are stored."""
     if not wish.endpoint:
-        raise missing("Endpoint")
+        raise missing_parameter("Endpoint")
     protocol = check_protocol(wish.protocol)
     endpoint = check_endpoint(protocol, wish.endpoint)
     check_pairing(protocol, endpoint, fifo_topic=view.topic.name.endswith(FIFO_SUFFIX))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from cns.archives import policy as archive_policy
 from cns.delivery.delivery_policy import effective_topic_policy, policy_text
 from cns.delivery.delivery_policy_parser import parse_topic_policy
-from cns.errors import AT_CREATION, invalid
+from cns.errors import AT_CREATION, invalid_parameter
 from cns.limits import (
     DISPLAY_NAME_CHARS_MAX,
     FIFO_SUFFIX,
@@ -53,7 +53,7 @@ def check_name(name: str, given: Mapping[str, str]) -> None:
     fifo = given.get("FifoTopic", "").lower() == "true"
     stem = name.removesuffix(FIFO_SUFFIX) if fifo else name
     if not (_NAME.fullmatch(stem) and len(name) <= TOPIC_NAME_CHARS_MAX and fifo == name.endswith(FIFO_SUFFIX)):
-        raise invalid("Topic Name")
+        raise invalid_parameter("Topic Name")
 
 
 def check_new(name: str, given: Mapping[str, str]) -> dict[str, str]:
@@ -66,7 +66,7 @@ def check_change(topic: Topic, name: str, text: str) -> dict[str, str]:
     """An attribute to be set on a topic, as it is stored; '' stands for removal."""
     stored = _check(name, text, "", fifo=topic.fifo)
     if name == "FifoThroughputScope" and topic.attributes.get(name) == _SCOPES[-1] != stored:
-        raise invalid(f"{name}: cannot be changed from {_SCOPES[-1]} to {stored or _SCOPES[0]}")
+        raise invalid_parameter(f"{name}: cannot be changed from {_SCOPES[-1]} to {stored or _SCOPES[0]}")
     return {name: stored}
 
 
@@ -132,13 +132,13 @@ def _check(name: str, text: str, prefix: str, *, fifo: bool) -> str:
     if check is None and name in _FIFO_CHECKS:
         check = _FIFO_CHECKS[name] if fifo else _not_of_standard
     if check is None:  # unknown, or read-only
-        raise invalid(f"{prefix}AttributeName")
+        raise invalid_parameter(f"{prefix}AttributeName")
     return check(name, text, prefix)
 
 
 def _display_name(name: str, text: str, prefix: str) -> str:
     if len(text) > DISPLAY_NAME_CHARS_MAX or _NOT_IN_DISPLAY_NAME.search(text):
-        raise invalid(f"{prefix}{name}")
+        raise invalid_parameter(f"{prefix}{name}")
     return text
 
 
@@ -157,20 +157,20 @@ def _archive(_name: str, text: str, prefix: str) -> str:
 
 def _choice(name: str, text: str, prefix: str) -> str:
     if text not in _CHOICES[name]:
-        raise invalid(f"{prefix}{name}")
+        raise invalid_parameter(f"{prefix}{name}")
     return text
 
 
 def _boolean(name: str, text: str, prefix: str) -> str:
     if text.lower() not in _BOOLEANS:
-        raise invalid(f"{prefix}{name}")
+        raise invalid_parameter(f"{prefix}{name}")
     return text.lower()
 
 
 def _fifo_topic(name: str, text: str, prefix: str) -> str:
     """What a topic is, it stays."""
     if text.lower() != "true":
-        raise invalid(f"{prefix}AttributeName")
+        raise invalid_parameter(f"{prefix}AttributeName")
     return text.lower()
 
 
@@ -178,19 +178,21 @@ def _not_of_standard(name: str, text: str, prefix: str) -> str:
     """To say of a standard topic that it is none of the other kind is allowed when it is created."""
     if prefix and text.lower() == "false":
         return ""
-    raise invalid(f"{prefix}AttributeName" if name == "FifoTopic" else f"{prefix}{name}: only valid for FIFO topics")
+    raise invalid_parameter(
+        f"{prefix}AttributeName" if name == "FifoTopic" else f"{prefix}{name}: only valid for FIFO topics"
+    )
 
 
 def _key(name: str, text: str, prefix: str) -> str:
     """Kept as given: the service has no keys, and AWS looks only when it publishes."""
     if len(text) > KEY_CHARS_MAX or not text.isprintable():
-        raise invalid(f"{prefix}{name}")
+        raise invalid_parameter(f"{prefix}{name}")
     return text
 
 
 def _message_bytes(name: str, text: str, prefix: str) -> str:
     if text and _whole(text, MESSAGE_BYTES_MIN, MESSAGE_BYTES_MAX) is None:
-        raise invalid(
+        raise invalid_parameter(
             f"{prefix}{name}: {text} value provided is not an integer between {MESSAGE_BYTES_MIN}-{MESSAGE_BYTES_MAX}"
         )
     return text
@@ -199,13 +201,13 @@ def _message_bytes(name: str, text: str, prefix: str) -> str:
 def _role(name: str, text: str, prefix: str) -> str:
     arn = parse_arn(text)
     if text and (arn is None or arn.service != "iam" or not arn.resource.startswith("role/") or not text.isprintable()):
-        raise invalid(f"{prefix}{name}")
+        raise invalid_parameter(f"{prefix}{name}")
     return text
 
 
 def _rate(name: str, text: str, prefix: str) -> str:
     if text and _whole(text, 0, SAMPLE_RATE_MAX) is None:
-        raise invalid(f"{prefix}{name}: {text} value provided is not an integer between 0-{SAMPLE_RATE_MAX}")
+        raise invalid_parameter(f"{prefix}{name}: {text} value provided is not an integer between 0-{SAMPLE_RATE_MAX}")
     return text
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cns.authorization import Access
-from cns.errors import invalid
+from cns.errors import invalid_parameter
 from cns.limits import DATA_PROTECTION_CHARS_MAX
 from cns_common.aws.call import Call
 
@@ -28,6 +28,6 @@ class DataProtection:
 
 def check_policy(text: str) -> None:
     if len(text) > DATA_PROTECTION_CHARS_MAX:
-        raise invalid(f"{PARAMETER} Reason: must be at most {DATA_PROTECTION_CHARS_MAX} characters long")
+        raise invalid_parameter(f"{PARAMETER} Reason: must be at most {DATA_PROTECTION_CHARS_MAX} characters long")
     if text != NO_POLICY:
-        raise invalid(f"{PARAMETER} Reason: message data protection is no longer available to new customers")
+        raise invalid_parameter(f"{PARAMETER} Reason: message data protection is no longer available to new customers")

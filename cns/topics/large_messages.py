@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cns.errors import invalid
+from cns.errors import invalid_parameter
 from cns.limits import LARGE_TOPIC_SUBSCRIPTIONS_MAX, MESSAGE_BYTES_DEFAULT
 from cns.stores.contract import SubscriptionStore
 
@@ -19,14 +19,14 @@ async def check_topic(store: SubscriptionStore, topic_arn: str) -> None:
     """Whether the topic may be given such a size."""
     present = await store.page_of_topic(topic_arn, "", LARGE_TOPIC_SUBSCRIPTIONS_MAX + 1)
     if len(present) > LARGE_TOPIC_SUBSCRIPTIONS_MAX or not PROTOCOLS.issuperset(one.protocol for one in present):
-        raise invalid(_COMPLAINT)
+        raise invalid_parameter(_COMPLAINT)
 
 
 async def check_subscriber(store: SubscriptionStore, topic_arn: str, protocol: str, endpoint: str) -> None:
     """Whether a topic that has such a size may have this subscription, or has it already."""
     if protocol not in PROTOCOLS:
-        raise invalid(_COMPLAINT)
+        raise invalid_parameter(_COMPLAINT)
     present = await store.page_of_topic(topic_arn, "", LARGE_TOPIC_SUBSCRIPTIONS_MAX)
     known = any((one.protocol, one.endpoint) == (protocol, endpoint) for one in present)
     if len(present) == LARGE_TOPIC_SUBSCRIPTIONS_MAX and not known:
-        raise invalid(_COMPLAINT)
+        raise invalid_parameter(_COMPLAINT)

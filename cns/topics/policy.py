@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from cns.errors import invalid
+from cns.errors import invalid_parameter
 from cns.topics.topic import Topic
 from cns_common.aws.policy.evaluation import Policy, PolicyError, read_policy
 
@@ -82,15 +82,15 @@ def policy_to_store(text: str, prefix: str = "") -> str:
     """The policy a caller sends, checked and written compactly: its order is kept, and an account named by its number
     becomes the ARN of its root."""
     if len(text) > POLICY_BYTES_MAX:
-        raise invalid(f"{prefix}Policy Error: the policy is longer than {POLICY_BYTES_MAX} bytes")
+        raise invalid_parameter(f"{prefix}Policy Error: the policy is longer than {POLICY_BYTES_MAX} bytes")
     try:
         document = msgspec.json.decode(text.encode())
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        raise invalid(f"{prefix}Policy Error: null") from None
+        raise invalid_parameter(f"{prefix}Policy Error: null") from None
     try:
         policy = read_policy(text)
     except PolicyError as error:
-        raise invalid(f"{prefix}Policy Error: {error}") from None
+        raise invalid_parameter(f"{prefix}Policy Error: {error}") from None
     _check(policy, prefix)
     for statement in _statements(document):
         for element in ("Principal", "NotPrincipal"):
@@ -117,9 +117,9 @@ def with_grant(text: str, topic: Topic, label: str, accounts: Sequence[str], act
         "Resource": topic.arn,
     }
     if any(statement.get("Sid") == label for statement in statements):
-        raise invalid("Statement already exists")
+        raise invalid_parameter("Statement already exists")
     if not GRANTABLE.issuperset(actions):
-        raise invalid(_OUT_OF_SCOPE)
+        raise invalid_parameter(_OUT_OF_SCOPE)
     return policy_to_store(_text({**document, "Statement": [*statements, granted]}))
 
 
@@ -134,13 +134,13 @@ def _check(policy: Policy, prefix: str) -> None:
     statements = policy.statements
     labels = [statement.sid for statement in statements if statement.sid]
     if any(action.lower() not in _IN_SCOPE for statement in statements for action in statement.actions):
-        raise invalid(f"{prefix}{_OUT_OF_SCOPE}")
+        raise invalid_parameter(f"{prefix}{_OUT_OF_SCOPE}")
     if len(set(labels)) != len(labels):
-        raise invalid(f"{prefix}Policy Error: Statement Sids must be unique")
+        raise invalid_parameter(f"{prefix}Policy Error: Statement Sids must be unique")
     if len(statements) > STATEMENTS_MAX:
-        raise invalid(f"{prefix}Policy Error: more than {STATEMENTS_MAX} statements")
+        raise invalid_parameter(f"{prefix}Policy Error: more than {STATEMENTS_MAX} statements")
     if sum(statement.principals.count for statement in statements) > PRINCIPALS_MAX:
-        raise invalid(f"{prefix}Policy Error: more than {PRINCIPALS_MAX} principals")
+        raise invalid_parameter(f"{prefix}Policy Error: more than {PRINCIPALS_MAX} principals")
 
 
 def _statements(document: Document) -> list[Document]:

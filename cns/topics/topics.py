@@ -11,7 +11,7 @@ from cns.archives import policy as archive_policy
 from cns.archives.model import Archive
 from cns.archives.replay_api import SubscriptionReplays
 from cns.authorization import Access
-from cns.errors import concurrent_access, invalid, no_such_topic
+from cns.errors import concurrent_access, invalid_parameter, no_such_topic
 from cns.limits import MESSAGE_BYTES_DEFAULT, PAGE_SIZE, UPDATE_TRIES_MAX, Quotas
 from cns.paging import page_of, read_token
 from cns.stores.contract import ArchiveStore, SubscriptionStore, TopicStore
@@ -124,9 +124,9 @@ class Topics:
     ) -> None:
         view = await self._access.topic(call, arn, "AddPermission")
         if not _LABEL.fullmatch(label):
-            raise invalid("Label")
+            raise invalid_parameter("Label")
         if not all(_ACCOUNT.fullmatch(account) for account in accounts):
-            raise invalid("AWSAccountId")
+            raise invalid_parameter("AWSAccountId")
         await self._update_policy(view.topic, lambda topic, text: with_grant(text, topic, label, accounts, actions))
 
     async def remove_permission(self, call: Call, arn: str, label: str) -> None:
@@ -192,6 +192,6 @@ class Topics:
 def _check_same(existing: Topic, wanted: Mapping[str, str], tags: Mapping[str, str]) -> None:
     """Compare only what the caller sent: a subset of the topic's attributes and tags finds the topic."""
     if differs(existing, wanted) or archive_policy.ARCHIVE_POLICY in wanted:  # AWS does not compare that one
-        raise invalid("Attributes Reason: Topic already exists with different attributes")
+        raise invalid_parameter("Attributes Reason: Topic already exists with different attributes")
     if any(existing.tags.get(key) != value for key, value in tags.items()):
-        raise invalid("Tags Reason: Topic already exists with different tags")
+        raise invalid_parameter("Tags Reason: Topic already exists with different tags")

@@ -16,7 +16,7 @@ from cns.delivery import jobs
 from cns.delivery.jobs import TARGETS_MAX, Redelivery, TargetJob, group_of
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Outcome
-from cns.queue_port.contract import Held, Put
+from cns.queue_port.contract import LeasedJob, NewJob
 from cns_common.process.kill_points import JOB_CONTINUED, JOB_DELIVERED, JOB_REFERRED, JOB_SETTLED
 from workers.consumers.debounce import Beat
 from workers.consumers.job_attempts import JobSends, taken_up
@@ -70,7 +70,7 @@ class Consumer:
         """Let jobs under way end; the rest are given back at once. Returns how many those were."""
         return await self._under_way.drain(grace_s)
 
-    async def _run(self, held: Held) -> None:
+    async def _run(self, held: LeasedJob) -> None:
         job = jobs.decode(held.body)
         failures, first_ms, ended = 0, self._tools.clock.now_ms(), ""
         if isinstance(job, Redelivery):
@@ -92,7 +92,7 @@ class JobRun:
 
     def __init__(
         self,
-        held: Held,
+        held: LeasedJob,
         sends: JobSends,
         concluding: Concluding,
         settlement: JobSettlement,
@@ -189,7 +189,7 @@ class JobRun:
 
     async def _settle(self, results: Sequence[Result], lease_ms: int) -> None:
         """What remains is kept for so long. It is less when that is written: who is stopped before gives back all."""
-        puts: list[Put] = []
+        puts: list[NewJob] = []
         remaining = dict(self._remaining)
         for target, outcome in results:
             put = await self._conclude(target, outcome)
@@ -202,7 +202,7 @@ class JobRun:
         await self._settlement.settle([JobOutcome(handle, self._sends.stored_id, puts, renewal)])
         self._remaining = remaining
 
-    async def _conclude(self, target: Target, outcome: Outcome | Aside | None) -> Put | None:
+    async def _conclude(self, target: Target, outcome: Outcome | Aside | None) -> NewJob | None:
         """Count what came of one target; what must be put so that it is tried again, if it is to be."""
         if isinstance(outcome, Aside):
             return self._sends.aside(target)

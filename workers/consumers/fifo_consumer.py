@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from cns.delivery import jobs
 from cns.delivery.jobs import EndpointJob, Redelivery
 from cns.endpoints.outcome import Outcome
-from cns.queue_port.contract import Held, Renewal
+from cns.queue_port.contract import LeasedJob, Renewal
 from cns_common.errors import CnsError
 from cns_common.process.kill_points import FIFO_DELIVERED, FIFO_SETTLED
 from workers.consumers.consumer import SETTLE_AFTER_S
@@ -37,7 +37,7 @@ KILL_POINTS = SettlementKillPoints(begun=FIFO_DELIVERED, settled=FIFO_SETTLED)
 class Turn(msgspec.Struct, frozen=True):
     """One job of a run."""
 
-    held: Held
+    held: LeasedJob
     job: EndpointJob  # of one subscription
     failures: int
     first_attempt_ms: int
@@ -59,7 +59,7 @@ class FifoConsumer:
 
     async def step(self) -> None:
         n = min(JOBS_A_RECEIVE, await self._under_way.room())
-        runs: dict[str, list[Held]] = {}
+        runs: dict[str, list[LeasedJob]] = {}
         for held in await self._tools.port.receive(QUEUE, n, LEASE_MS, WAIT_S):
             runs.setdefault(held.group, []).append(held)
         for run in runs.values():
@@ -69,7 +69,7 @@ class FifoConsumer:
         """Let runs under way end; the rest are given back at once. Returns how many those were."""
         return await self._under_way.drain(grace_s)
 
-    async def _run(self, run: Sequence[Held]) -> None:
+    async def _run(self, run: Sequence[LeasedJob]) -> None:
         turns: list[Turn] = []
         for held in run:
             turn = _turn(held, self._tools.clock.now_ms())
@@ -169,7 +169,7 @@ class Run:
         self._settled_s = _now_s()
 
 
-def _turn(held: Held, now_ms: int) -> Turn:
+def _turn(held: LeasedJob, now_ms: int) -> Turn:
     job = jobs.decode(held.body)
     failures, first_attempt_ms, returns, ended = 0, now_ms, 0, ""
     if isinstance(job, Redelivery):

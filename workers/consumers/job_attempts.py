@@ -10,7 +10,7 @@ from cns.delivery import jobs
 from cns.delivery.jobs import ConfirmationJob, DirectJob, EndpointJob, Redelivery, TargetJob, group_of
 from cns.delivery.target import Target, direct_target
 from cns.notification import Notification
-from cns.queue_port.contract import Put
+from cns.queue_port.contract import NewJob
 from workers.consumers.job_events import JobFacts
 from workers.consumers.outcome_handler import Again, Concluding, Tools
 from workers.delivery.deliverer import Deliverer
@@ -84,16 +84,16 @@ class JobSends:
         begin = self._begin(target)
         return self._traffic.start(key, self._facts.message_id, begin) if key else begin()
 
-    def again(self, target: Target, again: Again) -> Put:
+    def again(self, target: Target, again: Again) -> NewJob:
         """The redelivery of a target that failed."""
         put_id = f"{self._facts.message_id}/{target.arn}/{again.failures}" + ("/ended" if again.ended else "")
         body = self._alone(target, again.failures, again.ended)
-        return Put(jobs.REDELIVERY, put_id, body, group_of(self._job), again.delay_ms)
+        return NewJob(jobs.REDELIVERY, put_id, body, group_of(self._job), again.delay_ms)
 
-    def aside(self, target: Target) -> Put:
+    def aside(self, target: Target) -> NewJob:
         """Into its lane, without an attempt."""
         put_id = f"{self._facts.message_id}/{target.arn}/{self._failures}/aside"
-        return Put(jobs.LANES, put_id, self._alone(target, self._failures), self._lane(target))
+        return NewJob(jobs.LANES, put_id, self._alone(target, self._failures), self._lane(target))
 
     def rest(self, arns: Iterable[str]) -> bytes | None:
         """What the job says when only these targets remain; None: what it said."""

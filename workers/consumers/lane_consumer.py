@@ -21,7 +21,7 @@ from cns.delivery.jobs import Redelivery
 from cns.delivery.retry_policy import lifetime_s
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Outcome
-from cns.queue_port.contract import Held, Put, Renewal
+from cns.queue_port.contract import LeasedJob, NewJob, Renewal
 from cns_common.errors import CnsError
 from cns_common.metrics.catalogue import LANES_WAITING
 from cns_common.metrics.model import Sample
@@ -69,7 +69,7 @@ class Lanes:
 
     async def step(self) -> None:
         n = min(self._jobs_a_receive, await self._under_way.room())
-        runs: dict[str, list[Held]] = {}
+        runs: dict[str, list[LeasedJob]] = {}
         for held in await self._tools.port.receive(QUEUE, n, LEASE_MS, WAIT_S):
             runs.setdefault(held.group, []).append(held)
         for run in runs.values():
@@ -82,21 +82,21 @@ class Lanes:
         """Let runs under way end; the rest are given back at once. Returns how many those were."""
         return await self._under_way.drain(grace_s)
 
-    async def _run(self, run: Sequence[Held]) -> None:
+    async def _run(self, run: Sequence[LeasedJob]) -> None:
         turns = [self._turn(held) for held in run]
         one = Run(turns, self._tools, self._settlement, self._traffic, self._hide, self._under_way.park)
         await one.run()
         doubled, halved = self._jobs_a_receive * 2, self._jobs_a_receive // 2
         self._jobs_a_receive = min(doubled, JOBS_A_RECEIVE_MAX) if one.flowed else max(halved, 1)
 
-    def _turn(self, held: Held) -> Turn:
+    def _turn(self, held: LeasedJob) -> Turn:
         redelivery = jobs.decode(held.body)
         assert isinstance(redelivery, Redelivery)  # nothing else is put there
         job, failures, first_ms = redelivery.job, redelivery.failures, redelivery.first_attempt_ms
         sends, concluding = taken_up(job, failures, first_ms, self._tools, self._deliverer, self._traffic)
         return Turn(held, failures, first_ms, sends, concluding)
 
-    def _hide(self, blocked: Blocked, head: Held) -> None:
+    def _hide(self, blocked: Blocked, head: LeasedJob) -> None:
         """Said of a lane's head, which is hidden by now."""
         now_s = _now_s()
         self._heads.add(blocked.key, head.group, head.handle, now_s)
@@ -123,7 +123,7 @@ class Lanes:
 class Turn:
     """One job of a run: of one target."""
 
-    held: Held
+    held: LeasedJob
     failures: int
     first_ms: int
     sends: JobSends
@@ -138,7 +138,7 @@ class Blocked(NamedTuple):
 
 
 NOT_BLOCKED = Blocked(0.0)
-Hide = Callable[[Blocked, Held], None]
+Hide = Callable[[Blocked, LeasedJob], None]
 
 
 class Run:
@@ -162,7 +162,7 @@ class Run:
         self._park = park
         self._open: dict[Attempt, tuple[Turn, Target]] = {}
         self._answered: list[Attempt] = []
-        self._done: list[tuple[Turn, Put | None]] = []
+        self._done: list[tuple[Turn, NewJob | None]] = []
         self._leased_s = _now_s()
         self.flowed = True
         """There was room for all of them, at once or soon."""

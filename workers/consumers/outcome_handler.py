@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import structlog
 
 from cns.delivery.notification_references import NotificationReferences
-from cns.delivery.target import Target, Targets
+from cns.delivery.target import Target, TargetCache
 from cns.endpoints.outcome import Delivered, Failed, Outcome
 from cns.notification import Notification
 from cns.queue_port.contract import QueuePort
@@ -36,7 +36,7 @@ class Tools:
     port: QueuePort
     notifications: Notifications
     references: NotificationReferences
-    targets: Targets
+    targets: TargetCache
     clock: Clock
     quarantine: Quarantine
     stats: Stats

@@ -15,7 +15,7 @@ import msgspec
 import structlog
 
 from cns.delivery import jobs
-from cns.queue_port.contract import Held, Put, QueuePort
+from cns.queue_port.contract import LeasedJob, NewJob, QueuePort
 from cns_backend.leases import LeaseStore
 from cns_common.clock import Clock
 from cns_common.errors import CnsError
@@ -54,7 +54,7 @@ class Quarantine:
         self._stats = stats
         self._striking_out: set[asyncio.Task[None]] = set()
 
-    async def takes(self, queue: str, held: Held, topic: str, *, expected: int = 0) -> bool:
+    async def takes(self, queue: str, held: LeasedJob, topic: str, *, expected: int = 0) -> bool:
         """Whether the job was set aside, and is no longer the caller's, whose task is the job's own: how it ends is how
         the job's run ended. `expected` of the job's leases ended well."""
         leases = held.deliveries - expected
@@ -63,14 +63,14 @@ class Quarantine:
         await self.set_aside(queue, held, topic, f"its lease ran out {leases - 1} times")
         return True
 
-    async def set_aside(self, queue: str, held: Held, topic: str, why: str) -> None:
+    async def set_aside(self, queue: str, held: LeasedJob, topic: str, why: str) -> None:
         item = SetAside(queue, held.id, held.group or topic, topic, self._clock.now_ms(), why, held.body)
-        put = Put(jobs.QUARANTINE, id_of(item), msgspec.msgpack.encode(item), topic)
+        put = NewJob(jobs.QUARANTINE, id_of(item), msgspec.msgpack.encode(item), topic)
         await self._port.settle(queue, [held.handle], [put])
         self._stats.quarantined(queue)
         log.error("job.quarantined", queue=queue, job=held.id, topic=topic, why=why)
 
-    async def _begin_trial(self, queue: str, held: Held) -> bool:
+    async def _begin_trial(self, queue: str, held: LeasedJob) -> bool:
         """False when one was begun before, and is not struck out."""
         part, holder = f"{queue}/{held.id}", hex_id()
         if not await self._leases.take(TASK, part, holder, TRIAL_MS, self._clock.now_ms()):

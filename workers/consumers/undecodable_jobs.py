@@ -12,7 +12,7 @@ import msgspec
 import structlog
 
 from cns.delivery import jobs
-from cns.queue_port.contract import Held, Numbered, Put, QueueMessage, QueuePort, Refused, Renewal
+from cns.queue_port.contract import EnqueuedJob, LeasedJob, NewJob, QueueMessage, QueuePort, Refusal, Renewal
 from workers.consumers.quarantine import LEASES_MAX, Quarantine
 
 _PUBLISHES = (jobs.PUBLISH_JOBS, jobs.FIFO_PUBLISH_JOBS)
@@ -27,14 +27,14 @@ class SiftedPort:
         self._port = port
         self._quarantine = quarantine
 
-    async def receive(self, queue: str, n: int, lease_ms: int, wait_s: float) -> list[Held]:
+    async def receive(self, queue: str, n: int, lease_ms: int, wait_s: float) -> list[LeasedJob]:
         return [
             held
             for held in await self._port.receive(queue, n, lease_ms, wait_s)
             if _is_readable(queue, held) or await self._keep(queue, held)
         ]
 
-    async def _keep(self, queue: str, held: Held) -> bool:
+    async def _keep(self, queue: str, held: LeasedJob) -> bool:
         """False: it is not handed out, and comes again when its lease has run out."""
         if held.deliveries > LEASES_MAX:
             await self._quarantine.set_aside(queue, held, "", "it cannot be read")
@@ -44,18 +44,18 @@ class SiftedPort:
 
     # -- as they are --------------------------------------------------------------------------------------------------
 
-    async def put(self, puts: Sequence[Put]) -> None:
-        await self._port.put(puts)
+    async def enqueue(self, new_jobs: Sequence[NewJob]) -> None:
+        await self._port.enqueue(new_jobs)
 
-    async def put_in_order(self, puts: Sequence[Put]) -> list[Numbered]:
-        return await self._port.put_in_order(puts)
+    async def enqueue_in_order(self, new_jobs: Sequence[NewJob]) -> list[EnqueuedJob]:
+        return await self._port.enqueue_in_order(new_jobs)
 
     async def settle(
-        self, queue: str, done: Sequence[str] = (), puts: Sequence[Put] = (), renewals: Sequence[Renewal] = ()
+        self, queue: str, deletes: Sequence[str] = (), new_jobs: Sequence[NewJob] = (), renewals: Sequence[Renewal] = ()
     ) -> list[bool]:
-        return await self._port.settle(queue, done, puts, renewals)
+        return await self._port.settle(queue, deletes, new_jobs, renewals)
 
-    async def deliver(self, queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refused]:
+    async def deliver(self, queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refusal]:
         return await self._port.deliver(queue_arn, messages, topic_arn)
 
     async def depth(self, queue: str) -> int:
@@ -68,7 +68,7 @@ class SiftedPort:
         await self._port.close()
 
 
-def _is_readable(queue: str, held: Held) -> bool:
+def _is_readable(queue: str, held: LeasedJob) -> bool:
     try:
         job = jobs.decode(held.body)
     except msgspec.MsgspecError:

@@ -13,14 +13,14 @@ from typing import Protocol
 from cns.delivery.envelope import Confirmation, MessageType, http_headers, signed_confirmation
 from cns.delivery.gateway import Gateway
 from cns.delivery.outbox import OutboxItem
-from cns.delivery.payloads import Forms
+from cns.delivery.payloads import PayloadRenderer
 from cns.delivery.target import Target
 from cns.endpoints.contract import Request
 from cns.endpoints.http import HttpRequest
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns.endpoints.redis_channel import RedisRequest
 from cns.notification import Notification
-from cns.queue_port.contract import QueueMessage, QueuePort, Refused
+from cns.queue_port.contract import QueueMessage, QueuePort, Refusal
 from cns.stores.contract import OutboxStore
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
 from workers.delivery.envelope_cache import Envelopes
@@ -157,7 +157,7 @@ class QueueWay:
             answer = await place.send(message)
         except (StoreUnavailable, OutcomeUnknown) as error:
             return Failed(Cause.QUEUE, str(error), _since_ms(started_s))
-        if isinstance(answer, Refused):
+        if isinstance(answer, Refusal):
             return refused(answer, _since_ms(started_s))
         return Delivered(200, _since_ms(started_s), answer)
 
@@ -165,7 +165,7 @@ class QueueWay:
 class OutboxWay:
     """Kept, to be looked at."""
 
-    def __init__(self, outbox: OutboxStore, forms: Forms) -> None:
+    def __init__(self, outbox: OutboxStore, forms: PayloadRenderer) -> None:
         self._outbox = outbox
         self._forms = forms
 
@@ -191,7 +191,7 @@ class OutboxWay:
 class GatewayWay:
     """Posted to the one URL that takes all that this service has no way of its own for."""
 
-    def __init__(self, pool: DeliveryPool, gateway: Gateway, forms: Forms) -> None:
+    def __init__(self, pool: DeliveryPool, gateway: Gateway, forms: PayloadRenderer) -> None:
         self._pool = pool
         self._gateway = gateway
         self._forms = forms

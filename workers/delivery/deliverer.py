@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from cns.delivery.envelope import Confirmation, MessageType
 from cns.delivery.gateway import Gateway
 from cns.delivery.jobs import ConfirmationJob
-from cns.delivery.payloads import Forms
-from cns.delivery.remote_queues import Places
+from cns.delivery.payloads import PayloadRenderer
+from cns.delivery.remote_queues import RemoteQueueResolver
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Outcome
 from cns.mail.rate_limit import MailRate
 from cns.notification import Notification
-from cns.publishing.recipient_checks import Recipients
+from cns.publishing.recipient_checks import RecipientChecks
 from cns.queue_port.contract import QueuePort
 from cns.stores.contract import OutboxStore
 from cns.subscriptions.subscription import MAIL_PROTOCOLS
@@ -44,15 +44,15 @@ class Deliverer:
         port: QueuePort,
         rendering: Rendering,
         outbox: OutboxStore,
-        recipients: Recipients,
+        recipients: RecipientChecks,
         mail_rate: MailRate,
         gateway_url: str,
-        places: Places,
+        places: RemoteQueueResolver,
         mail_sender: str = "",
     ) -> Deliverer:
         """`gateway_url` may be empty, and so may `mail_sender`: then there is no relay for mails."""
         envelopes = Envelopes(rendering)
-        forms = Forms(rendering.signer, rendering.base_url, rendering.mail_words)
+        forms = PayloadRenderer(rendering.signer, rendering.base_url, rendering.mail_words)
         queues = AnyQueueWay(QueueWay(port, envelopes), pool, envelopes, places)
         http = HttpWay(pool, envelopes)
         handing_over: Way = OutboxWay(outbox, forms)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cns.delivery.envelope import Confirmation
 from cns.delivery.outbox import OutboxItem
-from cns.delivery.payloads import Forms
+from cns.delivery.payloads import PayloadRenderer
 from cns.delivery.target import Target
 from cns.endpoints.contract import Request
 from cns.endpoints.smtp import SmtpRequest
@@ -20,7 +20,7 @@ class MailWay:
     """`sender` is the address that all of them come from, `base_url` what the links of notifications begin with,
     `footer` what notifications end with."""
 
-    def __init__(self, pool: DeliveryPool, forms: Forms, sender: str, base_url: str, footer: str) -> None:
+    def __init__(self, pool: DeliveryPool, forms: PayloadRenderer, sender: str, base_url: str, footer: str) -> None:
         self._pool = pool
         self._forms = forms
         self._sender = sender

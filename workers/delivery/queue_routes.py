@@ -12,13 +12,13 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from cns.queue_port.contract import DELIVER_ENTRIES_MAX, QueueMessage, QueuePort, Refused, size_of
+from cns.queue_port.contract import DELIVER_ENTRIES_MAX, QueueMessage, QueuePort, Refusal, size_of
 from cns_common.errors import OutcomeUnknown
 
 DELIVER_BYTES_MAX = 512 * 1024
 """Bodies and attributes in one request. A larger message goes alone."""
 
-Answer = str | Refused
+Answer = str | Refusal
 """The id that a message has in the queue, or why the queue refused it."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from cns.delivery.envelope import Confirmation
-from cns.delivery.remote_queues import Places, RemoteQueue
+from cns.delivery.remote_queues import RemoteQueue, RemoteQueueResolver
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Outcome
 from cns.endpoints.sqs import RemoteQueueRequest
@@ -20,7 +20,7 @@ class AnyQueueWay:
     """Another service may be slow or away: its queues are endpoints like those on the web, and share no room with
     `own`."""
 
-    def __init__(self, own: QueueWay, pool: DeliveryPool, envelopes: Envelopes, places: Places) -> None:
+    def __init__(self, own: QueueWay, pool: DeliveryPool, envelopes: Envelopes, places: RemoteQueueResolver) -> None:
         self._own = own
         self._pool = pool
         self._envelopes = envelopes

@@ -7,7 +7,7 @@ from cns.delivery.target import Target
 from cns.endpoints.outcome import Cause, Failed
 from cns.limits import FIFO_SUFFIX
 from cns.notification import Notification
-from cns.queue_port.contract import QueueMessage, Refused
+from cns.queue_port.contract import QueueMessage, Refusal
 from workers.delivery.envelope_cache import Envelopes
 
 CONFIRMATION_GROUP = "Subscription"
@@ -22,10 +22,10 @@ def objection_to(target: Target, notification: Notification) -> Failed | None:
     if not target.raw or target.protocol != "sqs" or count <= RAW_ATTRIBUTES_MAX:
         return None
     text = f"Number of message attributes [{count}] exceeds the maximum allowed [{RAW_ATTRIBUTES_MAX}]."
-    return refused(Refused("InvalidParameterValue", text, permanent=True), 0)
+    return refused(Refusal("InvalidParameterValue", text, permanent=True), 0)
 
 
-def refused(refusal: Refused, dwell_ms: int) -> Failed:
+def refused(refusal: Refusal, dwell_ms: int) -> Failed:
     text = f"{refusal.code}: {refusal.text}"
     return Failed(Cause.QUEUE, text, dwell_ms, permanent=refusal.permanent, code=refusal.code)
 

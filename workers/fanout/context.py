@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from cns.delivery.envelope import MessageType
 from cns.delivery.jobs import PublishJob
 from cns.delivery.notification_references import NotificationReferences
-from cns.publishing.matching import Matching
+from cns.publishing.matching import SubscriptionMatcher
 from cns.queue_port.contract import QueuePort
 from cns.stores.contract import NotificationStore
 from cns_common.clock import Clock
@@ -19,7 +19,7 @@ from workers.stats import Stats
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FanoutContext:
     port: QueuePort
-    matching: Matching
+    matcher: SubscriptionMatcher
     notifications: NotificationStore
     references: NotificationReferences
     quarantine: Quarantine

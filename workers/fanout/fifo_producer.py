@@ -17,8 +17,8 @@ from cns.archives.replay import LiveDelivery, Replay
 from cns.delivery import jobs
 from cns.delivery.jobs import INLINE_BYTES_MAX, EndpointJob, PublishJob
 from cns.notification import Notification
-from cns.publishing.matching import Page
-from cns.queue_port.contract import Held, Put, Renewal
+from cns.publishing.matching import MatchPage
+from cns.queue_port.contract import LeasedJob, NewJob, Renewal
 from cns_common.process.kill_points import FIFO_FANNED_OUT, FIFO_PUBLISHED
 from workers.fanout.context import FanoutContext
 from workers.job_settlement import JobOutcome, JobSettlement, SettlementKillPoints
@@ -43,7 +43,7 @@ class FifoProducer:
     async def step(self) -> None:
         """Handle up to ten publish jobs, those of a group in their order. A group that fails comes back when its leases
         run out; the others go on."""
-        groups: dict[str, list[Held]] = {}
+        groups: dict[str, list[LeasedJob]] = {}
         for held in await self._context.port.receive(QUEUE, JOBS_A_STEP, LEASE_MS, WAIT_S):
             groups.setdefault(held.group, []).append(held)
         results = await asyncio.gather(*[self._run(group) for group in groups.values()], return_exceptions=True)
@@ -52,7 +52,7 @@ class FifoProducer:
             if isinstance(result, BaseException):
                 raise result
 
-    async def _run(self, group: Sequence[Held]) -> list[JobOutcome]:
+    async def _run(self, group: Sequence[LeasedJob]) -> list[JobOutcome]:
         """Fan out the jobs of one group. Returns what is still to be settled."""
         unsettled: list[JobOutcome] = []
         waiting: list[Renewal] = []
@@ -77,7 +77,7 @@ class FifoProducer:
             await self._settlement.settle([], waiting)
         return unsettled
 
-    async def _fan_out(self, held: Held, job: PublishJob) -> tuple[JobOutcome, bool] | None:
+    async def _fan_out(self, held: LeasedJob, job: PublishJob) -> tuple[JobOutcome, bool] | None:
         """Returns the job's outcome, and whether the topic has replays: then it must be settled before the next job is
         looked at. None when the job, and with it its group, has to wait for a replay."""
         context = self._context
@@ -91,7 +91,7 @@ class FifoProducer:
         live = {arn: replays[arn].live_delivery(notification) for arn in arns if arn in replays}
         if LiveDelivery.LATER in live.values():
             return None
-        context.matching.tell(notification, last_page)
+        context.matcher.report_filtered(notification, last_page)
         arns = [arn for arn in arns if live.get(arn, LiveDelivery.NOW) is LiveDelivery.NOW]
         fits = job.inline is not None and len(held.body) * len(arns) <= INLINE_BYTES_MAX  # all copies together
         if job.inline is not None and not fits:
@@ -101,12 +101,12 @@ class FifoProducer:
         stored_id = job.notification_id if job.inline is None else ""
         return JobOutcome(held.handle, stored_id, puts), bool(replays)
 
-    async def _matching_subscriptions(self, job: PublishJob, notification: Notification) -> tuple[list[str], Page]:
+    async def _matching_subscriptions(self, job: PublishJob, notification: Notification) -> tuple[list[str], MatchPage]:
         """Returns all subscriptions that match, and the last page of them."""
         arns: list[str] = []
         cursor = ""
         while True:
-            page = await self._context.matching.page(job.topic, notification, cursor, PAGE_SUBSCRIPTIONS)
+            page = await self._context.matcher.page(job.topic, notification, cursor, PAGE_SUBSCRIPTIONS)
             arns += page.arns
             cursor = page.cursor
             if not cursor:
@@ -123,13 +123,15 @@ class FifoProducer:
         if batch:
             await self._settlement.settle(batch)
 
-    def _later(self, held: Held, job: PublishJob) -> Renewal:
+    def _later(self, held: LeasedJob, job: PublishJob) -> Renewal:
         """Hide the job, which holds back the jobs of its group that follow it."""
         return self._settlement.renewal(held.handle, REPLAY_WAIT_MS, jobs.encode(replace(job, waits=job.waits + 1)))
 
 
-def _put(held: Held, notification: Notification, arn: str, inline: Notification | None, replay: Replay | None) -> Put:
+def _put(
+    held: LeasedJob, notification: Notification, arn: str, inline: Notification | None, replay: Replay | None
+) -> NewJob:
     job = EndpointJob(notification.id, notification.topic_arn, (arn,), inline, held.sequence_number)
     dedup = replay.dedup_id(notification.id) if replay else f"{notification.id}/{arn}"
     group = f"{arn} {notification.message_group_id}"
-    return Put(jobs.FIFO_ENDPOINT_JOBS, dedup, jobs.encode(job), group, dedup=dedup)
+    return NewJob(jobs.FIFO_ENDPOINT_JOBS, dedup, jobs.encode(job), group, dedup=dedup)

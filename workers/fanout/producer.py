@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from cns.delivery import jobs
 from cns.delivery.jobs import EndpointJob, PublishJob
 from cns.notification import Notification
-from cns.publishing.matching import Page
-from cns.queue_port.contract import Held, Put
+from cns.publishing.matching import MatchPage
+from cns.queue_port.contract import LeasedJob, NewJob
 from cns_common.process.kill_points import PUBLISH_FANNED_OUT, PUBLISH_SETTLED, PUBLISH_TAKEN, kill_point
 from workers.fanout.context import FanoutContext
 from workers.job_settlement import JobOutcome, JobSettlement, SettlementKillPoints
@@ -18,7 +18,7 @@ QUEUE = jobs.PUBLISH_JOBS
 LEASE_MS = 30_000
 JOBS_A_STEP = 10
 WAIT_S = 20.0
-EMPTY_PAGE = Page((), "")
+EMPTY_PAGE = MatchPage((), "")
 KILL_POINTS = SettlementKillPoints(referred=PUBLISH_FANNED_OUT, settled=PUBLISH_SETTLED)
 
 
@@ -41,21 +41,21 @@ class Producer:
         if failures:
             raise failures[0]
 
-    async def _run(self, held: Held) -> None:
+    async def _run(self, held: LeasedJob) -> None:
         kill_point(PUBLISH_TAKEN)
         job = jobs.decode(held.body)
         assert isinstance(job, PublishJob)  # the queue has no other jobs
         if not await self._context.quarantine.takes(QUEUE, held, job.topic):
             await self._fan_out(held, job)
 
-    async def _fan_out(self, held: Held, job: PublishJob) -> None:
+    async def _fan_out(self, held: LeasedJob, job: PublishJob) -> None:
         context = self._context
         notification = job.inline or await context.notifications.get(job.notification_id)
         if notification is None:
             context.drop(job, "notification_lost")
             await self._settlement.settle([JobOutcome(held.handle)])
             return
-        page = await context.matching.page(job.topic, notification, job.cursor, jobs.PAGE_SUBSCRIPTIONS)
+        page = await context.matcher.page(job.topic, notification, job.cursor, jobs.PAGE_SUBSCRIPTIONS)
         if page == EMPTY_PAGE and not job.cursor:  # there were over a hundred at the publish: the topic was deleted
             context.drop(job, "subscription_gone")
         chunks = [page.arns[start : start + jobs.TARGETS_MAX] for start in range(0, len(page.arns), jobs.TARGETS_MAX)]
@@ -63,15 +63,15 @@ class Producer:
         inline = job.inline if jobs_to_put <= 1 else None
         if job.inline is not None and inline is None:  # it travelled in its only job; now several jobs need it
             await context.references.store(notification, jobs_to_put)
-        context.matching.tell(notification, page)
+        context.matcher.report_filtered(notification, page)
         puts = [*_endpoint_jobs(job, chunks, inline), *_next_page(job, page.cursor, inline)]
         stored_id = job.notification_id if job.inline is None else ""
         await self._settlement.settle([JobOutcome(held.handle, stored_id, puts)])
 
 
-def _endpoint_jobs(job: PublishJob, chunks: Sequence[tuple[str, ...]], inline: Notification | None) -> list[Put]:
+def _endpoint_jobs(job: PublishJob, chunks: Sequence[tuple[str, ...]], inline: Notification | None) -> list[NewJob]:
     return [
-        Put(
+        NewJob(
             jobs.ENDPOINT_JOBS,
             f"{job.notification_id}/{job.cursor}/{number}",
             jobs.encode(EndpointJob(job.notification_id, job.topic, chunk, inline)),
@@ -81,8 +81,8 @@ def _endpoint_jobs(job: PublishJob, chunks: Sequence[tuple[str, ...]], inline: N
     ]
 
 
-def _next_page(job: PublishJob, cursor: str, inline: Notification | None) -> list[Put]:
+def _next_page(job: PublishJob, cursor: str, inline: Notification | None) -> list[NewJob]:
     if not cursor:
         return []
     body = jobs.encode(PublishJob(job.notification_id, job.topic, inline, cursor))
-    return [Put(QUEUE, f"{job.notification_id}/{cursor}", body, job.topic.split(":")[4])]
+    return [NewJob(QUEUE, f"{job.notification_id}/{cursor}", body, job.topic.split(":")[4])]

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from cns.delivery import jobs
 from cns.delivery.jobs import EndpointJob
 from cns.notification import Attributes, Notification
-from cns.queue_port.contract import Put, QueueMessage, Refused
+from cns.queue_port.contract import NewJob, QueueMessage, Refusal
 from cns.queue_port.inline import InlineQueuePort
 from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
@@ -39,7 +39,7 @@ LIMITS = SegmentLimits(segment_bytes_max=1 << 20, segment_age_s=3600, retention_
 NEW: Attributes = {"kind": ("String", "new")}
 
 
-async def _nobody(queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refused:
+async def _nobody(queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refusal:
     raise NotImplementedError
 
 
@@ -75,7 +75,7 @@ class Site:
 
     async def put(self, queue: str, job: jobs.Job, *, job_id: str = ID, group: str = "g", delay_ms: int = 0) -> None:
         dedup = job_id if queue.endswith(".fifo") else ""
-        await self.port.put([Put(queue, job_id, jobs.encode(job), group, delay_ms, dedup)])
+        await self.port.enqueue([NewJob(queue, job_id, jobs.encode(job), group, delay_ms, dedup)])
 
     def tell(self, *events: Event) -> None:
         writer = SegmentWriter(self.directory / "events", "test", self.parts.clock, LIMITS)

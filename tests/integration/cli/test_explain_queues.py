@@ -10,7 +10,7 @@ import pytest
 
 from cns.delivery import jobs
 from cns.delivery.jobs import PublishJob, Redelivery
-from cns.queue_port.contract import Put
+from cns.queue_port.contract import NewJob
 from cns_backend.leases import EmbeddedLeaseStore
 from cns_cli.explain import queue_search as queues
 from cns_cli.explain.model import Fate
@@ -80,7 +80,7 @@ async def test_set_aside(site: Site) -> None:
 
 async def test_set_aside_because_it_cannot_be_read(site: Site) -> None:
     item = SetAside(jobs.ENDPOINT_JOBS, f"{ID}/x", "", TOPIC.arn, 1, "it cannot be read", b"\xc1")
-    await site.port.settle(jobs.ENDPOINT_JOBS, [], [Put(jobs.QUARANTINE, "x", msgspec.msgpack.encode(item), "")])
+    await site.port.settle(jobs.ENDPOINT_JOBS, [], [NewJob(jobs.QUARANTINE, "x", msgspec.msgpack.encode(item), "")])
     story = await site.story()
     assert story.known and "1 of its jobs cannot be read: `cns quarantine list`" in render(story)
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 from cns.delivery import jobs
 from cns.delivery.jobs import PublishJob
 from cns.notification import Notification
-from cns.queue_port.contract import Put, QueueMessage, Refused
+from cns.queue_port.contract import NewJob, QueueMessage, Refusal
 from cns.queue_port.inline import InlineQueuePort
 from cns_backend.leases import EmbeddedLeaseStore
 from cns_common.clock import Clock
@@ -48,7 +48,9 @@ async def set_aside(port: InlineQueuePort, clock: Clock) -> None:
     quarantine = Quarantine(port, EmbeddedLeaseStore(), clock, Stats())
     notification = Notification(id="n", topic_arn=TOPIC, timestamp_ms=1, texts={"default": "hello"})
     readable = jobs.encode(PublishJob("n", TOPIC, notification))
-    await port.put([Put(jobs.PUBLISH_JOBS, "readable", readable, TOPIC), Put(jobs.PUBLISH_JOBS, "newer", NEWER, TOPIC)])
+    await port.enqueue(
+        [NewJob(jobs.PUBLISH_JOBS, "readable", readable, TOPIC), NewJob(jobs.PUBLISH_JOBS, "newer", NEWER, TOPIC)]
+    )
     for held in await port.receive(jobs.PUBLISH_JOBS, 10, LEASE_MS, 0):
         await quarantine.set_aside(jobs.PUBLISH_JOBS, held, TOPIC, f"why {held.id}")
 
@@ -106,5 +108,5 @@ def test_with_the_service_running(tmp_path: Path) -> None:
     assert on(data, depths) == (1, 0), "done: its topic has no subscriptions"
 
 
-async def _no_queue(queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refused:
+async def _no_queue(queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refusal:
     raise NotImplementedError

@@ -23,11 +23,11 @@ import workers.job_settlement
 from cns.delivery import jobs
 from cns.delivery.jobs import ConfirmationJob
 from cns.delivery.notification_references import NotificationReferences
-from cns.delivery.target import Target, Targets
+from cns.delivery.target import Target, TargetCache
 from cns.endpoints.outcome import Delivered, Outcome
 from cns.notification import Notification
-from cns.publishing.matching import Matching
-from cns.queue_port.contract import Put, QueueMessage, Refused
+from cns.publishing.matching import SubscriptionMatcher
+from cns.queue_port.contract import NewJob, QueueMessage, Refusal
 from cns.queue_port.inline import InlineQueuePort
 from cns.stores.embedded import EmbeddedNotificationStore, EmbeddedSubscriptionStore, EmbeddedTopicStore
 from cns.subscriptions.subscription import Subscription, SubscriptionState
@@ -122,7 +122,9 @@ class Site:
         """With its notification, which as many jobs refer to."""
         if references:
             await self.notifications.put(notification(), references, self.clock.now_ms() + DAY_MS)
-        await self.port.put([Put(queue, f"job-{number}", jobs.encode(job), TOPIC.arn) for number in range(times)])
+        await self.port.enqueue(
+            [NewJob(queue, f"job-{number}", jobs.encode(job), TOPIC.arn) for number in range(times)]
+        )
 
     async def live(self) -> None:
         """A process: all its loops, a few steps each; what dies in it stays dead."""
@@ -130,7 +132,7 @@ class Site:
         producer = Producer(
             FanoutContext(
                 port=self.port,
-                matching=Matching(self.subscriptions, self.clock, tools.events),
+                matcher=SubscriptionMatcher(self.subscriptions, self.clock, tools.events),
                 notifications=self.notifications,
                 references=tools.references,
                 quarantine=tools.quarantine,
@@ -166,7 +168,7 @@ class Site:
             port=self.port,
             notifications=self.notifications,
             references=NotificationReferences(self.notifications),
-            targets=Targets(self.topics, self.subscriptions),
+            targets=TargetCache(self.topics, self.subscriptions),
             clock=self.clock,
             quarantine=Quarantine(self.port, self.leases, self.clock, stats),
             stats=stats,
@@ -257,5 +259,5 @@ def notification() -> Notification:
     return Notification(id="n", topic_arn=TOPIC.arn, timestamp_ms=1, texts={"default": "hello"})
 
 
-async def _no_queue(queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refused:
+async def _no_queue(queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refusal:
     raise NotImplementedError

@@ -13,11 +13,11 @@ import pytest
 from cns.delivery import jobs
 from cns.delivery.jobs import EndpointJob, PublishJob
 from cns.delivery.notification_references import NotificationReferences
-from cns.delivery.target import Targets
+from cns.delivery.target import TargetCache
 from cns.endpoints.contract import Senders
 from cns.notification import Notification
-from cns.publishing.matching import Matching, Page
-from cns.queue_port.contract import Put, QueueMessage, Refused, Renewal
+from cns.publishing.matching import MatchPage, SubscriptionMatcher
+from cns.queue_port.contract import NewJob, QueueMessage, Refusal, Renewal
 from cns.queue_port.inline import InlineQueuePort
 from cns.stores.embedded import EmbeddedNotificationStore, EmbeddedSubscriptionStore, EmbeddedTopicStore
 from cns_backend.leases import EmbeddedLeaseStore
@@ -53,13 +53,13 @@ class SlowPort(InlineQueuePort):
         self._meanwhile: Callable[[], Awaitable[None]] | None = meanwhile
 
     async def settle(
-        self, queue: str, done: Sequence[str] = (), puts: Sequence[Put] = (), renewals: Sequence[Renewal] = ()
+        self, queue: str, deletes: Sequence[str] = (), new_jobs: Sequence[NewJob] = (), renewals: Sequence[Renewal] = ()
     ) -> list[bool]:
         meanwhile, self._meanwhile = self._meanwhile, None
         if meanwhile is not None:
             self._test_clock.advance(LEASE_MS + 1)
             await meanwhile()
-        return await super().settle(queue, done, puts, renewals)
+        return await super().settle(queue, deletes, new_jobs, renewals)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Host:
     database: Database
     engine: EmbeddedEngine
     notifications: EmbeddedNotificationStore
-    targets: Targets
+    targets: TargetCache
 
     def port(self) -> InlineQueuePort:
         return InlineQueuePort(self.engine, self.clock, _deliver_to_queue)
@@ -88,7 +88,7 @@ async def host(tmp_path: Path) -> AsyncIterator[Host]:
     database = Database(tmp_path, clock)
     engine = EmbeddedEngine(database, clock)
     notifications = EmbeddedNotificationStore(database)
-    targets = Targets(EmbeddedTopicStore(database), EmbeddedSubscriptionStore(database))
+    targets = TargetCache(EmbeddedTopicStore(database), EmbeddedSubscriptionStore(database))
     database.start(asyncio.get_running_loop())
     yield Host(clock, database, engine, notifications, targets)
     await database.close()
@@ -96,7 +96,7 @@ async def host(tmp_path: Path) -> AsyncIterator[Host]:
 
 async def test_a_fan_out_done_twice_leaves_a_reference_for_every_job(host: Host) -> None:
     await host.notifications.put(_notification(), 1, host.clock.now_ms() + DAY_MS)
-    await host.port().put([Put(jobs.PUBLISH_JOBS, "p", jobs.encode(PublishJob("n", TOPIC)), "a")])
+    await host.port().enqueue([NewJob(jobs.PUBLISH_JOBS, "p", jobs.encode(PublishJob("n", TOPIC)), "a")])
     await _producer(host, host.slow_port(_producer(host, host.port()).step)).step()
     assert await host.port().depth(jobs.ENDPOINT_JOBS) == 4
     assert host.references() == 4
@@ -104,7 +104,7 @@ async def test_a_fan_out_done_twice_leaves_a_reference_for_every_job(host: Host)
 
 async def test_a_job_done_twice_gives_up_its_reference_once(host: Host) -> None:
     await host.notifications.put(_notification(), 2, host.clock.now_ms() + DAY_MS)
-    await host.port().put([Put(jobs.ENDPOINT_JOBS, "e", jobs.encode(EndpointJob("n", TOPIC, ARNS[:1])), TOPIC)])
+    await host.port().enqueue([NewJob(jobs.ENDPOINT_JOBS, "e", jobs.encode(EndpointJob("n", TOPIC, ARNS[:1])), TOPIC)])
     await _consume(host, host.slow_port(lambda: _consume(host, host.port())))
     assert await host.port().depth(jobs.ENDPOINT_JOBS) == 0
     assert host.references() == 1  # the other job's
@@ -114,7 +114,7 @@ def _producer(host: Host, port: InlineQueuePort) -> Producer:
     return Producer(
         FanoutContext(
             port=port,
-            matching=_Everybody(),
+            matcher=_Everybody(),
             notifications=host.notifications,
             references=NotificationReferences(host.notifications),
             quarantine=_quarantine(host, port),
@@ -148,16 +148,16 @@ def _quarantine(host: Host, port: InlineQueuePort) -> Quarantine:
     return Quarantine(port, EmbeddedLeaseStore(), host.clock, Stats())
 
 
-class _Everybody(Matching):
+class _Everybody(SubscriptionMatcher):
     def __init__(self) -> None: ...
 
-    async def page(self, topic_arn: str, notification: Notification, cursor: str, n: int) -> Page:
-        return Page(ARNS, "")
+    async def page(self, topic_arn: str, notification: Notification, cursor: str, n: int) -> MatchPage:
+        return MatchPage(ARNS, "")
 
 
 def _notification() -> Notification:
     return Notification(id="n", topic_arn=TOPIC, timestamp_ms=1, texts={"default": "hello"})
 
 
-async def _deliver_to_queue(queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refused]:
+async def _deliver_to_queue(queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refusal]:
     raise AssertionError("nothing is delivered here")

@@ -14,8 +14,8 @@ from cns.delivery import jobs
 from cns.delivery.jobs import EndpointJob, PublishJob
 from cns.delivery.notification_references import NotificationReferences
 from cns.notification import Notification
-from cns.publishing.matching import Matching, Page
-from cns.queue_port.contract import Put, QueueMessage, Refused
+from cns.publishing.matching import MatchPage, SubscriptionMatcher
+from cns.queue_port.contract import NewJob, QueueMessage, Refusal
 from cns.queue_port.inline import InlineQueuePort
 from cns.stores.embedded import EmbeddedNotificationStore
 from cns_backend.leases import EmbeddedLeaseStore
@@ -40,15 +40,15 @@ Fault = Callable[[], Exception]
 
 
 @dataclass
-class Targets(Matching):
+class Targets(SubscriptionMatcher):
     """Stands for the subscriptions' store; fails as told, for the notifications that it is told."""
 
     fails: dict[str, Fault] = field(default_factory=dict)
 
-    async def page(self, topic_arn: str, notification: Notification, cursor: str, n: int) -> Page:
+    async def page(self, topic_arn: str, notification: Notification, cursor: str, n: int) -> MatchPage:
         if fault := self.fails.get(notification.id):
             raise fault()
-        return Page((f"{TOPIC}:1",), "")
+        return MatchPage((f"{TOPIC}:1",), "")
 
 
 class FailingLeases(EmbeddedLeaseStore):
@@ -79,7 +79,7 @@ class Site:
         return Producer(
             FanoutContext(
                 port=SiftedPort(self.port, quarantine),
-                matching=self.targets,
+                matcher=self.targets,
                 notifications=self.notifications,
                 references=NotificationReferences(self.notifications),
                 quarantine=quarantine,
@@ -90,7 +90,7 @@ class Site:
         )
 
     async def put(self, *names: str) -> None:
-        await self.port.put([Put(jobs.PUBLISH_JOBS, name, _job(name), "a") for name in names])
+        await self.port.enqueue([NewJob(jobs.PUBLISH_JOBS, name, _job(name), "a") for name in names])
 
     async def work(self) -> None:
         """One receive by a new process; then every lease has run out."""
@@ -204,7 +204,7 @@ async def test_one_that_fails_does_not_hold_up_those_received_with_it(site: Site
 async def test_what_cannot_be_read_is_given_its_chances_and_set_aside_whole(
     site: Site, queue: str, body: bytes
 ) -> None:
-    await site.port.put([Put(queue, "n", body, "g", dedup="n")])
+    await site.port.enqueue([NewJob(queue, "n", body, "g", dedup="n")])
     port = SiftedPort(site.port, Quarantine(site.port, site.leases, site.clock, Stats()))
     for _ in range(LEASES_MAX):
         assert await port.receive(queue, 10, LEASE_MS, 0) == []
@@ -217,7 +217,7 @@ async def test_what_cannot_be_read_is_given_its_chances_and_set_aside_whole(
 
 
 async def test_what_cannot_be_read_keeps_nothing_else_from_a_loop(site: Site) -> None:
-    await site.port.put([Put(jobs.PUBLISH_JOBS, "x", NEWER, "a")])
+    await site.port.enqueue([NewJob(jobs.PUBLISH_JOBS, "x", NEWER, "a")])
     await site.put("n")
     await site.work()
     assert await site.port.depth(jobs.ENDPOINT_JOBS) == 1
@@ -228,5 +228,5 @@ def _job(name: str) -> bytes:
     return jobs.encode(PublishJob(name, TOPIC, notification))
 
 
-async def _no_queue(queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refused:
+async def _no_queue(queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refusal:
     raise NotImplementedError

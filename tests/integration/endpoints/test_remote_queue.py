@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from cns.delivery.remote_queues import Places
+from cns.delivery.remote_queues import RemoteQueueResolver
 from cns.endpoints.address_guard import AddressGuard
 from cns.endpoints.http import HttpSender
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
@@ -29,8 +29,8 @@ FIFO = QueueMessage(
 )
 
 
-def places(url: str, arns: str = f"arn:aws:sqs:*:{ACCOUNT}:*") -> Places:
-    return Places([RemoteQueues(arns=arns, url=url, key_id="AKIA", secret="secret")])
+def places(url: str, arns: str = f"arn:aws:sqs:*:{ACCOUNT}:*") -> RemoteQueueResolver:
+    return RemoteQueueResolver([RemoteQueues(arns=arns, url=url, key_id="AKIA", secret="secret")])
 
 
 async def send(url: str, message: QueueMessage = FIFO, http: HttpSender | None = None) -> Outcome:
@@ -165,9 +165,9 @@ def test_the_first_that_matches_counts() -> None:
         RemoteQueues(arns="arn:aws:sqs:*:*:ord*", url="http://first", key_id="a", secret="b"),
         RemoteQueues(arns="arn:aws:sqs:*:*:*", url="http://second", key_id="a", secret="b"),
     ]
-    found = [Places(order).find(QUEUE) for order in (both, both[::-1])]
+    found = [RemoteQueueResolver(order).find(QUEUE) for order in (both, both[::-1])]
     assert [queue and queue.place.url for queue in found] == ["http://first", "http://second"]
-    assert Places(()).find(QUEUE) is None
+    assert RemoteQueueResolver(()).find(QUEUE) is None
 
 
 @pytest.mark.parametrize(

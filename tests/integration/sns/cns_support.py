@@ -15,7 +15,7 @@ from cns.api import operations
 from cns.delivery import jobs
 from cns.delivery.jobs import ConfirmationJob, EndpointJob, Job, PublishJob
 from cns.limits import Quotas
-from cns.queue_port.contract import Held, Numbered, Put, QueueMessage, QueuePort, Refused, Renewal
+from cns.queue_port.contract import EnqueuedJob, LeasedJob, NewJob, QueueMessage, QueuePort, Refusal, Renewal
 from cns.service import NotificationService
 from cns.stores.embedded import (
     EmbeddedArchiveStore,
@@ -46,29 +46,29 @@ class RecordingQueue:
     """A queue port that keeps what is put into it. Nothing else of it is needed above the queues."""
 
     def __init__(self) -> None:
-        self.puts: list[Put] = []
+        self.new_jobs: list[NewJob] = []
 
-    async def put(self, puts: Sequence[Put]) -> None:
-        self.puts += puts
+    async def enqueue(self, new_jobs: Sequence[NewJob]) -> None:
+        self.new_jobs += new_jobs
 
-    async def put_in_order(self, puts: Sequence[Put]) -> list[Numbered]:
-        self.puts += puts
-        return [Numbered(put.id, f"{number:020d}", duplicate=False) for number, put in enumerate(puts)]
+    async def enqueue_in_order(self, new_jobs: Sequence[NewJob]) -> list[EnqueuedJob]:
+        self.new_jobs += new_jobs
+        return [EnqueuedJob(job.id, f"{number:020d}", duplicate=False) for number, job in enumerate(new_jobs)]
 
     def take(self) -> list[Job]:
         """The jobs put since the last call."""
-        taken, self.puts = self.puts, []
-        return [jobs.decode(put.body) for put in taken]
+        taken, self.new_jobs = self.new_jobs, []
+        return [jobs.decode(job.body) for job in taken]
 
-    async def receive(self, queue: str, n: int, lease_ms: int, wait_s: float) -> list[Held]:
+    async def receive(self, queue: str, n: int, lease_ms: int, wait_s: float) -> list[LeasedJob]:
         raise NotImplementedError
 
     async def settle(
-        self, queue: str, done: Sequence[str] = (), puts: Sequence[Put] = (), renewals: Sequence[Renewal] = ()
+        self, queue: str, deletes: Sequence[str] = (), new_jobs: Sequence[NewJob] = (), renewals: Sequence[Renewal] = ()
     ) -> list[bool]:
         raise NotImplementedError
 
-    async def deliver(self, queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refused]:
+    async def deliver(self, queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refusal]:
         raise NotImplementedError
 
     async def depth(self, queue: str) -> int:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from cns.delivery.target import Target, Targets, direct_target
+from cns.delivery.target import Target, TargetCache, direct_target
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from tests.integration.sns.cns_support import ACCOUNT, REGION, Rig
 from tests.integration.sns.mobile.sns_mobile import APPLICATION, direct_job, endpoint
@@ -63,7 +63,7 @@ class Site:
         for name, text in topic_attributes.items():
             await self.rig("SetTopicAttributes", TopicArn=topic, AttributeName=name, AttributeValue=text)
         arn = await self.rig.subscribe(topic, protocol, to)
-        (target,) = await Targets(self.rig.topics, self.rig.subscriptions).find([arn])
+        (target,) = await TargetCache(self.rig.topics, self.rig.subscriptions).find([arn])
         return topic, target
 
 

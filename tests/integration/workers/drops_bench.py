@@ -11,11 +11,11 @@ from cns.archives.replay import Replay
 from cns.delivery import jobs
 from cns.delivery.jobs import EndpointJob
 from cns.delivery.notification_references import NotificationReferences
-from cns.delivery.target import Target, Targets
+from cns.delivery.target import Target, TargetCache
 from cns.endpoints.outcome import Failed, Outcome
 from cns.notification import Notification
-from cns.publishing.matching import Matching
-from cns.queue_port.contract import Put, QueueMessage, Refused
+from cns.publishing.matching import SubscriptionMatcher
+from cns.queue_port.contract import NewJob, QueueMessage, Refusal
 from cns.queue_port.inline import InlineQueuePort
 from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
@@ -39,7 +39,7 @@ TOPIC = Topic(id="0" * 32, account=ACCOUNT, region="us-east-1", name="t", create
 FIFO = replace(TOPIC, id="1" * 32, name="t.fifo")
 
 
-async def _nobody(queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refused:
+async def _nobody(queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refusal:
     raise NotImplementedError
 
 
@@ -55,13 +55,13 @@ class Bench:
         self.stats = Stats()
         self.events = RecordedEvents()
         self.port = InlineQueuePort(parts.engine, parts.clock, _nobody)
-        self.matching = Matching(parts.subscriptions, parts.clock, self.events)
+        self.matching = SubscriptionMatcher(parts.subscriptions, parts.clock, self.events)
         quarantine = Quarantine(self.port, parts.leases, parts.clock, self.stats)
         self.tools = Tools(
             port=self.port,
             notifications=parts.notifications,
             references=NotificationReferences(parts.notifications),
-            targets=Targets(parts.topics, parts.subscriptions),
+            targets=TargetCache(parts.topics, parts.subscriptions),
             clock=parts.clock,
             quarantine=quarantine,
             stats=self.stats,
@@ -70,7 +70,7 @@ class Bench:
         )
         self.fanout = FanoutContext(
             port=self.port,
-            matching=self.matching,
+            matcher=self.matching,
             notifications=parts.notifications,
             references=self.tools.references,
             quarantine=quarantine,
@@ -99,7 +99,9 @@ class Bench:
         return subscription.arn
 
     async def put(self, queue: str, job: jobs.Job) -> None:
-        await self.port.put([Put(queue, "m", jobs.encode(job), "g", dedup="m" if queue.endswith(".fifo") else "")])
+        await self.port.enqueue(
+            [NewJob(queue, "m", jobs.encode(job), "g", dedup="m" if queue.endswith(".fifo") else "")]
+        )
 
     def counted(self) -> dict[str, float]:
         """Drops by cause."""

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cns.delivery.notification_references import NotificationReferences
-from cns.delivery.target import Targets
-from cns.queue_port.contract import QueueMessage, Refused
-from cns.queue_port.inline import Deliver, InlineQueuePort
+from cns.delivery.target import TargetCache
+from cns.queue_port.contract import QueueMessage, Refusal
+from cns.queue_port.inline import DeliverToQueue, InlineQueuePort
 from cns.stores.embedded import EmbeddedNotificationStore, EmbeddedSubscriptionStore, EmbeddedTopicStore
 from cns.topics.topic import Topic
 from cns_backend.leases import EmbeddedLeaseStore
@@ -33,14 +33,14 @@ class EmbeddedTools:
     tools: Tools
 
 
-async def no_queue(queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refused:
+async def no_queue(queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refusal:
     """For tests that deliver to no customer's queue."""
     raise NotImplementedError
 
 
 @asynccontextmanager
 async def embedded_tools(
-    directory: Path, topics: Sequence[Topic], deliver: Deliver = no_queue
+    directory: Path, topics: Sequence[Topic], deliver: DeliverToQueue = no_queue
 ) -> AsyncIterator[EmbeddedTools]:
     clock, stats = Clock(), Stats()
     database = Database(directory, clock)
@@ -51,7 +51,7 @@ async def embedded_tools(
         port=port,
         notifications=notifications,
         references=NotificationReferences(notifications),
-        targets=Targets(kept, subscriptions),
+        targets=TargetCache(kept, subscriptions),
         clock=clock,
         quarantine=Quarantine(port, EmbeddedLeaseStore(), clock, stats),
         stats=stats,

@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from cns.delivery.target import Targets
+from cns.delivery.target import TargetCache
 from cns.endpoints.outcome import Cause, Failed, Outcome
 from cns_backend.store_host import Parts
 from cns_common.configuration.settings import Settings
@@ -54,7 +54,7 @@ async def test_targets_of_which_nobody_can_want_a_log_are_marked_once(rig: Rig, 
 
 
 async def test_a_topics_change_is_seen_by_what_is_remembered(rig: Rig, tmp_path: Path) -> None:
-    site, targets = Site(rig, tmp_path), Targets(rig.topics, rig.subscriptions)
+    site, targets = Site(rig, tmp_path), TargetCache(rig.topics, rig.subscriptions)
     topic, target = await site.subscribed("http", "http://127.0.0.1/a")
     assert (await targets.find([target.arn]))[0].feedback is None
     await rig("SetTopicAttributes", TopicArn=topic, AttributeName="HTTPFailureFeedbackRoleArn", AttributeValue=ROLE)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from cns.delivery.jobs import ConfirmationJob, DirectJob
 from cns.delivery.outbox import OutboxItem
-from cns.delivery.remote_queues import Places
+from cns.delivery.remote_queues import RemoteQueueResolver
 from cns.delivery.retry_policy import MAIL_POLICY, QUEUE_POLICY
 from cns.delivery.signing import Signer, new_identity
 from cns.delivery.target import FIXED_POLICIES, Target, direct_target
@@ -21,8 +21,8 @@ from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns.mail.rate_limit import MailRate
 from cns.mail.texts import MailWords
 from cns.notification import Notification
-from cns.publishing.recipient_checks import Recipients
-from cns.queue_port.contract import Held, Numbered, Put, QueueMessage, Refused, Renewal
+from cns.publishing.recipient_checks import RecipientChecks
+from cns.queue_port.contract import EnqueuedJob, LeasedJob, NewJob, QueueMessage, Refusal, Renewal
 from cns.stores.contract import SubscriptionStore
 from cns_common.clock import Clock
 from cns_common.configuration.settings import RemoteQueues
@@ -45,20 +45,20 @@ class RecordingPort:
     def __init__(self) -> None:
         self.delivered: list[tuple[str, QueueMessage]] = []
 
-    async def deliver(self, queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refused]:
+    async def deliver(self, queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refusal]:
         self.delivered += [(queue_arn, message) for message in messages]
         return ["id"] * len(messages)
 
-    async def put(self, puts: Sequence[Put]) -> None: ...
+    async def enqueue(self, new_jobs: Sequence[NewJob]) -> None: ...
 
-    async def put_in_order(self, puts: Sequence[Put]) -> list[Numbered]:
+    async def enqueue_in_order(self, new_jobs: Sequence[NewJob]) -> list[EnqueuedJob]:
         raise NotImplementedError
 
-    async def receive(self, queue: str, n: int, lease_ms: int, wait_s: float) -> list[Held]:
+    async def receive(self, queue: str, n: int, lease_ms: int, wait_s: float) -> list[LeasedJob]:
         raise NotImplementedError
 
     async def settle(
-        self, queue: str, done: Sequence[str] = (), puts: Sequence[Put] = (), renewals: Sequence[Renewal] = ()
+        self, queue: str, deletes: Sequence[str] = (), new_jobs: Sequence[NewJob] = (), renewals: Sequence[Renewal] = ()
     ) -> list[bool]:
         raise NotImplementedError
 
@@ -94,7 +94,7 @@ class RecordingOutbox:
         return 0
 
 
-class AnyRecipient(Recipients):
+class AnyRecipient(RecipientChecks):
     """One that takes whatever is sent, unless something is said to be against it, or nobody can be asked."""
 
     def __init__(self) -> None:
@@ -132,7 +132,7 @@ class Site:
         self.pool = DeliveryPool("delivery", 1, NoSender)
         rendering = Rendering(signer=signer(), base_url="http://localhost", mail_words=WORDS)
         self.deliverer = Deliverer.build(
-            self.pool, self.port, rendering, self.outbox, self.recipients, NO_LIMIT, "", Places(())
+            self.pool, self.port, rendering, self.outbox, self.recipients, NO_LIMIT, "", RemoteQueueResolver(())
         )
 
 
@@ -259,7 +259,9 @@ async def apart() -> tuple[Deliverer, RecordingPort, list[Request]]:
     """One whose account 999999999999 has its queues elsewhere."""
     sent: list[Request] = []
     port = RecordingPort()
-    places = Places([RemoteQueues(arns="arn:aws:sqs:*:999999999999:*", url="http://x", key_id="a", secret="b")])
+    places = RemoteQueueResolver(
+        [RemoteQueues(arns="arn:aws:sqs:*:999999999999:*", url="http://x", key_id="a", secret="b")]
+    )
     rendering = Rendering(signer=signer(), base_url="http://localhost", mail_words=WORDS)
     pool = DeliveryPool("delivery", 1, lambda: KeepingSender(sent))
     deliverer = Deliverer.build(pool, port, rendering, RecordingOutbox(), AnyRecipient(), NO_LIMIT, "", places)

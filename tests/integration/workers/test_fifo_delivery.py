@@ -15,7 +15,7 @@ from cns.delivery.jobs import EndpointJob
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns.notification import Notification
-from cns.queue_port.contract import Put
+from cns.queue_port.contract import NewJob
 from cns.queue_port.inline import InlineQueuePort
 from cns.stores.embedded import EmbeddedSubscriptionStore
 from cns.subscriptions.subscription import Subscription, SubscriptionState
@@ -90,12 +90,12 @@ class Host:
         return subscription.arn
 
     async def put(self, arn: str, *texts: str, group: str = "g") -> None:
-        await self.port.put_in_order([self._put(arn, text, group) for text in texts])
+        await self.port.enqueue_in_order([self._put(arn, text, group) for text in texts])
 
-    def _put(self, arn: str, text: str, group: str) -> Put:
+    def _put(self, arn: str, text: str, group: str) -> NewJob:
         notification = Notification(id=text, topic_arn=TOPIC.arn, timestamp_ms=1, texts={"default": text})
         body = jobs.encode(EndpointJob(text, TOPIC.arn, (arn,), notification, "1"))
-        return Put(jobs.FIFO_ENDPOINT_JOBS, text, body, f"{arn} {group}", dedup=f"{text}/{arn}")
+        return NewJob(jobs.FIFO_ENDPOINT_JOBS, text, body, f"{arn} {group}", dedup=f"{text}/{arn}")
 
     async def work(self, rounds: int = 1) -> None:
         """As many receives as are told, and all that follows from them."""

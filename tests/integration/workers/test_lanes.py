@@ -17,7 +17,7 @@ from cns.delivery.jobs import ConfirmationJob, EndpointJob
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns.notification import Notification
-from cns.queue_port.contract import Held, Put, Renewal
+from cns.queue_port.contract import LeasedJob, NewJob, Renewal
 from cns.queue_port.inline import InlineQueuePort
 from cns.stores.embedded import EmbeddedSubscriptionStore
 from cns.subscriptions.subscription import Subscription, SubscriptionState
@@ -143,7 +143,7 @@ class Host:
     async def publish(self, text: str, *arns: str) -> None:
         notification = Notification(id=text, topic_arn=TOPIC.arn, timestamp_ms=1, texts={"default": text})
         body = jobs.encode(EndpointJob(text, TOPIC.arn, arns, notification))
-        await self.port.put([Put(jobs.ENDPOINT_JOBS, text, body, TOPIC.arn)])
+        await self.port.enqueue([NewJob(jobs.ENDPOINT_JOBS, text, body, TOPIC.arn)])
 
     def send(self, endpoint: str) -> asyncio.Future[Outcome]:
         """Of somebody else's message."""
@@ -208,11 +208,11 @@ async def test_all_lanes_of_one_endpoint_hear_of_its_room_at_once(host: Host, mo
     shown, settle = list[int](), host.port.settle
 
     async def counted(
-        queue: str, done: Sequence[str] = (), puts: Sequence[Put] = (), renewals: Sequence[Renewal] = ()
+        queue: str, deletes: Sequence[str] = (), new_jobs: Sequence[NewJob] = (), renewals: Sequence[Renewal] = ()
     ) -> list[bool]:
         if renewals and not any(renewal.visible_in_ms for renewal in renewals):
             shown.append(len(renewals))
-        return await settle(queue, done, puts, renewals)
+        return await settle(queue, deletes, new_jobs, renewals)
 
     arns = [await host.subscribed("slow", per_second=10, topic=topic) for topic in TOPICS]
     hanging = host.send("slow")
@@ -245,7 +245,7 @@ async def test_as_many_are_received_as_there_was_room_for(host: Host, monkeypatc
     monkeypatch.setattr(traffic, "LOOK_S", TURN_S)
     received, receive = list[int](), host.port.receive
 
-    async def counted(queue: str, n: int, lease_ms: int, wait_s: float) -> list[Held]:
+    async def counted(queue: str, n: int, lease_ms: int, wait_s: float) -> list[LeasedJob]:
         helds = await receive(queue, n, lease_ms, wait_s)
         if queue == jobs.LANES:
             received.append(len(helds))
@@ -357,7 +357,7 @@ async def test_a_confirmation_waits_in_the_lane_of_its_endpoint(host: Host) -> N
     await host.fail("dead")
     host.work()
     job = ConfirmationJob("UnsubscribeConfirmation", "m", arn, TOPIC.arn, "token", 1, "http://localhost")
-    await host.port.put([Put(jobs.ENDPOINT_JOBS, "m", jobs.encode(job), TOPIC.arn)])
+    await host.port.enqueue([NewJob(jobs.ENDPOINT_JOBS, "m", jobs.encode(job), TOPIC.arn)])
     await _until(lambda: host.hidden() == 1)
     host.desk.answers["dead"] = [TOOK]
     host.clock.advance(int(PROBE_PAUSE_FIRST_S * 1000) + 1)

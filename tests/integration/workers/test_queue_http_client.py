@@ -9,16 +9,16 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from cns.queue_port.contract import Put, QueueMessage
+from cns.queue_port.contract import NewJob, QueueMessage
 from cns.queue_port.http import HttpQueuePort
-from cns.queue_port.http_client import Away, Place, QueueClient
+from cns.queue_port.http_client import Place, QueueClient, Unreachable
 from cns_common.aws.auth.accounts import AccessKey
 from cns_common.clock import Clock
 from cns_common.errors import CnsError, OutcomeUnknown, StoreUnavailable
 from tests.ports import free_port
 
 KEY = AccessKey("cns", "AKIAAGREEDONBYBOTH00", "secret", 0)
-PUT = Put("publish-jobs", "id", b"job", "group")
+PUT = NewJob("publish-jobs", "id", b"job", "group")
 RECEIVED = {
     "MessageId": "m",
     "ReceiptHandle": "h",
@@ -91,7 +91,7 @@ def client_of(port: int) -> QueueClient:
 async def test_a_settlement_is_sent_once(answered: bytes, kind: type[CnsError]) -> None:
     async with talking(answered) as (server, port):
         with pytest.raises(kind) as failed:
-            await port.put([PUT])
+            await port.enqueue([PUT])
     assert type(failed.value) is kind
     assert len(server.requests) == 1
 
@@ -121,7 +121,7 @@ async def test_a_refused_receive_is_not_repeated() -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        lambda port: port.put([PUT]),
+        lambda port: port.enqueue([PUT]),
         lambda port: port.settle("publish-jobs", ["handle"]),
         lambda port: port.receive("publish-jobs", 1, 30_000, 20),
         lambda port: port.depth("publish-jobs"),
@@ -129,7 +129,7 @@ async def test_a_refused_receive_is_not_repeated() -> None:
 )
 async def test_nobody_there(call: Callable[[HttpQueuePort], asyncio.Future[object]]) -> None:
     client = client_of(free_port())
-    with pytest.raises(Away):
+    with pytest.raises(Unreachable):
         await call(HttpQueuePort(client))
     await client.close()
 
@@ -139,7 +139,7 @@ async def test_who_comes_back_in_time_gets_what_waited() -> None:
     port = free_port()
     server = Server([answer(200, b'{"Sends":["SENT"]}')])
     client = QueueClient(Place(url=f"http://127.0.0.1:{port}", key=KEY, region="r"), Clock(), away_s=20)
-    putting = asyncio.create_task(HttpQueuePort(client).put([PUT]))
+    putting = asyncio.create_task(HttpQueuePort(client).enqueue([PUT]))
     await asyncio.sleep(0)
     async with await asyncio.start_server(server.handle, "127.0.0.1", port):
         await putting

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from cns.delivery.jobs import ENDPOINT_JOBS, FIFO_PUBLISH_JOBS, INTERNAL_QUEUES, PUBLISH_JOBS, QUARANTINE, REDELIVERY
-from cns.queue_port.contract import Held, Put, QueuePort, Renewal
+from cns.queue_port.contract import LeasedJob, NewJob, QueuePort, Renewal
 from cqs.internal_queues import internal_ref
 from tests.integration.workers.queue_ports import Cqs, serving
 
@@ -40,8 +40,8 @@ async def port(request: pytest.FixtureRequest, cqs: Cqs) -> AsyncIterator[QueueP
         yield opened
 
 
-def put(name: str, queue: str = PUBLISH_JOBS, *, body: bytes = b"job", delay_ms: int = 0) -> Put:
-    return Put(queue, name, body, "111111111111", delay_ms)
+def put(name: str, queue: str = PUBLISH_JOBS, *, body: bytes = b"job", delay_ms: int = 0) -> NewJob:
+    return NewJob(queue, name, body, "111111111111", delay_ms)
 
 
 async def bodies(port: QueuePort, queue: str, n: int = 10) -> list[bytes]:
@@ -53,7 +53,7 @@ async def bodies(port: QueuePort, queue: str, n: int = 10) -> list[bytes]:
 
 async def test_a_job_comes_back_as_it_was_put(port: QueuePort) -> None:
     body = os.urandom(100_000)
-    await port.put([put("p/1", body=body)])
+    await port.enqueue([put("p/1", body=body)])
     (held,) = await port.receive(PUBLISH_JOBS, 10, LEASE_MS, 0)
     assert (held.id, held.body, held.deliveries) == ("p/1", body, 1)
     assert await port.receive(PUBLISH_JOBS, 10, LEASE_MS, 0) == []
@@ -61,18 +61,18 @@ async def test_a_job_comes_back_as_it_was_put(port: QueuePort) -> None:
 
 async def test_a_job_of_two_mebibytes(port: QueuePort) -> None:
     body = bytes(2 * 1024 * 1024)
-    await port.put([put("large", body=body)])
+    await port.enqueue([put("large", body=body)])
     assert await bodies(port, PUBLISH_JOBS) == [body]
 
 
 async def test_jobs_go_to_several_queues_at_once(port: QueuePort) -> None:
-    await port.put([put("a"), put("b", ENDPOINT_JOBS), put("c", ENDPOINT_JOBS)])
-    await port.put([])
+    await port.enqueue([put("a"), put("b", ENDPOINT_JOBS), put("c", ENDPOINT_JOBS)])
+    await port.enqueue([])
     assert [await port.depth(name) for name in (PUBLISH_JOBS, ENDPOINT_JOBS, REDELIVERY)] == [1, 2, 0]
 
 
 async def test_a_delayed_job_waits(port: QueuePort, cqs: Cqs) -> None:
-    await port.put([put("later", delay_ms=3_600_000)])
+    await port.enqueue([put("later", delay_ms=3_600_000)])
     assert await bodies(port, PUBLISH_JOBS) == []
     assert await port.depth(PUBLISH_JOBS) == 1
     cqs.clock.advance(3_600_001)
@@ -80,13 +80,13 @@ async def test_a_delayed_job_waits(port: QueuePort, cqs: Cqs) -> None:
 
 
 async def test_no_more_than_asked_for(port: QueuePort) -> None:
-    await port.put([put(str(number)) for number in range(5)])
+    await port.enqueue([put(str(number)) for number in range(5)])
     assert len(await bodies(port, PUBLISH_JOBS, 2)) == 2
     assert await port.depth(PUBLISH_JOBS) == 5
 
 
 async def test_a_lease_that_runs_out_counts(port: QueuePort, cqs: Cqs) -> None:
-    await port.put([put("a")])
+    await port.enqueue([put("a")])
     (first,) = await port.receive(PUBLISH_JOBS, 1, LEASE_MS, 0)
     cqs.clock.advance(LEASE_MS + 1)
     (second,) = await port.receive(PUBLISH_JOBS, 1, LEASE_MS, 0)
@@ -96,7 +96,7 @@ async def test_a_lease_that_runs_out_counts(port: QueuePort, cqs: Cqs) -> None:
 
 
 async def test_settling_deletes_puts_and_renews(port: QueuePort) -> None:
-    await port.put([put("done"), put("going on")])
+    await port.enqueue([put("done"), put("going on")])
     done, going_on = sorted(await port.receive(PUBLISH_JOBS, 2, LEASE_MS, 0), key=lambda held: held.id)
     renewal = Renewal(PUBLISH_JOBS, going_on.handle, LEASE_MS, b"the rest")
     settled = await port.settle(PUBLISH_JOBS, [done.handle], [put("next", ENDPOINT_JOBS)], [renewal])
@@ -108,7 +108,7 @@ async def test_settling_deletes_puts_and_renews(port: QueuePort) -> None:
 
 
 async def test_a_renewal_prolongs_the_lease(port: QueuePort, cqs: Cqs) -> None:
-    await port.put([put("a")])
+    await port.enqueue([put("a")])
     (held,) = await port.receive(PUBLISH_JOBS, 1, LEASE_MS, 0)
     await port.settle(PUBLISH_JOBS, renewals=[Renewal(PUBLISH_JOBS, held.handle, 2 * LEASE_MS)])
     cqs.clock.advance(LEASE_MS + 1)
@@ -118,7 +118,7 @@ async def test_a_renewal_prolongs_the_lease(port: QueuePort, cqs: Cqs) -> None:
 
 
 async def test_settling_with_a_handle_that_was_used(port: QueuePort) -> None:
-    await port.put([put("a")])
+    await port.enqueue([put("a")])
     (held,) = await port.receive(PUBLISH_JOBS, 1, LEASE_MS, 0)
     assert await port.settle(PUBLISH_JOBS, [held.handle]) == [True]
     assert await port.settle(PUBLISH_JOBS, [held.handle], [put("b", QUARANTINE)]) == [False]
@@ -126,7 +126,7 @@ async def test_settling_with_a_handle_that_was_used(port: QueuePort) -> None:
 
 
 async def test_many_at_once_each_get_their_own_answer(port: QueuePort) -> None:
-    await asyncio.gather(*[port.put([put(str(number))]) for number in range(30)])
+    await asyncio.gather(*[port.enqueue([put(str(number))]) for number in range(30)])
     held = [each for _ in range(3) for each in await port.receive(PUBLISH_JOBS, 10, LEASE_MS, 0)]
     handles = [each.handle for each in held]
     await port.settle(PUBLISH_JOBS, handles[:10])
@@ -137,21 +137,21 @@ async def test_many_at_once_each_get_their_own_answer(port: QueuePort) -> None:
 async def test_what_one_driver_puts_the_other_holds(cqs: Cqs) -> None:
     """The driver can be changed while jobs wait."""
     async with cqs.port("inline") as inline, cqs.port("http") as http:
-        await inline.put([put("inline")])
+        await inline.enqueue([put("inline")])
         assert [held.id for held in await http.receive(PUBLISH_JOBS, 10, LEASE_MS, 0)] == ["inline"]
-        await http.put([put("http")])
+        await http.enqueue([put("http")])
         assert [held.id for held in await inline.receive(PUBLISH_JOBS, 10, LEASE_MS, 0)] == ["http"]
 
 
 # -- jobs in order ----------------------------------------------------------------------------------------------------
 
 
-def in_order(name: str, group: str = "g", *, dedup: str = "") -> Put:
-    return Put(FIFO_PUBLISH_JOBS, name, name.encode(), group, dedup=dedup or name)
+def in_order(name: str, group: str = "g", *, dedup: str = "") -> NewJob:
+    return NewJob(FIFO_PUBLISH_JOBS, name, name.encode(), group, dedup=dedup or name)
 
 
 async def test_jobs_of_a_group_come_in_order_and_alone(port: QueuePort) -> None:
-    numbered = await port.put_in_order([in_order("1"), in_order("2"), in_order("3", "other")])
+    numbered = await port.enqueue_in_order([in_order("1"), in_order("2"), in_order("3", "other")])
     assert [each.id for each in numbered] == ["1", "2", "3"]
     numbers = [each.sequence_number for each in numbered]
     assert numbers == sorted(numbers)
@@ -159,7 +159,7 @@ async def test_jobs_of_a_group_come_in_order_and_alone(port: QueuePort) -> None:
     first, second, other = await port.receive(FIFO_PUBLISH_JOBS, 10, LEASE_MS, 0)
     assert [held.sequence_number for held in (first, second, other)] == numbers
     assert [held.group for held in (first, second, other)] == ["g", "g", "other"]
-    await port.put_in_order([in_order("4")])
+    await port.enqueue_in_order([in_order("4")])
     assert await port.settle(FIFO_PUBLISH_JOBS, [first.handle]) == [True]
     assert await port.receive(FIFO_PUBLISH_JOBS, 10, LEASE_MS, 0) == []
     later = Renewal(FIFO_PUBLISH_JOBS, second.handle, 0, b"again")
@@ -168,11 +168,11 @@ async def test_jobs_of_a_group_come_in_order_and_alone(port: QueuePort) -> None:
 
 
 async def test_a_duplicate_is_told_of_the_first(port: QueuePort) -> None:
-    (first,) = await port.put_in_order([in_order("1", dedup="d")])
-    again, new = await port.put_in_order([in_order("2", "other", dedup="d"), in_order("3", dedup="e")])
+    (first,) = await port.enqueue_in_order([in_order("1", dedup="d")])
+    again, new = await port.enqueue_in_order([in_order("2", "other", dedup="d"), in_order("3", dedup="e")])
     assert (again.id, again.sequence_number, again.duplicate) == ("1", first.sequence_number, True)
     assert (new.id, new.duplicate, first.duplicate) == ("3", False, False)
-    await port.settle(FIFO_PUBLISH_JOBS, puts=[in_order("4", dedup="e")])
+    await port.settle(FIFO_PUBLISH_JOBS, new_jobs=[in_order("4", dedup="e")])
     assert await port.depth(FIFO_PUBLISH_JOBS) == 2
 
 
@@ -181,7 +181,7 @@ async def test_a_duplicate_is_told_of_the_first(port: QueuePort) -> None:
 
 async def test_a_waiting_receive_is_woken(port: QueuePort, cqs: Cqs) -> None:
     waiting = await _waiting(port, cqs)
-    await port.put([put("a")])
+    await port.enqueue([put("a")])
     assert [held.id for held in await waiting] == ["a"]
 
 
@@ -189,7 +189,7 @@ async def test_a_receive_that_waits_ends_when_told(port: QueuePort, cqs: Cqs) ->
     waiting = await _waiting(port, cqs)
     port.stop_waiting()
     assert await waiting == []
-    await port.put([put("a")])
+    await port.enqueue([put("a")])
     assert await bodies(port, PUBLISH_JOBS) == [b"job"]  # what is there is still handed out
     assert await port.receive(PUBLISH_JOBS, 1, LEASE_MS, 20) == []
 
@@ -203,7 +203,7 @@ async def test_who_is_cancelled_while_waits_end_is_cancelled(port: QueuePort, cq
         await waiting
 
 
-async def _waiting(port: QueuePort, cqs: Cqs) -> asyncio.Task[list[Held]]:
+async def _waiting(port: QueuePort, cqs: Cqs) -> asyncio.Task[list[LeasedJob]]:
     """A receive that has begun to wait in the engine."""
     waiting = asyncio.create_task(port.receive(PUBLISH_JOBS, 10, LEASE_MS, 20))
     async with asyncio.timeout(10):

@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from cns.delivery.jobs import PUBLISH_JOBS
-from cns.queue_port.contract import Put, QueueMessage, QueuePort, Refused
+from cns.queue_port.contract import NewJob, QueueMessage, QueuePort, Refusal
 from tests.integration.workers.queue_ports import TOPIC, Cqs, serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -82,7 +82,7 @@ async def test_what_a_queue_refuses(
         "open.fifo": await cqs.queue(FifoQueue="true"),
     }
     (answer,) = await port.deliver(arns[queue], [message], topic)
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, Refusal)
     assert (answer.code, answer.permanent) == (code, True)
 
 
@@ -106,7 +106,7 @@ async def test_why_a_policy_keeps_a_topic_out(
     policy = {"Policy": json.dumps({"Version": "2012-10-17", "Statement": statements})} if statements else {}
     arn = await cqs.queue(open_to_topic=False, **policy)
     (answer,) = await port.deliver(arn, [QueueMessage("m")], TOPIC)
-    assert answer == Refused("AccessDenied", said, permanent=True)
+    assert answer == Refusal("AccessDenied", said, permanent=True)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ async def test_why_a_policy_keeps_a_topic_out(
 )
 async def test_what_is_no_queue_of_a_customers(port: QueuePort, arn: str) -> None:
     (answer,) = await port.deliver(arn, [QueueMessage("m")], TOPIC)
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, Refusal)
     assert (answer.code, answer.permanent) == ("QueueDoesNotExist", True)
     assert await port.depth(PUBLISH_JOBS) == 0
 
@@ -124,7 +124,7 @@ async def test_a_refusal_holds_up_no_other(port: QueuePort, cqs: Cqs) -> None:
     answers = await asyncio.gather(
         *[port.deliver(arn, [QueueMessage(str(number))], TOPIC if number % 2 else "no ARN") for number in range(40)]
     )
-    assert [isinstance(answer, Refused) for (answer,) in answers] == [True, False] * 20
+    assert [isinstance(answer, Refusal) for (answer,) in answers] == [True, False] * 20
     assert len({answer for (answer,) in answers[1::2]}) == 20
 
 
@@ -143,7 +143,7 @@ async def test_each_message_that_is_delivered_together_has_its_own_answer(port: 
     first, refused, last = await port.deliver(
         arn, [QueueMessage("first"), QueueMessage(""), QueueMessage("last")], TOPIC
     )
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, Refusal)
     assert refused.code == "MissingParameter"
     assert [message["MessageId"] for message in await cqs.received(arn)] == [first, last]
 
@@ -155,7 +155,7 @@ async def test_all_is_open_without_authentication(tmp_path: Path) -> None:
             async with cqs.port(driver) as port:
                 (sent,) = await port.deliver(arn, [QueueMessage("m")], TOPIC)
                 assert isinstance(sent, str)
-                await port.put([Put(PUBLISH_JOBS, driver, b"job", "111111111111")])
+                await port.enqueue([NewJob(PUBLISH_JOBS, driver, b"job", "111111111111")])
                 assert await port.depth(PUBLISH_JOBS) == 1
                 (held,) = await port.receive(PUBLISH_JOBS, 1, 30_000, 0)
                 assert await port.settle(PUBLISH_JOBS, [held.handle]) == [True]

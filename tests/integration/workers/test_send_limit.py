@@ -18,7 +18,7 @@ from cns.delivery.jobs import TARGETS_MAX, EndpointJob
 from cns.delivery.target import Target
 from cns.endpoints.contract import Senders
 from cns.notification import Notification
-from cns.queue_port.contract import Put, QueueMessage, QueuePort, Refused
+from cns.queue_port.contract import NewJob, QueueMessage, QueuePort, Refusal
 from cns.queue_port.inline import InlineQueuePort
 from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
@@ -52,7 +52,7 @@ class Queues:
     taken: int = 0
     answers_after_s: Iterator[float] = field(default_factory=lambda: repeat(0.0))
 
-    async def take(self, queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refused]:
+    async def take(self, queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refusal]:
         await self.let.wait()
         await asyncio.sleep(next(self.answers_after_s))
         self.taken += len(messages)
@@ -105,7 +105,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
 
 
 async def test_jobs_wait_where_they_are_while_too_many_sends_are_under_way(site: Site) -> None:
-    await site.port.put([_job(number) for number in range(JOBS)])
+    await site.port.enqueue([_job(number) for number in range(JOBS)])
     loops = Loops()
     loops.start("consumer", site.consumer.step)
     await asyncio.wait_for(site.queues.many.wait(), 30.0)
@@ -132,7 +132,7 @@ async def test_jobs_that_end_one_after_another_are_settled_together(
     monkeypatch.setattr(site.port, "settle", settle)
     site.queues.answers_after_s = (number // TARGETS_MAX * TOGETHER_S / 10 for number in count())
     site.queues.let.set()
-    await site.port.put([_job(number) for number in range(5)])
+    await site.port.enqueue([_job(number) for number in range(5)])
     await site.consumer.step()
     assert await site.consumer.drain(10.0) == 0
     assert await site.port.depth(jobs.ENDPOINT_JOBS) == 0
@@ -141,10 +141,10 @@ async def test_jobs_that_end_one_after_another_are_settled_together(
     assert len(turns.said) <= settled - 3, "five ends within half a beat"
 
 
-def _job(number: int) -> Put:
+def _job(number: int) -> NewJob:
     notification = Notification(id=f"n{number}", topic_arn=TOPIC.arn, timestamp_ms=1, texts={"default": "hello"})
     arns = tuple([_subscription(target).arn for target in range(TARGETS_MAX)])
-    return Put(
+    return NewJob(
         jobs.ENDPOINT_JOBS,
         str(number),
         jobs.encode(EndpointJob(notification.id, TOPIC.arn, arns, notification)),

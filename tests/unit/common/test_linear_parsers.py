@@ -16,8 +16,8 @@ import pytest
 
 from cns.arns import check_subscription_arn
 from cns.endpoints.http import HttpSender
-from cns.endpoints.http_auth import Credentials, Sent, authorization, challenges
-from cns.endpoints.http_connection import Answer
+from cns.endpoints.http_auth import Credentials, DigestInput, authorization, challenges
+from cns.endpoints.http_connection import HttpResponse
 from cns.endpoints.http_url import target_of
 from cns.subscriptions.confirmation_tokens import is_well_formed
 from cns_common.aws.auth.accounts import KeyRing
@@ -107,11 +107,11 @@ def authenticator() -> Authenticator:
 
 
 def digest(data: bytes) -> object:
-    return authorization(challenges([data.decode("latin-1")]), Credentials("u", "p"), Sent("/", b""))
+    return authorization(challenges([data.decode("latin-1")]), Credentials("u", "p"), DigestInput("/", b""))
 
 
 def retry_after(data: bytes) -> object:
-    return sender_of_dates().retry_after_s(Answer(503, "", [(b"retry-after", data)], b"", 0))
+    return sender_of_dates().retry_after_s(HttpResponse(503, "", [(b"retry-after", data)], b"", 0))
 
 
 def sender_of_dates() -> HttpSender:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from cns.endpoints.http_auth import Challenge, Credentials, Sent, authorization, challenges, went_stale
+from cns.endpoints.http_auth import Challenge, Credentials, DigestInput, authorization, challenges, has_stale_nonce
 
 MUFASA = Credentials("Mufasa", "Circle of Life")
-SENT = Sent("/dir/index.html?a=b%20c", b"body")
+SENT = DigestInput("/dir/index.html?a=b%20c", b"body")
 CNONCE = "f2/wE4q74E6zIJEtWaHKaf5wv/H5QzzpXusqGemxURZJ"
 NONCE = "7ypf/xlj9XXwfDPEoM4URrv/xwf94BcCAzFZH4GiTo0v"
 
@@ -126,4 +126,4 @@ def test_every_answer_has_a_nonce_of_its_own() -> None:
     [('Digest nonce="n", stale=true', True), ('Digest nonce="n", stale="TRUE"', True), ('Digest nonce="n"', False)],
 )
 def test_stale_nonces(field: str, stale: bool) -> None:
-    assert went_stale(challenges([field])) is stale
+    assert has_stale_nonce(challenges([field])) is stale

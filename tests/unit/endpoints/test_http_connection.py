@@ -9,13 +9,13 @@ from collections.abc import Iterator
 import pytest
 
 from cns.endpoints.http_connection import (
-    ANSWER_BYTES_MAX,
     BODY_BYTES_MAX,
-    FIELDS_MAX,
     HEAD_BYTES_MAX,
-    Answer,
-    Connection,
-    NotHttp,
+    HEADERS_KEPT_MAX,
+    RESPONSE_BYTES_MAX,
+    HttpConnection,
+    HttpResponse,
+    InvalidResponse,
 )
 from cns.endpoints.http_url import Origin
 from cns.endpoints.outcome import RESPONSE_CHARS_MAX
@@ -46,13 +46,13 @@ ENDLESS: dict[str, tuple[bytes, bytes, int]] = {
 }
 
 
-def opened() -> tuple[Connection, Transport]:
-    connection, transport = Connection(Origin(False, "endpoint", 80)), Transport()
+def opened() -> tuple[HttpConnection, Transport]:
+    connection, transport = HttpConnection(Origin(False, "endpoint", 80)), Transport()
     connection.connection_made(transport)
     return connection, transport
 
 
-def asked(connection: Connection) -> asyncio.Future[Answer]:
+def asked(connection: HttpConnection) -> asyncio.Future[HttpResponse]:
     loop = asyncio.get_running_loop()
     return connection.post(b"POST / HTTP/1.1\r\n\r\n", b"", started_s=0.0, deadline_s=loop.time() + 3_600)
 
@@ -70,7 +70,7 @@ async def test_an_answer_without_end_is_cut_off(name: str) -> None:
     connection, _ = opened()
     answer = asked(connection)
     received = most_kept = 0
-    limit = ANSWER_BYTES_MAX if status else HEAD_BYTES_MAX
+    limit = RESPONSE_BYTES_MAX if status else HEAD_BYTES_MAX
     for piece in pieces(first, again):
         connection.data_received(piece)
         received += len(piece)
@@ -84,7 +84,7 @@ async def test_an_answer_without_end_is_cut_off(name: str) -> None:
         assert answer.result().status == status
         assert kept_bytes(answer.result()) <= KEPT_BYTES_MAX
     else:
-        assert isinstance(answer.exception(), NotHttp)
+        assert isinstance(answer.exception(), InvalidResponse)
 
 
 async def test_pieces_of_one_byte_count_as_one_of_their_size() -> None:
@@ -95,7 +95,7 @@ async def test_pieces_of_one_byte_count_as_one_of_their_size() -> None:
         connection.data_received(bytes((byte,)))
         if answer.done():
             break
-        assert received <= ANSWER_BYTES_MAX
+        assert received <= RESPONSE_BYTES_MAX
     assert answer.result().status == 200
 
 
@@ -107,7 +107,7 @@ async def test_one_read_keeps_no_more_than_many() -> None:
     connection.data_received(b"HTTP/1.1 200 " + b"r" * 9_000 + b"\r\n" + fields + b"\r\n" + b"x" * 90_000)
     given = answer.result()
     assert len(given.reason) == RESPONSE_CHARS_MAX
-    assert len(given.headers) == FIELDS_MAX
+    assert len(given.headers) == HEADERS_KEPT_MAX
     assert len(given.body) == BODY_BYTES_MAX
     assert kept_bytes(connection, given) <= KEPT_BYTES_MAX
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from cns.delivery.envelope import Confirmation, MessageType, verify_body
 from cns.delivery.gateway import Gateway
 from cns.delivery.outbox import item_id
-from cns.delivery.payloads import Forms
+from cns.delivery.payloads import PayloadRenderer
 from cns.delivery.retry_policy import MAIL_POLICY
 from cns.delivery.signing import Signer, new_identity, verify
 from cns.delivery.target import Target
@@ -49,8 +49,8 @@ def signer() -> Signer:
     return Signer(new_identity(1_700_000_000_000))
 
 
-def forms() -> Forms:
-    return Forms(signer(), BASE_URL, WORDS)
+def forms() -> PayloadRenderer:
+    return PayloadRenderer(signer(), BASE_URL, WORDS)
 
 
 def target(protocol: str, endpoint: str, *, raw: bool = False, display_name: str = "") -> Target:
@@ -169,7 +169,7 @@ def test_a_mail() -> None:
 
 @pytest.mark.spec("mail.footer")
 def test_a_mail_without_a_footer() -> None:
-    bare = Forms(signer(), BASE_URL, replace(WORDS, footer=""))
+    bare = PayloadRenderer(signer(), BASE_URL, replace(WORDS, footer=""))
     item = bare.notification(target("email", "me@example.com"), NOTIFICATION)
     assert item.body.endswith("&Endpoint=me%40example.com\n")
 

@@ -18,13 +18,13 @@ from cns.delivery.envelope import (
     timestamp_text,
     unsubscribe_url,
 )
-from cns.delivery.signing import Seal
+from cns.delivery.signing import MessageSignature
 from cns.notification import Notification
 
 TOPIC = "arn:aws:sns:eu-west-1:123456789012:orders"
 SUBSCRIPTION = f"{TOPIC}:2bcfbf39-05c3-41de-beaa-fcfcc21c8f55"
 BASE = "https://sns.eu-west-1.amazonaws.com"
-SEAL = Seal("1", "c2lnbmF0dXJl", f"{BASE}/SimpleNotificationService-0123456789abcdef0123456789abcdef.pem")
+SEAL = MessageSignature("1", "c2lnbmF0dXJl", f"{BASE}/SimpleNotificationService-0123456789abcdef0123456789abcdef.pem")
 TOKEN = "2336412f37fb"
 MS = 1335920046655
 
@@ -149,7 +149,7 @@ def confirmation(message_type: MessageType) -> Confirmation:
     [(PLAIN, SEAL, PLAIN_BODY), (FULL, SEAL, FULL_BODY), (FIFO, None, FIFO_BODY)],
     ids=["plain", "full", "fifo"],
 )
-def test_notification_bodies(notification: Notification, seal: Seal | None, body: str) -> None:
+def test_notification_bodies(notification: Notification, seal: MessageSignature | None, body: str) -> None:
     fields = notification_fields(notification, notification.text_for("https"))
     envelope = render_notification(fields, notification.attributes, seal)
     assert envelope.body(unsubscribe_url(BASE, SUBSCRIPTION)).decode() == body

@@ -10,7 +10,7 @@ import pytest
 
 from cns.delivery.delivery_policy import DEFAULT_CONTENT_TYPE
 from cns.delivery.retry_policy import QUEUE_POLICY
-from cns.delivery.signing import Seal, Signer, new_identity
+from cns.delivery.signing import MessageSignature, Signer, new_identity
 from cns.delivery.target import Target
 from cns.mail.texts import MailWords
 from cns.notification import Notification
@@ -29,7 +29,7 @@ class CountingSigner(Signer):
         super().__init__(identity)
         self.sealed: list[bytes] = []
 
-    def seal(self, canonical: bytes, version: str, base_url: str) -> Seal:
+    def seal(self, canonical: bytes, version: str, base_url: str) -> MessageSignature:
         self.sealed.append(canonical)
         return super().seal(canonical, version, base_url)
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cns.publishing.message_attributes import Given, parse_attributes, publish_bytes
+from cns.publishing.message_attributes import MessageAttributeValue, parse_attributes, publish_bytes
 from cns_common.errors import RequestError
 
 
-def text(data_type: str, value: str) -> Given:
+def text(data_type: str, value: str) -> MessageAttributeValue:
     return {"DataType": data_type, "StringValue": value}
 
 
@@ -31,7 +31,7 @@ def text(data_type: str, value: str) -> Given:
         (text("String", "雪\t\r\n"), ("String", "雪\t\r\n")),
     ],
 )
-def test_what_is_kept(given_: Given, kept: tuple[str, str]) -> None:
+def test_what_is_kept(given_: MessageAttributeValue, kept: tuple[str, str]) -> None:
     assert parse_attributes({"n": given_}) == {"n": kept}
 
 
@@ -135,7 +135,7 @@ WRONG_TYPE = f"The message attribute 'n' has an invalid message attribute type, 
         )),
     ],
 )  # fmt: skip
-def test_values_refused(given_: Given, complaint: str) -> None:
+def test_values_refused(given_: MessageAttributeValue, complaint: str) -> None:
     with pytest.raises(RequestError) as refused:
         parse_attributes({"n": given_})
     assert (refused.value.code, refused.value.message) == ("ParameterValueInvalid", complaint)
@@ -192,7 +192,7 @@ def test_a_missing_type_is_a_validation_error(path: str | None, where: str) -> N
         *(("", {"n": {"DataType": "Binary", "BinaryValue": b"x" * size}}, 1 + 6 + size) for size in (1, 2, 3, 4)),
     ],
 )
-def test_what_counts_as_size(message: str, given_: dict[str, Given], expected: int) -> None:
+def test_what_counts_as_size(message: str, given_: dict[str, MessageAttributeValue], expected: int) -> None:
     assert publish_bytes(message, parse_attributes(given_)) == expected
 
 

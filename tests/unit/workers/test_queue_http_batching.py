@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from cns.queue_port import batching as queue_http_together
-from cns.queue_port.batching import Together, Weight
+from cns.queue_port.batching import Batcher, Weight
 from cns_common.errors import StoreUnavailable
 
 
@@ -45,17 +45,17 @@ def requests() -> Requests:
 
 
 @pytest.fixture
-def together(requests: Requests) -> Together[int, int]:
+def together(requests: Requests) -> Batcher[int, int]:
     """An item's value is its size; a request holds three."""
-    return Together(requests.send, lambda item: Weight(1, item), 3)
+    return Batcher(requests.send, lambda item: Weight(1, item), 3)
 
 
-def calls(together: Together[int, int], *items: int) -> list[asyncio.Task[int]]:
+def calls(together: Batcher[int, int], *items: int) -> list[asyncio.Task[int]]:
     return [asyncio.create_task(together.call(item)) for item in items]
 
 
 async def test_what_comes_while_requests_are_under_way_goes_together(
-    requests: Requests, together: Together[int, int]
+    requests: Requests, together: Batcher[int, int]
 ) -> None:
     tasks = calls(together, 1)
     await settled()
@@ -74,7 +74,7 @@ async def test_what_comes_while_requests_are_under_way_goes_together(
     assert [await task for task in tasks] == [2, 4, 6, 8, 10, 12]
 
 
-async def test_what_comes_in_one_turn_goes_together(requests: Requests, together: Together[int, int]) -> None:
+async def test_what_comes_in_one_turn_goes_together(requests: Requests, together: Batcher[int, int]) -> None:
     tasks = calls(together, 1, 2)
     await settled()
     assert requests.begun == [[1, 2]]
@@ -83,7 +83,7 @@ async def test_what_comes_in_one_turn_goes_together(requests: Requests, together
 
 
 async def test_a_large_item_goes_alone(
-    requests: Requests, together: Together[int, int], monkeypatch: pytest.MonkeyPatch
+    requests: Requests, together: Batcher[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(queue_http_together, "BYTES_MAX", 10)
     tasks = calls(together, 4, 6, 1, 100)
@@ -95,7 +95,7 @@ async def test_a_large_item_goes_alone(
     await asyncio.gather(*tasks)
 
 
-async def test_a_failure_is_for_all_of_a_request_and_no_other(requests: Requests, together: Together[int, int]) -> None:
+async def test_a_failure_is_for_all_of_a_request_and_no_other(requests: Requests, together: Batcher[int, int]) -> None:
     tasks = calls(together, 1, 2, 3, 4)
     await settled()
     await requests.end(0, StoreUnavailable("away"))
@@ -104,7 +104,7 @@ async def test_a_failure_is_for_all_of_a_request_and_no_other(requests: Requests
     assert [isinstance(result, StoreUnavailable) for result in results] == [True, True, True, False]
 
 
-async def test_a_caller_that_gives_up_takes_nobody_along(requests: Requests, together: Together[int, int]) -> None:
+async def test_a_caller_that_gives_up_takes_nobody_along(requests: Requests, together: Batcher[int, int]) -> None:
     first, second = calls(together, 1, 2)
     await settled()
     first.cancel()

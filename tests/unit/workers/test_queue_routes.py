@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from cns.queue_port.contract import DELIVER_ENTRIES_MAX, MessageAttributes, QueueMessage, QueuePort, Refused
+from cns.queue_port.contract import DELIVER_ENTRIES_MAX, MessageAttributes, QueueMessage, QueuePort, Refusal
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
 from workers.delivery.queue_routes import DELIVER_BYTES_MAX, QueueRoutes
 
@@ -26,12 +26,12 @@ class Port:
         self.failure: Exception | None = None
         self.lost_answers = 0
 
-    async def deliver(self, queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refused]:
+    async def deliver(self, queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refusal]:
         self.requests.append([message.body for message in messages])
         await self.let.wait()
         if self.failure is not None:
             raise self.failure
-        answers: list[str | Refused] = [f"id-{message.body}" for message in messages]
+        answers: list[str | Refusal] = [f"id-{message.body}" for message in messages]
         return answers[: len(answers) - self.lost_answers]
 
     @property
@@ -44,10 +44,10 @@ class Site:
         self.port = Port()
         self.routes = QueueRoutes(cast(QueuePort, self.port))
 
-    def begin(self, body: str, made: asyncio.Event | None = None, queue: str = QUEUE) -> asyncio.Task[str | Refused]:
+    def begin(self, body: str, made: asyncio.Event | None = None, queue: str = QUEUE) -> asyncio.Task[str | Refusal]:
         return asyncio.create_task(self.send(QueueMessage(body), made, queue))
 
-    async def send(self, message: QueueMessage, made: asyncio.Event | None = None, queue: str = QUEUE) -> str | Refused:
+    async def send(self, message: QueueMessage, made: asyncio.Event | None = None, queue: str = QUEUE) -> str | Refusal:
         with self.routes.place(queue, TOPIC) as place:
             if made is not None:
                 await made.wait()

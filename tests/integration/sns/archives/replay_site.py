@@ -16,8 +16,8 @@ from cns.delivery.envelope import timestamp_text
 from cns.delivery.jobs import EndpointJob
 from cns.delivery.notification_references import NotificationReferences
 from cns.limits import Quotas
-from cns.publishing.matching import Matching
-from cns.queue_port.contract import QueueMessage, Refused
+from cns.publishing.matching import SubscriptionMatcher
+from cns.queue_port.contract import QueueMessage, Refusal
 from cns.queue_port.inline import InlineQueuePort
 from cns.topics.cache import TopicCache
 from cns_backend.leases import EmbeddedLeaseStore
@@ -56,7 +56,7 @@ class ReplaySite:
         return FifoProducer(
             FanoutContext(
                 port=self.port,
-                matching=Matching(self.rig.subscriptions, self.clock, RecordedEvents()),
+                matcher=SubscriptionMatcher(self.rig.subscriptions, self.clock, RecordedEvents()),
                 notifications=self.rig.notifications,
                 references=NotificationReferences(self.rig.notifications),
                 quarantine=Quarantine(self.port, EmbeddedLeaseStore(), self.clock, stats),
@@ -182,5 +182,5 @@ async def open_site(directory: Path) -> AsyncIterator[ReplaySite]:
         await database.close()
 
 
-async def _nobody(queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refused:
+async def _nobody(queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refusal:
     raise NotImplementedError

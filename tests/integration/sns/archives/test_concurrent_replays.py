@@ -13,7 +13,7 @@ from cns.archives.model import ArchivedMessage
 from cns.archives.replay import END_OF_ARCHIVE, Replay
 from cns.delivery import jobs
 from cns.notification import Notification
-from cns.queue_port.contract import Put, QueuePort, Renewal
+from cns.queue_port.contract import NewJob, QueuePort, Renewal
 from cns.stores.contract import ArchiveStore, ReplayStore
 from tests.integration.sns.archives.replay_site import ReplaySite, again, kept, live, open_site, texts
 from workers.background.replays import Replayers
@@ -219,6 +219,6 @@ class DyingPort:
         self._fuse = fuse
         self.depth = port.depth
 
-    async def put(self, puts: Sequence[Put]) -> None:
-        await self._port.put(puts)
+    async def enqueue(self, new_jobs: Sequence[NewJob]) -> None:
+        await self._port.enqueue(new_jobs)
         self._fuse.burn()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cns.publishing.matching import Matching
+from cns.publishing.matching import SubscriptionMatcher
 from cns.stores.cassandra import CassandraSubscriptionStore, filter_log
 from cns.stores.cassandra.records import IndexedSubscription, SubscriptionRecords
 from cns.subscriptions.subscription import Subscription, SubscriptionState
@@ -53,7 +53,7 @@ async def die() -> None:
     raise StoreUnavailable("the writer died")
 
 
-async def both_know(stores: Stores, topic: Topic, *matchings: Matching) -> None:
+async def both_know(stores: Stores, topic: Topic, *matchings: SubscriptionMatcher) -> None:
     """Make them hold the topic's filters."""
     await stores.enter(topic, "https://other/", attributes=BLUE)
     for matching in matchings:
@@ -67,7 +67,7 @@ async def test_one_that_gets_a_filter_between_the_reads_is_not_missed(stores: St
     topic = await stores.topic()
     one = await stores.enter(topic)
     reader = CassandraSubscriptionStore(session)
-    matching = Matching(reader, Clock(), RecordedEvents())
+    matching = SubscriptionMatcher(reader, Clock(), RecordedEvents())
 
     async def filter_it() -> None:
         await change(stores, one, attributes=RED)
@@ -94,7 +94,7 @@ async def test_one_that_loses_its_filter_between_the_reads_is_not_missed(stores:
     topic = await stores.topic()
     one = await stores.enter(topic, attributes=RED)
     reader = CassandraSubscriptionStore(session)
-    matching = Matching(reader, Clock(), RecordedEvents())
+    matching = SubscriptionMatcher(reader, Clock(), RecordedEvents())
 
     async def free_it() -> None:
         await change(stores, one, attributes={})
@@ -110,7 +110,7 @@ async def test_another_publish_that_learns_of_a_change_does_not_hide_it(stores: 
     topic = await stores.topic()
     one = await stores.enter(topic, attributes=RED)
     reader = CassandraSubscriptionStore(session)
-    matching = Matching(reader, Clock(), RecordedEvents())
+    matching = SubscriptionMatcher(reader, Clock(), RecordedEvents())
     assert await matched(matching, topic, "red") == [one.id]
     audience = reader.audience
 
@@ -132,14 +132,17 @@ async def test_publishes_while_filters_change_miss_nobody_and_reach_nobody_else(
     topic = await stores.topic()
     reds = [await stores.enter(topic, f"https://r/{number}") for number in range(3)]
     blues = [await stores.enter(topic, f"https://b/{number}", attributes=BLUE) for number in range(3)]
-    matchings = [matching_of(stores), Matching(CassandraSubscriptionStore(session), Clock(), RecordedEvents())]
+    matchings = [
+        matching_of(stores),
+        SubscriptionMatcher(CassandraSubscriptionStore(session), Clock(), RecordedEvents()),
+    ]
     done = False
 
     async def churn(one: Subscription, forms: list[dict[str, Any]]) -> None:
         for number in range(12):
             one = await change(stores, one, **forms[number % len(forms)])
 
-    async def publish(matching: Matching) -> int:
+    async def publish(matching: SubscriptionMatcher) -> int:
         published = 0
         while not done:
             found = await matched(matching, topic, "red", 2)
@@ -173,7 +176,10 @@ async def test_publishes_while_filters_change_miss_nobody_and_reach_nobody_else(
 async def test_a_change_that_was_logged_and_comes_late_is_not_missed(stores: Stores, session: Cassandra) -> None:
     topic = await stores.topic()
     one = await stores.enter(topic, attributes=RED)
-    known, fresh = matching_of(stores), Matching(CassandraSubscriptionStore(session), Clock(), RecordedEvents())
+    known, fresh = (
+        matching_of(stores),
+        SubscriptionMatcher(CassandraSubscriptionStore(session), Clock(), RecordedEvents()),
+    )
     assert await matched(known, topic, "red") == [one.id]
 
     async def look() -> None:
@@ -240,7 +246,7 @@ async def test_a_writer_that_the_log_has_left_behind_is_heard_of(
     topic = await stores.topic()
     one = await stores.enter(topic, attributes=RED)
     two = await stores.enter(topic, "https://e/2", attributes=BLUE)
-    fresh = Matching(CassandraSubscriptionStore(session), Clock(), RecordedEvents())
+    fresh = SubscriptionMatcher(CassandraSubscriptionStore(session), Clock(), RecordedEvents())
 
     async def overtake() -> None:
         nonlocal two

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from cns.notification import Notification
 from cns.publishing.filter_changes import Audience
-from cns.publishing.matching import Matching
+from cns.publishing.matching import SubscriptionMatcher
 from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
 from cns_common.clock import Clock
@@ -33,16 +33,16 @@ async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
         yield stores
 
 
-def matching_of(stores: Stores, filters_held_max: int = 100) -> Matching:
+def matching_of(stores: Stores, filters_held_max: int = 100) -> SubscriptionMatcher:
     """A process's."""
-    return Matching(stores.subscriptions, Clock(), RecordedEvents(), filters_held_max)
+    return SubscriptionMatcher(stores.subscriptions, Clock(), RecordedEvents(), filters_held_max)
 
 
 def coloured(colour: str) -> Notification:
     return replace(NOTIFICATION, attributes={"colour": ("String", colour)})
 
 
-async def matched(matching: Matching, topic: Topic, colour: str, n: int = 100) -> list[str]:
+async def matched(matching: SubscriptionMatcher, topic: Topic, colour: str, n: int = 100) -> list[str]:
     """Ids, through all pages."""
     notification = coloured(colour)
     page = await matching.page(topic.arn, notification, "", n)
@@ -193,7 +193,7 @@ async def test_filters_that_change_all_the_time_hold_up_no_publish(stores: Store
     entered = [await stores.enter(topic, f"https://e/{number}", attributes=RED) for number in range(4)]
     everything = await stores.enter(topic, "https://e/everything")
     store = Restless(stores, entered[0])
-    matching = Matching(store, Clock(), RecordedEvents())  # type: ignore[arg-type]  # no more of it is asked
+    matching = SubscriptionMatcher(store, Clock(), RecordedEvents())  # type: ignore[arg-type]  # no more of it is asked
     async with asyncio.timeout(20):
         for _ in range(4):
             assert await matched(matching, topic, "red", n) == sorted(one.id for one in [*entered, everything])

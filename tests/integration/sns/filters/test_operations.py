@@ -153,7 +153,7 @@ async def test_a_notification_goes_to_those_whose_filter_it_meets(rig: Rig) -> N
     assert await publish(rig, topic, colour=string("red")) == sorted([everything, red])
     assert await publish(rig, topic, red_car, colour=string("blue")) == sorted([everything, body])
     assert await publish(rig, topic, red_car, colour=string("red")) == sorted([everything, red, body])
-    samples = {sample.name: sample for sample in rig.service.matching.counts.samples()}
+    samples = {sample.name: sample for sample in rig.service.matcher.counts.samples()}
     assert samples["cns_notifications_filtered_out_total"].value == 2 + 1 + 1 + 0
     assert 0 + 1 + 1 + 2 <= samples["cns_filter_evaluations_total"].value <= 2 * 4
 
@@ -186,7 +186,7 @@ async def test_malformed_attributes_fail_the_deliveries_that_look_at_them(rig: R
     assert await publish(rig, topic, '{"a":1}', other=bad) == sorted([everything, body])
     (dropped,) = [event for event in rig.events.events if isinstance(event, NotificationDropped)]
     assert (dropped.cause, dropped.topic, dropped.subscription) == ("invalid_attributes", topic, "")
-    samples = {sample.name: sample for sample in rig.service.matching.counts.samples()}
+    samples = {sample.name: sample for sample in rig.service.matcher.counts.samples()}
     assert samples["cns_notifications_dropped_total"].value == 2
     assert samples["cns_notifications_dropped_total"].labels == (("cause", "invalid_attributes"),)
 
@@ -245,7 +245,7 @@ async def test_many_filters_and_few_matches_make_one_endpoint_job(tmp_path: Path
         )
         wanted = sorted(arns[7::100])
         assert await publish(rig, topic, n=string("7", "Number")) == wanted
-        assert rig.service.dispatch.outcomes == {"small": 1}
+        assert rig.service.dispatcher.outcomes == {"small": 1}
 
 
 async def test_more_than_a_hundred_matches_make_a_publish_job(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
 async def test_one_durable_job(rig: Rig) -> None:
     arn = await endpoint(rig)
     result = await rig("Publish", TargetArn=arn, Message="m", Subject="s", MessageAttributes=TTL)
-    (put,) = rig.queue.puts
+    (put,) = rig.queue.new_jobs
     assert (put.queue, put.id, put.group) == (jobs.ENDPOINT_JOBS, result["MessageId"], ACCOUNT)
     job = direct_job(rig)
     assert (job.protocol, job.endpoint, job.account, job.region) == ("application", arn, ACCOUNT, REGION)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from cns.delivery.target import Target, Targets
+from cns.delivery.target import Target, TargetCache
 from cns.endpoints.outcome import Cause
-from cns.publishing.recipient_checks import Recipients
+from cns.publishing.recipient_checks import RecipientChecks
 from cns.sms.numbers import NumberState, SandboxNumber
 from tests.integration.sns.cns_support import ACCOUNT, OTHER, REGION, Rig
 from tests.integration.sns.mobile.sns_mobile import APPLICATION, application, endpoint, open_mobile
@@ -24,13 +24,13 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
         yield rig
 
 
-def recipients(rig: Rig, *, in_sandbox: bool = False) -> Recipients:
-    return Recipients(rig.sms, rig.mobile_endpoints, rig.platforms, in_sandbox=in_sandbox)
+def recipients(rig: Rig, *, in_sandbox: bool = False) -> RecipientChecks:
+    return RecipientChecks(rig.sms, rig.mobile_endpoints, rig.platforms, in_sandbox=in_sandbox)
 
 
 async def subscribed(rig: Rig, protocol: str, to: str) -> Target:
     arn = await rig.subscribe(await rig.topic(), protocol, to)
-    (target,) = await Targets(rig.topics, rig.subscriptions).find([arn])
+    (target,) = await TargetCache(rig.topics, rig.subscriptions).find([arn])
     return target
 
 

@@ -138,7 +138,7 @@ def attribute(name: str, text: str, data_type: str = "String") -> dict[str, Any]
 async def test_one_durable_job(rig: Rig) -> None:
     given = attribute("AWS.SNS.SMS.SenderID", "Me") | attribute("AWS.SNS.SMS.MaxPrice", "0.5", "Number")
     result = await rig("Publish", PhoneNumber=NUMBER, Message="m", MessageAttributes=given)
-    (put,) = rig.queue.puts
+    (put,) = rig.queue.new_jobs
     assert (put.queue, put.id, put.group) == (jobs.ENDPOINT_JOBS, result["MessageId"], ACCOUNT)
     job = direct_job(rig)
     assert (job.protocol, job.endpoint, job.account, job.region) == ("sms", NUMBER, ACCOUNT, REGION)

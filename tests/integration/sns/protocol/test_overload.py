@@ -23,15 +23,15 @@ INTERNAL = "We encountered an internal error. Please try again."
 
 
 def fail(sns: SnsDoor, monkeypatch: pytest.MonkeyPatch, *errors: Exception) -> list[Exception]:
-    """Has the queue answer its next puts with these errors; the list holds those that are still to come."""
-    put, left = sns.rig.queue.put, [*errors]
+    """Has the queue answer its next enqueues with these errors; the list holds those that are still to come."""
+    put, left = sns.rig.queue.enqueue, [*errors]
 
     async def failing_put(*arguments: Any) -> None:
         if left:
             raise left.pop(0)
         await put(*arguments)
 
-    monkeypatch.setattr(sns.rig.queue, "put", failing_put)
+    monkeypatch.setattr(sns.rig.queue, "enqueue", failing_put)
     return left
 
 

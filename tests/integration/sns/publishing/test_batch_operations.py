@@ -144,24 +144,24 @@ async def test_a_batch_in_which_all_fail_succeeds(rig: Rig) -> None:
 
 
 async def test_a_batch_is_put_in_one_go_and_reads_the_subscriptions_once(rig: Rig) -> None:
-    reads, puts = [], []
-    read, put = rig.subscriptions.audience, rig.queue.put
+    reads, new_jobs = [], []
+    read, put = rig.subscriptions.audience, rig.queue.enqueue
 
     async def count_read(*arguments: Any) -> Audience:
         reads.append(arguments)
         return await read(*arguments)
 
     async def count_put(*arguments: Any) -> None:
-        puts.append(arguments)
+        new_jobs.append(arguments)
         await put(*arguments)
 
     await rig.queue_subscription(TOPIC)
-    rig.subscriptions.audience, rig.queue.put = count_read, count_put  # type: ignore[method-assign]
+    rig.subscriptions.audience, rig.queue.enqueue = count_read, count_put  # type: ignore[method-assign]
     entries = [entry(str(number), Message="m" * (number * 5_000 + 1)) for number in range(10)]
     result = await rig("PublishBatch", TopicArn=TOPIC, PublishBatchRequestEntries=entries)
     assert len(result["Successful"]) == 10
     assert reads == [(TOPIC, "", 101, "")]
-    assert len(puts) == 1
+    assert len(new_jobs) == 1
     for job in rig.queue.take():
         assert isinstance(job, EndpointJob)
         assert (job.inline is None) is (await rig.notifications.get(job.notification_id) is not None)

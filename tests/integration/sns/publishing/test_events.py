@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cns.limits import Quotas
-from cns.queue_port.contract import Put
+from cns.queue_port.contract import NewJob
 from cns_common.clock import Clock
 from cns_common.errors import OutcomeUnknown
 from cns_common.events.schema import PublishAccepted
@@ -66,10 +66,10 @@ async def test_what_is_refused_or_not_known_to_be_durable_is_not_told_of(
     await rig.queue_subscription(topic)
     await rig.refusal("Publish", TopicArn=topic, Message="")
 
-    async def lost(_puts: Sequence[Put]) -> None:
+    async def lost(_puts: Sequence[NewJob]) -> None:
         raise OutcomeUnknown("the store went away")
 
-    monkeypatch.setattr(rig.queue, "put", lost)
+    monkeypatch.setattr(rig.queue, "enqueue", lost)
     with pytest.raises(OutcomeUnknown):
         await rig("Publish", TopicArn=topic, Message="m")
     assert told(rig) == []

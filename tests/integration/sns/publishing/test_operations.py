@@ -100,7 +100,7 @@ async def test_a_message_for_nobody_is_accepted(rig: Rig) -> None:
     await rig.pending(TOPIC)
     assert (await rig("Publish", TopicArn=TOPIC, Message="m"))["MessageId"]
     assert rig.queue.take() == []
-    assert rig.service.dispatch.outcomes == {"unmatched": 1}
+    assert rig.service.dispatcher.outcomes == {"unmatched": 1}
 
 
 async def test_a_small_topic_gets_its_endpoint_job_at_once(rig: Rig) -> None:
@@ -113,7 +113,7 @@ async def test_a_small_topic_gets_its_endpoint_job_at_once(rig: Rig) -> None:
         MessageGroupId="g",
         MessageAttributes=attribute() | BINARY,
     )
-    (put,) = rig.queue.puts
+    (put,) = rig.queue.new_jobs
     assert (put.queue, put.id, put.group, put.delay_ms) == (jobs.ENDPOINT_JOBS, result["MessageId"], TOPIC, 0)
     job = rig.endpoint_job()
     assert list(job.subscriptions) == arns
@@ -128,19 +128,19 @@ async def test_a_small_topic_gets_its_endpoint_job_at_once(rig: Rig) -> None:
         message_group_id="g",
         trace_header="Root=1-2",
     )
-    assert rig.service.dispatch.outcomes == {"small": 1}
+    assert rig.service.dispatcher.outcomes == {"small": 1}
 
 
 async def test_one_subscription_more_makes_it_a_publish_job(rig: Rig) -> None:
     for number in range(101):
         await rig.queue_subscription(TOPIC, f"q{number}")
     result = await rig("Publish", TopicArn=TOPIC, Message="text")
-    (put,) = rig.queue.puts
+    (put,) = rig.queue.new_jobs
     assert (put.queue, put.id, put.group) == (jobs.PUBLISH_JOBS, result["MessageId"], ACCOUNT)
     job = rig.publish_job()
     assert job.inline is not None and job.inline.texts == {"default": "text"}
     assert job == PublishJob(result["MessageId"], TOPIC, job.inline, "")
-    assert rig.service.dispatch.outcomes == {"large": 1}
+    assert rig.service.dispatcher.outcomes == {"large": 1}
 
 
 @pytest.mark.parametrize("subscriptions", [1, 101])
@@ -169,7 +169,7 @@ async def test_up_to_16_kib_travel_in_the_job(rig: Rig, size: int, inline: bool)
 async def test_the_notification_is_begun_before_its_job(rig: Rig) -> None:
     """In this order in one turn of the loop: so the job is never durable before it."""
     begun: list[str] = []
-    put_notification, put_jobs = rig.notifications.put, rig.queue.put
+    put_notification, put_jobs = rig.notifications.put, rig.queue.enqueue
 
     async def note_notification(*arguments: Any) -> None:
         begun.append("notification")
@@ -179,7 +179,7 @@ async def test_the_notification_is_begun_before_its_job(rig: Rig) -> None:
         begun.append("jobs")
         await put_jobs(*arguments)
 
-    rig.notifications.put, rig.queue.put = note_notification, note_jobs  # type: ignore[method-assign]
+    rig.notifications.put, rig.queue.enqueue = note_notification, note_jobs  # type: ignore[method-assign]
     await rig.queue_subscription(TOPIC)
     await rig("Publish", TopicArn=TOPIC, Message="m" * 20_000)
     assert begun == ["notification", "jobs"]
@@ -190,7 +190,7 @@ async def test_a_message_whose_job_was_refused_is_not_accepted(rig: Rig) -> None
         raise StoreUnavailable("away")
 
     await rig.queue_subscription(TOPIC)
-    rig.queue.put = refuse  # type: ignore[method-assign]
+    rig.queue.enqueue = refuse  # type: ignore[method-assign]
     for message in ("m", "m" * 20_000):
         with pytest.raises(StoreUnavailable):
             await rig("Publish", TopicArn=TOPIC, Message=message)

@@ -65,7 +65,7 @@ async def test_a_message_is_stored_before_it_is_accepted(
     async def refuse(*_: Any) -> None:
         raise StoreUnavailable("away")
 
-    monkeypatch.setattr(sns.rig.queue, "put", refuse)
+    monkeypatch.setattr(sns.rig.queue, "enqueue", refuse)
     assert (await sns.reply("Publish", TopicArn=topic, Message="m")).status == 503
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from cns.publishing.matching import Matching
+from cns.publishing.matching import SubscriptionMatcher
 from cns.subscriptions.subscription import ConfirmationToken, SubscriptionCounts, SubscriptionState
 from cns.topics.topic import Topic
 from cns_common.clock import Clock
@@ -99,7 +99,7 @@ async def test_only_the_confirmed_are_delivered_to(stores: Stores) -> None:
 async def test_matching_goes_through_a_topic_page_by_page(stores: Stores) -> None:
     topic = await stores.topic()
     arns = sorted([(await stores.enter(topic, f"https://e/{number}")).arn for number in range(5)])
-    matching = Matching(stores.subscriptions, Clock(), RecordedEvents())
+    matching = SubscriptionMatcher(stores.subscriptions, Clock(), RecordedEvents())
     pages = [await matching.page(topic.arn, NOTIFICATION, "", 2)]
     while pages[-1].cursor:
         pages.append(await matching.page(topic.arn, NOTIFICATION, pages[-1].cursor, 2))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from cns.delivery.target import Target, Targets
+from cns.delivery.target import Target, TargetCache
 from cns.endpoints.outcome import Cause
 from cns.limits import PENDING_MS, Quotas
 from cns.mail.rate_limit import MailRate
@@ -34,7 +34,7 @@ class Mailbox:
         self.topic = topic
         self.arn = arn
         self._rig = rig
-        self._targets = Targets(rig.topics, rig.subscriptions)
+        self._targets = TargetCache(rig.topics, rig.subscriptions)
         self.rate = MailRate(rig.subscriptions, rig.clock, 10)
 
     @classmethod

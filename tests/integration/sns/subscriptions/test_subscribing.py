@@ -56,7 +56,7 @@ async def test_an_http_endpoint_is_asked(rig: Rig) -> None:
     topic = await rig.topic()
     result = await rig("Subscribe", TopicArn=topic, Protocol="https", Endpoint=URL)
     assert result["SubscriptionArn"] == "pending confirmation"
-    (put,) = rig.queue.puts
+    (put,) = rig.queue.new_jobs
     assert (put.queue, put.group, put.delay_ms) == (jobs.ENDPOINT_JOBS, topic, 0)
     job = rig.confirmation()
     assert (job.kind, job.topic, job.base_url, job.message_id) == (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cns.delivery.target import Target, Targets
+from cns.delivery.target import Target, TargetCache
 from cns.limits import Quotas
 from cns.stores.embedded import EmbeddedTopicStore
 from cns.topics.topic import Topic
@@ -40,7 +40,7 @@ class SlowTopics:
         return found
 
 
-async def find(targets: Targets, arn: str) -> Target:
+async def find(targets: TargetCache, arn: str) -> Target:
     (target,) = await targets.find([arn])
     return target
 
@@ -48,7 +48,7 @@ async def find(targets: Targets, arn: str) -> Target:
 async def test_a_confirmation_is_seen_by_who_is_not_told_of_it(rig: Rig) -> None:
     """Else what is published after it would be dropped: the subscription gone."""
     topic = await rig.topic()
-    targets = Targets(rig.topics, rig.subscriptions)
+    targets = TargetCache(rig.topics, rig.subscriptions)
     arn, token = await rig.pending(topic)
     assert not (await find(targets, arn)).confirmed
     rig.subscriptions.changed.clear()  # the announcement is lost
@@ -60,7 +60,7 @@ async def test_a_topic_that_changes_while_it_is_read_is_not_remembered(rig: Rig)
     topic = await rig.topic()
     arn = await rig.queue_subscription(topic)
     topics = SlowTopics(rig.topics)
-    targets = Targets(topics, rig.subscriptions)  # type: ignore[arg-type]  # nothing else of it is asked
+    targets = TargetCache(topics, rig.subscriptions)  # type: ignore[arg-type]  # nothing else of it is asked
     topics.overtaken = True
     assert (await find(targets, arn)).signature_version == "1"
     assert (await find(targets, arn)).signature_version == "2"
