@@ -133,7 +133,7 @@ class Announcements:
                 await self._listen_until_it_breaks(redis)
             except (RedisError, OSError, msgspec.MsgspecError) as error:
                 if self._listening.is_set():
-                    log.warning("announcements.lost", error=str(error))
+                    log.warning("cache_invalidation.connection_lost", error=str(error))
                 self._listening.clear()
                 await asyncio.sleep(REDIS_TIMEOUT_S)
 
@@ -159,7 +159,7 @@ class Announcements:
             try:
                 listeners = await redis.publish(channel, data)
             except (RedisError, OSError) as error:  # others forget by age
-                log.debug("announcement.unsent", error=str(error))
+                log.debug("cache_invalidation.send_failed", error=str(error))
             finally:
                 self._waiting.task_done()
                 self._hearings.passed_on(number, listeners)

@@ -187,7 +187,7 @@ def _end_process(error: Exception) -> None:
 
 def _begin_anew() -> None:
     """A store that could only be read has room now; the supervisor starts the process that opens it in full."""
-    log.warning("store.regained_room")
+    log.warning("store.space_recovered")
     os._exit(EXIT_STORE_FAILED)
 
 

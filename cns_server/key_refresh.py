@@ -34,4 +34,4 @@ class KeyRefresh:
             try:
                 self._ring.replace(await self._read())
             except CnsError as error:  # the former keys are good until caches are forgotten, within 60 s
-                log.warning("keys.not_reread", error=str(error))
+                log.warning("access_keys.reload_failed", error=str(error))

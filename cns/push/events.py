@@ -38,7 +38,13 @@ class EndpointEvents:
         try:
             await self._publishing.publish(owner, str(topic), self._draft(application, event, endpoint))
         except CnsError as error:
-            log.warning("endpoint.untold", endpoint=endpoint.arn, event_type=event, topic=str(topic), error=str(error))
+            log.warning(
+                "mobile_endpoint.event_publish_failed",
+                endpoint=endpoint.arn,
+                event_type=event,
+                topic=str(topic),
+                error=str(error),
+            )
 
     def _draft(self, application: PlatformApplication, event: Event, endpoint: MobileEndpoint) -> PublishRequest:
         message = {

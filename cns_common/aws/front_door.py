@@ -70,7 +70,7 @@ class FrontDoor:
         body_bytes_max: int,
         log_calls: bool = False,
     ) -> None:
-        """`log_calls`: whether each call is logged as `call.answered`, at the level debug."""
+        """`log_calls`: whether each call is logged as `api_call.answered`, at the level debug."""
         self._services = services
         self._log_calls = log_calls
         self._authenticator = authenticator
@@ -277,7 +277,7 @@ class FrontDoor:
         self, name: str, account: str, status: int, began_s: float, request_id: str, error: Exception | None = None
     ) -> None:
         log.debug(
-            "call.answered",
+            "api_call.answered",
             operation=name,
             account=account,
             status=status,
@@ -289,9 +289,9 @@ class FrontDoor:
     def _count(self, name: str, error: Exception, request_id: str) -> Exception:
         self._failures[(name, _code_of(error))] += 1
         if isinstance(error, StoreUnavailable | OutcomeUnknown):
-            log.warning("call.failed", operation=name, request_id=request_id, error=str(error))
+            log.warning("api_call.failed", operation=name, request_id=request_id, error=str(error))
         elif not isinstance(error, CnsError):
-            log.error("call.crashed", operation=name, request_id=request_id, exc_info=error)
+            log.error("api_call.crashed", operation=name, request_id=request_id, exc_info=error)
         return error
 
 

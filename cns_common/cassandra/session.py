@@ -144,9 +144,9 @@ class Cassandra:
         try:
             connection = await asyncio.to_thread(_connect, self._address, keyspace=True)
         except FAILURES as error:
-            log.warning("cassandra.unreachable", error=_text(error))
+            log.warning("cassandra.reconnect_failed", error=_text(error))
             return
-        log.info("cassandra.moved", addresses=sorted(connection.addresses))
+        log.info("cassandra.addresses_changed", addresses=sorted(connection.addresses))
         before, self._connection = self._connection, connection
         self._prepared = {}
         await asyncio.to_thread(before.cluster.shutdown)

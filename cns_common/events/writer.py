@@ -180,7 +180,7 @@ class SegmentWriter:
     def _refused(self, error: OSError, events: int) -> None:
         self._unwritten["disk_full" if error.errno in _FULL else "disk_refused"] += events
         if not self._refusing:
-            log.warning("events.unwritten", error=str(error))
+            log.warning("event_log.write_failed", error=str(error))
         self._refusing = True
         if self._segment is not None and not self._segment.mend():
             self._segment.leave()
@@ -192,7 +192,7 @@ class SegmentWriter:
             try:
                 segment.seal(self._clock.now_ms())
             except OSError as error:  # it stays open, and is sealed as an orphan
-                log.warning("events.unsealed", error=str(error))
+                log.warning("event_log.seal_failed", error=str(error))
                 segment.leave()
 
     def _tidy(self) -> None:
@@ -203,10 +203,10 @@ class SegmentWriter:
         keep_from_ms = now_ms - self._limits.retention_s * 1000
         try:
             if orphans := seal_orphans(self._directory, now_ms):
-                log.info("events.recovered", segments=orphans)
+                log.info("event_log.segments_recovered", segments=orphans)
             aged, crowded = remove_old(self._directory, keep_from_ms, self._limits.bytes_max)
         except OSError as error:
-            log.warning("events.untidy", error=str(error))
+            log.warning("event_log.cleanup_failed", error=str(error))
         else:
             self._removed["age"] += aged
             self._removed["size"] += crowded

@@ -66,7 +66,7 @@ class _CoreSelector:
         try:
             _place({core})
         except OSError as error:
-            log.warning("process.not_placed", core=core, error=str(error))
+            log.warning("process.cpu_pinning_failed", core=core, error=str(error))
         else:
             self._timer = self._loop.call_later(POLL_INTERVAL_S, self._look)
 

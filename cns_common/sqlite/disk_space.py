@@ -96,7 +96,7 @@ class DiskSpace:
         is_news = not self.refusing
         self.refusing = self._has_been_full = True
         if not self.reason:
-            log.error("store.filled", free_bytes=self._free_bytes(self._directory))
+            log.error("store.disk_filled", free_bytes=self._free_bytes(self._directory))
         self.reason = "the disk is full: what would grow the store is refused, deletes and purges are not"
         self.give_up_reserve()
         return is_news
@@ -119,7 +119,7 @@ class DiskSpace:
         """A write that may grow the store has succeeded."""
         if self.reason and not self.refusing:
             self.reason = ""
-            log.info("store.regained_room")
+            log.info("store.space_recovered")
 
     def _make_reserve(self) -> bool:
         """Take room for the reserve, if there is so much and some more; returns whether it is there."""
@@ -138,7 +138,7 @@ class DiskSpace:
             finally:
                 os.close(fd)
         except OSError as error:
-            log.warning("reserve.refused", error=error.strerror)
+            log.warning("store.reserve_failed", error=error.strerror)
             with suppress(OSError):
                 os.truncate(self._path, 0)
             return False

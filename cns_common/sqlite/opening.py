@@ -141,7 +141,10 @@ def log_cut(path: Path) -> None:
     cut = cut_log(path)
     if cut.commits or cut.is_header_damaged:
         log.error(
-            "store.log_cut", frames_kept=cut.frames, commits_missing=cut.commits, header_damaged=cut.is_header_damaged
+            "store.wal_truncated",
+            frames_kept=cut.frames,
+            commits_missing=cut.commits,
+            header_damaged=cut.is_header_damaged,
         )
 
 

@@ -226,7 +226,7 @@ def _warn_of_policy(queue_arn: str, given: Mapping[str, str]) -> None:
     policy = given.get("Policy")
     unknown = unknown_actions(read_policy(policy)) if policy else []
     if unknown:
-        log.warning("policy.unknown_actions", queue=queue_arn, actions=unknown)
+        log.warning("queue_policy.unknown_actions_accepted", queue=queue_arn, actions=unknown)
 
 
 def _same(existing: Queue, given: Mapping[str, str]) -> Queue:

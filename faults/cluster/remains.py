@@ -23,7 +23,7 @@ POLL_INTERVAL_S = 0.25
 ROWS = "SELECT queue, id FROM cqs_messages"
 FIFO_QUEUES = "SELECT DISTINCT queue, segment FROM cqs_fifo_log"
 FAILURES = ("job.failed", "loop.failed")
-BROKER = "celery.said"
+BROKER = "celery.message_logged"
 """What Celery says of a broker that is away is no complaint of ours."""
 
 

@@ -72,7 +72,7 @@ def test_what_it_does_not_take_is_tried_again(handing_over: Up, gateway: Endpoin
     attempts = posted(gateway, "+15550000002")
     assert [attempt["status"] for attempt in attempts] == [503, 503, 200]
     assert len({attempt["body"] for attempt in attempts}) == 1
-    failures = handing_over.events("delivery.failed", subscription="")
+    failures = handing_over.events("delivery_attempt.failed", subscription="")
     assert [round(failure["retry_in_s"]) in (10, 11) for failure in failures] == [True, True]
 
 

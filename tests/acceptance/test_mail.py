@@ -24,7 +24,9 @@ def mails(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mailing]:
 def failed_once(mails: Mailing, arn: str, text: str) -> None:
     """Until an attempt has come to this, and waits in a queue for the next."""
     wait_until(
-        lambda: [one for one in mails.service.events("delivery.failed", subscription=arn) if text in one["text"]],
+        lambda: [
+            one for one in mails.service.events("delivery_attempt.failed", subscription=arn) if text in one["text"]
+        ],
         FAILING_S,
         mails.service.said,
     )
@@ -85,7 +87,7 @@ def test_a_mailbox_that_puts_off_gets_it_later(mails: Mailing) -> None:
     mails.server.put_off(address, "450 4.2.0 greylisted: come again")
     topic.publish("patience")
     failed_once(mails, arn, "450 4.2.0 greylisted")
-    (failure,) = mails.service.events("delivery.failed", subscription=arn)
+    (failure,) = mails.service.events("delivery_attempt.failed", subscription=arn)
     assert 10 <= failure["retry_in_s"] <= 11, "the first retry of AWS's fixed 50"
     mails.server.take_all()
     assert retried(mails, address).startswith("patience\n")

@@ -49,8 +49,8 @@ def test_each_call_is_a_line_at_debug(talkative: Up) -> None:
     sqs.create_queue(QueueName="told")
     with pytest.raises(sqs.exceptions.QueueDoesNotExist):
         sqs.get_queue_url(QueueName="absent")
-    (created,) = talkative.events("call.answered", operation="CreateQueue")
-    (missed,) = talkative.events("call.answered", operation="GetQueueUrl")
+    (created,) = talkative.events("api_call.answered", operation="CreateQueue")
+    (missed,) = talkative.events("api_call.answered", operation="GetQueueUrl")
     account = talkative.client("sts").get_caller_identity()["Account"]
     assert (created["account"], created["status"], created["error"]) == (account, 200, None)
     assert (missed["account"], missed["status"], missed["error"]) == (account, 400, "QueueDoesNotExist")

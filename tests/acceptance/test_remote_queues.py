@@ -136,13 +136,13 @@ def test_what_it_refuses_is_not_tried_again(site: Up, other: Up, gone: str) -> N
     before = refusals(site, gone)
     topic.subscribe("sqs", arn, wait=False)  # the confirmation is refused as any message would be
     wait_until(lambda: refusals(site, gone) > before, BACK_S, site.said)
-    failed = site.events("delivery.failed", retry_in_s=None)[-1]
+    failed = site.events("delivery_attempt.failed", retry_in_s=None)[-1]
     assert (failed["cause"], failed["attempt"]) == ("queue", 1)
 
 
 def refusals(site: Up, gone: str) -> int:
     code = {"denied": "AccessDenied", "missing": "QueueDoesNotExist"}[gone]
-    return sum(code in event["text"] for event in site.events("delivery.failed", cause="queue"))
+    return sum(code in event["text"] for event in site.events("delivery_attempt.failed", cause="queue"))
 
 
 def test_dead_letters_may_be_another_services(tmp_path: Path, other: Up, endpoint: Endpoint) -> None:
@@ -178,7 +178,7 @@ def test_what_was_accepted_arrives_although_it_was_away(tmp_path: Path) -> None:
         accepted = {topic.publish(f"before {number}") for number in range(ROUNDS)}
         kill(other)
         accepted |= {topic.publish(f"during {number}") for number in range(ROUNDS)}
-        wait_until(lambda: site.events("delivery.failed", cause="connection"), BACK_S, site.said)
+        wait_until(lambda: site.events("delivery_attempt.failed", cause="connection"), BACK_S, site.said)
         back = start(tmp_path / "other", port=port)
         stack.callback(back.stop)
         back.wait_ready()

@@ -39,7 +39,7 @@ def at_once(retries: int) -> dict[str, str]:
 
 def planned_delays_s(service: Service, subscription: str) -> list[float | None]:
     """What the worker said it would wait after each failed attempt; None after the last."""
-    failures = service.events("delivery.failed", subscription=subscription)
+    failures = service.events("delivery_attempt.failed", subscription=subscription)
     assert [failure["attempt"] for failure in failures] == list(range(1, len(failures) + 1))
     return [failure["retry_in_s"] for failure in failures]
 

@@ -83,7 +83,9 @@ class Movers:
             rest_s = pause_s if taken else max(pause_s, LOOK_S)
             await self._rest(began_s + rest_s - loop.time() if task.active else 0)
         if not task.active:
-            log.info("move.ended", task=task.id, source=task.source_arn, status=task.status, moved=task.moved)
+            log.info(
+                "message_move_task.ended", task=task.id, source=task.source_arn, status=task.status, moved=task.moved
+            )
 
     async def _hold(self, task: MoveTask) -> bool:
         return await self._leases.take(TASK, task.id, self._holder, LEASE_MS, self._clock.now_ms())

@@ -47,7 +47,7 @@ class HostStep(bootsteps.StartStopStep):
         parent.options.update(without_mingle=True, without_gossip=True)  # workers have nothing to tell one another
         parent.app.host = host = WorkerHost(load_settings())
         for line in unread_settings():
-            log.warning("setting.unknown", text=line)
+            log.warning("setting.ignored", text=line)
         return host
 
 
@@ -102,7 +102,7 @@ class WorkerHost:
             with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
                 runner.run(self._serve())
         except StartError as error:
-            log.critical("worker.not_started", error=str(error))
+            log.critical("worker.start_failed", error=str(error))
             state.should_stop = error.exit_code
         except Exception as error:  # it delivers nothing, so it must not look alive: Celery ends as well
             log.critical("worker.crashed", exc_info=error)
@@ -114,7 +114,7 @@ class WorkerHost:
         """Celery waits without limit for a broker that has gone silent; nothing of ours does. As a daemon, this thread
         sees the end of the wait only then."""
         threading.Event().wait(CELERY_END_S)
-        log.warning("celery.abandoned")
+        log.warning("celery.shutdown_timed_out")
         os._exit(state.should_stop or 0)
 
     async def _serve(self) -> None:
@@ -126,7 +126,7 @@ class WorkerHost:
                     with short_gc_pauses(), pinned_to_one_core(wanted=self._settings.worker_one_core):
                         await worker.run(until=self._until)
             except (StoreUnavailable, OutcomeUnknown) as error:
-                log.warning("store.awaited", error=str(error))
+                log.warning("store.connection_failed", error=str(error))
                 await asyncio.wait({self._until}, timeout=STORE_RETRY_S)
             finally:
                 self._worker = None

@@ -19,7 +19,13 @@ def set_up_celery_logs(level: str) -> None:
 
 
 class _AsEvents(logging.Handler):
-    """What the standard library's loggers are told becomes the event `celery.said`."""
+    """What the standard library's loggers are told becomes the event `celery.message_logged`."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        log.log(record.levelno, "celery.said", logger=record.name, text=record.getMessage(), exc_info=record.exc_info)
+        log.log(
+            record.levelno,
+            "celery.message_logged",
+            logger=record.name,
+            text=record.getMessage(),
+            exc_info=record.exc_info,
+        )

@@ -22,11 +22,9 @@ def maintenance(task: Any) -> None:
     try:
         rows = task.app.host.call(_maintain, timeout_s=None)
     except (CnsError, CancelledError) as error:  # the store is away, or the worker stops: its loop, or another, does it
-        log.warning("maintenance.left", error=str(error))
+        log.warning("maintenance.failed", error=str(error))
         return
-    log.info(
-        "maintenance.ended" if rows is not None else "maintenance.found_under_way", rows=rows, trigger=task.request.id
-    )
+    log.info("maintenance.ended" if rows is not None else "maintenance.skipped", rows=rows, trigger=task.request.id)
 
 
 async def _maintain(worker: Worker) -> int | None:

@@ -116,7 +116,7 @@ class Lanes:
             try:
                 await self._tools.port.settle(QUEUE, renewals=[Renewal(QUEUE, handle, 0) for handle in handles])
             except CnsError as error:  # they come by themselves a little later
-                log.info("lanes.not_woken", lanes=len(handles), error=str(error))
+                log.info("lanes.wake_failed", lanes=len(handles), error=str(error))
 
 
 @dataclass(frozen=True, slots=True)

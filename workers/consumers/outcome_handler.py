@@ -86,7 +86,7 @@ class Concluding:
             client_errors_succeed=self._tools.client_errors_succeed,
         )
         log.info(
-            "delivery.failed",
+            "delivery_attempt.failed",
             subscription=target.arn,
             attempt=failures,
             cause=str(outcome.cause),

@@ -95,7 +95,7 @@ class Quarantine:
                 await self._leases.take(TASK, part, holder, 0, self._clock.now_ms())  # says whether it came to be
                 await self._leases.give_back(TASK, part, holder)
             except CnsError as error:
-                log.info("trial.not_struck_out", job=part, error=str(error))
+                log.info("quarantine_trial.removal_failed", job=part, error=str(error))
                 await asyncio.sleep(STRIKE_OUT_AGAIN_S)
             else:
                 return

@@ -39,7 +39,7 @@ class SiftedPort:
         if held.deliveries > LEASES_MAX:
             await self._quarantine.set_aside(queue, held, "", "it cannot be read")
         else:
-            log.warning("job.unreadable", queue=queue, job=held.id, deliveries=held.deliveries)
+            log.warning("job.decode_failed", queue=queue, job=held.id, deliveries=held.deliveries)
         return False
 
     # -- as they are --------------------------------------------------------------------------------------------------

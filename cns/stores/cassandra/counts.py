@@ -58,7 +58,7 @@ class Counters:
         try:
             await self._cassandra.run(statement, *values)
         except (StoreUnavailable, OutcomeUnknown) as error:
-            log.warning("count.uncertain", values=values, error=str(error))
+            log.warning("subscription_count.update_failed", values=values, error=str(error))
 
 
 def _counted(subscription: Subscription | None) -> list[int]:

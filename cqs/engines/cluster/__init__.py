@@ -109,7 +109,7 @@ async def _again(step: Callable[[], Awaitable[None]], pause_s: float) -> None:
         try:
             await step()
         except (CacheAway, CnsError) as error:
-            log.warning("engine.step_failed", error=str(error))
+            log.warning("queue_engine.step_failed", error=str(error))
         await asyncio.sleep(pause_s)
 
 

@@ -87,7 +87,7 @@ class Caches:
 
     def lost(self, why: str) -> None:
         if not self.are_away:
-            log.warning("cache.lost", error=why)
+            log.warning("redis.lost", error=why)
             self.losses += 1
             self.are_away = True
             self._lost.set()
@@ -105,7 +105,7 @@ class Caches:
             self._lost.clear()
             await self._bridge(self._redis)
             self.are_away = False
-            log.info("cache.regained")
+            log.info("redis.recovered")
             with suppress(CacheAway):  # the reconciler finds what Redis is not told
                 await self._tell(self._redis)
             wake_everybody()
@@ -149,7 +149,7 @@ class Caches:
         try:
             await self._outage.step()
         except CnsError as error:
-            log.warning("outage.step_failed", error=str(error))
+            log.warning("redis_outage.step_failed", error=str(error))
 
     async def _wait_for_others(self) -> None:
         await asyncio.sleep(RETURN_S)
@@ -169,7 +169,7 @@ class Caches:
         try:
             await self._rows.hold(queue, held)
         except CnsError as error:
-            log.warning("cache.hiding_lost", queue=queue, messages=len(held), error=str(error))
+            log.warning("redis_outage.visibility_save_failed", queue=queue, messages=len(held), error=str(error))
         else:
             self._held.forget(queue, [item.place for item in held])
 

@@ -118,7 +118,7 @@ class Lines:
     def _filled(self, queue: str, task: asyncio.Task[None]) -> None:
         del self._fills[queue]
         if not task.cancelled() and (error := task.exception()):
-            log.warning("cache.not_filled", queue=queue, error=str(error))  # the next who asks fills again
+            log.warning("queue.cache_fill_failed", queue=queue, error=str(error))  # the next who asks fills again
 
     async def filled(self, line: Line) -> None:
         """Wait for the fill, but not for long: what is in the cache can be received meanwhile."""

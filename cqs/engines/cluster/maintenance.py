@@ -49,7 +49,7 @@ async def tidy(
             done += await expire_of(line, budget - done)
             done += await _drop_empty(rows, line, now_ms, wall_ms)
         except CnsError as error:  # the others have their turn all the same
-            log.warning("queue.not_tidied", queue=line.q.id, error=str(error))
+            log.warning("queue.maintenance_failed", queue=line.q.id, error=str(error))
     return done
 
 

@@ -43,7 +43,7 @@ class Reconciler:
             try:
                 await self._compare(redis, line)
             except CnsError as error:  # the others have their turn all the same
-                log.warning("cache.not_compared", queue=line.q.id, error=str(error))
+                log.warning("redis.reconcile_failed", queue=line.q.id, error=str(error))
             else:
                 line.walked_ms = begun_ms
 
@@ -53,7 +53,7 @@ class Reconciler:
             line.watch = Watch(line.generation)
         repairs = await reconcile(self._rows, redis, queue, line.watch, self._clock.now_ms())
         if repairs:
-            log.info("cache.repaired", queue=queue, messages=repairs)
+            log.info("redis.repaired", queue=queue, messages=repairs)
             self.repairs += repairs
         left = await redis.undeleted(queue)
         if left:

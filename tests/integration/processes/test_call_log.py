@@ -32,7 +32,9 @@ async def test_each_call_is_a_line(sqs: Sqs, captured: LogCapture) -> None:
         await door.send("POST", "/", {"x-amz-target": "AmazonSQS.Nonsense"}, b"{}")
         await door.json("ListQueues", key=STRANGER)
     lines = captured.entries
-    assert all((line["event"], line["log_level"]) == ("call.answered", "debug") and line["ms"] > 0 for line in lines)
+    assert all(
+        (line["event"], line["log_level"]) == ("api_call.answered", "debug") and line["ms"] > 0 for line in lines
+    )
     assert [(line["operation"], line["account"], line["status"], line["error"]) for line in lines] == [
         ("CreateQueue", ACCOUNT, 200, None),
         ("SendMessage", ACCOUNT, 200, None),

@@ -210,7 +210,7 @@ async def test_commits_behind_a_damaged_frame_are_counted_in_the_log(tmp_path: P
     damage(log, HEADER_BYTES + (ends[-3] + 1) * FRAME_BYTES + FRAME_HEADER_BYTES + 100)  # the last but one commit's
     with structlog.testing.capture_logs() as logged:
         database = Database(crashed, Clock())
-    (entry,) = [entry for entry in logged if entry["event"] == "store.log_cut"]
+    (entry,) = [entry for entry in logged if entry["event"] == "store.wal_truncated"]
     assert (entry["frames_kept"], entry["commits_missing"]) == (ends[-3] + 1, 2)
     assert database.reader.execute("SELECT count(*) FROM t").get == COMMITS - 2
     database.start(asyncio.get_running_loop())
@@ -225,7 +225,7 @@ async def test_a_log_whose_header_is_damaged_counts_for_nothing_and_is_told_of(t
     damage(crashed / "store.db-wal", 16)
     with structlog.testing.capture_logs() as logged:
         database = Database(crashed, Clock())
-    (entry,) = [entry for entry in logged if entry["event"] == "store.log_cut"]
+    (entry,) = [entry for entry in logged if entry["event"] == "store.wal_truncated"]
     assert (entry["header_damaged"], entry["frames_kept"], entry["commits_missing"]) == (True, 0, len(ends))
     database.start(asyncio.get_running_loop())
     await database.close()

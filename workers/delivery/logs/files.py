@@ -146,7 +146,7 @@ class LogFiles:
         with self._lock:
             self._lost["disk_full" if error.errno in _FULL else "disk_refused"] += records
         if not self._refusing:
-            log.warning("delivery_log.unwritten", error=str(error))
+            log.warning("delivery_log.write_failed", error=str(error))
         self._refusing = True
 
     def _write(self, group: str, data: bytes) -> None:
@@ -186,7 +186,7 @@ class LogFiles:
         try:
             aged, crowded = remove_old(self._directory, first_kept, self._limits.bytes_max)
         except OSError as error:
-            log.warning("delivery_log.untidy", error=str(error))
+            log.warning("delivery_log.cleanup_failed", error=str(error))
         else:
             self._removed["age"] += aged
             self._removed["size"] += crowded

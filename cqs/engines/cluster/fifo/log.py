@@ -187,7 +187,7 @@ class Log:
             await self._images.write(self.queue, slot, image)
             await self._images.clear(self.queue, CLEARED_AT_ONCE)
         except CnsError as error:
-            log.warning("fifo.image_not_written", queue=self.queue, error=str(error))  # a later one will be
+            log.warning("fifo_queue.snapshot_failed", queue=self.queue, error=str(error))  # a later one will be
         finally:
             self._writing = None
 

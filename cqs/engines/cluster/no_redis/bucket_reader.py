@@ -57,7 +57,7 @@ class Looks:
         if self._doubts:
             for queue, shelf in list(self.shelves.items()):
                 if not await self.claims.has(queue, shelf.generation, shelf.buckets):
-                    log.warning("outage.claims_lost", queue=queue)
+                    log.warning("redis_outage.bucket_claims_lost", queue=queue)
                     await self._leave(queue)
             self._doubts = False
 
@@ -146,7 +146,7 @@ class Looks:
         try:
             await self._look(queue, 1)
         except CnsError as error:
-            log.warning("outage.look_failed", queue=queue, error=str(error))
+            log.warning("redis_outage.read_failed", queue=queue, error=str(error))
 
     async def _look(self, queue: str, want: int) -> None:
         """Read what came into the claimed buckets, and claim more until there is what is wanted."""
@@ -198,7 +198,7 @@ class Looks:
         try:
             await self._rows.hold(queue, hidden)
         except CnsError as error:
-            log.warning("outage.hiding_lost", queue=queue, error=str(error))
+            log.warning("redis_outage.visibility_save_failed", queue=queue, error=str(error))
         left = await self.claims.give_back(queue, shelf.buckets)
         if left:
             self._owed.setdefault(queue, set()).update(left)

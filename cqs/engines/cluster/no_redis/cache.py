@@ -65,7 +65,7 @@ class Outage:
             try:
                 await self._looks.beat()
             except CnsError as error:  # if it lasts, others take over what is claimed here
-                log.warning("outage.beat_failed", error=str(error))
+                log.warning("redis_outage.heartbeat_failed", error=str(error))
 
     async def end_life(self) -> None:
         """Say that nothing is hidden here any more."""

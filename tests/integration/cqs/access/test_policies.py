@@ -195,7 +195,7 @@ async def test_actions_that_sqs_does_not_have_are_taken_and_warned_about(
     with capture_logs() as logged:
         url = await sqs.queue(Policy=document(statement(Action=action)))
         await sqs("SetQueueAttributes", QueueUrl=url, Attributes={"Policy": document(statement(Action=action))})
-    warnings = [entry for entry in logged if entry["event"] == "policy.unknown_actions"]
+    warnings = [entry for entry in logged if entry["event"] == "queue_policy.unknown_actions_accepted"]
     assert [entry["actions"] for entry in warnings] == ([] if unknown is None else [unknown] * 2)
     assert {entry["queue"] for entry in warnings} <= {ARN}
 
