@@ -78,7 +78,7 @@ class EmbeddedPoolSizeStore:
     """See `PoolSizeStore`; lives in the store host."""
 
     def __init__(self, database: Database) -> None:
-        database.create(SCHEMA)
+        database.create_tables(SCHEMA)
         self._database = database
 
     async def put(self, size: PoolSize) -> None:

@@ -164,7 +164,7 @@ class StoreHost:
         self._path = settings.socket_path
         self._reserve_bytes = settings.reserve_bytes
         self.database.on_fatal = _end_process
-        self.database.on_room = _begin_anew
+        self.database.on_space_regained = _begin_anew
 
     async def start(self) -> None:
         self.database.space.keep_reserve(self._reserve_bytes)

@@ -1,4 +1,4 @@
-"""Room on the store's disk: a reserve file that is given up when the disk is full, so that deletes still work."""
+"""Room on the store's disk: a reserve file whose room is released when the disk is full, so that deletes still work."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ import structlog
 RESERVE_FILE = "reserve"
 RESERVE_BYTES = 16 * 1024 * 1024
 RESERVE_SHARE = 8
-"""On a small disk the reserve is at most this part of it."""
+"""On a small disk the reserve takes at most one part in this many."""
 ROOM_BYTES = 1024 * 1024
-"""As much must be free beside the reserve before it is made again and writes that grow the store are accepted."""
+"""This much must be free beside the reserve before it is made again and writes that grow the store are accepted."""
 ROOM_BESIDE_LOG_BYTES = 8 * 1024 * 1024
-"""While less than this is free beside what copying the log back may take, each commit copies it back."""
+"""While less than this is free besides the room that a checkpoint may take, each commit copies the log back."""
 _FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
 _COMMIT_ERRORS = (apsw.SQLITE_IOERR_WRITE,)
-"""What SQLite may say, besides SQLITE_FULL, of a commit that found no room and does not count. A failed sync is not
-among them, nor an index without room: then the commit may be in the log."""
+"""Codes, besides SQLITE_FULL, of a commit that found no room and was not made. Neither a failed sync nor an index
+without room is among them: after those the commit may be in the log."""
 _WRITE_ERRORS = (
     *_COMMIT_ERRORS,
     apsw.SQLITE_IOERR_TRUNCATE,
@@ -35,7 +35,7 @@ log = structlog.get_logger(__name__)
 
 
 def is_full(error: BaseException, connection: apsw.Connection | None = None, *, committing: bool = False) -> bool:
-    """Whether it was lack of space that refused a write. `connection`: the one that raised an apsw error, if open."""
+    """Whether a write was refused for lack of space. `connection` raised the apsw error, if it is still open."""
     if isinstance(error, OSError):
         return error.errno in _FULL_ERRNOS
     if isinstance(error, apsw.FullError):
@@ -46,10 +46,10 @@ def is_full(error: BaseException, connection: apsw.Connection | None = None, *, 
 
 
 class DiskSpace:
-    """What the store's disk has room for.
+    """Decides which writes the store's disk has room for.
 
-    `refusing`: only writes that do not grow the store are accepted. `reason`: why, for a person; it is '' again once a
-    write has succeeded after `refusing` ended.
+    While `refusing`, only writes that do not grow the store are accepted. `reason` tells a person why; it is '' again
+    once a write has succeeded after `refusing` ended.
     """
 
     def __init__(self, directory: Path, free_bytes: Callable[[Path], int] | None = None) -> None:
@@ -58,77 +58,80 @@ class DiskSpace:
         self._free_bytes = free_bytes or _free_bytes
         self._reserve_bytes = 0
         self._lacks_reserve = False
-        self._has_been_full = False  # and the reserve was not made again since
+        self._has_been_full = False  # since the reserve was made last
         self.refusing = False
         self.reason = ""
 
     def keep_reserve(self, reserve_bytes: int) -> None:
-        """Have a reserve of so many bytes from now on, as soon as there is room for it; 0 is none."""
+        """Have a reserve of this size from now on, as soon as there is room for it; 0 is none."""
         self._reserve_bytes = min(reserve_bytes, _disk_bytes(self._directory) // RESERVE_SHARE)
         self._lacks_reserve = self._reserve_bytes > 0
         if self._lacks_reserve and not self._make_reserve() and self._path.exists():
-            self.refused()  # an earlier process gave it up, and what is free is all that is left of it
+            self.mark_full()  # an earlier process released it, and no other room is left
         elif not self._lacks_reserve and self._reserve_bytes == 0:
             self._path.unlink(missing_ok=True)
 
-    def give_up_reserve(self) -> None:
-        """Make the reserve's bytes free. The empty file tells later processes that this was needed."""
+    def release_reserve(self) -> None:
+        """Free the reserve's bytes. The empty file tells later processes that this was needed."""
         with suppress(OSError):
             os.truncate(self._path, 0)
         self._lacks_reserve = self._reserve_bytes > 0
 
-    def has_room_beside(self, log_bytes: int, commit_bytes_max: int) -> bool:
+    def has_room_for_checkpoint(self, log_bytes: int, commit_bytes_max: int) -> bool:
         """Whether there is room to copy the log back into the store, whose file may grow by as much, and for two more
         commits of the largest size."""
         return self._free_bytes(self._directory) >= log_bytes + max(2 * commit_bytes_max, ROOM_BESIDE_LOG_BYTES)
 
-    def is_filling(self) -> bool:
-        """Whether so little is free for the first time that growing writes are to end before one fails."""
+    def is_nearly_full(self) -> bool:
+        """Whether growing writes should end before one fails.
+
+        Always False from the first full disk until the reserve is made again.
+        """
         return not self._has_been_full and self._free_bytes(self._directory) < ROOM_BYTES
 
     @property
-    def is_short(self) -> bool:
-        """Whether `look` has anything to find out."""
+    def needs_check(self) -> bool:
+        """Whether `check` may change anything."""
         return self.refusing or self._lacks_reserve
 
-    def refused(self) -> bool:
-        """A write was refused for lack of space. Returns whether this is news."""
+    def mark_full(self) -> bool:
+        """Call this when a write was refused for lack of space. Returns False when writes are being refused already."""
         is_news = not self.refusing
         self.refusing = self._has_been_full = True
         if not self.reason:
             log.error("store.disk_filled", free_bytes=self._free_bytes(self._directory))
         self.reason = "the disk is full: what would grow the store is refused, deletes and purges are not"
-        self.give_up_reserve()
+        self.release_reserve()
         return is_news
 
-    def look(self, unused_bytes: Callable[[], int]) -> None:
-        """See whether there is room: on the disk, or at least within the store, `unused_bytes` of it."""
+    def check(self, unused_bytes: Callable[[], int]) -> None:
+        """Set `refusing` by the room on the disk, or at least within the store, which has `unused_bytes`."""
         free_bytes = self._free_bytes(self._directory)
         if free_bytes >= self._reserve_bytes + ROOM_BYTES and (not self._lacks_reserve or self._make_reserve()):
             self.refusing = self._has_been_full = False
         elif self._has_been_full:
-            # The store's file does not shrink, but what was deleted leaves pages in it. Half of what ends the refusal
-            # is kept, so that it does not begin again with the next write.
+            # The store's file does not shrink, but deleted rows leave free pages in it. The refusal begins again at
+            # half of the room that ends it, so that it does not begin again with the next write.
             enough_bytes = max(self._reserve_bytes, ROOM_BYTES)
             if unused_bytes() < (enough_bytes if self.refusing else enough_bytes // 2):
-                self.refused()
+                self.mark_full()
             else:
                 self.refusing = False
 
-    def wrote(self) -> None:
-        """A write that may grow the store has succeeded."""
+    def mark_written(self) -> None:
+        """Call this when a write that may grow the store has succeeded."""
         if self.reason and not self.refusing:
             self.reason = ""
             log.info("store.space_recovered")
 
     def _make_reserve(self) -> bool:
-        """Take room for the reserve, if there is so much and some more; returns whether it is there."""
+        """Make the reserve if there is room for it and ROOM_BYTES more; returns whether it exists."""
         try:
             if self._path.stat().st_size == self._reserve_bytes:
                 self._lacks_reserve = False
                 return True
         except OSError:
-            pass  # there is none
+            pass  # there is no reserve
         if self._free_bytes(self._directory) < self._reserve_bytes + ROOM_BYTES:
             return False
         try:
@@ -147,7 +150,7 @@ class DiskSpace:
 
 
 def _free_bytes(directory: Path) -> int:
-    """What this user may still write there; 0 when that cannot be known."""
+    """The room that this user may still fill; 0 when it is unknown."""
     try:
         disk = os.statvfs(directory)
     except OSError:

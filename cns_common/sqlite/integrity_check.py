@@ -1,4 +1,4 @@
-"""Looks through a whole store for damage. Neither the store's file nor its log is written."""
+"""Checks a whole store for damage, without writing to the store's file or its log."""
 
 from __future__ import annotations
 
@@ -12,29 +12,32 @@ import apsw
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
 from cns_common.errors import StartError
 from cns_common.sqlite.opening import FORMAT
-from cns_common.sqlite.wal import cut_log
+from cns_common.sqlite.wal import find_lost_commits
 
 LOCK_FILE = "lock"
 FAULTS_MAX = 100
-"""So many faults at most are listed."""
+"""At most this many faults are listed."""
 
 
 class IntegrityReport(NamedTuple):
-    """`faults`: a line each, for a person."""
+    """Each of `faults` is a line for a person."""
 
     pages: int
     faults: tuple[str, ...]
 
 
 def check_integrity(path: Path) -> IntegrityReport:
-    """All pages, trees and indexes, and the log if nobody has the store open. StartError when it cannot be opened."""
+    """Check all pages, trees and indexes, and the log if no process has the store open.
+
+    Raises StartError when the store cannot be opened.
+    """
     lock_fd = _lock(path.with_name(LOCK_FILE))
     try:
         connection = _open(path, is_ours=lock_fd is not None)
         try:
             pages: int = connection.pragma("page_count")
             faults = [*_version_faults(connection), *_page_faults(connection)]
-            if lock_fd is not None:  # else frames are being added to it
+            if lock_fd is not None:  # else a process adds frames to the log
                 faults += _log_faults(path)
         finally:
             connection.close()
@@ -49,7 +52,7 @@ def check_integrity(path: Path) -> IntegrityReport:
 
 
 def _lock(path: Path) -> int | None:
-    """Keep a service from starting meanwhile; None when one runs."""
+    """Keep a service from starting meanwhile; None when one is running."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if path.exists() else os.open(path.parent, os.O_RDONLY)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -62,7 +65,7 @@ def _lock(path: Path) -> int | None:
 def _open(path: Path, *, is_ours: bool) -> apsw.Connection:
     log = path.with_name(f"{path.name}-wal")
     if is_ours and not (log.exists() and log.stat().st_size):
-        # without a log nothing has to be recovered, and no file is made beside this one
+        # without a log SQLite has nothing to recover, and makes no file beside this one
         flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
         return apsw.Connection(f"{path.absolute().as_uri()}?immutable=1", flags=flags)
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
@@ -83,8 +86,8 @@ def _page_faults(connection: apsw.Connection) -> list[str]:
 
 
 def _log_faults(path: Path) -> list[str]:
-    cut = cut_log(path)
-    faults = ["the log's header is damaged: nothing in the log counts"] if cut.is_header_damaged else []
-    if cut.commits:
-        faults.append(f"the log is cut after frame {cut.frames}: {cut.commits} commits behind it are missing")
+    lost = find_lost_commits(path)
+    faults = ["the log's header is damaged: nothing in the log counts"] if lost.is_header_damaged else []
+    if lost.commits:
+        faults.append(f"the log is cut after frame {lost.frames}: {lost.commits} commits behind it are missing")
     return faults

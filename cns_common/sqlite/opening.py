@@ -1,37 +1,100 @@
-"""Opening the store's file: what must hold before anything is written to it."""
+"""Opens the store's file, and refuses it before anything is written when it is foreign, newer or damaged."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import apsw
 import structlog
 
-from cns_common.data_directory import EXIT_DATA_UNUSABLE
+from cns_common.data_directory import EXIT_DATA_FULL, EXIT_DATA_UNUSABLE, unusable
 from cns_common.errors import StartError
-from cns_common.sqlite.disk_space import is_full
-from cns_common.sqlite.wal import cut_log
+from cns_common.sqlite.disk_space import DiskSpace, is_full
+from cns_common.sqlite.wal import find_lost_commits
 
 PAGE_BYTES = 4096
 CACHE_KIB = 65_536
 FORMAT = 1
-"""Of the tables, in `meta` and as SQLite's user_version."""
+"""Version of the tables, stored in `meta` and as SQLite's user_version."""
 QUICK_CHECK_BYTES_MAX = 64 * 1024 * 1024
-"""A larger store is not looked through at its start, which must not take seconds: `cns check` does it."""
+"""A larger store is not checked when it is opened, which must not take seconds; `cns check` checks it."""
 MASTER_KEY_FILE = "master.key"
 _SEALED_TABLES = ("access_keys", "signing_keys")
 
 log = structlog.get_logger(__name__)
 
 Guard = Callable[[apsw.Connection], None]
+"""May refuse a store by raising StartError; it only reads."""
 
 
-def connect(path: str, vfs: str | None, *, alone: bool = False) -> apsw.Connection:
-    """`alone`: this connection is the only one, and its log's index is kept in memory: that needs no room on disk.
+class StoreConnections(NamedTuple):
+    """An opened store. Where it is `single`, `reader` is the same connection as `writer`."""
 
-    Raises apsw.FullError for whatever SQLite says when there is none.
+    writer: apsw.Connection
+    reader: apsw.Connection
+    boot: int
+    """The number of this start; it only rises."""
+    high_ms: int
+    """The highest time stored."""
+    single: bool
+
+
+def open_store(path: Path, vfs: str | None, guard: Guard, space: DiskSpace) -> StoreConnections:
+    """Open the store, on a full disk with the reserve's room, at worst with a single connection that writes nothing.
+
+    Raises StartError when there is no room even for that, or when the store cannot be used.
+    """
+    try:
+        if not vfs:
+            prepare_file(path)
+        store = _try_open(path, vfs, guard, single=False)
+        if store is None:
+            space.mark_full()
+            store = _try_open(path, vfs, guard, single=False) or _try_open(path, vfs, guard, single=True)
+    except OSError as error:
+        raise unusable(f"cannot write to {path}", error) from error
+    except apsw.Error as error:
+        raise StartError(f"cannot use the data in {path.parent}: {error}", EXIT_DATA_UNUSABLE) from error
+    if store is None:
+        raise StartError(f"cannot use the data in {path.parent}: the disk is full", EXIT_DATA_FULL)
+    return store
+
+
+def _try_open(path: Path, vfs: str | None, guard: Guard, *, single: bool) -> StoreConnections | None:
+    """None when the disk has no room for it."""
+    writer: apsw.Connection | None = None
+    try:
+        writer = connect(str(path), vfs, single=single)
+        check(writer, path)
+        guard(writer)
+        if single:
+            boot, high_ms = begin_boot(writer, stored=False)
+            return StoreConnections(writer, writer, boot, high_ms, single)
+        log_lost_commits(path)
+        boot, high_ms = begin_boot(writer, stored=True)
+        reader = connect(str(path), vfs)
+        reader.execute("PRAGMA query_only=ON")
+        return StoreConnections(writer, reader, boot, high_ms, single)
+    except apsw.Error as error:
+        full = is_full(error, writer)
+        if writer is not None:
+            writer.close()
+        if not full:
+            raise
+        return None
+    except StartError:
+        if writer is not None:
+            writer.close()
+        raise
+
+
+def connect(path: str, vfs: str | None, *, single: bool = False) -> apsw.Connection:
+    """Open a connection. A `single` one excludes all others and keeps the log's index in memory, not on disk.
+
+    Raises apsw.FullError when the disk has no room, whichever error SQLite reports then.
     """
     connection = apsw.Connection(path, vfs=vfs) if vfs else apsw.Connection(path)
     connection.set_busy_timeout(5_000)
@@ -40,7 +103,7 @@ def connect(path: str, vfs: str | None, *, alone: bool = False) -> apsw.Connecti
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     try:
         for pragma in (
-            *(("locking_mode=EXCLUSIVE",) if alone else ()),
+            *(("locking_mode=EXCLUSIVE",) if single else ()),
             f"page_size={PAGE_BYTES}",
             "journal_mode=WAL",
             "synchronous=FULL",
@@ -59,8 +122,10 @@ def connect(path: str, vfs: str | None, *, alone: bool = False) -> apsw.Connecti
 
 
 def prepare_file(path: Path) -> None:
-    """Have a file that can be written and that nobody else can read, wherever the directory was made; the log and the
-    index beside it take its mode over. A new one is not made beside the master key of another: see `StartError`."""
+    """Make the file if it is missing, and let only its owner read it; SQLite gives the log and the index its mode.
+
+    Raises StartError instead of making a new file beside an existing master key: the key belongs to lost data.
+    """
     try:
         is_new = path.stat().st_size == 0
     except FileNotFoundError:
@@ -84,7 +149,7 @@ def check(connection: apsw.Connection, path: Path) -> None:
     version: int = connection.pragma("user_version")
     if version > FORMAT:
         raise StartError(f"the data is of version {version}, this program reads up to {FORMAT}", EXIT_DATA_UNUSABLE)
-    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    tables = _table_names(connection)
     if "meta" not in tables:
         if tables:
             raise StartError(f"{path} is no store of cns", EXIT_DATA_UNUSABLE)
@@ -106,7 +171,8 @@ def check(connection: apsw.Connection, path: Path) -> None:
 
 
 def begin_boot(connection: apsw.Connection, *, stored: bool) -> tuple[int, int]:
-    """The number of this start, and the highest time seen (ms). Not `stored`: a number that no start has stored."""
+    """The number of this start and the highest time stored, in ms. Unless `stored`, the number is used without being
+    written: no earlier start has it."""
     if not stored:
         boot, high_ms = connection.execute("SELECT boot + 1, high_ms FROM meta").get
         return boot, high_ms
@@ -125,34 +191,38 @@ def begin_boot(connection: apsw.Connection, *, stored: bool) -> tuple[int, int]:
 def create_tables(
     connection: apsw.Connection, schema: Sequence[str], added_columns: Mapping[str, Sequence[str]]
 ) -> None:
-    """Make tables that are missing, and columns (table → declarations) that older directories do not have."""
+    """Make missing tables, and the columns (table → declarations) that tables of an older directory lack."""
     with connection:
         for statement in schema:
             connection.execute(statement)
         for table, declarations in added_columns.items():
-            there = {name for _, name, *_ in connection.execute(f"PRAGMA table_info({table})")}
+            existing = {name for _, name, *_ in connection.execute(f"PRAGMA table_info({table})")}
             for declaration in declarations:
-                if declaration.split()[0] not in there:
+                if declaration.split()[0] not in existing:
                     connection.execute(f"ALTER TABLE {table} ADD COLUMN {declaration}")
 
 
-def log_cut(path: Path) -> None:
-    """Log the commits that SQLite left out without a word, if there are any."""
-    cut = cut_log(path)
-    if cut.commits or cut.is_header_damaged:
+def log_lost_commits(path: Path) -> None:
+    """Log the commits of the write-ahead log that SQLite skipped without a word, if there are any."""
+    found = find_lost_commits(path)
+    if found.commits or found.is_header_damaged:
         log.error(
             "store.wal_truncated",
-            frames_kept=cut.frames,
-            commits_missing=cut.commits,
-            header_damaged=cut.is_header_damaged,
+            frames_kept=found.frames,
+            commits_missing=found.commits,
+            header_damaged=found.is_header_damaged,
         )
 
 
 def has_secrets(connection: apsw.Connection) -> bool:
     """Whether secrets are stored that only the master key opens."""
-    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    tables = _table_names(connection)
     return any(
         connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is not None
         for table in _SEALED_TABLES
         if table in tables
     )
+
+
+def _table_names(connection: apsw.Connection) -> set[str]:
+    return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}

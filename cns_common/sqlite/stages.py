@@ -1,4 +1,4 @@
-"""Work that waits for the store's next transaction, by its kind."""
+"""Work that waits for the store's next transaction, sorted by its kind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Item = TypeVar("Item")
 
 
 class Work(Generic[Item]):
-    """One caller's item in a batch, and the future its answer goes to."""
+    """One caller's item, and the future that its answer goes to."""
 
     __slots__ = ("future", "item")
 
@@ -22,7 +22,7 @@ class Work(Generic[Item]):
         self.future = future
 
     def answer(self, result: object) -> None:
-        """Answer at once: for what need not be durable first."""
+        """Answer at once, before the commit: for results that need not be durable."""
         if not self.future.done():
             self.future.set_result(result)
 
@@ -32,8 +32,11 @@ class Work(Generic[Item]):
 
 
 class Stage(Generic[Item]):
-    """A kind of work. `run` gets all of a turn's items and returns what to answer once they are committed. `grows` says
-    which items make the store larger: those are refused while the disk is full."""
+    """One kind of work.
+
+    `run` gets all items of a loop turn and returns the answers to give once they are committed. `grows` says which
+    items make the store larger: those are refused while the disk is full.
+    """
 
     __slots__ = ("_database", "_run", "grows", "waiting")
 
@@ -59,5 +62,5 @@ class Stage(Generic[Item]):
         try:
             return self._run(batch)
         except BaseException:
-            self.waiting = batch  # the flush fails them together with everybody else's
+            self.waiting = batch  # the flush fails it together with all other waiting work
             raise

@@ -1,7 +1,7 @@
-"""What an SQLite write-ahead log holds behind the frame where SQLite stopped reading it.
+"""Finds commits in an SQLite write-ahead log behind the frame where SQLite stopped reading it.
 
-SQLite takes over the frames before the first whose salts or checksum do not fit, and says nothing of those behind.
-Frames behind it that carry this log's salts and end a transaction are commits that are missing. The format:
+SQLite reads the frames before the first whose salts or checksum do not fit, and ignores the rest without a word.
+Ignored frames that carry this log's salts and end a transaction are lost commits. The format:
 https://sqlite.org/walformat.html
 """
 
@@ -15,31 +15,31 @@ from typing import NamedTuple
 HEADER_BYTES = 32
 FRAME_HEADER_BYTES = 24
 MAX_FRAME_OFFSET = 16
-"""Where the wal-index (the -shm file) has the number of the last valid frame, as a native 32-bit number."""
+"""The offset in the wal-index (the -shm file) of the last valid frame's number, a native 32-bit integer."""
 _MAGIC = (0x377F0682, 0x377F0683)
 _PAGE_BYTES = frozenset(2**power for power in range(9, 17))
 
 
-class CutLog(NamedTuple):
-    """`commits` are missing behind frame number `frames`. One of them may be a write under way when its process died,
-    which nobody was told had succeeded. `is_header_damaged`: then nothing of the log was taken over."""
+class LostCommits(NamedTuple):
+    """`commits` are missing behind frame number `frames`. One of them may have been under way when its process died:
+    no caller was told that it succeeded. With `is_header_damaged` SQLite read nothing of the log."""
 
     frames: int
     commits: int
     is_header_damaged: bool
 
 
-def cut_log(store: Path) -> CutLog:
-    """Of a store that is open, has been read, and has not been written since: SQLite has read the log by then.
+def find_lost_commits(store: Path) -> LostCommits:
+    """Call this for a store that is open and has been read, but not written since: then SQLite has read the log.
 
-    Reads the headers of the frames behind the cut, once.
+    Reads the headers of the ignored frames, once.
     """
     try:
         frames = _valid_frames(store.with_name(f"{store.name}-shm"))
         with store.with_name(f"{store.name}-wal").open("rb") as log:
             header = log.read(HEADER_BYTES)
             if len(header) < HEADER_BYTES:
-                return CutLog(frames, 0, is_header_damaged=False)
+                return LostCommits(frames, 0, is_header_damaged=False)
             is_damaged = not _is_sound(header)
             page_bytes = _page_bytes(header)
             frame_bytes = FRAME_HEADER_BYTES + page_bytes
@@ -48,15 +48,15 @@ def cut_log(store: Path) -> CutLog:
             first = log.read(FRAME_HEADER_BYTES)
             salts = first[8:16] if is_damaged else header[16:24]
             commits = 0
-            while at + frame_bytes <= size:  # a frame that is cut off is of a commit that did not end
+            while at + frame_bytes <= size:  # a frame that is cut off belongs to a commit that did not end
                 page, pages_after_commit = struct.unpack_from(">II", first)
                 commits += bool(page and pages_after_commit and first[8:16] == salts)
                 at += frame_bytes
                 log.seek(at)
                 first = log.read(FRAME_HEADER_BYTES)
     except FileNotFoundError:
-        return CutLog(0, 0, is_header_damaged=False)
-    return CutLog(frames, commits, is_damaged)
+        return LostCommits(0, 0, is_header_damaged=False)
+    return LostCommits(frames, commits, is_damaged)
 
 
 def _valid_frames(index: Path) -> int:
@@ -72,7 +72,7 @@ def _page_bytes(header: bytes) -> int:
 
 
 def _is_sound(header: bytes) -> bool:
-    """Whether the log's header is what its checksum says."""
+    """Whether the log's header fits its checksum."""
     (magic,) = struct.unpack_from(">I", header)
     if magic not in _MAGIC:
         return False

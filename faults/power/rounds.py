@@ -14,7 +14,7 @@ from random import Random
 import msgspec
 
 from cns_common.clock import Clock
-from cns_common.sqlite import database as sqlite
+from cns_common.sqlite import checkpoints
 from cns_common.sqlite.database import Database
 from cqs.engines.embedded import EmbeddedEngine
 from faults.power.disk import Disk, restore
@@ -108,7 +108,7 @@ async def _live(
         clock = Clock()
         database = Database(directory / "life", clock, vfs="recording")
         engine = EmbeddedEngine(database, clock)
-        database.create(SCHEMA)
+        database.create_tables(SCHEMA)
         if spoil is not None:
             spoil(database)
         snapshots = Snapshots(database, log)
@@ -125,11 +125,11 @@ async def _live(
 
 @contextmanager
 def _frequent_checkpoints() -> Iterator[None]:
-    usual, sqlite.CHECKPOINT_PAGES = sqlite.CHECKPOINT_PAGES, CHECKPOINT_PAGES
+    usual, checkpoints.CHECKPOINT_PAGES = checkpoints.CHECKPOINT_PAGES, CHECKPOINT_PAGES
     try:
         yield
     finally:
-        sqlite.CHECKPOINT_PAGES = usual
+        checkpoints.CHECKPOINT_PAGES = usual
 
 
 # -- where to cut -----------------------------------------------------------------------------------------------------

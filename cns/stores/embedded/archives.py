@@ -21,7 +21,7 @@ class EmbeddedArchiveStore:
     """See `cns.stores.contract.ArchiveStore`."""
 
     def __init__(self, database: Database) -> None:
-        database.create(schema.TABLES)
+        database.create_tables(schema.TABLES)
         self._database = database
 
     async def append(self, archive_id: str, messages: Sequence[ArchivedMessage]) -> None:

@@ -22,7 +22,7 @@ class EmbeddedMobileEndpointStore:
     """See `cns.stores.mobile_contract.MobileEndpointStore`."""
 
     def __init__(self, database: Database) -> None:
-        database.create(schema.TABLES)
+        database.create_tables(schema.TABLES)
         self._database = database
 
     async def create(self, endpoint: MobileEndpoint) -> MobileEndpoint | None:

@@ -19,7 +19,7 @@ class EmbeddedNotificationStore:
     """See `cns.stores.contract.NotificationStore`."""
 
     def __init__(self, database: Database) -> None:
-        database.create(schema.TABLES, schema.ADDED_COLUMNS)
+        database.create_tables(schema.TABLES, schema.ADDED_COLUMNS)
         self._database = database
 
     async def put(self, notification: Notification, references: int, expires_ms: int) -> None:

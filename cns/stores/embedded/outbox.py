@@ -42,7 +42,7 @@ class EmbeddedOutboxStore:
     """See `cns.stores.contract.OutboxStore`."""
 
     def __init__(self, database: Database) -> None:
-        database.create(TABLES)
+        database.create_tables(TABLES)
         self._database = database
 
     async def put(self, item: OutboxItem) -> None:

@@ -18,7 +18,7 @@ class EmbeddedPlatformStore:
     """See `cns.stores.mobile_contract.PlatformStore`."""
 
     def __init__(self, database: Database, seal: Seal) -> None:
-        database.create(schema.TABLES)
+        database.create_tables(schema.TABLES)
         self._database = database
         self._records = PlatformRecords(seal)
 

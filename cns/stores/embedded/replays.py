@@ -19,7 +19,7 @@ class EmbeddedReplayStore:
     """See `cns.stores.contract.ReplayStore`."""
 
     def __init__(self, database: Database) -> None:
-        database.create(schema.TABLES)
+        database.create_tables(schema.TABLES)
         self._database = database
 
     async def put(self, replay: Replay) -> None:

@@ -22,7 +22,7 @@ class EmbeddedSigningKeyStore:
     """See `cns.stores.contract.SigningKeyStore`; lives in the store host."""
 
     def __init__(self, database: Database, seal: Seal) -> None:
-        database.create(SCHEMA)
+        database.create_tables(SCHEMA)
         self._database = database
         self._seal = seal
         self._making = asyncio.Lock()

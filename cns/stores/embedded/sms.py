@@ -19,7 +19,7 @@ class EmbeddedSmsStore:
     """See `cns.stores.mobile_contract.SmsStore`."""
 
     def __init__(self, database: Database) -> None:
-        database.create(schema.TABLES)
+        database.create_tables(schema.TABLES)
         self._database = database
 
     async def attributes(self, account: str, region: str) -> dict[str, str]:

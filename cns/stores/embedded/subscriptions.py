@@ -31,7 +31,7 @@ class EmbeddedSubscriptionStore:
     """See `cns.stores.contract.SubscriptionStore`."""
 
     def __init__(self, database: Database) -> None:
-        database.create(schema.TABLES, schema.ADDED_COLUMNS)
+        database.create_tables(schema.TABLES, schema.ADDED_COLUMNS)
         self._database = database
         self._unfiltered: BoundedCache[tuple[str, str, int], tuple[int, Audience]] = BoundedCache(AUDIENCES_REMEMBERED)
         self.changed: list[Callable[[str], None]] = []

@@ -21,7 +21,7 @@ class EmbeddedTopicStore:
     """See `cns.stores.contract.TopicStore`."""
 
     def __init__(self, database: Database) -> None:
-        database.create(schema.TABLES, schema.ADDED_COLUMNS)
+        database.create_tables(schema.TABLES, schema.ADDED_COLUMNS)
         self._database = database
         self.changed: list[Callable[[str], None]] = []
 

@@ -110,7 +110,7 @@ class EmbeddedAccountStore(UserStore):
 
     def __init__(self, database: Database, seal: Seal) -> None:
         super().__init__(seal)
-        database.create(SCHEMA)
+        database.create_tables(SCHEMA)
         self._database = database
         self._seal = seal
         self.changed: list[Callable[[str], None]] = []

@@ -60,7 +60,7 @@ class EmbeddedEngine:
     )
 
     def __init__(self, database: Database, clock: Clock) -> None:
-        database.create(schema.SCHEMA)
+        database.create_tables(schema.SCHEMA)
         self._database = database
         self._clock = clock
         self._waiters = Waiters(clock)

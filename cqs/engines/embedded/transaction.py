@@ -33,7 +33,7 @@ class State:
         self._timers: list[tuple[str, int]] = []
         database.before_commit(self._before_commit)
         database.on_commit(self._on_commit)
-        database.on_reset(self._reset)
+        database.on_rollback(self._reset)
 
     # apsw types a row as the union of all column types; these say instead that the statement decides
 

@@ -39,7 +39,7 @@ class EmbeddedMoveTaskStore:
     """See `cqs.stores.contract.MoveTaskStore`."""
 
     def __init__(self, database: Database) -> None:
-        database.create(SCHEMA)
+        database.create_tables(SCHEMA)
         self._database = database
 
     async def create(self, task: MoveTask) -> bool:

@@ -57,7 +57,7 @@ class EmbeddedQueueStore:
     """See `cqs.stores.contract.QueueStore`."""
 
     def __init__(self, database: Database) -> None:
-        database.create(SCHEMA)
+        database.create_tables(SCHEMA)
         self._database = database
         self.changed: list[Callable[[QueueKey], None]] = []
 

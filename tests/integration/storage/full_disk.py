@@ -41,9 +41,9 @@ async def opened_without_any_room(directory: Path) -> dict[str, Any]:
     _fill(directory / "filler")
     database = _open(directory)
     room: list[str] = []
-    database.on_room = lambda: room.append("room")
+    database.on_space_regained = lambda: room.append("room")
     seen = {
-        "alone": database.alone,
+        "single_connection": database.single_connection,
         "rows": database.reader.execute("SELECT count(*) FROM t").get,
         "send": await _outcome(database, "INSERT INTO t(filler) VALUES (zeroblob(10))"),
         "count": await database.write(lambda connection: connection.execute("SELECT count(*) FROM t").get, grows=False),
@@ -55,7 +55,7 @@ async def opened_without_any_room(directory: Path) -> dict[str, Any]:
     await _outcome(database, "INSERT INTO t(filler) VALUES (zeroblob(10))")
     await database.close()
     database = _open(directory)
-    seen |= {"room_after": room, "alone_after": database.alone}
+    seen |= {"room_after": room, "single_connection_after": database.single_connection}
     seen |= {"send_after": await _outcome(database, "INSERT INTO t(filler) VALUES (zeroblob(10))")}
     await database.close()
     return seen
@@ -69,7 +69,7 @@ async def opened_with_the_reserve(directory: Path) -> dict[str, Any]:
     database = _open(directory, reserve_bytes=16 * MIB)
     seen = {
         "reserve_bytes": reserve_bytes,
-        "alone": database.alone,
+        "single_connection": database.single_connection,
         "send": await _outcome(database, "INSERT INTO t(filler) VALUES (zeroblob(1000000))"),
         "full": database.full(),
         "delete": await _outcome(database, "DELETE FROM t WHERE n <= 80", grows=False),
@@ -102,7 +102,7 @@ async def _make(directory: Path, reserve_bytes: int = 0) -> None:
 
 def _open(directory: Path, reserve_bytes: int = 0) -> Database:
     database = Database(directory, Clock())
-    database.create(("CREATE TABLE IF NOT EXISTS t(n INTEGER PRIMARY KEY, filler BLOB)",))
+    database.create_tables(("CREATE TABLE IF NOT EXISTS t(n INTEGER PRIMARY KEY, filler BLOB)",))
     database.space.keep_reserve(reserve_bytes)
     database.start(asyncio.get_running_loop())
     return database

@@ -13,7 +13,9 @@ import pytest
 from cns_common.clock import Clock
 from cns_common.data_directory import EXIT_DATA_IN_USE, EXIT_DATA_UNUSABLE
 from cns_common.errors import OutcomeUnknown, RequestError, StartError, StoreFull, StoreUnavailable
-from cns_common.sqlite.database import CHECKPOINT_PAGES, PAGE_BYTES, Database
+from cns_common.sqlite.checkpoints import CHECKPOINT_PAGES
+from cns_common.sqlite.database import Database
+from cns_common.sqlite.opening import PAGE_BYTES
 from tests.integration.storage.faulty_disk import FaultyDisk
 
 WAL_BYTES_MAX = 3 * CHECKPOINT_PAGES * PAGE_BYTES
@@ -23,7 +25,7 @@ WAL_BYTES_MAX = 3 * CHECKPOINT_PAGES * PAGE_BYTES
 async def opened(directory: Path, disk: FaultyDisk | None = None) -> AsyncIterator[Database]:
     """A database with one table, `t(n)`."""
     database = Database(directory, Clock(), disk.vfs if disk else None)
-    database.create(("CREATE TABLE IF NOT EXISTS t(n INTEGER PRIMARY KEY, filler BLOB)",))
+    database.create_tables(("CREATE TABLE IF NOT EXISTS t(n INTEGER PRIMARY KEY, filler BLOB)",))
     database.start(asyncio.get_running_loop())
     try:
         yield database
@@ -78,7 +80,7 @@ async def test_a_failing_stage_undoes_the_turn_and_resets_what_was_derived(tmp_p
     async with opened(tmp_path) as database:
         resets: list[str] = []
         committed: list[int] = []
-        database.on_reset(lambda: resets.append("reset"))
+        database.on_rollback(lambda: resets.append("reset"))
         database.on_commit(lambda: committed.append(database.commits))
 
         def fails(_: object) -> list[tuple[object, object]]:
@@ -267,7 +269,7 @@ async def test_time_does_not_go_back_over_a_restart(tmp_path: Path) -> None:
     ahead = Clock()
     ahead.advance(86_400_000)
     database = Database(tmp_path, ahead)
-    database.create(("CREATE TABLE IF NOT EXISTS t(n INTEGER PRIMARY KEY, filler BLOB)",))
+    database.create_tables(("CREATE TABLE IF NOT EXISTS t(n INTEGER PRIMARY KEY, filler BLOB)",))
     database.start(asyncio.get_running_loop())
     await database.write(insert(1))
     await database.close()

@@ -21,7 +21,7 @@ from cns_common.errors import StartError
 from cns_common.sqlite.database import Database
 from cns_common.sqlite.integrity_check import check_integrity
 from cns_common.sqlite.opening import FORMAT, QUICK_CHECK_BYTES_MAX
-from cns_common.sqlite.wal import FRAME_HEADER_BYTES, HEADER_BYTES, cut_log
+from cns_common.sqlite.wal import FRAME_HEADER_BYTES, HEADER_BYTES, find_lost_commits
 
 PAGE_BYTES = 4096
 FRAME_BYTES = FRAME_HEADER_BYTES + PAGE_BYTES
@@ -31,7 +31,7 @@ COMMITS = 6
 async def write(directory: Path, rows: int = 1, copy: Path | None = None) -> None:
     """A store with a table, a commit a row. `copy`: as a crash would leave it, with all in the log."""
     database = Database(directory, Clock())
-    database.create(("CREATE TABLE IF NOT EXISTS t(n INTEGER PRIMARY KEY, filler BLOB)",))
+    database.create_tables(("CREATE TABLE IF NOT EXISTS t(n INTEGER PRIMARY KEY, filler BLOB)",))
     database.start(asyncio.get_running_loop())
     for _ in range(rows):
         await database.write(lambda connection: connection.execute("INSERT INTO t(filler) VALUES (zeroblob(9000))"))
@@ -250,7 +250,7 @@ async def test_a_whole_log_and_what_is_left_of_a_former_one_are_not_told_of(tmp_
 
 
 def test_a_store_without_log_is_not_cut(tmp_path: Path) -> None:
-    assert cut_log(tmp_path / "store.db") == (0, 0, False)
+    assert find_lost_commits(tmp_path / "store.db") == (0, 0, False)
 
 
 # -- cns check --------------------------------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ async def test_check_tells_of_damage_of_any_size(tmp_path: Path) -> None:
 
 async def test_check_works_beside_the_service(tmp_path: Path) -> None:
     database = Database(tmp_path, Clock())
-    database.create(("CREATE TABLE IF NOT EXISTS t(n INTEGER PRIMARY KEY, filler BLOB)",))
+    database.create_tables(("CREATE TABLE IF NOT EXISTS t(n INTEGER PRIMARY KEY, filler BLOB)",))
     database.start(asyncio.get_running_loop())
     await database.write(lambda connection: connection.execute("INSERT INTO t(n) VALUES (1)"))
     assert await asyncio.to_thread(check_integrity, tmp_path / "store.db") == (

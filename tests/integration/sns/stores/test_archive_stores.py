@@ -155,7 +155,7 @@ async def test_an_append_shares_the_commit_of_what_is_begun_with_it(tmp_path: Pa
 
 async def test_no_statement_scans_a_table(tmp_path: Path) -> None:
     database = Database(tmp_path, Clock())
-    database.create(archive_schema.TABLES)
+    database.create_tables(archive_schema.TABLES)
     statements = {
         name: text
         for name, text in vars(archive_schema).items()

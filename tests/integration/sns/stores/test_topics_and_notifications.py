@@ -183,7 +183,7 @@ def steps_of(database: Database, statement: str) -> list[str]:
 async def test_no_statement_scans_a_table(tmp_path: Path) -> None:
     """So each takes about the same time at any number of rows."""
     database = Database(tmp_path, Clock())
-    database.create(schema.TABLES)
+    database.create_tables(schema.TABLES)
     statements = {
         name: text
         for name, text in vars(schema).items()
