@@ -72,7 +72,7 @@ def topic_at(cns: Up) -> Topic:
 def subscribe(topic: Topic, sqs: Any) -> str:
     """A queue of CQS's own account, which says that it wants the topic's messages."""
     queue = queue_for(sqs, topic.arn)
-    assert topic.subscribe("sqs", arn_of(sqs, queue), wait=False) == "pending confirmation"
+    assert topic.request_subscription("sqs", arn_of(sqs, queue)) == "pending confirmation"
     request = json.loads(receive_one(sqs, queue)["Body"])
     assert fetch(request["SubscribeURL"])[0] == 200
     return queue
@@ -127,7 +127,7 @@ def test_a_wrong_secret_is_said(tmp_path: Path, cqs: Up) -> None:
     with started(tmp_path, "cns", **apart_from(cqs, "another")) as cns:
         topic = topic_at(cns)
         with pytest.raises(ClientError) as refused:
-            topic.subscribe("http", "http://127.0.0.1:1/x", wait=False)
+            topic.request_subscription("http", "http://127.0.0.1:1/x")
         assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 503
         wait_until(lambda: cns.health()["status"] == "red", 20, cns.said)
         assert cns.health()["reasons"]

@@ -75,7 +75,7 @@ def test_the_test_clock_refuses_what_is_no_time(talkative: Up, body: bytes) -> N
 def test_mails_have_the_operators_words(talkative: Up) -> None:
     sns = talkative.client("sns")
     topic = Topic(sns, sns.create_topic(Name="t")["TopicArn"])
-    topic.subscribe("email", "me@example.com", wait=False)
+    topic.request_subscription("email", "me@example.com")
     mailbox = Outbox(talkative, "me@example.com")
     asked = mailbox.next()
     assert "from: Shop, news\n" in asked

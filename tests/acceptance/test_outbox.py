@@ -121,7 +121,7 @@ def test_a_mobile_endpoint_of_a_topic(service: Service, sns: Any, topic: Topic, 
 def test_a_mailbox_is_asked_told_and_asked_again(service: Service, topic: Topic, protocol: str) -> None:
     address = f"{uuid.uuid4().hex}@example.com"
     topic.set("DisplayName", "Shop")
-    assert topic.subscribe(protocol, address, wait=False) == "pending confirmation"
+    assert topic.request_subscription(protocol, address) == "pending confirmation"
     mailbox = Outbox(service, address)
     asked = mailbox.next()
     assert "from: Notifications\nsubject: AWS Notification - Subscription Confirmation\n" in asked
@@ -143,7 +143,7 @@ def test_a_mailbox_is_asked_told_and_asked_again(service: Service, topic: Topic,
 @pytest.mark.spec("mail.rate")
 def test_a_flood_of_mails_suspends_the_subscription(service: Service, sns: Any, topic: Topic) -> None:
     address = f"{uuid.uuid4().hex}@example.com"
-    topic.subscribe("email", address, wait=False)
+    topic.request_subscription("email", address)
     follow(Outbox(service, address).next())
 
     def dropped() -> float:

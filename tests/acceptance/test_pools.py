@@ -98,7 +98,7 @@ def test_resizing_under_5000_deliveries_loses_and_repeats_none(
     service: Service, topic: Topic, endpoint: Endpoint
 ) -> None:
     for n in range(SUBSCRIPTIONS):
-        topic.subscribe("http", f"{endpoint.url}?tag={n}&delay_ms=300", wait=False)
+        topic.request_subscription("http", f"{endpoint.url}?tag={n}&delay_ms=300")
     endpoint.wait(confirmed=SUBSCRIPTIONS)
     published = {topic.publish(str(n)) for n in range(PUBLISHES)}
     for size in SIZES:

@@ -70,7 +70,7 @@ def topic_at(site: Up, suffix: str = "") -> Topic:
 
 def subscribe(topic: Topic, sqs: Any, queue: str, **terms: str) -> None:
     """As the queue's owner is asked: another account's must say that it wants the messages."""
-    assert topic.subscribe("sqs", arn_of(sqs, queue), wait=False, **terms) == "pending confirmation"
+    assert topic.request_subscription("sqs", arn_of(sqs, queue), **terms) == "pending confirmation"
     request = json.loads(receive_one(sqs, queue)["Body"])
     assert fetch(request["SubscribeURL"])[0] == 200
 
@@ -134,7 +134,7 @@ def test_what_it_refuses_is_not_tried_again(site: Up, other: Up, gone: str) -> N
     if gone == "missing":
         sqs.delete_queue(QueueUrl=queue)
     before = refusals(site, gone)
-    topic.subscribe("sqs", arn, wait=False)  # the confirmation is refused as any message would be
+    topic.request_subscription("sqs", arn)  # the confirmation is refused as any message would be
     wait_until(lambda: refusals(site, gone) > before, BACK_S, site.said)
     failed = site.events("delivery_attempt.failed", retry_in_s=None)[-1]
     assert (failed["cause"], failed["attempt"]) == ("queue", 1)

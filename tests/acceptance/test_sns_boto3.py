@@ -122,7 +122,7 @@ def test_a_queue_of_another_account_is_asked_first(
 ) -> None:
     theirs = service.client("sqs", **stranger)
     queue = queue_for(theirs, topic.arn)
-    assert topic.subscribe("sqs", arn_of(theirs, queue), wait=False) == "pending confirmation"
+    assert topic.request_subscription("sqs", arn_of(theirs, queue)) == "pending confirmation"
     request = json.loads(receive_one(theirs, queue)["Body"])
     assert request["Type"] == "SubscriptionConfirmation"
     assert fetch(request["SubscribeURL"])[0] == 200
@@ -145,7 +145,7 @@ def test_a_queue_of_another_account_is_asked_first(
     "sns-http.nothing-else",
 )
 def test_an_http_endpoint_confirms_and_gets_signed_notifications(topic: Topic, endpoint: Endpoint) -> None:
-    assert topic.subscribe("http", endpoint.url, wait=False) == "pending confirmation"
+    assert topic.request_subscription("http", endpoint.url) == "pending confirmation"
     (request,) = endpoint.wait(confirmed=1)["messages"]
     assert request["type"] == "SubscriptionConfirmation"
     assert list(json.loads(request["body"])) == [*CONFIRMATION, "SignatureVersion", "Signature", "SigningCertURL"]
@@ -183,13 +183,13 @@ def test_pending_subscriptions_get_nothing(sqs: Any, sns: Any, topic: Topic, end
     queue = queue_for(sqs, topic.arn)
     topic.subscribe("sqs", arn_of(sqs, queue))
     endpoint.confirm("never")
-    topic.subscribe("http", endpoint.url, wait=False)
+    topic.request_subscription("http", endpoint.url)
     endpoint.wait(confirmations=1)
     topic.publish("only to the queue")
     receive_one(sqs, queue)
     assert endpoint.look()["received"] == 0
     assert "PendingConfirmation" in {found["SubscriptionArn"] for found in topic.subscriptions()}
-    topic.subscribe("http", endpoint.url, wait=False)
+    topic.request_subscription("http", endpoint.url)
     tokens = [json.loads(request["body"])["Token"] for request in endpoint.wait(confirmations=2)["messages"]]
     assert tokens[0] != tokens[1]
     arns = {sns.confirm_subscription(TopicArn=topic.arn, Token=token)["SubscriptionArn"] for token in tokens}
@@ -226,6 +226,6 @@ def test_unsubscribing_by_link_of_a_queue_is_refused(service: Service, sqs: Any,
 @pytest.mark.parametrize("url", ["http://10.1.2.3/", "http://169.254.169.254/latest/meta-data", "http://[fd00::1]/"])
 def test_private_addresses_are_refused(topic: Topic, url: str) -> None:
     with pytest.raises(ClientError) as caught:
-        topic.subscribe("http", url, wait=False)
+        topic.request_subscription("http", url)
     assert caught.value.response["Error"]["Code"] == "AuthorizationError"
     assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 403

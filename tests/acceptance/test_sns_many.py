@@ -22,7 +22,7 @@ def test_a_large_topic_reaches_everybody_once(
     for queue in queues:
         topic.subscribe("sqs", arn_of(sqs, queue), RawMessageDelivery="true")
     for n in range(150):
-        topic.subscribe("http", f"{endpoint.url}?tag={n}", wait=False)
+        topic.request_subscription("http", f"{endpoint.url}?tag={n}")
     endpoint.wait(confirmed=150)
     published = topic.publish("to all")
     came = [record for record in endpoint.wait(received=150)["messages"] if record["type"] == "Notification"]
@@ -39,7 +39,7 @@ def test_a_large_message_is_stored_once(service: Service, topic: Topic, endpoint
     late.behave(status=500, times=1)
     topic.subscribe("http", late.url, RawMessageDelivery="true")  # for which it is kept when all others have got it
     for n in range(150):
-        topic.subscribe("http", f"{endpoint.url}?tag={n}", wait=False, RawMessageDelivery="true")
+        topic.request_subscription("http", f"{endpoint.url}?tag={n}", RawMessageDelivery="true")
     endpoint.wait(confirmed=150)
     mark = uuid.uuid4().hex
     text = "x" * (LARGE_BYTES // 2) + mark + "x" * (LARGE_BYTES // 2)

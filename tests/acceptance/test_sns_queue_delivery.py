@@ -97,7 +97,7 @@ def test_confirmations_are_tried_again_and_are_no_dead_letters(
     endpoint.confirm("never")
     endpoint.behave(status=503, on="all")
     terms = {"RawMessageDelivery": "true", **topic.dead_letters_to(arn_of(sqs, dead))}
-    topic.subscribe("http", endpoint.url, wait=False, **terms)
+    topic.request_subscription("http", endpoint.url, **terms)
 
     def attempts() -> list[dict[str, Any]]:
         records: list[dict[str, Any]] = endpoint.look()["messages"]

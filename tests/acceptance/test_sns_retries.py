@@ -195,7 +195,7 @@ def test_dead_letters_stay_in_their_region_and_account(
     parts = arn_of(sqs, queue_for(sqs, topic.arn)).split(":")
     parts[part] = other
     with pytest.raises(ClientError) as refused:
-        topic.subscribe("http", endpoint.url, wait=False, **topic.dead_letters_to(":".join(parts)))
+        topic.request_subscription("http", endpoint.url, **topic.dead_letters_to(":".join(parts)))
     said = "Invalid parameter: Attributes Reason: RedrivePolicy: deadLetterTargetArn is an invalid arn"
     assert refused.value.response["Error"]["Code"] == "InvalidParameter"
     assert refused.value.response["Error"]["Message"] == said

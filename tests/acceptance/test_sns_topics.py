@@ -67,7 +67,7 @@ def test_errors_have_the_sdk_classes(sns: Any, topic: Topic) -> None:
 def test_lists_come_in_pages(sns: Any, topic: Topic, endpoint: Endpoint) -> None:
     endpoint.confirm("never")
     for n in range(103):
-        topic.subscribe("http", f"{endpoint.url}?tag={n}", wait=False)
+        topic.request_subscription("http", f"{endpoint.url}?tag={n}")
     pages = list(sns.get_paginator("list_subscriptions_by_topic").paginate(TopicArn=topic.arn))
     assert [len(page["Subscriptions"]) for page in pages] == [100, 3]
     assert len({found["Endpoint"] for page in pages for found in page["Subscriptions"]}) == 103

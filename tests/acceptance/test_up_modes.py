@@ -123,7 +123,7 @@ def test_a_public_url_is_in_all_that_is_handed_out(tmp_path: Path, endpoint: End
         assert envelope["UnsubscribeURL"].startswith(f"{public}/?Action=Unsubscribe&")
         endpoint.confirm("never")
         topic = Topic(sns, sns.create_topic(Name="t")["TopicArn"])
-        topic.subscribe("http", endpoint.url, wait=False)
+        topic.request_subscription("http", endpoint.url)
         (request,) = endpoint.wait(confirmations=1)["messages"]
         assert json.loads(request["body"])["SubscribeURL"].startswith(f"{public}/?Action=ConfirmSubscription&")
 

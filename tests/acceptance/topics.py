@@ -37,18 +37,25 @@ class Topic:
         """The message's id."""
         return str(self.sns.publish(TopicArn=self.arn, Message=message, **more)["MessageId"])
 
-    def subscribe(self, protocol: str, endpoint: str, *, wait: bool = True, **attributes: str) -> str:
-        """What Subscribe answered; with `wait` the ARN, once the subscription is confirmed."""
-        arn = self.sns.subscribe(
+    def subscribe(self, protocol: str, endpoint: str, **attributes: str) -> str:
+        """Subscribe and wait for the confirmation. Returns the subscription's ARN."""
+        arn = self._subscribe(protocol, endpoint, attributes, return_arn=True)
+        wait_until(lambda: self._confirmed(arn), ARRIVAL_S, lambda: f"{arn} is not confirmed")
+        return arn
+
+    def request_subscription(self, protocol: str, endpoint: str, **attributes: str) -> str:
+        """Subscribe without waiting. Returns the answer: an ARN, or `pending confirmation`."""
+        return self._subscribe(protocol, endpoint, attributes, return_arn=False)
+
+    def _subscribe(self, protocol: str, endpoint: str, attributes: dict[str, str], *, return_arn: bool) -> str:
+        answer = self.sns.subscribe(
             TopicArn=self.arn,
             Protocol=protocol,
             Endpoint=endpoint,
             Attributes=attributes,
-            ReturnSubscriptionArn=wait,
-        )["SubscriptionArn"]
-        if wait:
-            wait_until(lambda: self._confirmed(arn), ARRIVAL_S, lambda: f"{arn} is not confirmed")
-        return str(arn)
+            ReturnSubscriptionArn=return_arn,
+        )
+        return str(answer["SubscriptionArn"])
 
     def subscriptions(self) -> list[dict[str, str]]:
         found: list[dict[str, str]] = self.sns.list_subscriptions_by_topic(TopicArn=self.arn)["Subscriptions"]

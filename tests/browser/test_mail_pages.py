@@ -45,7 +45,7 @@ def is_readable(page: Page) -> None:
 @pytest.mark.spec("mail.confirmation-html", "mail.confirmed-page", "mail.confirmation-link", "mail.footer-link")
 def test_a_reader_confirms_leaves_and_comes_back(mails: Mailing, page: Page, ca_file: Path) -> None:
     topic, address = mails.topic(DisplayName="Shop"), new_address()
-    assert topic.subscribe("email", address, wait=False) == "pending confirmation"
+    assert topic.request_subscription("email", address) == "pending confirmation"
     asked = mails.server.next(address)
     assert asked["From"] == "Notifications <no-reply@notifications.example.com>"
     assert asked["Subject"] == "AWS Notification - Subscription Confirmation"
@@ -118,7 +118,7 @@ def test_a_mailbox_s_own_button_unsubscribes(
 @pytest.mark.spec("mail.protected")
 def test_a_protected_subscription_stays(mails: Mailing, page: Page, ca_file: Path) -> None:
     topic, address = mails.topic(), new_address()
-    topic.subscribe("email", address, wait=False)
+    topic.request_subscription("email", address)
     link = button_of(mails.server.next(address))
     token = link.partition("Token=")[2].partition("&")[0]
     arn = topic.sns.confirm_subscription(TopicArn=topic.arn, Token=token, AuthenticateOnUnsubscribe="true")[
@@ -178,7 +178,7 @@ def test_a_link_that_is_broken_says_so(mails: Mailing, page: Page, path: str, st
 @pytest.mark.spec("mail.expired")
 def test_a_link_is_good_for_two_days(mails: Mailing, page: Page) -> None:
     topic, address = mails.topic(), new_address()
-    topic.subscribe("email", address, wait=False)
+    topic.request_subscription("email", address)
     link = button_of(mails.server.next(address))
     page.goto(link)
     mails.service.advance(48 * 3_600 + 1)
@@ -192,7 +192,7 @@ def test_what_a_link_says_is_shown_as_text(mails: Mailing, page: Page, ca_file: 
     """An address may have much that means something in HTML."""
     topic = mails.topic()
     address = f"o'brien&lt{uuid.uuid4().hex[:20]}@example.com"
-    topic.subscribe("email", address, wait=False)
+    topic.request_subscription("email", address)
     link = button_of(mails.server.next(address))
     page.goto(f"{link}&more=\"'<b>")
     expect(page.get_by_text(address)).to_be_visible()
@@ -219,7 +219,7 @@ def test_a_page_lets_nothing_in(mails: Mailing, page: Page) -> None:
 def test_the_api_s_own_links_go_on_acting(mails: Mailing, ca_file: Path) -> None:
     """What a web endpoint is sent has them, and programs follow them."""
     topic, address = mails.topic(), new_address()
-    topic.subscribe("email", address, wait=False)
+    topic.request_subscription("email", address)
     link = button_of(mails.server.next(address))
     status, answer = fetch(link.replace("confirmation.html?", "?Action=ConfirmSubscription&"), ca_file=ca_file)
     assert (status, b"<ConfirmSubscriptionResult>" in answer) == (200, True)

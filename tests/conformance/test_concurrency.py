@@ -8,8 +8,9 @@ from collections import Counter
 
 import pytest
 
+from cns_common.clock import Clock
 from cqs.engines.contract import Message
-from tests.conformance.support import DONE, HIDE_MS, Clock, Desk
+from tests.conformance.support import DONE, HIDE_MS, Desk
 
 SENDERS = RECEIVERS = 32
 EACH = 40

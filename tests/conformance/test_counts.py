@@ -6,8 +6,9 @@ import random
 
 import pytest
 
+from cns_common.clock import Clock
 from tests.conformance.drivers import Driver
-from tests.conformance.support import HIDE_MS, Clock, Desk, numbered
+from tests.conformance.support import HIDE_MS, Desk, numbered
 
 pytestmark = pytest.mark.needs(exact_counts=True)
 

@@ -12,10 +12,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from cns_common.clock import Clock
 from cqs.engines.contract import Engine, Entry, Outcome, QueueRef, Sent
 from tests.conformance.crash_child import HIDE_MS, Queues, Said, body_of
 from tests.conformance.drivers import KEYSPACE, Driver
-from tests.conformance.support import Clock, Desk
+from tests.conformance.support import Desk
 
 ROUNDS = 2
 LINES = (50, 2_500)

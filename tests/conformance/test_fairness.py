@@ -6,9 +6,10 @@ from collections import Counter
 
 import pytest
 
+from cns_common.clock import Clock
 from cqs.engines.contract import NOISY_IN_FLIGHT_MIN, Message
 from tests.conformance.drivers import Driver
-from tests.conformance.support import DONE, Clock, Desk, bodies, numbered
+from tests.conformance.support import DONE, Desk, bodies, numbered
 
 pytestmark = pytest.mark.needs(fair=True)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from cns_common.clock import Clock
 from cqs.engines.contract import ATTEMPT_WINDOW_MS, Change
 from tests.conformance.drivers import Driver
-from tests.conformance.support import DONE, HIDE_MS, Clock, Desk, bodies, numbered
+from tests.conformance.support import DONE, HIDE_MS, Desk, bodies, numbered
 
 pytestmark = pytest.mark.needs(order="group")
 

@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
+from cns_common.clock import Clock
 from cqs.engines.contract import DEDUP_WINDOW_MS, Sent
 from tests.conformance.drivers import Driver
-from tests.conformance.support import DONE, Clock, Desk, bodies
+from tests.conformance.support import DONE, Desk, bodies
 
 pytestmark = pytest.mark.needs(order="group", dedup=True)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from cns_common.clock import Clock
 from tests.conformance.drivers import Driver
-from tests.conformance.support import Clock, Desk, bodies
+from tests.conformance.support import Desk, bodies
 
 pytestmark = [pytest.mark.needs(order="group"), pytest.mark.spec("fifo.delay-is-retroactive")]
 

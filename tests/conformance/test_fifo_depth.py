@@ -7,8 +7,9 @@ import time
 
 import pytest
 
+from cns_common.clock import Clock
 from cqs.engines.contract import Engine
-from tests.conformance.support import Clock, Desk, bodies
+from tests.conformance.support import Desk, bodies
 
 pytestmark = pytest.mark.needs(order="group")
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from cns_common.clock import Clock
 from tests.conformance.drivers import Driver
-from tests.conformance.support import DONE, HIDE_MS, Clock, Desk, bodies, numbered
+from tests.conformance.support import DONE, HIDE_MS, Desk, bodies, numbered
 
 pytestmark = pytest.mark.needs(order="group")
 

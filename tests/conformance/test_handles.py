@@ -6,9 +6,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from cns_common.clock import Clock
 from cqs.engines.contract import Change, Entry, Message, Settlement
 from tests.conformance.drivers import Driver
-from tests.conformance.support import DONE, EXPIRED, GONE, HIDE_MS, MALFORMED, STALE, Clock, Desk, bodies, numbered
+from tests.conformance.support import DONE, EXPIRED, GONE, HIDE_MS, MALFORMED, STALE, Desk, bodies, numbered
 
 
 async def test_a_deleted_message_is_gone(desk: Desk) -> None:

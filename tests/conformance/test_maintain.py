@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.support import Clock, Desk, bodies, numbered
+from cns_common.clock import Clock
+from tests.conformance.support import Desk, bodies, numbered
 
 STEPS_MAX = 1_000
 

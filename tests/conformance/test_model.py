@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from msgspec.structs import replace
 
+from cns_common.clock import Clock
 from cqs.engines.contract import Change, Engine, Outcome, Sent
 from tests.conformance.drivers import DRIVERS, Driver
 from tests.conformance.model import Kept, Model
-from tests.conformance.support import Clock, Desk
+from tests.conformance.support import Desk
 
 EXAMPLES = 30
 EXAMPLES_OVER_NETWORK = 10

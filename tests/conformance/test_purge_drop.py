@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
+from cns_common.clock import Clock
 from cqs.engines.contract import Rejected
 from tests.conformance.drivers import Driver
-from tests.conformance.support import HIDE_MS, Clock, Desk, bodies, numbered
+from tests.conformance.support import HIDE_MS, Desk, bodies, numbered
 
 
 async def test_a_purge_takes_messages_of_every_state(desk: Desk) -> None:

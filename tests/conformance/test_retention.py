@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from cns_common.clock import Clock
 from cqs.engines.contract import Engine
-from tests.conformance.support import DONE, HIDE_MS, Clock, Desk, bodies, numbered
+from tests.conformance.support import DONE, HIDE_MS, Desk, bodies, numbered
 
 
 @pytest.fixture

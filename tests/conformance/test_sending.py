@@ -6,9 +6,10 @@ import uuid
 
 import pytest
 
+from cns_common.clock import Clock
 from cqs.engines.contract import Entry, Message, Sent
 from tests.conformance.drivers import Driver
-from tests.conformance.support import HIDE_MS, Clock, Desk, bodies, numbered
+from tests.conformance.support import HIDE_MS, Desk, bodies, numbered
 
 BODIES = [b"", b"\x00", b"\xff" * 1_000, "grüße 👋".encode(), b"x" * 1_048_576]
 

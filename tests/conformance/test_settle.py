@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from cns_common.clock import Clock
 from cqs.engines.contract import Change, Engine, Outcome, Rejected, Sent, Settled, Settlement
 from tests.conformance.drivers import Driver
-from tests.conformance.support import DONE, GONE, MALFORMED, STALE, Clock, Desk, bodies, numbered
+from tests.conformance.support import DONE, GONE, MALFORMED, STALE, Desk, bodies, numbered
 
 
 @pytest.fixture

@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from cns_common.clock import Clock
 from cqs.engines.contract import SPENT_HIDE_MS, Engine, Entry, Message, QueueRef, Sent, Settlement
 from tests.conformance.drivers import Driver
-from tests.conformance.support import DAY_MS, DONE, Clock, Desk, bodies, numbered
+from tests.conformance.support import DAY_MS, DONE, Desk, bodies, numbered
 
 
 @pytest.fixture

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from cns_common.clock import Clock
 from cqs.engines.contract import Change
 from tests.conformance.drivers import Driver
-from tests.conformance.support import DONE, HIDE_MS, Clock, Desk, bodies, numbered
+from tests.conformance.support import DONE, HIDE_MS, Desk, bodies, numbered
 
 
 @pytest.mark.parametrize("hide_ms", [1, 999, 30_000, 43_200_000])

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from cns_common.clock import Clock
 from cqs.engines.contract import Change, Settlement, Wakeups
-from tests.conformance.support import DONE, POLL_S, Clock, Desk, bodies, numbered
+from tests.conformance.support import DONE, POLL_S, Desk, bodies, numbered
 
 
 async def _woken(desk: Desk, waiting: Sequence[Wakeups]) -> list[Wakeups]:

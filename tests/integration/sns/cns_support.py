@@ -129,7 +129,7 @@ class Rig:
         self._model.operations[action].render_xml(result, "r")  # what cannot be written is no answer
         return result
 
-    async def refusal(self, action: str, caller: Call | None = None, **params: Any) -> tuple[str, str]:
+    async def refusal(self, action: str, caller: Call | None = None, /, **params: Any) -> tuple[str, str]:
         """The code and text of an error that the model knows."""
         with pytest.raises(RequestError) as refused:
             await self.by(caller or call(ACCOUNT), action, **params)

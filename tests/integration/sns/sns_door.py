@@ -81,15 +81,15 @@ class SnsDoor(HttpDoor):
         self._serializer = create_serializer("query", include_validation=False)
         self._parser = create_parser("query")
 
-    async def __call__(self, action: str, *, key: AccessKey = OWNER, **members: Any) -> dict[str, Any]:
+    async def __call__(self, action: str, key: AccessKey = OWNER, /, **members: Any) -> dict[str, Any]:
         """What a client is given for a call that must succeed."""
-        reply = await self.reply(action, key=key, **members)
+        reply = await self.reply(action, key, **members)
         assert reply.status == 200, reply.body
         response = {"status_code": reply.status, "headers": reply.headers, "body": reply.body}
         answer: dict[str, Any] = self._parser.parse(response, self._model.operation_model(action).output_shape)
         return {name: member for name, member in answer.items() if name != "ResponseMetadata"}
 
-    async def reply(self, action: str, *, key: AccessKey = OWNER, **members: Any) -> Reply:
+    async def reply(self, action: str, key: AccessKey = OWNER, /, **members: Any) -> Reply:
         """The answer as it stands."""
         written = self._serializer.serialize_to_request(members, self._model.operation_model(action))
         return await self.form(written["body"], key=key)
@@ -99,9 +99,9 @@ class SnsDoor(HttpDoor):
         body = urlencode({"Version": VERSION, **parameters}).encode()
         return await self.signed("POST", "/", {"content-type": FORM}, body, key=key, service="sns", region=REGION)
 
-    async def refuses(self, refusal: Refusal, action: str, *, key: AccessKey = OWNER, **members: Any) -> None:
+    async def refuses(self, refusal: Refusal, action: str, key: AccessKey = OWNER, /, **members: Any) -> None:
         """A call that must fail in exactly this way."""
-        assert refused(await self.reply(action, key=key, **members)) == refusal
+        assert refused(await self.reply(action, key, **members)) == refusal
 
     async def topic(self, name: str = "t", **attributes: str) -> str:
         arn: str = (await self("CreateTopic", Name=name, Attributes=attributes))["TopicArn"]

@@ -177,4 +177,4 @@ async def test_topics_of_another_account(sns: SnsDoor, action: str) -> None:
     await sns.topic()
     members = REQUIRED.get(action, {"Message": "m", "TopicArn": TOPIC}) | VALIDATED.get(action, {})
     shown = "Publish" if action == "PublishBatch" else action
-    await sns.refuses(denied(shown, TOPIC), action, key=STRANGER, **members)
+    await sns.refuses(denied(shown, TOPIC), action, STRANGER, **members)

@@ -15,7 +15,7 @@ spec = pytest.mark.spec
 @spec("sns-topic.list", "sns-list.page", "sns-list.token", "sns-list.first")
 async def test_topics_come_in_pages(sns: SnsDoor) -> None:
     arns = {await sns.topic(f"t{number}") for number in range(101)}
-    await sns("CreateTopic", Name="other", key=STRANGER)
+    await sns("CreateTopic", STRANGER, Name="other")
     first = await sns("ListTopics")
     assert await sns("ListTopics", NextToken="") == first
     rest = await sns("ListTopics", NextToken=first["NextToken"])

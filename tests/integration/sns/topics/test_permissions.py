@@ -144,19 +144,19 @@ async def test_policies_refused(sns: SnsDoor, policy: str, complaint: str) -> No
 @spec("sns-policy.default-grants-nobody", "sns-policy.no-grant", "sns-policy.batch", "sns-error.AuthorizationError")
 async def test_the_default_policy_lets_nobody_in(sns: SnsDoor) -> None:
     topic = await sns.topic()
-    await sns.refuses(denied("Publish", topic), "Publish", key=STRANGER, TopicArn=topic, Message="m")
+    await sns.refuses(denied("Publish", topic), "Publish", STRANGER, TopicArn=topic, Message="m")
     batch = {"TopicArn": topic, "PublishBatchRequestEntries": BATCH}
-    await sns.refuses(denied("Publish", topic), "PublishBatch", key=STRANGER, **batch)
-    await sns.refuses(denied("GetTopicAttributes", topic), "GetTopicAttributes", key=STRANGER, TopicArn=topic)
+    await sns.refuses(denied("Publish", topic), "PublishBatch", STRANGER, **batch)
+    await sns.refuses(denied("GetTopicAttributes", topic), "GetTopicAttributes", STRANGER, TopicArn=topic)
 
 
 @spec("sns-policy.everyone", "sns-policy.batch", "sns-policy.unsigned")
 async def test_everyone_may_be_let_in_who_signs(sns: SnsDoor) -> None:
     topic = await sns.topic(Policy=document(statement()))
-    assert (await sns("Publish", key=STRANGER, TopicArn=topic, Message="m"))["MessageId"]
-    answer = await sns("PublishBatch", key=STRANGER, TopicArn=topic, PublishBatchRequestEntries=BATCH)
+    assert (await sns("Publish", STRANGER, TopicArn=topic, Message="m"))["MessageId"]
+    answer = await sns("PublishBatch", STRANGER, TopicArn=topic, PublishBatchRequestEntries=BATCH)
     assert len(answer["Successful"]) == 1
-    await sns.refuses(denied("DeleteTopic", topic), "DeleteTopic", key=STRANGER, TopicArn=topic)
+    await sns.refuses(denied("DeleteTopic", topic), "DeleteTopic", STRANGER, TopicArn=topic)
     unsigned = await sns.send("GET", "/", query=f"Action=Publish&Version=2010-03-31&TopicArn={topic}&Message=m")
     assert refused(unsigned).code == "MissingAuthenticationToken"
 
@@ -181,12 +181,12 @@ async def test_what_conditions_know(sns: SnsDoor) -> None:
     topic = await sns.topic(Policy=document(statement(Action="sns:Subscribe", Condition=condition)))
     wish = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(OTHER, "orders")}
     refusal = denied("Subscribe", topic)
-    await sns.refuses(refusal, "Subscribe", key=STRANGER, **wish)
+    await sns.refuses(refusal, "Subscribe", STRANGER, **wish)
     await sns("TagResource", ResourceArn=topic, Tags=[{"Key": "team", "Value": "ops"}])
-    assert await sns("Subscribe", key=STRANGER, **wish)
-    await sns.refuses(refusal, "Subscribe", key=STRANGER, **{**wish, "Endpoint": queue_arn(OTHER, "other")})
+    assert await sns("Subscribe", STRANGER, **wish)
+    await sns.refuses(refusal, "Subscribe", STRANGER, **{**wish, "Endpoint": queue_arn(OTHER, "other")})
     http = {"TopicArn": topic, "Protocol": "https", "Endpoint": "https://example.com/:orders"}
-    await sns.refuses(refusal, "Subscribe", key=STRANGER, **http)
+    await sns.refuses(refusal, "Subscribe", STRANGER, **http)
 
 
 # -- AddPermission, RemovePermission ----------------------------------------------------------------------------------
@@ -230,12 +230,12 @@ async def test_a_grant_is_a_statement(sns: SnsDoor) -> None:
 async def test_a_grant_holds_until_it_is_removed(sns: SnsDoor) -> None:
     topic = await sns.topic()
     await sns("AddPermission", **grant(topic))
-    assert await sns("Publish", key=STRANGER, TopicArn=topic, Message="m")
-    await sns.refuses(denied("DeleteTopic", topic), "DeleteTopic", key=STRANGER, TopicArn=topic)
+    assert await sns("Publish", STRANGER, TopicArn=topic, Message="m")
+    await sns.refuses(denied("DeleteTopic", topic), "DeleteTopic", STRANGER, TopicArn=topic)
     for _ in range(2):
         await sns("RemovePermission", TopicArn=topic, Label="l")
         assert [each["Sid"] for each in await statements(sns, topic)] == ["__default_statement_ID"]
-    await sns.refuses(denied("Publish", topic), "Publish", key=STRANGER, TopicArn=topic, Message="m")
+    await sns.refuses(denied("Publish", topic), "Publish", STRANGER, TopicArn=topic, Message="m")
 
 
 @spec("sns-permission.remove-no-topic")

@@ -55,7 +55,7 @@ async def test_topics(tmp_path: Path) -> None:
             assert await sns.topic(name, **attributes) == arn
         for name, attributes in (("d", {}), ("d.fifo", FIFO)):
             await sns.refuses(NO_MORE_TOPICS, "CreateTopic", Name=name, Attributes=attributes)
-            await sns("CreateTopic", Name=name, Attributes=attributes, key=STRANGER)
+            await sns("CreateTopic", STRANGER, Name=name, Attributes=attributes)
         for name, attributes in (("a", {}), ("c.fifo", FIFO)):
             await sns("DeleteTopic", TopicArn=await sns.topic(name, **attributes))
         await sns.topic("d")

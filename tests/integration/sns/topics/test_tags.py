@@ -127,7 +127,7 @@ async def test_resources_refused(sns: SnsDoor, action: str, arn: str, refusal: R
 @pytest.mark.parametrize("action", ON_TAGS)
 async def test_tags_are_the_owners(sns: SnsDoor, action: str) -> None:
     topic = await sns.topic()
-    await sns.refuses(denied(action, topic), action, key=STRANGER, ResourceArn=topic, **ON_TAGS[action])
+    await sns.refuses(denied(action, topic), action, STRANGER, ResourceArn=topic, **ON_TAGS[action])
 
 
 # -- data protection --------------------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ async def test_other_policies_are_refused(sns: SnsDoor, policy: str, refusal: Re
 @spec("sns-protection.authorised", "sns-protection.absent-topic")
 async def test_whose_policies_they_are(sns: SnsDoor, action: str, members: dict[str, str]) -> None:
     topic = await sns.topic()
-    await sns.refuses(denied(action, topic), action, key=STRANGER, ResourceArn=topic, **members)
+    await sns.refuses(denied(action, topic), action, STRANGER, ResourceArn=topic, **members)
     await sns("AddPermission", TopicArn=topic, Label="l", AWSAccountId=[OTHER], ActionName=[action])
-    await sns(action, key=STRANGER, ResourceArn=topic, **members)
+    await sns(action, STRANGER, ResourceArn=topic, **members)
     await sns.refuses(NO_TOPIC, action, ResourceArn=ABSENT, **members)
