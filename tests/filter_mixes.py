@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from cns.filters.limits import FilterLimits
-from cns.filters.message_values import Facts, attribute_facts, body_facts
+from cns.filters.message_values import MessageValues, attribute_values, body_values
 from cns.filters.model import Filter, Scope
 from cns.filters.parser import read_filter
 
@@ -35,8 +35,8 @@ class Mix(msgspec.Struct, frozen=True):
         for number in numbers:
             yield read_filter(json.dumps(self.policy(*divmod(number, MATCHING))), self.scope, limits=ANY)[1]
 
-    def facts(self) -> Facts:
-        found = attribute_facts(self.attributes or {}) if self.body is None else body_facts(json.dumps(self.body))
+    def message_values(self) -> MessageValues:
+        found = attribute_values(self.attributes or {}) if self.body is None else body_values(json.dumps(self.body))
         assert found is not None
         return found
 

@@ -19,7 +19,7 @@ import msgspec
 
 from cns.filters.evaluation import matches
 from cns.filters.index import FilterIndex
-from cns.filters.message_values import Facts, attribute_facts
+from cns.filters.message_values import MessageValues, attribute_values
 from cns.filters.model import Filter, Scope
 from cns.filters.parser import compiled
 from tests.filter_mixes import MATCHING, MIXES, Mix
@@ -50,18 +50,18 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cost(mix: Mix, n: int) -> Cost:
-    index, facts = FilterIndex(), mix.facts()
+    index, values = FilterIndex(), mix.message_values()
     began_ns = perf_counter_ns()
     for number, policy in enumerate(mix.policies(range(n))):
         index.put(f"{number:08}", "sqs", policy)
     put_us = (perf_counter_ns() - began_ns) / 1000 / n
-    found = index.find(mix.scope, facts)
-    matching = [policy for policy in mix.policies(range(20 * MATCHING)) if matches(policy, facts)]
+    found = index.find(mix.scope, values)
+    matching = [policy for policy in mix.policies(range(20 * MATCHING)) if matches(policy, values)]
     evaluations = index.evaluations
     typical, met = _typical()
     search_us, own_us, typical_us = _best_us(
-        lambda: index.find(mix.scope, facts),
-        lambda: [matches(policy, facts) for policy in matching],
+        lambda: index.find(mix.scope, values),
+        lambda: [matches(policy, values) for policy in matching],
         lambda: matches(typical, met),
     )
     return Cost(
@@ -76,11 +76,11 @@ def cost(mix: Mix, n: int) -> Cost:
     )
 
 
-def _typical() -> tuple[Filter, Facts]:
+def _typical() -> tuple[Filter, MessageValues]:
     policy = {"store": ["s16", "s17"], "total": [{"numeric": [">=", 100]}], "kind": [{"anything-but": ["draft"]}]}
-    facts = attribute_facts({"store": ("String", "s17"), "total": ("Number", "120"), "kind": ("String", "sale")})
-    assert facts is not None
-    return compiled(json.dumps(policy), Scope.ATTRIBUTES), facts
+    values = attribute_values({"store": ("String", "s17"), "total": ("Number", "120"), "kind": ("String", "sale")})
+    assert values is not None
+    return compiled(json.dumps(policy), Scope.ATTRIBUTES), values
 
 
 def _best_us(*actions: Callable[[], object]) -> list[float]:

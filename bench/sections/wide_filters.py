@@ -132,8 +132,8 @@ async def measure(server: Server, size: Size, seed: int) -> tuple[list[FilteredF
 
 async def _plain(client: Client, size: Size) -> Topic:
     """Only those queues are there that messages come to."""
-    facts = MIX.facts()
-    reached = [n for n, policy in enumerate(MIX.policies(range(min(size.filtered)))) if matches(policy, facts)]
+    values = MIX.message_values()
+    reached = [n for n, policy in enumerate(MIX.policies(range(min(size.filtered)))) if matches(policy, values)]
     if len(reached) != MATCHING:
         raise LoadError(f"the message is for {len(reached)} of them")
     topic = Topic(client)

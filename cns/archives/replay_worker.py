@@ -17,7 +17,7 @@ from cns.archives.policy import beginning_ms
 from cns.archives.replay import END_OF_ARCHIVE, Replay, ReplayStatus
 from cns.delivery import jobs
 from cns.delivery.jobs import EndpointJob
-from cns.filters.topic_filters import HeldFilters
+from cns.filters.topic_filters import TopicFilters
 from cns.queue_port.contract import NewJob, QueuePort
 from cns.stores.contract import ArchiveStore, ReplayStore, SubscriptionStore, TopicStore
 from cns.subscriptions.subscription import IndexState, Subscription, SubscriptionState
@@ -124,7 +124,7 @@ class ReplayWorker:
         return await self._archives.page(replay.archive_id, from_ms, until_ms, replay.sent, PAGE_MESSAGES)
 
     async def _put(self, snapshot: ReplaySnapshot, page: Sequence[ArchivedMessage]) -> None:
-        filters = HeldFilters()
+        filters = TopicFilters()
         if snapshot.subscription.index_state is IndexState.FILTERED:
             filters.put(snapshot.subscription)
         wanted = [each for each in page if not len(filters) or filters.find(each.notification).matches.page()]

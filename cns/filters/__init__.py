@@ -1,1 +1,1 @@
-"""Filter policies: read and checked, compiled once, and found by what a message holds."""
+"""Filter policies: parse, check and compile them, and find those that a message matches."""

@@ -1,9 +1,9 @@
 """Whether a notification meets a filter policy.
 
-Where a body has arrays of objects, what a policy asks of one array must hold inside one of its elements, which the
-conditions that need a value choose; `exists: false` then speaks of the chosen elements, and where none is chosen of
-them all. AWS's rule engine tries the values one by one against those already taken; here each element says which
-conditions it can meet at once, so that the work grows with the body and not with its combinations.
+Where a body has arrays of objects, all conditions on paths in one array must hold in the same element of it. The
+conditions that need a value choose that element; `exists: false` is then checked against the chosen element, or against
+all elements if none was chosen. AWS's rule engine tries combinations of values. Here each element computes which
+conditions it can meet together, so the work grows with the size of the body, not with the number of combinations.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from itertools import chain, product
 from typing import Any
 
 from cns.filters.literals import STRING_MARK, decimal_of, fold
-from cns.filters.message_values import Array, Element, Facts
+from cns.filters.message_values import Array, Element, MessageValues
 from cns.filters.model import (
     AllOf,
     AnyOf,
     AnythingBut,
     Cidr,
     Condition,
+    EqualsIgnoreCase,
     Exact,
     Exists,
     Filter,
-    Folded,
     Leaf,
     Numeric,
     Prefix,
@@ -33,16 +33,17 @@ from cns.filters.model import (
 )
 
 Values = Mapping[str, Sequence[str]]
-State = tuple[int, int]  # the leaves that are met, and those that ask for nothing where there is something
+ElementState = tuple[int, int]
+"""Bit sets of leaves: those that are met, and those that an absent value would meet but that have a value."""
 
 NOTHING: tuple[str, ...] = ()
 
 
-def matches(policy: Filter, facts: Facts) -> bool:
-    if facts.body is None:
-        return _all_met(policy.root, facts.values)
-    body = facts.body
-    return any(_met_together(leaves, facts.values, body) for leaves in _alternatives(policy.root.parts))
+def matches(policy: Filter, values: MessageValues) -> bool:
+    if values.body is None:
+        return _all_met(policy.root, values.by_path)
+    body = values.body
+    return any(_met_together(leaves, values.by_path, body) for leaves in _conjunctions(policy.root.parts))
 
 
 def _all_met(group: AllOf, values: Values) -> bool:
@@ -70,28 +71,31 @@ def _met(conditions: Sequence[Condition], found: Sequence[str]) -> bool:
     return False
 
 
-def _alternatives(parts: Sequence[Leaf | AnyOf]) -> Iterator[tuple[Leaf, ...]]:
-    """The ways through every `$or`: of each, all leaves must be met. There are fewer than the policy is complex."""
-    for way in product(*map(_ways, parts)):
-        yield tuple(chain.from_iterable(way))
+def _conjunctions(parts: Sequence[Leaf | AnyOf]) -> Iterator[tuple[Leaf, ...]]:
+    """One group of leaves for each choice of branches in the `$or`s: all leaves of one group must be met.
+
+    The limit of a policy's complexity bounds their number.
+    """
+    for choice in product(*map(_choices_of, parts)):
+        yield tuple(chain.from_iterable(choice))
 
 
-def _ways(part: Leaf | AnyOf) -> list[tuple[Leaf, ...]]:
+def _choices_of(part: Leaf | AnyOf) -> list[tuple[Leaf, ...]]:
     if isinstance(part, Leaf):
         return [(part,)]
-    return [leaves for branch in part.branches for leaves in _alternatives(branch.parts)]
+    return [leaves for branch in part.branches for leaves in _conjunctions(branch.parts)]
 
 
 def _met_together(leaves: Sequence[Leaf], values: Values, body: Element) -> bool:
-    apart = True
+    met_separately = True
     for leaf in leaves:
         if not _met(leaf.conditions, values.get(leaf.path, NOTHING)):
             if not _met(leaf.conditions, NOTHING):
                 return False
-            apart = False
+            met_separately = False
     if all(len(_concerned(array, leaves)) < 2 for array in body.arrays):
-        return apart  # no array has a say in two of them
-    return _Together(leaves).hold(body)
+        return met_separately  # no two leaves are in the same array
+    return _ElementMatcher(leaves).matches(body)
 
 
 def _concerned(array: Array, leaves: Sequence[Leaf]) -> list[Leaf]:
@@ -99,8 +103,8 @@ def _concerned(array: Array, leaves: Sequence[Leaf]) -> list[Leaf]:
     return [leaf for leaf in leaves if leaf.path.startswith(below) or leaf.path == array.path]
 
 
-class _Together:
-    """Leaves that must be met in the same elements; a set of them is an integer, a bit for each."""
+class _ElementMatcher:
+    """Matches leaves that must be met in the same elements. A set of leaves is an integer with one bit for each."""
 
     __slots__ = ("_absent", "_bits", "_leaves")
 
@@ -109,12 +113,12 @@ class _Together:
         self._bits = {leaf: 1 << index for index, leaf in enumerate(leaves)}
         self._absent = sum([bit for leaf, bit in self._bits.items() if _met(leaf.conditions, NOTHING)])
 
-    def hold(self, body: Element) -> bool:
+    def matches(self, body: Element) -> bool:
         every = sum(self._bits.values())
         return any(met | self._absent & ~there == every for met, there in self._states(body, self._leaves))
 
-    def _states(self, element: Element, leaves: Sequence[Leaf]) -> set[State]:
-        """What the element can do, with one choice or another in its arrays."""
+    def _states(self, element: Element, leaves: Sequence[Leaf]) -> set[ElementState]:
+        """All states that the element can reach, over every choice of elements in its arrays."""
         met = there = 0
         for leaf in leaves:
             found = element.values.get(leaf.path)
@@ -130,9 +134,9 @@ class _Together:
                 states = {(met | more, there | also) for met, there in states for more, also in choices}
         return states
 
-    def _choices(self, array: Array, leaves: Sequence[Leaf]) -> set[State]:
-        """One element that meets something, or none; then whatever any of them holds is there."""
-        chosen: set[State] = set()
+    def _choices(self, array: Array, leaves: Sequence[Leaf]) -> set[ElementState]:
+        """The states from choosing one element that meets a leaf, or none: then the values of all elements count."""
+        chosen: set[ElementState] = set()
         anywhere = 0
         for element in array.elements:
             for met, there in self._states(element, leaves):
@@ -145,7 +149,7 @@ class _Together:
 def _prefix(condition: Prefix, literal: str) -> bool:
     if literal[0] != STRING_MARK:
         return False
-    if condition.fold:
+    if condition.ignore_case:
         return fold(literal).startswith(condition.text, 1)
     return literal.startswith(condition.text, 1)
 
@@ -153,17 +157,17 @@ def _prefix(condition: Prefix, literal: str) -> bool:
 def _suffix(condition: Suffix, literal: str) -> bool:
     if literal[0] != STRING_MARK:
         return False
-    if condition.fold:
+    if condition.ignore_case:
         return fold(literal).endswith(condition.text, 1)
     return literal.endswith(condition.text, 1)
 
 
-def _folded(condition: Folded, literal: str) -> bool:
+def _folded(condition: EqualsIgnoreCase, literal: str) -> bool:
     return literal[0] == STRING_MARK and fold(literal[1:]) == condition.text
 
 
 def _wildcard(condition: Wildcard, literal: str) -> bool:
-    """Each part as early as it can stand, the last one at the end."""
+    """Match each part at its earliest position, and the last part at the end."""
     first, *middle, last = condition.parts
     if literal[0] != STRING_MARK or not literal.startswith(first, 1):
         return False
@@ -187,7 +191,7 @@ def _numeric(condition: Numeric, literal: str) -> bool:
 
 
 def _cidr(condition: Cidr, literal: str) -> bool:
-    if literal[0] != STRING_MARK or "%" in literal:  # a scoped address is in no network
+    if literal[0] != STRING_MARK or "%" in literal:  # an address with a zone is in no network
         return False
     try:
         return ip_address(literal[1:]) in condition.network
@@ -211,11 +215,11 @@ _MEETS: dict[type, Callable[[Any, str], bool]] = {
     Exact: _exact,
     Prefix: _prefix,
     Suffix: _suffix,
-    Folded: _folded,
+    EqualsIgnoreCase: _folded,
     Wildcard: _wildcard,
     Numeric: _numeric,
     Cidr: _cidr,
     Exists: _exists,
     AnythingBut: _anything_but,
 }
-"""Whether a condition is met by a literal that is there."""
+"""Whether a literal meets the condition."""

@@ -1,4 +1,4 @@
-"""The filters of the topics that a process publishes to: read at first need, kept up with the logs of the topics."""
+"""The filters of the topics to which a process publishes: read at first use, then updated from the topics' logs."""
 
 from __future__ import annotations
 
@@ -10,129 +10,138 @@ from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
-from cns.filters.topic_filters import HeldFilters
+from cns.filters.topic_filters import TopicFilters
 from cns.publishing.filter_changes import Audience, FilterChange
 from cns.stores.contract import SubscriptionStore
 from cns.subscriptions.subscription import IndexState
 
-FILTERS_HELD_MAX = 200_000
-"""Of all topics together; those used least recently go. A topic that is in use is held, however many it has."""
+FILTERS_CACHED_MAX = 200_000
+"""Filters of all topics together. The least recently used topics are evicted; a topic in use stays, however large."""
 PAGE_FILTERS = 100
-PAGES_BETWEEN_LOOKS = 5
-"""At the log, while many filters are read."""
-TRIES_IN_PEACE = 3
-"""Reads of an audience in the hope that no filter changes meanwhile."""
+PAGES_BETWEEN_LOG_READS = 5
+"""While many filters are read."""
+UNLOCKED_READS_MAX = 3
+"""Reads of an audience without the lock; after so many changes in between, the lock is taken."""
 
 
-class FilterKeeper:
-    def __init__(self, store: SubscriptionStore, filters_held_max: int) -> None:
+class FilterCache:
+    def __init__(self, store: SubscriptionStore, filters_cached_max: int) -> None:
         self._store = store
-        self._filters_held_max = filters_held_max
-        self._topics: OrderedDict[str, HeldFilters] = OrderedDict()
+        self._filters_cached_max = filters_cached_max
+        self._topics: OrderedDict[str, TopicFilters] = OrderedDict()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def audience(self, topic_arn: str, after: str, n: int) -> tuple[Audience, HeldFilters | None]:
-        """A topic's audience, and its filters of the same moment; None: it has none.
+    async def audience(self, topic_arn: str, after: str, n: int) -> tuple[Audience, TopicFilters | None]:
+        """A topic's audience and its filters at the same moment. None: the topic has no filters.
 
-        An answer is used when nothing had changed since the filters were last brought up to date, and nobody has
-        brought them further while it was on its way: else it may be older than they are, and without a subscription
-        that has lost its filter between the two. Where filters change all the time, nobody else may bring them further.
+        The store's answer is used only if the log had no changes for it, and if the filters were not updated while it
+        was read. Otherwise the answer may be older than the filters, and lack a subscription that lost its filter in
+        between. After UNLOCKED_READS_MAX attempts the filters are locked against updates by others.
         """
-        held = self._topics.get(topic_arn)
-        for tries in count():
-            if held is not None and tries >= TRIES_IN_PEACE:
-                overtaken = await self._overtaken(topic_arn, held, after, n)
-                if overtaken is not None:
-                    return overtaken, held
-            if held is not None and held.behind:
-                await self._follow(topic_arn, held, held.place)
-            place, revision = ("", 0) if held is None else (held.place, held.revision)
-            audience = await self._store.audience(topic_arn, after, n, place)
+        filters = self._topics.get(topic_arn)
+        for attempts in count():
+            if filters is not None and attempts >= UNLOCKED_READS_MAX:
+                audience = await self._audience_under_lock(topic_arn, filters, after, n)
+                if audience is not None:
+                    return audience, filters
+            if filters is not None and filters.outdated:
+                await self._update(topic_arn, filters, filters.log_position)
+            position, revision = ("", 0) if filters is None else (filters.log_position, filters.revision)
+            audience = await self._store.audience(topic_arn, after, n, position)
             if not audience.log:
                 self._topics.pop(topic_arn, None)
                 return audience, None
-            if held is None or audience.anew:
-                held = await self._read(topic_arn, held, audience)
-            elif audience.log != place:
-                await self._follow(topic_arn, held, place, audience)
-            elif (held.place, held.revision) == (place, revision):
-                if topic_arn in self._topics:  # else others needed the room
+            if filters is None or audience.anew:
+                filters = await self._read(topic_arn, filters, audience)
+            elif audience.log != position:
+                await self._update(topic_arn, filters, position, audience)
+            elif (filters.log_position, filters.revision) == (position, revision):
+                if topic_arn in self._topics:  # it may have been evicted
                     self._topics.move_to_end(topic_arn)
-                return audience, held
-        raise AssertionError("counts for ever")
+                return audience, filters
+        raise AssertionError("count() does not end")
 
-    async def _overtaken(self, topic_arn: str, held: HeldFilters, after: str, n: int) -> Audience | None:
-        """An audience, of which the filters are brought to its own moment, and beside its ids those that were found to
-        have lost their filters since; None when the filters cannot be followed."""
+    async def _audience_under_lock(self, topic_arn: str, filters: TopicFilters, after: str, n: int) -> Audience | None:
+        """Read an audience and update the filters to its moment. None when the filters have to be read again.
+
+        Subscriptions that lost their filter after the audience's ids were read are added to the ids.
+        """
         async with self._lock(topic_arn):
-            audience = await self._store.audience(topic_arn, after, n, held.place)
+            audience = await self._store.audience(topic_arn, after, n, filters.log_position)
             if not audience.log or audience.anew:
                 return None
-            unfiltered = await self._settle(topic_arn, held, audience.changes)
-            held.place = audience.log
-        last = audience.ids[-1] if len(audience.ids) >= n else ""  # what is behind it belongs to another page
-        beside = [one for one in unfiltered if one > after and (not last or one <= last)]
-        return replace(audience, ids=sorted({*audience.ids, *beside}))
+            unfiltered = await self._apply(topic_arn, filters, audience.changes)
+            filters.log_position = audience.log
+        last = audience.ids[-1] if len(audience.ids) >= n else ""  # later ids belong to another page
+        added = [one for one in unfiltered if one > after and (not last or one <= last)]
+        return replace(audience, ids=sorted({*audience.ids, *added}))
 
-    async def _follow(self, topic_arn: str, held: HeldFilters, place: str, audience: Audience | None = None) -> None:
-        """Read what has changed, and what is behind. One at a time: what is read first is entered first."""
+    async def _update(
+        self, topic_arn: str, filters: TopicFilters, position: str, audience: Audience | None = None
+    ) -> None:
+        """Read the subscriptions that changed and those that are outdated.
+
+        One update runs at a time, so that records are applied in the order in which they are read.
+        """
         async with self._lock(topic_arn):
-            if held.place != place:
-                return  # somebody else has followed meanwhile
-            await self._settle(topic_arn, held, () if audience is None else audience.changes)
+            if filters.log_position != position:
+                return  # another update was faster
+            await self._apply(topic_arn, filters, () if audience is None else audience.changes)
             if audience is not None:
-                held.place = audience.log
+                filters.log_position = audience.log
 
-    async def _read(self, topic_arn: str, outdated: HeldFilters | None, audience: Audience) -> HeldFilters:
-        """All filters of a topic, as of the audience's place in the log or later. Who comes while another reads them
-        waits for those."""
+    async def _read(self, topic_arn: str, outdated: TopicFilters | None, audience: Audience) -> TopicFilters:
+        """Read all filters of a topic, as of the audience's position in the log or later.
+
+        A caller that arrives while another one reads them waits for the same filters.
+        """
         async with self._lock(topic_arn):
-            there = self._topics.get(topic_arn)
-            if there is not None and there is not outdated:
-                return there
-            held = HeldFilters()
-            held.place = audience.log
+            current = self._topics.get(topic_arn)
+            if current is not None and current is not outdated:
+                return current
+            filters = TopicFilters()
+            filters.log_position = audience.log
             after = ""
             for pages in count(1):
                 page = await self._store.page_of_filtered(topic_arn, after, PAGE_FILTERS)
                 if not page:
                     break
                 for subscription in page:
-                    if subscription.index_state is IndexState.FILTERED:  # else its entry is older than its record
-                        held.put(subscription)
+                    if subscription.index_state is IndexState.FILTERED:  # else the index is older than the record
+                        filters.put(subscription)
                 after = page[-1].id
-                if pages % PAGES_BETWEEN_LOOKS == 0:
-                    await self._catch_up(topic_arn, held)
-                await asyncio.sleep(0)  # others get their turn, also where the store answers at once
-            await self._settle(topic_arn, held, audience.changes)
-            self._topics[topic_arn] = held
+                if pages % PAGES_BETWEEN_LOG_READS == 0:
+                    await self._catch_up(topic_arn, filters)
+                await asyncio.sleep(0)  # let others run where the store answers without waiting
+            await self._apply(topic_arn, filters, audience.changes)
+            self._topics[topic_arn] = filters
             self._topics.move_to_end(topic_arn)
-            self._make_room()
-            return held
+            self._evict()
+            return filters
 
-    async def _catch_up(self, topic_arn: str, held: HeldFilters) -> None:
-        """The log goes on while filters are read. Were it to come round meanwhile, they would have to be read anew."""
-        audience = await self._store.audience(topic_arn, "", 1, held.place)
+    async def _catch_up(self, topic_arn: str, filters: TopicFilters) -> None:
+        """Apply the log while filters are read: if it wrapped around meanwhile, they would have to be read again."""
+        audience = await self._store.audience(topic_arn, "", 1, filters.log_position)
         if audience.log and not audience.anew:
-            await self._settle(topic_arn, held, audience.changes)
-            held.place = audience.log
+            await self._apply(topic_arn, filters, audience.changes)
+            filters.log_position = audience.log
 
-    async def _settle(self, topic_arn: str, held: HeldFilters, changes: Sequence[FilterChange]) -> list[str]:
-        """The ids of those that get everything now."""
-        wanted = dict(held.behind)
+    async def _apply(self, topic_arn: str, filters: TopicFilters, changes: Sequence[FilterChange]) -> list[str]:
+        """Apply changes, reread outdated records. Return the ids of those that are confirmed without a filter now."""
+        wanted = dict(filters.outdated)
         for change in changes:
             wanted[change.id] = max(change.version, wanted.get(change.id, 0))
         found = await self._store.get([f"{topic_arn}:{one}" for one in wanted]) if wanted else []
         records = {subscription.id: subscription for subscription in found}
         for one, version in wanted.items():
-            held.settle(FilterChange(one, version), records.get(one))
+            filters.apply(FilterChange(one, version), records.get(one))
         return [one for one, record in records.items() if record.index_state is IndexState.CONFIRMED]
 
-    def _make_room(self) -> None:
-        filters = sum(len(held) for held in self._topics.values())
-        while filters > self._filters_held_max and len(self._topics) > 1:
-            _, held = self._topics.popitem(last=False)
-            filters -= len(held)
+    def _evict(self) -> None:
+        cached = sum(len(filters) for filters in self._topics.values())
+        while cached > self._filters_cached_max and len(self._topics) > 1:
+            _, filters = self._topics.popitem(last=False)
+            cached -= len(filters)
 
     def _lock(self, topic_arn: str) -> asyncio.Lock:
         return self._locks.setdefault(topic_arn, asyncio.Lock())

@@ -1,8 +1,9 @@
-"""What of a filter policy can be looked up: the keys of an index, and what must be found at them.
+"""The index keys of a filter policy.
 
-A policy is a disjunction of *branches*, because of `$or`; a branch is a conjunction of *keys*; a key is a path and the
-*probes* one of which finds what a condition there can match. Keys may find more than the policy matches, never less: a
-key that says too little (`exists: false` says nothing) is left out, and what is found is evaluated.
+A policy is a disjunction of *branches* (from `$or`), a branch is a conjunction of *keys*, and a key is a path with
+*probes*: every value that meets a condition at the path is found by one of the probes. Keys may find more than the
+policy matches, never less, so the policies found are evaluated. A key that selects nothing (`exists: false`) is left
+out.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from cns.filters.model import (
     AnythingBut,
     Cidr,
     Condition,
+    EqualsIgnoreCase,
     Exact,
     Exists,
-    Folded,
     Leaf,
     Numeric,
     Prefix,
@@ -29,20 +30,21 @@ from cns.filters.model import (
 )
 
 BRANCHES_MAX = 64
-"""Of a policy. `$or`s that would multiply them beyond it are evaluated only; one `$or` alone adds them, and may."""
+"""Branches of a policy. An `$or` that would multiply them beyond this is not indexed, only evaluated. A single `$or`,
+which adds branches, may exceed it."""
 COPIES_MAX = 1024
-"""Of a branch: the product of its keys' probes. Keys that would go beyond it are left out; the first never is."""
+"""Copies of a branch in the tree: the product of its keys' probes. Further keys are left out, but never the first."""
 KEYS_MAX = 8
-"""Of a branch: so many lookups tell policies apart, or more will not."""
+"""Keys of a branch: more would hardly tell more policies apart."""
 
 TICKS_PER_UNIT = 100_000
-"""Numbers are looked up in ticks, of the five decimals they have; what a tick cannot tell apart, evaluation does."""
+"""Numbers are looked up in ticks of five decimals. Evaluation tells apart what falls into the same tick."""
 TICKS_MAX = 1 << 60
 LEVEL_BITS = 6
 
 
-class Kind(StrEnum):
-    """How a value is looked up."""
+class ProbeKind(StrEnum):
+    """The way in which a probe looks up a value."""
 
     EXACT = "exact"
     FOLDED = "folded"
@@ -61,9 +63,9 @@ ProbeValue = str | int | tuple[int, int, int]
 
 
 class Probe(NamedTuple):
-    """The size says how much of a message's value is looked up: a length, or the bits that are left out."""
+    """`size` cuts the message's value before the lookup: to a number of characters, or by a number of low bits."""
 
-    kind: Kind
+    kind: ProbeKind
     value: ProbeValue
     size: int = 0
 
@@ -74,7 +76,7 @@ class Key(NamedTuple):
 
 
 class Range(NamedTuple):
-    """One number at the path must be in it: a probe finds neighbours too, which this tells apart cheaply."""
+    """In ticks, inclusive. A message must have such a number at the path: a cheap check after an inexact probe."""
 
     path: str
     least: int
@@ -86,30 +88,30 @@ class Branch(NamedTuple):
     ranges: tuple[Range, ...]
 
 
-PRESENT = Probe(Kind.PRESENT, "")
+PRESENT = Probe(ProbeKind.PRESENT, "")
 
 _WEIGHTS = {
-    Kind.EXACT: 0,
-    Kind.FOLDED: 0,
-    Kind.NETWORK: 0,
-    Kind.RANGE: 1,
-    Kind.PREFIX: 1,
-    Kind.SUFFIX: 1,
-    Kind.FOLDED_PREFIX: 1,
-    Kind.FOLDED_SUFFIX: 1,
-    Kind.ABOVE: 2,
-    Kind.BELOW: 2,
-    Kind.PRESENT: 3,
+    ProbeKind.EXACT: 0,
+    ProbeKind.FOLDED: 0,
+    ProbeKind.NETWORK: 0,
+    ProbeKind.RANGE: 1,
+    ProbeKind.PREFIX: 1,
+    ProbeKind.SUFFIX: 1,
+    ProbeKind.FOLDED_PREFIX: 1,
+    ProbeKind.FOLDED_SUFFIX: 1,
+    ProbeKind.ABOVE: 2,
+    ProbeKind.BELOW: 2,
+    ProbeKind.PRESENT: 3,
 }
 
 
 def branches(root: AllOf) -> list[Branch]:
-    """In an order that depends on the policy only."""
+    """The branches, in an order that depends only on the policy."""
     return [_branch(leaves) for leaves in conjunctions(root)]
 
 
 def conjunctions(root: AllOf) -> list[tuple[Leaf, ...]]:
-    """A message that the policy matches meets all leaves of one of these."""
+    """Groups of leaves: a message that matches the policy meets all leaves of at least one group."""
     found: list[tuple[Leaf, ...]] = [tuple([part for part in root.parts if type(part) is Leaf])]
     choices = [
         [leaves for branch in part.branches for leaves in conjunctions(branch)]
@@ -123,7 +125,7 @@ def conjunctions(root: AllOf) -> list[tuple[Leaf, ...]]:
 
 
 def ticks(number: str | Decimal) -> int:
-    """Keeps order: a number that is not less has not fewer ticks."""
+    """The number in ticks, rounded down and limited to TICKS_MAX. The order of numbers is kept."""
     exact = float(number) * TICKS_PER_UNIT
     if -TICKS_MAX < exact < TICKS_MAX:
         return floor(exact)
@@ -131,21 +133,21 @@ def ticks(number: str | Decimal) -> int:
 
 
 def range_of(numeric: Numeric) -> tuple[int, int]:
-    """In ticks, both ends included."""
+    """The least and the greatest tick of the range, inclusive."""
     least = -TICKS_MAX if numeric.least is None else ticks(numeric.least)
     most = TICKS_MAX if numeric.most is None else ticks(numeric.most)
     return least, most
 
 
 def bucket(number: int, level: int) -> int:
-    """Of the buckets that are `2**level` ticks wide the one that the number is in; no two levels share one."""
+    """The bucket of `2**level` ticks that holds the number. Buckets of different levels have different values."""
     return number >> level << LEVEL_BITS | level
 
 
 def _branch(leaves: tuple[Leaf, ...]) -> Branch:
     numeric = [(leaf.path, only) for leaf in leaves if isinstance(only := _only(leaf), Numeric)]
     if len(numeric) == 1 and None in (numeric[0][1].least, numeric[0][1].most):
-        numeric = []  # one bound alone is found exactly
+        numeric = []  # the probe of a single bound finds no neighbours
     return Branch(_chosen(leaves), tuple([Range(path, *range_of(only)) for path, only in numeric]))
 
 
@@ -165,12 +167,13 @@ def _chosen(leaves: tuple[Leaf, ...]) -> tuple[Key, ...]:
 
 
 def _weight(key: Key) -> tuple[int, int, str]:
-    """Less: fewer policies share it, fewer copies are made. The path makes policies agree on an order."""
+    """Sort selective keys first: fewer policies share them, and they make fewer copies. The path comes last, so that
+    all policies agree on the order."""
     return max([_WEIGHTS[probe.kind] for probe in key.probes]), len(key.probes), key.path
 
 
 def _probes(leaf: Leaf) -> tuple[Probe, ...]:
-    """None of them: the leaf can be met by what is not there."""
+    """The probes of a leaf. None: the leaf can be met where there is no value."""
     found: dict[Probe, None] = {}
     for condition in leaf.conditions:
         probes = _condition_probes(condition)
@@ -183,42 +186,44 @@ def _probes(leaf: Leaf) -> tuple[Probe, ...]:
 def _condition_probes(condition: Condition) -> tuple[Probe, ...]:
     match condition:
         case Exact(literal):
-            return (Probe(Kind.EXACT, literal),)
-        case Folded(text):
-            return (Probe(Kind.FOLDED, text),)
-        case Prefix(text, fold):
-            return (_text_probe(Kind.FOLDED_PREFIX if fold else Kind.PREFIX, text),)
-        case Suffix(text, fold):
-            return (_text_probe(Kind.FOLDED_SUFFIX if fold else Kind.SUFFIX, text),)
+            return (Probe(ProbeKind.EXACT, literal),)
+        case EqualsIgnoreCase(text):
+            return (Probe(ProbeKind.FOLDED, text),)
+        case Prefix(text, ignore_case):
+            return (_text_probe(ProbeKind.FOLDED_PREFIX if ignore_case else ProbeKind.PREFIX, text),)
+        case Suffix(text, ignore_case):
+            return (_text_probe(ProbeKind.FOLDED_SUFFIX if ignore_case else ProbeKind.SUFFIX, text),)
         case Wildcard(parts):
             return (_wildcard_probe(parts),)
         case Numeric():
             return _numeric_probes(condition)
         case Cidr(network):
             bits = network.max_prefixlen - network.prefixlen
-            return (Probe(Kind.NETWORK, (network.version, bits, int(network.network_address) >> bits), bits),)
+            return (Probe(ProbeKind.NETWORK, (network.version, bits, int(network.network_address) >> bits), bits),)
         case Exists(wanted):
             return (PRESENT,) if wanted else ()
         case AnythingBut():
             return (PRESENT,)
 
 
-def _text_probe(kind: Kind, text: str) -> Probe:
+def _text_probe(kind: ProbeKind, text: str) -> Probe:
     return Probe(kind, text, len(text)) if text else PRESENT
 
 
 def _wildcard_probe(parts: tuple[str, ...]) -> Probe:
-    """By the longer of its ends."""
+    """A probe by the longer of the pattern's fixed ends."""
     first, last = parts[0], parts[-1]
-    return _text_probe(Kind.PREFIX, first) if len(first) >= len(last) else _text_probe(Kind.SUFFIX, last)
+    return _text_probe(ProbeKind.PREFIX, first) if len(first) >= len(last) else _text_probe(ProbeKind.SUFFIX, last)
 
 
 def _numeric_probes(numeric: Numeric) -> tuple[Probe, ...]:
-    """Of a range with two ends the buckets, two at most, that are wider than it."""
+    """A range with two ends has one or two buckets, each wider than the range."""
     least, most = range_of(numeric)
     if numeric.most is None:
-        return (Probe(Kind.ABOVE, least),)
+        return (Probe(ProbeKind.ABOVE, least),)
     if numeric.least is None:
-        return (Probe(Kind.BELOW, most),)
+        return (Probe(ProbeKind.BELOW, most),)
     level = (most - least).bit_length()
-    return tuple([Probe(Kind.RANGE, value, level) for value in sorted({bucket(least, level), bucket(most, level)})])
+    return tuple(
+        [Probe(ProbeKind.RANGE, value, level) for value in sorted({bucket(least, level), bucket(most, level)})]
+    )

@@ -1,4 +1,4 @@
-"""The tables of one path, one for each kind of probe: what a message's values there find in it, and at what cost."""
+"""The tables of one path, one for each kind of probe: they map a message's values to the items of matching probes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from typing import Any, Generic, TypeVar
 
-from cns.filters.index_keys import Kind, Probe, ProbeValue, Range, bucket, ticks
+from cns.filters.index_keys import Probe, ProbeKind, ProbeValue, Range, bucket, ticks
 from cns.filters.literals import STRING_MARK, fold
 
 T = TypeVar("T")
@@ -15,8 +15,8 @@ T = TypeVar("T")
 _NUMBER_STARTS = frozenset("-0123456789")
 
 
-class Values:
-    """Of a message, at one path."""
+class PathValues:
+    """The values of a message at one path, in the forms that the tables look up."""
 
     __slots__ = ("_addresses", "_numbers", "is_single", "literals")
 
@@ -42,30 +42,31 @@ class Values:
 
     @property
     def addresses(self) -> list[tuple[int, int]]:
-        """Version and bits of each."""
+        """IP version and address bits of each text that is an address."""
         if self._addresses is None:
             self._addresses = [address for text in self.texts if (address := _address(text))]
         return self._addresses
 
 
-class Message:
-    """What it holds at each path, and what is worked out of that for the length of one search."""
+class MessageLookup:
+    """A message's values by path, and what is derived from them, kept for one search."""
 
     __slots__ = ("_numbers", "_values", "literals")
 
     def __init__(self, literals: Mapping[str, Sequence[str]]) -> None:
         self.literals = literals
-        self._values: dict[str, Values] = {}
+        self._values: dict[str, PathValues] = {}
         self._numbers: dict[str, list[int]] = {}
 
-    def at(self, path: str) -> Values:
-        """There must be some."""
+    def at(self, path: str) -> PathValues:
+        """The values at a path that has some."""
         values = self._values.get(path)
         if values is None:
-            values = self._values[path] = Values(self.literals[path])
+            values = self._values[path] = PathValues(self.literals[path])
         return values
 
     def is_in(self, ranges: Sequence[Range]) -> bool:
+        """Whether the message has a number in each of the ranges."""
         for path, least, most in ranges:
             for number in self._numbers.get(path) or self._numbers_at(path):
                 if least <= number <= most:
@@ -80,32 +81,32 @@ class Message:
 
 
 class Table(Generic[T]):
-    __slots__ = ("places",)
+    __slots__ = ("items",)
 
     def __init__(self) -> None:
-        self.places: dict[ProbeValue, T] = {}
+        self.items: dict[ProbeValue, T] = {}
 
-    def add(self, probe: Probe, place: T) -> None:
-        self.places[probe.value] = place
+    def add(self, probe: Probe, item: T) -> None:
+        self.items[probe.value] = item
 
     def drop(self, probe: Probe) -> None:
-        del self.places[probe.value]
+        del self.items[probe.value]
 
-    def reached(self, values: Values) -> list[T]:
+    def lookup(self, values: PathValues) -> list[T]:
         raise NotImplementedError
 
 
-class Sized(Table[T]):
-    """A value is cut to each of the sizes and looked up: what it costs is their number, not that of the places."""
+class SizedTable(Table[T]):
+    """Looks up a value cut to each probe size. The cost grows with the number of sizes, not of items."""
 
     __slots__ = ("sizes",)
 
     def __init__(self) -> None:
         super().__init__()
-        self.sizes: dict[int, int] = {}  # and how many places have it
+        self.sizes: dict[int, int] = {}  # and the number of items of that size
 
-    def add(self, probe: Probe, place: T) -> None:
-        super().add(probe, place)
+    def add(self, probe: Probe, item: T) -> None:
+        super().add(probe, item)
         self.sizes[probe.size] = self.sizes.get(probe.size, 0) + 1
 
     def drop(self, probe: Probe) -> None:
@@ -115,8 +116,8 @@ class Sized(Table[T]):
             del self.sizes[probe.size]
 
 
-class Bounds(Table[T]):
-    """Numbers in order. All on one side of a value are reached, each for itself."""
+class BoundTable(Table[T]):
+    """Sorted bounds. A lookup returns the items of all bounds on one side of the value."""
 
     __slots__ = ("order",)
 
@@ -124,8 +125,8 @@ class Bounds(Table[T]):
         super().__init__()
         self.order: list[int] = []
 
-    def add(self, probe: Probe, place: T) -> None:
-        super().add(probe, place)
+    def add(self, probe: Probe, item: T) -> None:
+        super().add(probe, item)
         insort(self.order, _number(probe))
 
     def drop(self, probe: Probe) -> None:
@@ -133,96 +134,96 @@ class Bounds(Table[T]):
         del self.order[bisect_left(self.order, _number(probe))]
 
 
-class Exact(Table[T]):
-    def reached(self, values: Values) -> list[T]:
-        places = self.places
-        return [places[literal] for literal in values.literals if literal in places]
+class ExactTable(Table[T]):
+    def lookup(self, values: PathValues) -> list[T]:
+        items = self.items
+        return [items[literal] for literal in values.literals if literal in items]
 
 
-class Folded(Table[T]):
-    def reached(self, values: Values) -> list[T]:
-        places = self.places
-        return [places[text] for text in values.folded if text in places]
+class FoldedTable(Table[T]):
+    def lookup(self, values: PathValues) -> list[T]:
+        items = self.items
+        return [items[text] for text in values.folded if text in items]
 
 
-class Present(Table[T]):
-    def reached(self, values: Values) -> list[T]:
-        return list(self.places.values())
+class PresenceTable(Table[T]):
+    def lookup(self, values: PathValues) -> list[T]:
+        return list(self.items.values())
 
 
-class Prefixes(Sized[T]):
-    def reached(self, values: Values) -> list[T]:
-        places = self.places
+class PrefixTable(SizedTable[T]):
+    def lookup(self, values: PathValues) -> list[T]:
+        items = self.items
         return [
-            places[cut] for text in values.texts for n in self.sizes if (cut := text[:n]) in places and n <= len(text)
+            items[cut] for text in values.texts for n in self.sizes if (cut := text[:n]) in items and n <= len(text)
         ]
 
 
-class Suffixes(Sized[T]):
-    def reached(self, values: Values) -> list[T]:
-        places = self.places
+class SuffixTable(SizedTable[T]):
+    def lookup(self, values: PathValues) -> list[T]:
+        items = self.items
         return [
-            places[cut] for text in values.texts for n in self.sizes if (cut := text[-n:]) in places and n <= len(text)
+            items[cut] for text in values.texts for n in self.sizes if (cut := text[-n:]) in items and n <= len(text)
         ]
 
 
-class FoldedPrefixes(Sized[T]):
-    def reached(self, values: Values) -> list[T]:
-        places = self.places
+class FoldedPrefixTable(SizedTable[T]):
+    def lookup(self, values: PathValues) -> list[T]:
+        items = self.items
         return [
-            places[cut] for text in values.folded for n in self.sizes if (cut := text[:n]) in places and n <= len(text)
+            items[cut] for text in values.folded for n in self.sizes if (cut := text[:n]) in items and n <= len(text)
         ]
 
 
-class FoldedSuffixes(Sized[T]):
-    def reached(self, values: Values) -> list[T]:
-        places = self.places
+class FoldedSuffixTable(SizedTable[T]):
+    def lookup(self, values: PathValues) -> list[T]:
+        items = self.items
         return [
-            places[cut] for text in values.folded for n in self.sizes if (cut := text[-n:]) in places and n <= len(text)
+            items[cut] for text in values.folded for n in self.sizes if (cut := text[-n:]) in items and n <= len(text)
         ]
 
 
-class Ranges(Sized[T]):
-    def reached(self, values: Values) -> list[T]:
-        places = self.places
-        return [places[at] for n in values.numbers for level in self.sizes if (at := bucket(n, level)) in places]
+class RangeTable(SizedTable[T]):
+    def lookup(self, values: PathValues) -> list[T]:
+        items = self.items
+        return [items[at] for n in values.numbers for level in self.sizes if (at := bucket(n, level)) in items]
 
 
-class Networks(Sized[T]):
-    def reached(self, values: Values) -> list[T]:
-        places = self.places
+class NetworkTable(SizedTable[T]):
+    def lookup(self, values: PathValues) -> list[T]:
+        items = self.items
         return [
-            places[network]
+            items[network]
             for version, address in values.addresses
             for n in self.sizes
-            if (network := (version, n, address >> n)) in places
+            if (network := (version, n, address >> n)) in items
         ]
 
 
-class Above(Bounds[T]):
-    def reached(self, values: Values) -> list[T]:
+class AboveTable(BoundTable[T]):
+    def lookup(self, values: PathValues) -> list[T]:
         bounds = self.order[: bisect_right(self.order, max(values.numbers))] if values.numbers else ()
-        return [self.places[bound] for bound in bounds]
+        return [self.items[bound] for bound in bounds]
 
 
-class Below(Bounds[T]):
-    def reached(self, values: Values) -> list[T]:
+class BelowTable(BoundTable[T]):
+    def lookup(self, values: PathValues) -> list[T]:
         bounds = self.order[bisect_left(self.order, min(values.numbers)) :] if values.numbers else ()
-        return [self.places[bound] for bound in bounds]
+        return [self.items[bound] for bound in bounds]
 
 
-TABLES: dict[Kind, type[Table[Any]]] = {
-    Kind.EXACT: Exact,
-    Kind.FOLDED: Folded,
-    Kind.NETWORK: Networks,
-    Kind.RANGE: Ranges,
-    Kind.PREFIX: Prefixes,
-    Kind.SUFFIX: Suffixes,
-    Kind.FOLDED_PREFIX: FoldedPrefixes,
-    Kind.FOLDED_SUFFIX: FoldedSuffixes,
-    Kind.ABOVE: Above,
-    Kind.BELOW: Below,
-    Kind.PRESENT: Present,
+TABLES: dict[ProbeKind, type[Table[Any]]] = {
+    ProbeKind.EXACT: ExactTable,
+    ProbeKind.FOLDED: FoldedTable,
+    ProbeKind.NETWORK: NetworkTable,
+    ProbeKind.RANGE: RangeTable,
+    ProbeKind.PREFIX: PrefixTable,
+    ProbeKind.SUFFIX: SuffixTable,
+    ProbeKind.FOLDED_PREFIX: FoldedPrefixTable,
+    ProbeKind.FOLDED_SUFFIX: FoldedSuffixTable,
+    ProbeKind.ABOVE: AboveTable,
+    ProbeKind.BELOW: BelowTable,
+    ProbeKind.PRESENT: PresenceTable,
 }
 
 

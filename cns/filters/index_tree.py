@@ -1,132 +1,133 @@
-"""A tree that sorts the branches of policies by what they ask: a message goes down only where it has what is asked for.
+"""A tree that sorts the branches of policies by their keys, so that a message visits only nodes whose keys it meets.
 
-A node has the branches that agree in all keys above it. A few of them lie there together and are each looked at; more
-are sorted by their next key, path by path and kind by kind. So conjunctions are told apart, policies on other paths
-cost nothing, and a branch is copied (of several values one is enough) only where others crowd it.
+All branches in a node agree in the keys above it. A node holds a few branches as a list and evaluates each. When there
+are more, it sorts them by their next key, by path and by kind of probe. So conjunctions are told apart, policies on
+other paths cost nothing, and a branch is stored more than once (a key may have several probes) only in crowded nodes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from cns.filters.index_keys import Key, Kind, Probe
-from cns.filters.index_tables import TABLES, Message, Table
-from cns.filters.rule import Entry
+from cns.filters.index_keys import Key, Probe, ProbeKind
+from cns.filters.index_tables import TABLES, MessageLookup, Table
+from cns.filters.rule import BranchEntry
 
-CROWD = 4
-"""Entries that are looked at one by one: to sort so few would cost more, in time and in memory."""
+UNSORTED_MAX = 4
+"""Entries that a node evaluates one by one: sorting so few would cost more time and memory."""
 TUPLE_MAX = 16
-"""Entries kept in a tuple, which is small, as most nodes have one; of more, each is taken out at no greater cost."""
+"""Up to so many entries are kept in a tuple, which is small (most nodes have one entry). More are kept in a set, from
+which each is removed at the same cost."""
 
 
 class Node:
-    __slots__ = ("entries", "fans")
+    __slots__ = ("entries", "tables")
 
-    def __init__(self, entries: tuple[Entry, ...] = ()) -> None:
-        self.entries: Collection[Entry] = entries
-        self.fans: dict[str, Fan] | None = None  # by path; None: it was never crowded
+    def __init__(self, entries: tuple[BranchEntry, ...] = ()) -> None:
+        self.entries: Collection[BranchEntry] = entries
+        self.tables: dict[str, KindTables] | None = None  # by path; None: the node was never sorted
 
     @property
     def is_empty(self) -> bool:
-        return not self.entries and not self.fans
+        return not self.entries and not self.tables
 
-    def put(self, entry: Entry, keys: Keys, depth: int = 0) -> None:
-        """Those of its keys that are not above this node begin at `depth`."""
-        if depth < len(keys) and self.fans is not None:
+    def put(self, entry: BranchEntry, keys: Keys, depth: int = 0) -> None:
+        """`keys[:depth]` are the keys above this node."""
+        if depth < len(keys) and self.tables is not None:
             self._put_below(entry, keys, depth)
             return
         self.entries = _with(self.entries, entry)
-        if depth < len(keys) and len(self.entries) > CROWD:
+        if depth < len(keys) and len(self.entries) > UNSORTED_MAX:
             self._sort(depth)
 
-    def remove(self, entry: Entry, keys: Keys, depth: int = 0) -> None:
-        """What becomes empty goes, too; what was sorted stays so."""
-        if depth == len(keys) or self.fans is None:
+    def remove(self, entry: BranchEntry, keys: Keys, depth: int = 0) -> None:
+        """Remove the entry and the nodes and tables that become empty. A sorted node stays sorted."""
+        if depth == len(keys) or self.tables is None:
             self.entries = _without(self.entries, entry)
             return
         key = keys[depth]
-        fan = self.fans[key.path]
+        tables = self.tables[key.path]
         for probe in key.probes:
-            _remove_at(fan, probe, entry, keys, depth + 1)
-        if not fan:
-            del self.fans[key.path]
+            _remove_at(tables, probe, entry, keys, depth + 1)
+        if not tables:
+            del self.tables[key.path]
 
-    def reached(self, message: Message) -> list[Entry]:
-        """Those in this node and below whose keys are met, some more than once."""
-        found: list[Entry] = []
-        pending: list[Place] = [self]
+    def lookup(self, message: MessageLookup) -> list[BranchEntry]:
+        """The entries in this node and below whose keys the message meets, some more than once."""
+        found: list[BranchEntry] = []
+        pending: list[TreeItem] = [self]
         while pending:
-            place = pending.pop()
-            if isinstance(place, Entry):
-                found.append(place)
+            item = pending.pop()
+            if isinstance(item, BranchEntry):
+                found.append(item)
             else:
-                found += place.entries
-                if place.fans:
-                    pending += _below(place.fans, message)
+                found += item.entries
+                if item.tables:
+                    pending += _lookup_below(item.tables, message)
         return found
 
     def _sort(self, depth: int) -> None:
-        crowd, self.entries, self.fans = self.entries, (), {}
-        for entry in crowd:
+        entries, self.entries, self.tables = self.entries, (), {}
+        for entry in entries:
             self.put(entry, entry.keys, depth)
 
-    def _put_below(self, entry: Entry, keys: Keys, depth: int) -> None:
-        assert self.fans is not None
+    def _put_below(self, entry: BranchEntry, keys: Keys, depth: int) -> None:
+        assert self.tables is not None
         key = keys[depth]
-        fan = self.fans.setdefault(key.path, {})
+        tables = self.tables.setdefault(key.path, {})
         for probe in key.probes:
-            _put_at(fan, probe, entry, keys, depth + 1)
+            _put_at(tables, probe, entry, keys, depth + 1)
 
 
 Keys = tuple[Key, ...]
-Place = Node | Entry  # an entry that is alone needs no node
-Fan = dict[Kind, Table[Place]]
+TreeItem = Node | BranchEntry  # a single entry needs no node
+KindTables = dict[ProbeKind, Table[TreeItem]]
 
 
-def _below(fans: Mapping[str, Fan], message: Message) -> list[Place]:
-    found: list[Place] = []
-    for path in fans if len(fans) < len(message.literals) else message.literals:
-        if path in fans and path in message.literals:
+def _lookup_below(by_path: Mapping[str, KindTables], message: MessageLookup) -> list[TreeItem]:
+    found: list[TreeItem] = []
+    for path in by_path if len(by_path) < len(message.literals) else message.literals:
+        if path in by_path and path in message.literals:
             values = message.at(path)
-            for table in fans[path].values():
-                reached = table.reached(values)
-                found += reached if values.is_single else set(reached)  # several values may meet in one place
+            for table in by_path[path].values():
+                items = table.lookup(values)
+                found += items if values.is_single else set(items)  # two values may find the same item
     return found
 
 
-def _put_at(fan: Fan, probe: Probe, entry: Entry, keys: Keys, depth: int) -> None:
-    table = fan.get(probe.kind)
+def _put_at(tables: KindTables, probe: Probe, entry: BranchEntry, keys: Keys, depth: int) -> None:
+    table = tables.get(probe.kind)
     if table is None:
-        table = fan[probe.kind] = TABLES[probe.kind]()
-    place = table.places.get(probe.value)
-    if place is None:
+        table = tables[probe.kind] = TABLES[probe.kind]()
+    item = table.items.get(probe.value)
+    if item is None:
         table.add(probe, entry)
-    elif isinstance(place, Entry):
-        table.places[probe.value] = Node((place, entry))
+    elif isinstance(item, BranchEntry):
+        table.items[probe.value] = Node((item, entry))
     else:
-        place.put(entry, keys, depth)
+        item.put(entry, keys, depth)
 
 
-def _remove_at(fan: Fan, probe: Probe, entry: Entry, keys: Keys, depth: int) -> None:
-    table = fan[probe.kind]
-    place = table.places[probe.value]
-    if isinstance(place, Node):
-        place.remove(entry, keys, depth)
-        if not place.is_empty:
+def _remove_at(tables: KindTables, probe: Probe, entry: BranchEntry, keys: Keys, depth: int) -> None:
+    table = tables[probe.kind]
+    item = table.items[probe.value]
+    if isinstance(item, Node):
+        item.remove(entry, keys, depth)
+        if not item.is_empty:
             return
     table.drop(probe)
-    if not table.places:
-        del fan[probe.kind]
+    if not table.items:
+        del tables[probe.kind]
 
 
-def _with(entries: Collection[Entry], entry: Entry) -> Collection[Entry]:
+def _with(entries: Collection[BranchEntry], entry: BranchEntry) -> Collection[BranchEntry]:
     if isinstance(entries, set):
         entries.add(entry)
         return entries
     return (*entries, entry) if len(entries) < TUPLE_MAX else {*entries, entry}
 
 
-def _without(entries: Collection[Entry], entry: Entry) -> Collection[Entry]:
+def _without(entries: Collection[BranchEntry], entry: BranchEntry) -> Collection[BranchEntry]:
     if isinstance(entries, set):
         entries.remove(entry)
         return entries

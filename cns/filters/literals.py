@@ -1,4 +1,4 @@
-"""How the values of policies and messages are written as literals (see `model`), equal ones as equal texts."""
+"""Write the values of policies and messages as literals (see `cns.filters.model`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, ROUND_FLOOR, Context, Decimal,
 STRING_MARK = '"'
 NULL, TRUE, FALSE = "null", "true", "false"
 DECIMALS_MAX = 5
-"""AWS tells the numbers of filters apart to so many decimals."""
+"""AWS compares the numbers of filters to so many decimals."""
 
 _PLAIN_DIGITS_MAX = 30
 _PLAIN_CHARS_MAX = 16
@@ -20,7 +20,7 @@ def of_string(text: str) -> str:
 
 
 def of_number(spelling: str) -> str:
-    """Of a JSON number as it is written. One past all arithmetic (1e99999999999999999999) equals its own spelling."""
+    """The literal of a JSON number. One that Decimal cannot hold (1e99999999999999999999) is its own literal."""
     if spelling.isdecimal() and len(spelling) <= _PLAIN_CHARS_MAX:
         return spelling
     try:
@@ -33,7 +33,7 @@ def of_number(spelling: str) -> str:
 
 
 def of_decimal(number: Decimal) -> str:
-    """Of a number, cut to five decimals."""
+    """The literal of a number, cut to five decimals."""
     return _shortest(cut(number))
 
 
@@ -45,17 +45,14 @@ def _shortest(number: Decimal) -> str:
 
 
 def cut(number: Decimal) -> Decimal:
-    """The greatest number of five decimals that is not above the given one.
-
-    AWS's rule engine, too, cuts downwards: it adds a constant to a number and drops the decimals that are left over.
-    """
-    if number == number.to_integral_value(context=_EXACT):  # also keeps 1E+999999999 from being written out
+    """Round down to five decimals, as AWS's rule engine does: it adds a constant and drops further decimals."""
+    if number == number.to_integral_value(context=_EXACT):  # quantize would write out all digits of 1E+999999999
         return number
     return number.quantize(_STEP, ROUND_FLOOR, _EXACT)
 
 
 def decimal_of(literal: str) -> Decimal | None:
-    """The number that the literal is, if it is one."""
+    """The number of a literal, or None if it is no number."""
     if literal[0] not in "-0123456789":
         return None
     try:
@@ -65,5 +62,5 @@ def decimal_of(literal: str) -> Decimal | None:
 
 
 def fold(text: str) -> str:
-    """What equals-ignore-case compares."""
+    """The form in which equals-ignore-case compares texts."""
     return text.casefold()

@@ -1,7 +1,7 @@
-"""What one notification holds for filters to look at: its attributes, or its body.
+"""The values of one notification that filters look at, from its attributes or from its body.
 
-A body is flattened as AWS's rule engine flattens it: what stands under nested objects and what stands under a key with
-dots are found at the same path, and only scalars are found anywhere: an object or an empty array is not there.
+A body is flattened as AWS's rule engine does it: a value in nested objects and a value under a key with dots are at the
+same path. Only scalars are values: there is none at the path of an object or of an empty array.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 class Element(msgspec.Struct, frozen=True):
-    """A part of a body in which conditions hold together: the body itself, or one member of an array.
+    """A part of a body in which conditions must hold together: the body itself, or one member of an array.
 
-    Members that are scalars are not elements: each of them is found at the array's own path.
+    Members that are scalars are not elements: they are values at the array's own path.
     """
 
     values: dict[str, list[str]] = {}
@@ -35,10 +35,10 @@ class Array(msgspec.Struct, frozen=True):
     elements: list[Element]
 
 
-class Facts(msgspec.Struct, frozen=True):
-    """`values` has every literal at each path. `body` is there when some of them are in elements of arrays."""
+class MessageValues(msgspec.Struct, frozen=True):
+    """`by_path` has all literals at each path. `body` is set when some of them are in elements of arrays."""
 
-    values: Mapping[str, tuple[str, ...]]
+    by_path: Mapping[str, tuple[str, ...]]
     body: Element | None = None
 
 
@@ -48,24 +48,24 @@ class _Number(str):
     __slots__ = ()
 
 
-class _Malformed(Exception):
+class _MalformedValue(Exception):
     pass
 
 
-def attribute_facts(attributes: Attributes) -> Facts | None:
-    """None: a String.Array or a Number is malformed, and no filter can be asked."""
+def attribute_values(attributes: Attributes) -> MessageValues | None:
+    """The values of attributes. None if a String.Array or a Number is malformed: then no filter can be evaluated."""
     try:
         found = {name: _attribute(data_type, text) for name, (data_type, text) in attributes.items()}
-    except _Malformed:
+    except _MalformedValue:
         return None
-    return Facts({name: values for name, values in found.items() if values})
+    return MessageValues({name: values for name, values in found.items() if values})
 
 
-def body_facts(text: str) -> Facts | None:
-    """None: the body is no JSON object, and no filter matches it."""
+def body_values(text: str) -> MessageValues | None:
+    """The values of a body. None if it is no JSON object: then no filter matches it."""
     try:
         document = _decode(text)
-    except _Malformed:
+    except _MalformedValue:
         return None
     return _flatten(document) if type(document) is dict else None
 
@@ -83,12 +83,12 @@ def _attribute(data_type: str, text: str) -> tuple[str, ...]:
 
 def _number_literal(text: str) -> str:
     if not _NUMBER.fullmatch(text):
-        raise _Malformed
+        raise _MalformedValue
     return literals.of_number(text)
 
 
 def _array_literals(text: str) -> tuple[str, ...]:
-    """Of the members of an array, or of a scalar, which AWS matches as if it were the only member."""
+    """The literals of an array's members. AWS takes a scalar as an array of one member."""
     document = _decode(text)
     members = document if type(document) is list else [document]
     return tuple([_scalar_literal(value) for value in members])
@@ -97,15 +97,15 @@ def _array_literals(text: str) -> tuple[str, ...]:
 def _scalar_literal(value: object) -> str:
     literal = _LITERALS.get(type(value))
     if literal is None:
-        raise _Malformed
+        raise _MalformedValue
     return literal(value)
 
 
-def _flatten(document: dict[str, object]) -> Facts:
+def _flatten(document: dict[str, object]) -> MessageValues:
     body = Element({}, [])
     values: dict[str, list[str]] = {}
     pending: list[tuple[object, str, Element, int]] = [(document, "", body, 0)]
-    while pending:  # a stack of our own: a body may nest deeper than Python recurses
+    while pending:  # no recursion: a body may be nested deeper than Python allows
         value, path, element, depth = pending.pop()
         if len(path) > PATH_CHARS_MAX or depth > NESTING_MAX:
             continue
@@ -119,11 +119,11 @@ def _flatten(document: dict[str, object]) -> Facts:
             values.setdefault(path, []).append(literal)
             element.values.setdefault(path, []).append(literal)
     found = {path: tuple(literals_there) for path, literals_there in values.items()}
-    return Facts(found, body if body.arrays else None)
+    return MessageValues(found, body if body.arrays else None)
 
 
 def _members(values: list[object], path: str, element: Element) -> Iterator[tuple[object, Element]]:
-    """Each member of an array with the element it belongs to."""
+    """The members of an array, each with the element to which its values belong."""
     parts: list[Element] = []
     for value in values:
         if type(value) in _CONTAINERS:
@@ -139,11 +139,11 @@ def _decode(text: str) -> object:
     try:
         return _JSON.decode(text)
     except (ValueError, RecursionError):
-        raise _Malformed from None
+        raise _MalformedValue from None
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise _Malformed  # NaN and Infinity, which Python takes for JSON
+    raise _MalformedValue  # NaN and Infinity, which Python's parser accepts
 
 
 _JSON = json.JSONDecoder(parse_int=_Number, parse_float=_Number, parse_constant=_refuse)

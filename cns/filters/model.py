@@ -1,11 +1,10 @@
-"""A filter policy as it is evaluated: which values a message must have, and where.
+"""A parsed filter policy: the values that a message must have, and at which paths.
 
-A value is a *literal*: the text of a JSON scalar that says its type, a string with a quotation mark before it and none
-behind (`"red`), a number in its shortest decimal spelling (`15`, `-0.5`, `1E+30`; 15.0 is `15`), or `true`, `false`,
-`null`. Numbers are cut to five decimals. So values compare as AWS compares them, by type and to five decimals, and are
-keys of hash tables.
+A value is a *literal*, a text that also tells the JSON type: a string has a quotation mark in front and none behind
+(`"red`); a number is in its shortest decimal spelling, cut to five decimals (`15`, `-0.5`, `1E+30`; 15.0 is `15`); the
+others are `true`, `false` and `null`. So equal literals are equal values as AWS compares them, and can be dict keys.
 
-A place is a *path*: the key of an attribute, or the keys of nested objects joined by dots.
+A *path* is the name of an attribute, or the keys of nested objects in the body, joined by dots.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import msgspec
 
 
 class Scope(StrEnum):
-    """What a policy looks at."""
+    """The part of a message that a policy looks at."""
 
     ATTRIBUTES = "MessageAttributes"
     BODY = "MessageBody"
@@ -30,28 +29,28 @@ class Exact(msgspec.Struct, frozen=True, tag=True):
 
 class Prefix(msgspec.Struct, frozen=True, tag=True):
     text: str
-    fold: bool = False  # without regard to case; the text is folded already
+    ignore_case: bool = False  # then the text is case-folded
 
 
 class Suffix(msgspec.Struct, frozen=True, tag=True):
     text: str
-    fold: bool = False
+    ignore_case: bool = False
 
 
-class Folded(msgspec.Struct, frozen=True, tag=True):
-    """equals-ignore-case; the text is folded already."""
+class EqualsIgnoreCase(msgspec.Struct, frozen=True, tag=True):
+    """The text is case-folded."""
 
     text: str
 
 
 class Wildcard(msgspec.Struct, frozen=True, tag=True):
-    """What must follow one another, with anything between: `a*b` is ('a', 'b'), `*a` is ('', 'a')."""
+    """The pattern, split at its stars: `a*b` is ('a', 'b'), `*a` is ('', 'a')."""
 
     parts: tuple[str, ...]
 
 
 class Numeric(msgspec.Struct, frozen=True, tag=True):
-    """From `least` to `most`, both cut to five decimals; None: without end. `=` is a range of one number."""
+    """A range from `least` to `most`, both cut to five decimals. None: no bound. `=` is a range of one number."""
 
     least: Decimal | None
     most: Decimal | None
@@ -68,23 +67,23 @@ class Exists(msgspec.Struct, frozen=True, tag=True):
 
 
 class AnythingBut(msgspec.Struct, frozen=True, tag=True):
-    """There is a value, and it meets none of these."""
+    """Met by a value that meets none of the conditions."""
 
-    conditions: tuple[Exact | Prefix | Suffix | Folded | Wildcard, ...]
+    conditions: tuple[Exact | Prefix | Suffix | EqualsIgnoreCase | Wildcard, ...]
 
 
-Condition = Exact | Prefix | Suffix | Folded | Wildcard | Numeric | Cidr | Exists | AnythingBut
+Condition = Exact | Prefix | Suffix | EqualsIgnoreCase | Wildcard | Numeric | Cidr | Exists | AnythingBut
 
 
 class Leaf(msgspec.Struct, frozen=True, tag=True):
-    """One of the conditions is met at the path."""
+    """Met if a value at the path meets one of the conditions."""
 
     path: str
     conditions: tuple[Condition, ...]
 
 
 class AnyOf(msgspec.Struct, frozen=True, tag=True):
-    """`$or`. The paths in its branches are whole ones."""
+    """`$or`. The leaves in its branches have full paths."""
 
     branches: tuple[AllOf, ...]
 

@@ -1,4 +1,4 @@
-"""Why a notification does not meet a policy: the first key not met; in words, what is asked and what is there."""
+"""Explain why a notification does not meet a policy: the first unmet key, its conditions and the values found."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 
 from cns.filters.evaluation import matches
 from cns.filters.literals import STRING_MARK
-from cns.filters.message_values import Facts
+from cns.filters.message_values import MessageValues
 from cns.filters.model import (
     AllOf,
     AnyOf,
     AnythingBut,
     Cidr,
     Condition,
+    EqualsIgnoreCase,
     Exact,
     Exists,
     Filter,
-    Folded,
     Leaf,
     Numeric,
     Prefix,
@@ -27,37 +27,37 @@ from cns.filters.model import (
 from cns.filters.parser import OR
 
 SHOWN_MAX = 5
-"""Values or conditions shown of one key."""
+"""Values, or conditions, shown for one key."""
 SHOWN_CHARS_MAX = 60
-"""Of one of them."""
+"""Characters shown of one of them."""
 
 
-def first_unmet(policy: Filter, facts: Facts) -> str:
-    """The path of a key, `$or`, or '' where each key is met, but not all in the same element of an array."""
-    part = _first_unmet(policy, facts)
+def first_unmet(policy: Filter, values: MessageValues) -> str:
+    """The path of the first key that is not met, or `$or`. '' if each key is met, but not all in one array element."""
+    part = _first_unmet(policy, values)
     return "" if part is None else _name(part)
 
 
-def reason(policy: Filter, facts: Facts) -> str:
-    """For a person, of a policy that is not met."""
-    part = _first_unmet(policy, facts)
+def reason(policy: Filter, values: MessageValues) -> str:
+    """A sentence for a person. The policy must not be met."""
+    part = _first_unmet(policy, values)
     if part is None:
         return "no element of an array meets all that the policy asks of it together"
     if isinstance(part, AnyOf):
         keys = ", ".join(f"`{path}`" for path in dict.fromkeys(_paths(part)))
         return f"key `{OR}`: none of its branches is met (they look at {keys})"
-    found = facts.values.get(part.path, ())
+    found = values.by_path.get(part.path, ())
     asked = _some([_shown(condition) for condition in part.conditions])
     if not found:
         return f"key `{part.path}`: it is not there; asked for is one of [{asked}]"
-    values = "value" if len(found) == 1 else "none of the values"
+    subject = "value" if len(found) == 1 else "none of the values"
     verb = "matches none of" if len(found) == 1 else "matches one of"
-    return f"key `{part.path}`: {values} {_some([_literal(each) for each in found])} {verb} [{asked}]"
+    return f"key `{part.path}`: {subject} {_some([_literal(each) for each in found])} {verb} [{asked}]"
 
 
-def _first_unmet(policy: Filter, facts: Facts) -> Leaf | AnyOf | None:
+def _first_unmet(policy: Filter, values: MessageValues) -> Leaf | AnyOf | None:
     for part in policy.root.parts:
-        if not matches(Filter(policy.scope, AllOf((part,))), facts):
+        if not matches(Filter(policy.scope, AllOf((part,))), values):
             return part
     return None
 
@@ -85,7 +85,7 @@ def _literal(literal: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Of one line; what could steer a terminal is not shown."""
+    """The text in one line, without characters that could control a terminal."""
     line = "".join(character if character.isprintable() else " " for character in text)
     return f'"{line}"' if len(line) <= SHOWN_CHARS_MAX else f'"{line[: SHOWN_CHARS_MAX - 1]}…"'
 
@@ -107,14 +107,14 @@ def _numeric(condition: Numeric) -> str:
 
 
 def _folding(condition: Prefix | Suffix, name: str) -> str:
-    return f"{name} {_quoted(condition.text)}" + (" in any case" if condition.fold else "")
+    return f"{name} {_quoted(condition.text)}" + (" in any case" if condition.ignore_case else "")
 
 
 _SHOWN: dict[type, Callable[[Any], str]] = {
     Exact: lambda condition: _literal(condition.literal),
     Prefix: lambda condition: _folding(condition, "prefix"),
     Suffix: lambda condition: _folding(condition, "suffix"),
-    Folded: lambda condition: f"{_quoted(condition.text)} in any case",
+    EqualsIgnoreCase: lambda condition: f"{_quoted(condition.text)} in any case",
     Wildcard: lambda condition: f"wildcard {_quoted('*'.join(condition.parts))}",
     Numeric: _numeric,
     Cidr: lambda condition: f"cidr {condition.network}",

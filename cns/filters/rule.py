@@ -1,4 +1,4 @@
-"""A rule: a policy, and the subscriptions that have it. It is evaluated once for all of them."""
+"""A rule: a policy and its subscriptions. The policy is evaluated once for all of them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Rule:
     def __init__(self, policy: Filter) -> None:
         self.policy = policy
         self.groups: tuple[str, ...] = ()
-        self.ids: tuple[list[str], ...] = ()  # of each group, in order
-        self.entries: tuple[Entry, ...] = ()
+        self.ids: tuple[list[str], ...] = ()  # sorted, for each group
+        self.entries: tuple[BranchEntry, ...] = ()
 
     def add(self, subscription_id: str, group: str) -> None:
         if group in self.groups:
@@ -26,25 +26,25 @@ class Rule:
 
     def remove(self, subscription_id: str) -> None:
         for group, ids in zip(self.groups, self.ids, strict=True):
-            place = bisect_left(ids, subscription_id)
-            if ids[place : place + 1] == [subscription_id]:
-                del ids[place]
+            index = bisect_left(ids, subscription_id)
+            if ids[index : index + 1] == [subscription_id]:
+                del ids[index]
                 if not ids:
                     self._drop(group)
                 return
 
-    def of(self, groups: Collection[str]) -> list[list[str]]:
-        """The ids in those groups."""
+    def ids_of(self, groups: Collection[str]) -> list[list[str]]:
+        """The subscription ids of each of the groups."""
         return [ids for group, ids in zip(self.groups, self.ids, strict=True) if group in groups]
 
     def _drop(self, group: str) -> None:
-        place = self.groups.index(group)
-        self.groups = self.groups[:place] + self.groups[place + 1 :]
-        self.ids = self.ids[:place] + self.ids[place + 1 :]
+        index = self.groups.index(group)
+        self.groups = self.groups[:index] + self.groups[index + 1 :]
+        self.ids = self.ids[:index] + self.ids[index + 1 :]
 
 
-class Entry:
-    """A branch of a rule. Its keys are worked out again when they are asked for, seldom: they would fill the memory."""
+class BranchEntry:
+    """A branch of a rule. Its keys are computed on each use, which is rare: to store them would cost much memory."""
 
     __slots__ = ("number", "ranges", "rule")
 

@@ -1,7 +1,7 @@
-"""A filter policy's text: written compactly, and read one token after another.
+"""Compact a filter policy's text, and read it token by token.
 
-AWS stores the compact text and hands it to its rule engine, a Java program, which stops at the first fault and says in
-which column its parser stood then. The parser reads a string only when it is asked for it, so what was asked counts.
+AWS stores the compact text and passes it to its rule engine, a Java program, whose errors name the column at which its
+parser stopped. That parser reads a string only on request, so the column depends on what was requested.
 """
 
 from __future__ import annotations
@@ -16,27 +16,28 @@ from cns.json_errors import json_fault
 
 NAME, STRING, NUMBER = "name", "string", "number"
 TRUE, FALSE, NULL = "true", "false", "null"
-"""The kinds of tokens; a bracket is its own kind."""
+"""The kinds of tokens. A bracket is its own kind."""
 
 SOURCE_CHARS_MAX = 500
-"""How much of a policy is shown when it is refused."""
+"""Characters of the policy that an error shows."""
 
 _TOKEN = re.compile(r'("[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z))(\s*:)?|[{}\[\]]|[^\s,:{}\[\]"]+')
-"""A string without an end, which is not JSON, takes the rest of the text: else each quote in it was followed there."""
+"""A string without an end, which is not JSON, takes the rest of the text: otherwise the search would restart at each of
+its quotes."""
 _KINDS = {"{": "{", "}": "}", "[": "[", "]": "]", "t": TRUE, "f": FALSE, "n": NULL}
 
 
-class Fault(Exception):
-    """What AWS says of a policy it refuses, and behind it where it is."""
+class FilterPolicyError(Exception):
+    """AWS's error text for a policy that it refuses, and the location in the policy."""
 
-    def __init__(self, complaint: str, place: str = "") -> None:
-        super().__init__(complaint + place)
+    def __init__(self, complaint: str, location: str = "") -> None:
+        super().__init__(complaint + location)
 
 
 class Cursor:
-    """The tokens of a text that is known to be JSON, and which one is current.
+    """The tokens of a text that is known to be JSON, and a position in them.
 
-    `stored`: the policy was accepted before. It is read even if it would be refused today.
+    With `stored` the policy was accepted before, and is read even if it would be refused today.
     """
 
     __slots__ = ("_index", "_read", "_text", "_tokens", "stored")
@@ -49,26 +50,28 @@ class Cursor:
         self._read = False
 
     def next(self) -> str:
-        """The kind of the next token, which becomes the current one."""
+        """Advance to the next token. Return its kind."""
         self._index += 1
         self._read = False
         return self._tokens[self._index][0]
 
     def text(self) -> str:
-        """The current token: the string, or the token as it is written."""
+        """The current token: the value of a string, the spelling of another token."""
         self._read = True
         kind, start, end = self._tokens[self._index]
         written = self._text[start:end]
         string: str = json.loads(written) if kind in (NAME, STRING) else written
         return string
 
-    def fault(self, complaint: str) -> Fault:
+    def error(self, complaint: str) -> FilterPolicyError:
         shown, rest = self._text[:SOURCE_CHARS_MAX], len(self._text) - SOURCE_CHARS_MAX
         truncated = f"[truncated {rest} chars]" if rest > 0 else ""
-        return Fault(complaint, f'\n at [Source: (String)"{shown}"{truncated}; line: 1, column: {self._column()}]')
+        return FilterPolicyError(
+            complaint, f'\n at [Source: (String)"{shown}"{truncated}; line: 1, column: {self._column()}]'
+        )
 
     def _column(self) -> int:
-        """Counted from one, of the character that is read next. With a name its value is looked at too."""
+        """The column (from 1) at which AWS's parser stands. After a name it has seen the value's first token."""
         kind, start, end = self._tokens[self._index]
         read = self._read
         if kind == NAME:
@@ -78,7 +81,7 @@ class Cursor:
 
 
 def compact(text: str) -> str:
-    """The policy as it is stored: the last of equal keys, numbers as they are written."""
+    """The text to store: without whitespace, with the last of equal keys, numbers as they are spelled."""
     try:
         return msgspec.json.encode(_JSON.decode(text)).decode()
     except UnicodeEncodeError:
@@ -87,7 +90,7 @@ def compact(text: str) -> str:
         why = json_fault(text) or ""
     except RecursionError:
         why = json_fault(text) or "It is nested too deeply"
-    raise Fault(f"failed to parse JSON. {why}".rstrip())
+    raise FilterPolicyError(f"failed to parse JSON. {why}".rstrip())
 
 
 def _as_written(number: str) -> msgspec.Raw:

@@ -1,4 +1,4 @@
-"""The filters of one topic as a process holds them: kept up with the topic's log, asked for every notification."""
+"""The filters of one topic in memory, updated from the topic's log of filter changes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence, Set
 from typing import NamedTuple
 
 from cns.filters.index import FilterIndex, Matches
-from cns.filters.message_values import Facts, attribute_facts, body_facts
+from cns.filters.message_values import MessageValues, attribute_values, body_values
 from cns.filters.model import Scope
 from cns.filters.parser import compiled
 from cns.filters.reasons import first_unmet
@@ -16,72 +16,72 @@ from cns.publishing.filter_changes import FilterChange
 from cns.subscriptions.subscription import IndexState, Subscription
 
 
-class Asked(NamedTuple):
-    """What filters of one scope were asked about, None: nothing that they could be, and of which protocols they are."""
+class FilterInput(NamedTuple):
+    """The values on which filters of one scope and some protocols were evaluated. None: the message has no values."""
 
     scope: Scope
-    facts: Facts | None
+    values: MessageValues | None
     protocols: Set[str]
 
 
-class Found(NamedTuple):
-    """`unanswerable`: how many filters could not be asked, because an attribute of the notification is malformed."""
+class FilterResult(NamedTuple):
+    """`unevaluable` counts the filters that look at attributes, if an attribute of the notification is malformed."""
 
     matches: Matches
-    unanswerable: int
-    asked: Sequence[Asked]
+    unevaluable: int
+    inputs: Sequence[FilterInput]
 
 
-class HeldFilters:
+class TopicFilters:
     def __init__(self) -> None:
-        self.place = ""
-        """In the log: what came before is held."""
+        self.log_position = ""
+        """The position in the topic's log up to which changes are applied."""
         self.revision = 0
-        """Another one after each change of what is held."""
-        self.behind: dict[str, int] = {}
-        """Subscriptions whose records are older than the log said, and the version it said: their change is under way,
-        or its writer died. They are read anew before each use."""
+        """Rises with each change of the filters."""
+        self.outdated: dict[str, int] = {}
+        """Subscriptions whose records are older than the log says, with the version in the log. Their change is under
+        way, or its writer died. They are read again before each use."""
         self._index = FilterIndex()
-        self._held: dict[str, Subscription] = {}
+        self._subscriptions: dict[str, Subscription] = {}
         self._groups: dict[Scope, Counter[str]] = {scope: Counter() for scope in Scope}
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._subscriptions)
 
     def __contains__(self, subscription_id: str) -> bool:
-        return subscription_id in self._held
+        return subscription_id in self._subscriptions
 
     @property
     def evaluations(self) -> int:
-        """Of policies, since these are held."""
+        """Policies evaluated so far."""
         return self._index.evaluations
 
-    # -- keeping up ---------------------------------------------------------------------------------------------------
+    # -- updating -----------------------------------------------------------------------------------------------------
 
-    def settle(self, change: FilterChange, record: Subscription | None) -> None:
-        """What the log names has been read: None when it is gone."""
+    def apply(self, change: FilterChange, record: Subscription | None) -> None:
+        """Apply a change of the log, with the record that was read for it (None: it does not exist any more)."""
         if record is not None and record.version < change.version:
-            self.behind[change.id] = change.version
+            self.outdated[change.id] = change.version
         else:
-            self.behind.pop(change.id, None)
+            self.outdated.pop(change.id, None)
         if record is None or record.index_state is not IndexState.FILTERED:
             self._drop(change.id)
         else:
             self.put(record)
 
     def put(self, subscription: Subscription) -> None:
-        """One that is confirmed and has a filter."""
-        if self._held.get(subscription.id) == subscription:
+        """Add or replace a subscription that is confirmed and has a filter."""
+        if self._subscriptions.get(subscription.id) == subscription:
             return
         self._drop(subscription.id)
         scope = Scope(subscription.filter_scope)
         self._index.put(subscription.id, subscription.protocol, compiled(subscription.filter_policy, scope))
-        self._held[subscription.id] = subscription
+        self._subscriptions[subscription.id] = subscription
         self._groups[scope][subscription.protocol] += 1
         self.revision += 1
 
     def _drop(self, subscription_id: str) -> None:
-        subscription = self._held.pop(subscription_id, None)
+        subscription = self._subscriptions.pop(subscription_id, None)
         if subscription is None:
             return
         self._index.remove(subscription_id)
@@ -93,46 +93,49 @@ class HeldFilters:
 
     # -- finding ------------------------------------------------------------------------------------------------------
 
-    def find(self, notification: Notification) -> Found:
+    def find(self, notification: Notification) -> FilterResult:
         matches = Matches([])
-        unanswerable = 0
-        asked: list[Asked] = []
+        unevaluable = 0
+        inputs: list[FilterInput] = []
         if self._groups[Scope.ATTRIBUTES]:
-            facts = attribute_facts(notification.attributes)
-            asked.append(Asked(Scope.ATTRIBUTES, facts, self._groups[Scope.ATTRIBUTES].keys()))
-            if facts is None:
-                unanswerable = self._groups[Scope.ATTRIBUTES].total()
+            values = attribute_values(notification.attributes)
+            inputs.append(FilterInput(Scope.ATTRIBUTES, values, self._groups[Scope.ATTRIBUTES].keys()))
+            if values is None:
+                unevaluable = self._groups[Scope.ATTRIBUTES].total()
             else:
-                matches = self._index.search(Scope.ATTRIBUTES, facts)
+                matches = self._index.search(Scope.ATTRIBUTES, values)
         for text, protocols in self._texts(notification).items():
-            facts = body_facts(text)
-            asked.append(Asked(Scope.BODY, facts, protocols))
-            if facts is not None:
-                matches |= self._index.search(Scope.BODY, facts, protocols)
-        return Found(matches, unanswerable, asked)
+            values = body_values(text)
+            inputs.append(FilterInput(Scope.BODY, values, protocols))
+            if values is not None:
+                matches |= self._index.search(Scope.BODY, values, protocols)
+        return FilterResult(matches, unevaluable, inputs)
 
-    def unmet(self, found: Found, n: int) -> dict[str, str]:
-        """The first `n` of those that could be asked and do not match, and of each the first key that is not met."""
+    def first_unmet_keys(self, found: FilterResult, n: int) -> dict[str, str]:
+        """The ids of the first `n` subscriptions that do not match, each with the first key that it does not meet.
+
+        The key is '' where the body is no JSON object. Filters that could not be evaluated are left out.
+        """
         keys: dict[str, str] = {}
-        for one in sorted(self._held.keys() - set(found.matches.page())):
+        for one in sorted(self._subscriptions.keys() - set(found.matches.page())):
             if len(keys) == n:
                 break
-            subscription = self._held[one]
+            subscription = self._subscriptions[one]
             scope = Scope(subscription.filter_scope)
-            facts = _facts_for(scope, subscription.protocol, found.asked)
-            if facts is not None:
-                keys[one] = first_unmet(compiled(subscription.filter_policy, scope), facts)
+            values = _values_for(scope, subscription.protocol, found.inputs)
+            if values is not None:
+                keys[one] = first_unmet(compiled(subscription.filter_policy, scope), values)
             elif scope is Scope.BODY:
                 keys[one] = ""
         return keys
 
     def _texts(self, notification: Notification) -> dict[str, set[str]]:
-        """The texts that filters of bodies look at, and for which protocols."""
+        """The texts that filters of bodies look at, each with its protocols."""
         texts: dict[str, set[str]] = {}
         for protocol in self._groups[Scope.BODY]:
             texts.setdefault(notification.text_for(protocol), set()).add(protocol)
         return texts
 
 
-def _facts_for(scope: Scope, protocol: str, asked: Sequence[Asked]) -> Facts | None:
-    return next((one.facts for one in asked if one.scope is scope and protocol in one.protocols), None)
+def _values_for(scope: Scope, protocol: str, inputs: Sequence[FilterInput]) -> MessageValues | None:
+    return next((one.values for one in inputs if one.scope is scope and protocol in one.protocols), None)

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import msgspec
 
 from cns.delivery.envelope import MessageType
-from cns.filters.filter_cache import FILTERS_HELD_MAX, FilterKeeper
-from cns.filters.topic_filters import HeldFilters
+from cns.filters.filter_cache import FILTERS_CACHED_MAX, FilterCache
+from cns.filters.topic_filters import TopicFilters
 from cns.notification import Notification
 from cns.stores.contract import SubscriptionStore
 from cns_common.clock import Clock
@@ -60,9 +60,9 @@ class SubscriptionMatcher:
         subscriptions: SubscriptionStore,
         clock: Clock,
         events: EventSink,
-        filters_held_max: int = FILTERS_HELD_MAX,
+        filters_held_max: int = FILTERS_CACHED_MAX,
     ) -> None:
-        self._filters = FilterKeeper(subscriptions, filters_held_max)
+        self._filters = FilterCache(subscriptions, filters_held_max)
         self._clock = clock
         self._events = events
         self.counts = Counters(FILTER_EVALUATIONS, FILTERED_OUT)
@@ -78,37 +78,37 @@ class SubscriptionMatcher:
         self, topic_arn: str, notifications: Sequence[Notification], cursor: str, n: int
     ) -> list[MatchPage]:
         """The page at `cursor` for each of the notifications. The subscriptions are read once for all of them."""
-        audience, held = await self._filters.audience(topic_arn, cursor, n + 1)
+        audience, filters = await self._filters.audience(topic_arn, cursor, n + 1)
         prefix = topic_arn + ":"
-        if held is None:
+        if filters is None:
             following = audience.ids[n - 1] if len(audience.ids) > n else ""
             page = MatchPage(tuple([prefix + subscription_id for subscription_id in audience.ids[:n]]), following)
             return [page] * len(notifications)
-        return [self._page(prefix, audience.ids, held, notification, cursor, n) for notification in notifications]
+        return [self._page(prefix, audience.ids, filters, notification, cursor, n) for notification in notifications]
 
     def _page(
-        self, prefix: str, ids: list[str], held: HeldFilters, notification: Notification, cursor: str, n: int
+        self, prefix: str, ids: list[str], filters: TopicFilters, notification: Notification, cursor: str, n: int
     ) -> MatchPage:
         """Merge unfiltered `ids` with matching filters. When `ids` may go on, matches behind its last one wait for the
         next page."""
-        evaluated = held.evaluations
-        found = held.find(notification)
-        self.counts.add(FILTER_EVALUATIONS, held.evaluations - evaluated)
+        evaluated = filters.evaluations
+        found = filters.find(notification)
+        self.counts.add(FILTER_EVALUATIONS, filters.evaluations - evaluated)
         last = ids[-1] if len(ids) > n else ""
         # a subscription that just got a filter can still be among the ids
-        merged = [one for one in ids if one not in held]
+        merged = [one for one in ids if one not in filters]
         merged += [one for one in found.matches.page(cursor, n + 1) if not last or one <= last]
         merged.sort()
         following = merged[n - 1] if len(merged) > n else last
         if following:
             return MatchPage(tuple([prefix + one for one in merged[:n]]), following)
-        matched = len(found.matches.page()) if cursor else sum(one in held for one in merged)
-        filtered = len(held) - matched - found.unanswerable
-        if not filtered and not found.unanswerable:
+        matched = len(found.matches.page()) if cursor else sum(one in filters for one in merged)
+        filtered = len(filters) - matched - found.unevaluable
+        if not filtered and not found.unevaluable:
             return MatchPage(tuple([prefix + one for one in merged]), "")
-        named = filtered and len(held) <= FILTERS_NAMED_OF_MAX
-        keys = held.unmet(found, FILTERS_NAMED_MAX) if named else {}
-        return MatchPage(tuple([prefix + one for one in merged]), "", FilterSummary(filtered, found.unanswerable, keys))
+        named = filtered and len(filters) <= FILTERS_NAMED_OF_MAX
+        keys = filters.first_unmet_keys(found, FILTERS_NAMED_MAX) if named else {}
+        return MatchPage(tuple([prefix + one for one in merged]), "", FilterSummary(filtered, found.unevaluable, keys))
 
     def report_filtered(self, notification: Notification, page: MatchPage) -> None:
         """Count and report what the filters kept back. Call it once, when the page is used."""

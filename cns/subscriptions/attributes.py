@@ -12,7 +12,7 @@ from cns.arns import parse_queue_arn
 from cns.delivery.delivery_policy import effective_subscription_policy, policy_text
 from cns.delivery.delivery_policy_parser import parse_subscription_policy
 from cns.errors import AT_CREATION, invalid_parameter
-from cns.filters.limits import DEFAULT, FilterLimits
+from cns.filters.limits import DEFAULT_LIMITS, FilterLimits
 from cns.filters.model import Scope
 from cns.filters.parser import read_filter
 from cns.json_errors import json_fault
@@ -44,7 +44,9 @@ class RedrivePolicy(msgspec.Struct, frozen=True):
 _redrive_policy = msgspec.json.Decoder(RedrivePolicy).decode
 
 
-def check_new(subscription: Subscription, given: Mapping[str, str], limits: FilterLimits = DEFAULT) -> dict[str, str]:
+def check_new(
+    subscription: Subscription, given: Mapping[str, str], limits: FilterLimits = DEFAULT_LIMITS
+) -> dict[str, str]:
     """The attributes of a subscription to be made, as they are stored; '' stands for none."""
     checked: dict[str, str] = {}
     for name in sorted(given, key=lambda name: name not in _JUDGED_BY):
@@ -53,7 +55,9 @@ def check_new(subscription: Subscription, given: Mapping[str, str], limits: Filt
     return checked
 
 
-def check_change(subscription: Subscription, name: str, text: str, limits: FilterLimits = DEFAULT) -> dict[str, str]:
+def check_change(
+    subscription: Subscription, name: str, text: str, limits: FilterLimits = DEFAULT_LIMITS
+) -> dict[str, str]:
     """An attribute to be set on a subscription, as it is stored; '' stands for removal."""
     return {name: _check(subscription, name, text, "", limits)}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cns.filters.evaluation import matches
-from cns.filters.message_values import Facts, attribute_facts, body_facts
+from cns.filters.message_values import MessageValues, attribute_values, body_values
 from cns.filters.model import Scope
 from cns.filters.parser import compiled
 from cns.filters.reasons import reason
@@ -56,21 +56,21 @@ class Filtering:
 
     def __init__(self, notification: Notification) -> None:
         self._notification = notification
-        self._attributes = attribute_facts(notification.attributes)
-        self._bodies: dict[str, Facts | None] = {}
+        self._attributes = attribute_values(notification.attributes)
+        self._bodies: dict[str, MessageValues | None] = {}
 
     def verdict(self, subscription: Subscription) -> Verdict:
         if subscription.index_state is not IndexState.FILTERED:
             return PASSES
         scope = Scope(subscription.filter_scope)
-        facts = self._attributes if scope is Scope.ATTRIBUTES else self._body(subscription.protocol)
-        if facts is None:
+        values = self._attributes if scope is Scope.ATTRIBUTES else self._body(subscription.protocol)
+        if values is None:
             return UNANSWERABLE if scope is Scope.ATTRIBUTES else Verdict(passes=False, reason=NOT_AN_OBJECT)
         policy = compiled(subscription.filter_policy, scope)
-        return PASSES if matches(policy, facts) else Verdict(passes=False, reason=reason(policy, facts))
+        return PASSES if matches(policy, values) else Verdict(passes=False, reason=reason(policy, values))
 
-    def _body(self, protocol: str) -> Facts | None:
+    def _body(self, protocol: str) -> MessageValues | None:
         text = self._notification.text_for(protocol)
         if text not in self._bodies:
-            self._bodies[text] = body_facts(text)
+            self._bodies[text] = body_values(text)
         return self._bodies[text]

@@ -5,21 +5,21 @@ from __future__ import annotations
 from functools import lru_cache
 
 from cns.filters.evaluation import matches
-from cns.filters.message_values import Facts, attribute_facts, body_facts
+from cns.filters.message_values import MessageValues, attribute_values, body_values
 from cns.filters.model import Filter, Scope
 from cns.filters.parser import read_filter
 from tests.filters.generating import ATTRIBUTES, Case
 
 
 def service_answer(case: Case) -> bool | None:
-    facts = facts_of(case)
-    if facts is None:
+    values = values_of(case)
+    if values is None:
         return None if case.scope == ATTRIBUTES else False
-    return matches(read(case.policy, case.scope), facts)
+    return matches(read(case.policy, case.scope), values)
 
 
-def facts_of(case: Case) -> Facts | None:
-    return attribute_facts(case.attributes) if case.scope == ATTRIBUTES else body_facts(case.body)
+def values_of(case: Case) -> MessageValues | None:
+    return attribute_values(case.attributes) if case.scope == ATTRIBUTES else body_values(case.body)
 
 
 @lru_cache

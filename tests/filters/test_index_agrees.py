@@ -10,7 +10,7 @@ import pytest
 
 from cns.filters.evaluation import matches
 from cns.filters.index import FilterIndex
-from cns.filters.message_values import Facts, attribute_facts, body_facts
+from cns.filters.message_values import MessageValues, attribute_values, body_values
 from cns.filters.model import Filter, Scope
 from cns.filters.parser import read_filter
 from tests.filters.messages import MessageWriter
@@ -48,25 +48,25 @@ class Topic:
         self.subscriptions[name] = group, writer, policy
         self.index.put(name, group, policy)
 
-    def messages(self, count: int) -> Iterator[tuple[str, Facts]]:
+    def messages(self, count: int) -> Iterator[tuple[str, MessageValues]]:
         """Near to what one of the policies asks for."""
         writers = [writer for _, writer, _ in self.subscriptions.values()]
         for _ in range(count):
             message = MessageWriter(self.random, self.random.choice(writers).leaves)
             if self.scope is Scope.BODY:
                 text = message.body()
-                facts = body_facts(text)
+                values = body_values(text)
             else:
                 attributes = message.attributes()
-                text, facts = str(attributes), attribute_facts(attributes)
-            if facts is not None:
-                yield text, facts
+                text, values = str(attributes), attribute_values(attributes)
+            if values is not None:
+                yield text, values
 
-    def found_one_by_one(self, facts: Facts, *groups: str) -> list[str]:
+    def found_one_by_one(self, values: MessageValues, *groups: str) -> list[str]:
         return sorted(
             name
             for name, (group, _, policy) in self.subscriptions.items()
-            if group in groups and matches(policy, facts)
+            if group in groups and matches(policy, values)
         )
 
     def _policy(self) -> tuple[PolicyWriter, Filter]:
@@ -87,10 +87,10 @@ def test_the_index_finds_what_asking_each_finds(seed: int, scope: Scope) -> None
         topic.change()
     found = 0
     for _ in range(ROUNDS):
-        for text, facts in topic.messages(MESSAGES_A_ROUND):
-            wanted = topic.found_one_by_one(facts, *GROUPS)
-            assert topic.index.find(scope, facts) == wanted, _told(topic, facts, text)
-            assert topic.index.find(scope, facts, GROUPS[:2]) == topic.found_one_by_one(facts, *GROUPS[:2])
+        for text, values in topic.messages(MESSAGES_A_ROUND):
+            wanted = topic.found_one_by_one(values, *GROUPS)
+            assert topic.index.find(scope, values) == wanted, _told(topic, values, text)
+            assert topic.index.find(scope, values, GROUPS[:2]) == topic.found_one_by_one(values, *GROUPS[:2])
             found += len(wanted)
         for _ in range(CHANGES_A_ROUND):
             topic.change()
@@ -106,12 +106,12 @@ def test_an_index_emptied_finds_nothing(scope: Scope) -> None:
     messages = list(topic.messages(MESSAGES_A_ROUND))
     for name in topic.subscriptions:
         topic.index.remove(name)
-    assert [topic.index.find(scope, facts) for _, facts in messages] == [[] for _ in messages]
+    assert [topic.index.find(scope, values) for _, values in messages] == [[] for _ in messages]
     assert len(topic.index) == 0
 
 
-def _told(topic: Topic, facts: Facts, text: str) -> str:
-    wrong = set(topic.index.find(topic.scope, facts)) ^ set(topic.found_one_by_one(facts, *GROUPS))
+def _told(topic: Topic, values: MessageValues, text: str) -> str:
+    wrong = set(topic.index.find(topic.scope, values)) ^ set(topic.found_one_by_one(values, *GROUPS))
     policies = [
         written(topic.subscriptions[name][1].policy) for name in sorted(wrong)[:3] if name in topic.subscriptions
     ]

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from cns.filters.evaluation import matches
-from cns.filters.message_values import attribute_facts
+from cns.filters.message_values import attribute_values
 from cns.filters.model import Scope
 from cns.filters.parser import compiled, read_filter
 
@@ -250,9 +250,9 @@ CASES: list[tuple[Json, dict[str, Given], bool]] = [
 def test_policy_of_attributes(policy: Json, message: dict[str, Given], expected: bool) -> None:
     stored, read = read_filter(json.dumps(policy), Scope.ATTRIBUTES)
     given = {name: value if isinstance(value, tuple) else ("String", value) for name, value in message.items()}
-    facts = attribute_facts(given)
-    assert facts is not None
-    assert matches(read, facts) is expected
+    values = attribute_values(given)
+    assert values is not None
+    assert matches(read, values) is expected
     assert compiled(stored, Scope.ATTRIBUTES) == read
 
 
@@ -260,6 +260,6 @@ def test_policy_of_attributes(policy: Json, message: dict[str, Given], expected:
 def test_a_stored_anything_but_suffix_is_evaluated(value: str, expected: bool) -> None:
     """It is refused today, but subscriptions of earlier versions have it."""
     policy = compiled('{"interests":[{"anything-but":{"suffix":["ball","by"]}}]}', Scope.ATTRIBUTES)
-    facts = attribute_facts({"interests": ("String", value)})
-    assert facts is not None
-    assert matches(policy, facts) is expected
+    values = attribute_values({"interests": ("String", value)})
+    assert values is not None
+    assert matches(policy, values) is expected

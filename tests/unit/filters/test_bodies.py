@@ -7,7 +7,7 @@ import json
 import pytest
 
 from cns.filters.evaluation import matches
-from cns.filters.message_values import body_facts
+from cns.filters.message_values import body_values
 from cns.filters.model import Scope
 from cns.filters.parser import compiled, read_filter
 
@@ -181,8 +181,8 @@ CASES: list[tuple[Json, object, bool]] = [
 @pytest.mark.parametrize(("policy", "body", "expected"), CASES)
 def test_policy_of_bodies(policy: Json, body: object, expected: bool) -> None:
     stored, read = read_filter(json.dumps(policy), Scope.BODY)
-    facts = body_facts(json.dumps(body))
-    assert (facts is not None and matches(read, facts)) is expected
+    values = body_values(json.dumps(body))
+    assert (values is not None and matches(read, values)) is expected
     assert compiled(stored, Scope.BODY) == read
 
 
@@ -203,4 +203,4 @@ def test_policy_of_bodies(policy: Json, body: object, expected: bool) -> None:
     ],
 )
 def test_body_that_is_no_json_is_never_matched(text: str) -> None:
-    assert body_facts(text) is None
+    assert body_values(text) is None

@@ -14,13 +14,13 @@ import pytest
 
 from cns.filters.evaluation import matches
 from cns.filters.index import FilterIndex
-from cns.filters.message_values import Facts, attribute_facts, body_facts
+from cns.filters.message_values import MessageValues, attribute_values, body_values
 from cns.filters.model import Filter, Scope
 from cns.filters.parser import read_filter
 from tests.filter_mixes import ANY, MATCHING, MIXES, Mix
 
 EVALUATIONS_MAX = 20
-CROWDS = {"two exact keys": 10_000, "two numeric ranges": 10_000, "one exact key": 100_000}
+COUNTS = {"two exact keys": 10_000, "two numeric ranges": 10_000, "one exact key": 100_000}
 """Of the other mixes 2,000 are enough here: `python -m bench.sections.filters` takes 10,000 and 100,000 of each."""
 Policy = dict[str, Any]
 
@@ -29,10 +29,10 @@ def _policy(policy: Policy, scope: Scope = Scope.BODY) -> Filter:
     return read_filter(json.dumps(policy), scope, limits=ANY)[1]
 
 
-def _body(body: Policy) -> Facts:
-    facts = body_facts(json.dumps(body))
-    assert facts is not None
-    return facts
+def _body(body: Policy) -> MessageValues:
+    values = body_values(json.dumps(body))
+    assert values is not None
+    return values
 
 
 @pytest.fixture
@@ -50,9 +50,9 @@ def _id(random: Random) -> str:
 @pytest.mark.parametrize("mix", MIXES, ids=[mix.name for mix in MIXES])
 @pytest.mark.usefixtures("uncollected")
 def test_of_a_crowd_ten_match_by_few_evaluations(mix: Mix) -> None:
-    index, n = FilterIndex(), CROWDS.get(mix.name, 2_000)
+    index, n = FilterIndex(), COUNTS.get(mix.name, 2_000)
     expected = _fill(index, mix, range(n))
-    found = index.find(mix.scope, mix.facts())
+    found = index.find(mix.scope, mix.message_values())
     assert found == expected
     assert len(found) == MATCHING
     assert index.evaluations <= EVALUATIONS_MAX * (1 if n <= 10_000 else 2)
@@ -63,18 +63,18 @@ def test_all_mixes_in_one_topic_do_not_disturb_one_another() -> None:
     expected = {mix.name: _fill(index, mix, range(300)) for mix in MIXES}
     for mix in MIXES:
         before = index.evaluations
-        found = index.find(mix.scope, mix.facts())
+        found = index.find(mix.scope, mix.message_values())
         assert [each for each in found if each.startswith(mix.name)] == expected[mix.name], mix.name
         assert index.evaluations - before <= 3 * EVALUATIONS_MAX
 
 
 def _fill(index: FilterIndex, mix: Mix, numbers: range) -> list[str]:
     """Returns the ids of those that the mix's message is for."""
-    facts, matching = mix.facts(), []
+    values, matching = mix.message_values(), []
     for number, policy in zip(numbers, mix.policies(numbers), strict=True):
         subscription_id = f"{mix.name} {number:06}"
         index.put(subscription_id, "sqs", policy)
-        if matches(policy, facts):
+        if matches(policy, values):
             matching.append(subscription_id)
     return matching
 
@@ -113,7 +113,7 @@ class _Drawn:
             policy["$or"] = [self._group(self.random.randint(1, 2)) for _ in range(self.random.randint(2, 3))]
         return _policy(policy)
 
-    def facts(self) -> Facts:
+    def message_values(self) -> MessageValues:
         body: Policy = {}
         for path in self.random.sample(PATHS, self.random.randint(0, len(PATHS))):
             *parents, name = path.split(".")
@@ -124,9 +124,9 @@ class _Drawn:
         if "d" in body and self.random.random() < 0.5:
             body["d"] = [body["d"], {"e": self._scalar(), "f": self._scalar()}]
         text = json.dumps(body).replace('"#', "").replace('#"', "")
-        facts = body_facts(text)
-        assert facts is not None
-        return facts
+        values = body_values(text)
+        assert values is not None
+        return values
 
     def _value(self) -> object:
         if self.random.random() < 0.3:
@@ -168,11 +168,11 @@ def test_finds_what_evaluating_all_policies_finds(seed: int) -> None:
     for _ in range(12):
         for _ in range(60):
             _change(drawn, index, policies)
-        for facts in [drawn.facts() for _ in range(25)]:
-            matching = {name: group for name, (group, policy) in policies.items() if matches(policy, facts)}
+        for values in [drawn.message_values() for _ in range(25)]:
+            matching = {name: group for name, (group, policy) in policies.items() if matches(policy, values)}
             for groups in (None, ["sqs"], ["lambda", "http"], []):
                 expected = [name for name, group in matching.items() if groups is None or group in groups]
-                assert index.find(Scope.BODY, facts, groups) == sorted(expected)
+                assert index.find(Scope.BODY, values, groups) == sorted(expected)
     for name in policies:
         index.remove(name)
     assert _is_empty(index)
@@ -199,7 +199,7 @@ def test_scopes_do_not_see_one_another() -> None:
     index = FilterIndex()
     index.put("1", "sqs", _policy({"a": ["x"]}, Scope.BODY))
     index.put("2", "sqs", _policy({"a": ["x"]}, Scope.ATTRIBUTES))
-    attributes = attribute_facts({"a": ("String", "x")})
+    attributes = attribute_values({"a": ("String", "x")})
     assert attributes is not None
     assert index.find(Scope.BODY, _body({"a": "x"})) == ["1"]
     assert index.find(Scope.ATTRIBUTES, attributes) == ["2"]

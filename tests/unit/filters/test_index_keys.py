@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cns.filters.index_keys import COPIES_MAX, Kind, branches, bucket, ticks
+from cns.filters.index_keys import COPIES_MAX, ProbeKind, branches, bucket, ticks
 from cns.filters.model import Filter, Scope
 from cns.filters.parser import read_filter
 from tests.filter_mixes import ANY
@@ -69,7 +69,7 @@ def test_a_range_is_in_two_buckets_at_most() -> None:
         (key,), _ = branches(_policy({"a": [{"numeric": [">=", least, "<=", most]}]}).root)[0]
         values = {probe.value for probe in key.probes}
         assert len(values) <= 2
-        assert {probe.kind for probe in key.probes} == {Kind.RANGE}
+        assert {probe.kind for probe in key.probes} == {ProbeKind.RANGE}
         for number in (least, most, random.randint(least, most)):
             assert bucket(ticks(str(number)), key.probes[0].size) in values
 

@@ -8,7 +8,7 @@ import pytest
 
 from cns.filters.evaluation import matches
 from cns.filters.limits import FilterLimits
-from cns.filters.message_values import body_facts
+from cns.filters.message_values import body_values
 from cns.filters.model import Scope
 from cns.filters.parser import read_filter
 from cns_common.errors import RequestError
@@ -100,6 +100,6 @@ def test_policy_of_thousands_of_keys_where_they_are_allowed() -> None:
     text = json.dumps({"a": {f"key{index}": [{"exists": False}] for index in range(5_000)}})
     _, read = read_filter(text, Scope.BODY, limits=FilterLimits(keys=5_000, complexity=2**5_000))
     for body in ('{"a":[{"b":1}]}', '{"a":{"b":1}}'):
-        facts = body_facts(body)
-        assert facts is not None
-        assert matches(read, facts)
+        found = body_values(body)
+        assert found is not None
+        assert matches(read, found)

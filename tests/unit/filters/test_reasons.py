@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from cns.filters.message_values import attribute_facts, body_facts
+from cns.filters.message_values import attribute_values, body_values
 from cns.filters.model import Scope
 from cns.filters.parser import compiled
 from cns.filters.reasons import first_unmet, reason
@@ -54,27 +54,27 @@ from cns.filters.reasons import first_unmet, reason
     ],
 )
 def test_of_attributes(policy: dict[str, object], key: str, words: str) -> None:
-    facts = attribute_facts(
+    values = attribute_values(
         {"kind": ("String", "new"), "size": ("Number", "7"), "colours": ("String.Array", '["red","green"]')}
     )
-    assert facts is not None
+    assert values is not None
     read = compiled(json.dumps(policy), Scope.ATTRIBUTES)
-    assert (first_unmet(read, facts), reason(read, facts)) == (key, words)
+    assert (first_unmet(read, values), reason(read, values)) == (key, words)
 
 
 def test_each_key_alone_is_met_and_not_in_one_element() -> None:
-    facts = body_facts('{"cars":[{"colour":"red","doors":2},{"colour":"blue","doors":4}]}')
-    assert facts is not None
+    values = body_values('{"cars":[{"colour":"red","doors":2},{"colour":"blue","doors":4}]}')
+    assert values is not None
     read = compiled('{"cars":{"colour":["red"],"doors":[4]}}', Scope.BODY)
-    assert first_unmet(read, facts) == ""
-    assert reason(read, facts) == "no element of an array meets all that the policy asks of it together"
+    assert first_unmet(read, values) == ""
+    assert reason(read, values) == "no element of an array meets all that the policy asks of it together"
 
 
 @pytest.mark.parametrize("text, shown", [("a\x1b[2Jb", '"a [2Jb"'), ("x" * 100, f'"{"x" * 59}…"')])
 def test_values_are_shown_on_one_line_and_not_too_long(text: str, shown: str) -> None:
-    facts = attribute_facts({"kind": ("String", text)})
-    assert facts is not None
+    values = attribute_values({"kind": ("String", text)})
+    assert values is not None
     assert (
-        reason(compiled('{"kind":["a"]}', Scope.ATTRIBUTES), facts)
+        reason(compiled('{"kind":["a"]}', Scope.ATTRIBUTES), values)
         == f'key `kind`: value {shown} matches none of ["a"]'
     )

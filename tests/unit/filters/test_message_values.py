@@ -8,7 +8,7 @@ from time import process_time
 import pytest
 
 from cns.filters.evaluation import matches
-from cns.filters.message_values import attribute_facts, body_facts
+from cns.filters.message_values import attribute_values, body_values
 from cns.filters.model import Scope
 from cns.filters.parser import compiled
 
@@ -36,14 +36,14 @@ NUMBERS = [  # spellings of the same number, and its literal
 @pytest.mark.parametrize(("spellings", "literal"), NUMBERS)
 def test_number_has_one_literal(spellings: tuple[str, ...], literal: str) -> None:
     for spelling in spellings:
-        facts = body_facts(f'{{"a":{spelling}}}')
-        assert facts is not None
-        assert facts.values == {"a": (literal,)}
-        assert attribute_facts({"a": ("Number", spelling)}) == facts
+        values = body_values(f'{{"a":{spelling}}}')
+        assert values is not None
+        assert values.by_path == {"a": (literal,)}
+        assert attribute_values({"a": ("Number", spelling)}) == values
 
 
 def test_attributes() -> None:
-    facts = attribute_facts(
+    values = attribute_values(
         {
             "store": ("String", "a b"),
             "price": ("Number.usd", "1.50"),
@@ -52,8 +52,8 @@ def test_attributes() -> None:
             "picture": ("Binary", "eA=="),
         }
     )
-    assert facts is not None
-    assert facts.values == {"store": ('"a b',), "price": ("1.5",), "interests": ('"x', "1", "true", "false", "null")}
+    assert values is not None
+    assert values.by_path == {"store": ('"a b',), "price": ("1.5",), "interests": ('"x', "1", "true", "false", "null")}
 
 
 @pytest.mark.parametrize(
@@ -82,49 +82,49 @@ def test_attributes() -> None:
     ],
 )
 def test_malformed_attribute_fails_them_all(data_type: str, text: str) -> None:
-    assert attribute_facts({"a": (data_type, text), "b": ("String", "x")}) is None
+    assert attribute_values({"a": (data_type, text), "b": ("String", "x")}) is None
 
 
 def test_body_is_flattened() -> None:
-    facts = body_facts(
+    values = body_values(
         '{"a":{"b":"x","c.d":1},"a.b":"y","e":[true,[null,"z"]],"f":[],"g":{},"h":[{"i":1.0,"j":["k"]},{"i":2}]}'
     )
-    assert facts is not None
-    assert {path: set(found) for path, found in facts.values.items()} == {
+    assert values is not None
+    assert {path: set(found) for path, found in values.by_path.items()} == {
         "a.b": {'"x', '"y'},
         "a.c.d": {"1"},
         "e": {"true", "null", '"z'},
         "h.i": {"1", "2"},
         "h.j": {'"k'},
     }
-    assert len(facts.values["h.i"]) == 2
-    assert facts.body is not None
-    assert {array.path for array in facts.body.arrays} == {"e", "h"}
+    assert len(values.by_path["h.i"]) == 2
+    assert values.body is not None
+    assert {array.path for array in values.body.arrays} == {"e", "h"}
 
 
 def test_body_without_arrays_of_objects_has_no_elements() -> None:
-    facts = body_facts('{"a":{"b":[1,2]}}')
-    assert facts is not None
-    assert facts.body is None
+    values = body_values('{"a":{"b":[1,2]}}')
+    assert values is not None
+    assert values.body is None
 
 
 def test_last_of_repeated_keys_counts() -> None:
-    facts = body_facts('{"a":1,"a":2}')
-    assert facts is not None
-    assert facts.values == {"a": ("2",)}
+    values = body_values('{"a":1,"a":2}')
+    assert values is not None
+    assert values.by_path == {"a": ("2",)}
 
 
 def test_longest_and_deepest_paths() -> None:
-    """What no policy can name is passed over, so that a small body has small facts."""
+    """What no policy can name is passed over, so that a small body has few values."""
     for text, found in [
         (f'{{"{"k" * 1024}":1}}', True),
         (f'{{"{"k" * 1025}":1}}', False),
         ('{"a":' * 150 + "1" + "}" * 150, True),
         ('{"a":' * 151 + "1" + "}" * 151, False),
     ]:
-        facts = body_facts(text)
-        assert facts is not None
-        assert bool(facts.values) is found
+        values = body_values(text)
+        assert values is not None
+        assert bool(values.by_path) is found
 
 
 def full(text: str) -> str:
@@ -166,8 +166,8 @@ POLICIES = [
 @pytest.mark.parametrize("text", HEAVY, ids=range(len(HEAVY)))
 def test_heavy_body_is_light_work(text: str) -> None:
     started_s = process_time()
-    facts = body_facts(text)
-    if facts is not None:
+    values = body_values(text)
+    if values is not None:
         for policy in POLICIES:
-            matches(compiled(policy, Scope.BODY), facts)
+            matches(compiled(policy, Scope.BODY), values)
     assert process_time() - started_s < 5
