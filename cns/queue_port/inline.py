@@ -12,7 +12,7 @@ from cns.delivery.jobs import INTERNAL_QUEUES
 from cns.queue_port.contract import EnqueuedJob, LeasedJob, NewJob, QueueMessage, Refusal, Renewal
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
-from cqs.engines.contract import Change, Engine, Entry, Message, Outcome, QueueRef, Rejected, Sent, Settlement
+from cqs.engines.contract import Change, Engine, Entry, Message, Outcome, QueueRef, RejectedEntry, SentEntry, Settlement
 from cqs.internal_queues import internal_ref
 from cqs.messages.send import sequence_text
 
@@ -29,7 +29,7 @@ class InlineQueuePort:
         self._engine = engine
         self._clock = clock
         self._deliver = deliver
-        self._waits = engine.waits()
+        self._waits = engine.long_polls()
 
     def stop_waiting(self) -> None:
         """Receives that wait return empty from now on; one under way in the engine still hands out its leases."""
@@ -93,8 +93,8 @@ def _held(q: QueueRef, message: Message) -> LeasedJob:
     return LeasedJob(message.id, message.handle.hex(), message.body, message.deliveries, message.group, number)
 
 
-def _numbered(sent: Sent | Rejected) -> EnqueuedJob:
-    if isinstance(sent, Rejected):
+def _numbered(sent: SentEntry | RejectedEntry) -> EnqueuedJob:
+    if isinstance(sent, RejectedEntry):
         raise StoreUnavailable(f"a queue of CNS's own refuses a job: {sent.reason}")
     return EnqueuedJob(sent.id, sequence_text(sent.sequence), sent.duplicate)
 

@@ -11,7 +11,7 @@ from cns.delivery import jobs
 from cns.delivery.jobs import ConfirmationJob, DirectJob, EndpointJob, Job, PublishJob, Redelivery
 from cns.notification import Notification
 from cns_cli.explain.model import Place
-from cqs.engines.contract import Engine, Peeked
+from cqs.engines.contract import Engine, PeekedMessage
 from cqs.internal_queues import internal_ref
 from workers.consumers.quarantine import SetAside
 
@@ -73,7 +73,7 @@ def notification_in(queued: Queued) -> Notification | None:
 async def _look_into(engine: Engine, name: str, message_id: str, now_ms: int) -> tuple[list[Queued | None], int, bool]:
     """What is about the message, how many jobs were looked at, and whether those were all."""
     q = internal_ref(name)
-    found: dict[str, Peeked] = {}  # by id: one that moves between two pages is seen twice
+    found: dict[str, PeekedMessage] = {}  # by id: one that moves between two pages is seen twice
     groups: dict[str, list[int]] = {}
     cursor = ""
     seen = 0
@@ -92,7 +92,7 @@ async def _look_into(engine: Engine, name: str, message_id: str, now_ms: int) ->
     return queued, seen, not cursor
 
 
-def _queued(name: str, peeked: Peeked, group: Sequence[int], now_ms: int) -> Queued | None:
+def _queued(name: str, peeked: PeekedMessage, group: Sequence[int], now_ms: int) -> Queued | None:
     """None where it cannot be read, for which it lies in quarantine, or soon will."""
     try:
         job = jobs.decode(peeked.body)
@@ -112,7 +112,7 @@ def _queued(name: str, peeked: Peeked, group: Sequence[int], now_ms: int) -> Que
     return Queued(place, job, _targets(job))
 
 
-def _as_set_aside(item: Peeked) -> Peeked:
+def _as_set_aside(item: PeekedMessage) -> PeekedMessage:
     """The job that lies in quarantine, as it was where it came from."""
     set_aside = msgspec.msgpack.decode(item.body, type=SetAside)
     return replace(item, id=set_aside.id, body=set_aside.body)
@@ -121,7 +121,7 @@ def _as_set_aside(item: Peeked) -> Peeked:
 def _leases_over(name: str, job: Job) -> int:
     """How many of its leases ended with the job put back where it was: in a FIFO queue it waits there for its retry."""
     if isinstance(job, PublishJob):
-        return job.waits
+        return job.long_polls
     return job.failures + job.returns if isinstance(job, Redelivery) and name == jobs.FIFO_ENDPOINT_JOBS else 0
 
 

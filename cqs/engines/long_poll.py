@@ -1,41 +1,57 @@
-"""Receives that wait for messages in the process that has them."""
+"""The long poll: receive until a message comes, waiting for a wake-up between receives."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from cns_common.clock import Clock
-from cqs.engines.contract import Engine, QueueRef, Received, Wakeups
+from cqs.engines.contract import Engine, QueueRef, ReceiveResult, Waiter
 
 
-class LocalWaits:
-    """See `cqs.engines.contract.Waits`."""
+async def poll(waiter: Waiter, receive: Callable[[], Awaitable[ReceiveResult]]) -> ReceiveResult:
+    """Call `receive` until it returns messages or the queue is dropped, or `waiter` is closed; then close `waiter`.
+
+    The first receive comes before the first wait: messages sent before the waiter was registered wake nobody.
+    """
+    received = ReceiveResult()
+    try:
+        while not waiter.closed:
+            received = await receive()
+            if received.messages or received.dropped:
+                break
+            await waiter.wait()
+        return received
+    finally:
+        waiter.close()
+
+
+class LocalLongPolls:
+    """See `cqs.engines.contract.LongPolls`."""
 
     def __init__(self, engine: Engine, clock: Clock) -> None:
         self._engine = engine
         self._clock = clock
-        self._waiting: set[Wakeups] = set()
+        self._waiters: set[Waiter] = set()
         self._stopped = False
 
-    async def receive(self, q: QueueRef, want: int, lease_ms: int, wait_s: float) -> Received:
-        loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + wait_s
-        wakeups = self._engine.wakeups(q)  # before the first look: what comes while that is under way wakes, too
-        self._waiting.add(wakeups)
+    async def receive(self, q: QueueRef, want: int, lease_ms: int, wait_s: float) -> ReceiveResult:
+        async def receive() -> ReceiveResult:
+            now_ms = self._clock.now_ms()
+            return await self._engine.receive(q, want, now_ms + lease_ms, now_ms)
+
+        if self._stopped:
+            return await receive()
+        waiter = self._engine.waiter(q)
+        self._waiters.add(waiter)
+        deadline = asyncio.get_running_loop().call_later(wait_s, waiter.close)
         try:
-            received = await self._take(q, want, lease_ms)
-            while not (received.messages or self._stopped) and await wakeups.wait(max(deadline_s - loop.time(), 0)):
-                received = await self._take(q, want, lease_ms)
+            return await poll(waiter, receive)
         finally:
-            self._waiting.discard(wakeups)
-            wakeups.close()
-        return received
+            deadline.cancel()
+            self._waiters.discard(waiter)
 
     def stop(self) -> None:
         self._stopped = True
-        for wakeups in list(self._waiting):
-            wakeups.close()  # not a cancellation, which a caller's own could not be told from
-
-    async def _take(self, q: QueueRef, want: int, lease_ms: int) -> Received:
-        now_ms = self._clock.now_ms()
-        return await self._engine.receive(q, want, now_ms + lease_ms, now_ms)
+        for waiter in list(self._waiters):
+            waiter.close()  # not cancelled: the caller could not tell that from its own cancellation

@@ -1,4 +1,4 @@
-"""Who waits for a queue's messages in this process: woken in turn, one for each message, or when the next is due."""
+"""Waiting receives of this process: woken in turn, one per visible message, or when the next message is due."""
 
 from __future__ import annotations
 
@@ -9,92 +9,90 @@ from collections import OrderedDict
 from cns_common.aws.call import INTERNAL_ACCOUNT
 from cns_common.clock import Clock, Timer
 
-_INTERNAL = f"{INTERNAL_ACCOUNT}/"
+_INTERNAL_PREFIX = f"{INTERNAL_ACCOUNT}/"
 
 
-class Sleeper:
-    """One long poll, asleep until it is woken, its time is over, or it is closed: all it holds is one future.
+class FutureWaiter:
+    """A waiter that costs one future: thousands wait in a process, so none has a task, an event or an
+    `asyncio.timeout`. See `cqs.engines.contract.Waiter`."""
 
-    Ten thousand of them wait in a process, so there is no task, no event and no `asyncio.timeout` here.
-    """
-
-    __slots__ = ("_sleep", "closed", "woken")
+    __slots__ = ("_future", "closed", "woken")
 
     def __init__(self) -> None:
-        self._sleep: asyncio.Future[None] | None = None
+        self._future: asyncio.Future[None] | None = None
         self.woken = False
         self.closed = False
 
     async def wait(self, timeout_s: float | None = None) -> bool:
         if not self.woken and not self.closed:
             loop = asyncio.get_running_loop()
-            self._sleep = loop.create_future()
-            timer = loop.call_later(timeout_s, self._rouse) if timeout_s is not None else None
+            self._future = loop.create_future()
+            timer = loop.call_later(timeout_s, self._resolve) if timeout_s is not None else None
             try:
-                await self._sleep
+                await self._future
             finally:
-                self._sleep = None
+                self._future = None
                 if timer is not None:
                     timer.cancel()
         if self.closed or not self.woken:
             return False
         self.woken = False
-        self._awake()
+        self._on_wake()
         return True
 
     def wake(self) -> None:
         self.woken = True
-        self._rouse()
+        self._resolve()
 
     def close(self) -> None:
         if not self.closed:
             self.closed = True
-            self._leave()
-            self._rouse()
+            self._on_close()
+            self._resolve()
 
-    def _rouse(self) -> None:
-        if self._sleep is not None and not self._sleep.done():
-            self._sleep.set_result(None)
-
-    @abstractmethod
-    def _awake(self) -> None:
-        """`wait` is about to return True."""
+    def _resolve(self) -> None:
+        if self._future is not None and not self._future.done():
+            self._future.set_result(None)
 
     @abstractmethod
-    def _leave(self) -> None:
-        """Closed; if it is `woken`, it was to fetch a message and will not."""
+    def _on_wake(self) -> None:
+        """Called before `wait` returns True."""
+
+    @abstractmethod
+    def _on_close(self) -> None:
+        """Called once, by `close`. If `woken` is set, a wake-up was not used."""
 
 
-class LocalWakeups(Sleeper):
-    """A waiting receive in this process."""
+class LocalWaiter(FutureWaiter):
+    """A waiter of a queue that an engine in this process stores."""
 
     __slots__ = ("_waiters", "queue")
 
-    def __init__(self, waiters: Waiters, queue: str) -> None:
+    def __init__(self, waiters: WaiterRegistry, queue: str) -> None:
         super().__init__()
         self._waiters = waiters
         self.queue = queue
-        waiters.join(self)
+        waiters.add(self)
 
     def pass_on(self) -> None:
         self._waiters.wake(self.queue, 1)
 
-    def _awake(self) -> None:
-        self._waiters.join(self)  # before the receive that follows, so that a timer is set for what it does not find
+    def _on_wake(self) -> None:
+        self._waiters.add(self)  # before the next receive, which sets a timer for messages that are not due yet
 
-    def _leave(self) -> None:
+    def _on_close(self) -> None:
         if self.woken:
             self.pass_on()
         else:
-            self._waiters.leave(self)
+            self._waiters.remove(self)
 
 
-class Waiters:
-    """Everybody who waits, by queue; wakes as many as there are messages, and sets a timer for the next that is due."""
+class WaiterRegistry:
+    """The waiters of each queue. Wakes as many as there are visible messages, and sets a timer for the next one due."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._queues: dict[str, OrderedDict[LocalWakeups, None]] = {}
+        self._queues: dict[str, OrderedDict[LocalWaiter, None]] = {}
         self._timers: dict[str, Timer] = {}
 
     def __contains__(self, queue: str) -> bool:
@@ -105,23 +103,23 @@ class Waiters:
 
     @property
     def internal(self) -> int:
-        """How many of them wait for jobs, in CNS's own queues."""
-        return sum(len(waiters) for queue, waiters in self._queues.items() if queue.startswith(_INTERNAL))
+        """The number of waiters on internal queues."""
+        return sum(len(waiters) for queue, waiters in self._queues.items() if queue.startswith(_INTERNAL_PREFIX))
 
     def queues(self) -> list[str]:
         return list(self._queues)
 
-    def join(self, waiter: LocalWakeups) -> None:
-        """Wait behind those who wait already."""
+    def add(self, waiter: LocalWaiter) -> None:
+        """Put `waiter` behind all other waiters of its queue."""
         self._queues.setdefault(waiter.queue, OrderedDict())[waiter] = None
 
-    def leave(self, waiter: LocalWakeups) -> None:
+    def remove(self, waiter: LocalWaiter) -> None:
         waiters = self._queues.get(waiter.queue)
         if waiters is None:
             return
         waiters.pop(waiter, None)
         if not waiters:
-            self._forget(waiter.queue)
+            self._remove_queue(waiter.queue)
 
     def wake(self, queue: str, n: int) -> None:
         waiters = self._queues.get(queue)
@@ -130,17 +128,17 @@ class Waiters:
             waiter.wake()
             n -= 1
         if not waiters:
-            self._forget(queue)
+            self._remove_queue(queue)
 
     def wake_all(self, queue: str) -> None:
         self.wake(queue, len(self._queues.get(queue, ())))
 
-    def wake_everybody(self) -> None:
+    def wake_all_queues(self) -> None:
         for queue in list(self._queues):
             self.wake_all(queue)
 
     def wake_at(self, queue: str, due_ms: int) -> None:
-        """One waiter is called when `due_ms` has come, unless something is due sooner."""
+        """Wake one waiter at `due_ms`. Replaces the queue's earlier timer."""
         timer = self._timers.get(queue)
         if timer is not None:
             if timer.at_ms == due_ms:
@@ -152,7 +150,7 @@ class Waiters:
         self._timers.pop(queue, None)
         self.wake(queue, 1)
 
-    def _forget(self, queue: str) -> None:
+    def _remove_queue(self, queue: str) -> None:
         self._queues.pop(queue, None)
         timer = self._timers.pop(queue, None)
         if timer is not None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from cqs.engines.contract import Entry, Message, Rejected, Settlement
+from cqs.engines.contract import Entry, Message, RejectedEntry, Settlement
 from cqs.messages.send import dedup_key
 from cqs.queues.cache import QueueCache
 from cqs.queues.model import decode_body, encode_body
@@ -31,7 +31,7 @@ class DeadLetters:
             return
         sent = await target.engine.send(target.ref, entries, now_ms)
         arrived = [
-            message.handle for message, answer in zip(spent, sent, strict=True) if not isinstance(answer, Rejected)
+            message.handle for message, answer in zip(spent, sent, strict=True) if not isinstance(answer, RejectedEntry)
         ]
         await source.engine.delete(source.ref, arrived, now_ms)
 

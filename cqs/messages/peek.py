@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cns_common.clock import Clock
-from cqs.engines.contract import Peeked
+from cqs.engines.contract import PeekedMessage
 from cqs.queues.view import QueueView
 
 PAGE_MESSAGES = 500
@@ -17,7 +17,7 @@ BODIES_BYTES_MAX = 64 * 1_048_576
 class Seen(NamedTuple):
     """A message and its state: visible unless in flight (`hidden`), behind one in flight (`held`) or delayed."""
 
-    message: Peeked
+    message: PeekedMessage
     hidden: bool
     held: bool
     delayed: bool
@@ -44,9 +44,9 @@ class Peeking:
             for message in messages
         ]
 
-    async def _all(self, view: QueueView, now_ms: int) -> list[Peeked]:
+    async def _all(self, view: QueueView, now_ms: int) -> list[PeekedMessage]:
         born_after_ms = now_ms - view.ref.retention_ms
-        messages: dict[str, Peeked] = {}  # by id: one that moves between two pages is seen twice
+        messages: dict[str, PeekedMessage] = {}  # by id: one that moves between two pages is seen twice
         size, cursor = 0, ""
         while len(messages) < MESSAGES_MAX and size < BODIES_BYTES_MAX:
             page = await view.engine.peek(view.ref, cursor, PAGE_MESSAGES, now_ms)
@@ -58,5 +58,5 @@ class Peeking:
         return list(messages.values())
 
 
-def _in_flight(message: Peeked, now_ms: int) -> bool:
+def _in_flight(message: PeekedMessage, now_ms: int) -> bool:
     return message.deliveries > 0 and message.visible_at_ms > now_ms

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from cns_common.aws.call import WhenGone
 from cns_common.clock import Clock
 from cns_common.errors import RequestError
-from cqs.engines.contract import Message, Received
+from cqs.engines.contract import Message, ReceiveResult
 from cqs.messages.dead_letters import DeadLetters
 from cqs.queues.urls import no_such_queue
 from cqs.queues.view import QueueView
@@ -50,7 +50,7 @@ class Receiving:
 
     async def _poll(self, view: QueueView, wish: Wish, until_ms: int, when_gone: WhenGone | None) -> Delivery:
         """Wait for messages, until the deadline, the end of the queue, or that of the caller's patience."""
-        wakeups = view.engine.wakeups(view.ref)
+        wakeups = view.engine.waiter(view.ref)
         deadline = self._clock.call_at(until_ms, wakeups.close)
         if when_gone is not None:
             when_gone(wakeups.close)
@@ -66,7 +66,7 @@ class Receiving:
             deadline.cancel()
             wakeups.close()
 
-    async def _take(self, view: QueueView, wish: Wish, now_ms: int) -> Received:
+    async def _take(self, view: QueueView, wish: Wish, now_ms: int) -> ReceiveResult:
         """What can be received now."""
         ref = view.ref
         target = None
@@ -91,4 +91,6 @@ class Receiving:
             messages += received.messages
             if not received.spent:
                 break
-        return Received(messages, (), received.next_due_ms, received.limit_reached, received.dropped, received_at_ms)
+        return ReceiveResult(
+            messages, (), received.next_due_ms, received.limit_reached, received.dropped, received_at_ms
+        )

@@ -8,7 +8,7 @@ import msgspec
 
 from cns_common.clock import Clock
 from cns_common.ids import uuid_text
-from cqs.engines.contract import Entry, Rejected
+from cqs.engines.contract import Entry, RejectedEntry
 from cqs.messages.validation import Draft
 from cqs.queues.model import Body, encode_body
 from cqs.queues.urls import no_such_queue
@@ -43,7 +43,7 @@ class Sending:
         entries = [_entry(view, draft, sender, now_ms) for draft in drafts]
         accepted = []
         for sent in await view.engine.send(view.ref, entries, now_ms):
-            if isinstance(sent, Rejected):
+            if isinstance(sent, RejectedEntry):
                 raise no_such_queue()
             sequence = sequence_text(sent.sequence) if view.fifo else ""
             accepted.append(Accepted(sent.id, sequence))

@@ -7,7 +7,7 @@ from typing import Any
 from cns_common.aws.call import Call, Params, Result
 from cns_common.clock import Clock
 from cns_common.errors import RequestError
-from cqs.engines.contract import Change, Engine, Entry, QueueRef, Rejected, Sent, Settlement
+from cqs.engines.contract import Change, Engine, Entry, QueueRef, RejectedEntry, SentEntry, Settlement
 from cqs.internal_queues import internal_key
 from cqs.limits import INTERNAL_DELAY_S_MAX, INTERNAL_MESSAGE_BYTES_MAX, VISIBILITY_S_MAX
 from cqs.messages.send import sequence_text
@@ -54,7 +54,7 @@ class SettleOperations:
                     "Duplicate": answer.duplicate,
                 }
                 for (ref, _), answer in zip(settlement.sends, settled.sends, strict=True)
-                if ref.fifo and isinstance(answer, Sent)
+                if ref.fifo and isinstance(answer, SentEntry)
             ],
         }
 
@@ -147,5 +147,5 @@ def _handle(view: QueueView, member: Member) -> bytes:
         return _NO_HANDLE
 
 
-def _sent(answer: Sent | Rejected) -> str:
-    return "SENT" if isinstance(answer, Sent) else answer.reason.upper()
+def _sent(answer: SentEntry | RejectedEntry) -> str:
+    return "SENT" if isinstance(answer, SentEntry) else answer.reason.upper()

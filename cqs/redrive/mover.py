@@ -14,7 +14,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from cns_common.clock import Clock
-from cqs.engines.contract import Change, Entry, Message, Received, Rejected, Sent, Settlement
+from cqs.engines.contract import Change, Entry, Message, ReceiveResult, RejectedEntry, SentEntry, Settlement
 from cqs.limits import MOVE_TASK_MS_MAX
 from cqs.messages.send import dedup_key
 from cqs.queues.cache import QueueCache
@@ -80,7 +80,7 @@ class Moving:
 
         return await self._record(task, ended)
 
-    async def _move(self, task: MoveTask, source: QueueView, received: Received, now_ms: int) -> Step:
+    async def _move(self, task: MoveTask, source: QueueView, received: ReceiveResult, now_ms: int) -> Step:
         if received.dropped:
             return Step(await self.end(task, "FAILED", NO_SUCH_QUEUE))
         if not received.messages:
@@ -121,7 +121,9 @@ class Moving:
             settled = await source.engine.settle(Settlement(deletes, sends), now_ms)
             return _arrived(settled.sends)
         sent = await target.engine.send(target.ref, entries, now_ms)
-        taken = [message.handle for message, answer in zip(messages, sent, strict=True) if isinstance(answer, Sent)]
+        taken = [
+            message.handle for message, answer in zip(messages, sent, strict=True) if isinstance(answer, SentEntry)
+        ]
         await source.engine.delete(source.ref, taken, now_ms)
         return _arrived(sent)
 
@@ -133,8 +135,8 @@ class Moving:
         return await update(self._store, task, change) or replace(task, status="CANCELLED")
 
 
-def _arrived(answers: Sequence[Sent | Rejected]) -> int:
-    return sum(isinstance(answer, Sent) and not answer.duplicate for answer in answers)
+def _arrived(answers: Sequence[SentEntry | RejectedEntry]) -> int:
+    return sum(isinstance(answer, SentEntry) and not answer.duplicate for answer in answers)
 
 
 async def _give_back(source: QueueView, messages: Sequence[Message], now_ms: int) -> None:

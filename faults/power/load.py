@@ -11,7 +11,7 @@ import msgspec
 
 from cns_common.clock import Clock
 from cns_common.sqlite.database import Database
-from cqs.engines.contract import Change, Entry, Message, QueueRef, Received, Rejected, Sent, Settlement
+from cqs.engines.contract import Change, Entry, Message, QueueRef, ReceiveResult, RejectedEntry, SentEntry, Settlement
 from cqs.engines.embedded import EmbeddedEngine
 from faults.power.journal import (
     DEAD,
@@ -176,7 +176,7 @@ class Load:
         now_ms = self._clock.now_ms()
         lease_ms = self._random.choice((SHORT_LEASE_MS, LONG_LEASE_MS))
         began = self._log.position
-        received: Received = await self._engine.receive(q, want, now_ms + lease_ms, now_ms)
+        received: ReceiveResult = await self._engine.receive(q, want, now_ms + lease_ms, now_ms)
         for message in received.messages:
             self.journal.handles.setdefault(message.id, []).append((began, message.handle))
         if q.fifo and received.messages:
@@ -233,8 +233,8 @@ class Load:
         self.journal.deeds.append(deed)
         return deed
 
-    def _end(self, deed: Deed, answers: list[Sent | Rejected] | tuple[Sent | Rejected, ...] = ()) -> None:
-        sent = [answer for answer in answers if isinstance(answer, Sent)]
+    def _end(self, deed: Deed, answers: list[SentEntry | RejectedEntry] | tuple[SentEntry | RejectedEntry, ...] = ()) -> None:
+        sent = [answer for answer in answers if isinstance(answer, SentEntry)]
         assert len(sent) == len(deed.puts)
         deed.sequences = tuple([answer.sequence for answer in sent])
         deed.originals = tuple([answer.id for answer in sent])

@@ -12,7 +12,7 @@ import apsw
 from cns_common.clock import Clock
 from cns_common.errors import CnsError, StartError
 from cns_common.sqlite.database import Database
-from cqs.engines.contract import Entry, Outcome, QueueRef, Sent
+from cqs.engines.contract import Entry, Outcome, QueueRef, SentEntry
 from cqs.engines.embedded import EmbeddedEngine
 from faults.power.expectation import expect
 from faults.power.journal import DAY_MS, FIFO, QUEUES, RECORDS, SCAN, Journal, Put
@@ -145,12 +145,12 @@ class Reopening:
     async def _check_dedup(self, now_ms: int) -> None:
         for put in self._last_of_each_queue(self._expected.dedup.values()):
             (answer,) = await self._engine.send(put.queue, [_entry(put, f"again-{put.id}", now_ms)], now_ms)
-            known = Sent(put.id, self._expected.sequences[put.id], duplicate=True)
+            known = SentEntry(put.id, self._expected.sequences[put.id], duplicate=True)
             if answer != known:
                 self._fault("dedup", f"{answer} for {put.id}, sent before as {known}")
         for put in self._expected.forgotten.values():
             (answer,) = await self._engine.send(put.queue, [_entry(put, f"anew-{put.id}", now_ms)], now_ms)
-            if not isinstance(answer, Sent) or answer.duplicate:
+            if not isinstance(answer, SentEntry) or answer.duplicate:
                 self._fault("dedup", f"{answer} for {put.id}, whose key was purged")
                 continue
             self._scanned[put.queue.id].append((answer.id, put.body, answer.sequence))
@@ -165,7 +165,7 @@ class Reopening:
     async def _check_sequences(self, now_ms: int) -> None:
         entry = Entry("new", b"new", now_ms, now_ms, "new", "new")
         (answer,) = await self._engine.send(FIFO, [entry], now_ms)
-        assert isinstance(answer, Sent)
+        assert isinstance(answer, SentEntry)
         highest = max(self._expected.sequences.values(), default=0)
         if answer.sequence <= highest:
             self._fault("sequence", f"{answer.sequence} is given out after {highest}")

@@ -15,7 +15,7 @@ import msgspec
 
 from cns_common.clock import Clock
 from cns_common.logs import set_up_logs
-from cqs.engines.contract import Engine, Entry, Message, QueueRef, Sent, Settlement
+from cqs.engines.contract import Engine, Entry, Message, QueueRef, SentEntry, Settlement
 from tests.conformance.drivers import DRIVERS, Driver
 
 RETENTION_MS = 14 * 86_400_000
@@ -90,7 +90,7 @@ class Worker:
             for entry in entries:
                 self._say(Said("sending", q.id, entry.id))
             for sent in await self._engine.send(q, entries, now_ms):
-                assert isinstance(sent, Sent)
+                assert isinstance(sent, SentEntry)
                 self._say(Said("sent", q.id, sent.id, sent.sequence))
 
     async def receive(self) -> None:

@@ -14,7 +14,7 @@ from cns_common.cassandra.session import Cassandra, CassandraAddress
 from cns_common.clock import Clock
 from cns_common.rpc.rpc import Client, Server
 from cns_common.sqlite.database import Database
-from cqs.engines.cluster import CqsEngine, open_engine
+from cqs.engines.cluster import ClusterEngine, open_engine
 from cqs.engines.cluster import schema as standard_schema
 from cqs.engines.cluster.fifo import schema as fifo_schema
 from cqs.engines.contract import Capabilities, Engine
@@ -25,8 +25,8 @@ from tests.servers import cassandra_address, fresh_keyspace, redis_url
 DRIVERS: Mapping[str, Capabilities] = {
     "embedded": EmbeddedEngine.capabilities,
     "remote": EmbeddedEngine.capabilities,
-    "cqs": CqsEngine.capabilities,
-    "cqs-alone": replace(CqsEngine.capabilities, order="none", dedup=False),  # without Redis
+    "cqs": ClusterEngine.capabilities,
+    "cqs-alone": replace(ClusterEngine.capabilities, order="none", dedup=False),  # without Redis
 }
 """Of FIFO queues, Redis knows nothing: what is said of them over `cqs` is true without it, too."""
 FORGETFUL = {"cqs-alone"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cqs.engines.contract import ATTEMPT_WINDOW_MS, DEDUP_WINDOW_MS, SPENT_HIDE_MS, Message, Outcome, Received
+from cqs.engines.contract import ATTEMPT_WINDOW_MS, DEDUP_WINDOW_MS, SPENT_HIDE_MS, Message, Outcome, ReceiveResult
 
 
 @dataclass(slots=True, kw_only=True)
@@ -100,7 +100,9 @@ class Model:
         same = all(one in self.kept and self.kept[one].handle == handle for one, handle in attempt.handles.items())
         return attempt if same else None
 
-    def check_received(self, received: Received, want: int, visible_at_ms: int, now_ms: int, attempt_id: str) -> None:
+    def check_received(
+        self, received: ReceiveResult, want: int, visible_at_ms: int, now_ms: int, attempt_id: str
+    ) -> None:
         attempt = self.repeats(attempt_id, visible_at_ms, now_ms)
         if attempt is not None:
             assert {message.id: message.handle for message in received.messages} == attempt.handles
@@ -137,7 +139,7 @@ class Model:
         for of_group in places.values():
             assert of_group == list(range(len(of_group))), "a group is given from its front, in order, without gaps"
 
-    def _check_due(self, received: Received, now_ms: int, given: list[Message]) -> None:
+    def _check_due(self, received: ReceiveResult, now_ms: int, given: list[Message]) -> None:
         """What is promised to be due may come too early, never too late."""
         if given or received.next_due_ms is None:
             return
@@ -145,7 +147,7 @@ class Model:
         if not self.fifo and hidden:
             assert received.next_due_ms <= min(hidden)
 
-    def _follow(self, received: Received, visible_at_ms: int, now_ms: int) -> None:
+    def _follow(self, received: ReceiveResult, visible_at_ms: int, now_ms: int) -> None:
         for message in received.messages:
             kept = self.kept[message.id]
             kept.deliveries += 1

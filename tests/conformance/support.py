@@ -14,12 +14,12 @@ from cqs.engines.contract import (
     Entry,
     Message,
     Outcome,
-    Peeked,
+    PeekedMessage,
     QueueRef,
-    Received,
-    Rejected,
-    Sent,
-    Wakeups,
+    ReceiveResult,
+    RejectedEntry,
+    SentEntry,
+    Waiter,
 )
 
 DAY_MS = 86_400_000
@@ -31,7 +31,7 @@ DONE, GONE, STALE = Outcome.DONE, Outcome.GONE, Outcome.STALE
 EXPIRED, MALFORMED = Outcome.EXPIRED, Outcome.MALFORMED
 
 
-def bodies(messages: Iterable[Message | Peeked]) -> list[bytes]:
+def bodies(messages: Iterable[Message | PeekedMessage]) -> list[bytes]:
     return [message.body for message in messages]
 
 
@@ -83,20 +83,20 @@ class Desk:
     def entry(self, body: bytes, *, group: str = "", dedup: str = "", delay_ms: int = 0, age_ms: int = 0) -> Entry:
         return Entry(str(uuid.uuid4()), body, self.now_ms - age_ms, self.now_ms + delay_ms, group, dedup)
 
-    async def put(self, entries: Sequence[Entry]) -> list[Sent | Rejected]:
+    async def put(self, entries: Sequence[Entry]) -> list[SentEntry | RejectedEntry]:
         return await self.engine.send(self.q, entries, self.now_ms)
 
     async def send(
         self, *bodies: bytes, group: str = "", dedup: str = "", delay_ms: int = 0, age_ms: int = 0
-    ) -> list[Sent]:
+    ) -> list[SentEntry]:
         """Send, and fail unless all were taken."""
         entries = [self.entry(body, group=group, dedup=dedup, delay_ms=delay_ms, age_ms=age_ms) for body in bodies]
         sent = await self.put(entries)
-        accepted = [one for one in sent if isinstance(one, Sent)]
+        accepted = [one for one in sent if isinstance(one, SentEntry)]
         assert len(accepted) == len(bodies)
         return accepted
 
-    async def receive(self, want: int = 10, hide_ms: int = HIDE_MS, attempt_id: str = "") -> Received:
+    async def receive(self, want: int = 10, hide_ms: int = HIDE_MS, attempt_id: str = "") -> ReceiveResult:
         return await self.engine.receive(self.q, want, self.now_ms + hide_ms, self.now_ms, attempt_id)
 
     async def take(self, want: int = 10, hide_ms: int = HIDE_MS, attempt_id: str = "") -> tuple[Message, ...]:
@@ -125,9 +125,9 @@ class Desk:
         counts = await self.engine.counts(self.q, self.now_ms)
         return counts.visible, counts.in_flight, counts.delayed
 
-    async def peek_all(self, n: int = 100) -> list[Peeked]:
+    async def peek_all(self, n: int = 100) -> list[PeekedMessage]:
         """Every message, page by page."""
-        peeked: list[Peeked] = []
+        peeked: list[PeekedMessage] = []
         cursor = ""
         while True:
             page = await self.engine.peek(self.q, cursor, n, self.now_ms)
@@ -143,15 +143,15 @@ class Desk:
     async def drop(self) -> None:
         await self.engine.drop(self.q, self.now_ms)
 
-    async def wait(self) -> Wakeups:
+    async def wait(self) -> Waiter:
         """A receive that waits: it has looked, and found nothing."""
-        wakeups = self.engine.wakeups(self.q)
+        wakeups = self.engine.waiter(self.q)
         assert not await self.take()
         return wakeups
 
-    async def poll(self, want: int = 1) -> Received:
+    async def poll(self, want: int = 1) -> ReceiveResult:
         """A long poll, as the service does it, by the engine's clock."""
-        wakeups = self.engine.wakeups(self.q)
+        wakeups = self.engine.waiter(self.q)
         try:
             while True:
                 now_ms = self.clock.now_ms()

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from cns_common.clock import Clock
-from cqs.engines.contract import Engine, Entry, Outcome, QueueRef, Sent
+from cqs.engines.contract import Engine, Entry, Outcome, QueueRef, SentEntry
 from tests.conformance.crash_child import HIDE_MS, Queues, Said, body_of
 from tests.conformance.drivers import KEYSPACE, Driver
 from tests.conformance.support import Desk
@@ -114,7 +114,7 @@ async def _check_dedup(ledger: Ledger, fifo: Desk, seed: str) -> None:
     latest = [(one, sequence) for one, sequence in ledger.sent[fifo.q.id].items() if one.startswith(seed)][-20:]
     for message_id, sequence in latest:
         entry = Entry(message_id, b"again", fifo.now_ms, fifo.now_ms, "again", message_id)
-        assert await fifo.put([entry]) == [Sent(message_id, sequence, True)]
+        assert await fifo.put([entry]) == [SentEntry(message_id, sequence, True)]
 
 
 async def _check_handles(ledger: Ledger, desk: Desk) -> None:
@@ -131,7 +131,7 @@ async def _check_sequences(ledger: Ledger, desk: Desk, seed: str) -> None:
     message_id = f"{seed}-after-{desk.q.id}"
     entry = Entry(message_id, body_of(message_id), desk.now_ms, desk.now_ms, "after")
     (sent,) = await desk.put([entry])
-    assert isinstance(sent, Sent)
+    assert isinstance(sent, SentEntry)
     assert sent.sequence > max(ledger.sent[desk.q.id].values(), default=0)
     ledger.sending[desk.q.id].add(message_id)
     ledger.sent[desk.q.id][message_id] = sent.sequence

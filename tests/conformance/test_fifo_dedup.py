@@ -7,14 +7,14 @@ import asyncio
 import pytest
 
 from cns_common.clock import Clock
-from cqs.engines.contract import DEDUP_WINDOW_MS, Sent
+from cqs.engines.contract import DEDUP_WINDOW_MS, SentEntry
 from tests.conformance.drivers import Driver
 from tests.conformance.support import DONE, Desk, bodies
 
 pytestmark = pytest.mark.needs(order="group", dedup=True)
 
 
-async def _is_duplicate(desk: Desk, original: Sent, dedup: str = "key", group: str = "g") -> bool:
+async def _is_duplicate(desk: Desk, original: SentEntry, dedup: str = "key", group: str = "g") -> bool:
     (sent,) = await desk.send(b"again", group=group, dedup=dedup)
     assert sent.duplicate == ((sent.id, sent.sequence) == (original.id, original.sequence))
     return sent.duplicate
@@ -24,7 +24,7 @@ async def test_a_duplicate_is_answered_with_the_original_and_not_enqueued(fifo: 
     (original,) = await fifo.send(b"one", group="g", dedup="key")
     assert not original.duplicate
     (again,) = await fifo.send(b"two", group="g", dedup="key")
-    assert again == Sent(original.id, original.sequence, True)
+    assert again == SentEntry(original.id, original.sequence, True)
     assert bodies(await fifo.take()) == [b"one"]
 
 
@@ -32,7 +32,7 @@ async def test_within_one_send(fifo: Desk) -> None:
     keys = ["a", "b", "a", "", "b", ""]
     entries = [fifo.entry(b"%d" % i, group="g", dedup=key) for i, key in enumerate(keys)]
     sent = await fifo.put(entries)
-    assert [isinstance(one, Sent) and one.duplicate for one in sent] == [False, False, True, False, True, False]
+    assert [isinstance(one, SentEntry) and one.duplicate for one in sent] == [False, False, True, False, True, False]
     assert bodies(await fifo.take()) == [b"0", b"1", b"3", b"5"]
 
 

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from msgspec.structs import replace
 
 from cns_common.clock import Clock
-from cqs.engines.contract import Change, Engine, Outcome, Sent
+from cqs.engines.contract import Change, Engine, Outcome, SentEntry
 from tests.conformance.drivers import DRIVERS, Driver
 from tests.conformance.model import Kept, Model
 from tests.conformance.support import Desk
@@ -65,10 +65,10 @@ class Machine(RuleBasedStateMachine):
         for entry, sent in zip(entries, self.run(desk.put(entries)), strict=True):
             original = model.duplicate_of(key, desk.now_ms)
             if original is not None:
-                assert sent == Sent(*original, True)
+                assert sent == SentEntry(*original, True)
                 continue
-            assert isinstance(sent, Sent)
-            assert sent == Sent(entry.id, sent.sequence)
+            assert isinstance(sent, SentEntry)
+            assert sent == SentEntry(entry.id, sent.sequence)
             kept = Kept(
                 id=entry.id,
                 sequence=sent.sequence,

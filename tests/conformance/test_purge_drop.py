@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from cns_common.clock import Clock
-from cqs.engines.contract import Rejected
+from cqs.engines.contract import RejectedEntry
 from tests.conformance.drivers import Driver
 from tests.conformance.support import HIDE_MS, Desk, bodies, numbered
 
@@ -47,7 +47,7 @@ async def test_purging_an_empty_queue_twice(desk: Desk) -> None:
 async def test_a_dropped_queue_is_no_more(desk: Desk) -> None:
     await desk.send(*numbered(3), group="g")
     await desk.drop()
-    assert await desk.put([desk.entry(b"late"), desk.entry(b"later")]) == [Rejected(), Rejected()]
+    assert await desk.put([desk.entry(b"late"), desk.entry(b"later")]) == [RejectedEntry(), RejectedEntry()]
     received = await desk.receive()
     assert (received.messages, received.dropped) == ((), True)
     assert not await desk.peek_all()

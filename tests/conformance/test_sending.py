@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from cns_common.clock import Clock
-from cqs.engines.contract import Entry, Message, Sent
+from cqs.engines.contract import Entry, Message, SentEntry
 from tests.conformance.drivers import Driver
 from tests.conformance.support import HIDE_MS, Desk, bodies, numbered
 
@@ -23,7 +23,7 @@ async def test_a_body_comes_back_as_it_was(standard: Desk, body: bytes) -> None:
 async def test_a_message_has_what_was_sent_and_what_its_delivery_adds(standard: Desk) -> None:
     entry = standard.entry(b"one", age_ms=5_000)
     (sent,) = await standard.put([entry])
-    assert isinstance(sent, Sent)
+    assert isinstance(sent, SentEntry)
     assert not sent.duplicate
     message = await standard.take_one()
     assert message == Message(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cns_common.clock import Clock
-from cqs.engines.contract import Change, Engine, Outcome, Rejected, Sent, Settled, Settlement
+from cqs.engines.contract import Change, Engine, Outcome, RejectedEntry, SentEntry, Settlement, SettlementResult
 from tests.conformance.drivers import Driver
 from tests.conformance.support import DONE, GONE, MALFORMED, STALE, Desk, bodies, numbered
 
@@ -15,12 +15,12 @@ def other(desk: Desk, clock: Clock) -> Desk:
     return Desk(desk.engine, clock)
 
 
-async def _settle(desk: Desk, settlement: Settlement) -> Settled:
+async def _settle(desk: Desk, settlement: Settlement) -> SettlementResult:
     return await desk.engine.settle(settlement, desk.now_ms)
 
 
 async def test_nothing_to_settle(desk: Desk) -> None:
-    assert await _settle(desk, Settlement()) == Settled()
+    assert await _settle(desk, Settlement()) == SettlementResult()
 
 
 async def test_everything_at_once_across_queues(desk: Desk, other: Desk) -> None:
@@ -36,7 +36,7 @@ async def test_everything_at_once_across_queues(desk: Desk, other: Desk) -> None
         ),
     )
     assert (settled.deletes, settled.changes) == ((DONE,), (DONE,))
-    assert all(isinstance(sent, Sent) for sent in settled.sends)
+    assert all(isinstance(sent, SentEntry) for sent in settled.sends)
     assert bodies(await other.take()) == [b"next"]
     assert bodies(await desk.take()) == [b"more"]
     desk.later(60_000)
@@ -99,8 +99,8 @@ async def test_with_a_rejected_send_nothing_is_done(desk: Desk, other: Desk, clo
             changes=((desk.q, Change(message.handle, desk.now_ms)),),
         ),
     )
-    assert all(isinstance(sent, Rejected) for sent in settled.sends)
-    assert settled.sends[position] == Rejected("no_such_queue")
+    assert all(isinstance(sent, RejectedEntry) for sent in settled.sends)
+    assert settled.sends[position] == RejectedEntry("no_such_queue")
     assert (settled.deletes, settled.changes) == ((), ())
     assert not await other.peek_all()
     assert await desk.counts() == (0, 1, 0)
@@ -120,7 +120,7 @@ async def test_a_rejected_send_never_costs_the_message_it_stands_for(desk: Desk,
 async def test_duplicates_are_found_across_its_sends(fifo: Desk) -> None:
     entries = [fifo.entry(b"%d" % i, group="g", dedup="key") for i in range(2)]
     settled = await _settle(fifo, Settlement(sends=tuple([(fifo.q, entry) for entry in entries])))
-    assert [isinstance(sent, Sent) and sent.duplicate for sent in settled.sends] == [False, True]
+    assert [isinstance(sent, SentEntry) and sent.duplicate for sent in settled.sends] == [False, True]
     assert bodies(await fifo.take()) == [b"0"]
 
 

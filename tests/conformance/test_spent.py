@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from cns_common.clock import Clock
-from cqs.engines.contract import SPENT_HIDE_MS, Engine, Entry, Message, QueueRef, Sent, Settlement
+from cqs.engines.contract import SPENT_HIDE_MS, Engine, Entry, Message, QueueRef, SentEntry, Settlement
 from tests.conformance.drivers import Driver
 from tests.conformance.support import DAY_MS, DONE, Desk, bodies, numbered
 
@@ -91,7 +91,7 @@ async def test_moved_whole_and_with_its_identity(desk: Desk, dead: Desk) -> None
     (spent,) = (await desk.receive()).spent
     settled = await desk.engine.settle(_move(desk, dead.q, spent), desk.now_ms)
     assert settled.deletes == (DONE,)
-    assert isinstance(settled.sends[0], Sent)
+    assert isinstance(settled.sends[0], SentEntry)
     assert await desk.counts() == (0, 0, 0)
     moved = await dead.take_one()
     assert (moved.id, moved.body, moved.group) == (spent.id, b"one", "g")
@@ -184,7 +184,7 @@ async def test_a_move_to_a_dropped_queue_leaves_the_message(desk: Desk, dead: De
     await _spend(desk, b"one")
     (spent,) = (await desk.receive()).spent
     settled = await desk.engine.settle(_move(desk, dead.q, spent), desk.now_ms)
-    assert not isinstance(settled.sends[0], Sent)
+    assert not isinstance(settled.sends[0], SentEntry)
     assert len(await desk.peek_all()) == 1
     desk.later(SPENT_HIDE_MS)
     assert len((await desk.receive()).spent) == 1
@@ -222,6 +222,6 @@ async def test_the_moved_messages_own_deduplication(fifo: Desk, clock: Clock) ->
     move = msgspec.structs.replace(move, sends=((dead.q, keyed),))
     await fifo.engine.settle(move, fifo.now_ms)
     again = await fifo.engine.settle(move, fifo.now_ms)
-    assert isinstance(again.sends[0], Sent)
+    assert isinstance(again.sends[0], SentEntry)
     assert again.sends[0].duplicate
     assert len(await dead.peek_all()) == 1

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 
-from cqs.engines.contract import Received, Waits
+from cqs.engines.contract import LongPolls, ReceiveResult
 from tests.conformance.support import HIDE_MS, POLL_S, Desk, bodies, numbered
 
 SHORT_S = 0.2
 
 
-def _receive(desk: Desk, waits: Waits, want: int = 10, wait_s: float = POLL_S) -> asyncio.Task[Received]:
+def _receive(desk: Desk, waits: LongPolls, want: int = 10, wait_s: float = POLL_S) -> asyncio.Task[ReceiveResult]:
     return asyncio.create_task(waits.receive(desk.q, want, HIDE_MS, wait_s))
 
 
-async def _waiting(desk: Desk, waits: Waits, n: int = 1) -> list[asyncio.Task[Received]]:
+async def _waiting(desk: Desk, waits: LongPolls, n: int = 1) -> list[asyncio.Task[ReceiveResult]]:
     """So many receives that have looked, and found nothing."""
     receives = [_receive(desk, waits, want=1) for _ in range(n)]
     await asyncio.sleep(SHORT_S)  # a look may take an engine's way to its servers; then it waits
@@ -24,7 +24,7 @@ async def _waiting(desk: Desk, waits: Waits, n: int = 1) -> list[asyncio.Task[Re
 
 async def test_what_is_there_is_handed_out_at_once_and_leased(desk: Desk) -> None:
     await desk.send(*numbered(3), group="g")
-    waits = desk.engine.waits()
+    waits = desk.engine.long_polls()
     received = await asyncio.wait_for(_receive(desk, waits), POLL_S / 2)
     assert bodies(received.messages) == numbered(3)
     assert not await desk.take()
@@ -34,7 +34,7 @@ async def test_what_is_there_is_handed_out_at_once_and_leased(desk: Desk) -> Non
 
 
 async def test_what_comes_ends_one_wait(desk: Desk) -> None:
-    waits = desk.engine.waits()
+    waits = desk.engine.long_polls()
     receives = await _waiting(desk, waits, 3)
     await desk.send(b"one", group="g")
     done, _ = await asyncio.wait(receives, timeout=POLL_S, return_when=asyncio.FIRST_COMPLETED)
@@ -44,7 +44,7 @@ async def test_what_comes_ends_one_wait(desk: Desk) -> None:
 
 
 async def test_a_wait_ends_with_its_time(desk: Desk) -> None:
-    waits = desk.engine.waits()
+    waits = desk.engine.long_polls()
     begun_s = asyncio.get_running_loop().time()
     received = await _receive(desk, waits, wait_s=SHORT_S)
     assert not received.messages
@@ -54,7 +54,7 @@ async def test_a_wait_ends_with_its_time(desk: Desk) -> None:
 
 
 async def test_a_stop_ends_all_of_one_user_and_takes_nothing_from_others(desk: Desk) -> None:
-    leaving, staying = desk.engine.waits(), desk.engine.waits()
+    leaving, staying = desk.engine.long_polls(), desk.engine.long_polls()
     left, stay = await _waiting(desk, leaving, 2), await _waiting(desk, staying, 1)
     leaving.stop()
     assert [len(received.messages) for received in await asyncio.gather(*left)] == [0, 0]

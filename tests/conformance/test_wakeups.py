@@ -8,17 +8,17 @@ from collections.abc import Sequence
 import pytest
 
 from cns_common.clock import Clock
-from cqs.engines.contract import Change, Settlement, Wakeups
+from cqs.engines.contract import Change, Settlement, Waiter
 from tests.conformance.support import DONE, POLL_S, Desk, bodies, numbered
 
 
-async def _woken(desk: Desk, waiting: Sequence[Wakeups]) -> list[Wakeups]:
+async def _woken(desk: Desk, waiting: Sequence[Waiter]) -> list[Waiter]:
     """Who of them has been woken by now."""
     await desk.counts()  # what was on its way has arrived before this is answered
     return [wakeups for wakeups in waiting if await wakeups.wait(0)]
 
 
-def _close(*waiting: Wakeups) -> None:
+def _close(*waiting: Waiter) -> None:
     for wakeups in waiting:
         wakeups.close()
 

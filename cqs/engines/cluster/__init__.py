@@ -20,7 +20,7 @@ from cns_common.task_cancellation import cancel_and_wait
 from cqs.engines.cluster.cache_contract import CacheAway
 from cqs.engines.cluster.cache_failover import Caches
 from cqs.engines.cluster.delivered import Held
-from cqs.engines.cluster.engine import CqsEngine
+from cqs.engines.cluster.engine import ClusterEngine
 from cqs.engines.cluster.fifo.engine import FifoQueues
 from cqs.engines.cluster.ids import NODE_DIGITS
 from cqs.engines.cluster.known_queues import Lines
@@ -32,7 +32,7 @@ from cqs.engines.cluster.reconciler import Reconciler
 from cqs.engines.cluster.redis_cache import PREFIX, RedisCache
 from cqs.engines.cluster.rows import Rows
 from cqs.engines.cluster.standard import StandardQueues
-from cqs.engines.waiters import Waiters
+from cqs.engines.waiters import WaiterRegistry
 
 __all__ = ["CqsEngine", "open_engine"]
 
@@ -53,9 +53,9 @@ log = structlog.get_logger(__name__)
 @contextlib.asynccontextmanager
 async def open_engine(
     cassandra: Cassandra, redis_url: str, clock: Clock, prefix: str = PREFIX
-) -> AsyncIterator[CqsEngine]:
+) -> AsyncIterator[ClusterEngine]:
     """`redis_url` '' is for ever without Redis. Nothing is lost when it comes and goes."""
-    waiters = Waiters(clock)
+    waiters = WaiterRegistry(clock)
 
     def tell(queue: str, visible: int, due_ms: int | None) -> None:
         fifo.hear(queue)
@@ -74,7 +74,7 @@ async def open_engine(
     reconciler = Reconciler(rows, caches, lines, clock)
     fifo = FifoQueues(cassandra, rows, lines, clock, caches.hint)
     standard = StandardQueues(rows, caches, lines, waiters)
-    engine = CqsEngine(rows, caches, lines, standard, fifo, reconciler, clock)
+    engine = ClusterEngine(rows, caches, lines, standard, fifo, reconciler, clock)
 
     async def tidy() -> None:
         await engine.tidy(TIDY_ROWS, clock.now_ms())
@@ -82,7 +82,7 @@ async def open_engine(
     if redis is None:
         await caches.tick()
     tasks = [
-        asyncio.create_task(_again(lambda: caches.watch(waiters.wake_everybody), WATCH_AGAIN_S)),
+        asyncio.create_task(_again(lambda: caches.watch(waiters.wake_all_queues), WATCH_AGAIN_S)),
         asyncio.create_task(_again(reconciler.step, RECONCILE_EVERY_S)),
         asyncio.create_task(_again(fifo.look_at_all, FIFO_LOOK_HINTED_S if redis_url else FIFO_LOOK_S)),
         asyncio.create_task(_again(tidy, TIDY_EVERY_S)),
@@ -117,13 +117,13 @@ async def _listen(
     redis: RedisCache,
     caches: Caches,
     tell: Callable[[str, int, int | None], None],
-    waiters: Waiters,
+    waiters: WaiterRegistry,
     heard: asyncio.Event,
 ) -> None:
     """Wake who waits here for what came anywhere. After a gap all are woken: what came meanwhile is not known."""
     try:
         async with redis.listening(tell) as read:
-            waiters.wake_everybody()
+            waiters.wake_all_queues()
             heard.set()
             await read()
     except CacheAway as error:

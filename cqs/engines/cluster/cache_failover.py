@@ -94,7 +94,7 @@ class Caches:
 
     # -- while it is away ---------------------------------------------------------------------------------------------
 
-    async def watch(self, wake_everybody: Callable[[], None]) -> None:
+    async def watch(self, wake_all_queues: Callable[[], None]) -> None:
         """Runs as long as the engine does."""
         while self._redis is None:
             await self.tick()
@@ -108,7 +108,7 @@ class Caches:
             log.info("redis.recovered")
             with suppress(CacheAway):  # the reconciler finds what Redis is not told
                 await self._tell(self._redis)
-            wake_everybody()
+            wake_all_queues()
 
     async def _tell(self, redis: RedisCache) -> None:
         sent, deleted = self._outage.take_news()

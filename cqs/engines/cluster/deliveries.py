@@ -12,7 +12,7 @@ from cqs.engines.cluster.ids import Place, generation_of, handle_of
 from cqs.engines.cluster.known_queues import Line
 from cqs.engines.cluster.refill import buckets_of
 from cqs.engines.cluster.rows import Row, Rows
-from cqs.engines.contract import Message, Peeked, Received
+from cqs.engines.contract import Message, PeekedMessage, ReceiveResult
 
 
 class Deliveries:
@@ -20,7 +20,7 @@ class Deliveries:
         self._rows = rows
         self._caches = caches
 
-    async def make(self, line: Line, taken: Taken, now_ms: int) -> Received:
+    async def make(self, line: Line, taken: Taken, now_ms: int) -> ReceiveResult:
         q = line.q
         for lease in taken.leases:  # of a purge that another process did
             line.heard(generation_of(lease.key.place.bucket))
@@ -50,7 +50,7 @@ class Deliveries:
             await self._caches.ask(lambda cache: cache.postpone(q.id, later))
         if expired:
             await self._rows.delete(q.id, expired)
-        return Received(tuple(messages), tuple(spent), taken.next_due_ms)
+        return ReceiveResult(tuple(messages), tuple(spent), taken.next_due_ms)
 
     async def _count(self, line: Line, leases: list[Lease], now_ms: int) -> None:
         items = [
@@ -80,8 +80,8 @@ def _message(lease: Lease, row: Row) -> Message:
     )
 
 
-def peeked_of(item: Item, row: Row) -> Peeked:
-    return Peeked(
+def peeked_of(item: Item, row: Row) -> PeekedMessage:
+    return PeekedMessage(
         row.id,
         row.body,
         item.place.sequence,

@@ -30,19 +30,19 @@ from cqs.engines.contract import (
     Counts,
     Entry,
     Outcome,
-    Page,
+    PeekPage,
     QueueRef,
-    Received,
-    Rejected,
-    Sent,
-    Settled,
+    ReceiveResult,
+    RejectedEntry,
+    SentEntry,
     Settlement,
+    SettlementResult,
 )
-from cqs.engines.long_poll import LocalWaits
-from cqs.engines.waiters import LocalWakeups
+from cqs.engines.long_poll import LocalLongPolls
+from cqs.engines.waiters import LocalWaiter
 
 
-class CqsEngine:
+class ClusterEngine:
     """See `cqs.engines.contract.Engine`. `open_engine` makes one, with what runs beside it."""
 
     capabilities = Capabilities(
@@ -76,10 +76,12 @@ class CqsEngine:
     def _of(self, q: QueueRef) -> StandardQueues | FifoQueues:
         return self._fifo if q.fifo else self._standard
 
-    async def send(self, q: QueueRef, entries: Sequence[Entry], now_ms: int) -> list[Sent | Rejected]:
+    async def send(self, q: QueueRef, entries: Sequence[Entry], now_ms: int) -> list[SentEntry | RejectedEntry]:
         return await self._of(q).send(q, entries, now_ms) if entries else []
 
-    async def receive(self, q: QueueRef, want: int, visible_at_ms: int, now_ms: int, attempt_id: str = "") -> Received:
+    async def receive(
+        self, q: QueueRef, want: int, visible_at_ms: int, now_ms: int, attempt_id: str = ""
+    ) -> ReceiveResult:
         return await self._of(q).receive(q, want, visible_at_ms, now_ms, attempt_id)
 
     async def delete(self, q: QueueRef, handles: Sequence[bytes], now_ms: int) -> list[Outcome]:
@@ -88,33 +90,33 @@ class CqsEngine:
     async def change(self, q: QueueRef, changes: Sequence[Change], now_ms: int) -> list[Outcome]:
         return await self._of(q).change(q, changes, now_ms)
 
-    async def peek(self, q: QueueRef, cursor: str, n: int, now_ms: int) -> Page:
+    async def peek(self, q: QueueRef, cursor: str, n: int, now_ms: int) -> PeekPage:
         return await self._of(q).peek(q, cursor, n, now_ms)
 
     async def counts(self, q: QueueRef, now_ms: int) -> Counts:
         return await self._of(q).counts(q, now_ms)
 
-    def wakeups(self, q: QueueRef) -> LocalWakeups:
-        return LocalWakeups(self._of(q).waiters, q.id)
+    def waiter(self, q: QueueRef) -> LocalWaiter:
+        return LocalWaiter(self._of(q).waiters, q.id)
 
-    def waits(self) -> LocalWaits:
-        return LocalWaits(self, self._clock)
+    def long_polls(self) -> LocalLongPolls:
+        return LocalLongPolls(self, self._clock)
 
     # -- across queues ------------------------------------------------------------------------------------------------
 
-    async def settle(self, settlement: Settlement, now_ms: int) -> Settled:
+    async def settle(self, settlement: Settlement, now_ms: int) -> SettlementResult:
         """Sends first: a crash between leaves a message twice, never not at all."""
         lines = {q.id: await self._lines.line(q) for q, _ in settlement.sends}
         if any(line.generation == DROPPED for line in lines.values()):
-            return Settled(sends=_rejected(settlement, lines))
+            return SettlementResult(sends=_rejected(settlement, lines))
         answers = await self._send_each(settlement, now_ms)
-        if any(isinstance(answer, Rejected) for answer in answers):
-            return Settled(sends=_rejected(settlement, lines))
+        if any(isinstance(answer, RejectedEntry) for answer in answers):
+            return SettlementResult(sends=_rejected(settlement, lines))
         changes, deletes = await asyncio.gather(
             asyncio.gather(*[self.change(q, [change], now_ms) for q, change in settlement.changes]),
             self._delete_each(settlement, now_ms),
         )
-        return Settled(deletes, answers, tuple([outcome for (outcome,) in changes]))
+        return SettlementResult(deletes, answers, tuple([outcome for (outcome,) in changes]))
 
     async def _delete_each(self, settlement: Settlement, now_ms: int) -> tuple[Outcome, ...]:
         """One delete a queue."""
@@ -125,7 +127,7 @@ class CqsEngine:
         answers = {q: iter(outcomes) for q, outcomes in zip(handles, done, strict=True)}
         return tuple([next(answers[q]) for q, _ in settlement.deletes])
 
-    async def _send_each(self, settlement: Settlement, now_ms: int) -> tuple[Sent | Rejected, ...]:
+    async def _send_each(self, settlement: Settlement, now_ms: int) -> tuple[SentEntry | RejectedEntry, ...]:
         """What goes to one FIFO queue goes together, in its order."""
         batches: dict[object, tuple[QueueRef, list[int]]] = {}
         for index, (q, _) in enumerate(settlement.sends):
@@ -182,7 +184,10 @@ class CqsEngine:
         ]
 
 
-def _rejected(settlement: Settlement, lines: dict[str, Line]) -> tuple[Sent | Rejected, ...]:
+def _rejected(settlement: Settlement, lines: dict[str, Line]) -> tuple[SentEntry | RejectedEntry, ...]:
     return tuple(
-        [Rejected() if lines[q.id].generation == DROPPED else Rejected("another_rejected") for q, _ in settlement.sends]
+        [
+            RejectedEntry() if lines[q.id].generation == DROPPED else RejectedEntry("another_rejected")
+            for q, _ in settlement.sends
+        ]
     )

@@ -23,13 +23,13 @@ from cqs.engines.contract import (
     Counts,
     Entry,
     Outcome,
-    Page,
+    PeekPage,
     QueueRef,
-    Received,
-    Rejected,
-    Sent,
+    ReceiveResult,
+    RejectedEntry,
+    SentEntry,
 )
-from cqs.engines.waiters import Waiters
+from cqs.engines.waiters import WaiterRegistry
 
 GENERATIONS_MAX = 5
 """How often one send may meet a purge before it says that it could not be done."""
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 class StandardQueues:
-    def __init__(self, rows: Rows, caches: Caches, lines: Lines, waiters: Waiters) -> None:
+    def __init__(self, rows: Rows, caches: Caches, lines: Lines, waiters: WaiterRegistry) -> None:
         self._rows = rows
         self._caches = caches
         self._lines = lines
@@ -50,16 +50,16 @@ class StandardQueues:
 
     # -- sending ------------------------------------------------------------------------------------------------------
 
-    async def send(self, q: QueueRef, entries: Sequence[Entry], now_ms: int) -> list[Sent | Rejected]:
+    async def send(self, q: QueueRef, entries: Sequence[Entry], now_ms: int) -> list[SentEntry | RejectedEntry]:
         line = await self._lines.line(q)
         for _ in range(GENERATIONS_MAX):
             generation = line.generation  # which others raise when they hear of a purge
             if generation == DROPPED:
-                return [Rejected() for _ in entries]
+                return [RejectedEntry() for _ in entries]
             places = await self._rows.insert(q.id, generation, entries, now_ms)
             current = await self._announce(line, places, entries, now_ms)
             if current == generation:
-                return [Sent(entry.id, place.sequence) for entry, place in zip(entries, places, strict=True)]
+                return [SentEntry(entry.id, place.sequence) for entry, place in zip(entries, places, strict=True)]
             line.heard(current)  # purged or dropped meanwhile: what was written belongs to before
         raise StoreUnavailable("the queue is purged again and again")
 
@@ -77,12 +77,12 @@ class StandardQueues:
 
     # -- receiving ----------------------------------------------------------------------------------------------------
 
-    async def receive(self, q: QueueRef, want: int, visible_at_ms: int, now_ms: int, attempt_id: str) -> Received:
+    async def receive(self, q: QueueRef, want: int, visible_at_ms: int, now_ms: int, attempt_id: str) -> ReceiveResult:
         """An attempt id is for FIFO queues only."""
         line = await self._lines.line(q)
         for _ in range(ROUNDS_MAX):
             if line.generation == DROPPED:
-                return Received(dropped=True)
+                return ReceiveResult(dropped=True)
             taken = await self._take(line, Wish(now_ms, want, visible_at_ms, q.max_receives))
             if taken.dropped:
                 line.heard(DROPPED)
@@ -90,12 +90,12 @@ class StandardQueues:
             if q.id in self.waiters:
                 self._follow(q.id, taken, want)
             if not taken.leases:
-                return Received(next_due_ms=taken.next_due_ms, limit_reached=taken.limit_reached)
+                return ReceiveResult(next_due_ms=taken.next_due_ms, limit_reached=taken.limit_reached)
             received = await self._deliveries.make(line, taken, now_ms)
             if received.messages or received.spent:
                 return received
             await expire(self._rows, self._caches, line, EXPIRED_AT_ONCE, now_ms)  # there may be any number of them
-        return Received()
+        return ReceiveResult()
 
     async def _take(self, line: Line, wish: Wish) -> Taken:
         taken = await self._caches.ask(lambda cache: cache.take(line.q.id, wish))
@@ -177,7 +177,7 @@ class StandardQueues:
 
     # -- looking ------------------------------------------------------------------------------------------------------
 
-    async def peek(self, q: QueueRef, cursor: str, n: int, now_ms: int) -> Page:
+    async def peek(self, q: QueueRef, cursor: str, n: int, now_ms: int) -> PeekPage:
         due_text, _, member = cursor.partition(":")
         after = (int(due_text), member) if cursor else (-1, "")
         line = await self._lines.line(q)
@@ -185,8 +185,8 @@ class StandardQueues:
         rows = await self._rows.read(q.id, [item.place for item in items or ()])
         peeked = [peeked_of(item, rows[item.place]) for item in items or () if item.place in rows]
         if items is None or len(items) < n:
-            return Page(tuple(peeked))
-        return Page(tuple(peeked), f"{items[-1].visible_at_ms}:{items[-1].place.member}")
+            return PeekPage(tuple(peeked))
+        return PeekPage(tuple(peeked), f"{items[-1].visible_at_ms}:{items[-1].place.member}")
 
     async def counts(self, q: QueueRef, now_ms: int) -> Counts:
         line = await self._lines.line(q)

@@ -1,8 +1,8 @@
-"""The embedded engine: queues in one SQLite file, all features of the contract, one fsync for all who wait.
+"""The embedded engine: queues in one SQLite file, with every feature of the contract.
 
-Statements of one event-loop turn share a transaction (`cns_common.sqlite.database`). Here are the stages of that
-transaction, in their order: look-ups and control, then sends, deletes and changes, then receives, so that a turn can
-receive what it sends. `settling` and `receiving` hold the logic of the statements, `queue_state` the state in memory.
+The statements of one event-loop turn share a transaction and its fsync (`cns_common.sqlite.database`). Its stages run
+in this order: look-ups and control; sends, deletes and changes (`settle`); receives (`receive`), so that a turn can
+receive what it sends. `queue_state` and `transaction` keep the state in memory.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import apsw
 
 from cns_common.clock import Clock
+from cns_common.metrics import Sample
 from cns_common.sqlite.database import Database
 from cqs.engines.contract import (
     FIFO_DELAY_MS_MAX,
@@ -22,38 +23,34 @@ from cqs.engines.contract import (
     Counts,
     Entry,
     Outcome,
-    Page,
-    Peeked,
+    PeekedMessage,
+    PeekPage,
     QueueRef,
-    Received,
-    Rejected,
-    Sent,
-    Settled,
+    ReceiveResult,
+    RejectedEntry,
+    SentEntry,
     Settlement,
+    SettlementResult,
 )
 from cqs.engines.embedded import schema
 from cqs.engines.embedded.maintenance import STEP_ROWS_MAX, maintain
-from cqs.engines.embedded.receiving import Receiving, Want
-from cqs.engines.embedded.redelay import redelay
-from cqs.engines.embedded.settling import Settling, Step
-from cqs.engines.embedded.transaction import State
-from cqs.engines.long_poll import LocalWaits
-from cqs.engines.waiters import LocalWakeups, Waiters
+from cqs.engines.embedded.receive import ReceiveRequest, ReceiveStage
+from cqs.engines.embedded.settle import SettleRequest, SettleStage
+from cqs.engines.embedded.transaction import TransactionState
+from cqs.engines.long_poll import LocalLongPolls
+from cqs.engines.waiters import LocalWaiter, WaiterRegistry
 
 __all__ = ["EmbeddedEngine"]
 
 
-_NOTHING = Received()
+_NO_MESSAGES = ReceiveResult()
 
 
 class EmbeddedEngine:
-    """See `cqs.engines.contract.Engine`. Lives in the store host: one event loop, one `Database`."""
+    """See `cqs.engines.contract.LocalEngine`. It lives in the store host: one event loop, one `Database`."""
 
     capabilities = Capabilities(
-        order="group",
-        dedup=True,
-        exact_counts=True,
-        fair=True,
+        fifo=True,
         update_body=True,
         atomic_settle=True,
         max_delay_ms=7 * 24 * 3_600_000,
@@ -63,63 +60,69 @@ class EmbeddedEngine:
         database.create_tables(schema.SCHEMA)
         self._database = database
         self._clock = clock
-        self._waiters = Waiters(clock)
-        self._state = State(database, self._waiters, clock)
-        self._settling = database.stage(Settling(self._state).run, grows=lambda step: step.grows)
-        self._receiving = database.stage(Receiving(self._state).run, grows=lambda _: False)
+        self._waiters = WaiterRegistry(clock)
+        self._state = TransactionState(database, self._waiters, clock)
+        self._settle_stage = database.stage(SettleStage(self._state).run, grows=lambda request: request.grows)
+        self._receive_stage = database.stage(ReceiveStage(self._state).run, grows=lambda _: False)
 
     @property
     def polls_waiting(self) -> int:
         return len(self._waiters)
 
-    @property
-    def polls_internal(self) -> int:
-        return self._waiters.internal
-
-    async def send(self, q: QueueRef, entries: Sequence[Entry], now_ms: int) -> list[Sent | Rejected]:
-        settled: Settled = await self._settling.submit(Step(now_ms, sends=[(q, entry) for entry in entries]))
+    async def send(self, q: QueueRef, entries: Sequence[Entry], now_ms: int) -> list[SentEntry | RejectedEntry]:
+        settled: SettlementResult = await self._settle_stage.submit(
+            SettleRequest(now_ms, sends=[(q, entry) for entry in entries])
+        )
         return list(settled.sends)
 
-    async def receive(self, q: QueueRef, want: int, visible_at_ms: int, now_ms: int, attempt_id: str = "") -> Received:
+    async def receive(
+        self, q: QueueRef, want: int, visible_at_ms: int, now_ms: int, attempt_id: str = ""
+    ) -> ReceiveResult:
         if self._state.is_empty(q):
-            return _NOTHING  # most polls of an idle service: a transaction each would be half of what they cost
-        received: Received = await self._receiving.submit(Want(q, want, visible_at_ms, now_ms, attempt_id))
+            return _NO_MESSAGES  # a transaction would double the cost of an idle service's polls
+        received: ReceiveResult = await self._receive_stage.submit(
+            ReceiveRequest(q, want, visible_at_ms, now_ms, attempt_id)
+        )
         return received
 
     async def delete(self, q: QueueRef, handles: Sequence[bytes], now_ms: int) -> list[Outcome]:
-        settled: Settled = await self._settling.submit(Step(now_ms, deletes=[(q, handle) for handle in handles]))
+        settled: SettlementResult = await self._settle_stage.submit(
+            SettleRequest(now_ms, deletes=[(q, handle) for handle in handles])
+        )
         return list(settled.deletes)
 
     async def change(self, q: QueueRef, changes: Sequence[Change], now_ms: int) -> list[Outcome]:
-        settled: Settled = await self._settling.submit(Step(now_ms, changes=[(q, change) for change in changes]))
+        settled: SettlementResult = await self._settle_stage.submit(
+            SettleRequest(now_ms, changes=[(q, change) for change in changes])
+        )
         return list(settled.changes)
 
-    async def settle(self, settlement: Settlement, now_ms: int) -> Settled:
-        step = Step(now_ms, settlement.sends, settlement.deletes, settlement.changes, whole=True)
-        settled: Settled = await self._settling.submit(step)
+    async def settle(self, settlement: Settlement, now_ms: int) -> SettlementResult:
+        request = SettleRequest(now_ms, settlement.sends, settlement.deletes, settlement.changes, atomic=True)
+        settled: SettlementResult = await self._settle_stage.submit(request)
         return settled
 
-    async def peek(self, q: QueueRef, cursor: str, n: int, now_ms: int) -> Page:
-        line = self._state.peek_line(q)
-        if line is None:
-            return Page()
+    async def peek(self, q: QueueRef, cursor: str, n: int, now_ms: int) -> PeekPage:
+        generation = self._state.committed_generation(q)
+        if generation is None:
+            return PeekPage()
         reader = self._database.reader
         due_text, _, seq_text = cursor.partition(":")
         rows: list[Any] = []
         if due_text != "behind":
             at = (int(due_text), int(seq_text)) if cursor else (-1, -1)
-            rows = reader.execute(schema.PEEK_DUE, (line, *at, n)).fetchall()
+            rows = reader.execute(schema.PEEK_DUE, (generation, *at, n)).fetchall()
         if len(rows) < n:
             after = int(seq_text) if due_text == "behind" else -1
-            rows += reader.execute(schema.PEEK_BEHIND, (line, after, n - len(rows))).fetchall()
+            rows += reader.execute(schema.PEEK_BEHIND, (generation, after, n - len(rows))).fetchall()
         peeked = tuple(
-            Peeked(message_id, body, seq, deliveries, first_at, born_at, visible_at, group)
+            PeekedMessage(message_id, body, seq, deliveries, first_at, born_at, visible_at, group)
             for _, seq, visible_at, born_at, deliveries, first_at, group, message_id, body in rows
         )
         if len(rows) < n:
-            return Page(peeked)
+            return PeekPage(peeked)
         due, seq = rows[-1][:2]
-        return Page(peeked, f"behind:{seq}" if due is None else f"{due}:{seq}")
+        return PeekPage(peeked, f"behind:{seq}" if due is None else f"{due}:{seq}")
 
     async def counts(self, q: QueueRef, now_ms: int) -> Counts:
         return await self._database.write(lambda _: self._state.counts(q, now_ms), grows=False)
@@ -132,17 +135,17 @@ class EmbeddedEngine:
         self._waiters.wake_all(q.id)
 
     async def redelay(self, q: QueueRef, delay_ms: int, now_ms: int) -> None:
-        line = self._state.peek_line(q)
-        if line is None:
+        generation = self._state.committed_generation(q)
+        if generation is None:
             return
-        lately = {"line": line, "after": now_ms - FIFO_DELAY_MS_MAX}
-        seqs: list[Any] = [seq for (seq,) in self._database.reader.execute(schema.SENT_LATELY, lately)]
+        bindings = {"line": generation, "after": now_ms - FIFO_DELAY_MS_MAX}
+        seqs: list[Any] = [seq for (seq,) in self._database.reader.execute(schema.RECENTLY_SENT, bindings)]
         for start in range(0, len(seqs), STEP_ROWS_MAX):
             step = seqs[start : start + STEP_ROWS_MAX]
             await self._database.write(partial(self._redelay, q, step, delay_ms, now_ms))
 
     def _redelay(self, q: QueueRef, seqs: list[int], delay_ms: int, now_ms: int, _: apsw.Connection) -> None:
-        redelay(self._state, q, seqs, delay_ms, now_ms)
+        self._state.redelay(q, seqs, delay_ms, now_ms)
 
     async def maintain(self, budget: int, now_ms: int) -> int:
         done = 0
@@ -157,8 +160,14 @@ class EmbeddedEngine:
     def _maintain(self, rows: int, now_ms: int, _: apsw.Connection) -> int:
         return maintain(self._state, rows, now_ms)
 
-    def wakeups(self, q: QueueRef) -> LocalWakeups:
-        return LocalWakeups(self._waiters, q.id)
+    def waiter(self, q: QueueRef) -> LocalWaiter:
+        return LocalWaiter(self._waiters, q.id)
 
-    def waits(self) -> LocalWaits:
-        return LocalWaits(self, self._clock)
+    def long_polls(self) -> LocalLongPolls:
+        return LocalLongPolls(self, self._clock)
+
+    def samples(self) -> list[Sample]:
+        return [
+            Sample("polls_waiting", len(self._waiters), gauge=True),
+            Sample("polls_waiting_internal", self._waiters.internal, gauge=True),
+        ]

@@ -14,7 +14,7 @@ RECENT_MS = 30_000
 SWEEP_LEAST = 1_000
 
 
-class _Use:
+class _TenantUse:
     """One tenant's, or all together."""
 
     __slots__ = ("at_ms", "busy_ms", "in_flight")
@@ -24,7 +24,7 @@ class _Use:
         self.busy_ms = 0.0
         self.at_ms = at_ms
 
-    def until(self, now_ms: int) -> None:
+    def advance(self, now_ms: int) -> None:
         passed_ms = now_ms - self.at_ms
         if passed_ms > 0:
             kept = exp(-passed_ms / RECENT_MS)
@@ -32,15 +32,15 @@ class _Use:
             self.at_ms = now_ms
 
 
-class Tenants:
+class TenantUsage:
     """Of one line. Everything that goes in flight or ends is told; '' is nobody, and counts for all together only."""
 
-    __slots__ = ("_all", "_loud", "_sweep_at", "_uses")
+    __slots__ = ("_all", "_maybe_noisy", "_sweep_at", "_uses")
 
     def __init__(self) -> None:
-        self._all = _Use(0)
-        self._uses: dict[str, _Use] = {}
-        self._loud: set[str] = set()  # who was noisy at a change of its own, looked at again by `noisy`
+        self._all = _TenantUse(0)
+        self._uses: dict[str, _TenantUse] = {}
+        self._maybe_noisy: set[str] = set()  # who was noisy at a change of its own, looked at again by `noisy`
         self._sweep_at = SWEEP_LEAST
 
     def __len__(self) -> int:
@@ -49,36 +49,36 @@ class Tenants:
     def change(self, tenant: str, n: int, now_ms: int) -> None:
         """`n` more messages (or, below zero, fewer) of a tenant are in flight."""
         everybody = self._all
-        everybody.until(now_ms)
+        everybody.advance(now_ms)
         everybody.in_flight += n
         if not tenant:
             return
         use = self._uses.get(tenant)
         if use is None:
-            use = self._uses[tenant] = _Use(now_ms)
-        use.until(now_ms)
+            use = self._uses[tenant] = _TenantUse(now_ms)
+        use.advance(now_ms)
         use.in_flight += n
-        if tenant not in self._loud and self._is_noisy(use):
-            self._loud.add(tenant)
+        if tenant not in self._maybe_noisy and self._is_noisy(use):
+            self._maybe_noisy.add(tenant)
         if len(self._uses) > self._sweep_at:
             self._sweep(now_ms)
 
     def noisy(self, now_ms: int) -> dict[str, int]:
         """In flight by tenant, of those that use so much that others go first; who has fewest in flight comes first."""
-        if not self._loud:
+        if not self._maybe_noisy:
             return {}
-        self._all.until(now_ms)
+        self._all.advance(now_ms)
         found: dict[str, int] = {}
-        for tenant in tuple(self._loud):
+        for tenant in tuple(self._maybe_noisy):
             use = self._uses[tenant]
-            use.until(now_ms)
+            use.advance(now_ms)
             if self._is_noisy(use):
                 found[tenant] = use.in_flight
             else:
-                self._loud.discard(tenant)
+                self._maybe_noisy.discard(tenant)
         return dict(sorted(found.items(), key=lambda each: each[1]))
 
-    def _is_noisy(self, use: _Use) -> bool:
+    def _is_noisy(self, use: _TenantUse) -> bool:
         """A tenth of all is exceeded by nine at most."""
         everybody = self._all
         return (use.in_flight >= NOISY_IN_FLIGHT_MIN and use.in_flight > NOISY_SHARE * everybody.in_flight) or (
@@ -88,8 +88,8 @@ class Tenants:
     def _sweep(self, now_ms: int) -> None:
         """Forget those that use nothing; next when twice as many are known, so that it costs a change little."""
         for tenant, use in tuple(self._uses.items()):
-            use.until(now_ms)
+            use.advance(now_ms)
             if not use.in_flight and use.busy_ms < 1.0:
                 del self._uses[tenant]
-                self._loud.discard(tenant)
+                self._maybe_noisy.discard(tenant)
         self._sweep_at = max(SWEEP_LEAST, 2 * len(self._uses))

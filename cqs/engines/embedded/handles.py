@@ -15,7 +15,7 @@ NEWEST = (1 << 63) - 1
 """No lease of a message is newer: what a handle counts as where older ones are good, too."""
 
 
-class Numbers:
+class NumberSequence:
     """Rising numbers, unique for ever in one data directory. 2^40 a boot, 2^23 boots."""
 
     __slots__ = ("_next",)
@@ -29,13 +29,13 @@ class Numbers:
         return number
 
 
-def handle(seq: int, lease: int) -> bytes:
+def make_handle(seq: int, lease: int) -> bytes:
     return _HANDLE.pack(seq, lease)
 
 
-def parts(handle_bytes: bytes) -> tuple[int, int] | None:
+def parse_handle(handle: bytes) -> tuple[int, int] | None:
     """(sequence, lease), or None when these bytes are no handle."""
-    if len(handle_bytes) != _HANDLE.size:
+    if len(handle) != _HANDLE.size:
         return None
-    seq, lease = _HANDLE.unpack(handle_bytes)
+    seq, lease = _HANDLE.unpack(handle)
     return (seq, lease) if seq < 1 << 63 and lease < 1 << 63 else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 
-from cqs.engines.embedded.fairness import Tenants
+from cqs.engines.embedded.fairness import TenantUsage
 
 BUCKET_MS = 100
 """Hidden messages are counted by the tenth of a second in which they become visible."""
@@ -19,7 +19,7 @@ class _Bucket:
         self.tenants: dict[str, int] = {}
 
 
-class Hidden:
+class HiddenHistogram:
     """A histogram of due times: how many messages are in flight or delayed, and until when."""
 
     __slots__ = ("_buckets", "_heap", "delayed", "in_flight", "tenants")
@@ -29,7 +29,7 @@ class Hidden:
         self._heap: list[int] = []
         self.in_flight = 0
         self.delayed = 0
-        self.tenants: Tenants | None = None  # of a fair queue
+        self.tenants: TenantUsage | None = None  # of a fair queue
 
     def add(self, now_ms: int, visible_at_ms: int, delivered: bool, tenant: str = "", n: int = 1) -> None:
         """`n` more (or, below zero, fewer) are hidden until `visible_at_ms`."""
@@ -79,28 +79,38 @@ class Hidden:
         """Count by tenant from now on. What is in flight already counts as nobody's."""
         if self.tenants is not None:
             return
-        self.tenants = Tenants()
+        self.tenants = TenantUsage()
         self.tenants.change("", self.in_flight, 0)
         for bucket in self._buckets.values():
             bucket.tenants[""] = bucket.in_flight
 
 
-class Line:
+class QueueState:
     """The line a queue's messages stand in now."""
 
-    __slots__ = ("empty", "fair", "hidden", "kept", "key", "queue", "retention_ms", "tenant_cursor", "total")
+    __slots__ = (
+        "fair",
+        "generation",
+        "hidden",
+        "id",
+        "known_empty",
+        "retention_ms",
+        "stored_counters",
+        "tenant_cursor",
+        "total",
+    )
 
-    def __init__(self, key: int, queue: str, total: int, fair: bool, retention_ms: int) -> None:
-        self.key = key
-        self.queue = queue
+    def __init__(self, generation: int, queue_id: str, total: int, fair: bool, retention_ms: int) -> None:
+        self.generation = generation
+        self.id = queue_id
         self.total = total
         self.fair = fair
         self.retention_ms = retention_ms
-        self.hidden = Hidden()
-        self.empty = False  # a receive found nothing in the table, and nothing was sent since
+        self.hidden = HiddenHistogram()
+        self.known_empty = False  # a receive found nothing in the table, and nothing was sent since
         self.tenant_cursor = ""  # where the last look for quiet tenants ended
-        self.kept = (total, fair, retention_ms)  # what the table says
+        self.stored_counters = (total, fair, retention_ms)  # what the table says
 
     @property
-    def to_keep(self) -> tuple[int, bool, int]:
+    def counters(self) -> tuple[int, bool, int]:
         return (self.total, self.fair, self.retention_ms)

@@ -34,18 +34,18 @@ SCHEMA = (
 )
 
 # -- lines ------------------------------------------------------------------------------------------------------------
-FIND_LINE = "SELECT line, total, fair, retention_ms FROM lines WHERE queue = ? AND doomed = 0"
-IS_DEAD = "SELECT 1 FROM dead_queues WHERE queue = ?"
-NEW_LINE = "INSERT INTO lines(queue, total, fair, retention_ms, doomed) VALUES (?, 0, 0, ?, 0) RETURNING line"
-KEEP_LINE = "UPDATE lines SET total = ?, fair = ?, retention_ms = ? WHERE line = ?"
-DOOM_LINE = "UPDATE lines SET doomed = 1 WHERE line = ?"
-KILL_QUEUE = "INSERT OR IGNORE INTO dead_queues VALUES (?)"
-_HIDDEN = "SELECT visible_at, deliveries > 0, iif(:fair AND grp IS NOT NULL, grp, ''), count(*) FROM slots"
-HIDDEN = (
-    f"{_HIDDEN} WHERE line = :line AND due > :now GROUP BY 1, 2, 3"
-    f" UNION ALL {_HIDDEN} WHERE line = :line AND due IS NULL AND visible_at > :now GROUP BY 1, 2, 3"
+FIND_GENERATION = "SELECT line, total, fair, retention_ms FROM lines WHERE queue = ? AND doomed = 0"
+IS_DROPPED = "SELECT 1 FROM dead_queues WHERE queue = ?"
+NEW_GENERATION = "INSERT INTO lines(queue, total, fair, retention_ms, doomed) VALUES (?, 0, 0, ?, 0) RETURNING line"
+STORE_COUNTERS = "UPDATE lines SET total = ?, fair = ?, retention_ms = ? WHERE line = ?"
+RETIRE_GENERATION = "UPDATE lines SET doomed = 1 WHERE line = ?"
+MARK_DROPPED = "INSERT OR IGNORE INTO dead_queues VALUES (?)"
+_COUNT_HIDDEN = "SELECT visible_at, deliveries > 0, iif(:fair AND grp IS NOT NULL, grp, ''), count(*) FROM slots"
+COUNT_HIDDEN = (
+    f"{_COUNT_HIDDEN} WHERE line = :line AND due > :now GROUP BY 1, 2, 3"
+    f" UNION ALL {_COUNT_HIDDEN} WHERE line = :line AND due IS NULL AND visible_at > :now GROUP BY 1, 2, 3"
 )
-HIDDEN_UNTIL = (
+COUNT_HIDDEN_UNTIL = (
     "SELECT deliveries > 0, count(*) FROM slots WHERE line = :line AND due > :now AND due < :end GROUP BY 1"
     " UNION ALL SELECT deliveries > 0, count(*) FROM slots"
     " WHERE line = :line AND due IS NULL AND visible_at > :now AND visible_at < :end GROUP BY 1"
@@ -57,8 +57,8 @@ OLDEST = "SELECT born_at FROM slots WHERE line = ? AND due IS NOT NULL ORDER BY 
 INSERT_SLOT = "INSERT INTO slots VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?)"
 INSERT_BODY = "INSERT INTO bodies VALUES (?, ?, ?)"
 FIND_DUPLICATE = "SELECT id, seq FROM dedup WHERE line = ? AND key = ? AND until > ?"
-REMEMBER = "INSERT OR REPLACE INTO dedup VALUES (?, ?, ?, ?, ?)"
-GROUP_WAITS = "SELECT 1 FROM slots WHERE line = ? AND grp = ? LIMIT 1"
+REMEMBER_DEDUP = "INSERT OR REPLACE INTO dedup VALUES (?, ?, ?, ?, ?)"
+GROUP_HAS_MESSAGES = "SELECT 1 FROM slots WHERE line = ? AND grp = ? LIMIT 1"
 
 # -- receiving --------------------------------------------------------------------------------------------------------
 _DELIVERY = "s.seq, s.visible_at, s.born_at, s.deliveries, s.first_at, coalesce(s.grp, ''), b.id, b.body"
@@ -73,7 +73,7 @@ DUE_OF_TENANT = (
 TENANTS_DUE = "SELECT seq, coalesce(grp, '') FROM slots WHERE line = ? AND due <= ? ORDER BY due, seq LIMIT ?"
 NEXT_TENANT = "SELECT grp FROM slots WHERE line = ? AND grp > ? LIMIT 1"
 HEADS_DUE = "SELECT seq FROM slots WHERE line = ? AND due <= ? ORDER BY due, seq LIMIT ?"
-BEHIND = (
+BEHIND_HEAD = (
     f"SELECT {_DELIVERY} FROM slots s JOIN bodies b USING (seq)"
     " WHERE s.line = ? AND s.grp = ? AND s.due IS NULL ORDER BY s.seq LIMIT ?"
 )
@@ -94,14 +94,14 @@ DELETE_LEASED = (
 )
 DELETE_SLOT = "DELETE FROM slots WHERE seq = ?"
 DELETE_BODY = "DELETE FROM bodies WHERE seq = ?"
-HELD = "SELECT line, due, visible_at, deliveries, lease, coalesce(grp, '') FROM slots WHERE seq = ?"
+LEASE_STATE = "SELECT line, due, visible_at, deliveries, lease, coalesce(grp, '') FROM slots WHERE seq = ?"
 PROMOTE = (
     "UPDATE slots SET due = visible_at WHERE seq ="
     " (SELECT seq FROM slots WHERE line = ? AND grp = ? AND due IS NULL ORDER BY seq LIMIT 1)"
 )
-MOVE = "UPDATE slots SET due = iif(due IS NULL, NULL, ?1), visible_at = ?1 WHERE seq = ?2"
-FORGET_ATTEMPT = "DELETE FROM attempts WHERE lease = ?"
-SENT_LATELY = (
+SET_VISIBLE_AT = "UPDATE slots SET due = iif(due IS NULL, NULL, ?1), visible_at = ?1 WHERE seq = ?2"
+REMOVE_ATTEMPT = "DELETE FROM attempts WHERE lease = ?"
+RECENTLY_SENT = (
     "SELECT seq FROM slots WHERE line = :line AND due > :after AND deliveries = 0"
     " UNION ALL SELECT seq FROM slots WHERE line = :line AND due IS NULL AND visible_at > :after AND deliveries = 0"
 )
@@ -120,12 +120,12 @@ PEEK_BEHIND = (
     f"SELECT s.due, {_DELIVERY} FROM slots s JOIN bodies b USING (seq)"
     " WHERE s.line = ? AND s.due IS NULL AND s.seq > ? ORDER BY s.seq LIMIT ?"
 )
-DOOMED_LINE = "SELECT line FROM lines WHERE doomed = 1 LIMIT 1"
-SOME_OF_LINE = "SELECT seq FROM slots WHERE line = ? LIMIT ?"
-FORGET_LINE = "DELETE FROM lines WHERE line = ?"
-NEXT_LINE = "SELECT line, queue, retention_ms FROM lines WHERE line > ? AND doomed = 0 ORDER BY line LIMIT 1"
-DUE_FIRST = "SELECT seq, coalesce(grp, ''), born_at FROM slots WHERE line = ? AND due <= ? ORDER BY due, seq LIMIT ?"
-FORGET_DEDUP = "DELETE FROM dedup WHERE (line, key) IN (SELECT line, key FROM dedup WHERE until <= ? LIMIT ?)"
-FORGET_ATTEMPTS = (
+RETIRED_GENERATION = "SELECT line FROM lines WHERE doomed = 1 LIMIT 1"
+SOME_MESSAGES = "SELECT seq FROM slots WHERE line = ? LIMIT ?"
+REMOVE_GENERATION = "DELETE FROM lines WHERE line = ?"
+NEXT_GENERATION = "SELECT line, queue, retention_ms FROM lines WHERE line > ? AND doomed = 0 ORDER BY line LIMIT 1"
+FIRST_DUE = "SELECT seq, coalesce(grp, ''), born_at FROM slots WHERE line = ? AND due <= ? ORDER BY due, seq LIMIT ?"
+REMOVE_OLD_DEDUP = "DELETE FROM dedup WHERE (line, key) IN (SELECT line, key FROM dedup WHERE until <= ? LIMIT ?)"
+REMOVE_OLD_ATTEMPTS = (
     "DELETE FROM attempts WHERE (line, attempt) IN (SELECT line, attempt FROM attempts WHERE until <= ? LIMIT ?)"
 )

@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from cns_common.clock import Clock
 from cns_common.sqlite.database import Database
 from cqs.engines.contract import Counts, QueueRef
 from cqs.engines.embedded import schema
-from cqs.engines.embedded.handles import Numbers
-from cqs.engines.embedded.queue_state import Line
-from cqs.engines.waiters import Waiters
+from cqs.engines.embedded.handles import NumberSequence
+from cqs.engines.embedded.queue_state import QueueState
+from cqs.engines.waiters import WaiterRegistry
 
-LINES_IN_MEMORY_MAX = 20_000
+QUEUES_IN_MEMORY_MAX = 20_000
 
 
-class State:
+class TransactionState:
     """Everything here is derived from the tables; a rollback forgets it, and it is read again when needed."""
 
-    def __init__(self, database: Database, waiters: Waiters, clock: Clock) -> None:
+    def __init__(self, database: Database, waiters: WaiterRegistry, clock: Clock) -> None:
         self.connection = database.connection
         self._reader = database.reader
         self._clock = clock
         self.waiters = waiters
-        self.sequences = Numbers(database.boot)
-        self.leases = Numbers(database.boot)
-        self._lines: dict[str, Line] = {}
-        self._dead: set[str] = set()
-        self._touched: dict[Line, int] = {}  # with how many messages may have become visible
-        self.upkeep_cursor = 0  # the line looked at last for messages past their retention
-        self._calls: list[tuple[str, int]] = []
+        self.sequences = NumberSequence(database.boot)
+        self.leases = NumberSequence(database.boot)
+        self._queues: dict[str, QueueState] = {}
+        self._dropped: set[str] = set()
+        self._changed: dict[QueueState, int] = {}  # with how many messages may have become visible
+        self.maintenance_cursor = 0  # the line looked at last for messages past their retention
+        self._wakeups: list[tuple[str, int]] = []
         self._timers: list[tuple[str, int]] = []
         database.before_commit(self._before_commit)
         database.on_commit(self._on_commit)
@@ -45,19 +46,19 @@ class State:
 
     # -- lines --------------------------------------------------------------------------------------------------------
 
-    def line(self, q: QueueRef, now_ms: int) -> Line | None:
+    def queue_state(self, q: QueueRef, now_ms: int) -> QueueState | None:
         """The queue's line, made at its first use; None once the queue is dropped."""
-        line = self._lines.get(q.id)
-        if line is None:
-            if q.id in self._dead:
+        queue = self._queues.get(q.id)
+        if queue is None:
+            if q.id in self._dropped:
                 return None
-            line = self._load(q, now_ms)
-            if line is None:
+            queue = self._load(q, now_ms)
+            if queue is None:
                 return None
-        if line.retention_ms != q.retention_ms:
-            line.retention_ms = q.retention_ms
-            self.touch(line)
-        return line
+        if queue.retention_ms != q.retention_ms:
+            queue.retention_ms = q.retention_ms
+            self.mark_changed(queue)
+        return queue
 
     def is_empty(self, q: QueueRef) -> bool:
         """Whether it is known without a look at the table that there is nothing to receive or to wait for.
@@ -65,110 +66,127 @@ class State:
         A waiter that has joined sleeps through nothing: whatever is sent from then on is sent in a later transaction,
         at whose end he is seen.
         """
-        line = self._lines.get(q.id)
-        return line is not None and line.empty
+        queue = self._queues.get(q.id)
+        return queue is not None and queue.known_empty
 
-    def touch(self, line: Line, visible: int = 0) -> None:
+    def mark_changed(self, queue: QueueState, visible: int = 0) -> None:
         """Something of `line` changed, and `visible` more of its messages may be received."""
-        self._touched[line] = self._touched.get(line, 0) + visible
+        self._changed[queue] = self._changed.get(queue, 0) + visible
 
-    def peek_line(self, q: QueueRef) -> int | None:
+    def committed_generation(self, q: QueueRef) -> int | None:
         """The number of the queue's line, as far as it is committed."""
-        row = self._reader.execute(schema.FIND_LINE, (q.id,)).fetchone()
+        row = self._reader.execute(schema.FIND_GENERATION, (q.id,)).fetchone()
         return row[0] if row else None
 
-    def _load(self, q: QueueRef, now_ms: int) -> Line | None:
-        row = self.row(schema.FIND_LINE, (q.id,))
+    def _load(self, q: QueueRef, now_ms: int) -> QueueState | None:
+        row = self.row(schema.FIND_GENERATION, (q.id,))
         if row is None:
-            if self.row(schema.IS_DEAD, (q.id,)):
-                self._dead.add(q.id)
+            if self.row(schema.IS_DROPPED, (q.id,)):
+                self._dropped.add(q.id)
                 return None
-            key = self.connection.execute(schema.NEW_LINE, (q.id, q.retention_ms)).get
-            line = Line(key, q.id, 0, False, q.retention_ms)
+            generation = self.connection.execute(schema.NEW_GENERATION, (q.id, q.retention_ms)).get
+            queue = QueueState(generation, q.id, 0, False, q.retention_ms)
         else:
-            key, total, fair, retention_ms = row
-            line = Line(key, q.id, total, bool(fair), retention_ms)
-            if line.fair:
-                line.hidden.become_fair()
-            bindings = {"line": key, "now": now_ms, "fair": line.fair}
-            for visible_at, delivered, tenant, n in self.connection.execute(schema.HIDDEN, bindings):
-                line.hidden.add(now_ms, visible_at, bool(delivered), tenant, n)
-        self._lines[q.id] = line
-        return line
+            generation, total, fair, retention_ms = row
+            queue = QueueState(generation, q.id, total, bool(fair), retention_ms)
+            if queue.fair:
+                queue.hidden.become_fair()
+            bindings = {"line": generation, "now": now_ms, "fair": queue.fair}
+            for visible_at, delivered, tenant, n in self.connection.execute(schema.COUNT_HIDDEN, bindings):
+                queue.hidden.add(now_ms, visible_at, bool(delivered), tenant, n)
+        self._queues[q.id] = queue
+        return queue
 
     # -- control ------------------------------------------------------------------------------------------------------
 
     def counts(self, q: QueueRef, now_ms: int) -> Counts:
-        line = self.line(q, now_ms)
-        if line is None:
+        queue = self.queue_state(q, now_ms)
+        if queue is None:
             return Counts()
-        in_flight, delayed = self._hidden(line, now_ms)
-        oldest = self.row(schema.OLDEST, (line.key,))
-        return Counts(max(line.total - in_flight - delayed, 0), in_flight, delayed, oldest[0] if oldest else 0)
+        in_flight, delayed = self._hidden(queue, now_ms)
+        oldest = self.row(schema.OLDEST, (queue.generation,))
+        return Counts(max(queue.total - in_flight - delayed, 0), in_flight, delayed, oldest[0] if oldest else 0)
 
-    def _hidden(self, line: Line, now_ms: int) -> tuple[int, int]:
+    def _hidden(self, queue: QueueState, now_ms: int) -> tuple[int, int]:
         """(in flight, delayed) at `now_ms`: the histogram, its running tenth of a second looked up in the table."""
-        line.hidden.expire(now_ms)
-        ending_in_flight, ending_delayed, end_ms = line.hidden.ending(now_ms)
+        queue.hidden.expire(now_ms)
+        ending_in_flight, ending_delayed, end_ms = queue.hidden.ending(now_ms)
         found = {False: 0, True: 0}
-        bindings = {"line": line.key, "now": now_ms, "end": end_ms}
-        for delivered, n in self.connection.execute(schema.HIDDEN_UNTIL, bindings):
+        bindings = {"line": queue.generation, "now": now_ms, "end": end_ms}
+        for delivered, n in self.connection.execute(schema.COUNT_HIDDEN_UNTIL, bindings):
             found[bool(delivered)] += n
         return (
-            line.hidden.in_flight - ending_in_flight + found[True],
-            line.hidden.delayed - ending_delayed + found[False],
+            queue.hidden.in_flight - ending_in_flight + found[True],
+            queue.hidden.delayed - ending_delayed + found[False],
         )
 
     def purge(self, q: QueueRef) -> None:
-        line = self._lines.pop(q.id, None)
-        self._touched.pop(line, None) if line else None
-        row = self.row(schema.FIND_LINE, (q.id,))
+        queue = self._queues.pop(q.id, None)
+        self._changed.pop(queue, None) if queue else None
+        row = self.row(schema.FIND_GENERATION, (q.id,))
         if row is not None:
-            self.connection.execute(schema.DOOM_LINE, (row[0],))
+            self.connection.execute(schema.RETIRE_GENERATION, (row[0],))
 
     def drop(self, q: QueueRef) -> None:
         self.purge(q)
-        self.connection.execute(schema.KILL_QUEUE, (q.id,))
-        self._dead.add(q.id)
+        self.connection.execute(schema.MARK_DROPPED, (q.id,))
+        self._dropped.add(q.id)
+
+    def redelay(self, q: QueueRef, seqs: Sequence[int], delay_ms: int, now_ms: int) -> None:
+        """Make those of these messages that were never delivered visible `delay_ms` after they were sent."""
+        queue = self.queue_state(q, now_ms)
+        if queue is None:
+            return
+        for seq in seqs:
+            lease = self.row(schema.LEASE_STATE, (seq,))
+            changed = self.row(schema.REDELAY, (delay_ms, seq, queue.generation))
+            if changed is None:
+                continue
+            before, after = lease[2], changed[0]
+            if before > now_ms:
+                queue.hidden.remove(now_ms, before, False)
+            if after > now_ms:
+                queue.hidden.add(now_ms, after, False)
+        self.mark_changed(queue, len(seqs))
 
     # -- around a commit ----------------------------------------------------------------------------------------------
 
     def _before_commit(self) -> None:
         changed = []
         now_ms = self._clock.now_ms()
-        for line, visible in self._touched.items():
-            if line.to_keep != line.kept:
-                line.kept = line.to_keep
-                changed.append((*line.kept, line.key))
-            if line.queue in self.waiters:
-                self._plan_calls(line, visible, now_ms)
+        for queue, visible in self._changed.items():
+            if queue.counters != queue.stored_counters:
+                queue.stored_counters = queue.counters
+                changed.append((*queue.stored_counters, queue.generation))
+            if queue.id in self.waiters:
+                self._plan_wakeups(queue, visible, now_ms)
         if changed:
-            self.connection.executemany(schema.KEEP_LINE, changed)
-        self._touched.clear()
-        if len(self._lines) > LINES_IN_MEMORY_MAX:
-            self._lines.clear()  # here, where nobody holds one and all are kept: two of one queue would miscount
+            self.connection.executemany(schema.STORE_COUNTERS, changed)
+        self._changed.clear()
+        if len(self._queues) > QUEUES_IN_MEMORY_MAX:
+            self._queues.clear()  # here, where nobody holds one and all are kept: two of one queue would miscount
 
-    def _plan_calls(self, line: Line, visible: int, now_ms: int) -> None:
-        row = self.row(schema.NEXT_DUE, (line.key,))
+    def _plan_wakeups(self, queue: QueueState, visible: int, now_ms: int) -> None:
+        row = self.row(schema.NEXT_DUE, (queue.generation,))
         if row is None:
             return
         if row[0] <= now_ms:
-            self._calls.append((line.queue, max(visible, 1)))
+            self._wakeups.append((queue.id, max(visible, 1)))
         else:
-            self._timers.append((line.queue, row[0]))
+            self._timers.append((queue.id, row[0]))
 
     def _on_commit(self) -> None:
-        calls, self._calls = self._calls, []
+        wakeups, self._wakeups = self._wakeups, []
         timers, self._timers = self._timers, []
-        for queue, n in calls:
-            self.waiters.wake(queue, n)
-        for queue, due_ms in timers:
-            if queue in self.waiters:
-                self.waiters.wake_at(queue, due_ms)
+        for queue_id, n in wakeups:
+            self.waiters.wake(queue_id, n)
+        for queue_id, due_ms in timers:
+            if queue_id in self.waiters:
+                self.waiters.wake_at(queue_id, due_ms)
 
     def _reset(self) -> None:
-        self._lines.clear()
-        self._dead.clear()
-        self._touched.clear()
-        self._calls.clear()
+        self._queues.clear()
+        self._dropped.clear()
+        self._changed.clear()
+        self._wakeups.clear()
         self._timers.clear()

@@ -1,13 +1,14 @@
-"""The remote driver: any engine of the store host, used from another process over its Unix socket.
+"""The remote engine: an engine of the store host, used from another process over the host's Unix socket.
 
-`METHODS` and `handlers` are the host's half, `RemoteEngine` the caller's. A waiting receive is one call, or keeps a
-waiter in the host, which pushes its wake-ups back. After the host restarts, every waiter is woken once and waits anew.
+`methods` and `handlers` are the host's half, `RemoteEngine` is the client's. The host serves each of its engines under
+the engine's name. A long poll is one call; a `Waiter` is registered in the host, which pushes its wake-ups. After a
+reconnect, each waiter is registered again and woken once.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cns_common.clock import Clock
@@ -20,258 +21,281 @@ from cqs.engines.contract import (
     Engine,
     Entry,
     Outcome,
-    Page,
+    PeekPage,
     QueueRef,
-    Received,
-    Rejected,
-    Sent,
-    Settled,
+    ReceiveResult,
+    RejectedEntry,
+    SentEntry,
     Settlement,
-    Wakeups,
+    SettlementResult,
+    Waiter,
 )
-from cqs.engines.long_poll import LocalWaits
-from cqs.engines.remote.client_leases import Handed
-from cqs.engines.waiters import Sleeper
+from cqs.engines.long_poll import LocalLongPolls
+from cqs.engines.remote.client_leases import ClientLeases
+from cqs.engines.waiters import FutureWaiter
 
-WOKEN = "engine.woken"
-
-METHODS = {
-    "engine.capabilities": Method(tuple[()], Capabilities),
-    "engine.send": Method(tuple[QueueRef, list[Entry], int], list[Sent | Rejected]),
-    "engine.receive": Method(tuple[QueueRef, int, int, int, str], Received),
-    "engine.delete": Method(tuple[QueueRef, list[bytes], int], list[Outcome]),
-    "engine.change": Method(tuple[QueueRef, list[Change], int], list[Outcome]),
-    "engine.settle": Method(tuple[Settlement, int], Settled),
-    "engine.peek": Method(tuple[QueueRef, str, int, int], Page),
-    "engine.counts": Method(tuple[QueueRef, int], Counts),
-    "engine.purge": Method(tuple[QueueRef, int], None),
-    "engine.drop": Method(tuple[QueueRef, int], None),
-    "engine.redelay": Method(tuple[QueueRef, int, int], None),
-    "engine.maintain": Method(tuple[int, int], int),
-    "engine.watch": Method(tuple[QueueRef, int], None),
-    "engine.pass_on": Method(tuple[int], None),
-    "engine.unwatch": Method(tuple[int, int], None),
-    "engine.receive_waiting": Method(tuple[int, QueueRef, int, int, float], Received),
-    "engine.stop_waits": Method(tuple[int], None),
+_METHODS: Mapping[str, Method] = {
+    "capabilities": Method(tuple[()], Capabilities),
+    "send": Method(tuple[QueueRef, list[Entry], int], list[SentEntry | RejectedEntry]),
+    "receive": Method(tuple[QueueRef, int, int, int, str], ReceiveResult),
+    "delete": Method(tuple[QueueRef, list[bytes], int], list[Outcome]),
+    "change": Method(tuple[QueueRef, list[Change], int], list[Outcome]),
+    "settle": Method(tuple[Settlement, int], SettlementResult),
+    "peek": Method(tuple[QueueRef, str, int, int], PeekPage),
+    "counts": Method(tuple[QueueRef, int], Counts),
+    "purge": Method(tuple[QueueRef, int], None),
+    "drop": Method(tuple[QueueRef, int], None),
+    "redelay": Method(tuple[QueueRef, int, int], None),
+    "maintain": Method(tuple[int, int], int),
+    "add_waiter": Method(tuple[QueueRef, int], None),
+    "pass_on": Method(tuple[int], None),
+    "remove_waiter": Method(tuple[int, int], None),
+    "long_poll": Method(tuple[int, QueueRef, int, int, float], ReceiveResult),
+    "stop_long_polls": Method(tuple[int], None),
 }
 
 
-_forsaking: set[asyncio.Task[None]] = set()
+def methods(engine_name: str) -> dict[str, Method]:
+    """The calls that the store host answers for its engine of this name."""
+    return {f"{_prefix(engine_name)}{name}": method for name, method in _METHODS.items()}
 
 
-def handlers(engine: Engine, clock: Clock) -> dict[str, Handler]:
-    """What the store host answers for `engine`."""
-    watches = _Watches(engine)
-    waits = _Waits(engine, clock)
+def _prefix(engine_name: str) -> str:
+    return f"engine.{engine_name}."
+
+
+def _woken_event(engine_name: str) -> str:
+    return f"{_prefix(engine_name)}woken"
+
+
+def handlers(engine_name: str, engine: Engine, clock: Clock) -> dict[str, Handler]:
+    """What the store host answers to the calls in `methods`."""
+    host = _EngineHost(engine_name, engine, clock)
 
     async def capabilities(_: Session) -> Capabilities:
         return engine.capabilities
 
-    return {
-        "engine.capabilities": capabilities,
-        "engine.send": lambda _, *a: engine.send(*a),
-        "engine.receive": lambda _, *a: engine.receive(*a),
-        "engine.delete": lambda _, *a: engine.delete(*a),
-        "engine.change": lambda _, *a: engine.change(*a),
-        "engine.settle": waits.settle,
-        "engine.peek": lambda _, *a: engine.peek(*a),
-        "engine.counts": lambda _, *a: engine.counts(*a),
-        "engine.purge": lambda _, *a: engine.purge(*a),
-        "engine.drop": lambda _, *a: engine.drop(*a),
-        "engine.redelay": lambda _, *a: engine.redelay(*a),
-        "engine.maintain": lambda _, *a: engine.maintain(*a),
-        "engine.watch": watches.watch,
-        "engine.pass_on": watches.pass_on,
-        "engine.unwatch": watches.unwatch,
-        "engine.receive_waiting": waits.receive,
-        "engine.stop_waits": waits.stop,
+    calls: dict[str, Handler] = {
+        "capabilities": capabilities,
+        "send": lambda _, *a: engine.send(*a),
+        "receive": lambda _, *a: engine.receive(*a),
+        "delete": lambda _, *a: engine.delete(*a),
+        "change": lambda _, *a: engine.change(*a),
+        "settle": host.settle,
+        "peek": lambda _, *a: engine.peek(*a),
+        "counts": lambda _, *a: engine.counts(*a),
+        "purge": lambda _, *a: engine.purge(*a),
+        "drop": lambda _, *a: engine.drop(*a),
+        "redelay": lambda _, *a: engine.redelay(*a),
+        "maintain": lambda _, *a: engine.maintain(*a),
+        "add_waiter": host.add_waiter,
+        "pass_on": host.pass_on,
+        "remove_waiter": host.remove_waiter,
+        "long_poll": host.long_poll,
+        "stop_long_polls": host.stop_long_polls,
     }
+    return {f"{_prefix(engine_name)}{name}": handler for name, handler in calls.items()}
 
 
 def end_session(session: Session) -> None:
-    """For `Server.on_close`: a caller's process is gone, and what it was woken for or still holds is for others."""
-    for watch in session.state.pop("watches", {}).values():
-        watch.end(used=0)
-    for waits in session.state.pop("waits", {}).values():
-        waits.stop()
-    handed = session.state.get("handed")  # kept: a receive may end after its session
-    if handed is not None:
-        task = asyncio.ensure_future(handed.forsake())
-        _forsaking.add(task)
-        task.add_done_callback(_forsaking.discard)
+    """For `Server.on_close`: pass on the wake-ups and release the leases of a client whose connection is lost."""
+    for client in session.state.values():
+        if isinstance(client, _ClientState):
+            client.end()
 
 
-class _Watch:
-    """The host's half of one far waiter: a task, asleep until the queue has something."""
+_release_tasks: set[asyncio.Task[None]] = set()
 
-    def __init__(self, session: Session, wakeups: Wakeups, number: int) -> None:
-        self._wakeups = wakeups
+
+class _HostWaiter:
+    """The host's half of a client's waiter: a task that pushes each wake-up."""
+
+    def __init__(self, session: Session, event: str, waiter: Waiter, number: int) -> None:
+        self._waiter = waiter
         self._pushed = 0
-        self._task = asyncio.create_task(self._push(session, number))
+        self._task = asyncio.create_task(self._push(session, event, number))
 
-    async def _push(self, session: Session, number: int) -> None:
-        while await self._wakeups.wait():
+    async def _push(self, session: Session, event: str, number: int) -> None:
+        while await self._waiter.wait():
             self._pushed += 1
-            session.event(WOKEN, number)
+            session.event(event, number)
 
     def pass_on(self) -> None:
-        self._wakeups.pass_on()
+        self._waiter.pass_on()
 
     def end(self, used: int) -> None:
-        """The far waiter is gone, having used so many of its wake-ups. The task ends by what is closed: a cancelled one
-        leaves garbage that only a collection finds, and one ends with every poll."""
+        """Close the waiter, of whose wake-ups the client used `used`. Closing it ends the task: to cancel the task
+        would leave a reference cycle for the garbage collector at the end of each poll."""
         if self._pushed > used:
-            self._wakeups.pass_on()
-        self._wakeups.close()
+            self._waiter.pass_on()
+        self._waiter.close()
 
 
-class _Watches:
-    """The far waiters of all sessions."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    async def watch(self, session: Session, q: QueueRef, number: int) -> None:
-        watches: dict[int, _Watch] = session.state.setdefault("watches", {})
-        watches[number] = _Watch(session, self._engine.wakeups(q), number)  # joined before the receive that follows
-
-    async def pass_on(self, session: Session, number: int) -> None:
-        watch = session.state.get("watches", {}).get(number)
-        if watch is not None:
-            watch.pass_on()
-
-    async def unwatch(self, session: Session, number: int, used: int) -> None:
-        watch = session.state.get("watches", {}).pop(number, None)
-        if watch is not None:
-            watch.end(used)
-
-
-class _Waits:
-    """The receives that wait here for far users, by the numbers these have in their sessions, and what they handed."""
+class _ClientState:
+    """A client's waiters and long polls on one engine, by the client's numbers, and the leases it was given."""
 
     def __init__(self, engine: Engine, clock: Clock) -> None:
+        self.waiters: dict[int, _HostWaiter] = {}
+        self.long_polls: dict[int, LocalLongPolls] = {}
+        self.leases = ClientLeases(engine, clock)
+
+    def end(self) -> None:
+        for waiter in self.waiters.values():
+            waiter.end(used=0)
+        self.waiters.clear()
+        for polls in self.long_polls.values():
+            polls.stop()
+        task = asyncio.ensure_future(self.leases.release_all())  # a receive that ends later releases its own leases
+        _release_tasks.add(task)
+        task.add_done_callback(_release_tasks.discard)
+
+
+class _EngineHost:
+    """The handlers that keep state for a client between calls."""
+
+    def __init__(self, engine_name: str, engine: Engine, clock: Clock) -> None:
+        self._key = _prefix(engine_name)
+        self._event = _woken_event(engine_name)
         self._engine = engine
         self._clock = clock
 
-    async def receive(
+    def _client(self, session: Session) -> _ClientState:
+        client: _ClientState | None = session.state.get(self._key)
+        if client is None:
+            client = session.state[self._key] = _ClientState(self._engine, self._clock)
+        return client
+
+    async def add_waiter(self, session: Session, q: QueueRef, number: int) -> None:
+        waiter = self._engine.waiter(q)  # registered before the client's next receive
+        self._client(session).waiters[number] = _HostWaiter(session, self._event, waiter, number)
+
+    async def pass_on(self, session: Session, number: int) -> None:
+        waiter = self._client(session).waiters.get(number)
+        if waiter is not None:
+            waiter.pass_on()
+
+    async def remove_waiter(self, session: Session, number: int, used: int) -> None:
+        waiter = self._client(session).waiters.pop(number, None)
+        if waiter is not None:
+            waiter.end(used)
+
+    async def long_poll(
         self, session: Session, number: int, q: QueueRef, want: int, lease_ms: int, wait_s: float
-    ) -> Received:
-        waits: dict[int, LocalWaits] = session.state.setdefault("waits", {})
-        if number not in waits:
-            waits[number] = LocalWaits(self._engine, self._clock)
-            session.state.setdefault("handed", Handed(self._engine, self._clock))
-        handed: Handed = session.state["handed"]
-        received = await waits[number].receive(q, want, lease_ms, wait_s)
-        await handed.hand(q, received, lease_ms)
+    ) -> ReceiveResult:
+        client = self._client(session)
+        polls = client.long_polls.get(number)
+        if polls is None:
+            polls = client.long_polls[number] = LocalLongPolls(self._engine, self._clock)
+        received = await polls.receive(q, want, lease_ms, wait_s)
+        await client.leases.record(q, received, lease_ms)
         return received
 
-    async def settle(self, session: Session, settlement: Settlement, now_ms: int) -> Settled:
-        handed: Handed | None = session.state.get("handed")
-        if handed is not None:
-            handed.answered(settlement)
-        return await self._engine.settle(settlement, now_ms)
+    async def stop_long_polls(self, session: Session, number: int) -> None:
+        polls = self._client(session).long_polls.get(number)
+        if polls is not None:
+            polls.stop()
 
-    async def stop(self, session: Session, number: int) -> None:
-        waits = session.state.get("waits", {}).get(number)
-        if waits is not None:
-            waits.stop()
+    async def settle(self, session: Session, settlement: Settlement, now_ms: int) -> SettlementResult:
+        self._client(session).leases.forget_settled(settlement)
+        return await self._engine.settle(settlement, now_ms)
 
 
 class RemoteEngine:
     """See `cqs.engines.contract.Engine`."""
 
-    def __init__(self, client: Client, capabilities: Capabilities) -> None:
+    def __init__(self, client: Client, engine_name: str, capabilities: Capabilities) -> None:
         self._client = client
+        self._prefix = _prefix(engine_name)
         self.capabilities = capabilities
-        self._wakeups: dict[int, RemoteWakeups] = {}
+        self._waiters: dict[int, RemoteWaiter] = {}
         self._next_number = 0
-        client.on_event(WOKEN, int, self._woken)
-        client.on_connect.append(self._rewatch)
+        client.on_event(_woken_event(engine_name), int, self._on_woken)
+        client.on_connect.append(self._register_again)
 
     @classmethod
-    async def connect(cls, client: Client) -> RemoteEngine:
-        return cls(client, await client.call("engine.capabilities"))
+    async def connect(cls, client: Client, engine_name: str) -> RemoteEngine:
+        return cls(client, engine_name, await client.call(f"{_prefix(engine_name)}capabilities"))
 
-    async def send(self, q: QueueRef, entries: Sequence[Entry], now_ms: int) -> list[Sent | Rejected]:
-        sent: list[Sent | Rejected] = await self._client.call("engine.send", q, entries, now_ms)
+    async def send(self, q: QueueRef, entries: Sequence[Entry], now_ms: int) -> list[SentEntry | RejectedEntry]:
+        sent: list[SentEntry | RejectedEntry] = await self.call("send", q, entries, now_ms)
         return sent
 
-    async def receive(self, q: QueueRef, want: int, visible_at_ms: int, now_ms: int, attempt_id: str = "") -> Received:
-        received: Received = await self._client.call("engine.receive", q, want, visible_at_ms, now_ms, attempt_id)
+    async def receive(
+        self, q: QueueRef, want: int, visible_at_ms: int, now_ms: int, attempt_id: str = ""
+    ) -> ReceiveResult:
+        received: ReceiveResult = await self.call("receive", q, want, visible_at_ms, now_ms, attempt_id)
         return received
 
     async def delete(self, q: QueueRef, handles: Sequence[bytes], now_ms: int) -> list[Outcome]:
-        outcomes: list[Outcome] = await self._client.call("engine.delete", q, handles, now_ms)
+        outcomes: list[Outcome] = await self.call("delete", q, handles, now_ms)
         return outcomes
 
     async def change(self, q: QueueRef, changes: Sequence[Change], now_ms: int) -> list[Outcome]:
-        outcomes: list[Outcome] = await self._client.call("engine.change", q, changes, now_ms)
+        outcomes: list[Outcome] = await self.call("change", q, changes, now_ms)
         return outcomes
 
-    async def settle(self, settlement: Settlement, now_ms: int) -> Settled:
-        settled: Settled = await self._client.call("engine.settle", settlement, now_ms)
+    async def settle(self, settlement: Settlement, now_ms: int) -> SettlementResult:
+        settled: SettlementResult = await self.call("settle", settlement, now_ms)
         return settled
 
-    async def peek(self, q: QueueRef, cursor: str, n: int, now_ms: int) -> Page:
-        page: Page = await self._client.call("engine.peek", q, cursor, n, now_ms)
+    async def peek(self, q: QueueRef, cursor: str, n: int, now_ms: int) -> PeekPage:
+        page: PeekPage = await self.call("peek", q, cursor, n, now_ms)
         return page
 
     async def counts(self, q: QueueRef, now_ms: int) -> Counts:
-        counts: Counts = await self._client.call("engine.counts", q, now_ms)
+        counts: Counts = await self.call("counts", q, now_ms)
         return counts
 
     async def purge(self, q: QueueRef, now_ms: int) -> None:
-        await self._client.call("engine.purge", q, now_ms)
+        await self.call("purge", q, now_ms)
 
     async def drop(self, q: QueueRef, now_ms: int) -> None:
-        await self._client.call("engine.drop", q, now_ms)
+        await self.call("drop", q, now_ms)
 
     async def redelay(self, q: QueueRef, delay_ms: int, now_ms: int) -> None:
-        await self._client.call("engine.redelay", q, delay_ms, now_ms)
+        await self.call("redelay", q, delay_ms, now_ms)
 
     async def maintain(self, budget: int, now_ms: int) -> int:
-        done: int = await self._client.call("engine.maintain", budget, now_ms)
+        done: int = await self.call("maintain", budget, now_ms)
         return done
 
-    def wakeups(self, q: QueueRef) -> RemoteWakeups:
+    def waiter(self, q: QueueRef) -> RemoteWaiter:
         self._next_number += 1
-        wakeups = RemoteWakeups(self, q, self._next_number)
-        self._wakeups[self._next_number] = wakeups
-        if self._client.connected:
-            self.post("engine.watch", q, self._next_number)
-        return wakeups
+        waiter = RemoteWaiter(self, q, self._next_number)
+        self._waiters[self._next_number] = waiter
+        self.post("add_waiter", q, self._next_number)
+        return waiter
 
-    def waits(self) -> RemoteWaits:
+    def long_polls(self) -> RemoteLongPolls:
         self._next_number += 1
-        return RemoteWaits(self._client, self._next_number)
+        return RemoteLongPolls(self, self._next_number)
+
+    def call(self, name: str, *arguments: Any) -> asyncio.Future[Any]:
+        return self._client.call(self._prefix + name, *arguments)
 
     def post(self, name: str, *arguments: Any) -> None:
-        """Call without waiting: what fails with the connection is done again by `_rewatch`."""
-        self._client.post(name, *arguments).add_done_callback(_ignore)
-
-    def pass_on(self, number: int) -> None:
+        """Call without waiting for the answer; not at all while disconnected, since a reconnect registers anew."""
         if self._client.connected:
-            self.post("engine.pass_on", number)
+            self._client.post(self._prefix + name, *arguments).add_done_callback(_ignore)
 
-    def forget(self, number: int, used: int) -> None:
-        self._wakeups.pop(number, None)
-        if self._client.connected:
-            self.post("engine.unwatch", number, used)
+    def remove_waiter(self, number: int, used: int) -> None:
+        self._waiters.pop(number, None)
+        self.post("remove_waiter", number, used)
 
-    def _woken(self, number: int) -> None:
-        wakeups = self._wakeups.get(number)
-        if wakeups is not None:
-            wakeups.wake()
+    def _on_woken(self, number: int) -> None:
+        waiter = self._waiters.get(number)
+        if waiter is not None:
+            waiter.wake()
 
-    def _rewatch(self) -> None:
-        for number, wakeups in self._wakeups.items():
-            self.post("engine.watch", wakeups.q, number)
-            wakeups.used = -1  # this host has not pushed the wake-up that follows
-            wakeups.wake()
+    def _register_again(self) -> None:
+        for number, waiter in self._waiters.items():
+            self.post("add_waiter", waiter.q, number)
+            waiter.used = -1  # the host that is connected now did not push the wake-up that follows
+            waiter.wake()
 
 
-class RemoteWakeups(Sleeper):
-    """A waiting receive whose waiter lives in the store host."""
+class RemoteWaiter(FutureWaiter):
+    """A waiter that is registered in the store host."""
 
     __slots__ = ("_engine", "_number", "q", "used")
 
@@ -280,40 +304,37 @@ class RemoteWakeups(Sleeper):
         self._engine = engine
         self._number = number
         self.q = q
-        self.used = 0  # wake-ups taken since the host knows of this waiter
+        self.used = 0  # wake-ups used since the waiter was registered in the host
 
     def pass_on(self) -> None:
-        self._engine.pass_on(self._number)
+        self._engine.post("pass_on", self._number)
 
-    def _awake(self) -> None:
+    def _on_wake(self) -> None:
         self.used += 1
 
-    def _leave(self) -> None:
-        self._engine.forget(self._number, self.used)
+    def _on_close(self) -> None:
+        self._engine.remove_waiter(self._number, self.used)
 
 
-class RemoteWaits:
-    """See `cqs.engines.contract.Waits`; one call a receive, however long it waits."""
+class RemoteLongPolls:
+    """See `cqs.engines.contract.LongPolls`. A receive is one call, however long it waits."""
 
-    def __init__(self, client: Client, number: int) -> None:
-        self._client = client
+    def __init__(self, engine: RemoteEngine, number: int) -> None:
+        self._engine = engine
         self._number = number
         self._stopped = False
 
-    async def receive(self, q: QueueRef, want: int, lease_ms: int, wait_s: float) -> Received:
+    async def receive(self, q: QueueRef, want: int, lease_ms: int, wait_s: float) -> ReceiveResult:
         wait_s = 0.0 if self._stopped else wait_s
         try:
-            received: Received = await self._client.call(
-                "engine.receive_waiting", self._number, q, want, lease_ms, wait_s
-            )
-        except OutcomeUnknown:  # the host went away meanwhile: what it had leased for this one comes again
-            return Received()
+            received: ReceiveResult = await self._engine.call("long_poll", self._number, q, want, lease_ms, wait_s)
+        except OutcomeUnknown:  # the connection was lost: the host releases what it had leased for this receive
+            return ReceiveResult()
         return received
 
     def stop(self) -> None:
         self._stopped = True
-        if self._client.connected:
-            self._client.post("engine.stop_waits", self._number).add_done_callback(_ignore)
+        self._engine.post("stop_long_polls", self._number)
 
 
 def _ignore(future: asyncio.Future[Any]) -> None:

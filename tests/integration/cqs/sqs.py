@@ -15,7 +15,7 @@ from cns_common.clock import Clock
 from cns_common.errors import RequestError
 from cns_common.sqlite.database import Database
 from cqs.api import operations
-from cqs.engines.contract import QueueRef, Received, Wakeups
+from cqs.engines.contract import QueueRef, ReceiveResult, Waiter
 from cqs.engines.embedded import EmbeddedEngine
 from cqs.limits import RECREATE_WAIT_S
 from cqs.messages.receipt_handle import KEY_BYTES
@@ -36,16 +36,18 @@ class WatchedEngine(EmbeddedEngine):
         self.waiting = asyncio.Event()
         self.receives = 0
 
-    async def receive(self, q: QueueRef, want: int, visible_at_ms: int, now_ms: int, attempt_id: str = "") -> Received:
+    async def receive(
+        self, q: QueueRef, want: int, visible_at_ms: int, now_ms: int, attempt_id: str = ""
+    ) -> ReceiveResult:
         self.receives += 1
         return await super().receive(q, want, visible_at_ms, now_ms, attempt_id)
 
-    def wakeups(self, q: QueueRef) -> WatchedWakeups:  # type: ignore[override]  # it stands for the contract's
-        return WatchedWakeups(super().wakeups(q), self.waiting)
+    def waiter(self, q: QueueRef) -> WatchedWakeups:  # type: ignore[override]  # it stands for the contract's
+        return WatchedWakeups(super().waiter(q), self.waiting)
 
 
 class WatchedWakeups:
-    def __init__(self, wakeups: Wakeups, waiting: asyncio.Event) -> None:
+    def __init__(self, wakeups: Waiter, waiting: asyncio.Event) -> None:
         self._wakeups = wakeups
         self._waiting = waiting
 

@@ -11,7 +11,7 @@ import pytest
 from cns_common.aws.call import Call, root_caller
 from cns_common.clock import Clock
 from cns_common.errors import OutcomeUnknown, RequestError, StoreFull
-from cqs.engines.contract import Change, Entry, Outcome, Rejected, Sent, Settled, Settlement
+from cqs.engines.contract import Change, Entry, Outcome, RejectedEntry, SentEntry, SettlementResult, Settlement
 from cqs.internal_api import extended_model
 from cqs.internal_queues import internal_ref
 from cqs.messages.receipt_handle import ReceiptHandles
@@ -34,15 +34,15 @@ ENTRY = {"QueueArn": "arn:aws:sqs:r:1:q", "TopicArn": "arn:aws:sns:r:1:t", "Mess
 class RecordingEngine:
     """As much of an engine as a settlement uses."""
 
-    def __init__(self, answer: Settled | None = None) -> None:
+    def __init__(self, answer: SettlementResult | None = None) -> None:
         self.answer = answer
         self.settled: list[tuple[Settlement, int]] = []
 
-    async def settle(self, settlement: Settlement, now_ms: int) -> Settled:
+    async def settle(self, settlement: Settlement, now_ms: int) -> SettlementResult:
         self.settled.append((settlement, now_ms))
-        return self.answer or Settled(
+        return self.answer or SettlementResult(
             tuple([Outcome.DONE] * len(settlement.deletes)),
-            tuple([Sent(entry.id, 1) for _, entry in settlement.sends]),
+            tuple([SentEntry(entry.id, 1) for _, entry in settlement.sends]),
             tuple([Outcome.DONE] * len(settlement.changes)),
         )
 
@@ -78,8 +78,8 @@ async def test_a_settlement_reaches_the_engine() -> None:
 
 async def test_answers_are_the_engines() -> None:
     outcomes = tuple(Outcome)
-    sends = (Sent("a", 1), Rejected(), Rejected("another_rejected"))
-    answer = await settle(RecordingEngine(Settled(outcomes, sends, outcomes[::-1])), {"Sends": [SEND] * len(sends)})
+    sends = (SentEntry("a", 1), RejectedEntry(), RejectedEntry("another_rejected"))
+    answer = await settle(RecordingEngine(SettlementResult(outcomes, sends, outcomes[::-1])), {"Sends": [SEND] * len(sends)})
     names = ["DONE", "GONE", "STALE", "EXPIRED", "MALFORMED"]
     assert answer == {
         "Deletes": names,
@@ -90,9 +90,9 @@ async def test_answers_are_the_engines() -> None:
 
 async def test_sends_in_order_are_told_with_their_numbers() -> None:
     """Those of other queues are not."""
-    sends = (Sent("a", 1), Sent("b", 2), Sent("c", 1, duplicate=True))
+    sends = (SentEntry("a", 1), SentEntry("b", 2), SentEntry("c", 1, duplicate=True))
     in_order = {**SEND, "Queue": "jobs.fifo", "Dedup": "d"}
-    engine = RecordingEngine(Settled((), sends, ()))
+    engine = RecordingEngine(SettlementResult((), sends, ()))
     answer = await settle(engine, {"Sends": [SEND, in_order, in_order]})
     assert answer["InOrder"] == [
         {"MessageId": "b", "SequenceNumber": "10000000000000000002", "Duplicate": False},

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from cqs.engines.waiters import Sleeper
+from cqs.engines.waiters import FutureWaiter
 
 
-class Waiter(Sleeper):
+class Waiter(FutureWaiter):
     """Tells what it took, and what it left behind."""
 
     def __init__(self) -> None:
@@ -17,10 +17,10 @@ class Waiter(Sleeper):
         self.taken = 0
         self.unused: list[bool] = []
 
-    def _awake(self) -> None:
+    def _on_wake(self) -> None:
         self.taken += 1
 
-    def _leave(self) -> None:
+    def _on_close(self) -> None:
         self.unused.append(self.woken)
 
 

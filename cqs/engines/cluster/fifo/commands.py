@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from cqs.engines.contract import Outcome, Rejected, Sent
+from cqs.engines.contract import Outcome, RejectedEntry, SentEntry
 
 
 class NewMessage(msgspec.Struct, frozen=True, array_like=True):
@@ -79,7 +79,7 @@ class Accepted(msgspec.Struct, frozen=True):
     """Of a Send: an answer for each message; none when its places were of before a purge, to be written anew."""
 
     generation: int
-    answers: tuple[Sent | Rejected, ...] = ()
+    answers: tuple[SentEntry | RejectedEntry, ...] = ()
 
 
 class Given(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ from cqs.engines.cluster.fifo.commands import Given, NewMessage
 from cqs.engines.cluster.fifo.order import Kept
 from cqs.engines.cluster.ids import BUCKET_LENGTH, Key, Place, handle_of, key_of
 from cqs.engines.cluster.rows import Row
-from cqs.engines.contract import Entry, Message, Peeked
+from cqs.engines.contract import Entry, Message, PeekedMessage
 
 _BUCKET = "0" * BUCKET_LENGTH
 """Handles are made as those of standard queues are, and of no bucket."""
@@ -53,8 +53,8 @@ def read_cursor(cursor: str) -> tuple[str, int, int]:
     return ("behind", 0, int(seq)) if at == "behind" else ("first", int(at), int(seq))
 
 
-def peeked_of(kept: Kept, row: Row) -> Peeked:
-    return Peeked(
+def peeked_of(kept: Kept, row: Row) -> PeekedMessage:
+    return PeekedMessage(
         kept.id,
         row.body,
         kept.seq,

@@ -24,13 +24,13 @@ from cqs.engines.contract import (
     Counts,
     Entry,
     Outcome,
-    Page,
+    PeekPage,
     QueueRef,
-    Received,
-    Rejected,
-    Sent,
+    ReceiveResult,
+    RejectedEntry,
+    SentEntry,
 )
-from cqs.engines.waiters import Waiters
+from cqs.engines.waiters import WaiterRegistry
 
 GENERATIONS_MAX = 5
 ROUNDS_MAX = 20
@@ -54,17 +54,17 @@ class FifoQueues:
         self._logs: OrderedDict[str, Log] = OrderedDict()
         self._looks: dict[str, asyncio.Task[None]] = {}
         self._hinted: set[str] = set()
-        self.waiters = Waiters(clock)
+        self.waiters = WaiterRegistry(clock)
 
     # -- sending ------------------------------------------------------------------------------------------------------
 
-    async def send(self, q: QueueRef, entries: Sequence[Entry], now_ms: int) -> list[Sent | Rejected]:
+    async def send(self, q: QueueRef, entries: Sequence[Entry], now_ms: int) -> list[SentEntry | RejectedEntry]:
         """What turns out to be a duplicate has stored its body for nothing."""
         line = await self._lines.line(q)
         for _ in range(GENERATIONS_MAX):
             generation = line.generation  # which others raise when they hear of a purge
             if generation == DROPPED:
-                return [Rejected() for _ in entries]
+                return [RejectedEntry() for _ in entries]
             places = await self._rows.insert(q.id, generation, entries, now_ms)
             messages = tuple([new_message(entry, place) for entry, place in zip(entries, places, strict=True)])
             accepted: c.Accepted = await self._log(q.id).append(c.Send(now_ms, generation, messages))
@@ -78,7 +78,7 @@ class FifoQueues:
 
     # -- receiving ----------------------------------------------------------------------------------------------------
 
-    async def receive(self, q: QueueRef, want: int, visible_at_ms: int, now_ms: int, attempt_id: str) -> Received:
+    async def receive(self, q: QueueRef, want: int, visible_at_ms: int, now_ms: int, attempt_id: str) -> ReceiveResult:
         log = self._log(q.id)
         command = c.Receive(now_ms, want, visible_at_ms, q.retention_ms, q.max_receives, attempt_id)
         for _ in range(ROUNDS_MAX):
@@ -91,14 +91,14 @@ class FifoQueues:
             received = await self._with_bodies(q, log, taken, now_ms)
             if received.messages or received.spent:
                 return received
-        return Received()
+        return ReceiveResult()
 
-    async def _nothing(self, q: QueueRef, state: State, *, limit_reached: bool = False) -> Received:
+    async def _nothing(self, q: QueueRef, state: State, *, limit_reached: bool = False) -> ReceiveResult:
         if state.dropped or (await self._lines.line(q)).generation == DROPPED:
-            return Received(dropped=True)
-        return Received(next_due_ms=state.order.next_due_ms(), limit_reached=limit_reached)
+            return ReceiveResult(dropped=True)
+        return ReceiveResult(next_due_ms=state.order.next_due_ms(), limit_reached=limit_reached)
 
-    async def _with_bodies(self, q: QueueRef, log: Log, taken: c.Taken, now_ms: int) -> Received:
+    async def _with_bodies(self, q: QueueRef, log: Log, taken: c.Taken, now_ms: int) -> ReceiveResult:
         """A message without a body was purged by who has not said so yet, or is older than any retention."""
         given = (*taken.messages, *taken.spent)
         rows = await self._rows.read(q.id, [place_of(one.place) for one in given])
@@ -109,7 +109,7 @@ class FifoQueues:
             tuple([message_of(q.id, one, rows[place_of(one.place)]) for one in some if place_of(one.place) in rows])
             for some in (taken.messages, taken.spent)
         ]
-        return Received(messages, spent, received_at_ms=taken.received_at_ms)
+        return ReceiveResult(messages, spent, received_at_ms=taken.received_at_ms)
 
     # -- holding ------------------------------------------------------------------------------------------------------
 
@@ -148,7 +148,7 @@ class FifoQueues:
 
     # -- looking ------------------------------------------------------------------------------------------------------
 
-    async def peek(self, q: QueueRef, cursor: str, n: int, now_ms: int) -> Page:
+    async def peek(self, q: QueueRef, cursor: str, n: int, now_ms: int) -> PeekPage:
         """Firsts of groups, soonest due first, then all behind them: each once, wherever the cursor stands."""
         first, behind = (await self._log(q.id).follow()).order.first_and_behind()
         kind, at, seq = ("first", -1, -1) if not cursor else read_cursor(cursor)
@@ -158,9 +158,9 @@ class FifoQueues:
         rows = await self._rows.read(q.id, [place_of(kept.place) for kept in some])
         peeked = tuple([peeked_of(kept, rows[place_of(kept.place)]) for kept in some if place_of(kept.place) in rows])
         if len(some) < n:
-            return Page(peeked)
+            return PeekPage(peeked)
         last = some[-1]
-        return Page(peeked, f"behind:{last.seq}" if rest else f"{last.visible_at_ms}:{last.seq}")
+        return PeekPage(peeked, f"behind:{last.seq}" if rest else f"{last.visible_at_ms}:{last.seq}")
 
     async def counts(self, q: QueueRef, now_ms: int) -> Counts:
         state = await self._log(q.id).follow()
@@ -278,5 +278,5 @@ class FifoQueues:
                 await self._rows.delete(queue, places)
 
 
-def _vain(answer: Sent | Rejected) -> bool:
-    return isinstance(answer, Rejected) or answer.duplicate
+def _vain(answer: SentEntry | RejectedEntry) -> bool:
+    return isinstance(answer, RejectedEntry) or answer.duplicate

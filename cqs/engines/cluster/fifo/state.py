@@ -13,7 +13,7 @@ from cns_common.errors import StoreUnavailable
 from cqs.engines.cluster.fifo import commands as c
 from cqs.engines.cluster.fifo.dedup import Attempt, Attempts, Original, Originals
 from cqs.engines.cluster.fifo.order import Kept, Order
-from cqs.engines.contract import FIFO_DELAY_MS_MAX, IN_FLIGHT_MAX, SPENT_HIDE_MS, Outcome, Rejected, Sent
+from cqs.engines.contract import FIFO_DELAY_MS_MAX, IN_FLIGHT_MAX, SPENT_HIDE_MS, Outcome, RejectedEntry, SentEntry
 
 FORM = 1
 """Of commands and images, and of what commands do. A process that knows only an older one must not guess."""
@@ -122,17 +122,17 @@ class State:
 
     def _send(self, command: c.Send) -> c.Accepted:
         if self.dropped:
-            return c.Accepted(self.generation, tuple([Rejected() for _ in command.messages]))
+            return c.Accepted(self.generation, tuple([RejectedEntry() for _ in command.messages]))
         if command.generation < self.generation:
             return c.Accepted(self.generation)
         if command.generation > self.generation:  # a purge was begun by who has not said so yet
             self._begin(command.generation)
         return c.Accepted(self.generation, tuple([self._accept(message) for message in command.messages]))
 
-    def _accept(self, new: c.NewMessage) -> Sent:
+    def _accept(self, new: c.NewMessage) -> SentEntry:
         original = self._originals.find(new.dedup, self.now_ms) if new.dedup else None
         if original is not None:
-            return Sent(original.id, original.seq, duplicate=original.place != new.place)
+            return SentEntry(original.id, original.seq, duplicate=original.place != new.place)
         seq = self._next_seq
         self._next_seq += 1
         if new.dedup:
@@ -140,7 +140,7 @@ class State:
         visible_at_ms = new.visible_at_ms + self._lag_ms
         kept = Kept(seq, new.id, new.place, new.group, new.born_at_ms, visible_at_ms, new.deliveries, new.first_at_ms)
         self.order.add(kept, self.now_ms)
-        return Sent(new.id, seq)
+        return SentEntry(new.id, seq)
 
     # -- receiving ----------------------------------------------------------------------------------------------------
 

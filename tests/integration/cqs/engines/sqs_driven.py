@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cns_common.clock import Clock
-from cqs.engines.contract import Peeked
+from cqs.engines.contract import PeekedMessage
 from tests.integration.cqs.engines.sqs_model import Seen
 from tests.integration.cqs.sqs import ACCOUNT, Sqs, serving
 
@@ -64,7 +64,7 @@ class Queue:
     def set(self, **attributes: str) -> None:
         self("SetQueueAttributes", Attributes=attributes)
 
-    def peek(self) -> dict[str, Peeked]:
+    def peek(self) -> dict[str, PeekedMessage]:
         """All messages, by id."""
         sqs, run = self.service.sqs, self.service.run
         view = run(sqs.service.cache.find((ACCOUNT, "us-east-1", self.name)))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from cns_common.errors import RequestError
-from cqs.engines.contract import Outcome, Peeked
+from cqs.engines.contract import Outcome, PeekedMessage
 from cqs.messages.receipt_handle import expired_handle, not_a_handle, unavailable_message
 from cqs.queues.model import decode_body
 from tests.conformance.model import Kept
@@ -150,7 +150,7 @@ class Machine(RuleBasedStateMachine):
         for one, peeked in sorted(arrived.items(), key=lambda pair: pair[1].sequence):
             self._follow_move(moved[one], peeked)
 
-    def _follow_move(self, kept: Kept, peeked: Peeked) -> None:
+    def _follow_move(self, kept: Kept, peeked: PeekedMessage) -> None:
         """The same message, with a sequence number of its own."""
         seen = self.dead.seen
         self.moved.add(kept.id)

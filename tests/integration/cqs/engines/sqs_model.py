@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cqs.engines.contract import Message, Received
+from cqs.engines.contract import Message, ReceiveResult
 from tests.conformance.model import Kept, Model
 
 PURGE_PAUSE_MS = 60_000
@@ -57,14 +57,14 @@ class Seen(Model):
         """A receive answered `given` and moved messages to the dead-letter queue."""
         if self.repeats(attempt_id, visible_at_ms, now_ms) is not None:
             assert not moved
-            self.check_received(Received(tuple(given)), want, visible_at_ms, now_ms, attempt_id)
+            self.check_received(ReceiveResult(tuple(given)), want, visible_at_ms, now_ms, attempt_id)
             return
         # after a move it looks once more, but neither for what it gave out unhidden, nor for what that locks
         whole = not moved or (visible_at_ms > now_ms and not self.fifo)
         (self._check_fifo if self.fifo else self._check_standard)(given, moved, want, now_ms, whole=whole)
         for message_id in moved:
             del self.kept[message_id]
-        self._follow(Received(tuple(given)), visible_at_ms, now_ms)
+        self._follow(ReceiveResult(tuple(given)), visible_at_ms, now_ms)
         self.received_ms |= {message.handle: now_ms for message in given}
         if attempt_id and given and visible_at_ms > now_ms:
             self.remember(attempt_id, given, now_ms)

@@ -10,14 +10,14 @@ import redis
 
 from cns_common.cassandra.session import Cassandra, CassandraAddress
 from cns_common.clock import Clock
-from cqs.engines.cluster import CqsEngine, open_engine
+from cqs.engines.cluster import ClusterEngine, open_engine
 from cqs.engines.contract import Outcome
 from tests.conformance.support import HIDE_MS, Desk, bodies, numbered
 from tests.own_redis import OwnRedis
 
 
 @asynccontextmanager
-async def opened(place: CassandraAddress, url: str, clock: Clock) -> AsyncIterator[tuple[CqsEngine, Cassandra]]:
+async def opened(place: CassandraAddress, url: str, clock: Clock) -> AsyncIterator[tuple[ClusterEngine, Cassandra]]:
     cassandra = await Cassandra.open(place)
     try:
         async with open_engine(cassandra, url, clock) as engine:

@@ -272,7 +272,7 @@ async def test_those_who_wait_are_not_woken_for_what_was_not_stored(tmp_path: Pa
 
 def test_a_moment_is_counted_by_tenths_of_a_second() -> None:
     """What was in flight and is deleted leaves nothing behind when its tenth of a second is over."""
-    hidden = lines.Hidden()
+    hidden = lines.HiddenHistogram()
     hidden.become_fair()
     hidden.add(1_000, 1_050, True, "a")
     hidden.remove(1_010, 1_050, True, "a")

@@ -13,9 +13,9 @@ import pytest
 from cns_common.cassandra.session import Cassandra, CassandraAddress, Statement
 from cns_common.clock import Clock
 from cns_common.errors import OutcomeUnknown
-from cqs.engines.cluster import CqsEngine, open_engine
+from cqs.engines.cluster import ClusterEngine, open_engine
 from cqs.engines.cluster.fifo import schema
-from cqs.engines.contract import Change, Outcome, QueueRef, Rejected, Sent
+from cqs.engines.contract import Change, Outcome, QueueRef, RejectedEntry, SentEntry
 from tests.conformance.support import DAY_MS, Desk, bodies
 from tests.own_redis import OwnRedis
 
@@ -25,7 +25,7 @@ WOKEN_S = 5.0
 
 
 @asynccontextmanager
-async def opened(place: CassandraAddress, clock: Clock, url: str = "") -> AsyncIterator[CqsEngine]:
+async def opened(place: CassandraAddress, clock: Clock, url: str = "") -> AsyncIterator[ClusterEngine]:
     cassandra = await Cassandra.open(place)
     try:
         async with open_engine(cassandra, url, clock) as engine:
@@ -123,9 +123,9 @@ async def test_deduplication_is_one_for_all(cassandra_address: CassandraAddress)
     async with processes(cassandra_address, 3) as desks:
         sent = await asyncio.gather(*[desk.send(b"x", group="g", dedup="same") for desk in desks * 3])
         answers = [answer for (answer,) in sent]
-        assert all(isinstance(answer, Sent) for answer in answers)
-        assert len({(answer.id, answer.sequence) for answer in answers if isinstance(answer, Sent)}) == 1
-        assert [answer.duplicate for answer in answers if isinstance(answer, Sent)].count(False) == 1
+        assert all(isinstance(answer, SentEntry) for answer in answers)
+        assert len({(answer.id, answer.sequence) for answer in answers if isinstance(answer, SentEntry)}) == 1
+        assert [answer.duplicate for answer in answers if isinstance(answer, SentEntry)].count(False) == 1
         assert await desks[0].counts() == (1, 0, 0)
 
 
@@ -209,7 +209,7 @@ async def test_a_dropped_queue_is_gone_for_all(cassandra_address: CassandraAddre
         await here.drop()
         assert await there.delete(held) == [Outcome.GONE]
         for desk in (here, there, later):
-            assert all(isinstance(answer, Rejected) for answer in await desk.put([desk.entry(b"y", group="g")]))
+            assert all(isinstance(answer, RejectedEntry) for answer in await desk.put([desk.entry(b"y", group="g")]))
             assert (await desk.receive()).dropped
 
 

@@ -15,7 +15,7 @@ from cns_common.cassandra.session import CassandraAddress as Cluster
 from cns_common.clock import Clock
 from cns_common.metrics.catalogue import QUEUE_DUPLICATE_DELIVERIES, REDIS_OUTAGES, REDIS_UP
 from cns_common.metrics.model import Metric
-from cqs.engines.cluster import CqsEngine, open_engine, redis_cache
+from cqs.engines.cluster import ClusterEngine, open_engine, redis_cache
 from cqs.engines.cluster import maintenance as upkeep
 from cqs.engines.cluster.cache_contract import Item, Wish
 from cqs.engines.cluster.delivered import Held
@@ -49,7 +49,7 @@ async def desks(place: Cluster, url: str, n: int) -> AsyncIterator[list[Desk]]:
 async def arriving(desk: Desk, n: int, hide_ms: int = HIDE_MS) -> list[Message]:
     """The next `n` messages, as a long poll waits for them."""
     arrived: list[Message] = []
-    wakeups = desk.engine.wakeups(desk.q)
+    wakeups = desk.engine.waiter(desk.q)
     until_ms = desk.clock.wall_ms() + 1000 * SOON_S
     while len(arrived) < n:
         assert desk.clock.wall_ms() < until_ms, f"{len(arrived)} of {n} came"
@@ -72,7 +72,7 @@ async def counting(desk: Desk, expected: tuple[int, int, int]) -> None:
 
 
 def sample(engine: object, metric: Metric) -> float:
-    assert isinstance(engine, CqsEngine)
+    assert isinstance(engine, ClusterEngine)
     return next(sample.value for sample in engine.samples() if sample.name == metric.name)
 
 
@@ -88,7 +88,7 @@ async def test_two_processes_without_redis_share_a_queue_and_give_nothing_twice(
 
 async def test_what_waits_at_one_process_is_woken_by_another(cassandra_address: Cluster) -> None:
     async with desks(cassandra_address, "", 2) as (one, two):
-        wakeups = one.engine.wakeups(one.q)
+        wakeups = one.engine.waiter(one.q)
         await two.send(b"for whoever asks")
         assert await wakeups.wait(SOON_S)
         assert bodies(await one.take()) == [b"for whoever asks"]

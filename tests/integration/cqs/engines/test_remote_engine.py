@@ -14,10 +14,10 @@ from cns_common.clock import Clock
 from cns_common.errors import OutcomeUnknown
 from cns_common.rpc.rpc import Client, Server
 from cns_common.sqlite.database import Database
-from cqs.engines.contract import Change, Received, Settlement
+from cqs.engines.contract import Change, ReceiveResult, Settlement
 from cqs.engines.embedded import EmbeddedEngine
 from cqs.engines.remote import METHODS, RemoteEngine, end_session, handlers
-from cqs.engines.remote.client_leases import Handed
+from cqs.engines.remote.client_leases import ClientLeases
 from tests.conformance.support import HIDE_MS, POLL_S, Desk, bodies, numbered
 
 
@@ -203,11 +203,11 @@ async def test_a_waiter_leaves_no_garbage_that_only_a_collection_finds(host: Hos
 async def test_what_a_dead_process_waited_for_is_for_another_at_once(host: Host) -> None:
     (dying, one), (_, two) = await host.join(), await host.join()
     desk = Desk(two, host.clock)
-    lost = asyncio.create_task(one.waits().receive(desk.q, 1, HIDE_MS, POLL_S))
+    lost = asyncio.create_task(one.long_polls().receive(desk.q, 1, HIDE_MS, POLL_S))
     while not host.engine.polls_waiting:
         await asyncio.sleep(0)
     await dying.close()
-    assert await lost == Received(), "its host has gone, for all it knows"
+    assert await lost == ReceiveResult(), "its host has gone, for all it knows"
     while host.engine.polls_waiting:
         await asyncio.sleep(0)
     await desk.send(b"one")
@@ -217,7 +217,7 @@ async def test_what_a_dead_process_waited_for_is_for_another_at_once(host: Host)
 async def test_what_a_dead_process_held_is_for_another_at_once(host: Host) -> None:
     """Of every receive: it may have died before it read the answer, or at work on what came before."""
     (dying, one), (_, two) = await host.join(), await host.join()
-    desk, waits = Desk(two, host.clock), one.waits()
+    desk, waits = Desk(two, host.clock), one.long_polls()
     await desk.send(*numbered(5))
     done, renewed, put_off = (await waits.receive(desk.q, 3, HIDE_MS, 0)).messages
     (at_work,) = (await waits.receive(desk.q, 1, HIDE_MS, 0)).messages
@@ -227,7 +227,7 @@ async def test_what_a_dead_process_held_is_for_another_at_once(host: Host) -> No
     await dying.close()
     taken: list[bytes] = []
     while len(taken) < 2:
-        taken += bodies((await two.waits().receive(desk.q, 10, HIDE_MS, POLL_S)).messages)
+        taken += bodies((await two.long_polls().receive(desk.q, 10, HIDE_MS, POLL_S)).messages)
     assert sorted(taken) == [at_work.body, unread.body]
     assert await desk.counts() == (0, 4, 0), "what it said to be hidden stays so"
 
@@ -236,7 +236,7 @@ async def test_what_a_process_lost_to_another_stays_the_other_s(host: Host) -> N
     (dying, one), (_, two) = await host.join(), await host.join()
     desk = Desk(two, host.clock)
     await desk.send(b"one")
-    assert (await one.waits().receive(desk.q, 1, HIDE_MS, 0)).messages
+    assert (await one.long_polls().receive(desk.q, 1, HIDE_MS, 0)).messages
     desk.later(2 * HIDE_MS)
     assert bodies(await desk.take(hide_ms=10 * HIDE_MS)) == [b"one"]
     await dying.close()
@@ -248,26 +248,26 @@ async def test_what_a_process_lost_to_another_stays_the_other_s(host: Host) -> N
 
 async def test_leases_that_ended_are_forgotten(host: Host) -> None:
     """As of a user that lives, and leaves what it cannot do to the end of its lease."""
-    handed = Handed(host.engine, host.clock)
+    handed = ClientLeases(host.engine, host.clock)
     desk = Desk(host.engine, host.clock)
     await desk.send(*numbered(3))
-    await handed.hand(desk.q, await desk.receive(2), HIDE_MS)
+    await handed.record(desk.q, await desk.receive(2), HIDE_MS)
     assert len(handed) == 2
     host.clock.advance(2 * HIDE_MS)
-    await handed.hand(desk.q, await desk.receive(1), HIDE_MS)
+    await handed.record(desk.q, await desk.receive(1), HIDE_MS)
     assert len(handed) == 1
 
 
 async def test_what_was_leased_for_a_process_as_it_died_is_for_another_at_once(host: Host) -> None:
     (dying, one), (_, two) = await host.join(), await host.join()
     desk = Desk(host.engine, host.clock)
-    lost = asyncio.create_task(one.waits().receive(desk.q, 1, HIDE_MS, POLL_S))
+    lost = asyncio.create_task(one.long_polls().receive(desk.q, 1, HIDE_MS, POLL_S))
     while not host.engine.polls_waiting:
         await asyncio.sleep(0)
     sending = asyncio.create_task(desk.send(b"one"))
     await dying.close()
     await asyncio.gather(sending, lost)
-    received = await two.waits().receive(desk.q, 1, HIDE_MS, POLL_S)
+    received = await two.long_polls().receive(desk.q, 1, HIDE_MS, POLL_S)
     assert bodies(received.messages) == [b"one"]
 
 
@@ -275,7 +275,7 @@ async def test_a_host_that_goes_takes_nothing_from_those_who_are_at_work(host: H
     _, remote = await host.join()
     desk = Desk(remote, host.clock)
     await desk.send(b"one")
-    assert (await remote.waits().receive(desk.q, 1, HIDE_MS, 0)).messages
+    assert (await remote.long_polls().receive(desk.q, 1, HIDE_MS, 0)).messages
     await host.stop()
     await host.start()
     assert not await desk.take()
@@ -283,12 +283,12 @@ async def test_a_host_that_goes_takes_nothing_from_those_who_are_at_work(host: H
 
 async def test_waits_end_with_their_host_and_go_on_with_the_next(host: Host) -> None:
     _, remote = await host.join()
-    desk, waits = Desk(remote, host.clock), remote.waits()
+    desk, waits = Desk(remote, host.clock), remote.long_polls()
     waiting = asyncio.create_task(waits.receive(desk.q, 1, HIDE_MS, POLL_S))
     while not host.engine.polls_waiting:
         await asyncio.sleep(0)
     await host.stop()
-    assert await waiting == Received()
+    assert await waiting == ReceiveResult()
     await host.start()
     waiting = asyncio.create_task(waits.receive(desk.q, 1, HIDE_MS, POLL_S))
     await desk.send(b"one")

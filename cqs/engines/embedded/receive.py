@@ -12,14 +12,14 @@ from cqs.engines.contract import (
     SPENT_HIDE_MS,
     Message,
     QueueRef,
-    Received,
+    ReceiveResult,
 )
 from cqs.engines.embedded import schema
-from cqs.engines.embedded.handles import handle
-from cqs.engines.embedded.queue_state import Line
-from cqs.engines.embedded.transaction import State
+from cqs.engines.embedded.handles import make_handle
+from cqs.engines.embedded.queue_state import QueueState
+from cqs.engines.embedded.transaction import TransactionState
 
-TENANTS_LOOKED_AT_MAX = 200
+TENANTS_EXAMINED_MAX = 200
 """How many tenants of a fair queue one receive looks at for a quiet one, before it serves whoever is oldest."""
 EXPIRED_ROUNDS_MAX = 10
 EXPIRED_BATCH = 100
@@ -28,7 +28,7 @@ EXPIRED_BATCH = 100
 Row = tuple[int, int, int, int, int, str, str, bytes]  # seq, visible_at, born_at, deliveries, first_at, group, id, body
 
 
-class Want:
+class ReceiveRequest:
     """One caller's receive."""
 
     __slots__ = ("attempt_id", "n", "now_ms", "q", "visible_at_ms")
@@ -41,18 +41,18 @@ class Want:
         self.attempt_id = attempt_id
 
 
-class Receiving:
+class ReceiveStage:
     """The stage that runs all receives of a turn."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: TransactionState) -> None:
         self._state = state
         self._connection = state.connection
         self._leases: list[tuple[int, int, int, int, int, int]] = []
 
-    def run(self, batch: list[Work[Want]]) -> list[tuple[Work[Want], object]]:
+    def run(self, batch: list[Work[ReceiveRequest]]) -> list[tuple[Work[ReceiveRequest], object]]:
         self._leases = []
-        answers: list[tuple[Work[Want], object]] = []
-        standard: dict[str, list[Work[Want]]] = {}
+        answers: list[tuple[Work[ReceiveRequest], object]] = []
+        standard: dict[str, list[Work[ReceiveRequest]]] = {}
         for work in batch:
             if work.item.q.fifo:
                 answers.append((work, self._receive_fifo(work.item)))
@@ -64,83 +64,85 @@ class Receiving:
 
     # -- standard queues ----------------------------------------------------------------------------------------------
 
-    def _receive_standard(self, works: list[Work[Want]]) -> None:
+    def _receive_standard(self, works: list[Work[ReceiveRequest]]) -> None:
         first = works[0].item
-        line = self._state.line(first.q, first.now_ms)
-        if line is None:
+        queue = self._state.queue_state(first.q, first.now_ms)
+        if queue is None:
             for work in works:
-                work.answer(Received(dropped=True))
+                work.answer(ReceiveResult(dropped=True))
             return
         now_ms = max(work.item.now_ms for work in works)
-        line.hidden.expire(now_ms)
-        room = IN_FLIGHT_MAX - line.hidden.in_flight
+        queue.hidden.expire(now_ms)
+        room = IN_FLIGHT_MAX - queue.hidden.in_flight
         wanted = sum(work.item.n for work in works)
-        visible = self._visible(line, first.q, min(wanted, room), now_ms) if room > 0 else []
+        visible = self._visible(queue, first.q, min(wanted, room), now_ms) if room > 0 else []
         rows = iter(visible)
         for work in works:
-            work.answer(self._lease_standard(line, work.item, rows, full=len(visible) >= room))
+            work.answer(self._lease_standard(queue, work.item, rows, full=len(visible) >= room))
         if self._leases:
             self._connection.executemany(schema.LEASE, self._leases)
             self._leases = []
-        self._state.touch(line)
+        self._state.mark_changed(queue)
 
-    def _lease_standard(self, line: Line, want: Want, rows: Iterator[Row], *, full: bool) -> Received:
+    def _lease_standard(
+        self, queue: QueueState, request: ReceiveRequest, rows: Iterator[Row], *, full: bool
+    ) -> ReceiveResult:
         lease = self._state.leases.take()
         messages, spent = [], []
-        limit = want.q.max_receives
-        for row in islice(rows, want.n):
+        limit = request.q.max_receives
+        for row in islice(rows, request.n):
             if limit and row[3] >= limit:
-                spent.append(self._spend(line, row, lease, want.now_ms))
+                spent.append(self._spend(queue, row, lease, request.now_ms))
             else:
-                messages.append(self._lease(line, row, lease, want))
+                messages.append(self._lease(queue, row, lease, request))
         if messages or spent:
-            return Received(tuple(messages), tuple(spent))
+            return ReceiveResult(tuple(messages), tuple(spent))
         if full:
-            return Received(limit_reached=True)
-        return Received(next_due_ms=self._next_due(line, want.now_ms))
+            return ReceiveResult(limit_reached=True)
+        return ReceiveResult(next_due_ms=self._next_due(queue, request.now_ms))
 
-    def _lease(self, line: Line, row: Row, lease: int, want: Want) -> Message:
+    def _lease(self, queue: QueueState, row: Row, lease: int, request: ReceiveRequest) -> Message:
         seq, _, born_at, deliveries, first_at, group, message_id, body = row
-        visible_at = want.visible_at_ms
-        first_at = first_at or want.now_ms
+        visible_at = request.visible_at_ms
+        first_at = first_at or request.now_ms
         deliveries += 1
         self._leases.append((visible_at, visible_at, deliveries, lease, first_at, seq))
-        if visible_at > want.now_ms:
-            line.hidden.add(want.now_ms, visible_at, True, group)
-        return Message(message_id, handle(seq, lease), body, seq, deliveries, first_at, born_at, group)
+        if visible_at > request.now_ms:
+            queue.hidden.add(request.now_ms, visible_at, True, group)
+        return Message(message_id, make_handle(seq, lease), body, seq, deliveries, first_at, born_at, group)
 
-    def _spend(self, line: Line, row: Row, lease: int, now_ms: int) -> Message:
+    def _spend(self, queue: QueueState, row: Row, lease: int, now_ms: int) -> Message:
         """Lease a spent message for the service to move; that is no delivery, so its count stays."""
         seq, _, born_at, deliveries, first_at, group, message_id, body = row
         visible_at = now_ms + SPENT_HIDE_MS
         self._leases.append((visible_at, visible_at, deliveries, lease, first_at, seq))
-        line.hidden.add(now_ms, visible_at, True, group)
-        return Message(message_id, handle(seq, lease), body, seq, deliveries, first_at, born_at, group)
+        queue.hidden.add(now_ms, visible_at, True, group)
+        return Message(message_id, make_handle(seq, lease), body, seq, deliveries, first_at, born_at, group)
 
-    def _visible(self, line: Line, q: QueueRef, n: int, now_ms: int) -> list[Row]:
-        noisy = line.hidden.noisy(now_ms) if line.fair else {}
+    def _visible(self, queue: QueueState, q: QueueRef, n: int, now_ms: int) -> list[Row]:
+        noisy = queue.hidden.noisy(now_ms) if queue.fair else {}
         batch = n
         for _ in range(EXPIRED_ROUNDS_MAX):
             if noisy:
-                rows = self._quiet_first(line, noisy, batch, now_ms)
+                rows = self._quiet_first(queue, noisy, batch, now_ms)
             else:
-                rows = self._state.rows(schema.DUE, (line.key, now_ms, batch))
+                rows = self._state.rows(schema.DUE, (queue.generation, now_ms, batch))
             oldest = now_ms - q.retention_ms
             expired = [row for row in rows if row[2] <= oldest]
             if not expired:
                 return rows[:n]
             for row in expired:
-                self._expire(line, row)
+                self._expire(queue, row)
             rows = [row for row in rows if row[2] > oldest]
             if rows:
                 return rows[:n]
             batch = max(n, EXPIRED_BATCH)
         return []
 
-    def _quiet_first(self, line: Line, noisy: dict[str, int], n: int, now_ms: int) -> list[Row]:
+    def _quiet_first(self, queue: QueueState, noisy: dict[str, int], n: int, now_ms: int) -> list[Row]:
         """Visible messages: the quiet tenants' that are oldest, then of each quiet tenant in turn, then of the noisy
         ones in the order given."""
-        due = self._state.rows(schema.TENANTS_DUE, (line.key, now_ms, n + 1))
+        due = self._state.rows(schema.TENANTS_DUE, (queue.generation, now_ms, n + 1))
         if len(due) <= n:  # no tenant has more than that
             turns = {tenant: turn for turn, tenant in enumerate(noisy, 1)}
             due.sort(key=lambda each: turns.get(each[1], 0))
@@ -149,31 +151,33 @@ class Receiving:
         if len(rows) < n:
             share = max(1, n // 4)
             left: list[str] = []  # tenants of which more may be there
-            for tenant in islice(chain([""], self._tenants(line)), TENANTS_LOOKED_AT_MAX):
-                line.tenant_cursor = tenant or line.tenant_cursor  # '' stands for all without one, looked at always
-                if tenant not in noisy and self._add_of_tenant(rows, line, tenant, min(share, n - len(rows)), now_ms):
+            for tenant in islice(chain([""], self._next_tenants(queue)), TENANTS_EXAMINED_MAX):
+                queue.tenant_cursor = tenant or queue.tenant_cursor  # '' stands for all without one, looked at always
+                if tenant not in noisy and self._append_of_tenant(
+                    rows, queue, tenant, min(share, n - len(rows)), now_ms
+                ):
                     left.append(tenant)
                 if len(rows) >= n:
                     return rows
-            for tenant in chain(left, islice(noisy, TENANTS_LOOKED_AT_MAX)):
-                self._add_of_tenant(rows, line, tenant, n, now_ms)
+            for tenant in chain(left, islice(noisy, TENANTS_EXAMINED_MAX)):
+                self._append_of_tenant(rows, queue, tenant, n, now_ms)
                 if len(rows) >= n:
                     return rows[:n]
-        return rows or self._state.rows(schema.DUE, (line.key, now_ms, n))
+        return rows or self._state.rows(schema.DUE, (queue.generation, now_ms, n))
 
-    def _add_of_tenant(self, rows: list[Row], line: Line, tenant: str, n: int, now_ms: int) -> bool:
+    def _append_of_tenant(self, rows: list[Row], queue: QueueState, tenant: str, n: int, now_ms: int) -> bool:
         """Returns whether the tenant may have more than the `n` that were looked at."""
         known = {row[0] for row in rows}
-        found = self._state.rows(schema.DUE_OF_TENANT, (line.key, tenant, now_ms, n))
+        found = self._state.rows(schema.DUE_OF_TENANT, (queue.generation, tenant, now_ms, n))
         rows += [row for row in found if row[0] not in known]
         return len(found) == n
 
-    def _tenants(self, line: Line) -> Iterator[str]:
+    def _next_tenants(self, queue: QueueState) -> Iterator[str]:
         """Each tenant once, beginning after the one that was looked at last."""
-        tenant = start = line.tenant_cursor
+        tenant = start = queue.tenant_cursor
         wrapped = not start
         while not (wrapped and tenant > start > ""):
-            row = self._state.row(schema.NEXT_TENANT, (line.key, tenant))
+            row = self._state.row(schema.NEXT_TENANT, (queue.generation, tenant))
             if row is not None:
                 tenant = row[0]
                 yield tenant
@@ -182,86 +186,90 @@ class Receiving:
             else:
                 wrapped, tenant = True, ""
 
-    def _next_due(self, line: Line, now_ms: int) -> int | None:
-        row = self._state.row(schema.NEXT_DUE, (line.key,))
-        line.empty = row is None
+    def _next_due(self, queue: QueueState, now_ms: int) -> int | None:
+        row = self._state.row(schema.NEXT_DUE, (queue.generation,))
+        queue.known_empty = row is None
         return max(row[0], now_ms) if row else None
 
-    def _expire(self, line: Line, row: Row) -> None:
+    def _expire(self, queue: QueueState, row: Row) -> None:
         self._connection.execute(schema.DELETE_SLOT, (row[0],))
         self._connection.execute(schema.DELETE_BODY, (row[0],))
-        line.total -= 1
+        queue.total -= 1
 
     # -- FIFO queues --------------------------------------------------------------------------------------------------
 
-    def _receive_fifo(self, want: Want) -> Received:
-        line = self._state.line(want.q, want.now_ms)
-        if line is None:
-            return Received(dropped=True)
-        self._state.touch(line)
-        line.hidden.expire(want.now_ms)
-        if want.attempt_id and want.visible_at_ms > want.now_ms:
-            again = self._receive_again(line, want)
+    def _receive_fifo(self, request: ReceiveRequest) -> ReceiveResult:
+        queue = self._state.queue_state(request.q, request.now_ms)
+        if queue is None:
+            return ReceiveResult(dropped=True)
+        self._state.mark_changed(queue)
+        queue.hidden.expire(request.now_ms)
+        if request.attempt_id and request.visible_at_ms > request.now_ms:
+            again = self._repeat_attempt(queue, request)
             if again is not None:
                 return again
-        room = IN_FLIGHT_MAX - line.hidden.in_flight
+        room = IN_FLIGHT_MAX - queue.hidden.in_flight
         if room <= 0:
-            return Received(limit_reached=True)
+            return ReceiveResult(limit_reached=True)
         lease = self._state.leases.take()
-        messages, spent = self._lease_groups(line, want, min(want.n, room), lease)
+        messages, spent = self._lease_groups(queue, request, min(request.n, room), lease)
         self._flush_fifo()
-        if want.attempt_id and messages and want.visible_at_ms > want.now_ms:
+        if request.attempt_id and messages and request.visible_at_ms > request.now_ms:
             seqs = ",".join(str(message.sequence) for message in messages)
-            until = want.now_ms + ATTEMPT_WINDOW_MS
-            self._connection.execute(schema.KEEP_ATTEMPT, (line.key, want.attempt_id, until, lease, seqs))
-        next_due = None if messages or spent else self._next_due(line, want.now_ms)
-        return Received(tuple(messages), tuple(spent), next_due, received_at_ms=want.now_ms)
+            until = request.now_ms + ATTEMPT_WINDOW_MS
+            self._connection.execute(schema.KEEP_ATTEMPT, (queue.generation, request.attempt_id, until, lease, seqs))
+        next_due = None if messages or spent else self._next_due(queue, request.now_ms)
+        return ReceiveResult(tuple(messages), tuple(spent), next_due, received_at_ms=request.now_ms)
 
-    def _lease_groups(self, line: Line, want: Want, n: int, lease: int) -> tuple[list[Message], list[Message]]:
+    def _lease_groups(
+        self, queue: QueueState, request: ReceiveRequest, n: int, lease: int
+    ) -> tuple[list[Message], list[Message]]:
         messages: list[Message] = []
         spent: list[Message] = []
         batch = n
         for _ in range(EXPIRED_ROUNDS_MAX):
-            heads = self._state.rows(schema.HEADS_DUE, (line.key, want.now_ms, batch))
+            heads = self._state.rows(schema.HEADS_DUE, (queue.generation, request.now_ms, batch))
             for (seq,) in heads:
                 if len(messages) + len(spent) >= n:
                     break
-                for row in self._visible_of_group(line, want, seq, n - len(messages) - len(spent), batch):
-                    if want.q.max_receives and row[3] >= want.q.max_receives:
-                        spent.append(self._spend(line, row, lease, want.now_ms))
+                for row in self._visible_of_group(queue, request, seq, n - len(messages) - len(spent), batch):
+                    if request.q.max_receives and row[3] >= request.q.max_receives:
+                        spent.append(self._spend(queue, row, lease, request.now_ms))
                         break  # what follows it waits until it is moved
-                    messages.append(self._lease(line, row, lease, want))
+                    messages.append(self._lease(queue, row, lease, request))
             if messages or spent or not heads:
                 break
             batch = max(n, EXPIRED_BATCH)  # all that was met was past its retention
         return messages, spent
 
-    def _visible_of_group(self, line: Line, want: Want, head_seq: int, n: int, batch: int) -> list[Row]:
+    def _visible_of_group(
+        self, queue: QueueState, request: ReceiveRequest, head_seq: int, n: int, batch: int
+    ) -> list[Row]:
         """Up to `n` of the first `batch` messages of a group, up to the first that is hidden.
 
         Those past their retention are removed.
         """
-        oldest = want.now_ms - want.q.retention_ms
+        oldest = request.now_ms - request.q.retention_ms
         head: Row = self._state.row(schema.DELIVERY, (head_seq,))
         group = head[5]
         rows: list[Row] = []
         promote = False
-        behind: list[Row] = self._state.rows(schema.BEHIND, (line.key, group, batch))
+        behind: list[Row] = self._state.rows(schema.BEHIND_HEAD, (queue.generation, group, batch))
         for row in [head, *behind]:
-            if row[1] > want.now_ms or len(rows) >= n:
+            if row[1] > request.now_ms or len(rows) >= n:
                 break
             if row[2] <= oldest:
-                self._expire(line, row)
+                self._expire(queue, row)
                 promote = promote or row[0] == head_seq
             else:
                 rows.append(row)
         if promote:
-            self._connection.execute(schema.PROMOTE, (line.key, group))
+            self._connection.execute(schema.PROMOTE, (queue.generation, group))
         return rows
 
-    def _receive_again(self, line: Line, want: Want) -> Received | None:
+    def _repeat_attempt(self, queue: QueueState, request: ReceiveRequest) -> ReceiveResult | None:
         """The messages an earlier receive with this attempt id got, if none was deleted, changed or received since."""
-        known = self._state.row(schema.FIND_ATTEMPT, (line.key, want.attempt_id, want.now_ms))
+        known = self._state.row(schema.FIND_ATTEMPT, (queue.generation, request.attempt_id, request.now_ms))
         if known is None:
             return None
         lease, until = known[0], known[2]
@@ -274,11 +282,11 @@ class Receiving:
             rows.append(row)
         messages = []
         for row in rows:
-            line.hidden.remove(want.now_ms, row[1], True, row[5])
+            queue.hidden.remove(request.now_ms, row[1], True, row[5])
             counted_before = (*row[:3], row[3] - 1, *row[4:])
-            messages.append(self._lease(line, counted_before, lease, want))
+            messages.append(self._lease(queue, counted_before, lease, request))
         self._flush_fifo()
-        return Received(tuple(messages), received_at_ms=until - ATTEMPT_WINDOW_MS)
+        return ReceiveResult(tuple(messages), received_at_ms=until - ATTEMPT_WINDOW_MS)
 
     def _flush_fifo(self) -> None:
         if self._leases:
