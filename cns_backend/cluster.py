@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 from cns.stores.cassandra import (
     CassandraArchiveStore,
@@ -22,6 +23,7 @@ from cns.stores.cassandra import (
 from cns_backend.cache_invalidation import Announcements, Telling
 from cns_backend.control import CLOCK
 from cns_backend.control_cassandra import ClusterControl, check_master_key
+from cns_backend.engines import CLUSTER_ENGINES, DEFAULT_CLUSTER_ENGINE, ClusterServers, engine_samples
 from cns_backend.leases_cassandra import CassandraLeaseStore
 from cns_backend.pool_sizes_cassandra import CassandraPoolSizeStore
 from cns_backend.schema import missing
@@ -59,13 +61,12 @@ def channel_of(settings: Settings) -> str:
 @asynccontextmanager
 async def open_cluster_parts(settings: Settings) -> AsyncIterator[Parts]:
     """See `cns_backend.store_host.open_parts`."""
-    from cqs.engines.cluster import open_engine
-
     clock = Clock(test=settings.test_clock)
-    async with (
-        open_session(settings) as (cassandra, seal),
-        open_engine(cassandra, settings.redis, clock, prefix=f"cqs:{settings.cassandra_keyspace}") as engine,
-    ):
+    async with open_session(settings) as (cassandra, seal), AsyncExitStack() as stack:
+        servers = ClusterServers(
+            cassandra=cassandra, redis_url=settings.redis, clock=clock, keyspace=settings.cassandra_keyspace
+        )
+        engines = {name: await stack.enter_async_context(open_(servers)) for name, open_ in CLUSTER_ENGINES.items()}
         accounts = CassandraAccountStore(cassandra, seal)
         queues = CassandraQueueStore(cassandra)
         topics = CassandraTopicStore(cassandra)
@@ -91,8 +92,8 @@ async def open_cluster_parts(settings: Settings) -> AsyncIterator[Parts]:
         try:
             yield Parts(
                 clock=clock,
-                engine=engine,
-                engine_name="cqs",
+                engines=engines,
+                default_engine=DEFAULT_CLUSTER_ENGINE,
                 one_commit=False,
                 accounts=accounts,
                 queues=queues,
@@ -112,7 +113,7 @@ async def open_cluster_parts(settings: Settings) -> AsyncIterator[Parts]:
                 pool_sizes=CassandraPoolSizeStore(cassandra),
                 control=control,
                 machine=control.machine,
-                samples=engine.samples,
+                samples=partial(engine_samples, engines.values()),
                 reconnected=reconnected,
             )
         finally:

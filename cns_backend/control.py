@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from typing import Literal, Protocol
 
 import msgspec
 
+from cns_backend.engines import engine_samples
 from cns_backend.pool_sizes import PoolState
 from cns_common.clock import Clock
-from cns_common.metrics.catalogue import LONG_POLLS_WAITING, STORE_COMMITS, STORE_WAL_BYTES
+from cns_common.metrics.catalogue import STORE_COMMITS, STORE_WAL_BYTES
 from cns_common.metrics.model import Sample
 from cns_common.rpc.rpc import Server
 from cns_common.sqlite.database import Database
 from cns_common.sqlite.opening import PAGE_BYTES
-from cqs.engines.embedded import EmbeddedEngine
+from cqs.engines.contract import LocalEngine
 
 REPORT_S = 1.0
 REPORT_LIFE_S = 5.0
@@ -75,9 +77,9 @@ class HostControl(Protocol):
 class LocalControl:
     """See `HostControl`; lives in the store host."""
 
-    def __init__(self, database: Database, engine: EmbeddedEngine, clock: Clock, server: Server) -> None:
+    def __init__(self, database: Database, engines: Collection[LocalEngine], clock: Clock, server: Server) -> None:
         self._database = database
-        self._engine = engine
+        self._engines = engines
         self._clock = clock
         self._server = server
         self._reports: dict[str, tuple[float, Report]] = {}
@@ -107,8 +109,7 @@ class LocalControl:
         samples = (
             STORE_COMMITS.sample(self._database.commits),
             STORE_WAL_BYTES.sample(self._database.wal_pages * PAGE_BYTES),
-            LONG_POLLS_WAITING.sample(self._engine.polls_waiting - self._engine.polls_internal, caller="client"),
-            LONG_POLLS_WAITING.sample(self._engine.polls_internal, caller="worker"),
+            *engine_samples(self._engines),
         )
         reports = tuple(report for _, report in self._reports.values())
         return HostState(self._database.failure, reports, samples, self._clock.warning(), self._database.full())

@@ -13,7 +13,7 @@ from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings
 from cns_common.events.schema import EventSink
 from cns_common.events.writer import EventLog, NoEventLog, SegmentLimits, SegmentWriter
-from cqs.localstack.options import Dialect, dialect_of
+from cqs.localstack.options import LocalStackOptions, localstack_options
 from cqs.service import QueueService
 
 
@@ -21,10 +21,10 @@ async def queue_service(settings: Settings, parts: Parts) -> QueueService:
     service = QueueService(
         parts.queues,
         parts.move_tasks,
-        {parts.engine_name: parts.engine},
+        parts.engines,
         parts.clock,
         receipt_key=await parts.receipt_keys.receipt_key(),
-        default_engine=parts.engine_name,
+        default_engine=parts.default_engine,
         recreate_wait_s=settings.recreate_wait_s,
         purge_wait_s=settings.purge_wait_s,
     )
@@ -32,10 +32,10 @@ async def queue_service(settings: Settings, parts: Parts) -> QueueService:
     return service
 
 
-def sqs_dialect(settings: Settings) -> Dialect:
+def sqs_dialect(settings: Settings) -> LocalStackOptions:
     """The form of URLs, and under `compat=localstack` what it takes that SQS does not."""
     domain = urlsplit(settings.public_url).netloc
-    return dialect_of(settings.sqs_endpoint_strategy, domain, localstack=settings.compat == "localstack")
+    return localstack_options(settings.sqs_endpoint_strategy, domain, localstack=settings.compat == "localstack")
 
 
 def event_log(settings: Settings, process: str, clock: Clock) -> EventLog:

@@ -38,6 +38,7 @@ from cns.stores.embedded import (
 from cns.stores.embedded.signing_key import EmbeddedSigningKeyStore
 from cns.stores.mobile_contract import MobileEndpointStore, PlatformStore, SmsStore
 from cns_backend.control import CLOCK, HostControl, LocalControl
+from cns_backend.engines import DEFAULT_EMBEDDED_ENGINE, EMBEDDED_ENGINES
 from cns_backend.leases import EmbeddedLeaseStore, LeaseStore
 from cns_backend.pool_sizes import EmbeddedPoolSizeStore, PoolSizeStore
 from cns_common.aws.auth.accounts import AccountStore, EmbeddedAccountStore
@@ -51,7 +52,6 @@ from cns_common.sealing import Seal, load_master_key, require_master_key
 from cns_common.sqlite.database import Database
 from cqs.engines import remote as engine_calls
 from cqs.engines.contract import Engine
-from cqs.engines.embedded import EmbeddedEngine
 from cqs.engines.remote import RemoteEngine
 from cqs.stores.contract import MoveTaskStore, QueueStore
 from cqs.stores.embedded.move_tasks import EmbeddedMoveTaskStore
@@ -98,8 +98,8 @@ class Parts(Stores):
     """The storage that services are built on, the same in every process and in both forms."""
 
     clock: Clock
-    engine: Engine
-    engine_name: str = "embedded"
+    engines: Mapping[str, Engine]
+    default_engine: str
     one_commit: bool = True
     """Whether what is begun in one turn of the loop, notification first, is stored in that order or at once."""
     machine: str = ""
@@ -109,6 +109,11 @@ class Parts(Stores):
     reconnected: list[Callable[[], None]]
     """Called when the connection to the store host is back: changes of meanwhile were not announced to this process."""
 
+    @property
+    def engine(self) -> Engine:
+        """The default engine. It has the internal queues."""
+        return self.engines[self.default_engine]
+
 
 CONTRACTS: Mapping[str, type] = get_type_hints(Stores)
 """The protocol of each store, by prefix."""
@@ -116,7 +121,9 @@ EXIT_STORE_FAILED = 1
 
 
 def _methods() -> dict[str, Method]:
-    methods = dict(engine_calls.METHODS)
+    methods: dict[str, Method] = {}
+    for name in EMBEDDED_ENGINES:
+        methods |= engine_calls.methods(name)
     for prefix, contract in CONTRACTS.items():
         methods |= methods_of(contract, prefix)
     return methods
@@ -131,11 +138,12 @@ class StoreHost:
         self.database = Database(settings.data, clock, guard=guard)
         seal = Seal(load_master_key(settings.data, settings.master_key))
         self.accounts = EmbeddedAccountStore(self.database, seal)
-        self._engine = EmbeddedEngine(self.database, clock)
+        engines = {name: build(self.database, clock) for name, build in EMBEDDED_ENGINES.items()}
         self._server = Server(_methods())
         self.parts = Parts(
             clock=clock,
-            engine=self._engine,
+            engines=engines,
+            default_engine=DEFAULT_EMBEDDED_ENGINE,
             reconnected=[],
             accounts=self.accounts,
             queues=EmbeddedQueueStore(self.database),
@@ -153,9 +161,10 @@ class StoreHost:
             signing_keys=EmbeddedSigningKeyStore(self.database, seal),
             leases=EmbeddedLeaseStore(),
             pool_sizes=EmbeddedPoolSizeStore(self.database),
-            control=LocalControl(self.database, self._engine, clock, self._server),
+            control=LocalControl(self.database, engines.values(), clock, self._server),
         )
-        self._server.answer(engine_calls.handlers(self._engine, clock))
+        for name, engine in engines.items():
+            self._server.answer(engine_calls.handlers(name, engine, clock))
         for prefix, contract in CONTRACTS.items():
             self._server.answer(handlers_of(contract, prefix, getattr(self.parts, prefix)))
         self._server.on_close.append(engine_calls.end_session)
@@ -220,7 +229,8 @@ class StoreLink:
         client = self.client
         parts = Parts(
             clock=self.clock,
-            engine=await RemoteEngine.connect(client),
+            engines={name: await RemoteEngine.connect(client, name) for name in EMBEDDED_ENGINES},
+            default_engine=DEFAULT_EMBEDDED_ENGINE,
             reconnected=client.on_connect,
             accounts=remote(AccountStore, "accounts", client),
             queues=remote(QueueStore, "queues", client),

@@ -9,8 +9,8 @@ from functools import partial
 
 from cns_common.aws.call import Operation
 from cqs.authorization import Access
-from cqs.localstack.options import Dialect
-from cqs.localstack.receive_overrides import OVERRIDDEN, overridable
+from cqs.localstack.options import LocalStackOptions
+from cqs.localstack.receive_overrides import OVERRIDDEN_BOUNDS, with_overrides
 from cqs.operations.attributes import AttributeOperations
 from cqs.operations.batches import BatchOperations
 from cqs.operations.deliver import DeliverOperations
@@ -22,25 +22,25 @@ from cqs.operations.settle import SettleOperations
 from cqs.operations.tags import TagOperations
 from cqs.queues.permissions import GRANTABLE
 from cqs.service import QueueService
-from cqs.topic_sender import OnBehalf
+from cqs.topic_sender import TopicSender
 
 ANONYMOUS = (GRANTABLE - {"*"}) | {"ChangeMessageVisibilityBatch", "DeleteMessageBatch", "SendMessageBatch"}
 """Actions that a queue's policy may open to everyone, unsigned callers too."""
 
-_SQS = Dialect()
+_SQS = LocalStackOptions()
 
 
-def operations(service: QueueService, dialect: Dialect = _SQS) -> dict[str, Operation]:
+def operations(service: QueueService, dialect: LocalStackOptions = _SQS) -> dict[str, Operation]:
     """Whatever is not here is answered as an unknown operation."""
     access = Access(service.cache, service.clock, dialect.address)
     queues = QueueOperations(access, service.queues, dialect.write_url)
     attributes = AttributeOperations(access, service.queues)
-    within = partial(MessageOperations, access, service.sending, service.receiving, service.holding)
+    within = partial(MessageOperations, access, service.sender, service.receiver, service.in_flight)
     messages = within()
     receive_message: Operation = messages.receive_message
     if dialect.receive_overrides:
-        receive_message = overridable(receive_message, within(OVERRIDDEN).receive_message)
-    batches = BatchOperations(access, service.sending, service.holding)
+        receive_message = with_overrides(receive_message, within(OVERRIDDEN_BOUNDS).receive_message)
+    batches = BatchOperations(access, service.sender, service.in_flight)
     tags = TagOperations(access, service.queues)
     permissions = PermissionOperations(access, service.queues)
     moves = MoveOperations(access, service.move_tasks)
@@ -74,6 +74,6 @@ def operations(service: QueueService, dialect: Dialect = _SQS) -> dict[str, Oper
 def extensions(service: QueueService) -> dict[str, Operation]:
     """For the account `cns`; `cqs.internal_api` has the shapes."""
     return {
-        "Deliver": DeliverOperations(OnBehalf(service)).deliver,
+        "Deliver": DeliverOperations(TopicSender(service)).deliver,
         "Settle": SettleOperations(service.cache, service.clock).settle,
     }

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 from cns_common.aws.call import INTERNAL_ACCOUNT
 from cns_common.aws.protocol.scalars import write_blob
-from cqs.engines.contract import Message, QueueRef
-from cqs.limits import INTERNAL_MESSAGE_BYTES_MAX, INTERNAL_RETENTION_S
+from cqs.engines.contract import Capabilities, Message, QueueRef
+from cqs.limits import INTERNAL_DELAY_S_MAX, INTERNAL_MESSAGE_BYTES_MAX, INTERNAL_RETENTION_S
 from cqs.queues.model import Body, Queue
 from cqs.queues.names import QueueKey, is_fifo, is_queue_name
 
@@ -32,6 +32,15 @@ def internal_key(name: str) -> QueueKey:
 def internal_ref(name: str) -> QueueRef:
     """As the engine knows it, wherever it is called from."""
     return QueueRef(f"{INTERNAL_ACCOUNT}/{name}", is_fifo(name), INTERNAL_RETENTION_S * 1000)
+
+
+def check_internal_engine(name: str, capabilities: Capabilities) -> None:
+    """Raise ValueError for an engine that cannot have the internal queues: they need all that an engine can do, except
+    for `atomic_settle`."""
+    if not (
+        capabilities.fifo and capabilities.update_body and capabilities.max_delay_ms >= INTERNAL_DELAY_S_MAX * 1000
+    ):
+        raise ValueError(f"the engine {name} cannot have the internal queues")
 
 
 def internal_queue(key: QueueKey, engine: str) -> Queue | None:

@@ -11,7 +11,7 @@ from cqs.limits import LIST_RESULTS_MAX
 from cqs.messages.validation import invalid
 
 
-class PageWish(NamedTuple):
+class PageRequest(NamedTuple):
     after: str
     n: int
     tokens: bool  # AWS hands out a token only when a page size was asked for
@@ -24,12 +24,12 @@ class PageWish(NamedTuple):
         return page, {"NextToken": binascii.b2a_base64(page[-1].encode(), newline=False).decode("ascii")}
 
 
-def read_page(members: Mapping[str, Any]) -> PageWish:
+def read_page(members: Mapping[str, Any]) -> PageRequest:
     n: int | None = members.get("MaxResults")
     if n is not None and not 1 <= n <= LIST_RESULTS_MAX:
         raise invalid("MaxResults", n, f"MaxResults must be an integer between 1 and {LIST_RESULTS_MAX}.")
     token = members.get("NextToken")
-    return PageWish(_after(token) if token else "", n or LIST_RESULTS_MAX, n is not None)
+    return PageRequest(_after(token) if token else "", n or LIST_RESULTS_MAX, n is not None)
 
 
 def _after(token: str) -> str:

@@ -6,14 +6,15 @@ from collections.abc import Mapping
 
 from cns_common.clock import Clock
 from cqs.engines.contract import Engine
+from cqs.internal_queues import check_internal_engine
 from cqs.limits import PURGE_WAIT_S, RECREATE_WAIT_S
 from cqs.messages.dead_letters import DeadLetters
-from cqs.messages.delete_and_visibility import Holding
-from cqs.messages.receive import Receiving
-from cqs.messages.send import Sending
+from cqs.messages.delete_and_visibility import InFlightMessages
+from cqs.messages.receive import MessageReceiver
+from cqs.messages.send import MessageSender
 from cqs.queues.cache import QueueCache
 from cqs.queues.queues import Queues
-from cqs.redrive.mover import Moving
+from cqs.redrive.mover import MessageMover
 from cqs.redrive.tasks import MoveTasks
 from cqs.stores.contract import MoveTaskStore, QueueStore
 
@@ -33,6 +34,7 @@ class QueueService:
         recreate_wait_s: int = RECREATE_WAIT_S,
         purge_wait_s: int = PURGE_WAIT_S,
     ) -> None:
+        check_internal_engine(default_engine, engines[default_engine].capabilities)
         self.clock = clock
         self.cache = QueueCache(store, engines, default_engine, receipt_key)
         self.queues = Queues(
@@ -44,11 +46,11 @@ class QueueService:
             recreate_wait_s=recreate_wait_s,
             purge_wait_s=purge_wait_s,
         )
-        self.sending = Sending(clock)
-        self.receiving = Receiving(clock, DeadLetters(self.cache))
-        self.holding = Holding(clock)
+        self.sender = MessageSender(clock)
+        self.receiver = MessageReceiver(clock, DeadLetters(self.cache))
+        self.in_flight = InFlightMessages(clock)
         self.move_tasks = MoveTasks(moves, store, clock)
-        self.moving = Moving(moves, self.cache, clock)
+        self.mover = MessageMover(moves, self.cache, clock)
 
     async def start(self) -> None:
         """Finish what an earlier process left undone."""

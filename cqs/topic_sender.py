@@ -11,7 +11,7 @@ from cns_common.aws.policy.evaluation import Verdict
 from cns_common.bounded_cache import BoundedCache
 from cns_common.errors import RequestError
 from cqs.authorization import Access
-from cqs.messages.validation import Draft, invalid, read_draft
+from cqs.messages.validation import ValidatedMessage, invalid, validate_message
 from cqs.queues.names import QueueKey
 from cqs.queues.policies import unknown_actions
 from cqs.queues.urls import key_of_arn, no_such_queue
@@ -31,10 +31,10 @@ class Message(NamedTuple):
     trace_header: str
 
 
-class OnBehalf:
+class TopicSender:
     def __init__(self, service: QueueService) -> None:
         self._access = Access(service.cache, service.clock)
-        self._sending = service.sending
+        self._sender = service.sender
         self._calls: BoundedCache[tuple[str, bool], Call] = BoundedCache(TOPICS_REMEMBERED)
 
     async def send(
@@ -54,9 +54,9 @@ class OnBehalf:
                 raise
             raise RequestError(error.code, await self._why_denied(call, key, topic_arn)) from None
         drafts = [_draft(view, message) for message in messages]
-        good = [draft for draft in drafts if isinstance(draft, Draft)]
-        accepted = iter(await self._sending.send(view, good, SENDER_ID) if good else ())
-        return [next(accepted).id if isinstance(draft, Draft) else draft for draft in drafts]
+        good = [draft for draft in drafts if isinstance(draft, ValidatedMessage)]
+        accepted = iter(await self._sender.send(view, good, SENDER_ID) if good else ())
+        return [next(accepted).id if isinstance(draft, ValidatedMessage) else draft for draft in drafts]
 
     async def _why_denied(self, call: Call, key: QueueKey, topic_arn: str) -> str:
         """For the operator's log and `cns explain`: SQS's own text names neither the topic nor the policy."""
@@ -85,11 +85,11 @@ class OnBehalf:
         return call
 
 
-def _draft(view: QueueView, message: Message) -> Draft | RequestError:
+def _draft(view: QueueView, message: Message) -> ValidatedMessage | RequestError:
     members = message.members
     if not view.fifo and "MessageDeduplicationId" in members:
         members = {name: value for name, value in members.items() if name != "MessageDeduplicationId"}
     try:
-        return read_draft(view, members, message.trace_header)
+        return validate_message(view, members, message.trace_header)
     except RequestError as refusal:
         return refusal

@@ -186,7 +186,7 @@ class Worker:
         parts.reconnected.append(topics.clear)
         self._fifo_producer = FifoProducer(fanout, Archiver(topics, parts.archives, parts.replays))
         self._producers = settings.producers
-        self._movers = Movers(parts.move_tasks, queues.moving, parts.leases, parts.clock)
+        self._movers = Movers(parts.move_tasks, queues.mover, parts.leases, parts.clock)
         replay_worker = ReplayWorker(
             parts.replays, parts.archives, parts.topics, parts.subscriptions, self._port, parts.clock
         )

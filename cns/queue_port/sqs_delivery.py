@@ -8,14 +8,14 @@ from typing import Any
 from cns.queue_port.contract import QueueMessage, Refusal
 from cns_common.errors import RequestError
 from cqs.service import QueueService
-from cqs.topic_sender import Message, OnBehalf
+from cqs.topic_sender import Message, TopicSender
 
 
 class QueueDeliverer:
     """`enforced` is False under `--auth=off`: then every queue takes every topic's messages."""
 
     def __init__(self, service: QueueService, *, enforced: bool) -> None:
-        self._on_behalf = OnBehalf(service)
+        self._on_behalf = TopicSender(service)
         self._enforced = enforced
 
     async def deliver(self, queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refusal]:

@@ -121,7 +121,7 @@ def _as_set_aside(item: PeekedMessage) -> PeekedMessage:
 def _leases_over(name: str, job: Job) -> int:
     """How many of its leases ended with the job put back where it was: in a FIFO queue it waits there for its retry."""
     if isinstance(job, PublishJob):
-        return job.long_polls
+        return job.waits
     return job.failures + job.returns if isinstance(job, Redelivery) and name == jobs.FIFO_ENDPOINT_JOBS else 0
 
 

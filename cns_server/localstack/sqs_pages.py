@@ -20,8 +20,8 @@ from cns_common.aws.protocol.names import ServiceName
 from cns_common.errors import CnsError, RequestError
 from cns_common.ids import uuid_text
 from cns_server.localstack.body import read_body
-from cqs.messages.peek import Peeking
-from cqs.operations.peek import Shown, peek
+from cqs.messages.peek import QueuePeeker
+from cqs.operations.peek import PeekOptions, peek
 from cqs.queues.names import QueueKey
 from cqs.queues.urls import no_such_queue, queue_in_named_region, queue_key
 from cqs.service import QueueService
@@ -46,7 +46,7 @@ class MessagePages:
     def __init__(self, queues: QueueService, authenticator: Authenticator, region: str) -> None:
         """`region` is that of requests which name none."""
         self._cache = queues.cache
-        self._peeking = Peeking(queues.clock)
+        self._peeking = QueuePeeker(queues.clock)
         self._authenticator = authenticator
         self._region = region
         model = load_service("sqs").operations[_ACTION]
@@ -128,6 +128,6 @@ def _is_json(request: Request) -> bool:
     return request.headers.get("content-type", "").startswith(_JSON)
 
 
-def _shown(fields: Mapping[str, str]) -> Shown:
+def _shown(fields: Mapping[str, str]) -> PeekOptions:
     invisible, delayed = (fields.get(name, "").lower() in ("true", "1") for name in ("ShowInvisible", "ShowDelayed"))
-    return Shown(invisible=invisible, delayed=delayed)
+    return PeekOptions(invisible=invisible, delayed=delayed)

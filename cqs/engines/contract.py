@@ -20,7 +20,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from cns_common.metrics import Sample
+from cns_common.metrics.model import Sample
 
 DEDUP_WINDOW_MS = 300_000
 ATTEMPT_WINDOW_MS = 300_000

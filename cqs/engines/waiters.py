@@ -8,6 +8,8 @@ from collections import OrderedDict
 
 from cns_common.aws.call import INTERNAL_ACCOUNT
 from cns_common.clock import Clock, Timer
+from cns_common.metrics.catalogue import LONG_POLLS_WAITING
+from cns_common.metrics.model import Sample
 
 _INTERNAL_PREFIX = f"{INTERNAL_ACCOUNT}/"
 
@@ -105,6 +107,16 @@ class WaiterRegistry:
     def internal(self) -> int:
         """The number of waiters on internal queues."""
         return sum(len(waiters) for queue, waiters in self._queues.items() if queue.startswith(_INTERNAL_PREFIX))
+
+    @staticmethod
+    def samples(*registries: WaiterRegistry) -> list[Sample]:
+        """The long polls that wait in all of these registries, by caller."""
+        waiting = sum(map(len, registries))
+        internal = sum(registry.internal for registry in registries)
+        return [
+            LONG_POLLS_WAITING.sample(waiting - internal, caller="client"),
+            LONG_POLLS_WAITING.sample(internal, caller="worker"),
+        ]
 
     def queues(self) -> list[str]:
         return list(self._queues)

@@ -10,7 +10,7 @@ from cqs.queues.urls import addressed_queue, queue_in_named_region, queue_url
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dialect:
+class LocalStackOptions:
     """As it stands: SQS's own."""
 
     write_url: WriteUrl = queue_url
@@ -18,9 +18,9 @@ class Dialect:
     receive_overrides: bool = False
 
 
-def dialect_of(style: UrlStyle, domain: str = "", *, localstack: bool) -> Dialect:
+def localstack_options(style: UrlStyle, domain: str = "", *, localstack: bool) -> LocalStackOptions:
     """`style` and `domain` as for `url_writer`."""
-    return Dialect(
+    return LocalStackOptions(
         write_url=url_writer(style, domain),
         address=queue_in_named_region if localstack else addressed_queue,
         receive_overrides=localstack,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from cns_common.aws.call import Call, Operation, Params, Result
 from cqs.operations.messages import ReceiveBounds
 
-OVERRIDDEN = ReceiveBounds(messages_max=1_000, wait_s_max=900)
+OVERRIDDEN_BOUNDS = ReceiveBounds(messages_max=1_000, wait_s_max=900)
 """LocalStack has no bounds here."""
 _MEMBERS: Mapping[bytes, str] = {
     b"x-localstack-sqs-override-message-count": "MaxNumberOfMessages",
@@ -16,8 +16,8 @@ _MEMBERS: Mapping[bytes, str] = {
 _DIGITS_MAX = 9
 
 
-def overridable(receive: Operation, receive_more: Operation) -> Operation:
-    """`receive`, or `receive_more` (made with `OVERRIDDEN`) for a call that has one of the headers."""
+def with_overrides(receive: Operation, receive_more: Operation) -> Operation:
+    """`receive`, or `receive_more` (made with `OVERRIDDEN_BOUNDS`) for a call that has one of the headers."""
 
     async def receive_message(call: Call, params: Params) -> Result:
         overrides = read_overrides(call.headers)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from cqs.engines.contract import Entry, Message, RejectedEntry, Settlement
+from cqs.engines.contract import Entry, Message
 from cqs.messages.send import dedup_key
+from cqs.messages.transfer import transfer
 from cqs.queues.cache import QueueCache
 from cqs.queues.model import decode_body, encode_body
 from cqs.queues.view import QueueView
@@ -24,16 +25,7 @@ class DeadLetters:
     async def move(self, source: QueueView, target: QueueView, spent: Sequence[Message], now_ms: int) -> None:
         """Move leased messages. Should the target vanish meanwhile, they are offered again once the lease is over."""
         entries = [_dead_letter(source, target, message, now_ms) for message in spent]
-        if source.engine is target.engine:
-            deletes = tuple([(source.ref, message.handle) for message in spent])
-            sends = tuple([(target.ref, entry) for entry in entries])
-            await source.engine.settle(Settlement(deletes, sends), now_ms)
-            return
-        sent = await target.engine.send(target.ref, entries, now_ms)
-        arrived = [
-            message.handle for message, answer in zip(spent, sent, strict=True) if not isinstance(answer, RejectedEntry)
-        ]
-        await source.engine.delete(source.ref, arrived, now_ms)
+        await transfer(source, target, spent, entries, now_ms)
 
 
 def _dead_letter(source: QueueView, target: QueueView, message: Message, now_ms: int) -> Entry:

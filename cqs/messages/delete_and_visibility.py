@@ -14,23 +14,23 @@ from cqs.messages.validation import invalid
 from cqs.queues.view import QueueView
 
 
-class NewVisibility(NamedTuple):
+class VisibilityChange(NamedTuple):
     handle: str
     timeout_s: int
 
 
-Answers = list[RequestError | None]
+HandleErrors = list[RequestError | None]
 """One for each handle: what is wrong with it, or None when all went well."""
 
 
-class Holding:
+class InFlightMessages:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
-    async def delete(self, view: QueueView, handles: Sequence[str]) -> Answers:
+    async def delete(self, view: QueueView, handles: Sequence[str]) -> HandleErrors:
         """A message that is gone counts as deleted. On standard queues the handle of any delivery deletes, also while
         another receiver holds a newer one; on FIFO queues that of the newest alone."""
-        answers: Answers = [None] * len(handles)
+        answers: HandleErrors = [None] * len(handles)
         engine_handles: dict[int, bytes] = {}
         for index, text in enumerate(handles):
             try:
@@ -38,15 +38,17 @@ class Holding:
             except RequestError as error:
                 answers[index] = error
         if engine_handles:
-            outcomes = await view.engine.delete(view.holding, list(engine_handles.values()), self._clock.now_ms())
+            outcomes = await view.engine.delete(
+                view.ref_for_handles, list(engine_handles.values()), self._clock.now_ms()
+            )
             for index, outcome in zip(engine_handles, outcomes, strict=True):
                 if outcome > Outcome.GONE:
                     answers[index] = _delete_fault(view, handles[index], outcome)
         return answers
 
-    async def change_visibility(self, view: QueueView, wishes: Sequence[NewVisibility]) -> Answers:
+    async def change_visibility(self, view: QueueView, wishes: Sequence[VisibilityChange]) -> HandleErrors:
         now_ms = self._clock.now_ms()
-        answers: Answers = [None] * len(wishes)
+        answers: HandleErrors = [None] * len(wishes)
         changes: dict[int, Change] = {}
         for index, wish in enumerate(wishes):
             try:
@@ -54,7 +56,7 @@ class Holding:
             except RequestError as error:
                 answers[index] = error
         if changes:
-            outcomes = await view.engine.change(view.holding, list(changes.values()), now_ms)
+            outcomes = await view.engine.change(view.ref_for_handles, list(changes.values()), now_ms)
             for index, outcome in zip(changes, outcomes, strict=True):
                 if outcome is not Outcome.DONE:
                     answers[index] = _change_fault(view, wishes[index].handle, outcome)
@@ -67,7 +69,7 @@ def check_visibility(timeout_s: int) -> int:
     return timeout_s
 
 
-def _change(wish: NewVisibility, receipt: Receipt, now_ms: int) -> Change:
+def _change(wish: VisibilityChange, receipt: Receipt, now_ms: int) -> Change:
     timeout_ms = check_visibility(wish.timeout_s) * 1000
     if now_ms + timeout_ms > receipt.received_at_ms + VISIBILITY_TOTAL_MS_MAX:
         raise invalid(

@@ -11,8 +11,8 @@ import msgspec
 
 from cns_common.errors import RequestError
 from cqs.limits import ATTRIBUTE_NAME_CHARS_MAX, MESSAGE_ATTRIBUTES_MAX
-from cqs.messages.message_text import encoded_text
-from cqs.messages.number_attributes import normal_number
+from cqs.messages.message_text import encode_text
+from cqs.messages.number_attributes import normalize_number
 
 TRACE_HEADER = "AWSTraceHeader"
 _NAME = re.compile(r"[\w.-]+\Z")  # AWS was seen to take letters beyond ASCII
@@ -42,7 +42,7 @@ class Attribute(msgspec.Struct, frozen=True, array_like=True):
         """What receivers get: AWS rewrites numbers."""
         if not self.data_type.startswith("Number"):
             return self
-        number = normal_number(self.name, self.text)
+        number = normalize_number(self.name, self.text)
         return self if number == self.text else Attribute(self.name, self.data_type, number)
 
 
@@ -103,7 +103,7 @@ def _read(name: str, member: Mapping[str, Any]) -> Attribute:
         )
     if len(data_type) > ATTRIBUTE_NAME_CHARS_MAX:
         raise _invalid(f"The type of message (user) attribute '{name}' must be shorter than 256 characters.")
-    encoded_text(data_type, "InvalidParameterValue")
+    encode_text(data_type, "InvalidParameterValue")
     if member.get("StringListValues") or member.get("BinaryListValues"):
         raise RequestError(
             "UnsupportedOperation", "Message attribute list values in SendMessage operation are not supported."
@@ -117,7 +117,7 @@ def _read_value(name: str, data_type: str, member: Mapping[str, Any]) -> Attribu
     if not value:
         raise _invalid(f"Message (user) attribute '{name}' must contain a non-empty value of type '{kind}'.")
     if kind != "Binary":
-        encoded_text(value, "InvalidParameterValue")
+        encode_text(value, "InvalidParameterValue")
     return Attribute(name, data_type, blob=value) if kind == "Binary" else Attribute(name, data_type, value)
 
 

@@ -12,7 +12,7 @@ INVALID_CHARACTERS = (
 )
 
 
-def encoded_text(text: str, code: str = "InvalidMessageContents") -> bytes:
+def encode_text(text: str, code: str = "InvalidMessageContents") -> bytes:
     """`text` in UTF-8, or an error of the given code. (A translation is eight times as fast as a pattern here.)"""
     try:
         encoded = text.encode()

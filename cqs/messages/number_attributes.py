@@ -13,7 +13,7 @@ from cqs.limits import NUMBER_DIGITS_MAX, NUMBER_EXPONENT_MAX, NUMBER_EXPONENT_M
 _NUMBER = re.compile(r"([+-]?)(?:(\d+)(?:\.(\d*))?|\.(\d+))(?:[eE]([+-]?\d{1,9}))?\Z", re.ASCII)
 
 
-def normal_number(name: str, text: str) -> str:
+def normalize_number(name: str, text: str) -> str:
     """`text` as it is given back to receivers; `name` is the attribute's, for the error."""
     match = _NUMBER.match(text)
     if match is None:

@@ -14,7 +14,7 @@ BODIES_BYTES_MAX = 64 * 1_048_576
 """Of one look, which is held in memory as a whole. What is beyond is not shown."""
 
 
-class Seen(NamedTuple):
+class MessageStatus(NamedTuple):
     """A message and its state: visible unless in flight (`hidden`), behind one in flight (`held`) or delayed."""
 
     message: PeekedMessage
@@ -23,11 +23,11 @@ class Seen(NamedTuple):
     delayed: bool
 
 
-class Peeking:
+class QueuePeeker:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
-    async def look(self, view: QueueView) -> list[Seen]:
+    async def look(self, view: QueueView) -> list[MessageStatus]:
         """Every message, soonest due first; of a FIFO queue in the order they were sent."""
         now_ms = self._clock.now_ms()
         messages = await self._all(view, now_ms)
@@ -35,7 +35,7 @@ class Peeking:
             messages.sort(key=lambda message: message.sequence)
         locked = {one.group for one in messages if view.fifo and _in_flight(one, now_ms)}
         return [
-            Seen(
+            MessageStatus(
                 message,
                 hidden=(hidden := _in_flight(message, now_ms)),
                 held=not hidden and message.group in locked,

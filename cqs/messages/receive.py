@@ -1,4 +1,4 @@
-"""Receiving: short and long polls, and spent messages moved out of the way."""
+"""ReceiveMessage: short and long polls. Spent messages met on the way are moved to the dead-letter queue."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from cns_common.aws.call import WhenGone
 from cns_common.clock import Clock
 from cns_common.errors import RequestError
 from cqs.engines.contract import Message, ReceiveResult
+from cqs.engines.long_poll import poll
 from cqs.messages.dead_letters import DeadLetters
 from cqs.queues.urls import no_such_queue
 from cqs.queues.view import QueueView
 
 SPENT_ROUNDS_MAX = 100
-"""How many batches of spent messages one receive moves before it answers with what it has."""
+"""Batches of spent messages that one receive moves before it returns what it has."""
 
 
-class Wish(NamedTuple):
-    """What one receive asks for."""
-
+class ReceiveRequest(NamedTuple):
     want: int
     visibility_ms: int
     wait_ms: int = 0
@@ -26,67 +25,73 @@ class Wish(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    received_at_ms: int  # a repeated attempt's leases date from its first
+    received_at_ms: int  # under a repeated attempt id: when its leases were first given
     messages: tuple[Message, ...]
 
 
-class Receiving:
+class MessageReceiver:
     def __init__(self, clock: Clock, dead_letters: DeadLetters) -> None:
         self._clock = clock
         self._dead_letters = dead_letters
 
-    async def receive(self, view: QueueView, wish: Wish, when_gone: WhenGone | None = None) -> Delivery:
+    async def receive(self, view: QueueView, request: ReceiveRequest, when_gone: WhenGone | None = None) -> Delivery:
+        """Wait up to `request.wait_ms` for the first message. `when_gone` registers a callback for the moment when the
+        caller disconnects. Raises RequestError for a dropped queue and for OverLimit (standard queues)."""
         now_ms = self._clock.now_ms()
-        received = await self._take(view, wish, now_ms)
+        received = await self._receive_now(view, request, now_ms)
         if received.messages:
             return Delivery(received.received_at_ms or now_ms, received.messages)
         if received.dropped:
             raise no_such_queue()
-        if wish.wait_ms:
-            return await self._poll(view, wish, now_ms + wish.wait_ms, when_gone)
+        if request.wait_ms:
+            return await self._poll(view, request, now_ms + request.wait_ms, when_gone)
         if received.limit_reached and not view.fifo:
             raise RequestError("OverLimit", "The maximum number of in flight messages is reached.")
         return Delivery(now_ms, ())
 
-    async def _poll(self, view: QueueView, wish: Wish, until_ms: int, when_gone: WhenGone | None) -> Delivery:
-        """Wait for messages, until the deadline, the end of the queue, or that of the caller's patience."""
-        wakeups = view.engine.waiter(view.ref)
-        deadline = self._clock.call_at(until_ms, wakeups.close)
+    async def _poll(
+        self, view: QueueView, request: ReceiveRequest, until_ms: int, when_gone: WhenGone | None
+    ) -> Delivery:
+        """Wait for messages until the deadline, the end of the queue, or the disconnect of the caller."""
+        waiter = view.engine.waiter(view.ref)
+        deadline = self._clock.call_at(until_ms, waiter.close)
         if when_gone is not None:
-            when_gone(wakeups.close)
+            when_gone(waiter.close)
+        now_ms = until_ms
+
+        async def receive() -> ReceiveResult:
+            nonlocal now_ms
+            now_ms = self._clock.now_ms()
+            return await self._receive_now(view, request, now_ms)
+
         try:
-            while not wakeups.closed:  # receive once more first: what came before the waiter was registered woke nobody
-                now_ms = self._clock.now_ms()
-                received = await self._take(view, wish, now_ms)
-                if received.messages or received.dropped:
-                    return Delivery(received.received_at_ms or now_ms, received.messages)
-                await wakeups.wait()
-            return Delivery(self._clock.now_ms(), ())
+            received = await poll(waiter, receive)
+            return Delivery(received.received_at_ms or now_ms, received.messages)
         finally:
             deadline.cancel()
-            wakeups.close()
 
-    async def _take(self, view: QueueView, wish: Wish, now_ms: int) -> ReceiveResult:
-        """What can be received now."""
+    async def _receive_now(self, view: QueueView, request: ReceiveRequest, now_ms: int) -> ReceiveResult:
         ref = view.ref
         target = None
         if view.dead_letter_key is not None:
             target = await self._dead_letters.target(view)
             if target is None:
-                ref = view.undying
-        received = await view.engine.receive(ref, wish.want, now_ms + wish.visibility_ms, now_ms, wish.attempt_id)
+                ref = view.ref_without_redrive
+        want, visibility_ms, _, attempt_id = request
+        received = await view.engine.receive(ref, want, now_ms + visibility_ms, now_ms, attempt_id)
         if not received.spent or target is None:
             return received
         messages, received_at_ms = received.messages, received.received_at_ms or now_ms
-        # a second look would give out again what is not hidden; and the attempt is known now by the messages it got
-        one_look = not wish.visibility_ms or bool(wish.attempt_id)
+        # A second receive would return messages again that are not hidden, and an attempt id stands for the messages of
+        # its first receive.
+        only_once = not visibility_ms or bool(attempt_id)
         for _ in range(SPENT_ROUNDS_MAX):
             await self._dead_letters.move(view, target, received.spent, now_ms)
-            missing = wish.want - len(messages)
-            if not missing or (messages and one_look):
+            missing = want - len(messages)
+            if not missing or (messages and only_once):
                 break
-            now_ms = self._clock.now_ms()  # moving takes time, which is not to be missing from the messages' own
-            received = await view.engine.receive(ref, missing, now_ms + wish.visibility_ms, now_ms, wish.attempt_id)
+            now_ms = self._clock.now_ms()  # the move took time, which must not shorten the visibility timeout
+            received = await view.engine.receive(ref, missing, now_ms + visibility_ms, now_ms, attempt_id)
             received_at_ms = received_at_ms if messages else received.received_at_ms or now_ms
             messages += received.messages
             if not received.spent:

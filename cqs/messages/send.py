@@ -9,7 +9,7 @@ import msgspec
 from cns_common.clock import Clock
 from cns_common.ids import uuid_text
 from cqs.engines.contract import Entry, RejectedEntry
-from cqs.messages.validation import Draft
+from cqs.messages.validation import ValidatedMessage
 from cqs.queues.model import Body, encode_body
 from cqs.queues.urls import no_such_queue
 from cqs.queues.view import QueueView
@@ -17,7 +17,7 @@ from cqs.queues.view import QueueView
 _SEQUENCE_BASE = 10**19
 
 
-class Accepted(msgspec.Struct, frozen=True):
+class SentMessage(msgspec.Struct, frozen=True):
     """What a sender is told; the sequence is of FIFO queues only."""
 
     id: str
@@ -34,11 +34,11 @@ def dedup_key(view: QueueView, group: str, dedup: str) -> str:
     return f"{group} {dedup}" if view.dedup_by_group else dedup
 
 
-class Sending:
+class MessageSender:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
-    async def send(self, view: QueueView, drafts: Sequence[Draft], sender: str) -> list[Accepted]:
+    async def send(self, view: QueueView, drafts: Sequence[ValidatedMessage], sender: str) -> list[SentMessage]:
         now_ms = self._clock.now_ms()
         entries = [_entry(view, draft, sender, now_ms) for draft in drafts]
         accepted = []
@@ -46,11 +46,11 @@ class Sending:
             if isinstance(sent, RejectedEntry):
                 raise no_such_queue()
             sequence = sequence_text(sent.sequence) if view.fifo else ""
-            accepted.append(Accepted(sent.id, sequence))
+            accepted.append(SentMessage(sent.id, sequence))
         return accepted
 
 
-def _entry(view: QueueView, draft: Draft, sender: str, now_ms: int) -> Entry:
+def _entry(view: QueueView, draft: ValidatedMessage, sender: str, now_ms: int) -> Entry:
     _, _, attributes, attributes_md5 = draft.attributes
     body = Body(draft.text, draft.md5, sender, now_ms, draft.dedup, attributes, attributes_md5, draft.trace)
     delay_ms = view.delay_ms if draft.delay_ms is None else draft.delay_ms

@@ -12,7 +12,7 @@ import msgspec
 from cns_common.errors import RequestError
 from cqs.limits import DELAY_S_MAX
 from cqs.messages.message_attributes import NO_ATTRIBUTES, Attributes, digest, read_attributes, read_system_attributes
-from cqs.messages.message_text import encoded_text
+from cqs.messages.message_text import encode_text
 from cqs.queues.view import QueueView
 
 _ID = re.compile(r"[!-~]{1,128}\Z", re.ASCII)
@@ -22,7 +22,7 @@ NO_DEDUPLICATION = (
 )
 
 
-class Draft(msgspec.Struct, frozen=True):
+class ValidatedMessage(msgspec.Struct, frozen=True):
     """A message that may be sent."""
 
     text: str
@@ -35,14 +35,14 @@ class Draft(msgspec.Struct, frozen=True):
     system_md5: str = ""
 
 
-def read_draft(
+def validate_message(
     view: QueueView, members: Mapping[str, Any], trace: str = "", *, judgement: str = "are invalid"
-) -> Draft:
+) -> ValidatedMessage:
     """The draft in a request's `members`; `trace` is what the request's own header says."""
     text = members.get("MessageBody")
     if not text:
         raise missing("MessageBody")
-    encoded = encoded_text(text)
+    encoded = encode_text(text)
     size = len(encoded)
     attributes = NO_ATTRIBUTES
     if named := members.get("MessageAttributes"):
@@ -61,7 +61,7 @@ def read_draft(
     delay_ms = _delay_ms(view, members.get("DelaySeconds"))
     group, dedup = _ids(view, members, encoded)
     md5 = hashlib.md5(encoded).hexdigest()
-    return Draft(text, md5, delay_ms, group, dedup, attributes, trace, system_md5)
+    return ValidatedMessage(text, md5, delay_ms, group, dedup, attributes, trace, system_md5)
 
 
 def size_of(members: Mapping[str, Any]) -> int:
@@ -103,6 +103,9 @@ def _delay_ms(view: QueueView, delay_s: int | None) -> int | None:
         return None
     if not 0 <= delay_s <= DELAY_S_MAX:
         raise invalid("DelaySeconds", delay_s, f"DelaySeconds must be >= 0 and <= {DELAY_S_MAX}.")
+    if delay_s * 1000 > view.delay_ms_max:
+        delay_s_max = view.delay_ms_max // 1000
+        raise invalid("DelaySeconds", delay_s, f"The queue's engine delays messages by at most {delay_s_max} seconds.")
     if not view.fifo:
         return delay_s * 1000
     if delay_s:

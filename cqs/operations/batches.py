@@ -14,10 +14,17 @@ from cns_common.aws.protocol.faults import wire_code
 from cns_common.errors import RequestError
 from cqs.authorization import Access
 from cqs.limits import BATCH_BYTES_MAX, BATCH_ENTRIES_MAX
-from cqs.messages.delete_and_visibility import Answers, Holding, NewVisibility
-from cqs.messages.send import Sending
-from cqs.messages.validation import NO_DEDUPLICATION, Draft, missing, read_draft, size_of, wrong_queue_type
-from cqs.operations.messages import accepted_message, sender_of
+from cqs.messages.delete_and_visibility import HandleErrors, InFlightMessages, VisibilityChange
+from cqs.messages.send import MessageSender
+from cqs.messages.validation import (
+    NO_DEDUPLICATION,
+    ValidatedMessage,
+    missing,
+    size_of,
+    validate_message,
+    wrong_queue_type,
+)
+from cqs.operations.messages import send_result, sender_of
 from cqs.queues.view import QueueView
 
 Entries = list[dict[str, Any]]
@@ -26,25 +33,25 @@ _ENTRY_ID = re.compile(r"[A-Za-z0-9_-]{1,80}\Z", re.ASCII)
 
 
 class BatchOperations:
-    def __init__(self, access: Access, sending: Sending, holding: Holding) -> None:
+    def __init__(self, access: Access, sender: MessageSender, in_flight: InFlightMessages) -> None:
         self._access = access
-        self._sending = sending
-        self._holding = holding
+        self._sender = sender
+        self._in_flight = in_flight
 
     async def send_message_batch(self, call: Call, params: Params) -> Result:
         view = await self._access.queue(call, params, "SendMessage")
         entries = _entries(params, "SendMessageBatchRequestEntry", lambda entry: _check_fifo(view, entry))
         _check_size(entries)
         failed: list[Result] = []
-        drafts: dict[str, Draft] = {}
+        drafts: dict[str, ValidatedMessage] = {}
         for entry in entries:
             try:
                 drafts[entry["Id"]] = _draft(view, entry, call.trace_header)
             except RequestError as error:
                 failed.append(_failure(entry["Id"], error))
-        accepted = await self._sending.send(view, tuple(drafts.values()), sender_of(call)) if drafts else []
+        accepted = await self._sender.send(view, tuple(drafts.values()), sender_of(call)) if drafts else []
         successful = [
-            {"Id": entry_id, **accepted_message(draft, one)}
+            {"Id": entry_id, **send_result(draft, one)}
             for (entry_id, draft), one in zip(drafts.items(), accepted, strict=True)
         ]
         return {"Successful": successful, "Failed": failed}
@@ -53,13 +60,13 @@ class BatchOperations:
         view = await self._access.queue(call, params, "DeleteMessage")
         entries = _entries(params, "DeleteMessageBatchRequestEntry")
         handles = [entry.get("ReceiptHandle") or "" for entry in entries]
-        return _outcome(entries, await self._holding.delete(view, handles))
+        return _outcome(entries, await self._in_flight.delete(view, handles))
 
     async def change_message_visibility_batch(self, call: Call, params: Params) -> Result:
         view = await self._access.queue(call, params, "ChangeMessageVisibility")
         entries = _entries(params, "ChangeMessageVisibilityBatchRequestEntry", _check_timeout)
-        wishes = [NewVisibility(entry.get("ReceiptHandle") or "", entry["VisibilityTimeout"]) for entry in entries]
-        return _outcome(entries, await self._holding.change_visibility(view, wishes))
+        wishes = [VisibilityChange(entry.get("ReceiptHandle") or "", entry["VisibilityTimeout"]) for entry in entries]
+        return _outcome(entries, await self._in_flight.change_visibility(view, wishes))
 
 
 def _entries(params: Params, noun: str, check: Callable[[dict[str, Any]], None] | None = None) -> Entries:
@@ -116,13 +123,13 @@ def _check_size(entries: Entries) -> None:
         )
 
 
-def _draft(view: QueueView, entry: dict[str, Any], trace: str) -> Draft:
+def _draft(view: QueueView, entry: dict[str, Any], trace: str) -> ValidatedMessage:
     if not entry.get("MessageBody"):
         raise RequestError("EmptyValue", missing("MessageBody").message)
-    return read_draft(view, entry, trace, judgement="cannot be validated")
+    return validate_message(view, entry, trace, judgement="cannot be validated")
 
 
-def _outcome(entries: Entries, answers: Answers) -> Result:
+def _outcome(entries: Entries, answers: HandleErrors) -> Result:
     pairs = list(zip(entries, answers, strict=True))
     return {
         "Successful": [{"Id": entry["Id"]} for entry, fault in pairs if fault is None],

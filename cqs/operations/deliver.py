@@ -8,7 +8,7 @@ from typing import Any
 from cns_common.aws.call import Call, Params, Result
 from cns_common.errors import OutcomeUnknown, RequestError, StoreUnavailable
 from cqs.messages.validation import missing
-from cqs.topic_sender import Message, OnBehalf
+from cqs.topic_sender import Message, TopicSender
 
 ENTRIES_MAX = 100
 _OF_SEND_MESSAGE = ("MessageBody", "MessageAttributes", "MessageGroupId", "MessageDeduplicationId")
@@ -17,7 +17,7 @@ Member = dict[str, Any]
 
 
 class DeliverOperations:
-    def __init__(self, on_behalf: OnBehalf) -> None:
+    def __init__(self, on_behalf: TopicSender) -> None:
         self._on_behalf = on_behalf
 
     async def deliver(self, call: Call, params: Params) -> Result:

@@ -7,11 +7,11 @@ from typing import NamedTuple
 from cns_common.aws.call import Call, Params, Result
 from cqs.authorization import Access
 from cqs.limits import RECEIVE_MESSAGES_MAX, RECEIVE_WAIT_S_MAX
-from cqs.messages.delete_and_visibility import Holding, NewVisibility, check_visibility
-from cqs.messages.receive import Receiving, Wish
-from cqs.messages.send import Accepted, Sending
-from cqs.messages.validation import Draft, check_id, invalid, missing, read_draft, wrong_queue_type
-from cqs.operations.received import delivered_message, read_selection
+from cqs.messages.delete_and_visibility import InFlightMessages, VisibilityChange, check_visibility
+from cqs.messages.receive import MessageReceiver, ReceiveRequest
+from cqs.messages.send import MessageSender, SentMessage
+from cqs.messages.validation import ValidatedMessage, check_id, invalid, missing, validate_message, wrong_queue_type
+from cqs.operations.received import message_result, read_selection
 from cqs.queues.view import QueueView
 
 
@@ -20,44 +20,44 @@ class ReceiveBounds(NamedTuple):
     wait_s_max: int = RECEIVE_WAIT_S_MAX
 
 
-_OF_SQS = ReceiveBounds()
+_SQS_BOUNDS = ReceiveBounds()
 
 
 class MessageOperations:
     def __init__(
         self,
         access: Access,
-        sending: Sending,
-        receiving: Receiving,
-        holding: Holding,
-        bounds: ReceiveBounds = _OF_SQS,
+        sender: MessageSender,
+        receiver: MessageReceiver,
+        in_flight: InFlightMessages,
+        bounds: ReceiveBounds = _SQS_BOUNDS,
     ) -> None:
         self._access = access
-        self._sending = sending
-        self._receiving = receiving
-        self._holding = holding
+        self._sender = sender
+        self._receiver = receiver
+        self._in_flight = in_flight
         self._bounds = bounds
 
     async def send_message(self, call: Call, params: Params) -> Result:
         view = await self._access.queue(call, params, "SendMessage")
-        draft = read_draft(view, params, call.trace_header)
-        (accepted,) = await self._sending.send(view, (draft,), sender_of(call))
-        return accepted_message(draft, accepted)
+        draft = validate_message(view, params, call.trace_header)
+        (accepted,) = await self._sender.send(view, (draft,), sender_of(call))
+        return send_result(draft, accepted)
 
     async def receive_message(self, call: Call, params: Params) -> Result:
         view = await self._access.queue(call, params, "ReceiveMessage")
         selection, wish, when_gone = read_selection(params), _wish(view, params, self._bounds), call.when_gone
         del call, params  # a long poll holds nothing of its request that it needs no more
-        delivery = await self._receiving.receive(view, wish, when_gone)
+        delivery = await self._receiver.receive(view, wish, when_gone)
         return {
             "Messages": [
-                delivered_message(view, message, delivery.received_at_ms, selection) for message in delivery.messages
+                message_result(view, message, delivery.received_at_ms, selection) for message in delivery.messages
             ]
         }
 
     async def delete_message(self, call: Call, params: Params) -> Result:
         view = await self._access.queue(call, params, "DeleteMessage")
-        (fault,) = await self._holding.delete(view, (_handle(params),))
+        (fault,) = await self._in_flight.delete(view, (_handle(params),))
         if fault is not None:
             raise fault
         return {}
@@ -68,7 +68,7 @@ class MessageOperations:
         timeout_s = params.get("VisibilityTimeout")
         if timeout_s is None:
             raise missing("VisibilityTimeout")
-        (fault,) = await self._holding.change_visibility(view, (NewVisibility(handle, timeout_s),))
+        (fault,) = await self._in_flight.change_visibility(view, (VisibilityChange(handle, timeout_s),))
         if fault is not None:
             raise fault
         return {}
@@ -79,7 +79,7 @@ def sender_of(call: Call) -> str:
     return call.caller.user_id or call.source_ip
 
 
-def accepted_message(draft: Draft, accepted: Accepted) -> Result:
+def send_result(draft: ValidatedMessage, accepted: SentMessage) -> Result:
     """What a sender is told of one message."""
     result = {"MessageId": accepted.id, "MD5OfMessageBody": draft.md5}
     if draft.attributes.sent_md5:
@@ -98,7 +98,7 @@ def _handle(params: Params) -> str:
     return handle
 
 
-def _wish(view: QueueView, params: Params, bounds: ReceiveBounds) -> Wish:
+def _wish(view: QueueView, params: Params, bounds: ReceiveBounds) -> ReceiveRequest:
     messages_max, wait_s_max = bounds
     want: int = params.get("MaxNumberOfMessages", 1)
     if not 1 <= want <= messages_max:
@@ -111,8 +111,8 @@ def _wish(view: QueueView, params: Params, bounds: ReceiveBounds) -> Wish:
     wait_ms = view.wait_ms if wait_s is None else wait_s * 1000
     attempt_id: str | None = params.get("ReceiveRequestAttemptId")
     if attempt_id is None:
-        return Wish(want, visibility_ms, wait_ms)
+        return ReceiveRequest(want, visibility_ms, wait_ms)
     check_id("ReceiveRequestAttemptId", attempt_id)
     if not view.fifo:
         raise wrong_queue_type("ReceiveRequestAttemptId", attempt_id)
-    return Wish(want, visibility_ms, wait_ms, attempt_id)
+    return ReceiveRequest(want, visibility_ms, wait_ms, attempt_id)

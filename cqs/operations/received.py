@@ -27,7 +27,7 @@ _SYSTEM: Mapping[str, Callable[[QueueView, Message, Body], str]] = {
 """Every system attribute; one that a message does not have is ''."""
 
 
-class Selection(NamedTuple):
+class AttributeSelection(NamedTuple):
     """Which attributes a receive asks for."""
 
     system: tuple[str, ...] = ()
@@ -41,26 +41,26 @@ class Selection(NamedTuple):
         return tuple([one for one in attributes if one.name in names or one.name.startswith(prefixes)])
 
 
-_NOTHING = Selection()
+_NOTHING = AttributeSelection()
 _ALL_NAMES = frozenset({"All", "*"})
 """The values of MessageAttributeNames that select every message attribute; `.*` selects them as a prefix."""
 
 
-def read_selection(params: Mapping[str, Any]) -> Selection:
+def read_selection(params: Mapping[str, Any]) -> AttributeSelection:
     """From a ReceiveMessage's parameters. Names that no message can have are ignored."""
     system = [*params.get("AttributeNames", ()), *params.get("MessageSystemAttributeNames", ())]
     names = params.get("MessageAttributeNames")
     if not system and not names:
         return _NOTHING
     wanted = frozenset(names or ())
-    return Selection(
+    return AttributeSelection(
         tuple(_SYSTEM) if "All" in system else tuple([name for name in _SYSTEM if name in system]),
         wanted,
         ("",) if wanted & _ALL_NAMES else tuple([name.removesuffix(".*") for name in wanted if name.endswith(".*")]),
     )
 
 
-def delivered_message(view: QueueView, message: Message, received_at_ms: int, selection: Selection) -> Result:
+def message_result(view: QueueView, message: Message, received_at_ms: int, selection: AttributeSelection) -> Result:
     body = job_body(message) if view.internal else decode_body(message.body)
     result: Result = {
         "MessageId": message.id,

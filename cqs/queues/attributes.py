@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from cns_common.errors import RequestError
-from cqs.engines.contract import Counts
+from cqs.engines.contract import Capabilities, Counts
 from cqs.queues.model import Queue
 from cqs.queues.policies import read_policy
 from cqs.redrive.policy import as_text, read_redrive_allow_policy, read_redrive_policy
@@ -66,6 +66,10 @@ def invalid_value(name: str) -> RequestError:
     return RequestError("InvalidAttributeValue", f"Invalid value for the parameter {name}.")
 
 
+def refused_value(name: str, reason: str) -> RequestError:
+    return RequestError("InvalidAttributeValue", f"Invalid value for the parameter {name}. Reason: {reason}")
+
+
 # -- given ------------------------------------------------------------------------------------------------------------
 
 
@@ -82,11 +86,15 @@ def check_changes(given: Mapping[str, str], *, fifo: bool) -> dict[str, str]:
     """Attributes to be set on a queue, normalised; '' stands for removal."""
     changes = _check(given, fifo=fifo)
     if fifo and changes.get("FifoQueue") == "false":
-        raise RequestError(
-            "InvalidAttributeValue",
-            "Invalid value for the parameter FifoQueue. Reason: Modifying queue type is not supported.",
-        )
+        raise refused_value("FifoQueue", "Modifying queue type is not supported.")
     return changes
+
+
+def check_delay(attributes: Mapping[str, str], capabilities: Capabilities) -> None:
+    """Raise RequestError for a `DelaySeconds` that is longer than the queue's engine can delay a message."""
+    delay_s_max = capabilities.max_delay_ms // 1000
+    if int(attributes.get("DelaySeconds", 0)) > delay_s_max:
+        raise refused_value("DelaySeconds", f"The queue's engine delays messages by at most {delay_s_max} seconds.")
 
 
 def merged(current: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:

@@ -15,10 +15,12 @@ from cqs.engines.contract import Counts, Engine, QueueRef
 from cqs.queues.attributes import (
     ENGINE,
     check_changes,
+    check_delay,
     check_new,
     first_difference,
     invalid_value,
     merged,
+    refused_value,
     wants_fifo,
 )
 from cqs.queues.cache import QueueCache
@@ -83,8 +85,8 @@ class Queues:
         existing = await self._store.get(key)
         if existing is None:
             await self._check_not_deleted_recently(key)
-            engine = self._engine_for(given.get(ENGINE, self._default_engine), fifo=fifo)
             attributes = check_new(given, fifo=fifo)
+            engine = self._engine_for(given.get(ENGINE, self._default_engine), attributes, fifo=fifo)
             await self._check_redrive(key, given, fifo=fifo)
             queue = self._new(key, engine, merged({}, attributes), tags)
             existing = await self._store.create(queue)
@@ -108,10 +110,14 @@ class Queues:
             tags=tags,
         )
 
-    def _engine_for(self, name: str, *, fifo: bool) -> str:
+    def _engine_for(self, name: str, attributes: Mapping[str, str], *, fifo: bool) -> str:
+        """`name`, if that engine runs and can do what the queue needs; else RequestError."""
         engine = self._engines.get(name)
-        if engine is None or (fifo and (engine.capabilities.order != "group" or not engine.capabilities.dedup)):
+        if engine is None:
             raise invalid_value(ENGINE)
+        if fifo and not engine.capabilities.fifo:
+            raise refused_value(ENGINE, f"The engine {name} has no FIFO queues.")
+        check_delay(attributes, engine.capabilities)
         return name
 
     async def _check_not_deleted_recently(self, key: QueueKey) -> None:
@@ -128,6 +134,7 @@ class Queues:
 
     async def set_attributes(self, view: QueueView, given: Mapping[str, str]) -> None:
         changes = check_changes(given, fifo=view.fifo)
+        check_delay(changes, view.engine.capabilities)
         await self._check_redrive(view.queue.key, given, fifo=view.fifo)
         now_ms = self._clock.now_ms()
         await self.update(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from cns_common.errors import RequestError
 from cqs.limits import TAG_KEY_CHARS_MAX, TAG_VALUE_CHARS_MAX, TAGS_MAX
-from cqs.messages.message_text import encoded_text
+from cqs.messages.message_text import encode_text
 
 
 def tagged(name: str, current: Mapping[str, str], added: Mapping[str, str]) -> dict[str, str]:
@@ -26,7 +26,7 @@ def _check(key: str, value: str) -> None:
         raise _invalid(f"Tag values must be between 0 and {TAG_VALUE_CHARS_MAX} characters in length.")
     if key.lower().startswith("aws:"):
         raise _invalid("Tag keys must not start with the reserved prefix aws:.")
-    encoded_text(key + value, "InvalidParameterValue")
+    encode_text(key + value, "InvalidParameterValue")
 
 
 def _invalid(text: str) -> RequestError:

@@ -25,12 +25,14 @@ class QueueView:
     internal: bool
     fifo: bool
     ref: QueueRef
-    undying: QueueRef  # the same without a redrive policy: for when its dead-letter queue is gone
-    holding: QueueRef
+    ref_without_redrive: QueueRef  # the same without a redrive policy: for when its dead-letter queue is gone
+    ref_for_handles: QueueRef
     """What DeleteMessage and ChangeMessageVisibility name the queue by: handles of earlier deliveries are good on
     tenants' standard queues. Jobs of internal queues stay fenced: a worker whose lease ran out settles nothing."""
     receipts: ReceiptHandles
     delay_ms: int
+    delay_ms_max: int
+    """The longest delay that the queue's engine has."""
     visibility_ms: int
     wait_ms: int
     bytes_max: int
@@ -54,10 +56,13 @@ def view_of(queue: Queue, engine: Engine, receipt_key: bytes) -> QueueView:
         internal=internal,
         fifo=queue.fifo,
         ref=QueueRef(queue.id, queue.fifo, retention_ms, max_receives),
-        undying=QueueRef(queue.id, queue.fifo, retention_ms),
-        holding=QueueRef(queue.id, queue.fifo, retention_ms, max_receives, older_handles=not (queue.fifo or internal)),
+        ref_without_redrive=QueueRef(queue.id, queue.fifo, retention_ms),
+        ref_for_handles=QueueRef(
+            queue.id, queue.fifo, retention_ms, max_receives, older_handles=not (queue.fifo or internal)
+        ),
         receipts=ReceiptHandles(receipt_key, queue.id),
         delay_ms=int(settings["DelaySeconds"]) * 1000,
+        delay_ms_max=engine.capabilities.max_delay_ms,
         visibility_ms=int(settings["VisibilityTimeout"]) * 1000,
         wait_ms=int(settings["ReceiveMessageWaitTimeSeconds"]) * 1000,
         bytes_max=int(settings["MaximumMessageSize"]),

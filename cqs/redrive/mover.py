@@ -14,9 +14,10 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from cns_common.clock import Clock
-from cqs.engines.contract import Change, Entry, Message, ReceiveResult, RejectedEntry, SentEntry, Settlement
+from cqs.engines.contract import Change, Entry, Message, ReceiveResult, RejectedEntry, SentEntry
 from cqs.limits import MOVE_TASK_MS_MAX
 from cqs.messages.send import dedup_key
+from cqs.messages.transfer import transfer
 from cqs.queues.cache import QueueCache
 from cqs.queues.model import Body, decode_body, encode_body
 from cqs.queues.urls import key_of_arn
@@ -25,13 +26,13 @@ from cqs.redrive.task import MoveStatus, MoveTask
 from cqs.redrive.tasks import update
 from cqs.stores.contract import MoveTaskStore
 
-HOLD_MS = 30_000
+MOVE_LEASE_MS = 30_000
 NO_SUCH_QUEUE = "AWS.SimpleQueueService.NonExistentQueue"
 NO_SOURCE = "CouldNotDetermineMessageSource"
 OVERDUE = "TaskTimedOut"
 
 
-class Step(NamedTuple):
+class MoveStep(NamedTuple):
     """The task after a batch, and how many messages that took from the queue."""
 
     task: MoveTask
@@ -45,30 +46,30 @@ class _Route(NamedTuple):
     messages: list[Message]
 
 
-class Moving:
+class MessageMover:
     def __init__(self, store: MoveTaskStore, cache: QueueCache, clock: Clock) -> None:
         self._store = store
         self._cache = cache
         self._clock = clock
 
-    async def take_up(self, task: MoveTask) -> MoveTask:
+    async def begin(self, task: MoveTask) -> MoveTask:
         """Before the first step of a worker."""
         return await self._record(task, lambda current: replace(current, takes=current.takes + 1))
 
-    async def step(self, task: MoveTask, n: int) -> Step:
+    async def step(self, task: MoveTask, n: int) -> MoveStep:
         """Move up to `n` messages; a step that takes none leaves it to the caller to say that the task is complete."""
         now_ms = self._clock.now_ms()
         current = await self._store.get(task.source_arn, task.id)
         if current is None:
-            return Step(replace(task, status="CANCELLED"))
+            return MoveStep(replace(task, status="CANCELLED"))
         if current.status == "CANCELLING":
-            return Step(await self.end(current, "CANCELLED"))
+            return MoveStep(await self.end(current, "CANCELLED"))
         if now_ms - current.started_ms > MOVE_TASK_MS_MAX:
-            return Step(await self.end(current, "FAILED", OVERDUE))
+            return MoveStep(await self.end(current, "FAILED", OVERDUE))
         source = await self._queue(task.source_arn)
         if source is None or source.queue.id != task.source_id:
-            return Step(await self.end(current, "FAILED", NO_SUCH_QUEUE))
-        received = await source.engine.receive(source.undying, n, now_ms + HOLD_MS, now_ms)
+            return MoveStep(await self.end(current, "FAILED", NO_SUCH_QUEUE))
+        received = await source.engine.receive(source.ref_without_redrive, n, now_ms + MOVE_LEASE_MS, now_ms)
         return await self._move(current, source, received, now_ms)
 
     async def end(self, task: MoveTask, status: MoveStatus, failure: str = "", moved: int = 0) -> MoveTask:
@@ -80,11 +81,11 @@ class Moving:
 
         return await self._record(task, ended)
 
-    async def _move(self, task: MoveTask, source: QueueView, received: ReceiveResult, now_ms: int) -> Step:
+    async def _move(self, task: MoveTask, source: QueueView, received: ReceiveResult, now_ms: int) -> MoveStep:
         if received.dropped:
-            return Step(await self.end(task, "FAILED", NO_SUCH_QUEUE))
+            return MoveStep(await self.end(task, "FAILED", NO_SUCH_QUEUE))
         if not received.messages:
-            return Step(task)
+            return MoveStep(task)
         routes, failure = await self._routes(task, received.messages)
         moved = 0
         for route in routes:
@@ -92,9 +93,9 @@ class Moving:
         if failure:
             on_their_way = sum(len(route.messages) for route in routes)
             await _give_back(source, received.messages[on_their_way:], now_ms)
-            return Step(await self.end(task, "FAILED", failure, moved), on_their_way)
+            return MoveStep(await self.end(task, "FAILED", failure, moved), on_their_way)
         after = await self._record(task, lambda current: replace(current, moved=current.moved + moved))
-        return Step(after, len(received.messages))
+        return MoveStep(after, len(received.messages))
 
     async def _routes(self, task: MoveTask, messages: Sequence[Message]) -> tuple[list[_Route], str]:
         """Where messages go, up to the first that can go nowhere, and why it cannot."""
@@ -115,17 +116,7 @@ class Moving:
         """How many arrived. What a FIFO queue takes for a duplicate is gone, and does not count."""
         target, messages = route
         entries = [_redriven(task, target, message, now_ms) for message in messages]
-        if source.engine is target.engine:
-            deletes = tuple([(source.ref, message.handle) for message in messages])
-            sends = tuple([(target.ref, entry) for entry in entries])
-            settled = await source.engine.settle(Settlement(deletes, sends), now_ms)
-            return _arrived(settled.sends)
-        sent = await target.engine.send(target.ref, entries, now_ms)
-        taken = [
-            message.handle for message, answer in zip(messages, sent, strict=True) if isinstance(answer, SentEntry)
-        ]
-        await source.engine.delete(source.ref, taken, now_ms)
-        return _arrived(sent)
+        return _arrived(await transfer(source, target, messages, entries, now_ms))
 
     async def _queue(self, arn: str) -> QueueView | None:
         key = key_of_arn(arn)

@@ -233,7 +233,9 @@ class Load:
         self.journal.deeds.append(deed)
         return deed
 
-    def _end(self, deed: Deed, answers: list[SentEntry | RejectedEntry] | tuple[SentEntry | RejectedEntry, ...] = ()) -> None:
+    def _end(
+        self, deed: Deed, answers: list[SentEntry | RejectedEntry] | tuple[SentEntry | RejectedEntry, ...] = ()
+    ) -> None:
         sent = [answer for answer in answers if isinstance(answer, SentEntry)]
         assert len(sent) == len(deed.puts)
         deed.sequences = tuple([answer.sequence for answer in sent])

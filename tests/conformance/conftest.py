@@ -11,7 +11,7 @@ import pytest
 from cns_common.clock import Clock
 from cqs.engines.cluster import known_queues as lines
 from cqs.engines.contract import Engine
-from tests.conformance.drivers import DRIVERS, FORGETFUL, Driver
+from tests.conformance.drivers import DRIVERS, FAIR, FORGETFUL, Driver
 from tests.conformance.support import Desk
 
 
@@ -25,10 +25,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     needs = {name: value for mark in metafunc.definition.iter_markers("needs") for name, value in mark.kwargs.items()}
     if "fifo" in metafunc.fixturenames:
-        needs["order"] = "group"
+        needs["fifo"] = True
     fit = [name for name in DRIVERS if needs.items() <= _traits(name).items()]
     if "fifo_queue" in metafunc.fixturenames:
-        kinds = [(name, kind) for name in fit for kind in (False, True) if not kind or DRIVERS[name].order == "group"]
+        kinds = [(name, kind) for name in fit for kind in (False, True) if not kind or DRIVERS[name].fifo]
         ids = [f"{name}-{'fifo' if kind else 'standard'}" for name, kind in kinds]
         metafunc.parametrize(("driver", "fifo_queue"), kinds, indirect=["driver"], ids=ids)
     else:
@@ -36,8 +36,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _traits(name: str) -> dict[str, object]:
-    """What tests may need of a driver: its capabilities, and whether leases survive the process that gave them out."""
-    return {**msgspec.structs.asdict(DRIVERS[name]), "keeps_leases": name not in FORGETFUL}
+    """What a test may need of a driver: its capabilities, fairness, leases that survive a restart."""
+    return {**msgspec.structs.asdict(DRIVERS[name]), "fair": name in FAIR, "keeps_leases": name not in FORGETFUL}
 
 
 @pytest.fixture(autouse=True)

@@ -19,16 +19,20 @@ from cqs.engines.cluster import schema as standard_schema
 from cqs.engines.cluster.fifo import schema as fifo_schema
 from cqs.engines.contract import Capabilities, Engine
 from cqs.engines.embedded import EmbeddedEngine
-from cqs.engines.remote import METHODS, RemoteEngine, end_session, handlers
+from cqs.engines.remote import RemoteEngine, end_session, handlers, methods
 from tests.servers import cassandra_address, fresh_keyspace, redis_url
 
 DRIVERS: Mapping[str, Capabilities] = {
     "embedded": EmbeddedEngine.capabilities,
     "remote": EmbeddedEngine.capabilities,
     "cqs": ClusterEngine.capabilities,
-    "cqs-alone": replace(ClusterEngine.capabilities, order="none", dedup=False),  # without Redis
+    "cqs-alone": replace(ClusterEngine.capabilities, fifo=False),  # without Redis
 }
 """Of FIFO queues, Redis knows nothing: what is said of them over `cqs` is true without it, too."""
+ENGINE = "embedded"
+"""The name under which the remote driver's host serves its engine."""
+FAIR = {"embedded", "remote"}
+"""Drivers that serve quiet tenants of a fair queue first."""
 FORGETFUL = {"cqs-alone"}
 """Without Redis, messages are hidden in the memory of a process."""
 KEYSPACE = os.environ.get("CONFORMANCE_KEYSPACE") or fresh_keyspace()
@@ -64,14 +68,14 @@ class Driver:
 
 @asynccontextmanager
 async def _remote(engine: Engine, clock: Clock, path: Path) -> AsyncIterator[Engine]:
-    server = Server(METHODS)
-    server.answer(handlers(engine, clock))
+    server = Server(methods(ENGINE))
+    server.answer(handlers(ENGINE, engine, clock))
     server.on_close.append(end_session)
     await server.start(path)
-    client = Client(path, METHODS)
+    client = Client(path, methods(ENGINE))
     await client.start()
     try:
-        yield await RemoteEngine.connect(client)
+        yield await RemoteEngine.connect(client, ENGINE)
     finally:
         await client.close()
         await server.close()

@@ -68,7 +68,7 @@ async def test_nothing_is_lost_invented_or_repeated(desk: Desk, seed: int) -> No
     assert not await desk.peek_all()
 
 
-@pytest.mark.needs(order="group")
+@pytest.mark.needs(fifo=True)
 @pytest.mark.parametrize("seed", range(2))
 async def test_each_group_keeps_its_order(fifo: Desk, seed: int) -> None:
     floor = Floor(fifo, SENDERS * EACH)

@@ -10,8 +10,6 @@ from cns_common.clock import Clock
 from tests.conformance.drivers import Driver
 from tests.conformance.support import HIDE_MS, Desk, numbered
 
-pytestmark = pytest.mark.needs(exact_counts=True)
-
 
 async def test_a_new_queue_is_empty(desk: Desk) -> None:
     counts = await desk.engine.counts(desk.q, desk.now_ms)

@@ -8,7 +8,7 @@ from cns_common.clock import Clock
 from tests.conformance.drivers import Driver
 from tests.conformance.support import Desk, bodies
 
-pytestmark = [pytest.mark.needs(order="group"), pytest.mark.spec("fifo.delay-is-retroactive")]
+pytestmark = [pytest.mark.needs(fifo=True), pytest.mark.spec("fifo.delay-is-retroactive")]
 
 ONE_MINUTE_MS = 60_000
 

@@ -11,7 +11,7 @@ from cns_common.clock import Clock
 from cqs.engines.contract import Engine
 from tests.conformance.support import Desk, bodies
 
-pytestmark = pytest.mark.needs(order="group")
+pytestmark = pytest.mark.needs(fifo=True)
 
 BLOCKED_GROUPS = 5_000
 ROUNDS = 100

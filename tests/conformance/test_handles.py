@@ -187,7 +187,7 @@ async def test_an_older_handle_is_good_across_restarts(driver: Driver, clock: Cl
         assert await desk.counts() == (0, 0, 0)
 
 
-@pytest.mark.needs(order="group")
+@pytest.mark.needs(fifo=True)
 async def test_a_fifo_queue_takes_the_newest_handle_alone(fifo: Desk) -> None:
     fifo.q = replace(fifo.q, older_handles=True)
     await fifo.send(b"one", group="g")
@@ -210,7 +210,7 @@ async def test_an_old_handle_deletes_while_no_newer_delivery_was_made(standard: 
     assert not await standard.take()
 
 
-@pytest.mark.needs(order="group")
+@pytest.mark.needs(fifo=True)
 async def test_a_fifo_handle_ends_with_its_visibility_timeout(fifo: Desk) -> None:
     await fifo.send(b"one", group="g")
     message = await fifo.take_one(1_000)

@@ -73,7 +73,7 @@ async def test_a_message_in_flight_is_left_to_its_holder(desk: Desk) -> None:
     assert await desk.delete(message) == [0]
 
 
-@pytest.mark.needs(dedup=True)
+@pytest.mark.needs(fifo=True)
 async def test_a_deduplication_history_is_not_cleared_early(fifo: Desk) -> None:
     (original,) = await fifo.send(b"one", group="g", dedup="key")
     fifo.later(299_999)

@@ -141,7 +141,7 @@ class Machine(RuleBasedStateMachine):
         return self.handles[-back]
 
 
-@pytest.mark.needs(exact_counts=True, update_body=True, keeps_leases=True)
+@pytest.mark.needs(update_body=True, keeps_leases=True)
 @pytest.mark.parametrize("max_receives", [0, 3])
 def test_an_engine_does_what_the_model_does(driver: Driver, clock: Clock, fifo_queue: bool, max_receives: int) -> None:
     local = DRIVERS[driver.name].atomic_settle  # over a network, shrinking an example takes an hour

@@ -80,7 +80,7 @@ async def test_new_groups_are_reached_behind_old_ones(desk: Desk) -> None:
     assert bodies(await desk.take(1)) == [b"new"]
 
 
-@pytest.mark.needs(order="group")
+@pytest.mark.needs(fifo=True)
 async def test_when_the_first_of_a_group_expires_the_next_is_the_first(fifo: Desk) -> None:
     fifo.set(retention_ms=60_000)
     await fifo.send(b"first", group="g", delay_ms=0)
@@ -94,7 +94,7 @@ async def test_when_the_first_of_a_group_expires_the_next_is_the_first(fifo: Des
     assert bodies(await fifo.take()) == [b"third"]
 
 
-@pytest.mark.needs(order="group")
+@pytest.mark.needs(fifo=True)
 async def test_old_messages_in_the_midst_of_a_group_are_left_out(fifo: Desk) -> None:
     fifo.set(retention_ms=60_000)
     for body, age_ms in ((b"1", 0), (b"2", 50_000), (b"3", 0), (b"4", 50_000), (b"5", 0)):
@@ -103,7 +103,6 @@ async def test_old_messages_in_the_midst_of_a_group_are_left_out(fifo: Desk) -> 
     assert bodies(await fifo.take()) == [b"1", b"3", b"5"]
 
 
-@pytest.mark.needs(exact_counts=True)
 async def test_what_has_expired_is_counted_no_more_once_it_was_met(desk: Desk) -> None:
     await desk.send(*numbered(5), group="g")
     await desk.take(2, HIDE_MS)

@@ -116,7 +116,7 @@ async def test_a_rejected_send_never_costs_the_message_it_stands_for(desk: Desk,
     assert len(await desk.peek_all()) == 1
 
 
-@pytest.mark.needs(dedup=True, order="group")
+@pytest.mark.needs(fifo=True)
 async def test_duplicates_are_found_across_its_sends(fifo: Desk) -> None:
     entries = [fifo.entry(b"%d" % i, group="g", dedup="key") for i in range(2)]
     settled = await _settle(fifo, Settlement(sends=tuple([(fifo.q, entry) for entry in entries])))
@@ -192,4 +192,3 @@ async def test_a_changed_body_survives_a_restart(driver: Driver, clock: Clock, f
 
 async def test_engines_say_what_they_can(engine: Engine) -> None:
     assert engine.capabilities.max_delay_ms >= 900_000
-    assert engine.capabilities.order in ("none", "hinted", "group")

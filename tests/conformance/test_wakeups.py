@@ -103,7 +103,7 @@ async def test_by_a_change_of_visibility(desk: Desk, to_ms: int) -> None:
     wakeups.close()
 
 
-@pytest.mark.needs(order="group")
+@pytest.mark.needs(fifo=True)
 @pytest.mark.parametrize("how", ["delete", "settle", "expiry"])
 async def test_by_the_unlocking_of_a_group(fifo: Desk, how: str) -> None:
     await fifo.send(b"1", b"2", group="g")
@@ -284,7 +284,7 @@ async def test_two_hundred_wait_for_one_moment(standard: Desk) -> None:
     assert sorted(bodies(received)) == numbered(200)
 
 
-@pytest.mark.needs(order="group")
+@pytest.mark.needs(fifo=True)
 async def test_a_chain_of_groups_is_taken_by_those_who_wait(fifo: Desk) -> None:
     """Each delete unlocks the next of its group, and wakes the next who waits for it."""
     for group in range(5):

@@ -9,7 +9,7 @@ import structlog
 from cns_backend.leases import LeaseStore
 from cns_common.clock import Clock
 from cns_common.ids import hex_id
-from cqs.redrive.mover import HOLD_MS, Moving
+from cqs.redrive.mover import MOVE_LEASE_MS, MessageMover
 from cqs.redrive.task import MoveTask
 from cqs.stores.contract import MoveTaskStore
 
@@ -27,7 +27,7 @@ log = structlog.get_logger(__name__)
 
 
 class Movers:
-    def __init__(self, tasks: MoveTaskStore, moving: Moving, leases: LeaseStore, clock: Clock) -> None:
+    def __init__(self, tasks: MoveTaskStore, moving: MessageMover, leases: LeaseStore, clock: Clock) -> None:
         self._tasks = tasks
         self._moving = moving
         self._leases = leases
@@ -55,7 +55,7 @@ class Movers:
 
     async def _run(self, task: MoveTask) -> None:
         try:
-            await self._move(await self._moving.take_up(task))
+            await self._move(await self._moving.begin(task))
         finally:
             await self._leases.give_back(TASK, task.id, self._holder)
 
@@ -67,7 +67,7 @@ class Movers:
 
     async def _move(self, task: MoveTask) -> None:
         loop = asyncio.get_running_loop()
-        held_until_ms = self._clock.now_ms() + HOLD_MS if task.takes > 1 else 0
+        held_until_ms = self._clock.now_ms() + MOVE_LEASE_MS if task.takes > 1 else 0
         renew_at_s = loop.time() + RENEW_S
         batch, pause_s = pace(task.per_second)
         while task.active and not self._stopping.is_set():

@@ -34,7 +34,7 @@ from cqs.engines.cluster.rows import Rows
 from cqs.engines.cluster.standard import StandardQueues
 from cqs.engines.waiters import WaiterRegistry
 
-__all__ = ["CqsEngine", "open_engine"]
+__all__ = ["ClusterEngine", "open_engine"]
 
 RECONCILE_EVERY_S = 2.0
 WATCH_AGAIN_S = 0.5

@@ -8,7 +8,6 @@ from typing import Any
 
 from cns_common.clock import Clock
 from cns_common.metrics.catalogue import (
-    LONG_POLLS_WAITING,
     QUEUE_DUPLICATE_DELIVERIES,
     RECONCILE_LAG_SECONDS,
     RECONCILE_REPAIRS,
@@ -39,17 +38,14 @@ from cqs.engines.contract import (
     SettlementResult,
 )
 from cqs.engines.long_poll import LocalLongPolls
-from cqs.engines.waiters import LocalWaiter
+from cqs.engines.waiters import LocalWaiter, WaiterRegistry
 
 
 class ClusterEngine:
     """See `cqs.engines.contract.Engine`. `open_engine` makes one, with what runs beside it."""
 
     capabilities = Capabilities(
-        order="group",
-        dedup=True,
-        exact_counts=True,
-        fair=False,
+        fifo=True,
         update_body=True,
         atomic_settle=False,
         max_delay_ms=7 * 24 * 3_600_000,
@@ -171,16 +167,13 @@ class ClusterEngine:
 
     def samples(self) -> list[Sample]:
         """For the metrics page."""
-        waiting = len(self._standard.waiters) + len(self._fifo.waiters)
-        internal = self._standard.waiters.internal + self._fifo.waiters.internal
         return [
             *([REDIS_UP.sample(not self._caches.redis_is_lost)] if self._caches.has_redis else []),
             REDIS_OUTAGES.sample(self._caches.losses),
             RECONCILE_REPAIRS.sample(self._reconciler.repairs),
             RECONCILE_LAG_SECONDS.sample(self._reconciler.lag_ms / 1000),
             QUEUE_DUPLICATE_DELIVERIES.sample(self._caches.twice),
-            LONG_POLLS_WAITING.sample(waiting - internal, caller="client"),
-            LONG_POLLS_WAITING.sample(internal, caller="worker"),
+            *WaiterRegistry.samples(self._standard.waiters, self._fifo.waiters),
         ]
 
 

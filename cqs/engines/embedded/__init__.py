@@ -14,7 +14,7 @@ from typing import Any
 import apsw
 
 from cns_common.clock import Clock
-from cns_common.metrics import Sample
+from cns_common.metrics.model import Sample
 from cns_common.sqlite.database import Database
 from cqs.engines.contract import (
     FIFO_DELAY_MS_MAX,
@@ -167,7 +167,4 @@ class EmbeddedEngine:
         return LocalLongPolls(self, self._clock)
 
     def samples(self) -> list[Sample]:
-        return [
-            Sample("polls_waiting", len(self._waiters), gauge=True),
-            Sample("polls_waiting_internal", self._waiters.internal, gauge=True),
-        ]
+        return self._waiters.samples(self._waiters)

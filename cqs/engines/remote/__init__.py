@@ -8,7 +8,7 @@ reconnect, each waiter is registered again and woken once.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
 from cns_common.clock import Clock
@@ -270,7 +270,7 @@ class RemoteEngine:
         self._next_number += 1
         return RemoteLongPolls(self, self._next_number)
 
-    def call(self, name: str, *arguments: Any) -> asyncio.Future[Any]:
+    def call(self, name: str, *arguments: Any) -> Coroutine[Any, Any, Any]:
         return self._client.call(self._prefix + name, *arguments)
 
     def post(self, name: str, *arguments: Any) -> None:

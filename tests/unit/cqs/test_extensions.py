@@ -11,7 +11,8 @@ import pytest
 from cns_common.aws.call import Call, root_caller
 from cns_common.clock import Clock
 from cns_common.errors import OutcomeUnknown, RequestError, StoreFull
-from cqs.engines.contract import Change, Entry, Outcome, RejectedEntry, SentEntry, SettlementResult, Settlement
+from cqs.engines.contract import Change, Entry, Outcome, RejectedEntry, SentEntry, Settlement, SettlementResult
+from cqs.engines.embedded import EmbeddedEngine
 from cqs.internal_api import extended_model
 from cqs.internal_queues import internal_ref
 from cqs.messages.receipt_handle import ReceiptHandles
@@ -33,6 +34,8 @@ ENTRY = {"QueueArn": "arn:aws:sqs:r:1:q", "TopicArn": "arn:aws:sns:r:1:t", "Mess
 
 class RecordingEngine:
     """As much of an engine as a settlement uses."""
+
+    capabilities = EmbeddedEngine.capabilities
 
     def __init__(self, answer: SettlementResult | None = None) -> None:
         self.answer = answer
@@ -79,7 +82,9 @@ async def test_a_settlement_reaches_the_engine() -> None:
 async def test_answers_are_the_engines() -> None:
     outcomes = tuple(Outcome)
     sends = (SentEntry("a", 1), RejectedEntry(), RejectedEntry("another_rejected"))
-    answer = await settle(RecordingEngine(SettlementResult(outcomes, sends, outcomes[::-1])), {"Sends": [SEND] * len(sends)})
+    answer = await settle(
+        RecordingEngine(SettlementResult(outcomes, sends, outcomes[::-1])), {"Sends": [SEND] * len(sends)}
+    )
     names = ["DONE", "GONE", "STALE", "EXPIRED", "MALFORMED"]
     assert answer == {
         "Deletes": names,
@@ -199,7 +204,7 @@ async def test_long_names(name: str, limit: int) -> None:
 
 
 class Queues:
-    """Stands for `OnBehalf`: takes every message, or fails as it is told."""
+    """Stands for `TopicSender`: takes every message, or fails as it is told."""
 
     def __init__(self, failures: Sequence[Exception | None] = ()) -> None:
         self.failures = list(failures)

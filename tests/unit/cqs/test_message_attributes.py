@@ -8,8 +8,8 @@ import pytest
 
 from cns_common.errors import RequestError
 from cqs.messages.message_attributes import digest, read_attributes, read_system_attributes
-from cqs.messages.message_text import encoded_text
-from cqs.messages.number_attributes import normal_number
+from cqs.messages.message_text import encode_text
+from cqs.messages.number_attributes import normalize_number
 
 Members = dict[str, dict[str, Any]]
 
@@ -90,7 +90,7 @@ def test_receivers_get_normalised_numbers() -> None:
     ],
 )
 def test_number(text: str, normal: str) -> None:
-    assert normal_number("n", text) == normal
+    assert normalize_number("n", text) == normal
 
 
 RANGE = "must be between 10^-128 and 10^126."
@@ -111,7 +111,7 @@ DIGITS = "must contain fewer than 38 precision digits."
 )
 def test_number_out_of_bounds(text: str, end: str) -> None:
     with pytest.raises(RequestError) as caught:
-        normal_number("n", text)
+        normalize_number("n", text)
     assert (caught.value.code, caught.value.message) == (
         "InvalidParameterValue",
         f"Message (user) attribute 'n' number value [{text}] {end}",
@@ -123,7 +123,7 @@ def test_number_out_of_bounds(text: str, end: str) -> None:
 )
 def test_not_a_number(text: str) -> None:
     with pytest.raises(RequestError, match="Can't cast the value of message"):
-        normal_number("n", text)
+        normalize_number("n", text)
 
 
 TYPE = (
@@ -196,13 +196,13 @@ def test_system_attributes_refused(members: Members) -> None:
 
 @pytest.mark.parametrize("text", ["a\t\n\r b", "\x7f", "\u00e9", "\ud7ff\ue000\ufffd", "\U00010000\U0010ffff"])
 def test_characters_allowed(text: str) -> None:
-    assert encoded_text(text) == text.encode()
+    assert encode_text(text) == text.encode()
 
 
 @pytest.mark.parametrize("text", ["\x00", "a\x08", "\x0b", "\x1f", "\ufffe", "a\uffff", "\ud800", "\udfff"])
 def test_characters_refused(text: str) -> None:
     with pytest.raises(RequestError) as caught:
-        encoded_text(text)
+        encode_text(text)
     assert (caught.value.code, caught.value.message) == (
         "InvalidMessageContents",
         "Invalid characters found. Valid unicode characters are "

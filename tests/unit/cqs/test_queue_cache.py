@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
 from cns_common.errors import StoreUnavailable
 from cqs.engines.contract import Engine
+from cqs.engines.embedded import EmbeddedEngine
 from cqs.internal_queues import internal_key
 from cqs.queues import cache as queue_cache
 from cqs.queues.cache import QueueCache
@@ -57,7 +59,7 @@ def store() -> Store:
 
 @pytest.fixture
 def cache(store: Store) -> QueueCache:
-    engine: Engine = object()  # type: ignore[assignment]  # the cache only passes it on
+    engine: Engine = SimpleNamespace(capabilities=EmbeddedEngine.capabilities)  # type: ignore[assignment]  # the cache reads no more
     return QueueCache(store, {"e": engine}, "e", b"key")  # type: ignore[arg-type]  # see Store
 
 
@@ -74,8 +76,10 @@ async def test_older_handles_are_good_for_tenants_standard_queues_alone(store: S
     for each in (standard, fifo):
         store.put(each)
     views = [await cache.find(key) for key in (standard.key, fifo.key, internal_key("publish-jobs"))]
-    assert [view.holding.older_handles for view in views if view is not None] == [True, False, False]
-    assert not any(view.ref.older_handles or view.undying.older_handles for view in views if view is not None)
+    assert [view.ref_for_handles.older_handles for view in views if view is not None] == [True, False, False]
+    assert not any(
+        view.ref.older_handles or view.ref_without_redrive.older_handles for view in views if view is not None
+    )
 
 
 async def test_read_once(store: Store, cache: QueueCache) -> None:

@@ -15,10 +15,7 @@ from cns_common.clock import Clock
 from cns_common.errors import StoreFull
 from cns_common.sqlite.database import Database
 from cqs.engines.contract import ATTEMPT_WINDOW_MS, Message, Settlement
-from cqs.engines.embedded import EmbeddedEngine, receiving
-from cqs.engines.embedded import maintenance as upkeep
-from cqs.engines.embedded import queue_state as lines
-from cqs.engines.embedded import transaction as state
+from cqs.engines.embedded import EmbeddedEngine, maintenance, queue_state, receive, transaction
 from tests.conformance.support import DONE, Desk, bodies, numbered
 from tests.integration.storage.faulty_disk import FaultyDisk
 
@@ -139,7 +136,7 @@ async def test_tenants_with_nothing_visible_cost_a_fair_queue_nothing(tmp_path: 
 async def test_so_many_and_no_more_are_in_flight(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fifo_queue: bool
 ) -> None:
-    monkeypatch.setattr(receiving, "IN_FLIGHT_MAX", 25)
+    monkeypatch.setattr(receive, "IN_FLIGHT_MAX", 25)
     async with opened(tmp_path) as (_, engine):
         desk = Desk(engine, Clock(), fifo=fifo_queue)
         await desk.put([desk.entry(b"x", group=f"{i}") for i in range(40)])
@@ -153,7 +150,7 @@ async def test_so_many_and_no_more_are_in_flight(
 
 
 async def test_an_empty_queue_near_its_limit_is_just_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(receiving, "IN_FLIGHT_MAX", 25)
+    monkeypatch.setattr(receive, "IN_FLIGHT_MAX", 25)
     async with opened(tmp_path) as (_, engine):
         desk = Desk(engine, Clock())
         await desk.send(*numbered(20))
@@ -163,7 +160,7 @@ async def test_an_empty_queue_near_its_limit_is_just_empty(tmp_path: Path, monke
 
 
 async def test_more_queues_than_are_kept_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state, "LINES_IN_MEMORY_MAX", 3)
+    monkeypatch.setattr(transaction, "QUEUES_IN_MEMORY_MAX", 3)
     async with opened(tmp_path) as (_, engine):
         desks = [Desk(engine, Clock()) for _ in range(20)]
         for _ in range(3):
@@ -207,10 +204,10 @@ async def test_no_step_of_clearing_up_is_long(tmp_path: Path) -> None:
     async with opened(tmp_path) as (database, engine):
         desk = Desk(engine, Clock())
         await _filled(engine, Clock(), "standard", 100)
-        await desk.put([desk.entry(b"x") for _ in range(3 * upkeep.STEP_ROWS_MAX)])
+        await desk.put([desk.entry(b"x") for _ in range(3 * maintenance.STEP_ROWS_MAX)])
         await desk.purge()
         before = database.commits
-        assert await engine.maintain(10 * upkeep.STEP_ROWS_MAX, desk.now_ms) >= 3 * upkeep.STEP_ROWS_MAX
+        assert await engine.maintain(10 * maintenance.STEP_ROWS_MAX, desk.now_ms) >= 3 * maintenance.STEP_ROWS_MAX
         assert database.commits - before >= 3
 
 
@@ -272,7 +269,7 @@ async def test_those_who_wait_are_not_woken_for_what_was_not_stored(tmp_path: Pa
 
 def test_a_moment_is_counted_by_tenths_of_a_second() -> None:
     """What was in flight and is deleted leaves nothing behind when its tenth of a second is over."""
-    hidden = lines.HiddenHistogram()
+    hidden = queue_state.HiddenHistogram()
     hidden.become_fair()
     hidden.add(1_000, 1_050, True, "a")
     hidden.remove(1_010, 1_050, True, "a")

@@ -22,10 +22,10 @@ from tests.integration.cqs.engines.test_embedded_engine import MORE_WORK_MAX, Wo
 
 VERBS = ("SELECT ", "INSERT ", "UPDATE ", "DELETE ")
 SCANS = {
-    "DOOMED_LINE": "SCAN lines USING COVERING INDEX lines_doomed",  # holds nothing else, and one is enough
+    "RETIRED_GENERATION": "SCAN lines USING COVERING INDEX lines_doomed",  # holds nothing else, and one is enough
     "_UNDROPPED": "SCAN deleted_queues USING INDEX deleted_undropped",  # holds nothing else; at the start
 }
-SORTS = {"HIDDEN", "HIDDEN_UNTIL"}
+SORTS = {"COUNT_HIDDEN", "COUNT_HIDDEN_UNTIL"}
 """Grouped as they are counted: what is hidden, at a line's first use; what becomes visible in a tenth of a second."""
 FEW, MANY = 20, 2_000
 

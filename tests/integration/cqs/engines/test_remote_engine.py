@@ -16,8 +16,9 @@ from cns_common.rpc.rpc import Client, Server
 from cns_common.sqlite.database import Database
 from cqs.engines.contract import Change, ReceiveResult, Settlement
 from cqs.engines.embedded import EmbeddedEngine
-from cqs.engines.remote import METHODS, RemoteEngine, end_session, handlers
+from cqs.engines.remote import RemoteEngine, end_session, handlers, methods
 from cqs.engines.remote.client_leases import ClientLeases
+from tests.conformance.drivers import ENGINE
 from tests.conformance.support import HIDE_MS, POLL_S, Desk, bodies, numbered
 
 
@@ -33,8 +34,8 @@ class Host:
         self.database = Database(self.directory, self.clock)
         self.engine = EmbeddedEngine(self.database, self.clock)
         self.database.start(asyncio.get_running_loop())
-        self.server = Server(METHODS)
-        self.server.answer(handlers(self.engine, self.clock))
+        self.server = Server(methods(ENGINE))
+        self.server.answer(handlers(ENGINE, self.engine, self.clock))
         self.server.on_close.append(end_session)
         await self.server.start(self.directory / "socket")
 
@@ -44,10 +45,10 @@ class Host:
 
     async def join(self) -> tuple[Client, RemoteEngine]:
         """Another process."""
-        client = Client(self.directory / "socket", METHODS)
+        client = Client(self.directory / "socket", methods(ENGINE))
         await client.start()
         self._stack.push_async_callback(client.close)
-        return client, await RemoteEngine.connect(client)
+        return client, await RemoteEngine.connect(client, ENGINE)
 
     async def end(self) -> None:
         await self._stack.aclose()

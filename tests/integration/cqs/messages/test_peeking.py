@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 
 from cqs.messages import peek as peeking
-from cqs.messages.peek import Peeking
-from cqs.operations.peek import HANDLE, Shown, peek
+from cqs.messages.peek import QueuePeeker
+from cqs.operations.peek import HANDLE, PeekOptions, peek
 from tests.integration.cqs.sqs import ACCOUNT, Sqs
 
-ALL = Shown(invisible=True, delayed=True)
+ALL = PeekOptions(invisible=True, delayed=True)
 
 
-async def peeked(sqs: Sqs, url: str, shown: Shown = ALL) -> list[dict[str, Any]]:
+async def peeked(sqs: Sqs, url: str, shown: PeekOptions = ALL) -> list[dict[str, Any]]:
     name = url.rpartition("/")[2]
     view = await sqs.service.cache.find((ACCOUNT, "us-east-1", name))
     assert view is not None
-    messages: list[dict[str, Any]] = (await peek(Peeking(sqs.clock), view, shown))["Messages"]
+    messages: list[dict[str, Any]] = (await peek(QueuePeeker(sqs.clock), view, shown))["Messages"]
     return messages
 
 
@@ -28,7 +28,7 @@ async def states(sqs: Sqs, url: str) -> dict[str, tuple[str, str]]:
     return {one["Body"]: (one["Attributes"]["IsVisible"], one["Attributes"]["IsDelayed"]) for one in messages}
 
 
-async def bodies(sqs: Sqs, url: str, shown: Shown = ALL) -> list[str]:
+async def bodies(sqs: Sqs, url: str, shown: PeekOptions = ALL) -> list[str]:
     return [message["Body"] for message in await peeked(sqs, url, shown)]
 
 
@@ -42,13 +42,13 @@ async def in_three_states(sqs: Sqs, url: str) -> None:
 @pytest.mark.parametrize(
     ("shown", "seen"),
     [
-        (Shown(), {"visible"}),
-        (Shown(invisible=True), {"visible", "in flight"}),
-        (Shown(delayed=True), {"visible", "delayed"}),
+        (PeekOptions(), {"visible"}),
+        (PeekOptions(invisible=True), {"visible", "in flight"}),
+        (PeekOptions(delayed=True), {"visible", "delayed"}),
         (ALL, {"visible", "in flight", "delayed"}),
     ],
 )
-async def test_what_is_shown(sqs: Sqs, shown: Shown, seen: set[str]) -> None:
+async def test_what_is_shown(sqs: Sqs, shown: PeekOptions, seen: set[str]) -> None:
     url = await sqs.queue()
     await in_three_states(sqs, url)
     assert set(await bodies(sqs, url, shown)) == seen
@@ -63,7 +63,7 @@ async def test_states(sqs: Sqs) -> None:
         "visible": ("true", "false"),
         "delayed": ("true", "true"),
     }
-    (visible,) = await peeked(sqs, url, Shown())
+    (visible,) = await peeked(sqs, url, PeekOptions())
     assert not {"IsVisible", "IsDelayed"} & visible["Attributes"].keys()
     sqs.advance(60)
     assert set((await states(sqs, url)).values()) == {("true", "false")}
@@ -74,7 +74,7 @@ async def test_nothing_changes(sqs: Sqs) -> None:
     url = await sqs.queue()
     await sqs.send(url, "a", MessageAttributes={"k": {"DataType": "String", "StringValue": "v"}})
     for _ in range(3):
-        (message,) = await peeked(sqs, url, Shown())
+        (message,) = await peeked(sqs, url, PeekOptions())
         assert await sqs.counts(url) == (1, 0, 0)
     (received,) = await sqs.receive(url, AttributeNames=["All"], MessageAttributeNames=["All"])
     assert message.pop("ReceiptHandle") == HANDLE
@@ -93,14 +93,14 @@ async def test_a_group_in_flight_is_not_visible(sqs: Sqs) -> None:
     url = await sqs.queue("q.fifo", ContentBasedDeduplication="true")
     for body, group in (("a1", "a"), ("b1", "b"), ("a2", "a"), ("b2", "b")):
         await sqs.send(url, body, MessageGroupId=group)
-    assert await bodies(sqs, url, Shown()) == ["a1", "b1", "a2", "b2"], "as they were sent"
+    assert await bodies(sqs, url, PeekOptions()) == ["a1", "b1", "a2", "b2"], "as they were sent"
     (first,) = await sqs.receive(url, 1)
     assert first["Body"] == "a1"
-    assert await bodies(sqs, url, Shown()) == ["b1", "b2"]
+    assert await bodies(sqs, url, PeekOptions()) == ["b1", "b2"]
     shown = await states(sqs, url)
     assert shown == {"a1": ("false", "false"), **dict.fromkeys(("a2", "b1", "b2"), ("true", "false"))}
     await sqs.delete(url, first)
-    assert await bodies(sqs, url, Shown()) == ["b1", "a2", "b2"]
+    assert await bodies(sqs, url, PeekOptions()) == ["b1", "a2", "b2"]
 
 
 async def test_what_is_too_old_is_gone(sqs: Sqs) -> None:

@@ -219,7 +219,7 @@ async def test_what_returns_goes_behind_what_waits(sqs: Sqs, wire: Wire) -> None
 def two_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
     """That no more may be."""
     assert IN_FLIGHT_MAX == 120_000
-    monkeypatch.setattr("cqs.engines.embedded.receiving.IN_FLIGHT_MAX", 2)
+    monkeypatch.setattr("cqs.engines.embedded.receive.IN_FLIGHT_MAX", 2)
 
 
 @spec("receive.limit-short-poll", "receive.limit-long-poll")

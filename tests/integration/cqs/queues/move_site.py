@@ -18,8 +18,8 @@ class Site:
         self.sqs = sqs
         self.source, self.dead, self.other = source, dead, other
         self.tasks = sqs.service.move_tasks
-        self.moving = sqs.service.moving
-        self.movers = Movers(self.tasks.store, self.moving, EmbeddedLeaseStore(), sqs.clock)
+        self.mover = sqs.service.mover
+        self.movers = Movers(self.tasks.store, self.mover, EmbeddedLeaseStore(), sqs.clock)
 
     async def start(self, **members: Any) -> str:
         answer = await self.sqs("StartMessageMoveTask", SourceArn=await self.sqs.arn(self.dead), **members)

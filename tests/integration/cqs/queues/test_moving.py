@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from cqs.queues.urls import key_of_arn
-from cqs.redrive.mover import HOLD_MS
+from cqs.redrive.mover import MOVE_LEASE_MS
 from tests.integration.cqs.queues.move_site import Site, move_site
 from tests.integration.cqs.sqs import Sqs, refused
 from workers.background.move_tasks import LOOK_S, pace
@@ -83,7 +83,7 @@ async def test_a_queue_that_is_gone_fails_the_task(site: Site, gone: str) -> Non
     await site.start()
     (task,) = await site.tasks.newest(await site.sqs.arn(site.dead), 1)
     await site.sqs("DeleteQueue", QueueUrl=getattr(site, gone))
-    ended = (await site.moving.step(task, 10)).task
+    ended = (await site.mover.step(task, 10)).task
     assert (ended.status, ended.failure) == ("FAILED", "AWS.SimpleQueueService.NonExistentQueue")
     if gone == "source":
         assert await site.sqs.bodies(site.dead) == ["a"]
@@ -104,7 +104,7 @@ async def test_a_cancelled_task_moves_no_more(site: Site) -> None:
     await site.die("a", "b", "c")
     handle = await site.start(MaxNumberOfMessagesPerSecond=1)
     (task,) = await site.tasks.newest(await site.sqs.arn(site.dead), 1)
-    assert (await site.moving.step(task, 1)).taken == 1
+    assert (await site.mover.step(task, 1)).taken == 1
     assert await site.sqs("CancelMessageMoveTask", TaskHandle=handle) == {"ApproximateNumberOfMessagesMoved": 1}
     assert (await site.listed())[0]["Status"] == "CANCELLING"
     assert (await refused(site.sqs("CancelMessageMoveTask", TaskHandle=handle)))[1] == "Task does not exist."
@@ -118,7 +118,7 @@ async def test_a_task_ends_after_36_hours(site: Site) -> None:
     await site.start()
     (task,) = await site.tasks.newest(await site.sqs.arn(site.dead), 1)
     site.sqs.advance(36 * 3_600 + 1)
-    ended = (await site.moving.step(task, 10)).task
+    ended = (await site.mover.step(task, 10)).task
     assert (ended.status, ended.failure) == ("FAILED", "TaskTimedOut")
 
 
@@ -128,17 +128,17 @@ async def test_what_a_dead_worker_held_is_moved_by_the_next(site: Site) -> None:
     await site.die("a", "b")
     await site.start()
     (task,) = await site.tasks.newest(await site.sqs.arn(site.dead), 1)
-    await site.moving.take_up(task)
+    await site.mover.begin(task)
     now_ms = site.sqs.clock.now_ms()
     key = key_of_arn(task.source_arn)
     assert key is not None
     view = await site.sqs.service.cache.find(key)
     assert view is not None
-    assert len((await view.engine.receive(view.undying, 10, now_ms + HOLD_MS, now_ms)).messages) == 2
+    assert len((await view.engine.receive(view.ref_without_redrive, 10, now_ms + MOVE_LEASE_MS, now_ms)).messages) == 2
     stepping = asyncio.create_task(site.movers.step())
     await asyncio.sleep(0.05)  # the step finds nothing: all is held
     assert (await site.listed())[0]["Status"] == "RUNNING"
-    site.sqs.advance(HOLD_MS / 1000 + 1)
+    site.sqs.advance(MOVE_LEASE_MS / 1000 + 1)
     assert (await site.end())["ApproximateNumberOfMessagesMoved"] == 2
     stepping.cancel()
 

@@ -1,0 +1,79 @@
+"""The service refuses a queue, or a message, that needs more than the queue's engine can do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from cns_common.sqlite.database import Database
+from cqs.engines.contract import Capabilities
+from cqs.internal_queues import check_internal_engine
+from cqs.messages.receipt_handle import KEY_BYTES
+from cqs.service import QueueService
+from cqs.stores.embedded.move_tasks import EmbeddedMoveTaskStore
+from tests.integration.cqs.sqs import Sqs, WatchedEngine, refused
+
+FULL = WatchedEngine.capabilities
+LIMITED = Capabilities(fifo=False, update_body=False, atomic_settle=False, max_delay_ms=60_000)
+DELAY_REFUSED = (
+    "InvalidAttributeValue",
+    "Invalid value for the parameter DelaySeconds. Reason: The queue's engine delays messages by at most 60 seconds.",
+)
+
+
+class LimitedEngine(WatchedEngine):
+    capabilities = LIMITED
+
+
+@pytest.fixture
+async def limited(sqs: Sqs, tmp_path: Path) -> AsyncIterator[Sqs]:
+    """The service with a second engine, which can do less."""
+    database = Database(tmp_path / "limited", sqs.clock)
+    engine, moves = LimitedEngine(database, sqs.clock), EmbeddedMoveTaskStore(database)
+    database.start(asyncio.get_running_loop())
+    engines = {"embedded": sqs.engine, "limited": engine}
+    service = QueueService(sqs.store, moves, engines, sqs.clock, receipt_key=bytes(KEY_BYTES))
+    yield Sqs(service, sqs.clock, sqs.store, engine)
+    await database.close()
+
+
+async def test_no_fifo_queue(limited: Sqs) -> None:
+    assert await refused(limited.queue("q.fifo", Engine="limited")) == (
+        "InvalidAttributeValue",
+        "Invalid value for the parameter Engine. Reason: The engine limited has no FIFO queues.",
+    )
+    await limited.queue("q.fifo", Engine="embedded")
+
+
+async def test_no_longer_delay_of_a_queue(limited: Sqs) -> None:
+    assert await refused(limited.queue(Engine="limited", DelaySeconds="61")) == DELAY_REFUSED
+    url = await limited.queue(Engine="limited", DelaySeconds="60")
+    change = limited("SetQueueAttributes", QueueUrl=url, Attributes={"DelaySeconds": "61"})
+    assert await refused(change) == DELAY_REFUSED
+
+
+async def test_no_longer_delay_of_a_message(limited: Sqs) -> None:
+    url = await limited.queue(Engine="limited")
+    await limited.send(url, DelaySeconds=60)
+    assert await refused(limited.send(url, DelaySeconds=61)) == (
+        "InvalidParameterValue",
+        "Value 61 for parameter DelaySeconds is invalid. "
+        "Reason: The queue's engine delays messages by at most 60 seconds.",
+    )
+
+
+@pytest.mark.parametrize(
+    "lacking",
+    [
+        Capabilities(False, True, True, FULL.max_delay_ms),
+        Capabilities(True, False, True, FULL.max_delay_ms),
+        Capabilities(True, True, True, 3_599_999),
+    ],
+)
+def test_internal_queues_need_an_engine_that_can_do_all(lacking: Capabilities) -> None:
+    check_internal_engine("full", FULL)
+    with pytest.raises(ValueError, match="the engine lacking cannot have the internal queues"):
+        check_internal_engine("lacking", lacking)
