@@ -167,4 +167,4 @@ class EmbeddedEngine:
         return LocalLongPolls(self, self._clock)
 
     def samples(self) -> list[Sample]:
-        return self._waiters.samples(self._waiters)
+        return WaiterRegistry.samples(self._waiters)
