@@ -19,7 +19,7 @@ from cns_cli.explain.model import Fate, Searched, Story
 from cns_cli.explain.queue_search import Looked, look, notification_in
 from cns_common.events.schema import DeliveryAttempted, DeliveryDeadLettered, DeliveryDelivered, NotificationDropped
 from cns_common.events.search import Found, search_segments
-from cns_common.events.writer import FLUSH_S
+from cns_common.file_writer import FLUSH_INTERVAL_S
 
 ARCHIVE_PAGE = 100
 ARCHIVE_PAGES_MAX = 100
@@ -123,7 +123,7 @@ async def _traces(parts: Parts, events: Events, question: Question, now_ms: int)
     since_ms = notification.timestamp_ms if notification is not None else 0
     if question.ago_ms:
         since_ms = max(now_ms - question.ago_ms, since_ms)
-    await asyncio.sleep(FLUSH_S)  # by then what was told before is written
+    await asyncio.sleep(FLUSH_INTERVAL_S)  # by then what was told before is written
     loop = asyncio.get_running_loop()
     began_s = loop.time()
     found = await asyncio.to_thread(search_segments, events.directories, question.message_id, since_ms)

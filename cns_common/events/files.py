@@ -10,13 +10,14 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 
 import msgspec
 
 from cns_common.events.schema import SCHEMA_VERSION, SegmentFact, SegmentSealed
+from cns_common.file_writer import Removed, remove_old, stored_file
 
 SEALED = ".jsonl"
 OPEN = ".jsonl.open"
@@ -62,28 +63,11 @@ def seal_orphans(directory: Path, now_ms: int) -> int:
     return sum([_seal_orphan(path, now_ms) for path in directory.glob(f"*/*/*{OPEN}")])
 
 
-def remove_old(directory: Path, keep_from_ms: int, bytes_max: int) -> tuple[int, int]:
-    """Remove sealed segments of hours before `keep_from_ms`, then the oldest of what exceeds the size.
-
-    Returns how many segments went for their age and how many for the size.
-    """
-    first_kept = folder_at(keep_from_ms)
-    aged: list[Path] = []
-    kept: list[Path] = []
-    for path in sorted(_removable(directory)):
-        (aged if f"{path.parent.parent.name}/{path.parent.name}" < first_kept else kept).append(path)
-    sizes = {path: _size_bytes(path) for path in kept}
-    excess_bytes = sum(sizes.values()) - bytes_max
-    crowded: list[Path] = []
-    for path in kept:
-        if excess_bytes <= 0:
-            break
-        excess_bytes -= sizes[path]
-        crowded.append(path)
-    for path in (*aged, *crowded):
-        path.unlink(missing_ok=True)
-    _remove_empty_folders({path.parent for path in aged})
-    return len(aged), len(crowded)
+def remove_old_segments(directory: Path, keep_from_ms: int, bytes_max: int) -> Removed:
+    """Remove sealed segments of hours before `keep_from_ms`, then the oldest of what exceeds `bytes_max`."""
+    paths = chain.from_iterable([directory.glob(f"*/*/*{suffix}") for suffix in (SEALED, NEW)])
+    files = [stored_file(path, f"{path.parent.parent.name}/{path.parent.name}") for path in paths]
+    return remove_old(filter(None, files), folder_at(keep_from_ms), bytes_max)
 
 
 def _seal_orphan(path: Path, now_ms: int) -> bool:
@@ -136,21 +120,3 @@ def _still_there(fd: int, path: Path) -> bool:
     with contextlib.suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(fd), path.stat())
     return False
-
-
-def _removable(directory: Path) -> Iterator[Path]:
-    yield from directory.glob(f"*/*/*{SEALED}")
-    yield from directory.glob(f"*/*/*{NEW}")
-
-
-def _size_bytes(path: Path) -> int:
-    with contextlib.suppress(FileNotFoundError):
-        return path.stat().st_size
-    return 0
-
-
-def _remove_empty_folders(folders: set[Path]) -> None:
-    for folder in folders:
-        with contextlib.suppress(OSError):
-            folder.rmdir()
-            folder.parent.rmdir()

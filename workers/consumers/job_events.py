@@ -21,8 +21,8 @@ from cns_common.events.schema import (
     EventSink,
     NotificationDropped,
 )
-from workers.delivery.logs.logger import DeliveryLog, NoDeliveryLog
-from workers.delivery.logs.record import Attempted
+from workers.delivery.logs.logger import AttemptLog, NoDeliveryLog
+from workers.delivery.logs.record import LoggedAttempt
 from workers.stats import Stats
 
 NO_DELIVERY_LOG = NoDeliveryLog()
@@ -38,7 +38,7 @@ class JobFacts:
         clock: Clock,
         job: TargetJob,
         failures: int,
-        log: DeliveryLog = NO_DELIVERY_LOG,
+        log: AttemptLog = NO_DELIVERY_LOG,
     ) -> None:
         self._stats = stats
         self._events = events
@@ -144,15 +144,15 @@ class JobFacts:
         )
 
     def _log_attempt(self, target: Target, outcome: Outcome, now_ms: int) -> None:
-        self._log.attempted(
-            Attempted(
+        self._log.log_attempt(
+            LoggedAttempt(
                 target=target,
                 outcome=outcome,
                 message_id=self.message_id,
                 topic=self.topic,
                 published_ms=self.published_ms,
                 at_ms=now_ms,
-                attempt=self._attempt,
+                number=self._attempt,
                 message_md5=self._message_md5(target.protocol) if self.topic else "",
             )
         )

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from cns_common.clock import Clock
-from workers.delivery.logs.files import LogFiles, LogLimits
 from workers.delivery.logs.record import log_time_text
+from workers.delivery.logs.writer import DeliveryLogWriter, LogLimits
 
 CNS = Path(sys.executable).parent / "cns"
 TOPIC = "arn:aws:sns:us-east-1:123456789012:orders"
@@ -31,9 +31,9 @@ def line(name: str, minutes_ago: int = 0) -> bytes:
 
 
 @contextmanager
-def logging(data: Path) -> Iterator[LogFiles]:
+def logging(data: Path) -> Iterator[DeliveryLogWriter]:
     """A worker's log, written when this ends."""
-    files = LogFiles(data / "logs", Clock(), LogLimits(days=7, bytes_max=1 << 30))
+    files = DeliveryLogWriter(data / "logs", Clock(), LogLimits(days=7, bytes_max=1 << 30))
     try:
         yield files
     finally:

@@ -10,10 +10,10 @@ from cns.delivery.target import Target, TargetCache, direct_target
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from tests.integration.sns.cns_support import ACCOUNT, REGION, Rig
 from tests.integration.sns.mobile.sns_mobile import APPLICATION, direct_job, endpoint
-from workers.delivery.logs.files import LogFiles, LogLimits
 from workers.delivery.logs.logger import FeedbackLog
 from workers.delivery.logs.reader import LogReader
-from workers.delivery.logs.record import Attempted
+from workers.delivery.logs.record import LoggedAttempt
+from workers.delivery.logs.writer import DeliveryLogWriter, LogLimits
 
 ROLE = "arn:aws:iam::123456789012:role/logs"
 NUMBER = "+15551234567"
@@ -29,7 +29,7 @@ class Site:
     def __init__(self, rig: Rig, directory: Path, *, client_errors_succeed: bool = False, draw: float = 0.5) -> None:
         self.rig = rig
         self.directory = directory / "logs"
-        self.files = LogFiles(self.directory, rig.clock, LogLimits(days=7, bytes_max=1 << 30))
+        self.files = DeliveryLogWriter(self.directory, rig.clock, LogLimits(days=7, bytes_max=1 << 30))
         self.log = FeedbackLog(
             self.files,
             rig.sms,
@@ -48,7 +48,7 @@ class Site:
         return {sample.labels[0][1]: sample.value for sample in self.files.samples() if "lost" in sample.name}
 
     def attempt(self, target: Target, outcome: Outcome = OK, topic: str = "") -> None:
-        self.log.attempted(attempted(target, outcome, topic))
+        self.log.log_attempt(logged_attempt(target, outcome, topic))
 
     async def phone(self) -> Target:
         await self.rig("Publish", PhoneNumber=NUMBER, Message="m")
@@ -67,8 +67,8 @@ class Site:
         return topic, target
 
 
-def attempted(target: Target, outcome: Outcome = OK, topic: str = "") -> Attempted:
-    return Attempted(target=target, outcome=outcome, message_id="m", topic=topic, published_ms=0, at_ms=5, attempt=1)
+def logged_attempt(target: Target, outcome: Outcome = OK, topic: str = "") -> LoggedAttempt:
+    return LoggedAttempt(target=target, outcome=outcome, message_id="m", topic=topic, published_ms=0, at_ms=5, number=1)
 
 
 def group_of(topic: str) -> str:

@@ -24,8 +24,8 @@ from tests.integration.workers.delivery_log_site import (
     PHONES,
     ROLE,
     Site,
-    attempted,
     group_of,
+    logged_attempt,
     set_application,
 )
 from workers.delivery.logs.logger import OWNER_LIFE_MS, WAITING_MAX, delivery_log
@@ -167,16 +167,16 @@ async def test_while_the_store_is_away_records_are_counted_as_lost(
     phone = await site.phone()
     for _ in range(WAITING_MAX + 2):
         site.attempt(phone)
-    assert site.lost()["store_away"] == 2
+    assert site.lost()["store_unavailable"] == 2
     assert await site.logged(PHONES) == []
-    assert site.lost()["store_away"] == WAITING_MAX + 2
+    assert site.lost()["store_unavailable"] == WAITING_MAX + 2
 
 
 async def test_a_service_that_keeps_no_logs(rig: Rig, tmp_path: Path) -> None:
     settings = Settings(data=tmp_path / "data", delivery_log_days=0)
     log = delivery_log(settings, cast(Parts, rig))  # whose stores are not asked
     site = Site(rig, tmp_path)
-    log.attempted(attempted(await site.phone()))
+    log.log_attempt(logged_attempt(await site.phone()))
     assert log.samples() == []
     await log.close()
     await site.log.close()

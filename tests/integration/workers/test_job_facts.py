@@ -16,8 +16,8 @@ from tests.integration.sns.mobile.sns_mobile import open_mobile
 from tests.integration.workers.delivery_log_site import OK, ROLE, Site
 from tests.recorded_events import RecordedEvents
 from workers.consumers.job_events import JobFacts
-from workers.delivery.logs.logger import DeliveryLog
-from workers.delivery.logs.record import Attempted
+from workers.delivery.logs.logger import AttemptLog
+from workers.delivery.logs.record import LoggedAttempt
 from workers.stats import Stats
 
 
@@ -28,16 +28,16 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
 
 
 class RecordedAttempts:
-    """See `DeliveryLog`."""
+    """See `AttemptLog`."""
 
     def __init__(self) -> None:
-        self.told: list[Attempted] = []
+        self.told: list[LoggedAttempt] = []
 
-    def attempted(self, attempted: Attempted) -> None:
-        self.told.append(attempted)
+    def log_attempt(self, attempt: LoggedAttempt) -> None:
+        self.told.append(attempt)
 
 
-def facts_of(job: TargetJob, log: DeliveryLog, failures: int = 0, stats: Stats | None = None) -> JobFacts:
+def facts_of(job: TargetJob, log: AttemptLog, failures: int = 0, stats: Stats | None = None) -> JobFacts:
     return JobFacts(stats or Stats(), RecordedEvents(), Clock(), job, failures, log)
 
 
@@ -52,7 +52,7 @@ async def test_what_a_job_says_of_an_attempt(rig: Rig, tmp_path: Path) -> None:
     facts.attempted(replace(target, protocol="sqs"), OK)
     facts.attempted(replace(target, feedback=None), OK)
     first, second = log.told
-    assert (first.message_id, first.topic, first.published_ms, first.attempt) == ("m", topic, 7, 3)
+    assert (first.message_id, first.topic, first.published_ms, first.number) == ("m", topic, 7, 3)
     assert first.message_md5 == "5d41402abc4b2a76b9719d911017c592"
     assert second.message_md5 == "795f3202b17cb6bc3d4b771d8c6c9eaf"
     await site.log.close()

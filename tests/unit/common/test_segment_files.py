@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cns_common.events.files import remove_old, seal_orphans
+from cns_common.events.files import remove_old_segments, seal_orphans
 from tests.unit.common.test_segments import files, lines_of
 
 HOUR_MS = 3_600_000
@@ -99,11 +99,11 @@ def test_old_segments_go_and_then_the_oldest_of_what_is_too_much(
     tmp_path: Path, keep_from_hour: int, bytes_max: int, left: list[int], removed: tuple[int, int]
 ) -> None:
     paths = [sealed_at(tmp_path, hour) for hour in range(4)]
-    assert remove_old(tmp_path, keep_from_hour * HOUR_MS, bytes_max) == removed
+    assert remove_old_segments(tmp_path, keep_from_hour * HOUR_MS, bytes_max) == removed
     assert [hour for hour, path in enumerate(paths) if path.exists()] == left
 
 
 def test_an_open_segment_is_never_removed(tmp_path: Path) -> None:
     path = orphan(tmp_path, "x" * 100)
-    assert remove_old(tmp_path, 2**45, 0) == (0, 0)
+    assert remove_old_segments(tmp_path, 2**45, 0) == (0, 0)
     assert files(tmp_path, ".open") == [path.with_name(path.name + ".open")]

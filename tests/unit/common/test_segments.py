@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
+from cns_common import file_writer
 from cns_common.clock import Clock
-from cns_common.events import writer as segments
 from cns_common.events.schema import NotificationDropped
 from cns_common.events.writer import SegmentLimits, SegmentWriter
 from tests.waiting import wait_until
@@ -178,7 +178,7 @@ def test_a_full_disk_leaves_whole_lines_and_a_gap_that_is_known(tmp_path: Path) 
 
 
 def test_a_disk_that_hangs_bounds_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segments, "BUFFER_BYTES_MAX", 10_000)
+    monkeypatch.setattr(file_writer, "BUFFER_BYTES_MAX", 10_000)
     stuck = StuckDisk(monkeypatch)
     with writing(tmp_path) as writer:
         writer.emit(event(1))

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
+from cns_common import file_writer
 from cns_common.clock import Clock
 from tests.acceptance.running import own_disk
 from tests.unit.common.test_segments import StuckDisk, file_size_limit
 from tests.waiting import wait_until
-from workers.delivery.logs import files as delivery_log_files
-from workers.delivery.logs.files import LogFiles, LogLimits, folder_of, remove_old
 from workers.delivery.logs.reader import LogReader
+from workers.delivery.logs.writer import DeliveryLogWriter, LogLimits, folder_of, remove_old_logs
 
 GROUP = "sns/us-east-1/123456789012/orders"
 LIMITS = LogLimits(days=7, bytes_max=1 << 30)
@@ -32,8 +32,8 @@ def line(number: int, padding: int = 0) -> bytes:
 
 
 @contextmanager
-def writing(directory: Path, clock: Clock | None = None, limits: LogLimits = LIMITS) -> Iterator[LogFiles]:
-    files = LogFiles(directory, clock or Clock(), limits)
+def writing(directory: Path, clock: Clock | None = None, limits: LogLimits = LIMITS) -> Iterator[DeliveryLogWriter]:
+    files = DeliveryLogWriter(directory, clock or Clock(), limits)
     try:
         yield files
     finally:
@@ -44,7 +44,7 @@ def paths(directory: Path) -> list[Path]:
     return sorted(directory.rglob("*.jsonl"))
 
 
-def counts(files: LogFiles, name: str) -> dict[str, float]:
+def counts(files: DeliveryLogWriter, name: str) -> dict[str, float]:
     return {dict(sample.labels).get("reason", ""): sample.value for sample in files.samples() if sample.name == name}
 
 
@@ -149,9 +149,9 @@ import sys
 from pathlib import Path
 from cns_common.clock import Clock
 from tests.unit.sns.test_delivery_log_files import GROUP, LIMITS, counts, line, numbers, wait_until
-from workers.delivery.logs.files import LogFiles
+from workers.delivery.logs.writer import DeliveryLogWriter
 directory = Path(sys.argv[1])
-files = LogFiles(directory, Clock(), LIMITS)
+files = DeliveryLogWriter(directory, Clock(), LIMITS)
 files.append(GROUP, line(1))
 wait_until(lambda: counts(files, "cns_delivery_log_records_written_total")[""] == 1, 5)
 files.append(GROUP, line(2, padding=1 << 20))
@@ -169,7 +169,7 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_hangs_bounds_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery_log_files, "BUFFER_BYTES_MAX", 10 * len(line(1)))
+    monkeypatch.setattr(file_writer, "BUFFER_BYTES_MAX", 10 * len(line(1)))
     stuck = StuckDisk(monkeypatch)
     with writing(tmp_path) as files:
         files.append(GROUP, line(1))
@@ -198,18 +198,18 @@ def old_files(directory: Path, *facts: tuple[str, int]) -> list[Path]:
 
 def test_old_days_go_and_so_do_their_folders(tmp_path: Path) -> None:
     made = old_files(tmp_path, ("2026-11-13", 100), ("2026-11-14", 100))
-    assert remove_old(tmp_path, "2026-11-14", 1 << 30) == (1, 0)
+    assert remove_old_logs(tmp_path, "2026-11-14", 1 << 30) == (1, 0)
     assert [path.parent.exists() for path in made] == [False, True]
 
 
 def test_the_oldest_make_room(tmp_path: Path) -> None:
     made = old_files(tmp_path, ("2026-11-15", 100), ("2026-11-14", 100), ("2026-11-15", 100), ("2026-11-01", 100))
-    assert remove_old(tmp_path, "2026-11-10", 150) == (1, 2)
+    assert remove_old_logs(tmp_path, "2026-11-10", 150) == (1, 2)
     assert [path.exists() for path in made] == [False, False, True, False]
 
 
 def test_nothing_to_remove(tmp_path: Path) -> None:
-    assert remove_old(tmp_path / "none", "2026-11-10", 1) == (0, 0)
+    assert remove_old_logs(tmp_path / "none", "2026-11-10", 1) == (0, 0)
 
 
 def test_files_are_looked_through_at_the_start_and_when_much_was_written(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from cns.delivery.retry_policy import QUEUE_POLICY
 from cns.delivery.status_logging import NO_FEEDBACK
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
-from workers.delivery.logs.record import Attempted, group_of_arn, group_of_phones, record_line
+from workers.delivery.logs.record import LoggedAttempt, group_of_arn, group_of_phones, record_line
 
 spec = pytest.mark.spec
 TOPIC = "arn:aws:sns:us-east-1:123456789012:orders"
@@ -46,11 +46,11 @@ def record(to: Target, outcome: Outcome, **more: Any) -> dict[str, Any]:
         "topic": TOPIC,
         "published_ms": PUBLISHED_MS,
         "at_ms": PUBLISHED_MS + 50,
-        "attempt": 1,
+        "number": 1,
         "message_md5": "ed53",
         **more,
     }
-    line = record_line(Attempted(target=to, outcome=outcome, **given), success=isinstance(outcome, Delivered))
+    line = record_line(LoggedAttempt(target=to, outcome=outcome, **given), success=isinstance(outcome, Delivered))
     assert line.count(b"\n") == 1
     made: dict[str, Any] = json.loads(line)
     return made
@@ -60,7 +60,7 @@ def record(to: Target, outcome: Outcome, **more: Any) -> dict[str, Any]:
 def test_a_record_of_aws() -> None:
     """Of a delivery to a queue, the members in their order; the second attempt says that it is one."""
     policy = '{"deadLetterTargetArn": "arn:aws:sqs:us-east-1:123456789012:dead"}'
-    made = record(target("sqs", "arn:aws:sqs:us-east-1:123456789012:q", policy), Delivered(200, 3, "id-1"), attempt=2)
+    made = record(target("sqs", "arn:aws:sqs:us-east-1:123456789012:q", policy), Delivered(200, 3, "id-1"), number=2)
     delivery_id = made["delivery"]["deliveryId"]
     assert UUID.fullmatch(delivery_id)
     assert json.dumps(made) == json.dumps(

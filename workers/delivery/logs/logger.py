@@ -1,4 +1,4 @@
-"""Delivery status logging: which attempts are written down, and in which log group (sns.md §10)."""
+"""Delivery status logging: which attempts are logged, and in which log group."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
 from cns_common.metrics.model import Sample
-from workers.delivery.logs.files import LogFiles, LogLimits
-from workers.delivery.logs.record import FAILURE_GROUP, Attempted, group_of_arn, group_of_phones, record_line
+from workers.delivery.logs.record import FAILURE_GROUP, LoggedAttempt, group_of_arn, group_of_phones, record_line
+from workers.delivery.logs.writer import DeliveryLogWriter, LogLimits
 
 OWNERS_REMEMBERED = 10_000
 OWNER_LIFE_MS = 5_000
-"""How long a change of an application's or an account's attributes may go unnoticed."""
+"""How long the attributes of an application or an account are cached."""
 WAITING_MAX = 1_000
-"""Attempts that wait for what one owner wants."""
+"""Attempts that wait for the attributes of one owner."""
 
 
-class DeliveryLog(Protocol):
-    def attempted(self, attempted: Attempted) -> None:
-        """Never waits and never fails. To be told of targets with `feedback` only."""
+class AttemptLog(Protocol):
+    def log_attempt(self, attempt: LoggedAttempt) -> None:
+        """Never waits and never fails. The target has `feedback`."""
         ...
 
 
-class KeptLog(DeliveryLog, Protocol):
-    """The log as the composition root has it."""
+class DeliveryLog(AttemptLog, Protocol):
+    """A log that its process opens and closes."""
 
     def samples(self) -> list[Sample]: ...
 
@@ -42,20 +42,18 @@ class KeptLog(DeliveryLog, Protocol):
 
 
 class NoDeliveryLog:
-    """See `KeptLog`; of `CNS_DELIVERY_LOG_DAYS=0`."""
+    """See `DeliveryLog`; for `CNS_DELIVERY_LOG_DAYS=0`."""
 
-    def attempted(self, attempted: Attempted) -> None:
-        """Nobody wants to know."""
+    def log_attempt(self, attempt: LoggedAttempt) -> None: ...
 
     def samples(self) -> list[Sample]:
         return []
 
-    async def close(self) -> None:
-        """Nothing was opened."""
+    async def close(self) -> None: ...
 
 
 class Owner(NamedTuple):
-    """Who has feedback attributes besides topics: an application, or an account for its SMS."""
+    """What else than a topic has feedback attributes: an application, or an account for its SMS."""
 
     application: str  # ARN, or ''
     account: str
@@ -63,11 +61,12 @@ class Owner(NamedTuple):
 
 
 class FeedbackLog:
-    """Writes what topics, applications and accounts want written. Where these two are asked, records wait for it."""
+    """Writes the attempts that topics, applications and accounts want logged. Attempts wait while the attributes of an
+    application or an account are read."""
 
     def __init__(
         self,
-        files: LogFiles,
+        writer: DeliveryLogWriter,
         sms: SmsStore,
         platforms: PlatformStore,
         clock: Clock,
@@ -75,58 +74,58 @@ class FeedbackLog:
         client_errors_succeed: bool,
         draw: Callable[[], float] = random.random,
     ) -> None:
-        self._files = files
+        self._writer = writer
         self._sms = sms
         self._platforms = platforms
         self._clock = clock
         self._client_errors_succeed = client_errors_succeed
         self._draw = draw
         self._owners: BoundedCache[Owner, tuple[int, Feedback]] = BoundedCache(OWNERS_REMEMBERED)
-        self._waiting: dict[Owner, list[Attempted]] = {}
+        self._waiting: dict[Owner, list[LoggedAttempt]] = {}
         self._asking: set[asyncio.Task[None]] = set()
 
-    def attempted(self, attempted: Attempted) -> None:
-        target = attempted.target
-        if attempted.topic and target.feedback is not None:
-            self._write(attempted, target.feedback, group_of_arn(attempted.topic))
-        owner = _owner(attempted)
+    def log_attempt(self, attempt: LoggedAttempt) -> None:
+        target = attempt.target
+        if attempt.topic and target.feedback is not None:
+            self._write(attempt, target.feedback, group_of_arn(attempt.topic))
+        owner = _owner(attempt)
         if owner is None:
             return
         known = self._owners.get(owner)
         if known is not None and self._clock.now_ms() < known[0]:
-            self._write(attempted, known[1], _group(owner, attempted))
+            self._write(attempt, known[1], _group(owner, attempt))
         else:
-            self._ask(owner, attempted)
+            self._ask(owner, attempt)
 
     def samples(self) -> list[Sample]:
-        return self._files.samples()
+        return self._writer.samples()
 
     async def close(self) -> None:
-        """Write what is left."""
+        """Write all that was logged."""
         await asyncio.gather(*self._asking)
-        await asyncio.to_thread(self._files.close)
+        await asyncio.to_thread(self._writer.close)
 
-    def _ask(self, owner: Owner, attempted: Attempted) -> None:
+    def _ask(self, owner: Owner, attempt: LoggedAttempt) -> None:
         waiting = self._waiting.get(owner)
         if waiting is None:
-            self._waiting[owner] = [attempted]
+            self._waiting[owner] = [attempt]
             task = asyncio.ensure_future(self._answer(owner))
             self._asking.add(task)
             task.add_done_callback(self._asking.discard)
         elif len(waiting) < WAITING_MAX:
-            waiting.append(attempted)
+            waiting.append(attempt)
         else:
-            self._files.lost(1)
+            self._writer.count_unknown(1)
 
     async def _answer(self, owner: Owner) -> None:
         try:
             feedback = await self._read(owner)
         except (StoreUnavailable, OutcomeUnknown):
-            self._files.lost(len(self._waiting.pop(owner)))
+            self._writer.count_unknown(len(self._waiting.pop(owner)))
             return
         self._owners.put(owner, (self._clock.now_ms() + OWNER_LIFE_MS, feedback))
-        for attempted in self._waiting.pop(owner):
-            self._write(attempted, feedback, _group(owner, attempted))
+        for attempt in self._waiting.pop(owner):
+            self._write(attempt, feedback, _group(owner, attempt))
 
     async def _read(self, owner: Owner) -> Feedback:
         if not owner.application:
@@ -134,20 +133,20 @@ class FeedbackLog:
         application = await self._platforms.get(owner.application)
         return application_feedback(application.attributes if application else {})
 
-    def _write(self, attempted: Attempted, feedback: Feedback, group: str) -> None:
-        success = self._succeeded(attempted)
+    def _write(self, attempt: LoggedAttempt, feedback: Feedback, group: str) -> None:
+        success = self._succeeded(attempt)
         if feedback.wants(self._draw(), success=success):
-            self._files.append(group if success else group + FAILURE_GROUP, record_line(attempted, success=success))
+            self._writer.append(group if success else group + FAILURE_GROUP, record_line(attempt, success=success))
 
-    def _succeeded(self, attempted: Attempted) -> bool:
-        outcome = attempted.outcome
+    def _succeeded(self, attempt: LoggedAttempt) -> bool:
+        outcome = attempt.outcome
         if isinstance(outcome, Delivered):
             return True
         return self._client_errors_succeed and outcome.permanent and outcome.cause is Cause.STATUS
 
 
-def _owner(attempted: Attempted) -> Owner | None:
-    target = attempted.target
+def _owner(attempt: LoggedAttempt) -> Owner | None:
+    target = attempt.target
     if target.protocol == "sms":
         return Owner("", target.account, target.region)
     if target.protocol != "application":
@@ -156,18 +155,18 @@ def _owner(attempted: Attempted) -> Owner | None:
     return Owner(str(arn), arn.account, arn.region) if arn else None
 
 
-def _group(owner: Owner, attempted: Attempted) -> str:
+def _group(owner: Owner, attempt: LoggedAttempt) -> str:
     """SMS of a topic are among the topic's deliveries; an application has a group of its own for all of its."""
     if owner.application:
         return group_of_arn(owner.application)
-    return group_of_arn(attempted.topic) if attempted.topic else group_of_phones(owner.account, owner.region)
+    return group_of_arn(attempt.topic) if attempt.topic else group_of_phones(owner.account, owner.region)
 
 
-def delivery_log(settings: Settings, parts: Parts) -> KeptLog:
+def delivery_log(settings: Settings, parts: Parts) -> DeliveryLog:
     """Build the delivery log of a worker: a log without files where the settings keep no days."""
     if not settings.delivery_log_days:
         return NoDeliveryLog()
     limits = LogLimits(days=settings.delivery_log_days, bytes_max=settings.delivery_log_bytes_max)
-    files = LogFiles(settings.delivery_logs_path, parts.clock, limits)
+    writer = DeliveryLogWriter(settings.delivery_logs_path, parts.clock, limits)
     client_errors_succeed = settings.permanent_4xx == "aws"
-    return FeedbackLog(files, parts.sms, parts.platforms, parts.clock, client_errors_succeed=client_errors_succeed)
+    return FeedbackLog(writer, parts.sms, parts.platforms, parts.clock, client_errors_succeed=client_errors_succeed)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from workers.delivery.logs.files import SUFFIX, folder_of
+from workers.delivery.logs.writer import SUFFIX, folder_of
 
 
 class Entry(NamedTuple):

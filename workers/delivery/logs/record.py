@@ -26,8 +26,8 @@ _LAMBDA_TOOK_IT = 202
 _ENCODE = msgspec.json.Encoder().encode
 
 
-class Attempted(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt and what came of it."""
+class LoggedAttempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt with its outcome."""
 
     target: Target
     outcome: Outcome
@@ -35,7 +35,7 @@ class Attempted(msgspec.Struct, frozen=True, kw_only=True):
     topic: str  # ARN; empty: published to the endpoint itself
     published_ms: int
     at_ms: int  # when the outcome was known
-    attempt: int  # 1 is the first
+    number: int  # 1 is the first
     message_md5: str = ""  # of notifications of topics
 
 
@@ -62,23 +62,23 @@ class _Record(msgspec.Struct, frozen=True):
     status: str
 
 
-def record_line(attempted: Attempted, *, success: bool) -> bytes:
-    target, outcome = attempted.target, attempted.outcome
+def record_line(attempt: LoggedAttempt, *, success: bool) -> bytes:
+    target, outcome = attempt.target, attempt.outcome
     delivery_id = uuid_text()
     record = _Record(
         _Notification(
-            md5_sum=attempted.message_md5,
-            message_id=attempted.message_id,
-            topic_arn=attempted.topic,
-            timestamp=log_time_text(attempted.published_ms),
+            md5_sum=attempt.message_md5,
+            message_id=attempt.message_id,
+            topic_arn=attempt.topic,
+            timestamp=log_time_text(attempt.published_ms),
         ),
         _Delivery(
             delivery_id=delivery_id,
             destination=shown(target.endpoint),
             provider_response=_response(target.protocol, outcome, delivery_id)[:RESPONSE_CHARS_MAX],
             # as AWS counts it: from the publish to when it was handed to the endpoint
-            dwell_time_ms=max(attempted.at_ms - outcome.dwell_ms - attempted.published_ms, 0),
-            attempts=attempted.attempt,
+            dwell_time_ms=max(attempt.at_ms - outcome.dwell_ms - attempt.published_ms, 0),
+            attempts=attempt.number,
             status_code=_status(target.protocol, outcome),
             redrive_policy=target.redrive_policy,
         ),
