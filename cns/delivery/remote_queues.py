@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from cns.arns import parse_queue_arn
-from cns_common.configuration.settings import RemoteQueues
+from cns_common.configuration.value_types import RemoteQueues
 
 ARNS_CACHED_MAX = 10_000
 

@@ -12,7 +12,8 @@ from cns.endpoints.http import HttpSender
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns.endpoints.sqs import RemoteQueueRequest, RemoteQueueSender
 from cns.queue_port.contract import QueueMessage
-from cns_common.configuration.settings import RemoteQueues, load_settings
+from cns_common.configuration.settings import load_settings
+from cns_common.configuration.value_types import RemoteQueues
 from cns_common.errors import StartError
 from cns_common.tls import client_context
 from tests.integration.endpoints.http_endpoints import Came, answering, sender, wire

@@ -25,7 +25,7 @@ from cns.publishing.recipient_checks import RecipientChecks
 from cns.queue_port.contract import EnqueuedJob, LeasedJob, NewJob, QueueMessage, Refusal, Renewal
 from cns.stores.contract import SubscriptionStore
 from cns_common.clock import Clock
-from cns_common.configuration.settings import RemoteQueues
+from cns_common.configuration.value_types import RemoteQueues
 from cns_common.errors import StoreUnavailable
 from workers.delivery.deliverer import HANDED_OVER, Deliverer
 from workers.delivery.envelope_cache import Rendering
