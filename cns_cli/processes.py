@@ -72,7 +72,8 @@ def _end(error: StartError) -> NoReturn:
 
 async def run_api_with_store(settings: Settings) -> None:
     """The embedded default: one process answers calls and hosts the store."""
-    from cns_server.api import Api, listen
+    from cns_server.api import Api
+    from cns_server.listener import listen
 
     listener = listen(settings, shared=False)  # a taken port must not touch the data
     host = await open_store(settings)
@@ -85,7 +86,7 @@ async def run_api_with_store(settings: Settings) -> None:
 
 async def run_store(settings: Settings) -> None:
     """The store host alone, for several API processes."""
-    from cns_server.api import listen
+    from cns_server.listener import listen
 
     listener = listen(settings, shared=True)  # holds the port while API processes come and go
     host = await open_store(settings)
@@ -99,7 +100,8 @@ async def run_store(settings: Settings) -> None:
 async def run_api(settings: Settings) -> None:
     """One of several API processes on one port."""
     from cns_backend.store_host import open_parts
-    from cns_server.api import Api, listen
+    from cns_server.api import Api
+    from cns_server.listener import listen
 
     async with open_parts(settings) as parts:
         if settings.store == "cassandra":

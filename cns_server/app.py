@@ -15,8 +15,8 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from cns_common.aws.front_door import FrontDoor
-from cns_common.health import Health
 from cns_common.log_throttle import LogThrottle
+from cns_server.health import Health
 
 ADVANCE_S_MAX = 10 * 365 * 86_400
 CERTIFICATE_PREFIX = "SimpleNotificationService-"

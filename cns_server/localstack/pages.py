@@ -13,8 +13,8 @@ from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 
 from cns_common.clock import Clock
-from cns_common.health import Health
 from cns_common.ids import uuid_text
+from cns_server.health import Health
 from cns_server.localstack.body import read_body
 from cns_server.localstack.health import EDITION, PUT_BYTES_MAX, SERVICES, VERSION, HealthBoard, read_action
 from cns_server.localstack.sns_pages import NotificationPages

@@ -19,8 +19,8 @@ from cns.push.model import MobileEndpoint, endpoint_id_of
 from cns.stores.cassandra import mobile_schema as schema
 from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra, Statement
+from cns_common.cassandra.verified_pages import verified_page
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
-from cns_common.verified_pages import verified_page
 
 TRIES_MAX = 10
 TOKEN_KEY_BYTES = 16

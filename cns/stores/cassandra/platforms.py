@@ -9,9 +9,9 @@ from cns.stores.cassandra import mobile_schema as schema
 from cns.stores.platform_records import PlatformRecords
 from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra, Row
+from cns_common.cassandra.verified_pages import verified_page
 from cns_common.errors import StoreUnavailable
 from cns_common.sealing import Seal
-from cns_common.verified_pages import verified_page
 
 TRIES_MAX = 10
 

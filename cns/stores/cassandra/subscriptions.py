@@ -43,8 +43,8 @@ from cns.subscriptions.subscription import (
 )
 from cns_common.cassandra.change_listeners import ChangeNotifier
 from cns_common.cassandra.session import Cassandra
+from cns_common.cassandra.verified_pages import verified_page
 from cns_common.errors import OutcomeUnknown
-from cns_common.verified_pages import verified_page
 
 TRIES_MAX = 10
 

@@ -12,8 +12,8 @@ from cns.topics.topic import Topic, TopicCounts
 from cns_common.cassandra.change_listeners import ChangeNotifier
 from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra, Row
+from cns_common.cassandra.verified_pages import verified_page
 from cns_common.errors import StoreUnavailable
-from cns_common.verified_pages import verified_page
 
 TRIES_MAX = 10
 

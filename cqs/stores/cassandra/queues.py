@@ -11,8 +11,8 @@ from cns_common.arn import parse_arn
 from cns_common.cassandra.change_listeners import ChangeNotifier
 from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra, Row, Statement
+from cns_common.cassandra.verified_pages import verified_page
 from cns_common.errors import StoreUnavailable
-from cns_common.verified_pages import verified_page
 from cqs.queues.model import Queue
 from cqs.queues.names import QueueKey
 from cqs.redrive.policy import read_redrive_policy

@@ -9,7 +9,7 @@ import pytest
 
 from cns_backend.store_host import StoreHost, StoreLink
 from cns_common.configuration.settings import Settings
-from cns_server.api import judge_health
+from cns_server.health import judge_health
 from tests.integration.cqs.door import opened
 from tests.integration.cqs.sqs import serving
 from tests.machine_clocks import MachineClocks

@@ -22,7 +22,8 @@ from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings
 from cns_common.ids import hex_id
 from cns_common.metrics.catalogue import LONG_POLLS_WAITING
-from cns_server.api import Api, listen
+from cns_server.api import Api
+from cns_server.listener import listen
 from cqs.service import QueueService
 from tests.ports import free_port
 

@@ -10,8 +10,8 @@ import structlog
 from fastapi import Request
 from structlog.testing import capture_logs
 
-from cns_common.health import Health
 from cns_server.app import App, Pages
+from cns_server.health import Health
 
 SENT = MutableMapping[str, Any]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cns_common.health import Health
+from cns_server.health import Health
 from cns_server.localstack.health import HealthBoard, read_action
 
 READY = Health("yellow", ready=True)
