@@ -135,7 +135,7 @@ class OwnExim:
     # -- life ---------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        command = [self._program, "-C", self.directory / "exim.conf", "-bdf", "-q1m"]
+        command = [self._program, "-C", str(self.directory / "exim.conf"), "-bdf", "-q1m"]
         with (self.directory / "output").open("ab") as output:
             self._process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
         wait_until(self._answers, START_S, self.said)

@@ -55,7 +55,7 @@ class Client:
             members["Attributes"] = attributes
         self.url = str((await self.ask("CreateQueue", **members))["QueueUrl"])
 
-    def call(self, operation: str, at_s: int | None = None, **members: object) -> bytes:
+    def call(self, operation: str, at_s: int | None = None, /, **members: object) -> bytes:
         return self.signer.call(operation, msgspec.json.encode({"QueueUrl": self.url, **members}), at_s)
 
     def body(self) -> str:

@@ -133,7 +133,7 @@ def lines(small: DepthFigures, large: DepthFigures) -> list[str]:
         f"| mean ms with | {small.depth:,} messages | {large.depth:,}, blocked | ratio | bar |",
         "|---|---|---|---|---|",
         *[_line(name, small.mean_ms[name], large.mean_ms[name]) for name in small.mean_ms],
-        *[_line(f"**receive + delete {n}**", *[_pair(one, n) for one in (small, large)], BAR) for n in (1, BATCH)],
+        *[_line(f"**receive + delete {n}**", _pair(small, n), _pair(large, n), BAR) for n in (1, BATCH)],
     ]
 
 

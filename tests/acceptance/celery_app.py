@@ -28,14 +28,14 @@ app = Celery(
 )
 
 
-@app.task
+@app.task  # type: ignore[untyped-decorator]  # Celery ships no types
 def note(text: str) -> None:
     """Leave a line for the test."""
     with DONE.open("a") as out:
         out.write(text + "\n")
 
 
-@app.task(bind=True, max_retries=2)
+@app.task(bind=True, max_retries=2)  # type: ignore[untyped-decorator]  # Celery ships no types
 def third_time(task: Task, text: str) -> None:
     note(f"{text} {task.request.retries}")
     if task.request.retries < 2:

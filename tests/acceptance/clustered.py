@@ -73,7 +73,7 @@ class Clustered(Service):
 @contextmanager
 def serving(directory: Path, *options: str) -> Iterator[Clustered]:
     """`options` as `cns up` would have had them."""
-    variables = dict(OPTIONS[option] for option in options)
+    variables: dict[str, Any] = dict(OPTIONS[option] for option in options)
     with cluster(directory, **variables) as started:
         yield Clustered(url=started.url, environment=started.account(), cluster=started)
 

@@ -158,5 +158,5 @@ def _hashable(entry: dict[str, Any]) -> dict[str, Any]:
 def error_of(call: Any, **members: Any) -> tuple[str, int]:
     with pytest.raises(ClientError) as caught:
         call(**members)
-    response: dict[str, Any] = caught.value.response
+    response = caught.value.response
     return response["Error"]["Code"], response["ResponseMetadata"]["HTTPStatusCode"]

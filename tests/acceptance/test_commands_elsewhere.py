@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.running import BIN, cns
+from tests.acceptance.running import cns
+from tests.acceptance.service import BIN
 
 MESSAGE_ID = "6a8c3322-3458-468a-ba36-83c9331c6f05"
 EXIT_DATA_UNUSABLE = 74

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -89,14 +90,18 @@ def test_text_messages(stack: Up, sns: Any, topic: str, number: str) -> None:
 
 
 @pytest.mark.spec("localstack.sms-messages")
+def _has_message(stack: Up, number: str, place: dict[str, str]) -> bool:
+    return number in page(stack, TEXTS, **place)["sms_messages"]
+
+
 def test_text_messages_of_accounts_and_regions_and_forgetting_them(stack: Up, sns: Any) -> None:
     numbers = [f"+1555{uuid.uuid4().int % 10**7:07}" for _ in range(3)]
     sns.publish(PhoneNumber=numbers[0], Message="a")
     stack.client("sns", **{**KEYS, "key": "111111111111"}).publish(PhoneNumber=numbers[1], Message="b")
     stack.client("sns", **{**KEYS, "region_name": "eu-west-1"}).publish(PhoneNumber=numbers[2], Message="c")
-    where = [{}, {"accountId": "111111111111"}, {"region": "eu-west-1"}]
+    where: list[dict[str, str]] = [{}, {"accountId": "111111111111"}, {"region": "eu-west-1"}]
     for number, place in zip(numbers, where, strict=True):
-        wait_until(lambda n=number, p=place: n in page(stack, TEXTS, **p)["sms_messages"], ARRIVAL_S)
+        wait_until(partial(_has_message, stack, number, place), ARRIVAL_S)
     assert page(stack, TEXTS, region="eu-west-1")["region"] == "eu-west-1"
     assert page(stack, TEXTS, phoneNumber=numbers[1])["sms_messages"] == {numbers[1]: []}
     sns.publish(PhoneNumber=numbers[2], Message="d")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +53,7 @@ PUBLISHED: dict[str, dict[str, Any]] = {
     "in a queue": {"message": "to a queue", "Subject": "s"},
     IN_EVENT: {"message": "to a function"},
 }
-CHANGES = {
+CHANGES: dict[str, tuple[str, Callable[[str], str]]] = {
     "Message": ("with a subject", lambda was: was + " "),
     "Subject": ("with a subject", lambda was: was.upper()),
     "MessageId": ("Notification", lambda was: was[::-1]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import redis
@@ -33,7 +34,7 @@ def channel(server: OwnRedis) -> str:
 class Listener:
     def __init__(self, channel: str) -> None:
         self._client = redis.Redis.from_url(channel.rpartition("/")[0])
-        self._heard = self._client.pubsub()
+        self._heard: Any = self._client.pubsub()  # type: ignore[no-untyped-call]  # redis-py does not annotate it
         self._heard.subscribe(channel.rpartition("/")[2])
         self._heard.get_message(timeout=ARRIVAL_S)
 

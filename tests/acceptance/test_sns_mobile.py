@@ -32,7 +32,7 @@ def endpoint_of(sns: Any, application: str, token: str, **attributes: str) -> st
 def refused(call: Callable[..., Any], **params: Any) -> tuple[int, str, str]:
     with pytest.raises(ClientError) as caught:
         call(**params)
-    response: dict[str, Any] = caught.value.response
+    response = caught.value.response
     return response["ResponseMetadata"]["HTTPStatusCode"], response["Error"]["Code"], response["Error"]["Message"]
 
 

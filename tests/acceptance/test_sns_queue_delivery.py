@@ -55,8 +55,8 @@ def test_the_trace_goes_on(service: Service, sqs: Any, topic: Topic, raw: str) -
     queue = queue_for(sqs, topic.arn)
     topic.subscribe("sqs", arn_of(sqs, queue), RawMessageDelivery=raw)
     traced = service.client("sns")
-    traced.meta.events.register("before-call.sns.Publish", lambda params, **_: params["headers"].update(trace))
     trace = {"X-Amzn-Trace-Id": TRACE}
+    traced.meta.events.register("before-call.sns.Publish", lambda params, **_: params["headers"].update(trace))
     traced.publish(TopicArn=topic.arn, Message="m")
     assert receive_one(sqs, queue)["Attributes"]["AWSTraceHeader"] == TRACE
 

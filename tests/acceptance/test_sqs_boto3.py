@@ -73,7 +73,7 @@ def test_batches(sqs: Any, queue: str) -> None:
     sent = sqs.send_message_batch(QueueUrl=queue, Entries=entries)
     assert len(sent["Successful"]) == 9
     assert [failed["Code"] for failed in sent["Failed"]] == ["InvalidMessageContents"]
-    received = []
+    received: list[Any] = []
     while len(received) < 9:
         received += sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10, WaitTimeSeconds=2)["Messages"]
     deleted = sqs.delete_message_batch(

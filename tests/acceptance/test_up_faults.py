@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -108,10 +109,14 @@ def test_a_killed_store_loses_nothing(lone: Up, endpoint: Endpoint) -> None:
     assert lone.health()["status"] == "yellow"
 
 
+def _has_new_worker(lone: Up, last_pid: int) -> bool:
+    return lone.pids()["worker"] not in (0, last_pid)
+
+
 def test_a_crash_loop_turns_health_red(lone: Up) -> None:
     pid = 0
     for _ in range(CRASHES):
-        wait_until(lambda last=pid: lone.pids()["worker"] not in (0, last), 20)
+        wait_until(partial(_has_new_worker, lone, pid), 20)
         pid = kill(lone, "worker")
     wait_until(lambda: lone.get("/health")[0] == 503, 10, lambda: str(lone.health()))
     assert lone.health()["status"] == "red"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree
 
-from bench.sections import overview
+from bench.sections.drawing import draw_ratios
 from bench.sections.overview import DRAWING, NAME, PAGE, Page, lines, ratio_bars, refresh, with_section
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -54,7 +54,7 @@ def test_a_bar_is_drawn_for_each_ratio_and_a_miss_in_its_colour() -> None:
         ("send", 0.5, 0.5, False),
         ("batch send", 0.4, 0.5, True),
     ]
-    root = ElementTree.fromstring(overview.draw_ratios("a & b", bars))
+    root = ElementTree.fromstring(draw_ratios("a & b", bars))
     assert [rect.attrib["class"] for rect in root.iter(f"{SVG}rect")] == ["met", "missed"]
 
 

@@ -120,7 +120,12 @@ def test_a_second_worker_and_the_first_one_killed(composed: Composed, sqs: Any, 
         if n == 10:
             podman("kill", composed.container("worker", 2))
     arrived: set[str] = set()
-    wait_until(lambda: arrived.update(_texts(sqs, fed)) or wanted <= arrived, READY_S, lambda: str(wanted - arrived))
+
+    def all_arrived() -> bool:
+        arrived.update(_texts(sqs, fed))
+        return wanted <= arrived
+
+    wait_until(all_arrived, READY_S, lambda: str(wanted - arrived))
 
 
 def test_redis_restarts_empty(composed: Composed, sqs: Any) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
 from cns_common.clock import Clock
+from cqs.engines.contract import Outcome
 from tests.conformance.drivers import Driver
 from tests.conformance.support import HIDE_MS, Desk, numbered
 
@@ -116,7 +118,7 @@ async def test_after_a_restart(driver: Driver, clock: Clock, fifo_queue: bool) -
 async def test_the_sum_is_what_is_there(desk: Desk, seed: int) -> None:
     """Receives, deletes, returns and time in any order: the three counts always add up to the messages there are."""
     dice = random.Random(seed)
-    held = []
+    held: list[Any] = []
     there = 0
     for _ in range(60):
         match dice.randrange(5):
@@ -127,7 +129,7 @@ async def test_the_sum_is_what_is_there(desk: Desk, seed: int) -> None:
             case 1:
                 held += await desk.take(dice.randrange(1, 5), dice.choice([0, 77, 4_000]))
             case 2 if held:
-                there -= (await desk.delete(held.pop(dice.randrange(len(held))))).count(0)
+                there -= (await desk.delete(held.pop(dice.randrange(len(held))))).count(Outcome.DONE)
             case 3 if held:
                 await desk.hide(dice.choice(held), dice.choice([0, 55, 9_000]))
             case _:

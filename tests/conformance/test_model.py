@@ -149,7 +149,7 @@ def test_an_engine_does_what_the_model_does(driver: Driver, clock: Clock, fifo_q
         opened = Opened(runner, driver)
         try:
             run_state_machine_as_test(
-                lambda: Machine(opened, fifo_queue, max_receives),
+                lambda: Machine(opened, fifo_queue, max_receives),  # type: ignore[arg-type]  # a factory is called as the class is
                 settings=settings(
                     max_examples=EXAMPLES if local else EXAMPLES_OVER_NETWORK,
                     stateful_step_count=STEPS,

@@ -14,7 +14,7 @@ from itertools import permutations
 from typing import Any
 
 from tests.filters.generating import Case
-from tests.filters.naive import Route, Scalar, cut, parsed, scalars_in, ways
+from tests.filters.naive import Scalar, cut, parsed, scalars_in, ways
 
 NO_OBJECT = "no object"
 """The engine throws; SNS does not deliver."""
@@ -74,7 +74,7 @@ def _absent_before_chosen(pair: Pair) -> bool:
 
 def _around_an_array(pair: Pair) -> bool:
     """A fault of the engine's: once inside an array, it misses what stands at a key's path but not in that array."""
-    within: dict[str, list[set[Route]]] = defaultdict(list)
+    within: dict[str, list[set[object]]] = defaultdict(list)
     for each in pair.scalars:
         within[each.path].append(set(each.places))
     return any(
@@ -168,4 +168,4 @@ def _numbers(text: str) -> set[Decimal]:
 
 
 def _text(operand: Any) -> str:
-    return operand["equals-ignore-case"] if isinstance(operand, dict) else operand
+    return str(operand["equals-ignore-case"] if isinstance(operand, dict) else operand)

@@ -79,7 +79,7 @@ class MessageWriter:
         if pool is STRINGS:
             return string(random)
         value = random.choice(pool)
-        return Number(value) if pool is NUMBERS_OF_MESSAGES else value
+        return Number(str(value)) if pool is NUMBERS_OF_MESSAGES else value
 
     def _listed(self, value: Any) -> list[Any]:
         """The value among others, or none at all."""

@@ -173,13 +173,13 @@ def _compares(operator: str, operand: Any, value: Any) -> bool:
     if not isinstance(value, str):
         return False
     if isinstance(operand, dict):
-        operand, value = operand["equals-ignore-case"].casefold(), value.casefold()
+        operand, value = str(operand["equals-ignore-case"]).casefold(), str(value).casefold()
     if operator == "prefix":
-        return value.startswith(operand)
+        return str(value).startswith(str(operand))
     if operator == "suffix":
-        return value.endswith(operand)
+        return str(value).endswith(str(operand))
     if operator == "equals-ignore-case":
-        return value.casefold() == operand.casefold()
+        return str(value).casefold() == str(operand).casefold()
     if operator == "wildcard":
         return _wild(operand, value)
     assert operator == "cidr", operator

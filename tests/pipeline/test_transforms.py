@@ -99,7 +99,12 @@ def test_the_schema_has_every_field_once() -> None:
 
 
 def test_accepted_counts_publishes_by_topic(spark: SparkSession) -> None:
-    told = [publish("t", size_bytes=1), publish("t", size_bytes=2), publish("u", size_bytes=4), attempt("v", "s")]
+    told: list[Event] = [
+        publish("t", size_bytes=1),
+        publish("t", size_bytes=2),
+        publish("u", size_bytes=4),
+        attempt("v", "s"),
+    ]
     found = {row["topic"]: (row["accepted"], row["accepted_bytes"]) for row in rows(accepted(events(spark, told)))}
     assert found == {"t": (2, 3), "u": (1, 4)}
 

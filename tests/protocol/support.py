@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from botocore.loaders import Loader
-from botocore.model import OperationModel, ServiceModel, Shape
+from botocore.model import OperationModel, ServiceModel
 
 from cns_common.aws.protocol.names import API_VERSIONS, XML_NAMESPACES, ServiceName
 
@@ -87,7 +87,7 @@ def full_output(operation: OperationModel) -> dict[str, Any]:
     return {} if operation.output_shape is None else _sample(operation.output_shape, "")
 
 
-def _sample(shape: Shape, name: str) -> Any:
+def _sample(shape: Any, name: str) -> Any:
     match shape.type_name:
         case "structure":
             return {member: _sample(inner, member) for member, inner in shape.members.items()}
@@ -106,7 +106,7 @@ def _sample(shape: Shape, name: str) -> Any:
     return f"{name} {HARD_TEXT}"
 
 
-def as_clients_see(value: Any, shape: Shape) -> Any:
+def as_clients_see(value: Any, shape: Any) -> Any:
     """A result as botocore returns it: times are datetimes."""
     match shape.type_name:
         case "structure":

@@ -53,7 +53,7 @@ def headers(answer: Answer) -> dict[str, str]:
 def parsed(protocol: str, answer: Answer, service: ServiceName) -> dict[str, Any]:
     """What a client sees; it picks the exception class by the shape, which any operation's parser can tell."""
     model = botocore_model(service) if protocol == "json" else query_model(service)
-    shape = model.operation_model(model.operation_names[0]).output_shape
+    shape: Any = model.operation_model(model.operation_names[0]).output_shape
     response = {"status_code": answer.status, "headers": headers(answer), "body": answer.body}
     error: dict[str, Any] = create_parser(protocol).parse(response, shape)
     return error
@@ -169,7 +169,7 @@ def test_the_code_of_a_failed_batch_entry(service: ServiceName, code: str, wire:
 @pytest.mark.parametrize("service", SERVICES)
 def test_every_modelled_error_is_known(service: ServiceName) -> None:
     model = botocore_model(service)
-    shapes = [model.shape_for(name) for name in model.shape_names]
+    shapes: list[Any] = [model.shape_for(name) for name in model.shape_names]
     modelled = {
         shape.error_code: shape.metadata.get("error", {}) for shape in shapes if shape.metadata.get("exception")
     }

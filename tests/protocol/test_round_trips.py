@@ -110,7 +110,8 @@ def test_what_a_query_result_has_not_is_absent(service: ServiceName, operation: 
 def parsed(protocol: str, body: bytes, operation: OperationModel) -> dict[str, Any]:
     """What a client sees, without the metadata."""
     response = {"status_code": 200, "headers": {}, "body": body}
-    answer: dict[str, Any] = create_parser(protocol).parse(response, operation.output_shape)
+    shape: Any = operation.output_shape  # None is parsed, too
+    answer: dict[str, Any] = create_parser(protocol).parse(response, shape)
     if protocol == "query":
         assert answer["ResponseMetadata"]["RequestId"] == "r-1"
     del answer["ResponseMetadata"]

@@ -45,9 +45,9 @@ def stores_of(root: str) -> dict[str, str]:
             isinstance(each.value, ast.Call) and ast.unparse(each.value).startswith("remote(") for each in node.keywords
         )
     ]
-    found = {}
+    found: dict[str, str] = {}
     for keyword in call.keywords:
-        if keyword.arg in CONTRACTS:
+        if keyword.arg is not None and keyword.arg in CONTRACTS:
             match keyword.value:
                 case ast.Call(func=ast.Name(id=name)):
                     found[keyword.arg] = name

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from cns.delivery import jobs
 from cns.delivery.jobs import EndpointJob
 from cns.notification import Attributes, Notification
-from cns.queue_port.contract import NewJob, QueueMessage, Refusal
+from cns.queue_port.contract import NewJob
 from cns.queue_port.inline import InlineQueuePort
 from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
@@ -31,16 +31,13 @@ from cns_common.events.schema import (
     PublishAccepted,
 )
 from cns_common.events.writer import SegmentLimits, SegmentWriter
+from tests.integration.workers.embedded_tools import no_queue
 
 ACCOUNT = "111111111111"
 TOPIC = Topic(id="0" * 32, account=ACCOUNT, region="us-east-1", name="t", created_ms=1)
 ID = "0b6ad2b4-1111-4222-8333-444455556666"
 LIMITS = SegmentLimits(segment_bytes_max=1 << 20, segment_age_s=3600, retention_s=3600, bytes_max=1 << 30)
 NEW: Attributes = {"kind": ("String", "new")}
-
-
-async def _nobody(queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refusal:
-    raise NotImplementedError
 
 
 def notification(attributes: Attributes = NEW, **members: object) -> Notification:
@@ -96,7 +93,7 @@ async def open_site(directory: Path) -> AsyncIterator[Site]:
     host.database.start(asyncio.get_running_loop())
     try:
         await host.parts.topics.create(TOPIC)
-        yield Site(host.parts, InlineQueuePort(host.parts.engine, host.parts.clock, _nobody), directory)
+        yield Site(host.parts, InlineQueuePort(host.parts.engine, host.parts.clock, no_queue), directory)
     finally:
         await host.database.close()
 

@@ -69,26 +69,28 @@ def names(output: str) -> list[str]:
     ],
 )
 def test_what_was_logged(data: Path, words: list[str], expected: list[str]) -> None:
-    done = subprocess.run([CNS, "logs", *words, "--data", data], capture_output=True, text=True, check=True, timeout=30)
+    done = subprocess.run(
+        [str(CNS), "logs", *words, "--data", data], capture_output=True, text=True, check=True, timeout=30
+    )
     assert names(done.stdout) == expected
 
 
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     for name, code in ((GROUP, 0), (b"sns/\xff", 2)):
-        done = subprocess.run([CNS, "logs", name, "--data", tmp_path], capture_output=True, text=True, timeout=30)
+        done = subprocess.run([str(CNS), "logs", name, "--data", tmp_path], capture_output=True, text=True, timeout=30)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (code, "", 1)
 
 
 def test_an_answer_steers_no_terminal(tmp_path: Path) -> None:
     with logging(tmp_path) as files:
         files.append(GROUP, line("x").replace(b'"dwell', b'"providerResponse": "\xc2\x9b31m", "dwell'))
-    words = [CNS, "logs", TOPIC, "--data", tmp_path]
+    words = [str(CNS), "logs", TOPIC, "--data", str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=30)
     assert done.stdout.strip().isprintable() and json.loads(done.stdout)["delivery"]["providerResponse"] == "\x9b31m"
 
 
 def test_what_comes(data: Path) -> None:
-    command = [CNS, "logs", TOPIC, "--follow", "--since", "1h", "--data", data]
+    command = [str(CNS), "logs", TOPIC, "--follow", "--since", "1h", "--data", str(data)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as following:
         assert following.stdout is not None
         assert names(following.stdout.readline() + following.stdout.readline()) == ["b", "c"]

@@ -10,13 +10,14 @@ from typing import TypeVar
 from cns.delivery import jobs
 from cns.delivery.jobs import PublishJob
 from cns.notification import Notification
-from cns.queue_port.contract import NewJob, QueueMessage, Refusal
+from cns.queue_port.contract import NewJob
 from cns.queue_port.inline import InlineQueuePort
 from cns_backend.leases import EmbeddedLeaseStore
 from cns_common.clock import Clock
 from cns_common.sqlite.database import Database
 from cqs.engines.embedded import EmbeddedEngine
 from tests.acceptance.running import cns, running
+from tests.integration.workers.embedded_tools import no_queue
 from tests.waiting import wait_until
 from workers.consumers.quarantine import Quarantine
 from workers.stats import Stats
@@ -36,7 +37,7 @@ def on(data: Path, work: Callable[[InlineQueuePort, Clock], Awaitable[Result]]) 
         database = Database(data, clock)
         database.start(asyncio.get_running_loop())
         try:
-            return await work(InlineQueuePort(EmbeddedEngine(database, clock), clock, _no_queue), clock)
+            return await work(InlineQueuePort(EmbeddedEngine(database, clock), clock, no_queue), clock)
         finally:
             await database.close()
 
@@ -106,7 +107,3 @@ def test_with_the_service_running(tmp_path: Path) -> None:
         service.cns("quarantine", "release", found["why readable"])
         assert set(listed(data)) == {"why newer"}
     assert on(data, depths) == (1, 0), "done: its topic has no subscriptions"
-
-
-async def _no_queue(queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refusal:
-    raise NotImplementedError

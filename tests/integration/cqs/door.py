@@ -205,13 +205,13 @@ async def listening(front: FrontDoor, table: ConnectionTable | None = None) -> A
     """A free port that leads to this door. `table` has its connections; no time limit passes before a sweep."""
     if table is None:
         table = ConnectionTable(ConnectionLimits())
-    config = Config(front, http=ApiProtocol.serving(front, HEAD_BYTES_MAX, table), lifespan="off", log_config=None)
+    served = ApiProtocol.serving(front, HEAD_BYTES_MAX, table)
+    config = Config(front, http=served, lifespan="off", log_config=None)
     config.load()
     state = ServerState()
 
     def protocol() -> asyncio.Protocol:
-        made: asyncio.Protocol = config.http_protocol_class(config=config, server_state=state, app_state={})
-        return made
+        return served(config, state, {})
 
     server = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0)
     try:
@@ -219,5 +219,5 @@ async def listening(front: FrontDoor, table: ConnectionTable | None = None) -> A
     finally:
         server.close()
         for connection in list(state.connections):
-            connection.shutdown()  # type: ignore[union-attr]  # they are what `protocol` made
+            connection.shutdown()
         await server.wait_closed()

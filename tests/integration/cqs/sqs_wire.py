@@ -88,7 +88,8 @@ class Wire:
         body = written["body"] if self.protocol == "json" else urlencode(written["body"]).encode()
         reply = await self._door.signed("POST", "/", written["headers"], body)
         response = {"status_code": reply.status, "headers": reply.headers, "body": reply.body}
-        answer: dict[str, Any] = self._parser.parse(response, operation.output_shape)
+        shape: Any = operation.output_shape  # None is parsed, too
+        answer: dict[str, Any] = self._parser.parse(response, shape)
         if reply.status != 200:
             answer["shape"] = ""
             if self.protocol == "json":

@@ -27,7 +27,7 @@ from cns.delivery.target import Target, TargetCache
 from cns.endpoints.outcome import Delivered, Outcome
 from cns.notification import Notification
 from cns.publishing.matching import SubscriptionMatcher
-from cns.queue_port.contract import NewJob, QueueMessage, Refusal
+from cns.queue_port.contract import NewJob
 from cns.queue_port.inline import InlineQueuePort
 from cns.stores.embedded import EmbeddedNotificationStore, EmbeddedSubscriptionStore, EmbeddedTopicStore
 from cns.subscriptions.subscription import Subscription, SubscriptionState
@@ -36,6 +36,7 @@ from cns_backend.leases import EmbeddedLeaseStore
 from cns_common.clock import Clock
 from cns_common.sqlite.database import Database
 from cqs.engines.embedded import EmbeddedEngine
+from tests.integration.workers.embedded_tools import no_queue
 from tests.recorded_events import RecordedEvents
 from workers.consumers.consumer import Consumer
 from workers.consumers.lane_consumer import LEASE_MS, Lanes
@@ -216,7 +217,7 @@ async def site_in(directory: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
         monkeypatch.setattr(module, "WAIT_S", 0.0)
     clock = Clock()
     database = Database(directory, clock)
-    port = InlineQueuePort(EmbeddedEngine(database, clock), clock, _no_queue)
+    port = InlineQueuePort(EmbeddedEngine(database, clock), clock, no_queue)
     topics, subscriptions = EmbeddedTopicStore(database), EmbeddedSubscriptionStore(database)
     notifications = EmbeddedNotificationStore(database)
     database.start(asyncio.get_running_loop())
@@ -257,7 +258,3 @@ def _subscription(number: int, attributes: dict[str, str]) -> Subscription:
 
 def notification() -> Notification:
     return Notification(id="n", topic_arn=TOPIC.arn, timestamp_ms=1, texts={"default": "hello"})
-
-
-async def _no_queue(queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refusal:
-    raise NotImplementedError

@@ -138,7 +138,7 @@ async def _consume(host: Host, port: InlineQueuePort) -> None:
         client_errors_succeed=False,
     )
     queues = QueueWay(port, cast(Envelopes, None))  # its subscription is gone: nothing is sent
-    deliverer = Deliverer(DeliveryPool("none", 0, lambda: Senders({})), queues, {})
+    deliverer = Deliverer(DeliveryPool("none", 0, lambda: Senders({})), queues, {})  # type: ignore[arg-type]  # it has what is used
     consumer = Consumer(jobs.ENDPOINT_JOBS, tools, deliverer, Traffic(Terms(), host.clock))
     await consumer.step()
     await consumer.drain(5.0)

@@ -15,7 +15,7 @@ from cns.delivery.jobs import EndpointJob, PublishJob
 from cns.delivery.notification_references import NotificationReferences
 from cns.notification import Notification
 from cns.publishing.matching import MatchPage, SubscriptionMatcher
-from cns.queue_port.contract import NewJob, QueueMessage, Refusal
+from cns.queue_port.contract import NewJob
 from cns.queue_port.inline import InlineQueuePort
 from cns.stores.embedded import EmbeddedNotificationStore
 from cns_backend.leases import EmbeddedLeaseStore
@@ -23,6 +23,7 @@ from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
 from cns_common.sqlite.database import Database
 from cqs.engines.embedded import EmbeddedEngine
+from tests.integration.workers.embedded_tools import no_queue
 from tests.recorded_events import RecordedEvents
 from tests.waiting import POLL_INTERVAL_S
 from workers.consumers.quarantine import LEASES_MAX, Quarantine, SetAside
@@ -109,7 +110,7 @@ class Site:
 async def site(tmp_path: Path) -> AsyncIterator[Site]:
     clock = Clock()
     database = Database(tmp_path, clock)
-    port = InlineQueuePort(EmbeddedEngine(database, clock), clock, _no_queue)
+    port = InlineQueuePort(EmbeddedEngine(database, clock), clock, no_queue)
     database.start(asyncio.get_running_loop())
     yield Site(clock, port, Targets(), FailingLeases(), EmbeddedNotificationStore(database))
     await database.close()
@@ -226,7 +227,3 @@ async def test_what_cannot_be_read_keeps_nothing_else_from_a_loop(site: Site) ->
 def _job(name: str) -> bytes:
     notification = Notification(id=name, topic_arn=TOPIC, timestamp_ms=1, texts={"default": "hello"})
     return jobs.encode(PublishJob(name, TOPIC, notification))
-
-
-async def _no_queue(queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refusal:
-    raise NotImplementedError

@@ -39,7 +39,7 @@ class Process:
         self.topics.changed.append(self.told.append)
         self.queues.changed.append(lambda key: self.told.append(tuple(key)))
         stores = {"topics": self.topics, "queues": self.queues}
-        self.announcements = Announcements(url, channel, stores, [self._forget])
+        self.announcements = Announcements(url, channel, stores, [self._forget])  # type: ignore[arg-type]  # it has what is used
         self.announcements.listen("clock", self.told.append)
 
     def _forget(self) -> None:

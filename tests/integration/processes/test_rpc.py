@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +99,7 @@ async def client(far: Far) -> AsyncIterator[Client]:
 
 
 @pytest.fixture
-def reported() -> Iterator[list[str]]:
+def reported() -> list[str]:
     """What the loop's exception handler was told, in place of the log."""
     told: list[str] = []
     asyncio.get_event_loop().set_exception_handler(lambda _, context: told.append(context["message"]))

@@ -97,7 +97,7 @@ class Service:
 @asynccontextmanager
 async def serving() -> AsyncIterator[Service]:
     service = Service()
-    runner = web.ServerRunner(web.Server(service.answer))
+    runner = web.ServerRunner(web.Server(service.answer))  # type: ignore[arg-type]  # aiohttp passes a Request
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()

@@ -136,7 +136,7 @@ async def test_a_client_can_wait() -> None:
         assert not waiting.done()
         await client.notify("a", "m-2")
         assert (await waiting)["received"] == 2
-        assert (await client.show("a", received=99, wait_s=0.01))["received"] == 2
+        assert (await client.show("a", received=99, wait_s="0.01"))["received"] == 2
 
 
 async def test_an_endpoint_can_be_forgotten() -> None:

@@ -74,6 +74,12 @@ class RecordingQueue:
     async def depth(self, queue: str) -> int:
         raise NotImplementedError
 
+    def stop_waiting(self) -> None:
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        raise NotImplementedError
+
 
 class Rig:
     """`await rig("CreateTopic", Name="t")` is a call signed by `ACCOUNT`."""

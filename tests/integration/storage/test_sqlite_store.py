@@ -16,6 +16,7 @@ from cns_common.errors import OutcomeUnknown, RequestError, StartError, StoreFul
 from cns_common.sqlite.checkpoints import CHECKPOINT_PAGES
 from cns_common.sqlite.database import Database
 from cns_common.sqlite.opening import PAGE_BYTES
+from cns_common.sqlite.stages import Work
 from tests.integration.storage.faulty_disk import FaultyDisk
 
 WAL_BYTES_MAX = 3 * CHECKPOINT_PAGES * PAGE_BYTES
@@ -83,7 +84,7 @@ async def test_a_failing_stage_undoes_the_turn_and_resets_what_was_derived(tmp_p
         database.on_rollback(lambda: resets.append("reset"))
         database.on_commit(lambda: committed.append(database.commits))
 
-        def fails(_: object) -> list[tuple[object, object]]:
+        def fails(_: object) -> list[tuple[Work[object], object]]:
             database.connection.execute("INSERT INTO t VALUES (50, NULL)")
             raise apsw.ConstraintError("as if")
 

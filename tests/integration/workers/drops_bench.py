@@ -15,13 +15,14 @@ from cns.delivery.target import Target, TargetCache
 from cns.endpoints.outcome import Failed, Outcome
 from cns.notification import Notification
 from cns.publishing.matching import SubscriptionMatcher
-from cns.queue_port.contract import NewJob, QueueMessage, Refusal
+from cns.queue_port.contract import NewJob
 from cns.queue_port.inline import InlineQueuePort
 from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
 from cns_backend.store_host import Parts
 from cns_common.events.schema import NotificationDropped
 from cns_common.metrics.catalogue import DROPPED
+from tests.integration.workers.embedded_tools import no_queue
 from tests.recorded_events import RecordedEvents
 from workers.consumers.job_attempts import JobSends
 from workers.consumers.job_events import JobFacts
@@ -39,10 +40,6 @@ TOPIC = Topic(id="0" * 32, account=ACCOUNT, region="us-east-1", name="t", create
 FIFO = replace(TOPIC, id="1" * 32, name="t.fifo")
 
 
-async def _nobody(queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refusal:
-    raise NotImplementedError
-
-
 def message(topic: Topic, **members: object) -> Notification:
     return replace(Notification(id="m", topic_arn=topic.arn, timestamp_ms=1, texts={"default": "m"}), **members)
 
@@ -54,7 +51,7 @@ class Bench:
         self.parts = parts
         self.stats = Stats()
         self.events = RecordedEvents()
-        self.port = InlineQueuePort(parts.engine, parts.clock, _nobody)
+        self.port = InlineQueuePort(parts.engine, parts.clock, no_queue)
         self.matching = SubscriptionMatcher(parts.subscriptions, parts.clock, self.events)
         quarantine = Quarantine(self.port, parts.leases, parts.clock, self.stats)
         self.tools = Tools(

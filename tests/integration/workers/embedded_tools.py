@@ -33,7 +33,7 @@ class EmbeddedTools:
     tools: Tools
 
 
-async def no_queue(queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refusal:
+async def no_queue(queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refusal]:
     """For tests that deliver to no customer's queue."""
     raise NotImplementedError
 

@@ -166,6 +166,10 @@ async def _until(known: Callable[[], object]) -> None:
             await asyncio.sleep(0.02)
 
 
+async def _until_letters(host: Host, n: int) -> None:
+    await _until(lambda: len(host.desk.letters) == n)
+
+
 async def _until_left(host: Host, queue: str, n: int) -> None:
     async with asyncio.timeout(ENOUGH_S):
         while await host.port.depth(queue) != n:
@@ -182,7 +186,7 @@ async def host(tmp_path: Path) -> AsyncIterator[Host]:
         yield found
         kept.port.stop_waiting()
         await loops.stop(cancel=(), grace_s=ENOUGH_S)
-        await asyncio.gather(*[each.drain(0.0) for each in (lanes, *found.consumers)])
+        await asyncio.gather(lanes.drain(0.0), *[each.drain(0.0) for each in found.consumers])
 
 
 async def test_a_lane_is_tried_when_the_pause_after_anothers_probe_is_over(host: Host) -> None:
@@ -310,7 +314,7 @@ async def test_while_the_dead_letter_queue_is_away_there_is_no_further_attempt(h
     host.work()
     await host.publish("1", arn)
     for left in (1, 0):
-        await _until(lambda left=left: len(host.desk.letters) == left)
+        await _until_letters(host, left)
         await _until_left(host, jobs.ENDPOINT_JOBS, 0)
         await asyncio.sleep(0)
         host.clock.advance(BURIAL_AGAIN_MS + 1)

@@ -34,7 +34,7 @@ async def port(request: pytest.FixtureRequest, cqs: Cqs) -> AsyncIterator[QueueP
 @pytest.mark.spec("sender.sns")
 async def test_a_notification_reaches_a_queue(port: QueuePort, cqs: Cqs) -> None:
     arn = await cqs.queue()
-    attributes = {
+    attributes: dict[str, dict[str, str | bytes]] = {
         "text": {"DataType": "String", "StringValue": "ä"},
         "bytes": {"DataType": "Binary", "BinaryValue": b"\x00\xff"},
     }

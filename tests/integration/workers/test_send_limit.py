@@ -97,7 +97,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
     queues = Queues()
     async with embedded_tools(tmp_path, [TOPIC], queues.take) as kept:
         way = CountedWay(kept.port, queues)
-        deliverer = Deliverer(DeliveryPool("none", 0, lambda: Senders({})), way, {"sqs": way})
+        deliverer = Deliverer(DeliveryPool("none", 0, lambda: Senders({})), way, {"sqs": way})  # type: ignore[arg-type]  # it has what is used
         wanted = [kept.subscriptions.create(_subscription(number), None) for number in range(TARGETS_MAX)]
         await asyncio.gather(*wanted)
         consumer = Consumer(jobs.ENDPOINT_JOBS, kept.tools, deliverer, Traffic(Terms(), kept.clock))

@@ -110,7 +110,7 @@ class Draft:
         return request
 
     def received(self, request: AWSRequest) -> Request:
-        url = urlsplit(request.url)
+        url = urlsplit(str(request.url))
         headers = (*request.headers.items(), ("User-Agent", "x"), ("X-Amzn-Trace-Id", "Root=1"))
         return Request(
             method=self.method, path=url.path or "/", query=url.query, headers=headers, body=request.data or b""

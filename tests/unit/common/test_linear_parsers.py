@@ -31,8 +31,9 @@ from cns_common.aws.auth.canonical_request import (
 )
 from cns_common.aws.auth.signature import parse
 from cns_common.aws.auth.signature_claim import claim_of_header, read_date
-from cns_common.aws.front_door import FrontDoor, read_pairs
+from cns_common.aws.front_door import FrontDoor
 from cns_common.aws.policy.parser import template
+from cns_common.aws.protocol.form import read_pairs
 from cns_common.aws.protocol.models import load_service
 from cns_common.aws.region import region_of_host, region_of_path
 from cns_common.clock import Clock
@@ -103,7 +104,7 @@ def pairs_past_the_limit(data: bytes) -> object:
 
 
 def authenticator() -> Authenticator:
-    return Authenticator(KeyRing(), Clock(), enforced=False, region="us-east-1", account_id="000000000000")
+    return Authenticator(KeyRing([]), Clock(), enforced=False, region="us-east-1", account_id="000000000000")
 
 
 def digest(data: bytes) -> object:

@@ -59,7 +59,7 @@ class NoStore:
 
 async def settle(engine: RecordingEngine, members: object) -> dict[str, Any]:
     model = extended_model().operations["Settle"]
-    cache = QueueCache(NoStore(), {"e": engine}, "e", KEY)  # type: ignore[arg-type]  # see their docstrings
+    cache = QueueCache(NoStore(), {"e": engine}, "e", KEY)  # type: ignore[arg-type,dict-item]  # see their docstrings
     result = await SettleOperations(cache, Clock()).settle(CALL, model.parse_json(json.dumps(members).encode()))
     rendered: dict[str, Any] = json.loads(model.render_json(result))
     return rendered

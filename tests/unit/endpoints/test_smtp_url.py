@@ -68,4 +68,4 @@ def test_a_password_is_in_no_repr() -> None:
     ],
 )
 def test_who_mails_come_from(settings: dict[str, str], sender: str) -> None:
-    assert mail_sender(Settings(**settings)) == sender
+    assert mail_sender(Settings.model_validate(settings)) == sender

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ def nested(depth: int, leaf: object) -> object:
 KEYS = "Filter policy can not have more than 5 keys"
 COMPLEX = "Filter policy is too complex"
 FIVE = {f"key{index}": ["x"] for index in range(5)}
-FLAT_OR = {  # 4 x 6 + 4 x 4 x 4 + 4 x 4 x 4 = 152, recorded
+FLAT_OR: dict[str, Any] = {  # 4 x 6 + 4 x 4 x 4 + 4 x 4 x 4 = 152, recorded
     "source": values(4),
     "$or": [{"metricName": values(6)}, {"metricType": values(4), "$or": [{"id": values(4)}, {"space": values(4)}]}],
 }

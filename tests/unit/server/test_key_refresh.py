@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from cns_common.aws.auth.accounts import AccessKey, KeyRing, new_key
+from cns_common.aws.auth.access_keys import new_key
+from cns_common.aws.auth.accounts import AccessKey, KeyRing
 from cns_common.errors import StoreUnavailable
 from cns_server.key_refresh import KeyRefresh
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,11 +91,15 @@ def test_different_names_have_different_folders(tmp_path: Path) -> None:
     assert len({folder_of(tmp_path, f"sns/r/a/{name}") for name in names}) == len(names)
 
 
+def _has_written(files: LogFiles, n: int) -> bool:
+    return counts(files, "cns_delivery_log_records_written_total")[""] == n
+
+
 def test_a_file_ends_by_size(tmp_path: Path) -> None:
     with writing(tmp_path, limits=LogLimits(days=7, bytes_max=1 << 30, file_bytes_max=len(line(1)))) as files:
         for number in (1, 2, 3):
             files.append(GROUP, line(number))
-            wait_until(lambda n=number: counts(files, "cns_delivery_log_records_written_total")[""] == n, 5)
+            wait_until(partial(_has_written, files, number), 5)
     assert [path.stem.rpartition("-")[2] for path in paths(tmp_path)] == ["000", "001", "002"]
     assert numbers(tmp_path) == [1, 2, 3]
 

@@ -54,7 +54,7 @@ def read(raw: bytes) -> EmailMessage:
 
 
 def content(mail: EmailMessage, subtype: str) -> str:
-    part = mail.get_body((subtype,))  # type: ignore[arg-type]
+    part = mail.get_body((subtype,))
     assert part is not None
     return str(part.get_content()).replace("\r\n", "\n")
 

@@ -79,6 +79,7 @@ class _Sender:
         self._held: list[tuple[str, asyncio.Future[None]]] = []
 
     async def send(self, request: Request) -> Outcome:
+        assert isinstance(request, HttpRequest)
         url = request.url
         self._site.sent[url] += 1
         if self._hangs(url):

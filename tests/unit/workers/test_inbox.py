@@ -27,6 +27,7 @@ class Sender:
         self._happened = happened
 
     async def send(self, request: Request) -> Outcome:
+        assert isinstance(request, HttpRequest)
         self._happened.append(request.url)
         await asyncio.sleep(0)
         self._happened.append(f"{request.url} answered")
@@ -54,7 +55,9 @@ def request(name: str) -> Prepare:
 def taken(inbox: Inbox) -> str:
     names = []
     while (send := inbox.take()) is not None:
-        names.append(send.prepare().url)
+        request = send.prepare()
+        assert isinstance(request, HttpRequest)
+        names.append(request.url)
     return " ".join(names)
 
 

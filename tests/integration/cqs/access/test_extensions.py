@@ -124,7 +124,7 @@ async def test_a_key_that_both_sides_were_given(cqs: Cqs) -> None:
     agreed = AccessKey(INTERNAL_ACCOUNT, KEY_ID, "s", 0)
     assert agreed in await access_keys(given, cqs.parts)
     assert agreed not in await access_keys(cqs.settings, cqs.parts)
-    port = await queue_port(given.model_copy(update={"queue_port": "http"}), cqs.parts, cqs.queues.queues)
+    port = await queue_port(given.model_copy(update={"queue_port": "http"}), cqs.parts, cqs.queues)
     assert port._client._place.key == agreed  # type: ignore[attr-defined]  # what it signs with
     await port.close()
 

@@ -168,9 +168,9 @@ async def test_more_queues_than_are_kept_in_memory(tmp_path: Path, monkeypatch: 
             held = await asyncio.gather(*[desk.take(1) for desk in desks])
             await asyncio.gather(*[desk.delete(*of) for desk, of in zip(desks, held, strict=True)])
         assert [await desk.counts() for desk in desks] == [(3, 0, 0)] * 20
-        held = [message for desk in desks for message in await desk.take(2)]
+        taken = [message for desk in desks for message in await desk.take(2)]
         qs = [desk.q for desk in desks for _ in range(2)]
-        deletes = [(q, message.handle) for q, message in zip(qs, held, strict=True)]
+        deletes = [(q, message.handle) for q, message in zip(qs, taken, strict=True)]
         deletes = deletes[::2] + deletes[1::2]  # a queue comes again after all the others
         settled = await engine.settle(Settlement(deletes=tuple(deletes)), desks[0].now_ms)
         assert set(settled.deletes) == {DONE}

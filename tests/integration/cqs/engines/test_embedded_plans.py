@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -90,18 +91,14 @@ async def test_no_call_costs_more_among_many_queues(database: Database) -> None:
         last, region = queues[-1], target.region
         costs.append(
             {
-                "get": await work.of(lambda last=last: store.get(last.key)),
-                "create": await work.of(lambda target=target: store.create(target)),
-                "list": await work.of(lambda a=account, r=region: store.list_names(a, r, "", "", 10)),
-                "list the last": await work.of(
-                    lambda a=account, r=region, q=last: store.list_names(a, r, q.name, "", 10)
-                ),
-                "list after": await work.of(
-                    lambda a=account, r=region, q=queues[-11]: store.list_names(a, r, "q", q.name, 10)
-                ),
-                "sources": await work.of(lambda t=target, q=queues[-11]: store.dead_letter_sources(t.arn, q.name, 10)),
-                "deleted": await work.of(lambda last=last: store.deleted_at_ms(last.key)),
-                "delete": await work.of(lambda last=last: store.delete(last, 0)),
+                "get": await work.of(partial(store.get, last.key)),
+                "create": await work.of(partial(store.create, target)),
+                "list": await work.of(partial(store.list_names, account, region, "", "", 10)),
+                "list the last": await work.of(partial(store.list_names, account, region, last.name, "", 10)),
+                "list after": await work.of(partial(store.list_names, account, region, "q", queues[-11].name, 10)),
+                "sources": await work.of(partial(store.dead_letter_sources, target.arn, queues[-11].name, 10)),
+                "deleted": await work.of(partial(store.deleted_at_ms, last.key)),
+                "delete": await work.of(partial(store.delete, last, 0)),
             }
         )
     few, many = costs

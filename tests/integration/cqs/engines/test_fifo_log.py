@@ -7,6 +7,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -60,8 +61,10 @@ def small_segments(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 async def _clear(desk: Desk) -> None:
     """All that is needless by now."""
-    await desk.engine._fifo.close()  # which waits for an image that is being written
-    await desk.engine._fifo.clear_log(desk.q.id, 1_000)
+    engine = desk.engine
+    assert isinstance(engine, CqsEngine)
+    await engine._fifo.close()  # which waits for an image that is being written
+    await engine._fifo.clear_log(desk.q.id, 1_000)
 
 
 async def _sent_and_received(desks: list[Desk]) -> None:
@@ -156,20 +159,21 @@ async def test_an_append_whose_answer_came_too_late(
     """It was applied, its segment was cleared before its writer went on: nobody may say that it was not."""
     async with processes(cassandra_address, 2) as (late, other):
         await late.send(b"first", group="g")
+        assert isinstance(late.engine, CqsEngine)
         cassandra = late.engine._fifo._cassandra
         applied = cassandra.applied
 
         async def stopped_in_between(statement: Statement, *values: object) -> bool:
-            answer = await applied(statement, *values)
+            answer: bool = await applied(statement, *values)
             if statement is schema.PROPOSE and cassandra.applied is stopped_in_between:
-                cassandra.applied = applied
+                cassandra.applied = applied  # type: ignore[method-assign]  # the statement is over
                 for number in range(40):
                     await other.send(b"other", group=f"{number}")
                 await _clear(other)
                 raise OutcomeUnknown("no answer for minutes")
             return answer
 
-        cassandra.applied = stopped_in_between
+        cassandra.applied = stopped_in_between  # type: ignore[method-assign]  # holds up one statement
         with pytest.raises(OutcomeUnknown):
             await late.send(b"precious", group="p", dedup=dedup)
         if dedup:
@@ -233,7 +237,7 @@ async def test_what_it_costs(cassandra_address: CassandraAddress) -> None:
         desk = Desk(engine, clock, fifo=True)
         await desk.send(b"x", group="g")
 
-        async def cost(work: asyncio.Future[object]) -> int:
+        async def cost(work: asyncio.Future[Any]) -> int:
             before = cassandra.statements
             await work
             return cassandra.statements - before

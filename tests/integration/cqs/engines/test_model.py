@@ -31,7 +31,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
 def test_queues_do_what_the_model_does(service: Service, kind: str) -> None:
     chosen = os.environ.get("CNS_MODEL_EXAMPLES")
     run_state_machine_as_test(
-        lambda: Machine(service, kind),
+        lambda: Machine(service, kind),  # type: ignore[arg-type]  # a factory is called as the class is
         settings=settings(
             max_examples=int(chosen or EXAMPLES[kind]),
             stateful_step_count=STEPS,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,12 @@ spec = pytest.mark.spec
 @spec("protocol.json-no-output")
 async def test_operations_without_output(door: Door) -> None:
     await door.queue("q")
-    for action, members in (("TagQueue", {"Tags": {"a": "b"}}), ("PurgeQueue", {}), ("DeleteQueue", {})):
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("TagQueue", {"Tags": {"a": "b"}}),
+        ("PurgeQueue", {}),
+        ("DeleteQueue", {}),
+    ]
+    for action, members in calls:
         reply = await door.json(action, QueueUrl="q", **members)
         assert (reply.status, reply.headers["content-type"], reply.body) == (200, JSON, b"")
 

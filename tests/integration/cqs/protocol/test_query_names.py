@@ -10,7 +10,7 @@ from tests.integration.cqs.door import STRANGER, Door
 from tests.integration.cqs.sqs import ACCOUNT
 
 spec = pytest.mark.spec
-URL = {"QueueUrl": "q"}
+URL: dict[str, Any] = {"QueueUrl": "q"}
 TRACE = "Root=1-5759e988-bd862e3fe1be46a994272793"
 ATTRIBUTES = {
     "MessageAttribute.1.Name": "color",

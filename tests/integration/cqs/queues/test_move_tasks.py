@@ -94,11 +94,12 @@ async def test_other_accounts_start_list_and_cancel_none(site: Site) -> None:
     allow = {"Effect": "Allow", "Principal": "*", "Action": "sqs:*", "Resource": "*"}
     policy = json.dumps({"Version": "2012-10-17", "Statement": [allow]})
     await site.sqs("SetQueueAttributes", QueueUrl=site.dead, Attributes={"Policy": policy})
-    for action, members in (
+    calls: list[tuple[str, dict[str, Any]]] = [
         ("StartMessageMoveTask", {"SourceArn": arn}),
         ("ListMessageMoveTasks", {"SourceArn": arn}),
         ("CancelMessageMoveTask", {"TaskHandle": handle}),
-    ):
+    ]
+    for action, members in calls:
         assert (await refused(site.sqs(action, caller=stranger, **members)))[0] == "AccessDenied"
 
 

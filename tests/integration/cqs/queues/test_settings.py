@@ -66,7 +66,7 @@ def unknown(name: str) -> Refusal:
     return bad_name(f"Unknown Attribute {name}.")
 
 
-async def created(wire: Wire, *, fifo: bool = False, **attributes: str) -> dict[str, str]:
+async def created(wire: Wire, fifo: bool = False, /, **attributes: str) -> dict[str, str]:
     """The QueueUrl of a new queue, as a member."""
     name, given = ("q.fifo", FIFO | attributes) if fifo else ("q", attributes)
     url: str = (await wire("CreateQueue", QueueName=name, Attributes=given))["QueueUrl"]
@@ -92,7 +92,7 @@ async def shown(wire: Wire, queue: dict[str, str], *names: str) -> dict[str, str
     *(f"attribute.{name}" for name in (*NUMBERS, *FIFO_DEFAULTS, "SqsManagedSseEnabled") if name not in UNRULED),
 )
 async def test_all_of_a_fresh_queue(wire: Wire, fifo: bool, expected: dict[str, str]) -> None:
-    attributes = await shown(wire, await created(wire, fifo=fifo), "All")
+    attributes = await shown(wire, await created(wire, fifo), "All")
     times = {attributes.pop("CreatedTimestamp"), attributes.pop("LastModifiedTimestamp")}
     assert len(times) == 1
     assert attributes == expected
@@ -145,7 +145,7 @@ async def test_a_name_nobody_knows(wire: Wire) -> None:
     ],
 )
 async def test_values_taken(wire: Wire, fifo: bool, name: str, values: dict[str, str]) -> None:
-    queue = await created(wire, fifo=fifo)
+    queue = await created(wire, fifo)
     for given, kept in values.items():
         await wire("SetQueueAttributes", **queue, Attributes={name: given})
         assert await shown(wire, queue, name) == {name: kept}
@@ -153,7 +153,7 @@ async def test_values_taken(wire: Wire, fifo: bool, name: str, values: dict[str,
 
 @spec("attribute.FifoThroughputLimit", "attribute.throughput-needs-scope")
 async def test_throughput_per_group(wire: Wire) -> None:
-    queue = await created(wire, fifo=True)
+    queue = await created(wire, True)
     alone = {"FifoThroughputLimit": "perMessageGroupId"}
     text = "The perMessageGroupId value is allowed only when the value for DeduplicationScope is messageGroup"
     await wire.refuses(modelled("InvalidAttributeValue", text), "SetQueueAttributes", **queue, Attributes=alone)
@@ -211,7 +211,7 @@ async def test_throughput_per_group(wire: Wire) -> None:
     ],
 )
 async def test_values_refused(wire: Wire, fifo: bool, name: str, value: str, refusal: Refusal) -> None:
-    queue = await created(wire, fifo=fifo)
+    queue = await created(wire, fifo)
     await wire.refuses(refusal, "SetQueueAttributes", **queue, Attributes={name: value})
     if name != "FifoQueue":  # at creation it is part of the name
         new, given = ("r.fifo", {**FIFO, name: value}) if fifo else ("r", {name: value})
@@ -220,7 +220,7 @@ async def test_values_refused(wire: Wire, fifo: bool, name: str, value: str, ref
 
 @spec("attribute.fifo-no-more")
 async def test_a_queue_keeps_its_type(wire: Wire) -> None:
-    queue = await created(wire, fifo=True)
+    queue = await created(wire, True)
     refusal = bad_value("FifoQueue", " Reason: Modifying queue type is not supported.")
     await wire.refuses(refusal, "SetQueueAttributes", **queue, Attributes={"FifoQueue": "false"})
 

@@ -17,7 +17,6 @@ from cns.delivery.jobs import EndpointJob
 from cns.delivery.notification_references import NotificationReferences
 from cns.limits import Quotas
 from cns.publishing.matching import SubscriptionMatcher
-from cns.queue_port.contract import QueueMessage, Refusal
 from cns.queue_port.inline import InlineQueuePort
 from cns.topics.cache import TopicCache
 from cns_backend.leases import EmbeddedLeaseStore
@@ -25,6 +24,7 @@ from cns_common.clock import Clock
 from cns_common.sqlite.database import Database
 from cqs.engines.embedded import EmbeddedEngine
 from tests.integration.sns.cns_support import Rig, queue_arn
+from tests.integration.workers.embedded_tools import no_queue
 from tests.recorded_events import RecordedEvents
 from workers.background.replays import Replayers
 from workers.consumers.quarantine import Quarantine
@@ -43,7 +43,7 @@ class Came(NamedTuple):
 class ReplaySite:
     def __init__(self, database: Database, clock: Clock) -> None:
         self.clock = clock
-        self.port = InlineQueuePort(EmbeddedEngine(database, clock), clock, _nobody)
+        self.port = InlineQueuePort(EmbeddedEngine(database, clock), clock, no_queue)
         self.rig = Rig(database, clock, Quotas(), port=self.port)
         self.leases = EmbeddedLeaseStore()
         self.archives: Any = self.rig.archives
@@ -180,7 +180,3 @@ async def open_site(directory: Path) -> AsyncIterator[ReplaySite]:
         yield site
     finally:
         await database.close()
-
-
-async def _nobody(queue_arn: str, message: QueueMessage, topic_arn: str) -> str | Refusal:
-    raise NotImplementedError

@@ -121,7 +121,7 @@ async def test_another_publish_that_learns_of_a_change_does_not_hide_it(stores: 
         assert await matched(matching, topic, "blue") == [one.id]
         return answer
 
-    reader.audience = slow  # type: ignore[method-assign]
+    reader.audience = slow  # type: ignore[assignment, method-assign]
     assert await matched(matching, topic, "blue") == [one.id]
 
 

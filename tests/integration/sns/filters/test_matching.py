@@ -147,7 +147,7 @@ async def test_topics_make_room_for_one_another(stores: Stores) -> None:
     async def read(*_: Any) -> list[Subscription]:
         raise StoreUnavailable("read again")
 
-    stores.subscriptions.page_of_filtered = read  # type: ignore[method-assign]
+    stores.subscriptions.page_of_filtered = read  # type: ignore[assignment, method-assign]
     assert await matched(matching, topics[2], "red") == sorted(entered[2])
     with pytest.raises(StoreUnavailable):  # it made room
         await matched(matching, topics[0], "red")
@@ -163,7 +163,7 @@ async def test_two_publishes_at_once_read_the_filters_once(stores: Stores) -> No
         reads.append(arguments)
         return await read(*arguments)
 
-    stores.subscriptions.page_of_filtered = count  # type: ignore[method-assign]
+    stores.subscriptions.page_of_filtered = count  # type: ignore[assignment, method-assign]
     matching = matching_of(stores)
     found = await asyncio.gather(*[matched(matching, topic, "red") for _ in range(5)])
     assert found == [[one.id]] * 5

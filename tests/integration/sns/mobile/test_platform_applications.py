@@ -243,13 +243,14 @@ async def test_deleting_again_succeeds(rig: Rig) -> None:
     ],
 )
 async def test_arns_refused(rig: Rig, arn: str, complaint: str) -> None:
-    for action, params in [
+    calls: list[tuple[str, dict[str, Any]]] = [
         ("GetPlatformApplicationAttributes", {}),
         ("SetPlatformApplicationAttributes", {"Attributes": {"Enabled": "true"}}),
         ("DeletePlatformApplication", {}),
         ("ListEndpointsByPlatformApplication", {}),
         ("CreatePlatformEndpoint", {"Token": "t"}),
-    ]:
+    ]
+    for action, params in calls:
         assert await rig.refusal(action, PlatformApplicationArn=arn, **params) == invalid(complaint)
 
 

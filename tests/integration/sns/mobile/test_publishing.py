@@ -12,6 +12,7 @@ import pytest
 from cns.delivery import jobs
 from cns.delivery.jobs import EndpointJob
 from cns.push.model import text_key
+from cns_common.events.schema import PublishAccepted
 from tests.integration.sns.cns_support import ACCOUNT, OTHER, REGION, Rig, call, invalid
 from tests.integration.sns.mobile.sns_mobile import (
     APPLICATION,
@@ -45,6 +46,7 @@ async def test_one_durable_job(rig: Rig) -> None:
     assert job.inline.attributes == {"AWS.SNS.MOBILE.APNS.TTL": ("String", "10")}
     assert (job.notification_id, job.inline.id) == (result["MessageId"],) * 2
     accepted = rig.events.events[-1]
+    assert isinstance(accepted, PublishAccepted)
     assert (accepted.message_id, accepted.topic, accepted.jobs) == (put.id, arn, 1)
 
 

@@ -12,6 +12,7 @@ import pytest
 from cns.delivery import jobs
 from cns.limits import Quotas
 from cns_common.clock import Clock
+from cns_common.events.schema import PublishAccepted
 from tests.integration.sns.cns_support import ACCOUNT, OTHER, REGION, Rig, call, invalid, open_rig
 from tests.integration.sns.mobile.sns_mobile import NO_ATTRIBUTES, direct_job
 
@@ -145,6 +146,7 @@ async def test_one_durable_job(rig: Rig) -> None:
     assert job.inline.texts == {"default": "m"}
     assert job.inline.attributes["AWS.SNS.SMS.SenderID"] == ("String", "Me")
     accepted = rig.events.events[-1]
+    assert isinstance(accepted, PublishAccepted)
     assert (accepted.message_id, accepted.topic, accepted.jobs) == (put.id, "", 1)
 
 
@@ -214,7 +216,8 @@ async def test_who_opted_out_gets_nothing(rig: Rig) -> None:
     await rig.sms.opt_out(ACCOUNT, NUMBER)
     assert (await rig("Publish", PhoneNumber=NUMBER, Message="m"))["MessageId"]
     assert rig.queue.take() == []
-    assert rig.events.events[-1].jobs == 0
+    accepted = rig.events.events[-1]
+    assert isinstance(accepted, PublishAccepted) and accepted.jobs == 0
     await rig("OptInPhoneNumber", phoneNumber=NUMBER)
     await rig("Publish", PhoneNumber=NUMBER, Message="m")
     assert direct_job(rig).endpoint == NUMBER

@@ -11,8 +11,6 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from botocore.model import Shape
-
 from tests.integration.cqs.door import Reply
 from tests.integration.sns.cns_support import ACCOUNT, OTHER, REGION
 from tests.protocol.support import botocore_model
@@ -219,13 +217,13 @@ class Hostile:
         self._spoilt_max -= spoilt
         return spoilt
 
-    def _structure(self, shape: Shape, path: str) -> Iterator[tuple[str, str]]:
+    def _structure(self, shape: Any, path: str) -> Iterator[tuple[str, str]]:
         for name, member in shape.members.items():
             wanted = name in shape.required_members or name in WANTED
             if not self._spoilt(0.03) if wanted else self._chance(0.3):
                 yield from self._value(member, f"{path}{member.serialization.get('name', name)}", name)
 
-    def _value(self, shape: Shape, path: str, name: str) -> Iterator[tuple[str, str]]:
+    def _value(self, shape: Any, path: str, name: str) -> Iterator[tuple[str, str]]:
         if self._spoilt(0.03):
             yield self._random.choice([path, f"{path}.member.1", f"{path}.entry.1.key", f"{path}.x"]), self._text(name)
         elif shape.type_name == "structure":

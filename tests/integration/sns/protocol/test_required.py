@@ -34,7 +34,7 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "UntagResource": {"ResourceArn": TOPIC, "TagKeys": ["k"]},
 }
 """What an operation refuses to do without, by InvalidParameter."""
-VALIDATED = {
+VALIDATED: dict[str, dict[str, Any]] = {
     "ConfirmSubscription": {"Token": "t"},
     "PublishBatch": {"PublishBatchRequestEntries": [{"Id": "a", "Message": "m"}]},
 }

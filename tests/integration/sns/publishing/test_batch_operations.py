@@ -156,7 +156,7 @@ async def test_a_batch_is_put_in_one_go_and_reads_the_subscriptions_once(rig: Ri
         await put(*arguments)
 
     await rig.queue_subscription(TOPIC)
-    rig.subscriptions.audience, rig.queue.enqueue = count_read, count_put  # type: ignore[method-assign]
+    rig.subscriptions.audience, rig.queue.enqueue = count_read, count_put  # type: ignore[assignment, method-assign]
     entries = [entry(str(number), Message="m" * (number * 5_000 + 1)) for number in range(10)]
     result = await rig("PublishBatch", TopicArn=TOPIC, PublishBatchRequestEntries=entries)
     assert len(result["Successful"]) == 10

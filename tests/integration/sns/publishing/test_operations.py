@@ -179,7 +179,7 @@ async def test_the_notification_is_begun_before_its_job(rig: Rig) -> None:
         begun.append("jobs")
         await put_jobs(*arguments)
 
-    rig.notifications.put, rig.queue.enqueue = note_notification, note_jobs  # type: ignore[method-assign]
+    rig.notifications.put, rig.queue.enqueue = note_notification, note_jobs  # type: ignore[assignment, method-assign]
     await rig.queue_subscription(TOPIC)
     await rig("Publish", TopicArn=TOPIC, Message="m" * 20_000)
     assert begun == ["notification", "jobs"]
@@ -190,7 +190,7 @@ async def test_a_message_whose_job_was_refused_is_not_accepted(rig: Rig) -> None
         raise StoreUnavailable("away")
 
     await rig.queue_subscription(TOPIC)
-    rig.queue.enqueue = refuse  # type: ignore[method-assign]
+    rig.queue.enqueue = refuse  # type: ignore[assignment, method-assign]
     for message in ("m", "m" * 20_000):
         with pytest.raises(StoreUnavailable):
             await rig("Publish", TopicArn=TOPIC, Message=message)

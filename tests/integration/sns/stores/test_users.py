@@ -152,11 +152,11 @@ async def test_what_is_refused(accounts: AccountStore, monkeypatch: pytest.Monke
     ]
     for work in gone:
         assert await refused(work()) == ("NoSuchEntity", f"account {account} has no user bob")
-    for work in (
+    for keyless in (
         accounts.set_user_key_active(account, "a_+=,.@-Z9", key.key_id, False),
         accounts.delete_user_key(account, "a_+=,.@-Z9", key.key_id),
     ):
-        assert await refused(work) == ("NoSuchEntity", f"user a_+=,.@-Z9 has no key {key.key_id}")
+        assert await refused(keyless) == ("NoSuchEntity", f"user a_+=,.@-Z9 has no key {key.key_id}")
     await accounts.internal_key(1)
     for absent in ("000000000001", INTERNAL_ACCOUNT):
         expected = ("NoSuchAccount", f"there is no account {absent}")

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from cns.stores.embedded import EmbeddedSubscriptionStore, EmbeddedTopicStore
-from cns.stores.embedded import subscriptions as module
+from cns.stores.embedded import EmbeddedSubscriptionStore, EmbeddedTopicStore, schema
 from cns.subscriptions.subscription import SubscriptionState
 from cns.topics.topic import Topic
 from cns_common.clock import Clock
@@ -45,7 +44,7 @@ async def kept(tmp_path: Path) -> AsyncIterator[Kept]:
     kept.database = database
 
     def count(_cursor: object, statement: str, _bindings: object) -> bool:
-        kept.reads += statement == module.schema.CONFIRMED_IDS
+        kept.reads += statement == schema.CONFIRMED_IDS
         return True
 
     database.reader.exec_trace = count

@@ -16,7 +16,7 @@ RETRY = {"minDelayTarget": 1, "maxDelayTarget": 20, "numRetries": 3}
 TEXT, JSON, HTML = "text/plain", "application/json", "text/html"
 
 
-def rule(name: str) -> Any:
+def rule(name: str) -> pytest.MarkDecorator:
     return spec(f"sns-policy-http.{name}")
 
 
