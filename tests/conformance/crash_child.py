@@ -33,7 +33,7 @@ class Queues:
         self.fifo = QueueRef(f"fifo{tag}", True, RETENTION_MS)
 
     def used(self, driver: Driver) -> list[QueueRef]:
-        return [self.standard, self.fifo] if DRIVERS[driver.name].order == "group" else [self.standard]
+        return [self.standard, self.fifo] if DRIVERS[driver.name].fifo else [self.standard]
 
 
 class Said(msgspec.Struct, frozen=True, array_like=True):

@@ -59,7 +59,7 @@ def store() -> Store:
 
 @pytest.fixture
 def cache(store: Store) -> QueueCache:
-    engine: Engine = SimpleNamespace(capabilities=EmbeddedEngine.capabilities)  # type: ignore[assignment]  # the cache reads no more
+    engine: Engine = SimpleNamespace(capabilities=EmbeddedEngine.capabilities)
     return QueueCache(store, {"e": engine}, "e", b"key")  # type: ignore[arg-type]  # see Store
 
 

@@ -91,7 +91,7 @@ def test_different_names_have_different_folders(tmp_path: Path) -> None:
     assert len({folder_of(tmp_path, f"sns/r/a/{name}") for name in names}) == len(names)
 
 
-def _has_written(files: LogFiles, n: int) -> bool:
+def _has_written(files: DeliveryLogWriter, n: int) -> bool:
     return counts(files, "cns_delivery_log_records_written_total")[""] == n
 
 

@@ -62,7 +62,7 @@ def small_segments(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 async def _clear(desk: Desk) -> None:
     """All that is needless by now."""
     engine = desk.engine
-    assert isinstance(engine, CqsEngine)
+    assert isinstance(engine, ClusterEngine)
     await engine._fifo.close()  # which waits for an image that is being written
     await engine._fifo.clear_log(desk.q.id, 1_000)
 
@@ -159,21 +159,21 @@ async def test_an_append_whose_answer_came_too_late(
     """It was applied, its segment was cleared before its writer went on: nobody may say that it was not."""
     async with processes(cassandra_address, 2) as (late, other):
         await late.send(b"first", group="g")
-        assert isinstance(late.engine, CqsEngine)
+        assert isinstance(late.engine, ClusterEngine)
         cassandra = late.engine._fifo._cassandra
         applied = cassandra.applied
 
         async def stopped_in_between(statement: Statement, *values: object) -> bool:
             answer: bool = await applied(statement, *values)
             if statement is schema.PROPOSE and cassandra.applied is stopped_in_between:
-                cassandra.applied = applied  # type: ignore[method-assign]  # the statement is over
+                cassandra.applied = applied  # type: ignore[method-assign]  # for one statement
                 for number in range(40):
                     await other.send(b"other", group=f"{number}")
                 await _clear(other)
                 raise OutcomeUnknown("no answer for minutes")
             return answer
 
-        cassandra.applied = stopped_in_between  # type: ignore[method-assign]  # holds up one statement
+        cassandra.applied = stopped_in_between  # type: ignore[method-assign]  # for one statement
         with pytest.raises(OutcomeUnknown):
             await late.send(b"precious", group="p", dedup=dedup)
         if dedup:
