@@ -5,7 +5,7 @@ from __future__ import annotations
 from cns_common.errors import StartError
 
 EXIT_EXTRA_MISSING = 77
-_CLUSTER = ("cassandra", "redis", "celery")
+_CLUSTER = ("cassandra", "hiredis", "celery")
 
 
 def extra_missing(error: ModuleNotFoundError) -> StartError:

@@ -1,5 +1,4 @@
-"""Redis channels: one PUBLISH, classified. Sockets from the address guard, so that a subscription reaches no more than
-one over HTTP would. The three kinds of reply it can get are a line each, for which no client library is needed."""
+"""Redis channels: one PUBLISH, and its outcome. Connections are made to checked addresses, as those to URLs are."""
 
 from __future__ import annotations
 
@@ -7,6 +6,7 @@ import asyncio
 import socket
 import ssl
 import time
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -14,17 +14,24 @@ import msgspec
 from cns.endpoints.address_guard import AddressGuard, AddressRefused
 from cns.endpoints.connect import NameResolver, connect_to_allowed
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
-from cns.endpoints.redis_connection import RedisConnection, ReplyError
 from cns.subscriptions.endpoint_syntax import redis_channel
 
+if TYPE_CHECKING:
+    from cns.endpoints.redis_connection import RedisConnection
+
 PORT = 6379
-SERVERS_REMEMBERED = 100
-IDLE_MAX = 8
-"""Connections kept open to one server, by one thread."""
+SERVERS_MAX = 100
+"""Servers to which one thread keeps idle connections."""
+IDLE_CONNECTIONS_MAX = 8
+"""Idle connections that one thread keeps to one server."""
+
+
+class CommandRefused(Exception):
+    """The Redis server refused a command; the text is the server's."""
 
 
 class RedisRequest(msgspec.Struct, frozen=True):
-    """What is to be published; the URL names server and channel."""
+    """`body` is published; `url` names the server and the channel."""
 
     url: str
     body: bytes
@@ -37,11 +44,11 @@ class RedisSender:
         self._guard = guard
         self._timeout_s = timeout_s
         self._verify = verify
-        self._lookups = NameResolver()
+        self._resolver = NameResolver()
         self._idle: dict[str, list[RedisConnection]] = {}
 
     async def send(self, request: RedisRequest) -> Outcome:
-        """One attempt, which ends within the timeout. Accepted is delivered: how many heard it is not asked."""
+        """Make one attempt, which ends within the timeout. Accepted is delivered, whoever listens."""
         started_s = time.monotonic()
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -54,14 +61,14 @@ class RedisSender:
             return Failed(Cause.DNS, str(error), _since_ms(started_s))
         except ssl.SSLError as error:
             return Failed(Cause.TLS, str(error), _since_ms(started_s))
-        except ReplyError as error:
+        except CommandRefused as error:
             return Failed(Cause.STATUS, str(error), _since_ms(started_s))
         except (OSError, ValueError) as error:  # ValueError: a name that cannot be looked up
             return Failed(Cause.CONNECTION, str(error) or type(error).__name__, _since_ms(started_s))
         return Delivered(0, _since_ms(started_s))
 
     async def close(self) -> None:
-        idle = [connection for one in self._idle.values() for connection in one]
+        idle = [connection for connections in self._idle.values() for connection in connections]
         self._idle.clear()
         for connection in idle:
             connection.abort()
@@ -69,59 +76,50 @@ class RedisSender:
 
     async def _publish(self, request: RedisRequest) -> None:
         server = _server(request.url)
-        connection = self._take(server) or await self._open(request.url)
+        connection = await self._take(server) or await self._open(request.url)
         try:
-            await connection.ask(b"PUBLISH", redis_channel(request.url).encode(), request.body)
-        except ReplyError:
-            self._keep(server, connection)
+            await connection.publish(redis_channel(request.url).encode(), request.body)
+        except CommandRefused:
+            await self._keep(server, connection)
             raise
-        except BaseException:  # a late answer must not be taken for the next one's
+        except BaseException:  # a late reply must not be taken for the next one's
             connection.abort()
             raise
-        self._keep(server, connection)
+        await self._keep(server, connection)
 
-    def _take(self, server: str) -> RedisConnection | None:
+    async def _take(self, server: str) -> RedisConnection | None:
         idle = self._idle.get(server) or []
         while idle:
             connection = idle.pop()
-            if connection.usable:
+            if await connection.is_usable():
                 return connection
             connection.abort()
         return None
 
-    def _keep(self, server: str, connection: RedisConnection) -> None:
+    async def _keep(self, server: str, connection: RedisConnection) -> None:
+        usable = await connection.is_usable()
         idle = self._idle.setdefault(server, [])
-        if connection.usable and len(idle) < IDLE_MAX:
+        if usable and len(idle) < IDLE_CONNECTIONS_MAX:
             idle.append(connection)
         else:
             connection.abort()
-        if len(self._idle) > SERVERS_REMEMBERED:
+        if len(self._idle) > SERVERS_MAX:
             for old in self._idle.pop(next(iter(self._idle))):
                 old.abort()
 
     async def _open(self, url: str) -> RedisConnection:
+        from cns.endpoints.redis_connection import open_connection  # costs 10 MB: for those who use it
+
         parts = urlsplit(url)
         host = parts.hostname or ""
-        secure = parts.scheme.lower() == "rediss"
-        connected = await connect_to_allowed(self._guard, await self._lookups.find(host, parts.port or PORT))
-        _, connection = await asyncio.get_running_loop().create_connection(
-            RedisConnection,
-            sock=connected,
-            ssl=self._verify if secure else None,
-            server_hostname=host if secure else None,
-        )
-        try:
-            if parts.password is not None:
-                words = (unquote(parts.username or ""), unquote(parts.password))
-                await connection.ask(b"AUTH", *[word.encode() for word in words if word])
-        except BaseException:
-            connection.abort()
-            raise
-        return connection
+        tls = self._verify if parts.scheme.lower() == "rediss" else None
+        connected = await connect_to_allowed(self._guard, await self._resolver.find(host, parts.port or PORT))
+        password = None if parts.password is None else unquote(parts.password)
+        return await open_connection(connected, tls, host, unquote(parts.username or ""), password)
 
 
 def _server(url: str) -> str:
-    """All of the URL but the channel: connections to it are the same."""
+    """The URL without its channel."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
 

@@ -1,89 +1,155 @@
-"""One connection to a Redis endpoint: a command, its reply of one line, and again.
+"""One connection to a Redis endpoint: redis-py's protocol over a socket that the address guard checked.
 
-An endpoint is hostile until proven otherwise: a reply is at most REPLY_BYTES_MAX, and bytes that no command asked for
-end the connection, idle or not, so that none are kept and none are taken for a later command's reply.
+An endpoint is hostile until proven otherwise. A reply has at most REPLY_BYTES_MAX, and bytes that no command asked for
+end the connection, idle or not: they are not kept, and not taken for the reply of a later command.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import cast
+import socket
+import ssl
+from collections.abc import Awaitable, Iterable
+from typing import Any
+
+from redis._parsers import _AsyncRESP2Parser
+from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import (
+    AuthenticationError,
+    AuthorizationError,
+    BusyLoadingError,
+    InvalidResponse,
+    RedisError,
+    ResponseError,
+)
+
+from cns.endpoints.redis_channel import CommandRefused
 
 REPLY_BYTES_MAX = 4_096
 
 
-class ReplyError(Exception):
-    """The server refused a command; the text is the server's."""
+class RedisConnection(AbstractConnection):
+    """Takes a connected socket and never connects by itself. After a failure it is aborted, not reused."""
 
+    def __init__(self, replies: ReplyReader, writer: asyncio.StreamWriter, username: str, password: str | None) -> None:
+        super().__init__(
+            username=username or None,
+            password=password,
+            protocol=2,
+            driver_info=None,  # no CLIENT SETINFO: a user who may only publish is enough
+            parser_class=_AsyncRESP2Parser,  # hiredis allocates any length that an array announces
+            socket_timeout=None,  # the sender's timeout covers the whole attempt
+            socket_connect_timeout=None,
+        )
+        self._replies = replies
+        self._stream_writer = writer
 
-class RedisConnection(asyncio.Protocol):
-    __slots__ = ("_loop", "_received", "_reply", "_transport", "usable")
+    async def log_in(self) -> None:
+        """Send AUTH when there is a password. Raises as `publish` does."""
+        await _translated(self.connect())  # type: ignore[no-untyped-call]  # redis-py types it in part
 
-    def __init__(self) -> None:
-        self.usable = False
-        """Another command may be sent."""
-        self._loop = asyncio.get_running_loop()
-        self._transport: asyncio.Transport | None = None
-        self._received = bytearray()
-        self._reply: asyncio.Future[bytes] | None = None
+    async def publish(self, channel: bytes, body: bytes) -> None:
+        """Return when the server has accepted the message; the number of its receivers is not read.
 
-    async def ask(self, *words: bytes) -> None:
-        """Return when the server has accepted the command. Raises ReplyError where it refuses it, ConnectionError where
-        it hangs up or its reply is not one of RESP's single lines. A caller that stops waiting has to abort."""
-        if self._transport is None or not self.usable:
-            raise ConnectionError("Redis hung up")
-        self._reply = reply = self._loop.create_future()
-        self._transport.write(_command(words))
-        line = await reply
-        if line.startswith(b"-"):
-            raise ReplyError(line[1:].decode(errors="replace").strip())
-        if not (line.startswith((b"+", b":")) and line.endswith(b"\r\n")):
-            raise ConnectionError("this is not Redis")
+        Raises CommandRefused when the server refuses it, ConnectionError when it hangs up or its reply is not Redis's.
+        """
+        await _translated(self._publish(channel, body))
+
+    async def is_usable(self) -> bool:
+        """Whether another command may be sent: the connection is open, and nothing unasked has arrived."""
+        return self.is_connected and not self._stream_writer.is_closing() and not await self.can_read()
 
     def abort(self) -> None:
-        self.usable = False
-        if self._transport is not None:
-            self._transport.abort()
+        """Close the socket at once, without the closing handshake of TLS."""
+        self._reader = self._writer = None
+        self._stream_writer.transport.abort()
 
-    # -- asyncio's callbacks ------------------------------------------------------------------------------------------
+    async def _publish(self, channel: bytes, body: bytes) -> None:
+        if not await self.is_usable():
+            raise ConnectionError("Redis hung up")
+        await self.send_command("PUBLISH", channel, body)
+        await self.read_response(disable_decoding=True)
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self.usable = True
+    # -- redis-py's hooks ---------------------------------------------------------------------------------------------
 
-    def data_received(self, data: bytes) -> None:
-        if self._reply is None:
-            self.abort()
+    async def _connect(self) -> None:
+        self._reader, self._writer = self._replies, self._stream_writer
+
+    async def send_packed_command(self, command: bytes | str | Iterable[bytes], check_health: bool = True) -> None:
+        self._replies.expect_reply()
+        await super().send_packed_command(command, check_health)
+
+    async def read_response(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return await super().read_response(*args, **kwargs)
+        finally:
+            self._replies.expect_nothing()
+
+    def _host_error(self) -> str:
+        return "the Redis endpoint"
+
+    def repr_pieces(self) -> list[tuple[str, str | int]]:
+        return []  # the default shows the password
+
+
+class ReplyReader(asyncio.StreamReader):
+    """Aborts its connection when bytes arrive beyond REPLY_BYTES_MAX, or when no reply is expected."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._awaited_bytes = 0
+        self._connection: asyncio.BaseTransport | None = None
+
+    def set_transport(self, transport: asyncio.BaseTransport) -> None:
+        super().set_transport(transport)
+        self._connection = transport
+
+    def expect_reply(self) -> None:
+        self._awaited_bytes = REPLY_BYTES_MAX
+
+    def expect_nothing(self) -> None:
+        self._awaited_bytes = 0
+
+    def feed_data(self, data: Any) -> None:
+        self._awaited_bytes -= len(data)
+        if self._awaited_bytes >= 0:
+            super().feed_data(data)
             return
-        self._received += data
-        end = self._received.find(b"\n", 0, REPLY_BYTES_MAX) + 1
-        if end:
-            line, self._received = bytes(self._received[:end]), self._received[end:]
-            if self._received:  # more than one reply to one command
-                self.abort()
-            self._resolve(line)
-        elif len(self._received) >= REPLY_BYTES_MAX:
-            self.abort()
-            self._resolve(ConnectionError("the reply of Redis has no end"))
-
-    def eof_received(self) -> None:
-        self.usable = False
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self.usable = False
-        self._transport = None
-        self._resolve(ConnectionError(str(error) if error else "Redis hung up"))
-
-    def _resolve(self, reply: bytes | ConnectionError) -> None:
-        waiting, self._reply = self._reply, None
-        self._received.clear()
-        if waiting is None or waiting.done():
-            return
-        if isinstance(reply, bytes):
-            waiting.set_result(reply)
-        else:
-            waiting.set_exception(reply)
+        self.set_exception(ValueError("the reply of Redis has no end"))
+        if isinstance(self._connection, asyncio.WriteTransport):
+            self._connection.abort()
 
 
-def _command(words: tuple[bytes, ...]) -> bytes:
-    return b"".join((b"*%d\r\n" % len(words), *(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)))
+async def open_connection(
+    connected: socket.socket, tls: ssl.SSLContext | None, host: str, username: str, password: str | None
+) -> RedisConnection:
+    """Make a connection of a connected socket and log in. `host` is the name that TLS verifies.
+
+    Raises OSError (ssl.SSLError among others), and as `RedisConnection.publish` does.
+    """
+    loop = asyncio.get_running_loop()
+    replies = ReplyReader()
+    protocol = asyncio.StreamReaderProtocol(replies)
+    transport, _ = await loop.create_connection(
+        lambda: protocol, sock=connected, ssl=tls, server_hostname=host if tls else None
+    )
+    writer = asyncio.StreamWriter(transport, protocol, replies, loop)
+    connection = RedisConnection(replies, writer, username, password)
+    try:
+        await connection.log_in()
+    except BaseException:
+        connection.abort()
+        raise
+    return connection
+
+
+async def _translated(command: Awaitable[None]) -> None:
+    """redis-py's errors as the ones of this module."""
+    try:
+        await command
+    except (ResponseError, AuthenticationError, AuthorizationError, BusyLoadingError) as error:
+        raise CommandRefused(str(error)) from error
+    except InvalidResponse as error:
+        raise ConnectionError("this is not Redis") from error
+    except (RedisError, ValueError, RecursionError) as error:  # also lengths without number, arrays without end
+        raise ConnectionError(str(error)) from error

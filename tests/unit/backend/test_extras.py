@@ -7,7 +7,7 @@ import pytest
 from cns_backend.extras import EXIT_EXTRA_MISSING, extra_missing
 
 
-@pytest.mark.parametrize("name", ["cassandra", "cassandra.cluster", "redis.asyncio", "celery"])
+@pytest.mark.parametrize("name", ["cassandra", "cassandra.cluster", "hiredis", "celery"])
 def test_it_says_how_to_get_it(name: str) -> None:
     missing = extra_missing(ModuleNotFoundError(f"No module named '{name}'", name=name))
     assert str(missing) == f"{name} is not installed: run `make install-cluster`"
