@@ -16,7 +16,7 @@ from cns.endpoints.http_url import target_of
 from cns.endpoints.outcome import RESPONSE_CHARS_MAX, Cause, Delivered, Failed, Outcome
 from cns.queue_port.contract import QueueMessage
 from cns.queue_port.sqs_delivery import send_message_members
-from cns_common.aws.auth.signature import sign
+from cns_common.aws.auth.request_signing import SigningCredential, sign
 
 _THROTTLING_CODES = frozenset(
     {
@@ -118,10 +118,7 @@ def _signed(request: RemoteQueueRequest, now_ms: int) -> HttpRequest:
         path=target.path,
         headers={"Host": target.host_field, **headers},
         body=body,
-        key_id=queue.place.key_id,
-        secret=queue.place.secret,
-        region=queue.region,
-        service="sqs",
+        credential=SigningCredential(queue.place.key_id, queue.place.secret, queue.region, "sqs"),
         now_ms=now_ms,
     )
     return HttpRequest(url, {**headers, **signature, "User-Agent": USER_AGENT}, body)

@@ -15,7 +15,7 @@ import msgspec
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
 from cns_common.aws.auth.accounts import AccessKey
-from cns_common.aws.auth.signature import sign
+from cns_common.aws.auth.request_signing import SigningCredential, sign
 from cns_common.clock import Clock
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
 
@@ -108,10 +108,7 @@ class QueueClient:
             path=self._url.path,
             headers=headers,
             body=body,
-            key_id=self._place.key.key_id,
-            secret=self._place.key.secret,
-            region=self._place.region,
-            service="sqs",
+            credential=SigningCredential(self._place.key.key_id, self._place.key.secret, self._place.region, "sqs"),
             now_ms=self._clock.real_ms(),
         )
 

@@ -14,7 +14,7 @@ import sys
 import time
 from urllib.parse import urlsplit
 
-from cns_common.aws.auth.signature import sign
+from cns_common.aws.auth.request_signing import SigningCredential, sign
 
 PAUSE_S = 0.005
 CALLS_PER_CONNECTION = 5
@@ -47,10 +47,7 @@ class Caller:
             path="/",
             headers=headers,
             body=body,
-            key_id=self._key_id,
-            secret=self._secret,
-            region=REGION,
-            service="sqs",
+            credential=SigningCredential(self._key_id, self._secret, REGION, "sqs"),
             now_ms=time.time_ns() // 1_000_000,
         )
         self._connection.request("POST", "/", body, headers)

@@ -1,4 +1,4 @@
-"""Access keys: what they are, how they are made, and the principal that each is of."""
+"""Access keys, and the principal that each belongs to."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SECRET_ALPHABET = string.ascii_letters + string.digits + "+/"
 
 
 class AccessKey(msgspec.Struct, frozen=True):
-    """A key pair as it is handed out, or held in the key ring. Without `user` it is the account's root's."""
+    """A key pair with its secret. It belongs to `user`, or to the account's root when that is empty."""
 
     account: str
     key_id: str
@@ -33,7 +33,7 @@ def new_key(account: str, now_ms: int) -> AccessKey:
 
 
 def caller_of(key: AccessKey) -> Caller:
-    """The principal whose key it is."""
+    """The principal that the key belongs to."""
     if key.user:
         return user_caller(key.account, key.user, key.user_id, key.key_id)
     return root_caller(key.account, key.key_id)

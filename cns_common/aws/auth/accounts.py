@@ -36,7 +36,7 @@ SCHEMA = (
     "CREATE TABLE IF NOT EXISTS accounts(account TEXT PRIMARY KEY, created_ms INTEGER NOT NULL) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS access_keys(key_id TEXT PRIMARY KEY, account TEXT NOT NULL, sealed BLOB NOT NULL,"
     " created_ms INTEGER NOT NULL) WITHOUT ROWID",
-    # not rows of access_keys: a program from before there were users must not take their keys for the root's
+    # not rows of access_keys: an older program knows no users, and would take their keys for the root's
     "CREATE TABLE IF NOT EXISTS account_users(account TEXT NOT NULL, name TEXT NOT NULL, version TEXT NOT NULL,"
     " record BLOB NOT NULL, PRIMARY KEY(account, name)) WITHOUT ROWID",
 )
@@ -59,10 +59,10 @@ class Account(msgspec.Struct, frozen=True):
 
 
 class AccountStore(Protocol):
-    """Accounts, and the keys that calls may be signed with. Names that are not there raise RequestError."""
+    """Accounts, their users, and the keys that calls may be signed with. Unknown names raise RequestError."""
 
     changed: list[Callable[[str], None]]
-    """Called with an account whose keys changed: read the keys anew."""
+    """Called with the account whose keys changed."""
 
     async def create(self, now_ms: int) -> AccessKey: ...
 
@@ -73,7 +73,7 @@ class AccountStore(Protocol):
         ...
 
     async def users(self, account: str) -> list[User]:
-        """By name."""
+        """Sorted by name."""
         ...
 
     async def add_user(self, account: str, name: str, now_ms: int) -> AccessKey:
@@ -81,7 +81,7 @@ class AccountStore(Protocol):
         ...
 
     async def add_user_key(self, account: str, name: str, now_ms: int) -> AccessKey:
-        """One more key for a user; those that are there stay good."""
+        """Another key for a user; existing keys stay valid."""
         ...
 
     async def set_user_active(self, account: str, name: str, active: bool) -> None: ...
@@ -93,11 +93,11 @@ class AccountStore(Protocol):
     async def delete_user(self, account: str, name: str) -> None: ...
 
     async def keys(self) -> list[AccessKey]:
-        """All keys that are good, with their secrets, for the key ring of a process of this service."""
+        """All valid keys with their secrets, for a process's key ring."""
         ...
 
     async def internal_key(self, now_ms: int) -> AccessKey:
-        """The reserved account's, made when it is first asked for. It is in `keys`, and in no list of accounts."""
+        """The reserved account's key, made by the first call. `keys` contains it; lists of accounts omit the account."""
         ...
 
 
@@ -106,7 +106,7 @@ def new_account() -> str:
 
 
 class EmbeddedAccountStore(UserStore):
-    """See `AccountStore`; lives in the store host."""
+    """An `AccountStore` in the store host's SQLite file."""
 
     def __init__(self, database: Database, seal: Seal) -> None:
         super().__init__(seal)
@@ -151,10 +151,10 @@ class EmbeddedAccountStore(UserStore):
         return key
 
     async def keys(self) -> list[AccessKey]:
-        return self._opened(self._database.reader.execute(_KEYS).fetchall()) + await self._user_keys()
+        return self._open_secrets(self._database.reader.execute(_KEYS).fetchall()) + await self._user_keys()
 
     async def internal_key(self, now_ms: int) -> AccessKey:
-        """Its key has a row and the account has none: that is why no list shows it."""
+        """The key has a row and the account has none: so no list shows the account."""
         made = new_key(INTERNAL_ACCOUNT, now_ms)
 
         def insert(connection: apsw.Connection) -> None:
@@ -168,9 +168,11 @@ class EmbeddedAccountStore(UserStore):
         return known[0]
 
     def _internal_keys(self) -> list[AccessKey]:
-        return self._opened(self._database.reader.execute(f"{_KEYS} WHERE account = ?", (INTERNAL_ACCOUNT,)).fetchall())
+        return self._open_secrets(
+            self._database.reader.execute(f"{_KEYS} WHERE account = ?", (INTERNAL_ACCOUNT,)).fetchall()
+        )
 
-    def _opened(self, rows: list[Any]) -> list[AccessKey]:
+    def _open_secrets(self, rows: list[Any]) -> list[AccessKey]:
         return [
             AccessKey(account, key_id, self._seal.open(key_id, sealed).decode(), created_ms)
             for account, key_id, sealed, created_ms in rows
@@ -222,7 +224,7 @@ class EmbeddedAccountStore(UserStore):
 
 
 class KeyRing:
-    """The access keys a process knows: key id → (secret, caller)."""
+    """The access keys that a process accepts: key id → (secret, caller)."""
 
     def __init__(self, keys: list[AccessKey]) -> None:
         self._keys: dict[str, tuple[str, Caller]] = {}
@@ -236,11 +238,11 @@ class KeyRing:
 
 
 REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
-"""Some SDKs read the one, some the other."""
+"""Some SDKs read one of them, some the other."""
 
 
 def exports(key: AccessKey, region: str, url: str) -> str:
-    """Shell lines, ready to paste, that point every AWS client here."""
+    """Shell lines that make AWS clients call this service with this key."""
     regions = dict.fromkeys(REGION_VARIABLES, region)
     variables = {"AWS_ACCESS_KEY_ID": key.key_id, "AWS_SECRET_ACCESS_KEY": key.secret, **regions}
     return "".join([f"export {name}={value}\n" for name, value in {**variables, "AWS_ENDPOINT_URL": url}.items()])

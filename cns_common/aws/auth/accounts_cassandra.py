@@ -1,4 +1,4 @@
-"""Accounts, their users and access keys in Cassandra: one row an account, with its root's key, and one row a user."""
+"""Accounts, users and access keys in Cassandra: one row per account, with its root's key, and one row per user."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cns_common.errors import StoreUnavailable
 from cns_common.sealing import Seal
 
 TABLES = (
-    # one partition: every process reads all of it into its key ring
+    # one partition: every process reads all rows into its key ring
     "CREATE TABLE IF NOT EXISTS accounts(shard int, account text, created_ms bigint, key_id text, sealed blob,"
     " key_created_ms bigint, PRIMARY KEY(shard, account))",
     "CREATE TABLE IF NOT EXISTS account_users(shard int, account text, name text, version text, record blob,"
@@ -55,7 +55,7 @@ _DELETE_USER = Statement(
 
 
 class CassandraAccountStore(ChangeNotifier[str], UserStore):
-    """See `cns_common.aws.auth.accounts.AccountStore`."""
+    """An `AccountStore` in Cassandra."""
 
     def __init__(self, cassandra: Cassandra, seal: Seal) -> None:
         ChangeNotifier.__init__(self)
@@ -92,7 +92,7 @@ class CassandraAccountStore(ChangeNotifier[str], UserStore):
         return [self._open(row) for row in await self._rows()] + await self._user_keys()
 
     async def internal_key(self, now_ms: int) -> AccessKey:
-        """Of two processes that make it, one's is kept."""
+        """When two processes make the key at the same time, one of the two is stored, and both return it."""
         for row in await self._cassandra.run(_GET, INTERNAL_ACCOUNT):
             return self._open(row)
         made = new_key(INTERNAL_ACCOUNT, now_ms)
@@ -161,7 +161,7 @@ class CassandraAccountStore(ChangeNotifier[str], UserStore):
         return await self._write_user(record, _REPLACE_USER, *values, written=record.version)
 
     async def _write_user(self, record: UserRecord, statement: Statement, *values: object, written: str) -> bool:
-        """`written` is the version that the row has when the write was done, '' when it has gone."""
+        """`written` is the row's version after the write, '' after a delete."""
 
         async def ours() -> bool:
             rows = await self._cassandra.run(_GET_USER, record.account, stored_name(record.name))

@@ -1,4 +1,4 @@
-"""Who a request comes from: its signature checked against the key ring, or with `--auth=off` taken at its word."""
+"""Identifies the caller of a request: by a verified signature, or under `--auth=off` by the key id it names."""
 
 from __future__ import annotations
 
@@ -23,16 +23,15 @@ _CREDENTIAL = b"Credential="
 _SCOPE = re.compile(
     rb"([!-$'-+.0-~-]{1,128})(?:/|%2[Ff])[0-9]{0,8}(?:/|%2[Ff])([a-z0-9-]{1,64})(?:/|%2[Ff])([a-z]{1,32})"
 )
-"""Key id, day, region, service: each of bounded length, so that no caller chooses how long a match takes."""
+"""Key id, day, region, service. Their lengths are bounded, so that no caller chooses how long a match takes."""
 _ACCOUNT = re.compile(r"[0-9]{12}\Z")
 USER_WITHOUT_NAME = "test"
-"""The user under `--auth=off` where the access key id is no name."""
-BELIEVED_MAX = 1_024
-"""Callers under `--auth=off` that are remembered."""
+"""The user under `--auth=off` when the access key id is not a valid name."""
+UNVERIFIED_CALLERS_CACHED_MAX = 1_024
 
 
 class CredentialScope(NamedTuple):
-    """What a credential says, unchecked."""
+    """The parts of a credential; unverified."""
 
     key_id: str
     region: str
@@ -55,9 +54,9 @@ class Authenticator:
         self.enforced = enforced
 
     def identify(self, request: HttpRequest, body: bytes, service: ServiceName, *, anonymous: bool) -> Identity:
-        """The caller, or the RequestError that says why there is none."""
+        """The caller of a request. `anonymous`: the operation takes unsigned calls. Raises RequestError."""
         if not self.enforced:
-            return self._believe(request)
+            return self._identify_unverified(request)
         signed = parse(request.method, request.raw_path, request.query, request.headers)
         if signed is None:
             if anonymous:
@@ -74,29 +73,31 @@ class Authenticator:
         return Identity(caller, signed.region)
 
     def scope_of(self, authorization: bytes, query: bytes) -> CredentialScope | None:
-        """The scope of the first credential of the header, else of the query string; None where that is malformed. It
-        costs time linear in the length of both: anybody may send them."""
+        """The scope of the header's first credential, else of the query string's; None where that is malformed.
+
+        It takes time linear in the length of both: any caller may send them.
+        """
         return _scope(authorization) or _scope(query)
 
     def _region_of(self, request: HttpRequest) -> str:
-        """That of an unsigned request: only its address can name one."""
+        """The region of an unsigned request: only its address can name one."""
         host = request.fields.get(b"host", b"").decode("latin-1")
         return region_of_path(request.path) or region_of_host(host) or self._region
 
-    def _believe(self, request: HttpRequest) -> Identity:
+    def _identify_unverified(self, request: HttpRequest) -> Identity:
         scoped = self.scope_of(request.fields.get(b"authorization", b""), request.query)
         if scoped is None:
-            return Identity(_believed(self._account_id, ""), self._region_of(request))
+            return Identity(_unverified_caller(self._account_id, ""), self._region_of(request))
         known = self._ring.find(scoped.key_id)
         if known is not None and known[1].account == INTERNAL_ACCOUNT:
             return Identity(known[1], scoped.region)
         account = scoped.key_id if _ACCOUNT.match(scoped.key_id) else self._account_id
-        return Identity(_believed(account, scoped.key_id), scoped.region)
+        return Identity(_unverified_caller(account, scoped.key_id), scoped.region)
 
 
-@lru_cache(BELIEVED_MAX)
-def _believed(account: str, key_id: str) -> Caller:
-    """The user that an unchecked access key id names. Its id is the same in every process and after every start."""
+@lru_cache(UNVERIFIED_CALLERS_CACHED_MAX)
+def _unverified_caller(account: str, key_id: str) -> Caller:
+    """The user that an unverified access key id names. Its id is the same in every process and after a restart."""
     name = key_id if USER_NAME.fullmatch(key_id) else USER_WITHOUT_NAME
     digest = b32encode(blake2b(f"{account} {name}".encode(), digest_size=16).digest()).decode()
     return user_caller(account, name, f"AIDA{digest}"[:USER_ID_LENGTH], key_id)

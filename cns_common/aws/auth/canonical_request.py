@@ -1,4 +1,4 @@
-"""The bytes a version 4 signature is computed over, spelled alike by the side that signs and the side that verifies."""
+"""The bytes that a version 4 signature is computed over. Signing and verifying share this code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PLAIN_PATH = re.compile(rb"/|(?:/[A-Za-z0-9_~-][A-Za-z0-9_.~-]*)+/?")
 
 
 def canonical_path(raw_path: bytes) -> bytes:
-    """The path as on the wire, its segments normalised and then percent-encoded once more (every service but S3)."""
+    """The path as sent, its segments normalised and then percent-encoded once more, as for every service but S3."""
     if _PLAIN_PATH.fullmatch(raw_path):
         return raw_path
     segments: list[bytes] = []
@@ -34,7 +34,7 @@ def canonical_path(raw_path: bytes) -> bytes:
 
 
 def split_query(query: bytes) -> list[Pair]:
-    """Names and values as sent; a name without `=` has an empty value."""
+    """Names and values as sent. A name without `=` has an empty value."""
     pairs = []
     for text in query.split(b"&") if query else ():
         name, _, value = text.partition(b"=")
@@ -46,18 +46,18 @@ def canonical_query(pairs: Sequence[Pair]) -> bytes:
     return b"&".join([name + b"=" + value for name, value in sorted(pairs)])
 
 
-def reencoded(pairs: Sequence[Pair]) -> list[Pair]:
-    """The pairs in the one spelling that all SDKs but botocore sign, whatever spelling the HTTP client then sent."""
-    return [(_reencode(name), _reencode(value)) for name, value in pairs]
+def reencode(pairs: Sequence[Pair]) -> list[Pair]:
+    """The pairs in canonical percent-encoding, which all SDKs but botocore sign, whatever they then send."""
+    return [(_reencode_text(name), _reencode_text(value)) for name, value in pairs]
 
 
-def _reencode(text: bytes) -> bytes:
-    # A plus is a blank to everything that reads a query here, so it must be one to the signature too.
+def _reencode_text(text: bytes) -> bytes:
+    # all readers of a query here take a plus for a blank, so the signature must do so, too
     return quote_from_bytes(unquote_to_bytes(text.replace(b"+", b"%20")), safe="").encode()
 
 
-def joined_headers(headers: Sequence[Pair]) -> dict[bytes, bytes]:
-    """Header values by lower-case name, those of a repeated name joined by commas in order of arrival."""
+def join_headers(headers: Sequence[Pair]) -> dict[bytes, bytes]:
+    """Header values by lower-case name. Values of a repeated name are joined by commas in order of arrival."""
     joined = dict(headers)
     if len(joined) == len(headers):
         return joined
@@ -68,7 +68,7 @@ def joined_headers(headers: Sequence[Pair]) -> dict[bytes, bytes]:
 
 
 def request_template(signed_names: Iterable[bytes], signed_names_text: bytes) -> bytes:
-    """A canonical request with a hole for method, path, query, each signed header's value and the payload's hash."""
+    """A canonical request with a `%b` for method, path, query, each signed header's value and the payload's hash."""
     lines = [b"%b", b"%b", b"%b"]
     lines += [name.replace(b"%", b"%%") + b":%b" for name in signed_names]
     lines += [b"", signed_names_text.replace(b"%", b"%%"), b"%b"]
@@ -84,7 +84,7 @@ def canonical_request(
     headers: Mapping[bytes, bytes],
     payload_hash: bytes,
 ) -> bytes:
-    """`path` and `query` are canonical already; a signed header that was not sent counts as empty."""
+    """Fill a template. `path` and `query` are canonical already; a signed header that was not sent counts as empty."""
     values = [b" ".join(headers.get(name, b"").split()) for name in signed_names]
     return template % (method, path, query, *values, payload_hash)
 
@@ -99,7 +99,7 @@ def signature_of(request: bytes, secret: str, date: bytes, scope: bytes) -> byte
 
 @lru_cache(maxsize=SIGNING_KEYS_CACHED_MAX)
 def _signing_key(secret: str, scope: bytes) -> hmac.HMAC:
-    """An HMAC that has absorbed the key and nothing else: a copy of it costs half of a new one."""
+    """An HMAC with the key and no data: copying it costs half of making a new one."""
     key = b"AWS4" + secret.encode()
     for part in scope.split(b"/"):
         key = hmac.digest(key, part, "sha256")

@@ -1,4 +1,4 @@
-"""Verifies AWS Signature Version 4, in header and query form, and signs requests of this service's own clients.
+"""Verifies AWS Signature Version 4, in header and query form.
 
 Check a request in the order in which AWS does: `parse`, `SignedRequest.check`, look up the secret of `key_id` (raise
 `unknown_key` when no account has it), `SignedRequest.verify`.
@@ -7,46 +7,40 @@ Check a request in the order in which AWS does: `parse`, `SignedRequest.check`, 
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
-from functools import lru_cache
+from collections.abc import Sequence
 from hashlib import sha256
 
 import msgspec
 
 from cns_common.aws.auth.canonical_request import (
-    ALGORITHM,
-    TERMINATOR,
     Pair,
     canonical_path,
     canonical_query,
     canonical_request,
-    joined_headers,
-    reencoded,
-    request_template,
+    join_headers,
+    reencode,
     signature_of,
     split_query,
 )
 from cns_common.aws.auth.signature_claim import (
-    DATE_FORMAT,
-    DATES_CACHED_MAX,
     Claim,
     claim_of_header,
     claim_of_query,
     fault_of_claim,
     read_date,
     signing_fields,
+    write_date,
 )
 from cns_common.errors import RequestError
 
 WINDOW_S = 15 * 60
 EXPIRES_S_MAX = 604_800
-"""The largest X-Amz-Expires of a presigned URL (a week): one above it, or below 1, is refused."""
+"""The largest X-Amz-Expires of a presigned URL: a week. A larger one is refused, as is one below 1."""
 _EXPIRES_DIGITS_MAX = len(str(EXPIRES_S_MAX))
 
 
 class SignedRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A request that claims to be signed; nothing of the claim is true before `check` and `verify` have returned."""
+    """A request with a signature. Its claim is unproven until `check` and `verify` have returned."""
 
     claim: Claim
     signature: bytes
@@ -68,34 +62,34 @@ class SignedRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def service(self) -> str:
-        """The service the credential is scoped to; empty when the credential has no such part."""
+        """The service that the credential is scoped to; empty when the credential names none."""
         return self.claim.service
 
     def check(self, service: str, now_ms: int) -> None:
-        """Raise what is wrong with date, signed headers, algorithm or scope; `service` is the one that was reached."""
+        """Raise RequestError for a wrong date, signed headers, algorithm or scope. `service` is the called one."""
         now_s = now_ms // 1000
         if not now_s - self.valid_s <= self.signed_at_s <= now_s + WINDOW_S:
             raise self._clock_fault(now_s)
         claim = self.claim
         covered = claim.covered
         if b"host" not in covered:
-            raise _uncovered("'Host' or ':authority'")
+            raise _unsigned("'Host' or ':authority'")
         for name in self.headers:
-            # Above all X-Amz-Target: it chooses the operation.
+            # X-Amz-Target above all must be signed: it chooses the operation
             if name not in covered and name.startswith(b"x-amz-"):
-                raise _uncovered(f"'{name.decode('latin-1')}'")
+                raise _unsigned(f"'{name.decode('latin-1')}'")
         if not (claim.sound and claim.service == service and claim.day == self.date[:8]):
             raise fault_of_claim(claim, service, self.date)
 
     def verify(self, secret: str, body: bytes) -> None:
-        """Raise unless the owner of `secret` signed exactly this request with exactly this body."""
+        """Raise RequestError unless the owner of `secret` signed exactly this request with exactly this body."""
         payload_hash = sha256(body).hexdigest().encode()
         claimed_hash = self.headers.get(b"x-amz-content-sha256", payload_hash)
         if claimed_hash.lower() == payload_hash:
-            # As sent is what botocore signs, re-encoded is what the others sign; both fix every name and value.
+            # botocore signs the query as sent, other SDKs sign it re-encoded; both cover every name and value
             if self._matches(secret, self.query, claimed_hash):
                 return
-            if self.query and self._matches(secret, reencoded(self.query), claimed_hash):
+            if self.query and self._matches(secret, reencode(self.query), claimed_hash):
                 return
         raise RequestError(
             "SignatureDoesNotMatch",
@@ -118,19 +112,22 @@ class SignedRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return hmac.compare_digest(expected, self.signature)
 
     def _clock_fault(self, now_s: int) -> RequestError:
-        signed, now = self.date.decode(), _date(now_s)
+        signed, now = self.date.decode(), write_date(now_s)
         if self.signed_at_s < now_s:
-            limit = _date(now_s - self.valid_s)
+            limit = write_date(now_s - self.valid_s)
             text = f"Signature expired: {signed} is now earlier than {limit} ({now} - {_span(self.valid_s)}.)"
         else:
-            limit = _date(now_s + WINDOW_S)
+            limit = write_date(now_s + WINDOW_S)
             text = f"Signature not yet current: {signed} is still later than {limit} ({now} + {_span(WINDOW_S)}.)"
         return RequestError("SignatureDoesNotMatch", text)
 
 
 def parse(method: str, raw_path: bytes, query_string: bytes, headers: Sequence[Pair]) -> SignedRequest | None:
-    """The signature of a request, or None when it has none; header names are lower-case, as ASGI gives them."""
-    found = joined_headers(headers)
+    """The signature of a request, or None when it has none. Header names are lower-case, as ASGI gives them.
+
+    Raises RequestError for a signature that cannot be read.
+    """
+    found = join_headers(headers)
     authorization = found.get(b"authorization", b"").strip()
     query = split_query(query_string) if query_string else []
     fields = signing_fields(query) if query else {}
@@ -163,54 +160,17 @@ def parse(method: str, raw_path: bytes, query_string: bytes, headers: Sequence[P
 
 
 def unknown_key() -> RequestError:
-    """Return the error for a key that no account has."""
+    """The error for a key that no account has."""
     return RequestError("InvalidClientTokenId", "The security token included in the request is invalid.")
 
 
-def sign(
-    *,
-    method: str,
-    path: str,
-    query: str = "",
-    headers: Mapping[str, str],
-    body: bytes,
-    key_id: str,
-    secret: str,
-    region: str,
-    service: str,
-    now_ms: int,
-) -> dict[str, str]:
-    """The two headers to add to a request. All of `headers`, the host among them, become part of the signature."""
-    date = _date(now_ms // 1000)
-    covered = joined_headers([(name.lower().encode(), value.encode()) for name, value in headers.items()])
-    covered[b"x-amz-date"] = date.encode()
-    names = sorted(covered)
-    names_text = b";".join(names)
-    scope = f"{date[:8]}/{region}/{service}/{TERMINATOR}"
-    request = canonical_request(
-        request_template(names, names_text),
-        names,
-        method.encode(),
-        canonical_path(path.encode()),
-        canonical_query(split_query(query.encode())),
-        covered,
-        sha256(body).hexdigest().encode(),
-    )
-    signature = signature_of(request, secret, date.encode(), scope.encode()).decode()
-    credential = f"{ALGORITHM} Credential={key_id}/{scope}"
-    return {
-        "x-amz-date": date,
-        "authorization": f"{credential}, SignedHeaders={names_text.decode()}, Signature={signature}",
-    }
-
-
-def _uncovered(name: str) -> RequestError:
+def _unsigned(name: str) -> RequestError:
     return RequestError("SignatureDoesNotMatch", f"{name} must be a 'SignedHeader' in the AWS Authorization.")
 
 
 def _valid_s(expires: bytes | None) -> int:
-    """How long a signature is good. SQS keeps a presigned URL good for 15 minutes whatever longer time X-Amz-Expires
-    says; a shorter one is honoured here. The texts of what is refused are those of S3, whose range it is."""
+    """How long a signature is valid. SQS ends the validity of a presigned URL after 15 minutes, whatever longer time
+    X-Amz-Expires names; a shorter time is honoured here. The range and the error texts are S3's."""
     if expires is None:
         return WINDOW_S
     digits = expires.removeprefix(b"-")
@@ -228,11 +188,6 @@ def _valid_s(expires: bytes | None) -> int:
             f"{EXPIRES_S_MAX} seconds",
         )
     return min(int(significant), WINDOW_S)
-
-
-@lru_cache(maxsize=DATES_CACHED_MAX)
-def _date(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime(DATE_FORMAT)
 
 
 def _span(seconds: int) -> str:

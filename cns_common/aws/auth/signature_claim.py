@@ -1,4 +1,4 @@
-"""Reads what a request says about its own signature and words what is wrong with that; nothing here proves anything."""
+"""Reads what a request claims about its own signature, and words the errors of a wrong claim. It proves nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cns_common.aws.auth.canonical_request import ALGORITHM, TERMINATOR, Pair, r
 from cns_common.errors import RequestError
 
 CLAIMS_CACHED_MAX = 1024
-CLAIM_BYTES_CACHED_MAX = 1024  # a longer header is read anew each time, so that nobody fills memory through the cache
+CLAIM_BYTES_CACHED_MAX = 1024  # a longer header is not cached, so that no caller fills the memory
 DATES_CACHED_MAX = 64  # the requests of one second share one date
 DATE_FORMAT = "%Y%m%dT%H%M%SZ"
 DATE_BYTES = 16
@@ -29,7 +29,7 @@ _QUERY_MARKS = frozenset(_QUERY_FIELDS[:3])
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """All but date and signature. It is the same from call to call of one client, so it is kept."""
+    """All fields but date and signature. One client repeats them from call to call, so they are cached."""
 
     algorithm: str
     credential: str
@@ -42,11 +42,12 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     signed_names: tuple[bytes, ...]
     covered: frozenset[bytes]
     template: bytes
-    sound: bool = False  # whatever can be judged without the request's date and service is right
+    sound: bool = False  # algorithm, region and terminator are right
 
 
 def claim_of_header(text: bytes, *, dated: bool) -> tuple[Claim, bytes]:
-    """Claim and signature of an Authorization header; its fields may come in any order."""
+    """Claim and signature of an Authorization header, whose fields may come in any order. `dated`: the request has a
+    date."""
     prefix, _, signature = text.rpartition(b"Signature=")
     if dated and signature.isalnum() and prefix.endswith((b",", b" ")) and len(prefix) <= CLAIM_BYTES_CACHED_MAX:
         claim = _claim_of_prefix(prefix)
@@ -66,7 +67,7 @@ def claim_of_header(text: bytes, *, dated: bool) -> tuple[Claim, bytes]:
 
 @lru_cache(maxsize=CLAIMS_CACHED_MAX)
 def _claim_of_prefix(prefix: bytes) -> Claim | None:
-    """The claim of a header whose signature stands last, as every SDK writes it; None when it needs a closer look."""
+    """The claim of a header whose signature comes last, as in every SDK; None when the general reader must read it."""
     algorithm, *pieces = _SEPARATORS.split(prefix)
     fields = {name: value for name, _, value in (piece.partition(b"=") for piece in pieces if piece)}
     if fields.keys() != {b"Credential", b"SignedHeaders"} or not all(fields.values()):
@@ -89,7 +90,7 @@ def _fields(pieces: Iterable[bytes], header: bytes) -> dict[bytes, bytes]:
 
 
 def signing_fields(query: Sequence[Pair]) -> dict[bytes, bytes]:
-    """The decoded X-Amz- parameters of a presigned URL; empty when the query holds nothing of a signature."""
+    """The decoded X-Amz- parameters of a presigned URL; empty when the query has no signature."""
     fields: dict[bytes, bytes] = {}
     for name, value in query:
         if name.startswith(b"X-Amz-"):
@@ -109,7 +110,7 @@ def claim_of_query(fields: dict[bytes, bytes]) -> tuple[Claim, bytes]:
 
 
 def _claim(algorithm: bytes, credential: bytes, signed_names_text: bytes) -> Claim:
-    # each name once: a header of 60 KB that is named ten thousand times would be copied as often
+    # each name once: a header of 60 KB that is listed ten thousand times would be copied as often
     names = tuple(dict.fromkeys(signed_names_text.lower().split(b";")))
     template = request_template(names, signed_names_text)
     parts = _text(credential).split("/")
@@ -139,7 +140,7 @@ def _claim(algorithm: bytes, credential: bytes, signed_names_text: bytes) -> Cla
 
 
 def fault_of_claim(claim: Claim, service: str, date: bytes) -> RequestError:
-    """What is wrong with a claim that is not sound, or not for this service and day."""
+    """The error for a claim that is not `sound`, or not for this service and day."""
     if claim.algorithm != ALGORITHM:
         text = f"Unsupported AWS 'algorithm': '{claim.algorithm}' (only {ALGORITHM} for now). "
         return RequestError("IncompleteSignature", text)
@@ -167,7 +168,7 @@ def fault_of_claim(claim: Claim, service: str, date: bytes) -> RequestError:
 
 
 def read_date(text: bytes) -> tuple[bytes, int]:
-    """A date as `yyyymmddThhmmssZ`, and in seconds since the epoch; HTTP's own form is accepted for the Date header."""
+    """A date as `yyyymmddThhmmssZ`, and in seconds since the epoch. The Date header may have HTTP's own form."""
     date = text if len(text) == DATE_BYTES else _basic_form(text)
     seconds = _seconds(date)
     if seconds is None:
@@ -176,6 +177,12 @@ def read_date(text: bytes) -> tuple[bytes, int]:
             f"Date must be in ISO-8601 'basic format'. Got '{_text(text)}'. See http://en.wikipedia.org/wiki/ISO_8601",
         )
     return date, seconds
+
+
+@lru_cache(maxsize=DATES_CACHED_MAX)
+def write_date(seconds: int) -> str:
+    """The inverse of `read_date`."""
+    return datetime.fromtimestamp(seconds, UTC).strftime(DATE_FORMAT)
 
 
 def _basic_form(text: bytes) -> bytes:
@@ -192,7 +199,7 @@ def _seconds(date: bytes) -> int | None:
     if not _DATE.fullmatch(date):
         return None
     try:
-        # what strptime does by DATE_FORMAT, which takes ten times as long
+        # as strptime with DATE_FORMAT, which takes ten times as long
         day, clock = (
             (int(date[:4]), int(date[4:6]), int(date[6:8])),
             (int(date[9:11]), int(date[11:13]), int(date[13:15])),

@@ -1,7 +1,7 @@
-"""Named users of an account: their keys, what may become of them, and the limits.
+"""Named users of an account: their keys, their operations, and the limits.
 
-`UserStore` is the part that all account stores share; a store reads and replaces single records. A record names a
-version, so that of two changes at the same time one is made on what the other wrote.
+`UserStore` is shared by all account stores: a store reads and replaces single records. A record has a version, so that
+two changes at the same time both take effect: one is repeated on what the other wrote.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from cns_common.ids import hex_id
 from cns_common.sealing import Seal
 
 USERS_MAX = 5_000
-"""Users of one account, as at AWS. Checked when a user is added."""
+"""Users per account, as at AWS; checked when a user is added."""
 USER_KEYS_MAX = 2
-"""Keys of one user, as at AWS: the new one and the old one of a rotation."""
+"""Keys per user, as at AWS: the old and the new one of a rotation."""
 USER_ID_LENGTH = 21
 CHANGE_TRIES_MAX = 5
-"""Tries of a change that meets others to the same user."""
+"""Tries of a change that meets other changes to the same user."""
 
 
 class UserKey(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ class UserKey(msgspec.Struct, frozen=True):
 
 
 class User(msgspec.Struct, frozen=True):
-    """A user as it is listed."""
+    """A user as lists show it, without secrets."""
 
     account: str
     name: str
@@ -79,17 +79,17 @@ def decode_user(record: bytes) -> UserRecord:
 
 
 def stored_name(name: str) -> str:
-    """What a user is stored under: names that differ in case alone are the same user's, as at AWS."""
+    """The key of a user's row: names that differ only in case name the same user, as at AWS."""
     return name.lower()
 
 
 class UserStore(ABC):
-    """The operations on users. `_insert_user`, `_replace_user` are durable when they return."""
+    """The operations on users. What `_insert_user` and `_replace_user` write is durable when they return."""
 
     def __init__(self, seal: Seal) -> None:
         self._user_seal = seal
 
-    # -- what a store does --------------------------------------------------------------------------------------------
+    # -- what a store implements --------------------------------------------------------------------------------------
 
     @abstractmethod
     async def _has_account(self, account: str) -> bool: ...
@@ -99,19 +99,19 @@ class UserStore(ABC):
 
     @abstractmethod
     async def _users(self, account: str = "") -> Sequence[UserRecord]:
-        """By name; those of all accounts without `account`."""
+        """Sorted by name; of all accounts if `account` is empty."""
 
     @abstractmethod
     async def _insert_user(self, record: UserRecord) -> bool:
-        """False when there is a user of that name."""
+        """Returns False when the account has a user of that name."""
 
     @abstractmethod
     async def _replace_user(self, version: str, record: UserRecord, *, delete: bool) -> bool:
-        """False when the user has another version than `version`."""
+        """Returns False when the stored record has another version than `version`."""
 
     @abstractmethod
     async def _keys_changed(self, account: str) -> None:
-        """Tell every process."""
+        """Make every process read the keys again."""
 
     # -- the operations -----------------------------------------------------------------------------------------------
 
@@ -134,7 +134,7 @@ class UserStore(ABC):
         return key
 
     async def add_user_key(self, account: str, name: str, now_ms: int) -> AccessKey:
-        """One more key; those that are there stay good."""
+        """Another key for a user; existing keys stay valid."""
         made: list[AccessKey] = []
 
         def add(record: UserRecord) -> UserRecord:
@@ -148,7 +148,7 @@ class UserStore(ABC):
         return made[-1]
 
     async def set_user_active(self, account: str, name: str, active: bool) -> None:
-        """All calls with keys of a user that is not active are refused."""
+        """Calls with keys of an inactive user are refused."""
         await self._change_user(account, name, lambda record: replace(record, active=active))
 
     async def set_user_key_active(self, account: str, name: str, key_id: str, active: bool) -> None:
@@ -167,7 +167,7 @@ class UserStore(ABC):
         await self._change_user(account, name, change)
 
     async def delete_user(self, account: str, name: str) -> None:
-        """With its keys. A user added under this name later has another id."""
+        """Delete a user and its keys. A user added under this name later has another id."""
         await self._change_user(account, name, lambda record: record, delete=True)
 
     async def _user_keys(self) -> list[AccessKey]:
@@ -187,7 +187,7 @@ class UserStore(ABC):
             if key.active
         ]
 
-    # -- their parts --------------------------------------------------------------------------------------------------
+    # -- helpers ------------------------------------------------------------------------------------------------------
 
     async def _check_account(self, account: str) -> None:
         if not await self._has_account(account):
@@ -205,7 +205,7 @@ class UserStore(ABC):
             if await self._replace_user(record.version, changed, delete=delete):
                 await self._keys_changed(account)
                 return
-        raise StoreUnavailable(f"user {name} is changed again and again")
+        raise StoreUnavailable(f"other changes to user {name} met this one {CHANGE_TRIES_MAX} times")
 
     def _with_new_key(self, record: UserRecord, now_ms: int) -> tuple[AccessKey, UserRecord]:
         key = replace(new_key(record.account, now_ms), user=record.name, user_id=record.user_id)

@@ -20,7 +20,7 @@ from uvicorn.server import ServerState
 from cns_common.aws import sts
 from cns_common.aws.auth.accounts import AccessKey, KeyRing
 from cns_common.aws.auth.authentication import Authenticator
-from cns_common.aws.auth.signature import sign
+from cns_common.aws.auth.request_signing import SigningCredential, sign
 from cns_common.aws.front_door import FrontDoor, Service
 from cns_common.aws.protocol.models import load_service
 from cns_common.clock import Clock
@@ -131,10 +131,7 @@ class HttpDoor:
             query=query,
             headers=fields,
             body=body,
-            key_id=key.key_id,
-            secret=key.secret,
-            region=region,
-            service=service,
+            credential=SigningCredential(key.key_id, key.secret, region, service),
             now_ms=self.clock.wall_ms() if at_ms is None else at_ms,
         )
         return await self.send(method, path, fields, body, query)

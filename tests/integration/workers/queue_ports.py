@@ -17,7 +17,7 @@ from cns_backend.queue_port import queue_port
 from cns_backend.services import queue_service
 from cns_backend.store_host import Parts, StoreHost
 from cns_common.aws.auth.accounts import AccessKey
-from cns_common.aws.auth.signature import sign
+from cns_common.aws.auth.request_signing import SigningCredential, sign
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings
 from cns_common.ids import hex_id
@@ -102,10 +102,7 @@ class Cqs:
                 path="/",
                 headers=headers,
                 body=body,
-                key_id=key.key_id,
-                secret=key.secret,
-                region="us-east-1",
-                service="sqs",
+                credential=SigningCredential(key.key_id, key.secret, "us-east-1", "sqs"),
                 now_ms=self.clock.wall_ms(),
             )
         async with httpx.AsyncClient(verify=False) as client:  # reading certificates takes longer than a call

@@ -12,7 +12,8 @@ from botocore.auth import SigV4Auth, SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from cns_common.aws.auth.signature import SignedRequest, parse, sign
+from cns_common.aws.auth.request_signing import SigningCredential, sign
+from cns_common.aws.auth.signature import SignedRequest, parse
 from cns_common.errors import RequestError
 
 KEY_ID = "AKIDEXAMPLE"
@@ -79,10 +80,7 @@ def signed_headers(request: Request, *, service: str = "sqs", region: str = "us-
         query=request.query,
         headers=dict(request.headers),
         body=request.body,
-        key_id=KEY_ID,
-        secret=SECRET,
-        region=region,
-        service=service,
+        credential=SigningCredential(KEY_ID, SECRET, region, service),
         now_ms=NOW_MS,
     )
 

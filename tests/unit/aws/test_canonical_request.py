@@ -7,8 +7,8 @@ import pytest
 from cns_common.aws.auth.canonical_request import (
     canonical_path,
     canonical_query,
-    joined_headers,
-    reencoded,
+    join_headers,
+    reencode,
     split_query,
 )
 
@@ -55,10 +55,10 @@ def test_canonical_path(raw: str, canonical: str) -> None:
 def test_canonical_query(sent: str, canonical: str, reencoded_form: str) -> None:
     pairs = split_query(sent.encode())
     assert canonical_query(pairs) == canonical.encode()
-    assert canonical_query(reencoded(pairs)) == reencoded_form.encode()
+    assert canonical_query(reencode(pairs)) == reencoded_form.encode()
 
 
 @pytest.mark.spec("sign.header-values")
 def test_repeated_headers_are_joined_in_order_of_arrival() -> None:
     headers = [(b"b", b" 2 "), (b"a", b"x"), (b"b", b"1")]
-    assert joined_headers(headers) == {b"b": b"2,1", b"a": b"x"}
+    assert join_headers(headers) == {b"b": b"2,1", b"a": b"x"}

@@ -10,7 +10,7 @@ from botocore.auth import SigV4Auth, SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from cns_common.aws.auth.signature import sign
+from cns_common.aws.auth.request_signing import SigningCredential, sign
 from tests.integration.cqs.door import FORM, JSON, OWNER, REGION, SQS_VERSION, Door
 from tests.integration.cqs.sqs import ACCOUNT
 from tests.integration.cqs.sqs_wire import CORAL
@@ -132,10 +132,7 @@ async def test_a_header_that_is_signed_and_not_sent_counts_as_empty(door: Door) 
         query=LIST,
         headers=fields,
         body=b"",
-        key_id=OWNER.key_id,
-        secret=OWNER.secret,
-        region=REGION,
-        service="sqs",
+        credential=SigningCredential(OWNER.key_id, OWNER.secret, REGION, "sqs"),
         now_ms=now_ms,
     )
     for extra, status in ((None, 200), ("", 200), ("x", 403)):
