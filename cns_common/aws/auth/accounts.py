@@ -97,7 +97,7 @@ class AccountStore(Protocol):
         ...
 
     async def internal_key(self, now_ms: int) -> AccessKey:
-        """The reserved account's key, made by the first call. `keys` contains it; lists of accounts omit the account."""
+        """The reserved account's key, made by the first call. `keys` contains it; account lists omit the account."""
         ...
 
 
