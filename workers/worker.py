@@ -23,9 +23,9 @@ from cns.endpoints.http import HttpRequest, HttpSender
 from cns.endpoints.redis_channel import RedisRequest, RedisSender
 from cns.endpoints.smtp import SmtpRequest, SmtpSender
 from cns.endpoints.sqs import RemoteQueueRequest, RemoteQueueSender
-from cns.mail.mime import domain_of
-from cns.mail.rate_limit import MailRate
-from cns.mail.texts import MailWords
+from cns.mail.message import domain_of
+from cns.mail.rate_limit import MailRateLimit
+from cns.mail.texts import MailBranding
 from cns.publishing.matching import SubscriptionMatcher
 from cns.publishing.recipient_checks import RecipientChecks
 from cns.queue_port.contract import QueuePort
@@ -112,7 +112,7 @@ class Worker:
         recipients = RecipientChecks(
             parts.sms, parts.mobile_endpoints, parts.platforms, in_sandbox=settings.sms_sandbox == "on"
         )
-        mail_rate = MailRate(parts.subscriptions, parts.clock, settings.mail_rate)
+        mail_rate = MailRateLimit(parts.subscriptions, parts.clock, settings.mail_rate)
         places = RemoteQueueResolver(settings.remote_queues)
 
         def deliverer(pool: DeliveryPool) -> Deliverer:
@@ -208,7 +208,7 @@ class Worker:
         signer = Signer(identity)
         queues = await queue_service(settings, parts)
         port = await queue_port(settings, parts, queues)
-        words = MailWords(sender_name=settings.mail_sender_name, footer=settings.mail_footer)
+        words = MailBranding(sender_name=settings.mail_sender_name, footer=settings.mail_footer)
         rendering = Rendering(signer=signer, base_url=base_url(settings), mail_words=words)
         return cls(settings, parts, rendering, queues, port)
 

@@ -19,7 +19,7 @@ from cns.delivery.outbox import OutboxItem, item_id
 from cns.delivery.signing import Signer
 from cns.delivery.target import Target
 from cns.mail import texts as mail
-from cns.mail.texts import MailWords
+from cns.mail.texts import MailBranding
 from cns.notification import Attributes, Notification
 from cns.push.model import text_key
 from cns.subscriptions.subscription import MAIL_PROTOCOLS
@@ -33,7 +33,7 @@ _ENCODE = msgspec.json.Encoder().encode
 class PayloadRenderer:
     """`base_url` is what links begin with, but for those of confirmations, which are asked for at an address."""
 
-    def __init__(self, signer: Signer, base_url: str, words: MailWords) -> None:
+    def __init__(self, signer: Signer, base_url: str, words: MailBranding) -> None:
         self._signer = signer
         self._base_url = base_url
         self._words = words

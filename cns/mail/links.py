@@ -1,4 +1,4 @@
-"""What the links in mails may do: show a subscription, confirm or restore it, unsubscribe. None needs a signature."""
+"""The actions behind the links in mails: show, confirm, restore and remove a subscription, without a signature."""
 
 from __future__ import annotations
 
@@ -13,28 +13,30 @@ from cns_common.ids import uuid_text
 
 
 class MailLinks:
-    """For the subscriptions of mailboxes alone. What is wrong is a RequestError."""
+    """Works only for subscriptions of mailboxes. Refuses others, and invalid links, with a RequestError."""
 
     def __init__(self, consent: Consent, subscriptions: SubscriptionStore) -> None:
         self._consent = consent
         self._subscriptions = subscriptions
 
-    async def asked(self, token: str) -> Subscription:
-        """The one that a confirmation's link is about."""
-        subscription = await self._consent.asked(token)
+    async def find_by_token(self, token: str) -> Subscription:
+        """The subscription that a confirmation link names."""
+        subscription = await self._consent.find_by_token(token)
         if subscription.protocol not in MAIL_PROTOCOLS:
             raise invalid_parameter("Token")
         return subscription
 
     async def confirm(self, topic_arn: str, token: str) -> Subscription:
-        """Or restore it."""
-        await self.asked(token)
+        """Confirm a pending subscription, or restore a removed one."""
+        await self.find_by_token(token)
         await self._consent.confirm(_call(""), topic_arn, token, protect=False)
-        return await self.asked(token)
+        return await self.find_by_token(token)
 
-    async def removable(self, arn: str, address: str) -> Subscription | None:
-        """The one that an unsubscribe link is about. None unless there is one that it names as mails do, by both: an
-        ARN alone may be known to others, and whoever guesses learns nothing."""
+    async def find_removable(self, arn: str, address: str) -> Subscription | None:
+        """The subscription that an unsubscribe link names, or None.
+
+        Both ARN and address must match. Others may know an ARN, and must not learn by guessing.
+        """
         check_subscription_arn(arn, "")
         found = await self._subscriptions.get([arn])
         if not found or found[0].endpoint != address:
@@ -47,10 +49,10 @@ class MailLinks:
         return subscription
 
     async def unsubscribe(self, subscription: Subscription, base_url: str) -> ConfirmationToken | None:
-        """The token that takes it back, unless it was unsubscribed before."""
+        """Remove a subscription. Return a token that restores it, or None if it was removed before."""
         return await self._consent.unsubscribe(_call(base_url), subscription.arn)
 
 
 def _call(base_url: str) -> Call:
-    """Nobody's: a page is opened without credentials under --auth=off as well."""
+    """An anonymous call: pages are opened without credentials, under --auth=off too."""
     return Call(caller=ANONYMOUS, region="", request_id=uuid_text(), base_url=base_url)

@@ -1,4 +1,4 @@
-"""How the pages behind the links of mails look: one template, no script, nothing from elsewhere."""
+"""The look of the pages behind the links in mails: one template, no script, no external resources."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from string import Template
 
 from fastapi.responses import HTMLResponse, Response
 
-_NOTHING: Mapping[str, str] = {}
+_NO_FACTS: Mapping[str, str] = {}
 
 
 class MailPage:
-    """Reads its template once. All texts given to it are plain: it escapes them."""
+    """Renders pages from a template that is read once. All texts are plain text, and are escaped."""
 
     def __init__(self) -> None:
         here = Path(__file__)
@@ -25,7 +25,7 @@ class MailPage:
         self._headers = {
             "content-security-policy": f"default-src 'none'; style-src 'sha256-{allowed}'; form-action 'self'; "
             "base-uri 'none'; frame-ancestors 'none'",
-            "referrer-policy": "no-referrer",  # the address has the token
+            "referrer-policy": "no-referrer",  # the URL contains the token
             "cache-control": "no-store",
             "x-content-type-options": "nosniff",
             "x-robots-tag": "noindex",
@@ -36,11 +36,11 @@ class MailPage:
         title: str,
         *texts: str,
         status: int = 200,
-        facts: Mapping[str, str] = _NOTHING,
+        facts: Mapping[str, str] = _NO_FACTS,
         button: tuple[str, str] | None = None,
         link: tuple[str, str, str] | None = None,
     ) -> Response:
-        """`button` is its text and where it posts to; `link` what stands before it, its text, and where it leads."""
+        """`button` is a text and a URL to post to; `link` is the text before the link, the link's text, and its URL."""
         parts = [f"<p>{escape(text)}</p>" for text in texts]
         if facts:
             rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts.items())

@@ -1,4 +1,4 @@
-"""The pages behind the links of mails. To look at one changes nothing, because scanners do; its button acts."""
+"""The pages behind the links in mails. Opening a page changes nothing, because scanners open links; its button acts."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from fastapi.responses import PlainTextResponse
 
 from cns.mail import texts as mail
 from cns.mail.links import MailLinks
-from cns.mail.mime import ONE_CLICK
+from cns.mail.message import ONE_CLICK
 from cns.mail.page_template import MailPage
 from cns.subscriptions.subscription import ConfirmationToken, Subscription, SubscriptionState
 from cns_common.errors import OutcomeUnknown, RequestError, StoreUnavailable
 
 FORM_BYTES_MAX = 4_096
-_LOOKING = ["GET", "HEAD"]
+_READ_METHODS = ["GET", "HEAD"]
 _ONE_CLICK = tuple(word.encode() for word in ONE_CLICK.split("="))
-"""Both are in a form of either encoding."""
+"""Both words are in the posted form, in either form encoding."""
 
 TopicArn = Annotated[str, Query(alias="TopicArn")]
 TokenText = Annotated[str, Query(alias="Token")]
@@ -30,26 +30,26 @@ log = structlog.get_logger(__name__)
 
 
 def mail_pages(links: MailLinks, public_url: str) -> APIRouter:
-    """`public_url` may be empty: then what is mailed links to where the page was asked for."""
+    """With an empty `public_url`, links in mails lead to the host that was asked for the page."""
     router, pages = APIRouter(), _Pages(links)
 
-    @router.api_route(f"/{mail.CONFIRMATION_PAGE}", methods=_LOOKING)
-    async def ask(request: Request, token: TokenText = "") -> Response:
-        return await pages.guarded(pages.ask(token, f"?{request.url.query}"))
+    @router.api_route(f"/{mail.CONFIRMATION_PAGE}", methods=_READ_METHODS)
+    async def show_confirmation(request: Request, token: TokenText = "") -> Response:
+        return await pages.or_error_page(pages.show_confirmation(token, f"?{request.url.query}"))
 
     @router.post(f"/{mail.CONFIRMATION_PAGE}")
     async def confirm(topic_arn: TopicArn = "", token: TokenText = "") -> Response:
-        return await pages.guarded(pages.confirm(topic_arn, token))
+        return await pages.or_error_page(pages.confirm(topic_arn, token))
 
-    @router.api_route(f"/{mail.UNSUBSCRIBE_PAGE}", methods=_LOOKING)
-    async def ask_to_leave(request: Request, arn: SubscriptionArn = "", address: Address = "") -> Response:
-        return await pages.guarded(pages.ask_to_leave(arn, address, f"?{request.url.query}"))
+    @router.api_route(f"/{mail.UNSUBSCRIBE_PAGE}", methods=_READ_METHODS)
+    async def show_unsubscribe(request: Request, arn: SubscriptionArn = "", address: Address = "") -> Response:
+        return await pages.or_error_page(pages.show_unsubscribe(arn, address, f"?{request.url.query}"))
 
     @router.post(f"/{mail.UNSUBSCRIBE_PAGE}")
-    async def leave(request: Request, arn: SubscriptionArn = "", address: Address = "") -> Response:
+    async def unsubscribe(request: Request, arn: SubscriptionArn = "", address: Address = "") -> Response:
         base_url = public_url.rstrip("/") or f"{request.url.scheme}://{request.headers.get('host', '')}"
         one_click = await _is_one_click(request)
-        return await pages.guarded(pages.leave(arn, address, base_url, one_click=one_click))
+        return await pages.or_error_page(pages.unsubscribe(arn, address, base_url, one_click=one_click))
 
     return router
 
@@ -59,8 +59,8 @@ class _Pages:
         self._links = links
         self._page = MailPage()
 
-    async def ask(self, token: str, own_query: str) -> Response:
-        subscription = await self._links.asked(token)
+    async def show_confirmation(self, token: str, own_query: str) -> Response:
+        subscription = await self._links.find_by_token(token)
         if subscription.state is SubscriptionState.CONFIRMED:
             return self._confirmed(subscription)
         title, text, button = _QUESTIONS[subscription.state]
@@ -69,42 +69,42 @@ class _Pages:
     async def confirm(self, topic_arn: str, token: str) -> Response:
         return self._confirmed(await self._links.confirm(topic_arn, token))
 
-    async def ask_to_leave(self, arn: str, address: str, own_query: str) -> Response:
-        subscription = await self._links.removable(arn, address)
+    async def show_unsubscribe(self, arn: str, address: str, own_query: str) -> Response:
+        subscription = await self._links.find_removable(arn, address)
         if subscription is None or subscription.state is SubscriptionState.REMOVED:
-            return self._left(subscription, None)
+            return self._unsubscribed(subscription, None)
         text = "You will get no more mails from this topic."
         return self._page.show("Unsubscribe?", text, facts=_facts(subscription), button=("Unsubscribe", own_query))
 
-    async def leave(self, arn: str, address: str, base_url: str, *, one_click: bool) -> Response:
-        subscription = await self._links.removable(arn, address)
+    async def unsubscribe(self, arn: str, address: str, base_url: str, *, one_click: bool) -> Response:
+        subscription = await self._links.find_removable(arn, address)
         token = None if subscription is None else await self._links.unsubscribe(subscription, base_url)
-        return PlainTextResponse("Unsubscribed.\n") if one_click else self._left(subscription, token)
+        return PlainTextResponse("Unsubscribed.\n") if one_click else self._unsubscribed(subscription, token)
 
-    async def guarded(self, showing: Awaitable[Response]) -> Response:
-        """Its answer, or a page that says why there is none."""
+    async def or_error_page(self, page: Awaitable[Response]) -> Response:
+        """Return the page, or in place of its error a page that explains it."""
         try:
-            return await showing
+            return await page
         except RequestError as error:
-            title, text, status = _REFUSALS.get(error.code, _NOT_NOW)
+            title, text, status = _ERROR_PAGES.get(error.code, _UNAVAILABLE)
             return self._page.show(title, text, status=status)
         except (StoreUnavailable, OutcomeUnknown) as error:
             log.warning("mail_page.failed", error=str(error))
-            title, text, status = _NOT_NOW
+            title, text, status = _UNAVAILABLE
             return self._page.show(title, text, status=status)
 
     def _confirmed(self, subscription: Subscription) -> Response:
-        leaving = mail.unsubscribe_page(".", subscription.arn, subscription.endpoint)
+        unsubscribe = mail.unsubscribe_page(".", subscription.arn, subscription.endpoint)
         return self._page.show(
             "Subscription confirmed!",
             "You have successfully subscribed.",
             facts={**_facts(subscription), "Your subscription's id is": subscription.arn},
             link=None
             if subscription.authenticated
-            else ("If it was not your intention to subscribe,", "click here to unsubscribe.", leaving),
+            else ("If it was not your intention to subscribe,", "click here to unsubscribe.", unsubscribe),
         )
 
-    def _left(self, subscription: Subscription | None, token: ConfirmationToken | None) -> Response:
+    def _unsubscribed(self, subscription: Subscription | None, token: ConfirmationToken | None) -> Response:
         title, text = "You are unsubscribed", "You get no more mails from this topic."
         if subscription is None:
             return self._page.show(title, text)
@@ -123,16 +123,16 @@ _QUESTIONS = {
     ),
     SubscriptionState.REMOVED: ("Subscribe again?", "You have unsubscribed from this topic.", "Subscribe again"),
 }
-_NOT_NOW = ("Not now", "The service cannot do this at the moment. Please try again soon.", 503)
-_NO_LINK = (
+_UNAVAILABLE = ("Not now", "The service cannot do this at the moment. Please try again soon.", 503)
+_INVALID_LINK = (
     "This link does not work",
     "It has expired, or it is not whole. Links that ask for a confirmation are good for 48 hours: subscribe again to "
     "get a new one.",
     404,
 )
-_REFUSALS = {
-    "InvalidParameter": _NO_LINK,
-    "NotFound": _NO_LINK,
+_ERROR_PAGES = {
+    "InvalidParameter": _INVALID_LINK,
+    "NotFound": _INVALID_LINK,
     "InvalidState": ("Nothing to unsubscribe", "This subscription is not confirmed: it sends no mails.", 400),
     "AuthorizationError": (
         "This link cannot unsubscribe",
@@ -147,10 +147,10 @@ def _facts(subscription: Subscription) -> dict[str, str]:
 
 
 async def _is_one_click(request: Request) -> bool:
-    """RFC 8058: posted by a mailbox's own button, which shows no page. No more than FORM_BYTES_MAX is read."""
+    """RFC 8058: whether a mailbox's own button posted the form; it shows no page. At most FORM_BYTES_MAX are read."""
     form = bytearray()
     async for part in request.stream():
         form += part[: FORM_BYTES_MAX - len(form)]
         if len(form) == FORM_BYTES_MAX:
             break
-    return all(mark in form for mark in _ONE_CLICK)
+    return all(word in form for word in _ONE_CLICK)

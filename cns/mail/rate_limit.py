@@ -1,7 +1,7 @@
-"""How many mails a subscription may be sent: who gets more is asked anew whether it wants them.
+"""The limit of mails per second: a subscription above it is suspended until it is confirmed again.
 
 Amazon SNS, "Email subscription setup and management": more than ten messages in a second to an `email` or `email-json`
-endpoint suspend the subscription, which is pending confirmation for 48 hours, and is deleted then.
+endpoint suspend the subscription. It is then pending confirmation for 48 hours, and is deleted after that.
 """
 
 from __future__ import annotations
@@ -20,42 +20,42 @@ from cns.subscriptions.subscription import SubscriptionState
 from cns_common.bounded_cache import BoundedCache
 from cns_common.clock import Clock
 
-SUBSCRIPTIONS_REMEMBERED = 10_000
+SUBSCRIPTIONS_CACHED_MAX = 10_000
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
-class _Second:
-    """`message_ids` are those that may be sent, however often they are tried."""
+class _SecondCount:
+    """`message_ids` are within the limit: each may be sent, at every attempt."""
 
     at_s: int
     message_ids: set[str] = field(default_factory=set)
 
 
-class MailRate:
-    """Counts what was published in a second, not what is sent in it: what waited for a relay that was away, or is
-    tried again, suspends nobody. Each process counts what it sends itself."""
+class MailRateLimit:
+    """Counts messages by the second in which they were published, not sent: no retry, and no backlog after an outage of
+    the relay, suspends a subscription. Each process counts only the mails that it sends."""
 
     def __init__(self, subscriptions: SubscriptionStore, clock: Clock, mails_a_second: int) -> None:
-        """`mails_a_second` of 0: as many as there are."""
+        """`mails_a_second` 0 stands for no limit."""
         self._subscriptions = subscriptions
         self._clock = clock
         self._mails_a_second = mails_a_second
-        self._seconds: BoundedCache[str, _Second] = BoundedCache(SUBSCRIPTIONS_REMEMBERED)
+        self._seconds: BoundedCache[str, _SecondCount] = BoundedCache(SUBSCRIPTIONS_CACHED_MAX)
 
-    async def objection(self, target: Target, notification: Notification) -> Cause | None:
-        """Why this mail is not sent, or None where it is."""
-        if not self._mails_a_second or self._has_room(target.arn, notification):
+    async def drop_cause(self, target: Target, notification: Notification) -> Cause | None:
+        """Why this mail must not be sent; None if it may be. Suspends the subscription if it is above the limit."""
+        if not self._mails_a_second or self._is_within_limit(target.arn, notification):
             return None
         await self._suspend(target.arn)
         return Cause.MAIL_RATE
 
-    def _has_room(self, arn: str, notification: Notification) -> bool:
+    def _is_within_limit(self, arn: str, notification: Notification) -> bool:
         at_s = notification.timestamp_ms // 1000
         second = self._seconds.get(arn)
         if second is None or second.at_s < at_s:
-            second = _Second(at_s)
+            second = _SecondCount(at_s)
             self._seconds.put(arn, second)
         if second.at_s > at_s or notification.id in second.message_ids:
             return True
@@ -65,7 +65,7 @@ class MailRate:
         return True
 
     async def _suspend(self, arn: str) -> None:
-        """Where others change the subscription all the time, the next mail does."""
+        """After UPDATE_TRIES_MAX concurrent changes it gives up: the next mail above the limit tries again."""
         for _ in range(UPDATE_TRIES_MAX):
             found = await self._subscriptions.get([arn])
             if not found or found[0].state is not SubscriptionState.CONFIRMED:

@@ -1,6 +1,6 @@
-"""What mails say, in AWS's words: notifications, and the two confirmations; as text, and as HTML.
+"""The texts of mails, in AWS's words: notifications and the two kinds of confirmation, as plain text and as HTML.
 
-Links lead to pages whose buttons act: scanners follow every link of a mail, and must change nothing by it.
+Links lead to pages whose buttons act, because mail scanners follow every link and must not change anything.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import msgspec
 from cns.delivery.envelope import Confirmation, MessageType
 
 
-class MailWords(msgspec.Struct, frozen=True, kw_only=True):
-    """What an operator chooses. `sender_name` is of notifications of topics without a DisplayName, and of all
-    confirmations; `footer` ends each notification, and may be empty."""
+class MailBranding(msgspec.Struct, frozen=True, kw_only=True):
+    """Texts that the operator configures. `sender_name` is used for confirmations and for topics without a DisplayName.
+    `footer` ends each notification, and may be empty."""
 
     sender_name: str
     footer: str
@@ -30,7 +30,7 @@ CONFIRMATION_SUBJECTS = {
 CONFIRMATION_PAGE = "confirmation.html"
 UNSUBSCRIBE_PAGE = "unsubscribe.html"
 
-_STOP = (
+_UNSUBSCRIBE = (
     "If you wish to stop receiving notifications from this topic, please click or visit the link below to unsubscribe:"
 )
 _LINK = re.compile(r"https?://[^\s<>\"]*[^\s<>\".,;:!?)]")
@@ -63,23 +63,23 @@ def confirmation_page(base_url: str, topic_arn: str, token: str, address: str) -
 
 
 def notification_mail(text: str, link: str, footer: str) -> str:
-    """A notification's text, or its JSON, and how to get no more of them."""
-    return f"{text}\n\n--\n{_STOP}\n{link}\n" + (f"\n{footer}\n" if footer else "")
+    """A notification's text, or its JSON, with the link to unsubscribe."""
+    return f"{text}\n\n--\n{_UNSUBSCRIBE}\n{link}\n" + (f"\n{footer}\n" if footer else "")
 
 
 def notification_html(text: str, link: str, footer: str) -> str:
-    """The same to look at. Line breaks and runs of blanks stay in every mail program, of which some know no styles."""
+    """The same as HTML. Line breaks and runs of blanks are kept without styles, which some mail programs ignore."""
     shown = escape(text).replace("\t", "    ").replace("  ", "&nbsp; ").replace("\n", "<br>\n")
     return _HTML.format(
         body=f'<div style="overflow-wrap:anywhere">{shown}</div>\n'
         '<hr style="border:0;border-top:1px solid #8888;margin:2em 0 1em">\n'
-        f'<div style="font-size:13px">\n<p>{escape(_STOP)}<br>\n<a href="{escape(link)}">Unsubscribe</a></p>\n'
+        f'<div style="font-size:13px">\n<p>{escape(_UNSUBSCRIBE)}<br>\n<a href="{escape(link)}">Unsubscribe</a></p>\n'
         f"{_paragraph(footer)}</div>"
     )
 
 
 def _paragraph(footer: str) -> str:
-    """Its URLs become links."""
+    """The footer as a paragraph, its URLs as links."""
     if not footer:
         return ""
     shown, end = "", 0
@@ -91,7 +91,7 @@ def _paragraph(footer: str) -> str:
 
 
 def confirmation_mail(confirmation: Confirmation, link: str) -> str:
-    return _words(confirmation).format(topic=confirmation.topic_arn, link=link)
+    return _template(confirmation).format(topic=confirmation.topic_arn, link=link)
 
 
 def confirmation_html(confirmation: Confirmation, link: str) -> str:
@@ -100,10 +100,10 @@ def confirmation_html(confirmation: Confirmation, link: str) -> str:
         f'background:#0b57d0;color:#fff;text-decoration:none">{_LINK_TEXTS[confirmation.type]}</a>'
     )
     topic = f"<b>{escape(confirmation.topic_arn)}</b>"
-    first, second = escape(_words(confirmation), quote=False).strip().split("\n\n")
+    first, second = escape(_template(confirmation), quote=False).strip().split("\n\n")
     paragraphs = (first.format(topic=topic), second.format(link=button))
     return _HTML.format(body="\n".join(f"<p>{text.replace(chr(10), '<br>' + chr(10))}</p>" for text in paragraphs))
 
 
-def _words(confirmation: Confirmation) -> str:
+def _template(confirmation: Confirmation) -> str:
     return _CONFIRM if confirmation.type is MessageType.SUBSCRIPTION_CONFIRMATION else _RESTORE

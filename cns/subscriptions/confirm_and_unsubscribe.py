@@ -72,8 +72,8 @@ class Consent:
                 return before.arn
         raise concurrent_access()
 
-    async def asked(self, text: str) -> Subscription:
-        """The one that a token stands for."""
+    async def find_by_token(self, text: str) -> Subscription:
+        """The subscription to which a token belongs."""
         return await self._find(await self._read_token(text))
 
     async def _read_token(self, text: str) -> ConfirmationToken:

@@ -11,7 +11,7 @@ from cns.delivery.payloads import PayloadRenderer
 from cns.delivery.remote_queues import RemoteQueueResolver
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Outcome
-from cns.mail.rate_limit import MailRate
+from cns.mail.rate_limit import MailRateLimit
 from cns.notification import Notification
 from cns.publishing.recipient_checks import RecipientChecks
 from cns.queue_port.contract import QueuePort
@@ -45,7 +45,7 @@ class Deliverer:
         rendering: Rendering,
         outbox: OutboxStore,
         recipients: RecipientChecks,
-        mail_rate: MailRate,
+        mail_rate: MailRateLimit,
         gateway_url: str,
         places: RemoteQueueResolver,
         mail_sender: str = "",
@@ -65,7 +65,7 @@ class Deliverer:
             **dict.fromkeys(HANDED_OVER, handing_over),
             "sms": AskingWay(handing_over, lambda target, _: recipients.phone(target)),
             "application": AskingWay(handing_over, lambda target, _: recipients.mobile_endpoint(target)),
-            **dict.fromkeys(MAIL_PROTOCOLS, AskingWay(mails, mail_rate.objection)),
+            **dict.fromkeys(MAIL_PROTOCOLS, AskingWay(mails, mail_rate.drop_cause)),
             "http": http,
             "https": http,
             "sqs": queues,

@@ -9,7 +9,7 @@ from cns.delivery.target import Target
 from cns.endpoints.contract import Request
 from cns.endpoints.smtp import SmtpRequest
 from cns.mail import texts as mail
-from cns.mail.mime import Letter, list_name, render
+from cns.mail.message import Mail, list_name, to_bytes
 from cns.notification import Notification
 from cns.subscriptions.subscription import id_of
 from workers.delivery.channels import Attempt
@@ -50,7 +50,7 @@ class MailWay:
         )
 
     def _request(self, item: OutboxItem, html: str, unsubscribe_link: str) -> Request:
-        letter = Letter(
+        message = Mail(
             sender_name=item.sender,
             sender=self._sender,
             recipient=item.destination,
@@ -62,4 +62,4 @@ class MailWay:
             unsubscribe_link=unsubscribe_link,
             list_name=list_name(item.topic_arn) if unsubscribe_link else "",
         )
-        return SmtpRequest(self._sender, item.destination, render(letter))
+        return SmtpRequest(self._sender, item.destination, to_bytes(message))

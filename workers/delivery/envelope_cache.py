@@ -9,7 +9,7 @@ from threading import Lock
 from cns.delivery.envelope import Envelope, signed_envelope, unsubscribe_url
 from cns.delivery.signing import Signer
 from cns.delivery.target import Target
-from cns.mail.texts import MailWords
+from cns.mail.texts import MailBranding
 from cns.notification import Notification
 from cns_common.bounded_cache import BoundedCache
 
@@ -25,7 +25,7 @@ class Rendering:
 
     signer: Signer
     base_url: str
-    mail_words: MailWords
+    mail_words: MailBranding
 
 
 class Envelopes:

@@ -12,14 +12,14 @@ from msgspec.structs import replace
 
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns.endpoints.smtp import SmtpRequest, SmtpSender
-from cns.mail.mime import Letter, render
+from cns.mail.message import Mail, to_bytes
 from cns_common.configuration.smtp_url import read_smtp_url
 from cns_common.tls import client_context
 from tests.mailing import new_address
 from tests.own_exim import OwnExim
 
 SENDER = "no-reply@sns.example.com"
-LETTER = Letter(
+MAIL = Mail(
     sender_name="Shop",
     sender=SENDER,
     recipient="",
@@ -60,7 +60,7 @@ def making(url: str, ca_file: Path | None, *, connections: int = 2, timeout_s: f
 
 
 def to(address: str) -> SmtpRequest:
-    return SmtpRequest(SENDER, address, render(replace(LETTER, recipient=address)))
+    return SmtpRequest(SENDER, address, to_bytes(replace(MAIL, recipient=address)))
 
 
 async def arrived(exim: OwnExim, address: str) -> str:
@@ -73,7 +73,7 @@ async def test_a_mail_arrives_whole(exim: OwnExim, sender: SmtpSender) -> None:
     outcome = await sender.send(to(address))
     assert isinstance(outcome, Delivered) and outcome.status == 250 and outcome.response.startswith("OK id=")
     mail = await asyncio.to_thread(exim.next, address)
-    assert str(mail.get_content()).replace("\r\n", "\n") == LETTER.text
+    assert str(mail.get_content()).replace("\r\n", "\n") == MAIL.text
     assert mail["Subject"] == "Grüße"
     assert mail["Return-path"] == f"<{SENDER}>"
     await sender.close()
@@ -84,7 +84,7 @@ async def test_by_either_way_to_tls(exim: OwnExim, begins: str) -> None:
     sender = making(exim.url if begins == "smtp" else exim.tls_url, exim.ca_file)
     address = new_address()
     assert isinstance(await sender.send(to(address)), Delivered)
-    assert await arrived(exim, address) == LETTER.text
+    assert await arrived(exim, address) == MAIL.text
     await sender.close()
 
 
@@ -95,7 +95,7 @@ async def test_a_connection_is_used_again_until_the_relay_has_enough_of_it(exim:
     for address in addresses:
         assert isinstance(await sender.send(to(address)), Delivered)
     for address in addresses:
-        assert await arrived(exim, address) == LETTER.text
+        assert await arrived(exim, address) == MAIL.text
     assert exim.connections() - before == 3
     await sender.close()
 

@@ -18,8 +18,8 @@ from cns.delivery.signing import Signer, new_identity
 from cns.delivery.target import FIXED_POLICIES, Target, direct_target
 from cns.endpoints.contract import Request
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
-from cns.mail.rate_limit import MailRate
-from cns.mail.texts import MailWords
+from cns.mail.rate_limit import MailRateLimit
+from cns.mail.texts import MailBranding
 from cns.notification import Notification
 from cns.publishing.recipient_checks import RecipientChecks
 from cns.queue_port.contract import EnqueuedJob, LeasedJob, NewJob, QueueMessage, Refusal, Renewal
@@ -36,7 +36,7 @@ QUEUE = "arn:aws:sqs:eu-west-1:222222222222:q"
 NOTIFICATION = Notification(id="n", topic_arn=TOPIC, timestamp_ms=5, texts={"default": "text"})
 JOB = ConfirmationJob("SubscriptionConfirmation", "m", f"{TOPIC}:s", TOPIC, "2336ab", 5, "http://localhost")
 
-WORDS = MailWords(sender_name="Notifications", footer="")
+WORDS = MailBranding(sender_name="Notifications", footer="")
 
 
 class RecordingPort:
@@ -109,7 +109,7 @@ class AnyRecipient(RecipientChecks):
     mobile_endpoint = phone
 
 
-NO_LIMIT = MailRate(cast(SubscriptionStore, None), Clock(), 0)
+NO_LIMIT = MailRateLimit(cast(SubscriptionStore, None), Clock(), 0)
 
 
 class NoSender:

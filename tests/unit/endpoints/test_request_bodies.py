@@ -15,7 +15,7 @@ from cns.delivery.payloads import PayloadRenderer
 from cns.delivery.retry_policy import MAIL_POLICY
 from cns.delivery.signing import Signer, new_identity, verify
 from cns.delivery.target import Target
-from cns.mail.texts import MailWords
+from cns.mail.texts import MailBranding
 from cns.notification import Notification
 
 TOPIC = "arn:aws:sns:us-east-1:000000000000:stackd-xfh-60e2908fd0-cross"
@@ -41,7 +41,7 @@ ATTRIBUTES = {
 }
 
 
-WORDS = MailWords(sender_name="The Shop", footer="Questions? Ask https://shop.example.com/help.")
+WORDS = MailBranding(sender_name="The Shop", footer="Questions? Ask https://shop.example.com/help.")
 
 
 @cache

@@ -12,7 +12,7 @@ from cns.delivery.delivery_policy import DEFAULT_CONTENT_TYPE
 from cns.delivery.retry_policy import QUEUE_POLICY
 from cns.delivery.signing import MessageSignature, Signer, new_identity
 from cns.delivery.target import Target
-from cns.mail.texts import MailWords
+from cns.mail.texts import MailBranding
 from cns.notification import Notification
 from cns.stores.contract import SigningIdentity
 from workers.delivery.envelope_cache import Envelopes, Rendering
@@ -21,7 +21,7 @@ NOW_MS = 1_767_323_045_000
 TOPIC = "arn:aws:sns:us-east-1:000000000000:t"
 THREADS = 8
 
-WORDS = MailWords(sender_name="Notifications", footer="")
+WORDS = MailBranding(sender_name="Notifications", footer="")
 
 
 class CountingSigner(Signer):

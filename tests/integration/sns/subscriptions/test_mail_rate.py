@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from cns.delivery.target import Target, TargetCache
 from cns.endpoints.outcome import Cause
 from cns.limits import PENDING_MS, Quotas
-from cns.mail.rate_limit import MailRate
+from cns.mail.rate_limit import MailRateLimit
 from cns.notification import Notification
 from cns.subscriptions.subscription import ConfirmationToken, Subscription
 from cns_common.clock import Clock
@@ -35,7 +35,7 @@ class Mailbox:
         self.arn = arn
         self._rig = rig
         self._targets = TargetCache(rig.topics, rig.subscriptions)
-        self.rate = MailRate(rig.subscriptions, rig.clock, 10)
+        self.rate = MailRateLimit(rig.subscriptions, rig.clock, 10)
 
     @classmethod
     async def confirmed(cls, rig: Rig, address: str = "reader@example.com") -> Mailbox:
@@ -48,7 +48,7 @@ class Mailbox:
     async def confirm(self) -> None:
         """With what it was asked by last."""
         token = self._rig.confirmation().token
-        confirmed = await self._rig.by(unsigned(), "ConfirmSubscription", TopicArn=self.topic, ConfirmationToken=token)
+        confirmed = await self._rig.by(unsigned(), "ConfirmSubscription", TopicArn=self.topic, Token=token)
         assert confirmed == {"SubscriptionArn": self.arn}
 
     async def target(self) -> Target:
@@ -58,7 +58,7 @@ class Mailbox:
     async def get(self, n: int, at_ms: int = SECOND_MS, prefix: str = "") -> list[Cause | None]:
         """What there is against each of `n` mails published then."""
         target = await self.target()
-        return [await self.rate.objection(target, self._mail(f"{prefix}{number}", at_ms)) for number in range(n)]
+        return [await self.rate.drop_cause(target, self._mail(f"{prefix}{number}", at_ms)) for number in range(n)]
 
     async def pending(self) -> bool:
         return (await self._rig.attributes(self.arn))["PendingConfirmation"] == "true"
@@ -111,7 +111,7 @@ async def test_each_subscription_is_counted_alone(rig: Rig) -> None:
 
 async def test_any_number_may_be_allowed(rig: Rig) -> None:
     mailbox = await Mailbox.confirmed(rig)
-    mailbox.rate = MailRate(rig.subscriptions, rig.clock, 0)
+    mailbox.rate = MailRateLimit(rig.subscriptions, rig.clock, 0)
     assert await mailbox.get(50) == [None] * 50
 
 
