@@ -7,6 +7,7 @@ import ssl
 from cns.queue_port.contract import QueuePort
 from cns.queue_port.inline import InlineQueuePort
 from cns.queue_port.sqs_delivery import QueueDeliverer
+from cns.queue_port.sqs_requests import SqsService
 from cns_backend.store_host import Parts
 from cns_backend.urls import local_url
 from cns_common.aws.auth.accounts import AccessKey
@@ -22,19 +23,17 @@ async def queue_port(settings: Settings, parts: Parts, queues: QueueService) -> 
         deliverer = QueueDeliverer(queues, enforced=settings.auth == "on")
         return InlineQueuePort(parts.engine, parts.clock, deliverer.deliver)
     from cns.queue_port.http import HttpQueuePort  # with httpx: imported by those who chose it
-    from cns.queue_port.http_client import Place, QueueClient
+    from cns.queue_port.http_client import QueueClient
 
     agreed = _agreed_key(settings)
     own = await parts.accounts.internal_key(parts.clock.now_ms())
-    place = Place(
-        url=settings.queue_url or local_url(settings),
-        key=agreed or own,
-        region=settings.region,
-        tls=client_context(settings.ca_bundle) if settings.queue_url else _own_certificate(settings),
-    )
+    key = agreed or own
+    service = SqsService(settings.queue_url or local_url(settings), key.key_id, key.secret)
+    tls = client_context(settings.ca_bundle) if settings.queue_url else _own_certificate(settings)
+    client = QueueClient(service, settings.region, parts.clock, tls=tls)
     # Where a key had to be agreed on, CQS has data of its own, and a CNS on them. Ours is told from that one, and from
     # others, by the key of its own data: that is random, and lasts as long as they do.
-    return HttpQueuePort(QueueClient(place, parts.clock), space="" if agreed is None else own.key_id)
+    return HttpQueuePort(client, space="" if agreed is None else own.key_id)
 
 
 async def access_keys(settings: Settings, parts: Parts) -> list[AccessKey]:

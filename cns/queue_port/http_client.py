@@ -1,8 +1,8 @@
-"""Signed calls of a CQS elsewhere: AWS JSON 1.0 over kept connections, and what their failures mean.
+"""Signed calls to a CQS elsewhere over kept connections, and what their failures mean.
 
-never sent          tried again for a while, then StoreUnavailable
-refused, or 503     StoreUnavailable: nothing was written
-anything else       OutcomeUnknown; tried again where the caller says that a repeat does no harm
+not sent            retried until RECONNECT_TIMEOUT_S, then StoreUnavailable
+4xx or 503          StoreUnavailable: nothing was written
+anything else       OutcomeUnknown; retried when the caller says that a repeat does no harm
 """
 
 from __future__ import annotations
@@ -14,19 +14,18 @@ import httpx
 import msgspec
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
-from cns_common.aws.auth.accounts import AccessKey
-from cns_common.aws.auth.request_signing import SigningCredential, sign
+from cns.queue_port.sqs_requests import SqsRequest, SqsService, error_of, signed_request
 from cns_common.clock import Clock
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
 
 CONNECTIONS_MAX = 100
-"""Long polls included, of which each consuming loop has one."""
-KEEP_ALIVE_S = 60.0  # below what CQS waits before it closes
+"""Long polls included: each consumer loop has one."""
+KEEP_ALIVE_S = 60.0  # less than CQS keeps an idle connection
 CONNECT_TIMEOUT_S = 5.0
 RESPONSE_TIMEOUT_S = 30.0
-"""How long an answer may take beyond what a long poll waits."""
+"""Time for a response, besides the time that a long poll waits."""
 RECONNECT_TIMEOUT_S = 10.0
-"""How long calls wait for a CQS that cannot be connected to."""
+"""How long calls are retried while CQS cannot be connected to."""
 RETRY_FIRST_S = 0.1
 RETRY_MAX_S = 1.0
 ERROR_CHARS_MAX = 500
@@ -41,26 +40,24 @@ class Unreachable(StoreUnavailable):
     """No connection: the request was not sent."""
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where CQS is, and how to sign what it is sent. `tls` None: as this machine trusts."""
-
-    url: str
-    key: AccessKey
-    region: str
-    tls: ssl.SSLContext | None = None
-
-
 class QueueClient:
-    """Calls from one event loop."""
+    """Calls from one event loop. Without `tls` it trusts the authorities that this machine trusts."""
 
-    def __init__(self, place: Place, clock: Clock, *, away_s: float = RECONNECT_TIMEOUT_S) -> None:
-        self._place = place
+    def __init__(
+        self,
+        service: SqsService,
+        region: str,
+        clock: Clock,
+        *,
+        tls: ssl.SSLContext | None = None,
+        reconnect_timeout_s: float = RECONNECT_TIMEOUT_S,
+    ) -> None:
+        self._service = service
+        self._region = region
         self._clock = clock
-        self._away_s = away_s
-        self._url = httpx.URL(place.url.rstrip("/") + "/")
-        self._host = self._url.netloc.decode("ascii")
+        self._reconnect_timeout_s = reconnect_timeout_s
         self._http = httpx.AsyncClient(
-            verify=ssl.create_default_context() if place.tls is None else place.tls,
+            verify=ssl.create_default_context() if tls is None else tls,
             limits=httpx.Limits(
                 max_connections=CONNECTIONS_MAX,
                 max_keepalive_connections=CONNECTIONS_MAX,
@@ -72,58 +69,48 @@ class QueueClient:
     async def call(
         self, action: str, members: object, result: type[Result], *, wait_s: float = 0.0, repeatable: bool = False
     ) -> Result:
-        body = msgspec.json.encode(members)
-        again: tuple[type[Exception], ...] = (Unreachable, OutcomeUnknown) if repeatable else (Unreachable,)
+        """Call `action` and decode its response. `wait_s` is the time of a long poll. A `repeatable` call is also
+        retried when its outcome is unknown."""
+        retried: tuple[type[Exception], ...] = (Unreachable, OutcomeUnknown) if repeatable else (Unreachable,)
         async for attempt in AsyncRetrying(
-            retry=retry_if_exception_type(again),
+            retry=retry_if_exception_type(retried),
             wait=wait_random_exponential(RETRY_FIRST_S, RETRY_MAX_S),
-            stop=stop_after_delay(self._away_s),
+            stop=stop_after_delay(self._reconnect_timeout_s),
             reraise=True,
         ):
             with attempt:
-                answer = await self._post(action, body, wait_s)
-                return _read(action, answer, result)
+                now_ms = self._clock.real_ms()
+                request = signed_request(self._service, self._region, action, members, now_ms)
+                return _result(action, await self._post(action, request, wait_s), result)
         raise AssertionError("tenacity returns or raises")
 
     async def close(self) -> None:
         await self._http.aclose()
 
-    async def _post(self, action: str, body: bytes, wait_s: float) -> httpx.Response:
+    async def _post(self, action: str, request: SqsRequest, wait_s: float) -> httpx.Response:
         timeout = httpx.Timeout(RESPONSE_TIMEOUT_S, connect=CONNECT_TIMEOUT_S, read=RESPONSE_TIMEOUT_S + wait_s)
+        url, headers, body = request
         try:
-            return await self._http.post(self._url, content=body, headers=self._headers(action, body), timeout=timeout)
+            return await self._http.post(url, content=body, headers=headers, timeout=timeout)
         except _NEVER_SENT as error:
-            raise Unreachable(f"CQS at {self._url} cannot be reached: {_said(error)}") from error
+            raise Unreachable(f"CQS at {url} cannot be reached: {_text_of(error)}") from error
         except httpx.TransportError as error:
-            raise OutcomeUnknown(f"{action}: CQS at {self._url} did not answer: {_said(error)}") from error
-
-    def _headers(self, action: str, body: bytes) -> dict[str, str]:
-        headers = {
-            "host": self._host,
-            "content-type": "application/x-amz-json-1.0",
-            "x-amz-target": f"AmazonSQS.{action}",
-        }
-        return headers | sign(
-            method="POST",
-            path=self._url.path,
-            headers=headers,
-            body=body,
-            credential=SigningCredential(self._place.key.key_id, self._place.key.secret, self._place.region, "sqs"),
-            now_ms=self._clock.real_ms(),
-        )
+            raise OutcomeUnknown(f"{action}: CQS at {url} did not answer: {_text_of(error)}") from error
 
 
-def _read(action: str, answer: httpx.Response, result: type[Result]) -> Result:
-    if answer.status_code == httpx.codes.OK:
+def _result(action: str, response: httpx.Response, result: type[Result]) -> Result:
+    if response.status_code == httpx.codes.OK:
         try:
-            return msgspec.json.decode(answer.content, type=result)
+            return msgspec.json.decode(response.content, type=result)
         except msgspec.MsgspecError as error:
             raise OutcomeUnknown(f"{action}: an answer that is none of CQS's: {error}") from error
-    text = f"{action}: CQS answered {answer.status_code}: {answer.text[:ERROR_CHARS_MAX]}"
-    if answer.is_client_error or answer.status_code == _UNAVAILABLE:
+    code, message = error_of(response.content)
+    reason = f"{code}: {message}" if code else response.text
+    text = f"{action}: CQS answered {response.status_code}: {reason[:ERROR_CHARS_MAX]}"
+    if response.is_client_error or response.status_code == _UNAVAILABLE:
         raise StoreUnavailable(text)
     raise OutcomeUnknown(text)
 
 
-def _said(error: Exception) -> str:
+def _text_of(error: Exception) -> str:
     return str(error) or type(error).__name__

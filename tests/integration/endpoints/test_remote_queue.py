@@ -167,7 +167,7 @@ def test_the_first_that_matches_counts() -> None:
         RemoteQueues(arns="arn:aws:sqs:*:*:*", url="http://second", key_id="a", secret="b"),
     ]
     found = [RemoteQueueResolver(order).find(QUEUE) for order in (both, both[::-1])]
-    assert [queue and queue.place.url for queue in found] == ["http://first", "http://second"]
+    assert [queue and queue.service.url for queue in found] == ["http://first", "http://second"]
     assert RemoteQueueResolver(()).find(QUEUE) is None
 
 

@@ -11,13 +11,12 @@ import pytest
 
 from cns.queue_port.contract import NewJob, QueueMessage
 from cns.queue_port.http import HttpQueuePort
-from cns.queue_port.http_client import Place, QueueClient, Unreachable
-from cns_common.aws.auth.accounts import AccessKey
+from cns.queue_port.http_client import QueueClient, Unreachable
+from cns.queue_port.sqs_requests import SqsService
 from cns_common.clock import Clock
 from cns_common.errors import CnsError, OutcomeUnknown, StoreUnavailable
 from tests.ports import free_port
 
-KEY = AccessKey("cns", "AKIAAGREEDONBYBOTH00", "secret", 0)
 PUT = NewJob("publish-jobs", "id", b"job", "group")
 RECEIVED = {
     "MessageId": "m",
@@ -25,7 +24,7 @@ RECEIVED = {
     "Body": "am9i",
     "Attributes": {"ApproximateReceiveCount": "2"},
 }
-AWAY_S = 0.3
+RECONNECT_TIMEOUT_S = 0.3
 
 
 class Server:
@@ -67,8 +66,12 @@ async def talking(*answers: bytes) -> AsyncIterator[tuple[Server, HttpQueuePort]
         await client.close()
 
 
+def service_at(port: int) -> SqsService:
+    return SqsService(f"http://127.0.0.1:{port}", "AKIAAGREEDONBYBOTH00", "secret")
+
+
 def client_of(port: int) -> QueueClient:
-    return QueueClient(Place(url=f"http://127.0.0.1:{port}", key=KEY, region="us-east-1"), Clock(), away_s=AWAY_S)
+    return QueueClient(service_at(port), "us-east-1", Clock(), reconnect_timeout_s=RECONNECT_TIMEOUT_S)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +141,7 @@ async def test_who_comes_back_in_time_gets_what_waited() -> None:
     """Nothing was sent, so that even a settlement is tried again."""
     port = free_port()
     server = Server([answer(200, b'{"Sends":["SENT"]}')])
-    client = QueueClient(Place(url=f"http://127.0.0.1:{port}", key=KEY, region="r"), Clock(), away_s=20)
+    client = QueueClient(service_at(port), "r", Clock(), reconnect_timeout_s=20)
     putting = asyncio.create_task(HttpQueuePort(client).enqueue([PUT]))
     await asyncio.sleep(0)
     async with await asyncio.start_server(server.handle, "127.0.0.1", port):
