@@ -21,13 +21,13 @@ from cns.stores.cassandra import (
     CassandraTopicStore,
 )
 from cns_backend.cache_invalidation import Announcements, Telling
-from cns_backend.control import CLOCK
-from cns_backend.control_cassandra import ClusterControl, check_master_key
 from cns_backend.engines import CLUSTER_ENGINES, DEFAULT_CLUSTER_ENGINE, ClusterServers, engine_samples
-from cns_backend.leases_cassandra import CassandraLeaseStore
-from cns_backend.pool_sizes_cassandra import CassandraPoolSizeStore
 from cns_backend.schema import missing
 from cns_backend.store_host import Parts
+from cns_backend.stores.cassandra.control import ClusterControl, check_master_key
+from cns_backend.stores.cassandra.leases import CassandraLeaseStore
+from cns_backend.stores.cassandra.pool_sizes import CassandraPoolSizeStore
+from cns_backend.stores.embedded.control import CLOCK
 from cns_common.aws.auth.accounts_cassandra import CassandraAccountStore
 from cns_common.cassandra.session import EXIT_CASSANDRA_UNUSABLE, Cassandra, CassandraAddress
 from cns_common.clock import Clock

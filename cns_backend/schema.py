@@ -6,9 +6,9 @@ import cns.stores.cassandra.archive_schema
 import cns.stores.cassandra.mobile_schema
 import cns.stores.cassandra.outbox
 import cns.stores.cassandra.schema
-import cns_backend.control_cassandra
-import cns_backend.leases_cassandra
-import cns_backend.pool_sizes_cassandra
+import cns_backend.stores.cassandra.control
+import cns_backend.stores.cassandra.leases
+import cns_backend.stores.cassandra.pool_sizes
 import cns_common.aws.auth.accounts_cassandra
 import cqs.engines.cluster.fifo.schema
 import cqs.engines.cluster.schema
@@ -27,9 +27,9 @@ TABLES: tuple[str, ...] = (
     *cns.stores.cassandra.mobile_schema.TABLES,
     *cns.stores.cassandra.outbox.TABLES,
     *cns.stores.cassandra.archive_schema.TABLES,
-    *cns_backend.control_cassandra.TABLES,
-    *cns_backend.leases_cassandra.TABLES,
-    *cns_backend.pool_sizes_cassandra.TABLES,
+    *cns_backend.stores.cassandra.control.TABLES,
+    *cns_backend.stores.cassandra.leases.TABLES,
+    *cns_backend.stores.cassandra.pool_sizes.TABLES,
 )
 
 

@@ -37,10 +37,10 @@ from cns.stores.embedded import (
 )
 from cns.stores.embedded.signing_key import EmbeddedSigningKeyStore
 from cns.stores.mobile_contract import MobileEndpointStore, PlatformStore, SmsStore
-from cns_backend.control import CLOCK, HostControl, LocalControl
 from cns_backend.engines import DEFAULT_EMBEDDED_ENGINE, EMBEDDED_ENGINES
-from cns_backend.leases import EmbeddedLeaseStore, LeaseStore
-from cns_backend.pool_sizes import EmbeddedPoolSizeStore, PoolSizeStore
+from cns_backend.stores.embedded.control import CLOCK, HostControl, LocalControl
+from cns_backend.stores.embedded.leases import EmbeddedLeaseStore, LeaseStore
+from cns_backend.stores.embedded.pool_sizes import EmbeddedPoolSizeStore, PoolSizeStore
 from cns_common.aws.auth.accounts import AccountStore, EmbeddedAccountStore
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings

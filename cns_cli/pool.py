@@ -17,8 +17,8 @@ import msgspec
 import typer
 
 from cns.delivery.envelope import timestamp_text
-from cns_backend.control import HostReports, HostState, Report
-from cns_backend.pool_sizes import (
+from cns_backend.stores.embedded.control import HostReports, HostState, Report
+from cns_backend.stores.embedded.pool_sizes import (
     BY_SETTING,
     POOLS,
     EmbeddedPoolSizeStore,
@@ -165,8 +165,8 @@ def _run(data: Path | None, work: Callable[[Site], Awaitable[Result]]) -> Result
 async def _site(settings: Settings) -> AsyncIterator[Site]:
     if settings.store == "cassandra":
         from cns_backend.cluster import open_session  # with drivers that only this form has installed
-        from cns_backend.control_cassandra import ClusterReports
-        from cns_backend.pool_sizes_cassandra import CassandraPoolSizeStore
+        from cns_backend.stores.cassandra.control import ClusterReports
+        from cns_backend.stores.cassandra.pool_sizes import CassandraPoolSizeStore
 
         async with open_session(settings) as (cassandra, _):
             yield Site(CassandraPoolSizeStore(cassandra), ClusterReports(cassandra))
@@ -181,7 +181,7 @@ async def _site(settings: Settings) -> AsyncIterator[Site]:
 
 
 class NobodyReports:
-    """See `cns_backend.control.HostReports`: the service does not run."""
+    """See `cns_backend.stores.embedded.control.HostReports`: the service does not run."""
 
     async def state(self) -> HostState:
         return HostState("", (), ())

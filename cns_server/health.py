@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from cns_backend.control import HostState
+from cns_backend.stores.embedded.control import HostState
 from cns_common.metrics.catalogue import QUARANTINE_JOBS, REDIS_UP
 from cns_common.metrics.model import Sample
 from cns_common.process.supervisor import STATUS_FILE, read_status

@@ -30,11 +30,11 @@ from cns.publishing.matching import SubscriptionMatcher
 from cns.publishing.recipient_checks import RecipientChecks
 from cns.queue_port.contract import QueuePort
 from cns.topics.cache import TopicCache
-from cns_backend.control import REPORT_S, Report
-from cns_backend.pool_sizes import DELIVERY, REDELIVERY
 from cns_backend.queue_port import queue_port
 from cns_backend.services import event_log, queue_service
 from cns_backend.store_host import Parts
+from cns_backend.stores.embedded.control import REPORT_S, Report
+from cns_backend.stores.embedded.pool_sizes import DELIVERY, REDELIVERY
 from cns_backend.urls import base_url, mail_sender
 from cns_common.configuration.settings import Settings
 from cns_common.configuration.smtp_url import read_smtp_url

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cns_backend.leases import EmbeddedLeaseStore, LeaseStore
+from cns_backend.stores.embedded.leases import EmbeddedLeaseStore, LeaseStore
 from cns_common.clock import Clock
 from workers.background.maintenance import EVERYTHING, LEASE_MS, ROWS_A_STEP, TASK, Upkeep
 

@@ -6,7 +6,7 @@ import asyncio
 
 from cns.stores.contract import ArchiveStore, NotificationStore, OutboxStore, SubscriptionStore
 from cns.stores.mobile_contract import MobileEndpointStore
-from cns_backend.leases import LeaseStore
+from cns_backend.stores.embedded.leases import LeaseStore
 from cns_common.clock import Clock
 from cns_common.ids import hex_id
 from cqs.engines.contract import Engine

@@ -6,7 +6,7 @@ import asyncio
 
 import structlog
 
-from cns_backend.leases import LeaseStore
+from cns_backend.stores.embedded.leases import LeaseStore
 from cns_common.clock import Clock
 from cns_common.ids import hex_id
 from cqs.redrive.mover import MOVE_LEASE_MS, MessageMover

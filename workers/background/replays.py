@@ -7,7 +7,7 @@ import asyncio
 from cns.archives.replay import Replay
 from cns.archives.replay_worker import ReplayWorker
 from cns.stores.contract import ReplayStore
-from cns_backend.leases import LeaseStore
+from cns_backend.stores.embedded.leases import LeaseStore
 from cns_common.clock import Clock
 from cns_common.ids import hex_id
 

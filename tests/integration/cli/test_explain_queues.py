@@ -11,7 +11,7 @@ import pytest
 from cns.delivery import jobs
 from cns.delivery.jobs import PublishJob, Redelivery
 from cns.queue_port.contract import NewJob
-from cns_backend.leases import EmbeddedLeaseStore
+from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from cns_cli.explain import queue_search as queues
 from cns_cli.explain.model import Fate
 from cns_cli.explain.render import render

@@ -12,7 +12,7 @@ from cns.delivery.jobs import PublishJob
 from cns.notification import Notification
 from cns.queue_port.contract import NewJob
 from cns.queue_port.inline import InlineQueuePort
-from cns_backend.leases import EmbeddedLeaseStore
+from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from cns_common.clock import Clock
 from cns_common.sqlite.database import Database
 from cqs.engines.embedded import EmbeddedEngine

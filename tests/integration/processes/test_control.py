@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec.structs import replace
 
-from cns_backend.control import REPORT_LIFE_S, Report
-from cns_backend.control_cassandra import ClusterControl, check_master_key
-from cns_backend.leases_cassandra import CassandraLeaseStore
+from cns_backend.stores.cassandra.control import ClusterControl, check_master_key
+from cns_backend.stores.cassandra.leases import CassandraLeaseStore
+from cns_backend.stores.embedded.control import REPORT_LIFE_S, Report
 from cns_common.cassandra.session import Cassandra, CassandraAddress
 from cns_common.clock import Clock
 from cns_common.errors import StartError

@@ -14,7 +14,7 @@ from cns.queue_port.contract import QueueMessage, Refusal
 from cns.queue_port.inline import DeliverToQueue, InlineQueuePort
 from cns.stores.embedded import EmbeddedNotificationStore, EmbeddedSubscriptionStore, EmbeddedTopicStore
 from cns.topics.topic import Topic
-from cns_backend.leases import EmbeddedLeaseStore
+from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from cns_common.clock import Clock
 from cns_common.sqlite.database import Database
 from cqs.engines.embedded import EmbeddedEngine

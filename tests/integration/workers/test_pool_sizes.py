@@ -11,8 +11,15 @@ import pytest
 
 from cns.endpoints.contract import Request
 from cns.endpoints.outcome import Outcome
-from cns_backend.pool_sizes import BY_SETTING, EVERY_WORKER, EmbeddedPoolSizeStore, PoolSize, PoolSizeStore, PoolState
-from cns_backend.pool_sizes_cassandra import CassandraPoolSizeStore
+from cns_backend.stores.cassandra.pool_sizes import CassandraPoolSizeStore
+from cns_backend.stores.embedded.pool_sizes import (
+    BY_SETTING,
+    EVERY_WORKER,
+    EmbeddedPoolSizeStore,
+    PoolSize,
+    PoolSizeStore,
+    PoolState,
+)
 from cns_common.cassandra.session import CassandraAddress
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable

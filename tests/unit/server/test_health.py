@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cns_backend.control import HostState, Report
+from cns_backend.stores.embedded.control import HostState, Report
 from cns_server.health import judge_health
 
 WORKER = Report("worker", "worker", (), ())

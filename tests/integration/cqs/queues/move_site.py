@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import Any
 
-from cns_backend.leases import EmbeddedLeaseStore
+from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from tests.integration.cqs.sqs import Sqs
 from workers.background.move_tasks import Movers
 

@@ -19,7 +19,7 @@ from cns.limits import Quotas
 from cns.publishing.matching import SubscriptionMatcher
 from cns.queue_port.inline import InlineQueuePort
 from cns.topics.cache import TopicCache
-from cns_backend.leases import EmbeddedLeaseStore
+from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from cns_common.clock import Clock
 from cns_common.sqlite.database import Database
 from cqs.engines.embedded import EmbeddedEngine

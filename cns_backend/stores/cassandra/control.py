@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 from msgspec.structs import replace
 
-from cns_backend.control import REPORT_LIFE_S, HostState, Report
+from cns_backend.stores.embedded.control import REPORT_LIFE_S, HostState, Report
 from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra, Row, Statement
 from cns_common.clock import Clock
@@ -39,7 +39,7 @@ _decode_report = msgspec.msgpack.Decoder(Report).decode
 
 
 class ClusterReports:
-    """See `cns_backend.control.HostReports`."""
+    """See `cns_backend.stores.embedded.control.HostReports`."""
 
     def __init__(self, cassandra: Cassandra) -> None:
         self._cassandra = cassandra
@@ -54,7 +54,7 @@ class ClusterReports:
 
 
 class ClusterControl(ClusterReports):
-    """See `cns_backend.control.HostControl`."""
+    """See `cns_backend.stores.embedded.control.HostControl`."""
 
     def __init__(self, cassandra: Cassandra, clock: Clock, announce_clock: Callable[[int], Awaitable[None]]) -> None:
         super().__init__(cassandra)

@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from cns_backend.engines import engine_samples
-from cns_backend.pool_sizes import PoolState
+from cns_backend.stores.embedded.pool_sizes import PoolState
 from cns_common.clock import Clock
 from cns_common.metrics.catalogue import STORE_COMMITS, STORE_WAL_BYTES
 from cns_common.metrics.model import Sample
