@@ -24,10 +24,10 @@ from cns_backend.cache_invalidation import Announcements, Telling
 from cns_backend.engines import CLUSTER_ENGINES, DEFAULT_CLUSTER_ENGINE, ClusterServers, engine_samples
 from cns_backend.schema import missing
 from cns_backend.store_host import Parts
-from cns_backend.stores.cassandra.control import ClusterControl, check_master_key
+from cns_backend.stores.cassandra.control import CassandraControl, check_master_key
 from cns_backend.stores.cassandra.leases import CassandraLeaseStore
 from cns_backend.stores.cassandra.pool_sizes import CassandraPoolSizeStore
-from cns_backend.stores.embedded.control import CLOCK
+from cns_backend.stores.contract import CLOCK
 from cns_common.aws.auth.accounts_cassandra import CassandraAccountStore
 from cns_common.cassandra.session import EXIT_CASSANDRA_UNUSABLE, Cassandra, CassandraAddress
 from cns_common.clock import Clock
@@ -85,7 +85,7 @@ async def open_cluster_parts(settings: Settings) -> AsyncIterator[Parts]:
             announcements.announce(CLOCK, offset_ms)
             await announcements.heard()
 
-        control = ClusterControl(cassandra, clock, announce_clock)
+        control = CassandraControl(cassandra, clock, announce_clock)
         clock.follow(await control.clock_offset_ms())
         announcements.start()
         following = asyncio.create_task(_follow_clock(control, clock)) if settings.test_clock else None
@@ -154,7 +154,7 @@ async def open_session(settings: Settings) -> AsyncIterator[tuple[Cassandra, Sea
         await cassandra.close()
 
 
-async def _follow_clock(control: ClusterControl, clock: Clock) -> None:
+async def _follow_clock(control: CassandraControl, clock: Clock) -> None:
     """The test clock of a cluster without Redis; with it, this is what a lost announcement is made up by."""
     while True:
         await asyncio.sleep(CLOCK_POLL_INTERVAL_S)

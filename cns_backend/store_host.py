@@ -38,9 +38,10 @@ from cns.stores.embedded import (
 from cns.stores.embedded.signing_key import EmbeddedSigningKeyStore
 from cns.stores.mobile_contract import MobileEndpointStore, PlatformStore, SmsStore
 from cns_backend.engines import DEFAULT_EMBEDDED_ENGINE, EMBEDDED_ENGINES
-from cns_backend.stores.embedded.control import CLOCK, HostControl, LocalControl
-from cns_backend.stores.embedded.leases import EmbeddedLeaseStore, LeaseStore
-from cns_backend.stores.embedded.pool_sizes import EmbeddedPoolSizeStore, PoolSizeStore
+from cns_backend.stores.contract import CLOCK, LeaseStore, PoolSizeStore, ServiceControl
+from cns_backend.stores.embedded.control import EmbeddedControl
+from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
+from cns_backend.stores.embedded.pool_sizes import EmbeddedPoolSizeStore
 from cns_common.aws.auth.accounts import AccountStore, EmbeddedAccountStore
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings
@@ -81,7 +82,7 @@ class Stores:
     signing_keys: SigningKeyStore
     leases: LeaseStore
     pool_sizes: PoolSizeStore
-    control: HostControl
+    control: ServiceControl
 
     def announced(self) -> dict[str, ChangeSource]:
         """The stores whose changes every process is told of, by prefix."""
@@ -161,7 +162,7 @@ class StoreHost:
             signing_keys=EmbeddedSigningKeyStore(self.database, seal),
             leases=EmbeddedLeaseStore(),
             pool_sizes=EmbeddedPoolSizeStore(self.database),
-            control=LocalControl(self.database, engines.values(), clock, self._server),
+            control=EmbeddedControl(self.database, engines.values(), clock, self._server),
         )
         for name, engine in engines.items():
             self._server.answer(engine_calls.handlers(name, engine, clock))
@@ -248,7 +249,7 @@ class StoreLink:
             signing_keys=remote(SigningKeyStore, "signing_keys", client),
             leases=remote(LeaseStore, "leases", client),
             pool_sizes=remote(PoolSizeStore, "pool_sizes", client),
-            control=remote(HostControl, "control", client),
+            control=remote(ServiceControl, "control", client),
         )
         self.clock.follow(await parts.control.clock_offset_ms())
         self.clock.not_before(await parts.control.clock_ms())  # the wall clock may have been set back since

@@ -17,16 +17,18 @@ import msgspec
 import typer
 
 from cns.delivery.envelope import timestamp_text
-from cns_backend.stores.embedded.control import HostReports, HostState, Report
-from cns_backend.stores.embedded.pool_sizes import (
+from cns_backend.stores.contract import (
     BY_SETTING,
     POOLS,
-    EmbeddedPoolSizeStore,
     PoolSize,
     PoolSizeStore,
     PoolState,
+    Report,
+    ServiceReports,
+    ServiceState,
     wanted_size,
 )
+from cns_backend.stores.embedded.pool_sizes import EmbeddedPoolSizeStore
 from cns_cli.options import Data
 from cns_cli.pool_table import described, table
 from cns_cli.store import Kept, embedded_stores, require_store, run_command
@@ -93,7 +95,7 @@ class Site:
     """What a command reaches."""
 
     sizes: PoolSizeStore
-    reports: HostReports
+    reports: ServiceReports
 
     async def workers(self) -> list[Report]:
         """Those that run."""
@@ -165,23 +167,23 @@ def _run(data: Path | None, work: Callable[[Site], Awaitable[Result]]) -> Result
 async def _site(settings: Settings) -> AsyncIterator[Site]:
     if settings.store == "cassandra":
         from cns_backend.cluster import open_session  # with drivers that only this form has installed
-        from cns_backend.stores.cassandra.control import ClusterReports
+        from cns_backend.stores.cassandra.control import CassandraReports
         from cns_backend.stores.cassandra.pool_sizes import CassandraPoolSizeStore
 
         async with open_session(settings) as (cassandra, _):
-            yield Site(CassandraPoolSizeStore(cassandra), ClusterReports(cassandra))
+            yield Site(CassandraPoolSizeStore(cassandra), CassandraReports(cassandra))
         return
     require_store(settings)
     kept = (
         Kept(PoolSizeStore, "pool_sizes", EmbeddedPoolSizeStore),
-        Kept(HostReports, "control", lambda _: NobodyReports()),
+        Kept(ServiceReports, "control", lambda _: NobodyReports()),
     )
     async with embedded_stores(settings, Clock(), *kept) as (sizes, reports):
         yield Site(sizes, reports)
 
 
 class NobodyReports:
-    """See `cns_backend.stores.embedded.control.HostReports`: the service does not run."""
+    """See `cns_backend.stores.embedded.control.ServiceReports`: the service does not run."""
 
-    async def state(self) -> HostState:
-        return HostState("", (), ())
+    async def state(self) -> ServiceState:
+        return ServiceState("", (), ())

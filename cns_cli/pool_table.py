@@ -8,8 +8,7 @@ from typing import Any
 from msgspec.structs import asdict
 
 from cns.delivery.envelope import timestamp_text
-from cns_backend.stores.embedded.control import Report
-from cns_backend.stores.embedded.pool_sizes import EVERY_WORKER, PoolSize, PoolState
+from cns_backend.stores.contract import EVERY_WORKER, PoolSize, PoolState, Report
 from cns_common.metrics.catalogue import (
     BUILD_INFO,
     METRICS,

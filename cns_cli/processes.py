@@ -112,7 +112,7 @@ async def run_api(settings: Settings) -> None:
 
 
 async def run_worker(settings: Settings) -> None:
-    """Producer, consumers, delivery pools and upkeep."""
+    """Producer, consumers, delivery pools and maintenance."""
     from cns_backend.store_host import open_parts
     from workers.worker import Worker
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from cns_backend.stores.embedded.control import HostState
+from cns_backend.stores.contract import ServiceState
 from cns_common.metrics.catalogue import QUARANTINE_JOBS, REDIS_UP
 from cns_common.metrics.model import Sample
 from cns_common.process.supervisor import STATUS_FILE, read_status
@@ -27,7 +27,7 @@ class Health(msgspec.Struct, frozen=True):
         return plain
 
 
-def judge_health(state: HostState, data: Path, own: Sequence[Sample] = ()) -> Health:
+def judge_health(state: ServiceState, data: Path, own: Sequence[Sample] = ()) -> Health:
     """Red when nothing can be stored, nothing is delivered, or a process crashes in a loop.
 
     `data` is the data directory, where the supervisor writes its children's states; `own` are this process's metrics.

@@ -1,1 +1,1 @@
-"""The processes: producer, consumer, delivery pools, upkeep, and the `cns` command that starts and watches them."""
+"""The worker process: fan-out, consumers, delivery pools and background work, also inside Celery."""

@@ -1,4 +1,4 @@
-"""The worker process: producers, consumers, two delivery pools and upkeep, over the link to the store host."""
+"""The worker process: producers, consumers, two delivery pools and maintenance, over the link to the store host."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ from cns.topics.cache import TopicCache
 from cns_backend.queue_port import queue_port
 from cns_backend.services import event_log, queue_service
 from cns_backend.store_host import Parts
-from cns_backend.stores.embedded.control import REPORT_S, Report
-from cns_backend.stores.embedded.pool_sizes import DELIVERY, REDELIVERY
+from cns_backend.stores.contract import DELIVERY, REDELIVERY, REPORT_INTERVAL_S, Report
 from cns_backend.urls import base_url, mail_sender
 from cns_common.configuration.settings import Settings
 from cns_common.configuration.smtp_url import read_smtp_url
@@ -44,9 +43,10 @@ from cns_common.metrics.model import Sample
 from cns_common.metrics.page import process_samples
 from cns_common.tls import client_context
 from cqs.service import QueueService
-from workers.background.maintenance import Upkeep
-from workers.background.move_tasks import Movers
-from workers.background.replays import Replayers
+from workers.background.leased_tasks import LeasedTaskRunner
+from workers.background.maintenance import Maintenance
+from workers.background.move_tasks import MoveTasks
+from workers.background.replays import Replays
 from workers.consumers.consumer import Consumer
 from workers.consumers.fifo_consumer import FifoConsumer
 from workers.consumers.lane_consumer import Lanes
@@ -186,21 +186,15 @@ class Worker:
         parts.reconnected.append(topics.clear)
         self._fifo_producer = FifoProducer(fanout, Archiver(topics, parts.archives, parts.replays))
         self._producers = settings.producers
-        self._movers = Movers(parts.move_tasks, queues.mover, parts.leases, parts.clock)
+        self._move_tasks = LeasedTaskRunner(
+            MoveTasks(parts.move_tasks, queues.mover, parts.clock), parts.leases, parts.clock
+        )
         replay_worker = ReplayWorker(
             parts.replays, parts.archives, parts.topics, parts.subscriptions, self._port, parts.clock
         )
-        self._replayers = Replayers(parts.replays, replay_worker, parts.leases, parts.clock)
-        self.upkeep = Upkeep(
-            parts.engine,
-            parts.notifications,
-            parts.subscriptions,
-            parts.archives,
-            parts.outbox,
-            parts.mobile_endpoints,
-            parts.leases,
-            parts.clock,
-        )
+        self._replays = LeasedTaskRunner(Replays(parts.replays, replay_worker), parts.leases, parts.clock)
+        swept = (parts.notifications, parts.subscriptions, parts.archives, parts.outbox, parts.mobile_endpoints)
+        self.maintenance = Maintenance(tuple(parts.engines.values()), swept, parts.leases, parts.clock)
 
     @classmethod
     async def build(cls, settings: Settings, parts: Parts) -> Worker:
@@ -222,16 +216,16 @@ class Worker:
         self._loops.start("lanes", self._lanes.step)
         self._loops.start("fifo-producer", self._fifo_producer.step)
         self._loops.start("fifo-consumer", self._fifo_consumer.step)
-        self._loops.start("upkeep", self.upkeep.step)
-        self._loops.start("moves", self._movers.step)
-        self._loops.start("replays", self._replayers.step)
+        self._loops.start("maintenance", self.maintenance.step)
+        self._loops.start("moves", self._move_tasks.step)
+        self._loops.start("replays", self._replays.step)
         self._loops.start("pools", self.sizing.step)
         self._loops.start("report", self._report)
         await until
         self._port.stop_waiting()
-        await self._loops.stop(cancel=("upkeep", "moves", "replays", "pools", "report"), grace_s=STEP_GRACE_S)
-        await self._movers.close()
-        await self._replayers.close()
+        await self._loops.stop(cancel=("maintenance", "moves", "replays", "pools", "report"), grace_s=STEP_GRACE_S)
+        await self._move_tasks.close()
+        await self._replays.close()
         self._traffic.stop()
         await self._retire()
         given_back = sum(await asyncio.gather(*[drain(DRAIN_S) for drain in self._drains]))
@@ -259,18 +253,18 @@ class Worker:
         await self._parts.control.report(
             Report(self._process, "worker", tuple(self._loops.failing), tuple(samples), self.sizing.states())
         )
-        await asyncio.sleep(REPORT_S)
+        await asyncio.sleep(REPORT_INTERVAL_S)
 
     async def _retire(self) -> None:
         """A report of one that is gone ends by itself; until then, its pools would be waited for."""
         with suppress(TimeoutError, StoreUnavailable, OutcomeUnknown):
-            async with asyncio.timeout(REPORT_S):
+            async with asyncio.timeout(REPORT_INTERVAL_S):
                 await self._parts.control.retire(self._process)
 
     async def _quarantine_depth(self) -> list[Sample]:
         """Nothing while the queues cannot be asked: that loops fail for it must be reported all the same."""
         try:
-            async with asyncio.timeout(REPORT_S):
+            async with asyncio.timeout(REPORT_INTERVAL_S):
                 depth = await self._port.depth(jobs.QUARANTINE)
         except (TimeoutError, StoreUnavailable, OutcomeUnknown):
             return []

@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from cns_backend.stores.embedded.leases import EmbeddedLeaseStore, LeaseStore
+from cns_backend.stores.contract import LeaseStore
+from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from cns_common.clock import Clock
-from workers.background.maintenance import EVERYTHING, LEASE_MS, ROWS_A_STEP, TASK, Upkeep
+from workers.background.maintenance import EVERYTHING, LEASE_MS, ROWS_PER_STEP, TASK, Maintenance
 
 STORES: dict[str, Callable[[], LeaseStore]] = {"embedded": EmbeddedLeaseStore}
 NOW_MS = 1_000_000
@@ -64,21 +65,21 @@ class Site:
         return 0
 
 
-def upkeep(site: Site, leases: LeaseStore) -> Upkeep:
-    return Upkeep(*[site] * 6, leases, Clock())  # type: ignore[arg-type,call-arg]  # it has what is used
+def maintenance(site: Site, leases: LeaseStore) -> Maintenance:
+    return Maintenance([site], [], leases, Clock())  # type: ignore[list-item]  # it has what is used
 
 
 async def test_two_workers_never_clear_at_once(leases: LeaseStore) -> None:
-    site = Site(3 * ROWS_A_STEP + 1)
-    assert await asyncio.gather(*(upkeep(site, leases).run() for _ in range(2))) == [3 * ROWS_A_STEP + 1, None]
+    site = Site(3 * ROWS_PER_STEP + 1)
+    assert await asyncio.gather(*(maintenance(site, leases).run() for _ in range(2))) == [3 * ROWS_PER_STEP + 1, None]
     assert (site.rows, site.at_it_max) == (0, 1)
-    assert await upkeep(site, leases).run() == 0, "the lease was given back"
+    assert await maintenance(site, leases).run() == 0, "the lease was given back"
 
 
 async def test_who_loses_the_lease_stops(leases: LeaseStore) -> None:
-    site = Site(3 * ROWS_A_STEP)
-    run = asyncio.create_task(upkeep(site, leases).run())
-    while site.rows == 3 * ROWS_A_STEP or site.at_it:
+    site = Site(3 * ROWS_PER_STEP)
+    run = asyncio.create_task(maintenance(site, leases).run())
+    while site.rows == 3 * ROWS_PER_STEP or site.at_it:
         await asyncio.sleep(0)
     assert await leases.take(TASK, EVERYTHING, "another", LEASE_MS, Clock().now_ms() + LEASE_MS)
-    assert await run == ROWS_A_STEP
+    assert await run == ROWS_PER_STEP

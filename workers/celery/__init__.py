@@ -1,7 +1,7 @@
-"""The Celery application: `celery -A workers worker` hosts the worker that `cns up` would run, `beat` triggers upkeep.
+"""The Celery application: `celery -A workers worker` hosts the worker of `cns up`, and `beat` triggers maintenance.
 
-Celery brings the host, remote control and triggers. Notifications do not pass through its broker, so a broker that is
-away takes away only those.
+Celery brings the host, remote control and triggers. Notifications do not pass through its broker, so deliveries go on
+without it.
 """
 
 from __future__ import annotations

@@ -28,4 +28,4 @@ def maintenance(task: Any) -> None:
 
 
 async def _maintain(worker: Worker) -> int | None:
-    return await worker.upkeep.run()
+    return await worker.maintenance.run()

@@ -16,7 +16,7 @@ import structlog
 
 from cns.delivery import jobs
 from cns.queue_port.contract import LeasedJob, NewJob, QueuePort
-from cns_backend.stores.embedded.leases import LeaseStore
+from cns_backend.stores.contract import LeaseStore
 from cns_common.clock import Clock
 from cns_common.errors import CnsError
 from cns_common.ids import hex_id

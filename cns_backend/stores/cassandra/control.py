@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 from msgspec.structs import replace
 
-from cns_backend.stores.embedded.control import REPORT_LIFE_S, HostState, Report
+from cns_backend.stores.contract import REPORT_LIFE_S, Report, ServiceState
 from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra, Row, Statement
 from cns_common.clock import Clock
@@ -38,23 +38,23 @@ _encode = msgspec.msgpack.encode
 _decode_report = msgspec.msgpack.Decoder(Report).decode
 
 
-class ClusterReports:
-    """See `cns_backend.stores.embedded.control.HostReports`."""
+class CassandraReports:
+    """See `cns_backend.stores.contract.ServiceReports`."""
 
     def __init__(self, cassandra: Cassandra) -> None:
         self._cassandra = cassandra
 
-    async def state(self) -> HostState:
+    async def state(self) -> ServiceState:
         samples = (CASSANDRA_STATEMENTS.sample(self._cassandra.statements),)
         try:
             rows = await self._cassandra.run(_REPORTS)
         except (StoreUnavailable, OutcomeUnknown) as error:
-            return HostState(str(error), (), samples)
-        return HostState("", tuple(_decode_report(report) for (report,) in rows), samples)
+            return ServiceState(str(error), (), samples)
+        return ServiceState("", tuple(_decode_report(report) for (report,) in rows), samples)
 
 
-class ClusterControl(ClusterReports):
-    """See `cns_backend.stores.embedded.control.HostControl`."""
+class CassandraControl(CassandraReports):
+    """See `cns_backend.stores.contract.ServiceControl`."""
 
     def __init__(self, cassandra: Cassandra, clock: Clock, announce_clock: Callable[[int], Awaitable[None]]) -> None:
         super().__init__(cassandra)

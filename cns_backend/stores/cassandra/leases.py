@@ -24,7 +24,7 @@ _GIVE_BACK = Statement("DELETE FROM leases WHERE task = ? AND part = ? IF holder
 
 
 class CassandraLeaseStore:
-    """See `cns_backend.stores.embedded.leases.LeaseStore`."""
+    """See `cns_backend.stores.contract.LeaseStore`."""
 
     def __init__(self, cassandra: Cassandra) -> None:
         self._cassandra = cassandra

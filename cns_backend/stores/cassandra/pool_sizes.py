@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from cns_backend.stores.embedded.pool_sizes import EVERY_WORKER, PoolSize
+from cns_backend.stores.contract import EVERY_WORKER, PoolSize
 from cns_common.cassandra.session import Cassandra, Statement
 
 TABLES = (
@@ -25,7 +25,7 @@ _decode = msgspec.msgpack.Decoder(PoolSize).decode
 
 
 class CassandraPoolSizeStore:
-    """See `cns_backend.stores.embedded.pool_sizes.PoolSizeStore`."""
+    """See `cns_backend.stores.contract.PoolSizeStore`."""
 
     def __init__(self, cassandra: Cassandra) -> None:
         self._cassandra = cassandra

@@ -1,19 +1,14 @@
-"""How many threads an operator wants each delivery pool to have: it outlives the workers, and wins over settings."""
+"""Wanted sizes of delivery pools in the store host's database."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import apsw
 import msgspec
 
+from cns_backend.stores.contract import EVERY_WORKER, PoolSize
 from cns_common.sqlite.database import Database
-
-DELIVERY = "delivery"
-REDELIVERY = "redelivery"
-POOLS = (DELIVERY, REDELIVERY)
-EVERY_WORKER = ""
-BY_SETTING = "setting"
 
 SCHEMA = (
     "CREATE TABLE IF NOT EXISTS pool_sizes(pool TEXT NOT NULL, worker TEXT NOT NULL, record BLOB NOT NULL,"
@@ -26,56 +21,12 @@ _REMOVE_ALL = "DELETE FROM pool_sizes WHERE pool = ?"
 _ALL = "SELECT record FROM pool_sizes ORDER BY pool, worker"
 
 
-class PoolSize(msgspec.Struct, frozen=True, kw_only=True):
-    """`worker` is the name of a process, or EVERY_WORKER."""
-
-    pool: str
-    worker: str = EVERY_WORKER
-    threads: int
-    set_by: str
-    set_at_ms: int
-
-
-class PoolState(msgspec.Struct, frozen=True, kw_only=True):
-    """One pool of a worker, as its reports say it."""
-
-    pool: str
-    threads: int
-    draining: int = msgspec.field(name="leaving")  # version 0.1 reads these names in reports
-    blocked: int = msgspec.field(name="silent")
-    in_flight: int
-    waiting: int
-    wanted: int
-    set_by: str
-    set_at_ms: int
-
-
-class PoolSizeStore(Protocol):
-    async def put(self, size: PoolSize) -> None:
-        """In place of the one before. One for every worker is in place of those of single workers, too."""
-        ...
-
-    async def remove(self, pool: str, worker: str) -> None:
-        """As `put`: EVERY_WORKER removes all of the pool's."""
-        ...
-
-    async def all(self) -> list[PoolSize]:
-        """By pool and worker."""
-        ...
-
-
-def wanted_size(sizes: list[PoolSize], pool: str, worker: str) -> PoolSize | None:
-    """The one that holds for a worker: its own before that of all; None: its setting does."""
-    found = {size.worker: size for size in sizes if size.pool == pool}
-    return found.get(worker) or found.get(EVERY_WORKER)
-
-
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(PoolSize).decode
 
 
 class EmbeddedPoolSizeStore:
-    """See `PoolSizeStore`; lives in the store host."""
+    """See `cns_backend.stores.contract.PoolSizeStore`."""
 
     def __init__(self, database: Database) -> None:
         database.create_tables(SCHEMA)

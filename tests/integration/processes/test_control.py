@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec.structs import replace
 
-from cns_backend.stores.cassandra.control import ClusterControl, check_master_key
+from cns_backend.stores.cassandra.control import CassandraControl, check_master_key
 from cns_backend.stores.cassandra.leases import CassandraLeaseStore
-from cns_backend.stores.embedded.control import REPORT_LIFE_S, Report
+from cns_backend.stores.contract import REPORT_LIFE_S, Report
 from cns_common.cassandra.session import Cassandra, CassandraAddress
 from cns_common.clock import Clock
 from cns_common.errors import StartError
@@ -37,7 +37,7 @@ async def test_every_advance_of_the_clock_counts(cassandra: Cassandra) -> None:
     async def tell(offset_ms: int) -> None:
         told.append(offset_ms)
 
-    controls = [ClusterControl(cassandra, Clock(), tell) for _ in range(2)]
+    controls = [CassandraControl(cassandra, Clock(), tell) for _ in range(2)]
     assert await controls[0].clock_offset_ms() == 0
     await asyncio.gather(*[controls[number % 2].advance_clock(1_000) for number in range(4)])
     assert await controls[1].clock_offset_ms() == 4_000
@@ -45,7 +45,7 @@ async def test_every_advance_of_the_clock_counts(cassandra: Cassandra) -> None:
 
 
 async def test_reports_are_seen_by_all_and_end_by_themselves(cassandra: Cassandra) -> None:
-    control = ClusterControl(cassandra, Clock(), nobody_is_told)
+    control = CassandraControl(cassandra, Clock(), nobody_is_told)
     assert (await control.state()).reports == ()
     await control.report(REPORT)
     state = await control.state()
@@ -57,7 +57,7 @@ async def test_reports_are_seen_by_all_and_end_by_themselves(cassandra: Cassandr
 
 
 async def test_a_process_that_ends_is_not_counted_on_any_more(cassandra: Cassandra) -> None:
-    control = ClusterControl(cassandra, Clock(), nobody_is_told)
+    control = CassandraControl(cassandra, Clock(), nobody_is_told)
     for process in ("worker-1", "worker-2"):
         await control.report(replace(REPORT, process=process))
     await control.retire("worker-1")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import structlog
 
-from cns_backend.stores.embedded.pool_sizes import BY_SETTING, PoolSize, PoolSizeStore, PoolState, wanted_size
+from cns_backend.stores.contract import BY_SETTING, PoolSize, PoolSizeStore, PoolState, wanted_size
 from cns_common.clock import Clock
 from workers.delivery.pool.pool import DeliveryPool
 

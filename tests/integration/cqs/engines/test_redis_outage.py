@@ -15,8 +15,7 @@ from cns_common.cassandra.session import CassandraAddress as Cluster
 from cns_common.clock import Clock
 from cns_common.metrics.catalogue import QUEUE_DUPLICATE_DELIVERIES, REDIS_OUTAGES, REDIS_UP
 from cns_common.metrics.model import Metric
-from cqs.engines.cluster import ClusterEngine, open_engine, redis_cache
-from cqs.engines.cluster import maintenance as upkeep
+from cqs.engines.cluster import ClusterEngine, maintenance, open_engine, redis_cache
 from cqs.engines.cluster.cache_contract import Item, Wish
 from cqs.engines.cluster.delivered import Held
 from cqs.engines.cluster.ids import Place, bucket_name, key_of
@@ -265,7 +264,7 @@ async def test_a_delete_that_its_process_did_not_live_to_finish(
 async def test_empty_buckets_of_before_go(
     cassandra_address: Cluster, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upkeep, "EMPTY_MS", 0)
+    monkeypatch.setattr(maintenance, "EMPTY_MS", 0)
     async with desks(cassandra_address, own_redis.url, 1) as (desk,):
         await desk.send(b"deleted", b"kept")
         cassandra = await Cassandra.open(cassandra_address)

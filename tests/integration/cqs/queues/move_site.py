@@ -1,4 +1,4 @@
-"""What a move task's test needs: three queues, one of them the dead letters' of another, and a worker's movers."""
+"""A site for tests of move tasks: three queues, one the dead-letter queue of another, and a runner of move tasks."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from typing import Any
 
 from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from tests.integration.cqs.sqs import Sqs
-from workers.background.move_tasks import Movers
+from workers.background.leased_tasks import LeasedTaskRunner
+from workers.background.move_tasks import MoveTasks
 
 
 class Site:
-    """A queue, its dead-letter queue, another queue, and a worker's movers that tests step by hand."""
+    """A queue, its dead-letter queue, another queue, and a worker's runner of move tasks that tests step by hand."""
 
     def __init__(self, sqs: Sqs, source: str, dead: str, other: str) -> None:
         self.sqs = sqs
         self.source, self.dead, self.other = source, dead, other
         self.tasks = sqs.service.move_tasks
         self.mover = sqs.service.mover
-        self.movers = Movers(self.tasks.store, self.mover, EmbeddedLeaseStore(), sqs.clock)
+        self.runner = LeasedTaskRunner(
+            MoveTasks(self.tasks.store, self.mover, sqs.clock), EmbeddedLeaseStore(), sqs.clock
+        )
 
     async def start(self, **members: Any) -> str:
         answer = await self.sqs("StartMessageMoveTask", SourceArn=await self.sqs.arn(self.dead), **members)
@@ -43,19 +46,19 @@ class Site:
         assert (await self.sqs.counts(self.dead))[0] == len(bodies)
 
     async def end(self) -> dict[str, Any]:
-        """The newest task, once the movers are done with it."""
+        """The newest task, once it is over."""
         stepping = asyncio.create_task(self._step())
         try:
             async with asyncio.timeout(10):
                 while (task := (await self.listed())[0])["Status"] in ("RUNNING", "CANCELLING"):
-                    await asyncio.sleep(0.01)  # the movers run in tasks of their own
+                    await asyncio.sleep(0.01)  # the runner's tasks run beside this one
         finally:
             stepping.cancel()
         return task
 
     async def _step(self) -> None:
         while True:
-            await self.movers.step()
+            await self.runner.step()
 
 
 async def move_site(sqs: Sqs, suffix: str = "") -> Site:

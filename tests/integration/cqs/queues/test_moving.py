@@ -10,7 +10,7 @@ from cqs.queues.urls import key_of_arn
 from cqs.redrive.mover import MOVE_LEASE_MS
 from tests.integration.cqs.queues.move_site import Site, move_site
 from tests.integration.cqs.sqs import Sqs, refused
-from workers.background.move_tasks import LOOK_S, pace
+from workers.background.move_tasks import POLL_INTERVAL_S, pace
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ async def test_what_a_dead_worker_held_is_moved_by_the_next(site: Site) -> None:
     view = await site.sqs.service.cache.find(key)
     assert view is not None
     assert len((await view.engine.receive(view.ref_without_redrive, 10, now_ms + MOVE_LEASE_MS, now_ms)).messages) == 2
-    stepping = asyncio.create_task(site.movers.step())
+    stepping = asyncio.create_task(site.runner.step())
     await asyncio.sleep(0.05)  # the step finds nothing: all is held
     assert (await site.listed())[0]["Status"] == "RUNNING"
     site.sqs.advance(MOVE_LEASE_MS / 1000 + 1)
@@ -193,4 +193,4 @@ async def test_a_duplicate_at_the_destination_is_dropped_and_not_counted(sqs: Sq
 )
 def test_a_pace_is_kept_by_small_batches_and_pauses(per_second: int, batch: int, pause_s: float) -> None:
     assert pace(per_second) == (batch, pause_s)
-    assert pause_s <= LOOK_S
+    assert pause_s <= POLL_INTERVAL_S

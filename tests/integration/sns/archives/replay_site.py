@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cns.archives.archiver import Archiver
+from cns.archives.replay import Replay
 from cns.archives.replay_worker import START_DELAY_MS, ReplayWorker
 from cns.delivery import jobs
 from cns.delivery.envelope import timestamp_text
@@ -26,7 +27,8 @@ from cqs.engines.embedded import EmbeddedEngine
 from tests.integration.sns.cns_support import Rig, queue_arn
 from tests.integration.workers.embedded_tools import no_queue
 from tests.recorded_events import RecordedEvents
-from workers.background.replays import Replayers
+from workers.background.leased_tasks import LeasedTaskRunner
+from workers.background.replays import Replays
 from workers.consumers.quarantine import Quarantine
 from workers.fanout.context import FanoutContext
 from workers.fanout.fifo_producer import FifoProducer
@@ -111,8 +113,8 @@ class ReplaySite:
             replays or rig.replays, self.archives, rig.topics, rig.subscriptions, port or self.port, self.clock
         )
 
-    def replayers(self) -> Replayers:
-        return Replayers(self.rig.replays, self.replay_worker(), self.leases, self.clock)
+    def runner(self) -> LeasedTaskRunner[Replay]:
+        return LeasedTaskRunner(Replays(self.rig.replays, self.replay_worker()), self.leases, self.clock)
 
     async def replay(self, subscription: str) -> str:
         """Until it is over or has to wait; its status."""

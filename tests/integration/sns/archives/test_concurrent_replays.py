@@ -16,7 +16,7 @@ from cns.notification import Notification
 from cns.queue_port.contract import NewJob, QueuePort, Renewal
 from cns.stores.contract import ArchiveStore, ReplayStore
 from tests.integration.sns.archives.replay_site import ReplaySite, again, kept, live, open_site, texts
-from workers.background.replays import Replayers
+from workers.background.leased_tasks import LeasedTaskRunner
 
 
 @pytest.fixture
@@ -147,8 +147,8 @@ async def test_groups_that_go_at_different_speeds_keep_their_orders(site: Replay
     for arn in arns:
         await site.ask(arn, start)
     site.settle()
-    replayers = site.replayers()
-    working = asyncio.create_task(_until_over(site, replayers, arns))
+    runner = site.runner()
+    working = asyncio.create_task(_until_over(site, runner, arns))
     for number in range(40, 160):
         await site.publish(topic, f"{groups[number % 5]} {number:04d}", group=groups[number % 5])
         if number % 7 == 0:
@@ -163,10 +163,10 @@ async def test_groups_that_go_at_different_speeds_keep_their_orders(site: Replay
             assert mine == [f"{group} {number:04d}" for number in range(160) if groups[number % 5] == group]
 
 
-async def _until_over(site: ReplaySite, replayers: Replayers, arns: Sequence[str]) -> None:
+async def _until_over(site: ReplaySite, runner: LeasedTaskRunner[Replay], arns: Sequence[str]) -> None:
     while [await site.status(arn) for arn in arns] != ["Completed"] * len(arns):
-        await replayers.step()
-    await replayers.close()
+        await runner.step()
+    await runner.close()
 
 
 @pytest.mark.parametrize("dies_after", range(1, 8))

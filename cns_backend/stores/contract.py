@@ -1,0 +1,158 @@
+"""The stores that CNS's processes share beside topics and queues: leases, pool sizes, and what processes report."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+import msgspec
+
+from cns_common.clock import Clock
+from cns_common.metrics.model import Sample
+
+# -- leases ------------------------------------------------------------------------------------------------------------
+
+
+class LeaseStore(Protocol):
+    """A lease is on one part of a task. It ends by itself."""
+
+    async def take(self, task: str, part: str, holder: str, life_ms: int, now_ms: int) -> bool:
+        """Take or renew the lease until `now_ms + life_ms`. False while another holder has it."""
+        ...
+
+    async def give_back(self, task: str, part: str, holder: str) -> None:
+        """End the lease early; without effect unless `holder` has it."""
+        ...
+
+
+class Lease:
+    """The lease on one part of a task, for one holder."""
+
+    def __init__(self, store: LeaseStore, task: str, part: str, holder: str, life_ms: int, clock: Clock) -> None:
+        self._store = store
+        self._task = task
+        self._part = part
+        self._holder = holder
+        self._life_ms = life_ms
+        self._clock = clock
+
+    async def take(self) -> bool:
+        """Take or renew it. False while another holder has it."""
+        return await self._store.take(self._task, self._part, self._holder, self._life_ms, self._clock.now_ms())
+
+    async def give_back(self) -> None:
+        await self._store.give_back(self._task, self._part, self._holder)
+
+
+# -- sizes of delivery pools -------------------------------------------------------------------------------------------
+
+DELIVERY = "delivery"
+REDELIVERY = "redelivery"
+POOLS = (DELIVERY, REDELIVERY)
+EVERY_WORKER = ""
+BY_SETTING = "setting"
+
+
+class PoolSize(msgspec.Struct, frozen=True, kw_only=True):
+    """How many threads an operator wants a pool to have. `worker` is the name of a process, or EVERY_WORKER."""
+
+    pool: str
+    worker: str = EVERY_WORKER
+    threads: int
+    set_by: str
+    set_at_ms: int
+
+
+class PoolState(msgspec.Struct, frozen=True, kw_only=True):
+    """One pool of a worker, as the worker reports it."""
+
+    pool: str
+    threads: int
+    draining: int = msgspec.field(name="leaving")  # version 0.1 reads these names in reports
+    blocked: int = msgspec.field(name="silent")
+    in_flight: int
+    waiting: int
+    wanted: int
+    set_by: str
+    set_at_ms: int
+
+
+class PoolSizeStore(Protocol):
+    """Wanted sizes survive the workers and take precedence over their settings."""
+
+    async def put(self, size: PoolSize) -> None:
+        """Replace the former size. A size for every worker also removes the sizes of single workers."""
+        ...
+
+    async def remove(self, pool: str, worker: str) -> None:
+        """EVERY_WORKER removes all sizes of the pool."""
+        ...
+
+    async def all(self) -> list[PoolSize]:
+        """Sorted by pool and worker."""
+        ...
+
+
+def wanted_size(sizes: list[PoolSize], pool: str, worker: str) -> PoolSize | None:
+    """The size for a worker: its own, else that of every worker. None: the worker's setting applies."""
+    found = {size.worker: size for size in sizes if size.pool == pool}
+    return found.get(worker) or found.get(EVERY_WORKER)
+
+
+# -- reports and the clock ---------------------------------------------------------------------------------------------
+
+CLOCK = "clock"
+"""The event that tells other processes the offset of the test clock."""
+REPORT_INTERVAL_S = 1.0
+REPORT_LIFE_S = 5.0
+"""A worker without a report for so long counts as gone."""
+
+
+class Report(msgspec.Struct, frozen=True):
+    """One process's state, sent every `REPORT_INTERVAL_S`."""
+
+    process: str
+    role: Literal["api", "worker"]
+    failing: tuple[str, ...]  # background loops
+    samples: tuple[Sample, ...]
+    pools: tuple[PoolState, ...] = ()
+
+
+class ServiceState(msgspec.Struct, frozen=True):
+    """The store and the processes that report. The texts are for people, and empty while there is nothing to say."""
+
+    store_failure: str
+    reports: tuple[Report, ...]
+    samples: tuple[Sample, ...]
+    clock_warning: str = ""
+    store_full: str = ""
+    """Why writes that would grow the store are refused."""
+
+
+class ServiceReports(Protocol):
+    """The part of `ServiceControl` that only reads."""
+
+    async def state(self) -> ServiceState: ...
+
+
+class ServiceControl(Protocol):
+    """What processes tell one another: reports, and the clock."""
+
+    async def clock_offset_ms(self) -> int:
+        """Of the test clock."""
+        ...
+
+    async def clock_ms(self) -> int:
+        """The time of messages. No process may be behind it."""
+        ...
+
+    async def advance_clock(self, by_ms: int) -> int:
+        """Advance the test clock of every process. Returns the new offset."""
+        ...
+
+    async def report(self, report: Report) -> None: ...
+
+    async def retire(self, process: str) -> None:
+        """Remove the report of a process that ends."""
+        ...
+
+    async def state(self) -> ServiceState: ...
