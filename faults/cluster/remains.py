@@ -13,8 +13,8 @@ import msgspec
 from cns_common.cassandra.session import Cassandra, CassandraAddress
 from cns_common.clock import Clock
 from cqs.engines.cluster.fifo.commands import Command, Send
-from cqs.engines.cluster.fifo.log import Log
-from cqs.engines.cluster.fifo.snapshots import Images
+from cqs.engines.cluster.fifo.log import CommandLog
+from cqs.engines.cluster.fifo.snapshots import Snapshots
 from faults.accounting.ledger import NS_PER_S, Ledger
 from faults.service.remains import COMPLAINTS, TEXT_SHOWN
 from tests.cluster import Cluster
@@ -37,8 +37,8 @@ class Remains:
     def __init__(self, cassandra: Cassandra, ledger: Ledger) -> None:
         self._cassandra = cassandra
         self._ledger = ledger
-        self._images = Images(cassandra, Clock())
-        self._logs: dict[str, Log] = {}
+        self._images = Snapshots(cassandra, Clock())
+        self._logs: dict[str, CommandLog] = {}
         self._bodies_before = 0
 
     @classmethod
@@ -67,7 +67,7 @@ class Remains:
     async def _left(self) -> Counter[str]:
         await self._follow()
         rows = await self._rows()
-        kept = Counter({queue: len(log.state.order.kept) for queue, log in self._logs.items()})
+        kept = Counter({queue: len(log.state.order.messages) for queue, log in self._logs.items()})
         return +(Counter({queue: n for queue, n in rows.items() if queue not in self._logs}) + kept)
 
     async def _bodies(self) -> Counter[str]:
@@ -81,11 +81,11 @@ class Remains:
     async def _follow(self) -> None:
         for queue, _ in await self._cassandra.run_schema(FIFO_QUEUES):
             if queue not in self._logs:
-                self._logs[queue] = Log(self._cassandra, self._images, queue, self._note)
+                self._logs[queue] = CommandLog(self._cassandra, self._images, queue, self._note)
         for log in self._logs.values():
-            await log.follow()
+            await log.catch_up()
 
-    def _note(self, _: Log, commands: Sequence[Command], by_us: bool) -> None:
+    def _note(self, _: CommandLog, commands: Sequence[Command], by_us: bool) -> None:
         """Messages under ids that they had before have been moved."""
         assert not by_us
         for command in commands:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from cns_common.clock import Clock
-from cqs.engines.cluster import known_queues as lines
+from cqs.engines.cluster import known_queues
 from cqs.engines.contract import Engine
 from tests.conformance.drivers import DRIVERS, FAIR, FORGETFUL, Driver
 from tests.conformance.support import Desk
@@ -43,7 +43,7 @@ def _traits(name: str) -> dict[str, object]:
 @pytest.fixture(autouse=True)
 def fills_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a slow machine, too, a receive finds what was sent: an engine may answer with nothing meanwhile."""
-    monkeypatch.setattr(lines, "FILL_WAIT_S", lines.FILL_WAIT_S * 60)
+    monkeypatch.setattr(known_queues, "FILL_WAIT_S", known_queues.FILL_WAIT_S * 60)
 
 
 @pytest.fixture

@@ -16,12 +16,12 @@ from cns_common.metrics.catalogue import (
 )
 from cns_common.metrics.model import Sample
 from cqs.engines.cluster.cache_contract import DROPPED
-from cqs.engines.cluster.cache_failover import Caches
+from cqs.engines.cluster.cache_failover import CacheFailover
 from cqs.engines.cluster.fifo.engine import FifoQueues
-from cqs.engines.cluster.known_queues import Line, Lines
-from cqs.engines.cluster.maintenance import clear_garbage, tidy
+from cqs.engines.cluster.known_queues import KnownQueue, KnownQueues
+from cqs.engines.cluster.maintenance import clear_garbage, maintain_queues
 from cqs.engines.cluster.reconciler import Reconciler
-from cqs.engines.cluster.rows import Rows
+from cqs.engines.cluster.rows import MessageRows
 from cqs.engines.cluster.standard import StandardQueues
 from cqs.engines.contract import (
     Capabilities,
@@ -53,47 +53,47 @@ class ClusterEngine:
 
     def __init__(
         self,
-        rows: Rows,
-        caches: Caches,
-        lines: Lines,
+        rows: MessageRows,
+        failover: CacheFailover,
+        known_queues: KnownQueues,
         standard: StandardQueues,
         fifo: FifoQueues,
         reconciler: Reconciler,
         clock: Clock,
     ) -> None:
         self._rows = rows
-        self._caches = caches
-        self._lines = lines
+        self._failover = failover
+        self._known_queues = known_queues
         self._standard = standard
         self._fifo = fifo
         self._reconciler = reconciler
         self._clock = clock
 
-    def _of(self, q: QueueRef) -> StandardQueues | FifoQueues:
+    def _queues_of_kind(self, q: QueueRef) -> StandardQueues | FifoQueues:
         return self._fifo if q.fifo else self._standard
 
     async def send(self, q: QueueRef, entries: Sequence[Entry], now_ms: int) -> list[SentEntry | RejectedEntry]:
-        return await self._of(q).send(q, entries, now_ms) if entries else []
+        return await self._queues_of_kind(q).send(q, entries, now_ms) if entries else []
 
     async def receive(
         self, q: QueueRef, want: int, visible_at_ms: int, now_ms: int, attempt_id: str = ""
     ) -> ReceiveResult:
-        return await self._of(q).receive(q, want, visible_at_ms, now_ms, attempt_id)
+        return await self._queues_of_kind(q).receive(q, want, visible_at_ms, now_ms, attempt_id)
 
     async def delete(self, q: QueueRef, handles: Sequence[bytes], now_ms: int) -> list[Outcome]:
-        return await self._of(q).delete(q, handles, now_ms)
+        return await self._queues_of_kind(q).delete(q, handles, now_ms)
 
     async def change(self, q: QueueRef, changes: Sequence[Change], now_ms: int) -> list[Outcome]:
-        return await self._of(q).change(q, changes, now_ms)
+        return await self._queues_of_kind(q).change(q, changes, now_ms)
 
     async def peek(self, q: QueueRef, cursor: str, n: int, now_ms: int) -> PeekPage:
-        return await self._of(q).peek(q, cursor, n, now_ms)
+        return await self._queues_of_kind(q).peek(q, cursor, n, now_ms)
 
     async def counts(self, q: QueueRef, now_ms: int) -> Counts:
-        return await self._of(q).counts(q, now_ms)
+        return await self._queues_of_kind(q).counts(q, now_ms)
 
     def waiter(self, q: QueueRef) -> LocalWaiter:
-        return LocalWaiter(self._of(q).waiters, q.id)
+        return LocalWaiter(self._queues_of_kind(q).waiters, q.id)
 
     def long_polls(self) -> LocalLongPolls:
         return LocalLongPolls(self, self._clock)
@@ -102,12 +102,12 @@ class ClusterEngine:
 
     async def settle(self, settlement: Settlement, now_ms: int) -> SettlementResult:
         """Sends first: a crash between leaves a message twice, never not at all."""
-        lines = {q.id: await self._lines.line(q) for q, _ in settlement.sends}
-        if any(line.generation == DROPPED for line in lines.values()):
-            return SettlementResult(sends=_rejected(settlement, lines))
+        known_queues = {q.id: await self._known_queues.get(q) for q, _ in settlement.sends}
+        if any(queue.generation == DROPPED for queue in known_queues.values()):
+            return SettlementResult(sends=_rejected(settlement, known_queues))
         answers = await self._send_each(settlement, now_ms)
         if any(isinstance(answer, RejectedEntry) for answer in answers):
-            return SettlementResult(sends=_rejected(settlement, lines))
+            return SettlementResult(sends=_rejected(settlement, known_queues))
         changes, deletes = await asyncio.gather(
             asyncio.gather(*[self.change(q, [change], now_ms) for q, change in settlement.changes]),
             self._delete_each(settlement, now_ms),
@@ -143,11 +143,11 @@ class ClusterEngine:
     async def purge(self, q: QueueRef, now_ms: int) -> None:
         generation = await self._rows.raise_generation(q.id)
         if generation is not None:
-            await self._of(q).begin(q, generation, now_ms)
+            await self._queues_of_kind(q).begin_generation(q, generation, now_ms)
 
     async def drop(self, q: QueueRef, now_ms: int) -> None:
         await self._rows.drop(q.id)
-        await self._of(q).begin(q, DROPPED, now_ms)
+        await self._queues_of_kind(q).begin_generation(q, DROPPED, now_ms)
 
     async def redelay(self, q: QueueRef, delay_ms: int, now_ms: int) -> None:
         await self._fifo.redelay(q, delay_ms, now_ms)
@@ -155,32 +155,32 @@ class ClusterEngine:
     async def maintain(self, budget: int, now_ms: int) -> int:
         """Anybody's garbage, and what `tidy` does."""
         done = await clear_garbage(self._rows, self._fifo.clear_log, budget)
-        return done + await self.tidy(budget - done, now_ms) if done < budget else done
+        return done + await self.maintain_queues(budget - done, now_ms) if done < budget else done
 
-    async def tidy(self, budget: int, now_ms: int) -> int:
+    async def maintain_queues(self, budget: int, now_ms: int) -> int:
         """What is past its retention in the queues that this process uses, and their buckets that are empty."""
 
-        def expire_of(line: Line, n: int) -> Coroutine[Any, Any, int]:
-            return self._of(line.q).maintain(line, n, now_ms)
+        def expire_of(queue: KnownQueue, n: int) -> Coroutine[Any, Any, int]:
+            return self._queues_of_kind(queue.q).maintain(queue, n, now_ms)
 
-        return await tidy(self._rows, self._lines, expire_of, budget, now_ms, self._clock.wall_ms())
+        return await maintain_queues(self._rows, self._known_queues, expire_of, budget, now_ms, self._clock.wall_ms())
 
     def samples(self) -> list[Sample]:
         """For the metrics page."""
         return [
-            *([REDIS_UP.sample(not self._caches.redis_is_lost)] if self._caches.has_redis else []),
-            REDIS_OUTAGES.sample(self._caches.losses),
+            *([REDIS_UP.sample(not self._failover.redis_is_lost)] if self._failover.has_redis else []),
+            REDIS_OUTAGES.sample(self._failover.losses),
             RECONCILE_REPAIRS.sample(self._reconciler.repairs),
             RECONCILE_LAG_SECONDS.sample(self._reconciler.lag_ms / 1000),
-            QUEUE_DUPLICATE_DELIVERIES.sample(self._caches.twice),
+            QUEUE_DUPLICATE_DELIVERIES.sample(self._failover.duplicates),
             *WaiterRegistry.samples(self._standard.waiters, self._fifo.waiters),
         ]
 
 
-def _rejected(settlement: Settlement, lines: dict[str, Line]) -> tuple[SentEntry | RejectedEntry, ...]:
+def _rejected(settlement: Settlement, known_queues: dict[str, KnownQueue]) -> tuple[SentEntry | RejectedEntry, ...]:
     return tuple(
         [
-            RejectedEntry() if lines[q.id].generation == DROPPED else RejectedEntry("another_rejected")
+            RejectedEntry() if known_queues[q.id].generation == DROPPED else RejectedEntry("another_rejected")
             for q, _ in settlement.sends
         ]
     )

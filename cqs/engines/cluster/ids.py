@@ -8,8 +8,8 @@ from typing import NamedTuple
 GENERATION_DIGITS = 6
 START_DIGITS = 12
 NODE_DIGITS = 8
-TURN_DIGITS = 4
-BUCKET_LENGTH = GENERATION_DIGITS + START_DIGITS + NODE_DIGITS + TURN_DIGITS
+NUMBER_DIGITS = 4
+BUCKET_LENGTH = GENERATION_DIGITS + START_DIGITS + NODE_DIGITS + NUMBER_DIGITS
 SEQ_DIGITS = 12
 COUNTER_BITS = 20
 """A place's number is the time since its bucket began, in ms, and below it a counter for messages of one ms."""
@@ -17,7 +17,7 @@ COUNTER_BITS = 20
 _HANDLE = re.compile(rb"([0-9a-f]{16})\.([0-9]{1,18})\.([0-9a-f]{30})([0-9a-f]{12})\Z")
 
 
-class Place(NamedTuple):
+class MessageLocation(NamedTuple):
     bucket: str
     seq: int
 
@@ -39,40 +39,41 @@ ANY_LEASE = -1
 """In a key: the delivery it names counts as the newest, whatever was delivered since."""
 
 
-class Key(NamedTuple):
+class DeliveryKey(NamedTuple):
     """One delivery: `lease` counts deliveries of one life of the cache, its `epoch`."""
 
     epoch: str
     lease: int
-    place: Place
+    location: MessageLocation
 
     @property
     def any_lease(self) -> bool:
         return self.lease == ANY_LEASE
 
 
-def place_of(member: str) -> Place:
-    return Place(member[:BUCKET_LENGTH], int(member[BUCKET_LENGTH:], 16))
+def parse_location(member: str) -> MessageLocation:
+    return MessageLocation(member[:BUCKET_LENGTH], int(member[BUCKET_LENGTH:], 16))
 
 
-def handle_of(key: Key) -> bytes:
-    return f"{key.epoch}.{key.lease}.{key.place.member}".encode()
+def make_handle(key: DeliveryKey) -> bytes:
+    return f"{key.epoch}.{key.lease}.{key.location.member}".encode()
 
 
-def key_of(handle: bytes, *, older_handles: bool = False) -> Key | None:
+def parse_handle(handle: bytes, *, older_handles: bool = False) -> DeliveryKey | None:
     """None when it is no handle of this engine. With `older_handles` its delivery counts as the newest."""
     found = _HANDLE.match(handle)
     if found is None:
         return None
     epoch, lease, bucket, seq = found.groups()
-    return Key(epoch.decode(), ANY_LEASE if older_handles else int(lease), Place(bucket.decode(), int(seq, 16)))
-
-
-def bucket_name(generation: int, start_ms: int, node: str, turn: int) -> str:
-    """`turn` tells buckets apart that a process opens in one ms, for whatever queues."""
-    return (
-        f"{generation:0{GENERATION_DIGITS}x}{start_ms:0{START_DIGITS}x}{node}{turn % 16**TURN_DIGITS:0{TURN_DIGITS}x}"
+    return DeliveryKey(
+        epoch.decode(), ANY_LEASE if older_handles else int(lease), MessageLocation(bucket.decode(), int(seq, 16))
     )
+
+
+def bucket_name(generation: int, start_ms: int, node: str, number: int) -> str:
+    """`turn` tells buckets apart that a process opens in one ms, for whatever queues."""
+    wrapped = number % 16**NUMBER_DIGITS
+    return f"{generation:0{GENERATION_DIGITS}x}{start_ms:0{START_DIGITS}x}{node}{wrapped:0{NUMBER_DIGITS}x}"
 
 
 def generation_prefix(generation: int) -> str:

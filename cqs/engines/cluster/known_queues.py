@@ -10,39 +10,39 @@ import structlog
 
 from cns_common.clock import Clock
 from cqs.engines.cluster.cache_contract import DROPPED, Cache
-from cqs.engines.cluster.cache_failover import Caches
-from cqs.engines.cluster.refill import Watch, fill
-from cqs.engines.cluster.rows import Rows
+from cqs.engines.cluster.cache_failover import CacheFailover
+from cqs.engines.cluster.refill import ReconcileProgress, fill_cache
+from cqs.engines.cluster.rows import MessageRows
 from cqs.engines.contract import QueueRef
 
 KNOWN_MAX = 20_000
-LINE_AGE_MS = 5_000
+GENERATION_AGE_MS_MAX = 5_000
 """How old a known generation may be. The cache tells of a purge at once; without it this bounds what is lost to one."""
-USED_MS = 60_000
-FILL_AGAIN_S = 0.25
-FILL_END_S = 5.0
+RECENTLY_USED_MS = 60_000
+FILL_RETRY_S = 0.25
+FILL_CLOSE_S = 5.0
 FILL_WAIT_S = 1.0
 """How long a receive waits for a fill before it answers with what is there."""
 
 log = structlog.get_logger(__name__)
 
 
-class Line:
+class KnownQueue:
     """A queue as this process knows it."""
 
-    __slots__ = ("empty", "generation", "looked_at", "q", "read_ms", "used_ms", "walked_ms", "watch")
+    __slots__ = ("generation", "last_examined", "progress", "q", "read_ms", "reconciled_ms", "seen_empty", "used_ms")
 
     def __init__(self, q: QueueRef, generation: int, read_ms: int) -> None:
         self.q = q
         self.generation = generation
         self.read_ms = read_ms
         self.used_ms = read_ms
-        self.walked_ms = read_ms  # up to when its rows were compared with the cache
-        self.empty: dict[str, int] = {}  # closed buckets that were seen empty, and when first
-        self.looked_at = ""  # the closed bucket last seen so
-        self.watch = Watch(generation)
+        self.reconciled_ms = read_ms  # up to when its rows were compared with the cache
+        self.seen_empty: dict[str, int] = {}  # closed buckets that were seen empty, and when first
+        self.last_examined = ""  # the closed bucket last seen so
+        self.progress = ReconcileProgress(generation)
 
-    def heard(self, generation: int) -> None:
+    def observe_generation(self, generation: int) -> None:
         """Of one, from whomever: they only rise, and a queue that was dropped stays so."""
         if DROPPED in (generation, self.generation):
             self.generation = DROPPED
@@ -50,102 +50,102 @@ class Line:
             self.generation = max(generation, self.generation)
 
 
-class Lines:
-    def __init__(self, rows: Rows, caches: Caches, clock: Clock) -> None:
+class KnownQueues:
+    def __init__(self, rows: MessageRows, failover: CacheFailover, clock: Clock) -> None:
         self._rows = rows
-        self._caches = caches
+        self._failover = failover
         self._clock = clock
-        self._lines: OrderedDict[str, Line] = OrderedDict()
-        self._turn = 0
-        self._reads: dict[str, asyncio.Task[Line]] = {}
+        self._known_queues: OrderedDict[str, KnownQueue] = OrderedDict()
+        self._next_batch = 0
+        self._reads: dict[str, asyncio.Task[KnownQueue]] = {}
         self._fills: dict[str, asyncio.Task[None]] = {}
 
-    def __iter__(self) -> Iterator[Line]:
-        return iter(list(self._lines.values()))
+    def __iter__(self) -> Iterator[KnownQueue]:
+        return iter(list(self._known_queues.values()))
 
-    def turn(self, n: int) -> list[Line]:
+    def next_batch(self, n: int) -> list[KnownQueue]:
         """So many, each in its turn."""
-        lines = list(self._lines.values())
-        begin = self._turn if self._turn < len(lines) else 0
-        self._turn = begin + n
-        return lines[begin : self._turn]
+        known_queues = list(self._known_queues.values())
+        begin = self._next_batch if self._next_batch < len(known_queues) else 0
+        self._next_batch = begin + n
+        return known_queues[begin : self._next_batch]
 
-    def lately(self) -> list[Line]:
+    def recently_used(self) -> list[KnownQueue]:
         """Those that the cache has to do with and this process used lately, the longest not compared with it first."""
         now_ms = self._clock.wall_ms()
-        cached = [line for line in self if not line.q.fifo and line.generation != DROPPED]
-        lately = [line for line in cached if now_ms - line.used_ms < USED_MS]
-        return sorted(lately, key=lambda line: line.walked_ms)
+        cached = [queue for queue in self if not queue.q.fifo and queue.generation != DROPPED]
+        lately = [queue for queue in cached if now_ms - queue.used_ms < RECENTLY_USED_MS]
+        return sorted(lately, key=lambda queue: queue.reconciled_ms)
 
-    async def line(self, q: QueueRef) -> Line:
+    async def get(self, q: QueueRef) -> KnownQueue:
         now_ms = self._clock.wall_ms()
-        line = self._lines.get(q.id)
-        if line is None or (line.generation != DROPPED and now_ms - line.read_ms > LINE_AGE_MS):
-            line = await asyncio.shield(self._reads.get(q.id) or self._read(q))
-        line.q = q
-        if now_ms - line.used_ms >= USED_MS:
-            line.walked_ms = now_ms  # nobody here missed anything until now
-        line.used_ms = now_ms
-        return line
+        queue = self._known_queues.get(q.id)
+        if queue is None or (queue.generation != DROPPED and now_ms - queue.read_ms > GENERATION_AGE_MS_MAX):
+            queue = await asyncio.shield(self._reads.get(q.id) or self._read(q))
+        queue.q = q
+        if now_ms - queue.used_ms >= RECENTLY_USED_MS:
+            queue.reconciled_ms = now_ms  # nobody here missed anything until now
+        queue.used_ms = now_ms
+        return queue
 
-    def _read(self, q: QueueRef) -> asyncio.Task[Line]:
+    def _read(self, q: QueueRef) -> asyncio.Task[KnownQueue]:
         """Once for all who ask."""
-        read = self._reads[q.id] = asyncio.create_task(self._look(q))
+        read = self._reads[q.id] = asyncio.create_task(self._read_generation(q))
         read.add_done_callback(lambda _: self._reads.pop(q.id))
         return read
 
-    async def _look(self, q: QueueRef) -> Line:
+    async def _read_generation(self, q: QueueRef) -> KnownQueue:
         now_ms = self._clock.wall_ms()
         generation = await self._rows.generation(q.id)
         known = DROPPED if generation is None else generation
-        line = self._lines.get(q.id)
-        if line is None:
-            line = self._lines[q.id] = Line(q, known, now_ms)
-            if len(self._lines) > KNOWN_MAX:
-                self._lines.popitem(last=False)
-        line.heard(known)
-        line.read_ms = now_ms
-        return line
+        queue = self._known_queues.get(q.id)
+        if queue is None:
+            queue = self._known_queues[q.id] = KnownQueue(q, known, now_ms)
+            if len(self._known_queues) > KNOWN_MAX:
+                self._known_queues.popitem(last=False)
+        queue.observe_generation(known)
+        queue.read_ms = now_ms
+        return queue
 
-    def fill(self, line: Line) -> asyncio.Task[None]:
+    def start_fill(self, queue: KnownQueue) -> asyncio.Task[None]:
         """Fill the queue's cache, unless that is under way."""
-        task = self._fills.get(line.q.id)
+        task = self._fills.get(queue.q.id)
         if task is None:
-            task = self._fills[line.q.id] = asyncio.create_task(self._fill(line))
-            task.add_done_callback(lambda ended: self._filled(line.q.id, ended))
+            task = self._fills[queue.q.id] = asyncio.create_task(self._fill(queue))
+            task.add_done_callback(lambda ended: self._fill_ended(queue.q.id, ended))
         return task
 
-    def _filled(self, queue: str, task: asyncio.Task[None]) -> None:
-        del self._fills[queue]
+    def _fill_ended(self, queue_id: str, task: asyncio.Task[None]) -> None:
+        del self._fills[queue_id]
         if not task.cancelled() and (error := task.exception()):
-            log.warning("queue.cache_fill_failed", queue=queue, error=str(error))  # the next who asks fills again
+            log.warning("queue.cache_fill_failed", queue=queue_id, error=str(error))  # the next who asks fills again
 
-    async def filled(self, line: Line) -> None:
+    async def wait_for_fill(self, queue: KnownQueue) -> None:
         """Wait for the fill, but not for long: what is in the cache can be received meanwhile."""
-        done, _ = await asyncio.wait({self.fill(line)}, timeout=FILL_WAIT_S)
+        done, _ = await asyncio.wait({self.start_fill(queue)}, timeout=FILL_WAIT_S)
         for task in done:
             task.result()
 
-    async def _fill(self, line: Line) -> None:
-        generation = await self._rows.generation(line.q.id)
-        line.heard(DROPPED if generation is None else generation)
+    async def _fill(self, queue: KnownQueue) -> None:
+        generation = await self._rows.generation(queue.q.id)
+        queue.observe_generation(DROPPED if generation is None else generation)
         if generation is None:
-            await self._caches.ask(lambda cache: cache.reset(line.q.id, DROPPED))
+            await self._failover.ask(lambda cache: cache.reset(queue.q.id, DROPPED))
             return
 
-        await self._caches.write_down(line.q.id)
+        await self._failover.persist_leases(queue.q.id)
 
         async def walk(cache: Cache) -> bool:
-            return await fill(self._rows, cache, line.q.id, line.generation)
+            return await fill_cache(self._rows, cache, queue.q.id, queue.generation)
 
-        while not await self._caches.ask(walk):  # noqa: ASYNC110  # the other filler is in another process
-            await asyncio.sleep(FILL_AGAIN_S)
+        while not await self._failover.ask(walk):  # noqa: ASYNC110  # the other filler is in another process
+            await asyncio.sleep(FILL_RETRY_S)
 
     async def close(self) -> None:
         """A fill that is left in the midst keeps others from filling until its lease is over."""
         fills = set(self._fills.values())
         if fills:
-            _, left = await asyncio.wait(fills, timeout=FILL_END_S)
+            _, left = await asyncio.wait(fills, timeout=FILL_CLOSE_S)
             for task in left:
                 task.cancel()
             await asyncio.gather(*fills, return_exceptions=True)

@@ -6,11 +6,11 @@ import structlog
 
 from cns_common.clock import Clock
 from cns_common.errors import CnsError
-from cqs.engines.cluster.cache_failover import Caches
-from cqs.engines.cluster.known_queues import Line, Lines
+from cqs.engines.cluster.cache_failover import CacheFailover
+from cqs.engines.cluster.known_queues import KnownQueue, KnownQueues
 from cqs.engines.cluster.redis_cache import RedisCache
-from cqs.engines.cluster.refill import Watch, reconcile
-from cqs.engines.cluster.rows import Rows
+from cqs.engines.cluster.refill import ReconcileProgress, reconcile
+from cqs.engines.cluster.rows import MessageRows
 
 QUEUES_AT_ONCE = 200
 
@@ -20,10 +20,10 @@ log = structlog.get_logger(__name__)
 class Reconciler:
     """Of the queues that this process used lately."""
 
-    def __init__(self, rows: Rows, caches: Caches, lines: Lines, clock: Clock) -> None:
+    def __init__(self, rows: MessageRows, failover: CacheFailover, known_queues: KnownQueues, clock: Clock) -> None:
         self._rows = rows
-        self._caches = caches
-        self._lines = lines
+        self._failover = failover
+        self._known_queues = known_queues
         self._clock = clock
         self.repairs = 0
 
@@ -31,31 +31,34 @@ class Reconciler:
     def lag_ms(self) -> int:
         """How long ago the queue was compared that waits longest: it bounds how late a message is that its sender could
         not tell Redis of."""
-        return max((self._clock.wall_ms() - line.walked_ms for line in self._lines.lately()), default=0)
+        return max(
+            (self._clock.wall_ms() - queue.reconciled_ms for queue in self._known_queues.recently_used()),
+            default=0,
+        )
 
     async def step(self) -> None:
-        redis = self._caches.redis
+        redis = self._failover.redis
         if redis is None:
             return
-        await redis.clear_deleted()
-        for line in self._lines.lately()[:QUEUES_AT_ONCE]:
+        await redis.flush_finished_deletes()
+        for queue in self._known_queues.recently_used()[:QUEUES_AT_ONCE]:
             begun_ms = self._clock.wall_ms()
             try:
-                await self._compare(redis, line)
+                await self._compare(redis, queue)
             except CnsError as error:  # the others have their turn all the same
-                log.warning("redis.reconcile_failed", queue=line.q.id, error=str(error))
+                log.warning("redis.reconcile_failed", queue=queue.q.id, error=str(error))
             else:
-                line.walked_ms = begun_ms
+                queue.reconciled_ms = begun_ms
 
-    async def _compare(self, redis: RedisCache, line: Line) -> None:
-        queue = line.q.id
-        if line.watch.generation != line.generation:
-            line.watch = Watch(line.generation)
-        repairs = await reconcile(self._rows, redis, queue, line.watch, self._clock.now_ms())
+    async def _compare(self, redis: RedisCache, queue: KnownQueue) -> None:
+        queue_id = queue.q.id
+        if queue.progress.generation != queue.generation:
+            queue.progress = ReconcileProgress(queue.generation)
+        repairs = await reconcile(self._rows, redis, queue_id, queue.progress, self._clock.now_ms())
         if repairs:
-            log.info("redis.repaired", queue=queue, messages=repairs)
+            log.info("redis.repaired", queue=queue_id, messages=repairs)
             self.repairs += repairs
-        left = await redis.undeleted(queue)
+        left = await redis.unfinished_deletes(queue_id)
         if left:
-            await self._rows.delete(queue, left)
-            redis.deleted(queue, left)
+            await self._rows.delete(queue_id, left)
+            redis.finish_delete(queue_id, left)

@@ -18,9 +18,18 @@ from cns_common.ids import hex_id
 from cns_common.redis_pipe import PipeError, RedisPipe, ReplyError, Word
 from cns_common.task_cancellation import cancel_and_wait
 from cqs.engines.cluster import redis_scripts as lua
-from cqs.engines.cluster.cache_contract import EPOCH_DIGITS, CacheAway, Counted, Item, Lease, Taken, Verdict, Wish
-from cqs.engines.cluster.delivered import Held
-from cqs.engines.cluster.ids import Key, Place, place_of
+from cqs.engines.cluster.cache_contract import (
+    EPOCH_DIGITS,
+    CacheCounts,
+    CachedMessage,
+    CacheUnavailable,
+    Lease,
+    LeaseRequest,
+    LeaseResult,
+    MaybeOutcome,
+)
+from cqs.engines.cluster.ids import DeliveryKey, MessageLocation, parse_location
+from cqs.engines.cluster.unacked import UnackedDeliveries
 from cqs.engines.contract import IN_FLIGHT_MAX, SPENT_HIDE_MS, Outcome
 
 PREFIX = "cqs"
@@ -29,7 +38,7 @@ FILLER_LIFE_MS = 5_000
 """A filler that has not added a page for so long has died: another goes on."""
 GREETING_LIFE_MS = 1_000
 DROPPED_LIFE_MS = 86_400_000
-UNDELETED_MS = 5_000
+UNFINISHED_DELETE_MS = 5_000
 """What takes longer to be deleted is deleted by another process as well: it is the same write."""
 AT_ONCE = 1_000
 """Messages of one script: Redis does nothing else meanwhile."""
@@ -43,24 +52,35 @@ class _Script:
         self.sha = hashlib.sha1(self.text.encode()).hexdigest()
 
 
-_ADD, _TAKE, _RELEASE, _CHECK, _HIDE = map(_Script, (lua.ADD, lua.TAKE, lua.RELEASE, lua.CHECK, lua.HIDE))
-_FORGET, _COUNTS, _PAGE, _BEGIN, _FILL = map(_Script, (lua.FORGET, lua.COUNTS, lua.PAGE, lua.BEGIN, lua.FILL))
-_FILLED, _ADD_MISSING, _RESET = map(_Script, (lua.FILLED, lua.ADD_MISSING, lua.RESET))
-_HOLD, _DELETED, _UNDELETED, _RESTORE = map(_Script, (lua.HOLD, lua.DELETED, lua.UNDELETED, lua.RESTORE))
+_ADD, _LEASE, _BEGIN_DELETE, _CHECK, _SET_VISIBLE_AT = map(
+    _Script, (lua.ADD, lua.LEASE, lua.BEGIN_DELETE, lua.CHECK, lua.SET_VISIBLE_AT)
+)
+_FORGET, _COUNTS, _PAGE, _BEGIN_EPOCH, _FILL_PAGE = map(
+    _Script, (lua.FORGET, lua.COUNTS, lua.PAGE, lua.BEGIN_EPOCH, lua.FILL_PAGE)
+)
+_END_FILL, _ADD_MISSING, _RESET = map(_Script, (lua.END_FILL, lua.ADD_MISSING, lua.RESET))
+_KEEP_HIDDEN, _FINISH_DELETES, _UNFINISHED_DELETES, _UNDO_DELETE = map(
+    _Script, (lua.KEEP_HIDDEN, lua.FINISH_DELETES, lua.UNFINISHED_DELETES, lua.UNDO_DELETE)
+)
 
-LOST = 8
-_VERDICTS: dict[int | None, Verdict] = {None: None, 9: None, LOST: Outcome.STALE, **{one.value: one for one in Outcome}}
+LOST_HIDING = 8
+_VERDICTS: dict[int | None, MaybeOutcome] = {
+    None: None,
+    9: None,
+    LOST_HIDING: Outcome.STALE,
+    **{one.value: one for one in Outcome},
+}
 
 
 class RedisCache:
     """See `Cache`. A server that was started anew is noticed by its run id, on the first connection made to it."""
 
-    def __init__(self, url: str, clock: Clock, held: Held, prefix: str = PREFIX) -> None:
+    def __init__(self, url: str, clock: Clock, unacked: UnackedDeliveries, prefix: str = PREFIX) -> None:
         self._clock = clock
-        self._held = held
+        self._unacked = unacked
         self._prefix = prefix
         self._deleted: dict[str, list[str]] = {}
-        self.twice = 0
+        self.duplicates = 0
         """Deliveries whose hiding was lost, and which others had got as well by the time they were settled."""
         self._hints: set[asyncio.Task[None]] = set()
         self._pipe = RedisPipe(url, TIMEOUT_S)
@@ -79,22 +99,22 @@ class RedisCache:
         await self._pipe.end()
         await self._redis.aclose()
 
-    def keys(self, queue: str) -> list[str]:
+    def keys(self, queue_id: str) -> list[str]:
         """All of one queue in one slot."""
-        return [f"{self._prefix}:{{{queue}}}:{part}" for part in lua.PARTS]
+        return [f"{self._prefix}:{{{queue_id}}}:{part}" for part in lua.PARTS]
 
-    async def greet(self) -> None:
+    async def ping(self) -> None:
         """See that it answers and may be written, and which server it is."""
         try:
             await (await self._pipe.link()).ask("SET", f"{self._prefix}:greeting", "", "PX", GREETING_LIFE_MS)
         except (PipeError, ReplyError) as error:
             self._pipe.close()  # the name may mean another server by now
-            raise CacheAway(str(error)) from error
+            raise CacheUnavailable(str(error)) from error
 
-    async def _call(self, script: _Script, queue: str, *arguments: Word) -> Any:
+    async def _call(self, script: _Script, queue_id: str, *arguments: Word) -> Any:
         try:
             link = await self._pipe.link()
-            words = (len(lua.PARTS), *self.keys(queue), self._pipe.run, *arguments)
+            words = (len(lua.PARTS), *self.keys(queue_id), self._pipe.run, *arguments)
             try:
                 return await link.ask("EVALSHA", script.sha, *words)
             except ReplyError as error:
@@ -102,146 +122,155 @@ class RedisCache:
                     raise
                 return await link.ask("EVAL", script.text, *words)
         except (PipeError, ReplyError) as error:
-            raise CacheAway(str(error)) from error
+            raise CacheUnavailable(str(error)) from error
 
     # -- Cache --------------------------------------------------------------------------------------------------------
 
-    async def add(self, queue: str, items: Sequence[Item], now_ms: int) -> int | None:
-        generation: int | None = await self._call(_ADD, queue, now_ms, *_flat(items))
+    async def add(self, queue_id: str, items: Sequence[CachedMessage], now_ms: int) -> int | None:
+        generation: int | None = await self._call(_ADD, queue_id, now_ms, *_flat(items))
         return generation
 
-    async def restore(self, queue: str, items: Sequence[Item], now_ms: int) -> None:
-        await self._call(_RESTORE, queue, now_ms, *_flat(items))
+    async def undo_delete(self, queue_id: str, items: Sequence[CachedMessage], now_ms: int) -> None:
+        await self._call(_UNDO_DELETE, queue_id, now_ms, *_flat(items))
 
-    async def take(self, queue: str, wish: Wish) -> Taken | None:
+    async def lease(self, queue_id: str, wish: LeaseRequest) -> LeaseResult | None:
         answer = await self._call(
-            _TAKE,
-            queue,
+            _LEASE,
+            queue_id,
             wish.now_ms,
             wish.want,
             wish.visible_at_ms,
             wish.max_receives,
             IN_FLIGHT_MAX,
             wish.now_ms + SPENT_HIDE_MS,
-            int(wish.patient),
+            int(wish.require_filled),
         )
         if answer is None:
             return None
         epoch, filling, why_none, next_due, *rest = answer
         due_ms = int(float(next_due)) if next_due else None
         if not rest:
-            return Taken((), due_ms, why_none == 1, bool(filling), why_none == 2)
+            return LeaseResult((), due_ms, why_none == 1, bool(filling), why_none == 2)
         number, *fields = rest
         leases = tuple(
-            Lease(Key(epoch.decode(), number, place_of(member.decode())), deliveries, int(first_at), bool(spent))
+            Lease(
+                DeliveryKey(epoch.decode(), number, parse_location(member.decode())),
+                deliveries,
+                int(first_at),
+                bool(spent),
+            )
             for member, deliveries, first_at, spent in zip(*[iter(fields)] * 4, strict=True)
         )
-        for (_, _, place), taken, first_at_ms, spent in leases:
+        for (_, _, location), taken, first_at_ms, spent in leases:
             if not spent:
-                self._held.put(queue, Item(place, wish.visible_at_ms, taken, first_at_ms))
-        return Taken(leases, due_ms, filling=bool(filling))
+                self._unacked.add(queue_id, CachedMessage(location, wish.visible_at_ms, taken, first_at_ms))
+        return LeaseResult(leases, due_ms, filling=bool(filling))
 
-    async def release(self, queue: str, keys: Sequence[Key]) -> list[Verdict]:
-        words = [word for key in keys for word in (key.place.member, key.epoch, key.lease)]
-        outcomes = await self._call(_RELEASE, queue, self._clock.wall_ms(), *words)
+    async def begin_delete(self, queue_id: str, keys: Sequence[DeliveryKey]) -> list[MaybeOutcome]:
+        words = [word for key in keys for word in (key.location.member, key.epoch, key.lease)]
+        outcomes = await self._call(_BEGIN_DELETE, queue_id, self._clock.wall_ms(), *words)
         verdicts = [
-            Outcome.DONE if self._verdict(outcome) is Outcome.STALE and outcome == LOST else _VERDICTS[outcome]
+            Outcome.DONE if self._verdict(outcome) is Outcome.STALE and outcome == LOST_HIDING else _VERDICTS[outcome]
             for outcome in outcomes or [None] * len(keys)
         ]
-        ended = [key.place for key, verdict in zip(keys, verdicts, strict=True) if verdict is not Outcome.STALE]
-        self._held.forget(queue, ended)
+        ended = [key.location for key, verdict in zip(keys, verdicts, strict=True) if verdict is not Outcome.STALE]
+        self._unacked.forget(queue_id, ended)
         return verdicts
 
-    def deleted(self, queue: str, places: Sequence[Place]) -> None:
+    def finish_delete(self, queue_id: str, locations: Sequence[MessageLocation]) -> None:
         """Their rows are gone: what is kept until then may go with the next `clear_deleted`."""
-        self._deleted.setdefault(queue, []).extend([place.member for place in places])
+        self._deleted.setdefault(queue_id, []).extend([location.member for location in locations])
 
-    async def clear_deleted(self) -> None:
+    async def flush_finished_deletes(self) -> None:
         deleted, self._deleted = self._deleted, {}
-        for queue, members in deleted.items():
+        for queue_id, members in deleted.items():
             for at in range(0, len(members), AT_ONCE):
-                await self._call(_DELETED, queue, *members[at : at + AT_ONCE])
+                await self._call(_FINISH_DELETES, queue_id, *members[at : at + AT_ONCE])
 
-    async def undeleted(self, queue: str) -> list[Place]:
+    async def unfinished_deletes(self, queue_id: str) -> list[MessageLocation]:
         """What was taken out to be deleted by a process that has not come to do it."""
-        members = await self._call(_UNDELETED, queue, self._clock.wall_ms() - UNDELETED_MS)
-        return [place_of(member.decode()) for member in members]
+        members = await self._call(_UNFINISHED_DELETES, queue_id, self._clock.wall_ms() - UNFINISHED_DELETE_MS)
+        return [parse_location(member.decode()) for member in members]
 
-    def _verdict(self, outcome: int | None) -> Verdict:
-        self.twice += outcome == LOST
+    def _verdict(self, outcome: int | None) -> MaybeOutcome:
+        self.duplicates += outcome == LOST_HIDING
         return _VERDICTS[outcome]
 
-    async def check(self, queue: str, key: Key) -> Verdict:
-        return self._verdict(await self._call(_CHECK, queue, key.place.member, key.epoch, key.lease))
+    async def check(self, queue_id: str, key: DeliveryKey) -> MaybeOutcome:
+        return self._verdict(await self._call(_CHECK, queue_id, key.location.member, key.epoch, key.lease))
 
-    async def hide(self, queue: str, key: Key, visible_at_ms: int, now_ms: int) -> Verdict:
-        outcome = await self._call(_HIDE, queue, key.place.member, key.epoch, key.lease, visible_at_ms, now_ms)
+    async def set_visible_at(self, queue_id: str, key: DeliveryKey, visible_at_ms: int, now_ms: int) -> MaybeOutcome:
+        outcome = await self._call(
+            _SET_VISIBLE_AT, queue_id, key.location.member, key.epoch, key.lease, visible_at_ms, now_ms
+        )
         verdict = self._verdict(outcome)
-        if outcome == LOST and key.any_lease:
+        if outcome == LOST_HIDING and key.any_lease:
             verdict = Outcome.DONE
         if verdict is Outcome.DONE:
-            self._held.move(queue, key.place, visible_at_ms)
+            self._unacked.set_visible_at(queue_id, key.location, visible_at_ms)
         return verdict
 
-    async def postpone(self, queue: str, items: Sequence[Item]) -> None:
+    async def postpone(self, queue_id: str, items: Sequence[CachedMessage]) -> None:
         """Redis was told itself when it was hidden longer."""
 
-    async def hold(self, queue: str, items: Sequence[Item]) -> None:
+    async def keep_hidden(self, queue_id: str, items: Sequence[CachedMessage]) -> None:
         for at in range(0, len(items), AT_ONCE):
-            await self._call(_HOLD, queue, *_flat(items[at : at + AT_ONCE]))
+            await self._call(_KEEP_HIDDEN, queue_id, *_flat(items[at : at + AT_ONCE]))
 
-    async def forget(self, queue: str, places: Sequence[Place]) -> None:
-        for at in range(0, len(places), AT_ONCE):
-            await self._call(_FORGET, queue, *[place.member for place in places[at : at + AT_ONCE]])
+    async def forget(self, queue_id: str, locations: Sequence[MessageLocation]) -> None:
+        for at in range(0, len(locations), AT_ONCE):
+            await self._call(_FORGET, queue_id, *[location.member for location in locations[at : at + AT_ONCE]])
 
-    async def counts(self, queue: str, now_ms: int, *, patient: bool) -> Counted | None:
-        counts = await self._call(_COUNTS, queue, now_ms, int(patient))
-        return None if counts is None else Counted(*counts)
+    async def counts(self, queue_id: str, now_ms: int, *, require_filled: bool) -> CacheCounts | None:
+        counts = await self._call(_COUNTS, queue_id, now_ms, int(require_filled))
+        return None if counts is None else CacheCounts(*counts)
 
-    async def page(self, queue: str, after: tuple[int, str], n: int, *, patient: bool) -> list[Item] | None:
-        answer = await self._call(_PAGE, queue, *after, n, int(patient))
+    async def page(
+        self, queue_id: str, after: tuple[int, str], n: int, *, require_filled: bool
+    ) -> list[CachedMessage] | None:
+        answer = await self._call(_PAGE, queue_id, *after, n, int(require_filled))
         if answer is None:
             return None
         return [
-            Item(place_of(member.decode()), int(due), deliveries, int(first_at))
+            CachedMessage(parse_location(member.decode()), int(due), deliveries, int(first_at))
             for member, due, deliveries, first_at in zip(*[iter(answer)] * 4, strict=True)
         ]
 
-    async def begin(self, queue: str, generation: int, filler: str) -> int:
+    async def begin_epoch(self, queue_id: str, generation: int, filler: str) -> int:
         epoch, now_ms = hex_id()[:EPOCH_DIGITS], self._clock.wall_ms()
-        to_fill: int = await self._call(_BEGIN, queue, generation, filler, epoch, now_ms, FILLER_LIFE_MS)
+        to_fill: int = await self._call(_BEGIN_EPOCH, queue_id, generation, filler, epoch, now_ms, FILLER_LIFE_MS)
         return to_fill
 
-    async def fill(self, queue: str, filler: str, items: Sequence[Item]) -> bool:
+    async def fill_page(self, queue_id: str, filler: str, items: Sequence[CachedMessage]) -> bool:
         until_ms = self._clock.wall_ms() + FILLER_LIFE_MS
-        return bool(await self._call(_FILL, queue, self._clock.now_ms(), filler, until_ms, *_flat(items)))
+        return bool(await self._call(_FILL_PAGE, queue_id, self._clock.now_ms(), filler, until_ms, *_flat(items)))
 
-    async def filled(self, queue: str, filler: str) -> None:
-        await self._call(_FILLED, queue, filler)
+    async def end_fill(self, queue_id: str, filler: str) -> None:
+        await self._call(_END_FILL, queue_id, filler)
 
-    async def add_missing(self, queue: str, items: Sequence[Item], now_ms: int) -> int:
+    async def add_missing(self, queue_id: str, items: Sequence[CachedMessage], now_ms: int) -> int:
         added = 0
         for at in range(0, len(items), AT_ONCE):
-            added += await self._call(_ADD_MISSING, queue, now_ms, *_flat(items[at : at + AT_ONCE]))
+            added += await self._call(_ADD_MISSING, queue_id, now_ms, *_flat(items[at : at + AT_ONCE]))
         return added
 
-    async def reset(self, queue: str, generation: int) -> None:
-        await self._call(_RESET, queue, generation, hex_id()[:EPOCH_DIGITS], DROPPED_LIFE_MS)
+    async def reset(self, queue_id: str, generation: int) -> None:
+        await self._call(_RESET, queue_id, generation, hex_id()[:EPOCH_DIGITS], DROPPED_LIFE_MS)
 
     # -- wake-ups -----------------------------------------------------------------------------------------------------
 
-    def hint(self, queue: str) -> None:
+    def hint(self, queue_id: str) -> None:
         """Wakes who waits, if it arrives."""
-        hinting = asyncio.create_task(self._hint(queue))
+        hinting = asyncio.create_task(self._hint(queue_id))
         self._hints.add(hinting)
         hinting.add_done_callback(self._hints.discard)
 
-    async def _hint(self, queue: str) -> None:
+    async def _hint(self, queue_id: str) -> None:
         with contextlib.suppress(PipeError, ReplyError):
-            await (await self._pipe.link()).ask("PUBLISH", f"{self._prefix}:{{{queue}}}:e", "1:")
+            await (await self._pipe.link()).ask("PUBLISH", f"{self._prefix}:{{{queue_id}}}:e", "1:")
 
     @contextlib.asynccontextmanager
-    async def listening(self, tell: Callable[[str, int, int | None], None]) -> AsyncIterator[Callable[[], Any]]:
+    async def listening(self, notify: Callable[[str, int, int | None], None]) -> AsyncIterator[Callable[[], Any]]:
         """`tell(queue, visible, due)` whenever messages of a queue came; yields what reads until the server is lost.
 
         One pattern for all queues: a subscription a queue would be one more round trip for each poll.
@@ -254,20 +283,20 @@ class RedisCache:
             async for message in pubsub.listen():
                 channel = message["channel"].decode()
                 visible, _, due = message["data"].decode().partition(":")
-                tell(channel[before:-after], int(visible), int(float(due)) if due else None)
+                notify(channel[before:-after], int(visible), int(float(due)) if due else None)
 
         try:
             await pubsub.psubscribe(pattern)
             yield read
         except (RedisError, OSError) as error:
-            raise CacheAway(str(error)) from error
+            raise CacheUnavailable(str(error)) from error
         finally:
             with contextlib.suppress(RedisError, OSError):
                 await pubsub.aclose()  # type: ignore[no-untyped-call]  # redis-py has none here
 
 
-def _flat(items: Sequence[Item]) -> list[Word]:
+def _flat(items: Sequence[CachedMessage]) -> list[Word]:
     words: list[Word] = []
     for item in items:
-        words += (item.place.member, item.visible_at_ms, item.deliveries, item.first_at_ms)
+        words += (item.location.member, item.visible_at_ms, item.deliveries, item.first_at_ms)
     return words

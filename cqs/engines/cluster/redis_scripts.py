@@ -63,7 +63,7 @@ call(visible, due)
 return tonumber(redis.call('HGET', e, 'generation'))
 """
 
-RESTORE = """
+UNDO_DELETE = """
 if not known() then return 0 end
 for i = 3, #ARGV, 4 do
   redis.call('SREM', d, ARGV[i])
@@ -74,7 +74,7 @@ call(visible, due)
 return 1
 """
 
-TAKE = """
+LEASE = """
 if not known() then return false end
 if redis.call('HGET', e, 'generation') == '-1' then return {'', 0, 2, ''} end
 local now, want, due = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -110,7 +110,7 @@ answer[4] = next_due()
 return answer
 """
 
-RELEASE = """
+BEGIN_DELETE = """
 if not known() then return false end
 local outcomes = {}
 for i = 3, #ARGV, 3 do
@@ -133,7 +133,7 @@ if not known() then return false end
 return judge(ARGV[2], ARGV[3], tonumber(ARGV[4]))
 """
 
-HIDE = """
+SET_VISIBLE_AT = """
 if not known() then return false end
 local member, epoch, lease, due, now = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local outcome = judge(member, epoch, lease)
@@ -145,7 +145,7 @@ end
 return outcome
 """
 
-HOLD = """
+KEEP_HIDDEN = """
 if not known() then return 0 end
 for i = 2, #ARGV, 4 do
   local member, due = ARGV[i], tonumber(ARGV[i + 1])
@@ -159,12 +159,12 @@ end
 return 1
 """
 
-DELETED = """
+FINISH_DELETES = """
 redis.call('ZREM', x, unpack(ARGV, 2))
 return 1
 """
 
-UNDELETED = """
+UNFINISHED_DELETES = """
 return redis.call('ZRANGEBYSCORE', x, '-inf', ARGV[2], 'LIMIT', 0, 1000)
 """
 
@@ -206,7 +206,7 @@ until #found < 2 * n or #answer >= 4 * n
 return answer
 """
 
-BEGIN = """
+BEGIN_EPOCH = """
 local generation, filler, epoch, now, life = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
 local has = known() and tonumber(redis.call('HGET', e, 'generation'))
 if has and (has < 0 or has >= tonumber(generation)) then
@@ -221,7 +221,7 @@ redis.call('HSET', e, 'filler', filler, 'filler_until', now + life)
 return tonumber(generation)
 """
 
-FILL = """
+FILL_PAGE = """
 if not known() or redis.call('HGET', e, 'filler') ~= ARGV[3] then return 0 end
 redis.call('HSET', e, 'filler_until', ARGV[4])
 local _, visible, due = add(5)
@@ -229,7 +229,7 @@ call(visible, due)
 return 1
 """
 
-FILLED = """
+END_FILL = """
 if known() and redis.call('HGET', e, 'filler') == ARGV[2] then
   redis.call('HSET', e, 'state', 'ok')
   redis.call('UNLINK', d)

@@ -56,7 +56,7 @@ INSERT = Statement(
 _COLUMNS = "seq, id, body, born_at, visible_at, tenant, deliveries, first_at"
 READ = Statement(f"SELECT {_COLUMNS} FROM cqs_messages WHERE queue = ? AND bucket = ? AND seq IN ?")
 PAGE = Statement(f"SELECT {_COLUMNS} FROM cqs_messages WHERE queue = ? AND bucket = ? AND seq > ? LIMIT ?")
-SKETCHES = Statement(
+HEADERS = Statement(
     "SELECT seq, id, born_at, visible_at, deliveries, first_at FROM cqs_messages"
     f" WHERE queue = ? AND bucket = ? AND seq > ? LIMIT {PAGE_ROWS}"
 )
@@ -64,7 +64,9 @@ SKETCHES = Statement(
 COUNT_DELIVERY = Statement(
     "UPDATE cqs_messages USING TIMESTAMP ? SET deliveries = ?, first_at = ? WHERE queue = ? AND bucket = ? AND seq = ?"
 )
-HOLD = Statement("UPDATE cqs_messages USING TIMESTAMP ? SET visible_at = ? WHERE queue = ? AND bucket = ? AND seq = ?")
+SET_VISIBLE_AT = Statement(
+    "UPDATE cqs_messages USING TIMESTAMP ? SET visible_at = ? WHERE queue = ? AND bucket = ? AND seq = ?"
+)
 REPLACE_BODY = Statement(
     "UPDATE cqs_messages USING TIMESTAMP ? SET body = ? WHERE queue = ? AND bucket = ? AND seq = ?"
 )
@@ -74,9 +76,9 @@ ADD_GARBAGE = Statement("INSERT INTO cqs_garbage (one, queue, below) VALUES (1, 
 LIST_GARBAGE = Statement("SELECT queue, below FROM cqs_garbage WHERE one = 1 LIMIT ?")
 REMOVE_GARBAGE = Statement("DELETE FROM cqs_garbage WHERE one = 1 AND queue = ?")
 
-SHOW_LIFE = Statement("INSERT INTO cqs_living (one, node) VALUES (1, ?) USING TTL ?")
-END_LIFE = Statement("DELETE FROM cqs_living WHERE one = 1 AND node = ?")
-LIST_LIVING = Statement("SELECT node FROM cqs_living WHERE one = 1")
+HEARTBEAT = Statement("INSERT INTO cqs_living (one, node) VALUES (1, ?) USING TTL ?")
+END_HEARTBEAT = Statement("DELETE FROM cqs_living WHERE one = 1 AND node = ?")
+LIST_ALIVE = Statement("SELECT node FROM cqs_living WHERE one = 1")
 LIST_CLAIMS = Statement(f"SELECT bucket, node FROM cqs_claims WHERE queue = ? AND bucket > ? LIMIT {PAGE_ROWS}")
 """Of a generation with more, some look unclaimed: claiming them fails."""
 CLAIM = Statement("INSERT INTO cqs_claims (queue, bucket, node) VALUES (?, ?, ?) IF NOT EXISTS", idempotent=False)

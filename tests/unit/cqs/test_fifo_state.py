@@ -7,18 +7,18 @@ from random import Random
 import pytest
 
 from cqs.engines.cluster.fifo import commands as c
-from cqs.engines.cluster.fifo.state import State
+from cqs.engines.cluster.fifo.state import FifoState
 
 START_MS = 1_000_000
 COMMANDS = 1_500
 
 
-def command(dice: Random, state: State, number: int) -> c.Command:
+def command(dice: Random, state: FifoState, number: int) -> c.Command:
     """Any that a caller could make, whose clock may be a little behind."""
     now_ms = max(START_MS, state.now_ms) + dice.randrange(-300, 3_000)
-    held = [kept for kept in state.order.kept.values() if kept.lease]
-    kept = dice.choice(held) if held else None
-    key = (kept.seq, kept.lease - dice.choice((0, 0, 0, 1))) if kept else (1, 1)
+    held = [message for message in state.order.messages.values() if message.lease]
+    message = dice.choice(held) if held else None
+    key = (message.seq, message.lease - dice.choice((0, 0, 0, 1))) if message else (1, 1)
     match dice.randrange(100):
         case n if n < 35:
             messages = [_message(dice, f"{number}-{index}", now_ms) for index in range(dice.choice((1, 1, 5)))]
@@ -34,8 +34,8 @@ def command(dice: Random, state: State, number: int) -> c.Command:
             return c.Change(now_ms, key, visible_at_ms, dice.choice(("", f"body {number}")))
         case n if n < 97:
             return c.Redelay(now_ms, dice.choice((0, 5_000, 60_000)))
-        case n if n < 99 and kept:
-            return c.Remove(now_ms, ((kept.seq, kept.place),))
+        case n if n < 99 and message:
+            return c.Remove(now_ms, ((message.seq, message.location),))
         case _:
             return c.Purge(now_ms, state.generation + 1) if dice.random() < 0.2 else c.Remove(now_ms, ())
 
@@ -49,7 +49,7 @@ def _message(dice: Random, name: str, now_ms: int) -> c.NewMessage:
 @pytest.mark.parametrize("seed", range(6))
 def test_a_state_that_is_written_down_goes_on_as_the_one_that_was_not(seed: int) -> None:
     dice = Random(seed)
-    lived, read = State(), State()
+    lived, read = FifoState(), FifoState()
     answered: set[type[c.Answer]] = set()
     for number in range(COMMANDS):
         one = command(dice, lived, number)
@@ -57,43 +57,43 @@ def test_a_state_that_is_written_down_goes_on_as_the_one_that_was_not(seed: int)
         answered.add(type(answer))
         assert read.apply(one) == answer
         if number % 37 == 0:
-            read = State.of(read.image())
-    assert read.image() == lived.image()
-    assert answered == {c.Accepted, c.Taken, c.Done, type(None)}
+            read = FifoState.from_snapshot(read.snapshot())
+    assert read.snapshot() == lived.snapshot()
+    assert answered == {c.SendAnswer, c.ReceiveAnswer, c.OutcomeAnswer, type(None)}
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_counts_are_what_the_messages_say(seed: int) -> None:
     dice = Random(seed)
-    state = State()
+    state = FifoState()
     for number in range(COMMANDS):
         state.apply(command(dice, state, number))
         now_ms = state.now_ms + dice.randrange(0, 2_000)
-        hidden = [kept for kept in state.order.kept.values() if kept.visible_at_ms > now_ms]
-        delayed = sum(not kept.deliveries for kept in hidden)
+        hidden = [message for message in state.order.messages.values() if message.visible_at_ms > now_ms]
+        delayed = sum(not message.deliveries for message in hidden)
         assert state.order.hidden.counts(now_ms) == (len(hidden) - delayed, delayed)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_due_next_is_the_first_of_some_group(seed: int) -> None:
     dice = Random(seed)
-    state = State()
+    state = FifoState()
     for number in range(COMMANDS):
         state.apply(command(dice, state, number))
         firsts: dict[str, int] = {}
-        for kept in state.order.kept.values():
-            firsts.setdefault(kept.group, kept.visible_at_ms)
+        for message in state.order.messages.values():
+            firsts.setdefault(message.group, message.visible_at_ms)
         assert state.order.next_due_ms() == min(firsts.values(), default=None)
 
 
 def test_nothing_of_a_group_passes_what_is_hidden_of_it() -> None:
     dice = Random(1)
-    state = State()
+    state = FifoState()
     for number in range(COMMANDS):
         one = command(dice, state, number)
-        before = {kept.seq: (kept.visible_at_ms, kept.group) for kept in state.order.kept.values()}
+        before = {message.seq: (message.visible_at_ms, message.group) for message in state.order.messages.values()}
         answer = state.apply(one)
-        if isinstance(answer, c.Taken) and isinstance(one, c.Receive) and not one.attempt_id:
+        if isinstance(answer, c.ReceiveAnswer) and isinstance(one, c.Receive) and not one.attempt_id:
             for given in answer.messages:
                 earlier = [due for seq, (due, group) in before.items() if group == given.group and seq < given.seq]
                 assert all(due <= state.now_ms for due in earlier)
@@ -101,48 +101,48 @@ def test_nothing_of_a_group_passes_what_is_hidden_of_it() -> None:
 
 def test_messages_that_are_gone_from_the_midst_of_a_group_change_nothing() -> None:
     """One that always fails stands before a thousand that were deleted."""
-    state = State()
+    state = FifoState()
     messages = tuple(c.NewMessage(f"{n}", f"{n}", "g", "", START_MS, START_MS, 0, 0) for n in range(200))
     state.apply(c.Send(START_MS, 0, messages))
     for number in range(1, 15):
         now_ms = START_MS + number * 1_000
         taken = state.apply(c.Receive(now_ms, 10, now_ms + 30_000, 10**9, 0, ""))
-        assert isinstance(taken, c.Taken)
+        assert isinstance(taken, c.ReceiveAnswer)
         assert len(taken.messages) == 10
         state.apply(c.Delete(now_ms, tuple((one.seq, one.lease) for one in taken.messages[1:])))
         state.apply(c.Change(now_ms, (1, taken.messages[0].lease), now_ms, ""))
-        state = State.of(state.image()) if number % 3 == 0 else state
+        state = FifoState.from_snapshot(state.snapshot()) if number % 3 == 0 else state
 
 
 def test_what_was_hidden_again_and_again_leaves_little_behind() -> None:
-    state = State()
+    state = FifoState()
     state.apply(c.Send(START_MS, 0, (c.NewMessage("1", "1", "g", "", START_MS, START_MS, 0, 0),)))
     taken = state.apply(c.Receive(START_MS, 1, START_MS + 60_000, 10**9, 0, ""))
-    assert isinstance(taken, c.Taken)
+    assert isinstance(taken, c.ReceiveAnswer)
     for number in range(2_000):
         state.apply(c.Change(START_MS, (1, taken.messages[0].lease), START_MS + 60_000 + number, ""))
     assert len(state.order._heads) + len(state.order.hidden._heap) < 200
 
 
 def test_the_same_command_twice_is_no_duplicate_and_no_second_message() -> None:
-    state = State()
+    state = FifoState()
     send = c.Send(START_MS, 0, (c.NewMessage("1", "place", "g", "key", START_MS, START_MS, 0, 0),))
     assert state.apply(send) == state.apply(send)
-    assert len(state.order.kept) == 1
+    assert len(state.order.messages) == 1
 
 
 def test_a_repeated_attempt_was_received_when_it_was_at_first() -> None:
     """By a clock that is behind, too: receipt handles begin with that time, and are the same."""
-    state = State()
+    state = FifoState()
     state.apply(c.Send(START_MS, 0, (c.NewMessage("1", "1", "g", "", START_MS, START_MS, 0, 0),)))
     behind_ms = START_MS - 300
     first, again = [state.apply(c.Receive(behind_ms, 1, behind_ms + 60_000, 10**9, 0, "a")) for _ in range(2)]
-    assert isinstance(first, c.Taken) and len(first.messages) == 1
+    assert isinstance(first, c.ReceiveAnswer) and len(first.messages) == 1
     assert again == first
 
 
 def test_a_purge_that_comes_late_leaves_what_was_sent_since() -> None:
-    state = State()
+    state = FifoState()
     state.apply(c.Send(START_MS, 1, (c.NewMessage("1", "1", "g", "", START_MS, START_MS, 0, 0),)))
     state.apply(c.Purge(START_MS, 1))
-    assert len(state.order.kept) == 1
+    assert len(state.order.messages) == 1

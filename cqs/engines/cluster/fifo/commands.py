@@ -13,7 +13,7 @@ class NewMessage(msgspec.Struct, frozen=True, array_like=True):
     """An entry whose body has been stored at `place`."""
 
     id: str
-    place: str
+    location: str
     group: str
     dedup: str
     born_at_ms: int
@@ -48,7 +48,7 @@ class Change(msgspec.Struct, frozen=True, array_like=True, tag="c"):
     now_ms: int
     key: tuple[int, int]
     visible_at_ms: int | None
-    place: str  # of a new body; '' for none
+    location: str  # of a new body; '' for none
 
 
 class Remove(msgspec.Struct, frozen=True, array_like=True, tag="g"):
@@ -75,29 +75,29 @@ class Drop(msgspec.Struct, frozen=True, array_like=True, tag="x"):
 Command: TypeAlias = Send | Receive | Delete | Change | Remove | Redelay | Purge | Drop
 
 
-class Accepted(msgspec.Struct, frozen=True):
+class SendAnswer(msgspec.Struct, frozen=True):
     """Of a Send: an answer for each message; none when its places were of before a purge, to be written anew."""
 
     generation: int
     answers: tuple[SentEntry | RejectedEntry, ...] = ()
 
 
-class Given(msgspec.Struct, frozen=True):
+class LeasedMessage(msgspec.Struct, frozen=True):
     """One message given out under a lease."""
 
     seq: int
     lease: int
     id: str
-    place: str
+    location: str
     group: str
     born_at_ms: int
     deliveries: int
     first_at_ms: int
 
 
-class Taken(msgspec.Struct, frozen=True):
-    messages: tuple[Given, ...] = ()
-    spent: tuple[Given, ...] = ()
+class ReceiveAnswer(msgspec.Struct, frozen=True):
+    messages: tuple[LeasedMessage, ...] = ()
+    spent: tuple[LeasedMessage, ...] = ()
     expired: tuple[str, ...] = ()  # places of messages that were past their retention
     next_due_ms: int | None = None
     limit_reached: bool = False
@@ -105,11 +105,11 @@ class Taken(msgspec.Struct, frozen=True):
     received_at_ms: int = 0
 
 
-class Done(msgspec.Struct, frozen=True):
+class OutcomeAnswer(msgspec.Struct, frozen=True):
     """Of a Delete or Change: outcomes, and the places whose bodies nobody needs any more."""
 
     outcomes: tuple[Outcome, ...]
-    places: tuple[str, ...] = ()
+    locations: tuple[str, ...] = ()
 
 
-Answer: TypeAlias = Accepted | Taken | Done | None
+Answer: TypeAlias = SendAnswer | ReceiveAnswer | OutcomeAnswer | None

@@ -5,20 +5,20 @@ from __future__ import annotations
 import hashlib
 
 from cqs.engines.cluster.cache_contract import EPOCH_DIGITS
-from cqs.engines.cluster.fifo.commands import Given, NewMessage
-from cqs.engines.cluster.fifo.order import Kept
-from cqs.engines.cluster.ids import BUCKET_LENGTH, Key, Place, handle_of, key_of
-from cqs.engines.cluster.rows import Row
+from cqs.engines.cluster.fifo.commands import LeasedMessage, NewMessage
+from cqs.engines.cluster.fifo.order import QueuedMessage
+from cqs.engines.cluster.ids import BUCKET_LENGTH, DeliveryKey, MessageLocation, make_handle, parse_handle
+from cqs.engines.cluster.rows import MessageRow
 from cqs.engines.contract import Entry, Message, PeekedMessage
 
 _BUCKET = "0" * BUCKET_LENGTH
 """Handles are made as those of standard queues are, and of no bucket."""
 
 
-def new_message(entry: Entry, place: Place) -> NewMessage:
+def new_message(entry: Entry, location: MessageLocation) -> NewMessage:
     return NewMessage(
         entry.id,
-        place.member,
+        location.member,
         entry.group,
         entry.dedup,
         entry.born_at_ms,
@@ -28,24 +28,24 @@ def new_message(entry: Entry, place: Place) -> NewMessage:
     )
 
 
-def message_of(queue: str, given: Given, row: Row) -> Message:
-    handle = handle_of(Key(_tag(queue), given.lease, Place(_BUCKET, given.seq)))
+def message_of(queue_id: str, given: LeasedMessage, row: MessageRow) -> Message:
+    handle = make_handle(DeliveryKey(_tag(queue_id), given.lease, MessageLocation(_BUCKET, given.seq)))
     return Message(
         given.id, handle, row.body, given.seq, given.deliveries, given.first_at_ms, given.born_at_ms, given.group
     )
 
 
-def delivery_of(queue: str, handle: bytes) -> tuple[int, int] | None:
+def delivery_of(queue_id: str, handle: bytes) -> tuple[int, int] | None:
     """(sequence, lease); of another queue's handle, what no message has; None when it is no handle."""
-    key = key_of(handle)
+    key = parse_handle(handle)
     if key is None:
         return None
-    return (key.place.seq, key.lease) if key.epoch == _tag(queue) else (0, 0)
+    return (key.location.seq, key.lease) if key.epoch == _tag(queue_id) else (0, 0)
 
 
-def _tag(queue: str) -> str:
+def _tag(queue_id: str) -> str:
     """Sequence numbers are a queue's own."""
-    return hashlib.sha256(queue.encode()).hexdigest()[:EPOCH_DIGITS]
+    return hashlib.sha256(queue_id.encode()).hexdigest()[:EPOCH_DIGITS]
 
 
 def read_cursor(cursor: str) -> tuple[str, int, int]:
@@ -53,14 +53,14 @@ def read_cursor(cursor: str) -> tuple[str, int, int]:
     return ("behind", 0, int(seq)) if at == "behind" else ("first", int(at), int(seq))
 
 
-def peeked_of(kept: Kept, row: Row) -> PeekedMessage:
+def peeked_of(message: QueuedMessage, row: MessageRow) -> PeekedMessage:
     return PeekedMessage(
-        kept.id,
+        message.id,
         row.body,
-        kept.seq,
-        kept.deliveries,
-        kept.first_at_ms,
-        kept.born_at_ms,
-        kept.visible_at_ms,
-        kept.group,
+        message.seq,
+        message.deliveries,
+        message.first_at_ms,
+        message.born_at_ms,
+        message.visible_at_ms,
+        message.group,
     )

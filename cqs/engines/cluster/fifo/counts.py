@@ -8,7 +8,7 @@ GARBAGE_MIN = 64
 """The heap is made anew when more than half of it, and more than this, is what is so no more."""
 
 
-class Hidden:
+class HiddenMessages:
     """Messages that are hidden, and until when."""
 
     __slots__ = ("_heap", "_until", "delayed", "in_flight")
@@ -32,7 +32,7 @@ class Hidden:
         if known is not None:
             self._count(known[1], -1)
 
-    def end(self, now_ms: int) -> None:
+    def expire(self, now_ms: int) -> None:
         """Take out all that is visible by now."""
         while self._heap and self._heap[0][0] <= now_ms:
             until_ms, seq = heapq.heappop(self._heap)

@@ -10,15 +10,15 @@ import msgspec
 from cqs.engines.contract import ATTEMPT_WINDOW_MS, DEDUP_WINDOW_MS
 
 
-class Original(msgspec.Struct, frozen=True, array_like=True):
+class DedupRecord(msgspec.Struct, frozen=True, array_like=True):
     until_ms: int
     key: str
     id: str
-    place: str  # of its body: the same command, appended twice, is no duplicate
+    location: str  # of its body: the same command, appended twice, is no duplicate
     seq: int
 
 
-class Attempt(msgspec.Struct, frozen=True, array_like=True):
+class ReceiveAttempt(msgspec.Struct, frozen=True, array_like=True):
     until_ms: int
     id: str
     lease: int
@@ -29,43 +29,43 @@ class Attempt(msgspec.Struct, frozen=True, array_like=True):
         return self.until_ms - ATTEMPT_WINDOW_MS
 
 
-class Originals:
+class DedupWindow:
     """Deduplication: the first of each key. They end in the order they came in, since the queue's time only rises."""
 
-    def __init__(self, known: Iterable[Original] = ()) -> None:
+    def __init__(self, known: Iterable[DedupRecord] = ()) -> None:
         self._ends = deque(known)
         self._by_key = {original.key: original for original in self._ends}
 
-    def find(self, key: str, now_ms: int) -> Original | None:
+    def find(self, key: str, now_ms: int) -> DedupRecord | None:
         original = self._by_key.get(key)
         return original if original is not None and original.until_ms > now_ms else None
 
-    def add(self, key: str, message_id: str, place: str, seq: int, now_ms: int) -> None:
-        original = self._by_key[key] = Original(now_ms + DEDUP_WINDOW_MS, key, message_id, place, seq)
+    def add(self, key: str, message_id: str, location: str, seq: int, now_ms: int) -> None:
+        original = self._by_key[key] = DedupRecord(now_ms + DEDUP_WINDOW_MS, key, message_id, location, seq)
         self._ends.append(original)
         while self._ends[0].until_ms <= now_ms:
             ended = self._ends.popleft()
             if self._by_key.get(ended.key) is ended:
                 del self._by_key[ended.key]
 
-    def all(self) -> list[Original]:
+    def all(self) -> list[DedupRecord]:
         return list(self._ends)
 
 
-class Attempts:
+class ReceiveAttempts:
     """Receives that gave an attempt id, by that and by their lease."""
 
-    def __init__(self, known: Iterable[Attempt] = ()) -> None:
+    def __init__(self, known: Iterable[ReceiveAttempt] = ()) -> None:
         self._ends = deque(known)
         self._by_id = {attempt.id: attempt for attempt in self._ends}
         self._by_lease = {attempt.lease: attempt for attempt in self._ends}
 
-    def find(self, attempt_id: str, now_ms: int) -> Attempt | None:
+    def find(self, attempt_id: str, now_ms: int) -> ReceiveAttempt | None:
         attempt = self._by_id.get(attempt_id)
         return attempt if attempt is not None and attempt.until_ms > now_ms else None
 
     def add(self, attempt_id: str, lease: int, seqs: tuple[int, ...], now_ms: int) -> None:
-        attempt = Attempt(now_ms + ATTEMPT_WINDOW_MS, attempt_id, lease, seqs)
+        attempt = ReceiveAttempt(now_ms + ATTEMPT_WINDOW_MS, attempt_id, lease, seqs)
         self._by_id[attempt_id] = self._by_lease[lease] = attempt
         self._ends.append(attempt)
         while self._ends[0].until_ms <= now_ms:
@@ -76,11 +76,11 @@ class Attempts:
         if attempt is not None:
             self._forget(attempt)
 
-    def _forget(self, attempt: Attempt) -> None:
+    def _forget(self, attempt: ReceiveAttempt) -> None:
         if self._by_id.get(attempt.id) is attempt:
             del self._by_id[attempt.id]
         if self._by_lease.get(attempt.lease) is attempt:
             del self._by_lease[attempt.lease]
 
-    def all(self) -> list[Attempt]:
+    def all(self) -> list[ReceiveAttempt]:
         return [attempt for attempt in self._ends if self._by_lease.get(attempt.lease) is attempt]

@@ -13,12 +13,12 @@ from cns_common.errors import CnsError, StoreUnavailable
 from cqs.engines.cluster.cache_contract import DROPPED
 from cqs.engines.cluster.fifo import commands as c
 from cqs.engines.cluster.fifo.conversions import delivery_of, message_of, new_message, peeked_of, read_cursor
-from cqs.engines.cluster.fifo.log import Log
-from cqs.engines.cluster.fifo.snapshots import Images
-from cqs.engines.cluster.fifo.state import State
-from cqs.engines.cluster.ids import Place, place_of
-from cqs.engines.cluster.known_queues import Line, Lines
-from cqs.engines.cluster.rows import Rows
+from cqs.engines.cluster.fifo.log import CommandLog
+from cqs.engines.cluster.fifo.snapshots import Snapshots
+from cqs.engines.cluster.fifo.state import FifoState
+from cqs.engines.cluster.ids import MessageLocation, parse_location
+from cqs.engines.cluster.known_queues import KnownQueue, KnownQueues
+from cqs.engines.cluster.rows import MessageRows
 from cqs.engines.contract import (
     Change,
     Counts,
@@ -36,23 +36,28 @@ GENERATIONS_MAX = 5
 ROUNDS_MAX = 20
 LOGS_MAX = 1_000
 """Queues whose state this process keeps; for another, it reads the log anew."""
-LOOKS_AT_ONCE = 16
+POLLED_AT_ONCE = 16
 
 
 class FifoQueues:
     """`hint(queue)` tells other processes that there is something new."""
 
     def __init__(
-        self, cassandra: Cassandra, rows: Rows, lines: Lines, clock: Clock, hint: Callable[[str], None]
+        self,
+        cassandra: Cassandra,
+        rows: MessageRows,
+        known_queues: KnownQueues,
+        clock: Clock,
+        hint: Callable[[str], None],
     ) -> None:
         self._cassandra = cassandra
-        self._images = Images(cassandra, clock)
+        self._snapshots = Snapshots(cassandra, clock)
         self._rows = rows
-        self._lines = lines
+        self._known_queues = known_queues
         self._clock = clock
         self._hint = hint
-        self._logs: OrderedDict[str, Log] = OrderedDict()
-        self._looks: dict[str, asyncio.Task[None]] = {}
+        self._logs: OrderedDict[str, CommandLog] = OrderedDict()
+        self._polls: dict[str, asyncio.Task[None]] = {}
         self._hinted: set[str] = set()
         self.waiters = WaiterRegistry(clock)
 
@@ -60,20 +65,21 @@ class FifoQueues:
 
     async def send(self, q: QueueRef, entries: Sequence[Entry], now_ms: int) -> list[SentEntry | RejectedEntry]:
         """What turns out to be a duplicate has stored its body for nothing."""
-        line = await self._lines.line(q)
+        queue = await self._known_queues.get(q)
         for _ in range(GENERATIONS_MAX):
-            generation = line.generation  # which others raise when they hear of a purge
+            generation = queue.generation  # which others raise when they hear of a purge
             if generation == DROPPED:
                 return [RejectedEntry() for _ in entries]
-            places = await self._rows.insert(q.id, generation, entries, now_ms)
-            messages = tuple([new_message(entry, place) for entry, place in zip(entries, places, strict=True)])
-            accepted: c.Accepted = await self._log(q.id).append(c.Send(now_ms, generation, messages))
+            locations = await self._rows.insert(q.id, generation, entries, now_ms)
+            messages = tuple([new_message(entry, location) for entry, location in zip(entries, locations, strict=True)])
+            accepted: c.SendAnswer = await self._log(q.id).append(c.Send(now_ms, generation, messages))
             if accepted.answers:
                 await self._remove(
-                    q.id, [place for place, one in zip(places, accepted.answers, strict=True) if _vain(one)]
+                    q.id,
+                    [location for location, one in zip(locations, accepted.answers, strict=True) if _is_unused(one)],
                 )
                 return list(accepted.answers)
-            line.heard(accepted.generation)  # purged meanwhile: what was written belongs to before
+            queue.observe_generation(accepted.generation)  # purged meanwhile: what was written belongs to before
         raise StoreUnavailable("the queue is purged again and again")
 
     # -- receiving ----------------------------------------------------------------------------------------------------
@@ -82,31 +88,39 @@ class FifoQueues:
         log = self._log(q.id)
         command = c.Receive(now_ms, want, visible_at_ms, q.retention_ms, q.max_receives, attempt_id)
         for _ in range(ROUNDS_MAX):
-            if not log.state.has_something(command) and not (await log.follow()).has_something(command):
-                return await self._nothing(q, log.state)
-            taken: c.Taken = await log.append(command)
-            await self._remove(q.id, [place_of(place) for place in taken.expired])
+            if not log.state.would_return_messages(command) and not (await log.catch_up()).would_return_messages(
+                command
+            ):
+                return await self._empty_result(q, log.state)
+            taken: c.ReceiveAnswer = await log.append(command)
+            await self._remove(q.id, [parse_location(location) for location in taken.expired])
             if not taken.messages and not taken.spent:
-                return await self._nothing(q, log.state, limit_reached=taken.limit_reached)
+                return await self._empty_result(q, log.state, limit_reached=taken.limit_reached)
             received = await self._with_bodies(q, log, taken, now_ms)
             if received.messages or received.spent:
                 return received
         return ReceiveResult()
 
-    async def _nothing(self, q: QueueRef, state: State, *, limit_reached: bool = False) -> ReceiveResult:
-        if state.dropped or (await self._lines.line(q)).generation == DROPPED:
+    async def _empty_result(self, q: QueueRef, state: FifoState, *, limit_reached: bool = False) -> ReceiveResult:
+        if state.dropped or (await self._known_queues.get(q)).generation == DROPPED:
             return ReceiveResult(dropped=True)
         return ReceiveResult(next_due_ms=state.order.next_due_ms(), limit_reached=limit_reached)
 
-    async def _with_bodies(self, q: QueueRef, log: Log, taken: c.Taken, now_ms: int) -> ReceiveResult:
+    async def _with_bodies(self, q: QueueRef, log: CommandLog, taken: c.ReceiveAnswer, now_ms: int) -> ReceiveResult:
         """A message without a body was purged by who has not said so yet, or is older than any retention."""
         given = (*taken.messages, *taken.spent)
-        rows = await self._rows.read(q.id, [place_of(one.place) for one in given])
-        gone = tuple([(one.seq, one.place) for one in given if place_of(one.place) not in rows])
+        rows = await self._rows.read(q.id, [parse_location(one.location) for one in given])
+        gone = tuple([(one.seq, one.location) for one in given if parse_location(one.location) not in rows])
         if gone:
             await log.append(c.Remove(now_ms, gone))
         messages, spent = [
-            tuple([message_of(q.id, one, rows[place_of(one.place)]) for one in some if place_of(one.place) in rows])
+            tuple(
+                [
+                    message_of(q.id, one, rows[parse_location(one.location)])
+                    for one in some
+                    if parse_location(one.location) in rows
+                ]
+            )
             for some in (taken.messages, taken.spent)
         ]
         return ReceiveResult(messages, spent, received_at_ms=taken.received_at_ms)
@@ -118,8 +132,8 @@ class FifoQueues:
         keys = tuple([delivery for delivery in deliveries if delivery is not None])
         if not keys:
             return [Outcome.MALFORMED for _ in handles]
-        done: c.Done = await self._log(q.id).append(c.Delete(now_ms, keys))
-        await self._remove(q.id, [place_of(place) for place in done.places])
+        done: c.OutcomeAnswer = await self._log(q.id).append(c.Delete(now_ms, keys))
+        await self._remove(q.id, [parse_location(location) for location in done.locations])
         outcomes = iter(done.outcomes)
         return [Outcome.MALFORMED if delivery is None else next(outcomes) for delivery in deliveries]
 
@@ -130,48 +144,56 @@ class FifoQueues:
         key = delivery_of(q.id, change.handle)
         if key is None:
             return Outcome.MALFORMED
-        place = "" if change.body is None else await self._store(q, key[0], change.body, now_ms)
-        done: c.Done = await self._log(q.id).append(c.Change(now_ms, key, change.visible_at_ms, place))
-        await self._remove(q.id, [place_of(unused) for unused in done.places])
+        location = "" if change.body is None else await self._store(q, key[0], change.body, now_ms)
+        done: c.OutcomeAnswer = await self._log(q.id).append(c.Change(now_ms, key, change.visible_at_ms, location))
+        await self._remove(q.id, [parse_location(unused) for unused in done.locations])
         return done.outcomes[0]
 
     async def _store(self, q: QueueRef, seq: int, body: bytes, now_ms: int) -> str:
         """A new body for a message; '' when there is no such message to have it."""
-        state = await self._log(q.id).follow()
-        kept = state.order.kept.get(seq)
-        if kept is None:
+        state = await self._log(q.id).catch_up()
+        message = state.order.messages.get(seq)
+        if message is None:
             return ""
-        entry = Entry(kept.id, body, kept.born_at_ms, kept.visible_at_ms, kept.group)
+        entry = Entry(message.id, body, message.born_at_ms, message.visible_at_ms, message.group)
         generation = state.generation  # the message's own, or it is being purged
-        (place,) = await self._rows.insert(q.id, generation, [entry], now_ms)
-        return place.member
+        (location,) = await self._rows.insert(q.id, generation, [entry], now_ms)
+        return location.member
 
     # -- looking ------------------------------------------------------------------------------------------------------
 
     async def peek(self, q: QueueRef, cursor: str, n: int, now_ms: int) -> PeekPage:
         """Firsts of groups, soonest due first, then all behind them: each once, wherever the cursor stands."""
-        first, behind = (await self._log(q.id).follow()).order.first_and_behind()
+        first, behind = (await self._log(q.id).catch_up()).order.heads_and_behind()
         kind, at, seq = ("first", -1, -1) if not cursor else read_cursor(cursor)
-        firsts = [kept for kept in first if kind == "first" and (kept.visible_at_ms, kept.seq) > (at, seq)][:n]
-        rest = [kept for kept in behind if kind == "first" or kept.seq > seq][: n - len(firsts)]
+        firsts = [message for message in first if kind == "first" and (message.visible_at_ms, message.seq) > (at, seq)][
+            :n
+        ]
+        rest = [message for message in behind if kind == "first" or message.seq > seq][: n - len(firsts)]
         some = firsts + rest
-        rows = await self._rows.read(q.id, [place_of(kept.place) for kept in some])
-        peeked = tuple([peeked_of(kept, rows[place_of(kept.place)]) for kept in some if place_of(kept.place) in rows])
+        rows = await self._rows.read(q.id, [parse_location(message.location) for message in some])
+        peeked = tuple(
+            [
+                peeked_of(message, rows[parse_location(message.location)])
+                for message in some
+                if parse_location(message.location) in rows
+            ]
+        )
         if len(some) < n:
             return PeekPage(peeked)
         last = some[-1]
         return PeekPage(peeked, f"behind:{last.seq}" if rest else f"{last.visible_at_ms}:{last.seq}")
 
     async def counts(self, q: QueueRef, now_ms: int) -> Counts:
-        state = await self._log(q.id).follow()
+        state = await self._log(q.id).catch_up()
         order = state.order
         in_flight, delayed = order.hidden.counts(max(now_ms, state.now_ms))
-        oldest = next(iter(order.kept.values()), None)
-        return Counts(len(order.kept) - in_flight - delayed, in_flight, delayed, oldest.born_at_ms if oldest else 0)
+        oldest = next(iter(order.messages.values()), None)
+        return Counts(len(order.messages) - in_flight - delayed, in_flight, delayed, oldest.born_at_ms if oldest else 0)
 
     # -- the whole queue ----------------------------------------------------------------------------------------------
 
-    async def begin(self, q: QueueRef, generation: int, now_ms: int) -> None:
+    async def begin_generation(self, q: QueueRef, generation: int, now_ms: int) -> None:
         """Everything of before is gone: its rows are of a generation that is over already."""
         log = self._log(q.id)
         if generation != DROPPED:
@@ -183,100 +205,100 @@ class FifoQueues:
     async def redelay(self, q: QueueRef, delay_ms: int, now_ms: int) -> None:
         await self._log(q.id).append(c.Redelay(now_ms, delay_ms))
 
-    async def maintain(self, line: Line, budget: int, now_ms: int) -> int:
+    async def maintain(self, queue: KnownQueue, budget: int, now_ms: int) -> int:
         """Remove what is past its retention, of a queue whose state this process has."""
-        log = self._logs.get(line.q.id)
+        log = self._logs.get(queue.q.id)
         if log is None:
             return 0
-        oldest_ms = now_ms - line.q.retention_ms
+        oldest_ms = now_ms - queue.q.retention_ms
         expired: list[tuple[int, str]] = []
-        for kept in (await log.follow()).order.kept.values():
-            if kept.born_at_ms > oldest_ms or len(expired) >= budget:
+        for message in (await log.catch_up()).order.messages.values():
+            if message.born_at_ms > oldest_ms or len(expired) >= budget:
                 break
-            if kept.visible_at_ms <= now_ms or not kept.deliveries:
-                expired.append((kept.seq, kept.place))
+            if message.visible_at_ms <= now_ms or not message.deliveries:
+                expired.append((message.seq, message.location))
         if expired:
             await log.append(c.Remove(now_ms, tuple(expired)))
-            await self._remove(line.q.id, [place_of(place) for _, place in expired])
+            await self._remove(queue.q.id, [parse_location(location) for _, location in expired])
         return len(expired)
 
-    async def clear_log(self, queue: str, budget: int) -> int:
+    async def clear_log(self, queue_id: str, budget: int) -> int:
         """What newer images, or the end of the queue, have made needless."""
-        return await self._images.clear(queue, budget)
+        return await self._snapshots.clear(queue_id, budget)
 
     # -- news ---------------------------------------------------------------------------------------------------------
 
-    def hear(self, queue: str) -> None:
+    def on_hint(self, queue_id: str) -> None:
         """A hint: there may be news for those who wait here."""
-        if queue not in self.waiters:
+        if queue_id not in self.waiters:
             return
-        if queue in self._looks:
-            self._hinted.add(queue)  # while it is looked at: what the look began too early for
+        if queue_id in self._polls:
+            self._hinted.add(queue_id)  # while it is looked at: what the look began too early for
             return
-        look = self._looks[queue] = asyncio.create_task(self._look(queue))
-        look.add_done_callback(lambda _: self._looked(queue))
+        poll = self._polls[queue_id] = asyncio.create_task(self._poll(queue_id))
+        poll.add_done_callback(lambda _: self._poll_ended(queue_id))
 
-    def _looked(self, queue: str) -> None:
-        del self._looks[queue]
-        if queue in self._hinted:
-            self._hinted.discard(queue)
-            self.hear(queue)
+    def _poll_ended(self, queue_id: str) -> None:
+        del self._polls[queue_id]
+        if queue_id in self._hinted:
+            self._hinted.discard(queue_id)
+            self.on_hint(queue_id)
 
-    async def _look(self, queue: str) -> None:
+    async def _poll(self, queue_id: str) -> None:
         with suppress(CnsError):  # it is looked at again soon
-            self._wake(await self._log(queue).follow(), queue, 1)
+            self._wake(await self._log(queue_id).catch_up(), queue_id, 1)
 
-    async def look_at_all(self) -> None:
+    async def poll_all(self) -> None:
         """At the queues that somebody here waits for: a hint may have been lost."""
         queues = self.waiters.queues()
-        for at in range(0, len(queues), LOOKS_AT_ONCE):
-            await asyncio.gather(*[self._look(queue) for queue in queues[at : at + LOOKS_AT_ONCE]])
+        for at in range(0, len(queues), POLLED_AT_ONCE):
+            await asyncio.gather(*[self._poll(queue_id) for queue_id in queues[at : at + POLLED_AT_ONCE]])
 
-    def _changed(self, log: Log, commands: Sequence[c.Command], by_us: bool) -> None:
+    def _changed(self, log: CommandLog, commands: Sequence[c.Command], by_us: bool) -> None:
         if by_us and not all(isinstance(one, c.Receive) for one in commands):  # a receive makes nothing visible
-            self._hint(log.queue)
-        if log.queue in self.waiters:
+            self._hint(log.queue_id)
+        if log.queue_id in self.waiters:
             self._wake(
-                log.state, log.queue, sum(len(one.messages) if isinstance(one, c.Send) else 1 for one in commands)
+                log.state, log.queue_id, sum(len(one.messages) if isinstance(one, c.Send) else 1 for one in commands)
             )
 
-    def _wake(self, state: State, queue: str, n: int) -> None:
+    def _wake(self, state: FifoState, queue_id: str, n: int) -> None:
         if state.dropped:
-            self.waiters.wake_all(queue)
+            self.waiters.wake_all(queue_id)
             return
         due_ms = state.order.next_due_ms()
         if due_ms is None:
             return
         if due_ms <= max(self._clock.now_ms(), state.now_ms):
-            self.waiters.wake(queue, n)
-        elif queue in self.waiters:
-            self.waiters.wake_at(queue, due_ms)
+            self.waiters.wake(queue_id, n)
+        elif queue_id in self.waiters:
+            self.waiters.wake_at(queue_id, due_ms)
 
     # -- logs ---------------------------------------------------------------------------------------------------------
 
-    def _log(self, queue: str) -> Log:
-        log = self._logs.get(queue)
+    def _log(self, queue_id: str) -> CommandLog:
+        log = self._logs.get(queue_id)
         if log is None:
-            log = self._logs[queue] = Log(self._cassandra, self._images, queue, self._changed)
-            self._let_go()
-        self._logs.move_to_end(queue)
+            log = self._logs[queue_id] = CommandLog(self._cassandra, self._snapshots, queue_id, self._changed)
+            self._evict_logs()
+        self._logs.move_to_end(queue_id)
         return log
 
-    def _let_go(self) -> None:
+    def _evict_logs(self) -> None:
         """Of those used longest ago."""
-        for queue in list(self._logs)[: len(self._logs) - LOGS_MAX]:
-            if self._logs[queue].idle:
-                del self._logs[queue]
+        for queue_id in list(self._logs)[: len(self._logs) - LOGS_MAX]:
+            if self._logs[queue_id].idle:
+                del self._logs[queue_id]
 
     async def close(self) -> None:
-        await asyncio.gather(*self._looks.values(), *[log.close() for log in self._logs.values()])
+        await asyncio.gather(*self._polls.values(), *[log.close() for log in self._logs.values()])
 
-    async def _remove(self, queue: str, places: Sequence[Place]) -> None:
+    async def _remove(self, queue_id: str, locations: Sequence[MessageLocation]) -> None:
         """Bodies that nothing names any more. What is left of them ends by itself."""
-        if places:
+        if locations:
             with suppress(CnsError):
-                await self._rows.delete(queue, places)
+                await self._rows.delete(queue_id, locations)
 
 
-def _vain(answer: SentEntry | RejectedEntry) -> bool:
+def _is_unused(answer: SentEntry | RejectedEntry) -> bool:
     return isinstance(answer, RejectedEntry) or answer.duplicate

@@ -9,18 +9,18 @@ from itertools import islice
 
 import msgspec
 
-from cqs.engines.cluster.fifo.counts import Hidden
+from cqs.engines.cluster.fifo.counts import HiddenMessages
 
 GARBAGE_MIN = 64
 """A heap is made anew when more than half of it, and more than this, is what is so no more."""
 
 
-class Kept(msgspec.Struct, array_like=True):
+class QueuedMessage(msgspec.Struct, array_like=True):
     """A message that is in the queue."""
 
     seq: int
     id: str
-    place: str
+    location: str
     group: str
     born_at_ms: int
     visible_at_ms: int
@@ -29,69 +29,69 @@ class Kept(msgspec.Struct, array_like=True):
     lease: int = 0
 
 
-class Order:
-    def __init__(self, messages: Iterable[Kept] = (), now_ms: int = 0) -> None:
-        self.kept: dict[int, Kept] = {}  # as their sequence numbers rise
-        self.hidden = Hidden()
+class MessageOrder:
+    def __init__(self, messages: Iterable[QueuedMessage] = (), now_ms: int = 0) -> None:
+        self.messages: dict[int, QueuedMessage] = {}  # as their sequence numbers rise
+        self.hidden = HiddenMessages()
         self._groups: dict[str, OrderedDict[int, None]] = {}  # whose first is found, and any removed, at once
         self._heads: list[tuple[int, int]] = []  # (due, sequence) of each group's first; what is so no more, too
-        for kept in messages:
-            self.add(kept, now_ms)
+        for message in messages:
+            self.add(message, now_ms)
 
-    def add(self, kept: Kept, now_ms: int) -> None:
-        self.kept[kept.seq] = kept
-        self._groups.setdefault(kept.group, OrderedDict())[kept.seq] = None
-        self.show(kept, kept.visible_at_ms, now_ms)
+    def add(self, message: QueuedMessage, now_ms: int) -> None:
+        self.messages[message.seq] = message
+        self._groups.setdefault(message.group, OrderedDict())[message.seq] = None
+        self.reschedule(message, message.visible_at_ms, now_ms)
 
-    def remove(self, kept: Kept) -> None:
-        del self.kept[kept.seq]
-        self.hidden.remove(kept.seq)
-        group = self._groups[kept.group]
-        del group[kept.seq]
+    def remove(self, message: QueuedMessage) -> None:
+        del self.messages[message.seq]
+        self.hidden.remove(message.seq)
+        group = self._groups[message.group]
+        del group[message.seq]
         if not group:
-            del self._groups[kept.group]
-        self.put_back(kept.group)
+            del self._groups[message.group]
+        self.requeue_group(message.group)
 
-    def show(self, kept: Kept, visible_at_ms: int, now_ms: int) -> None:
+    def reschedule(self, message: QueuedMessage, visible_at_ms: int, now_ms: int) -> None:
         """It is visible from then on."""
-        self.hide(kept, visible_at_ms, now_ms)
-        if self._first(kept.group) == kept.seq:
-            self.put_back(kept.group)
+        self.set_visible_at(message, visible_at_ms, now_ms)
+        if self._head(message.group) == message.seq:
+            self.requeue_group(message.group)
 
-    def hide(self, kept: Kept, visible_at_ms: int, now_ms: int) -> None:
+    def set_visible_at(self, message: QueuedMessage, visible_at_ms: int, now_ms: int) -> None:
         """As `show`, of a message whose group is put back afterwards."""
-        kept.visible_at_ms = visible_at_ms
-        self.hidden.remove(kept.seq)
+        message.visible_at_ms = visible_at_ms
+        self.hidden.remove(message.seq)
         if visible_at_ms > now_ms:
-            self.hidden.add(kept.seq, visible_at_ms, in_flight=kept.deliveries > 0)
+            self.hidden.add(message.seq, visible_at_ms, in_flight=message.deliveries > 0)
 
-    def take_due(self, now_ms: int) -> Kept | None:
+    def pop_due_head(self, now_ms: int) -> QueuedMessage | None:
         """The first message of a group, due longest. Its group is out until it is put back."""
         if not self.is_due(now_ms):
             return None
         _, seq = heapq.heappop(self._heads)
         while self._heads and self._heads[0][1] == seq:
             heapq.heappop(self._heads)  # the same, put there twice
-        return self.kept[seq]
+        return self.messages[seq]
 
-    def put_back(self, group: str) -> None:
-        first = self._first(group)
+    def requeue_group(self, group: str) -> None:
+        first = self._head(group)
         if first is None:
             return
-        heapq.heappush(self._heads, (self.kept[first].visible_at_ms, first))
+        heapq.heappush(self._heads, (self.messages[first].visible_at_ms, first))
         if len(self._heads) > 2 * len(self._groups) + GARBAGE_MIN:
             firsts = [next(iter(seqs)) for seqs in self._groups.values()]
-            self._heads = [(self.kept[seq].visible_at_ms, seq) for seq in firsts]
+            self._heads = [(self.messages[seq].visible_at_ms, seq) for seq in firsts]
             heapq.heapify(self._heads)
 
-    def visible_of(self, group: str, n: int, now_ms: int) -> list[Kept]:
+    def visible_of_group(self, group: str, n: int, now_ms: int) -> list[QueuedMessage]:
         """A group's first `n` messages, up to one that is hidden."""
-        visible: list[Kept] = []
+        visible: list[QueuedMessage] = []
         for seq in islice(self._groups[group], n):
-            kept = self.kept[seq]
-            if kept.visible_at_ms > now_ms:
+            message = self.messages[seq]
+            if message.visible_at_ms > now_ms:
                 break
-            visible.append(kept)
+            visible.append(message)
         return visible
 
     def is_due(self, now_ms: int) -> bool:
@@ -99,21 +99,21 @@ class Order:
         return due_ms is not None and due_ms <= now_ms
 
     def next_due_ms(self) -> int | None:
-        while self._heads and not self._is_first(*self._heads[0]):
+        while self._heads and not self._is_current_head(*self._heads[0]):
             heapq.heappop(self._heads)
         return self._heads[0][0] if self._heads else None
 
-    def first_and_behind(self) -> tuple[list[Kept], list[Kept]]:
+    def heads_and_behind(self) -> tuple[list[QueuedMessage], list[QueuedMessage]]:
         """The first of each group, soonest due first; and all that stand behind another, as they came."""
         firsts = {next(iter(seqs)) for seqs in self._groups.values()}
-        first = [kept for kept in self.kept.values() if kept.seq in firsts]
-        behind = [kept for kept in self.kept.values() if kept.seq not in firsts]
-        return sorted(first, key=lambda kept: (kept.visible_at_ms, kept.seq)), behind
+        first = [message for message in self.messages.values() if message.seq in firsts]
+        behind = [message for message in self.messages.values() if message.seq not in firsts]
+        return sorted(first, key=lambda message: (message.visible_at_ms, message.seq)), behind
 
-    def _first(self, group: str) -> int | None:
+    def _head(self, group: str) -> int | None:
         seqs = self._groups.get(group)
         return next(iter(seqs)) if seqs else None
 
-    def _is_first(self, due_ms: int, seq: int) -> bool:
-        kept = self.kept.get(seq)
-        return kept is not None and kept.visible_at_ms == due_ms and self._first(kept.group) == seq
+    def _is_current_head(self, due_ms: int, seq: int) -> bool:
+        message = self.messages.get(seq)
+        return message is not None and message.visible_at_ms == due_ms and self._head(message.group) == seq

@@ -15,13 +15,13 @@ SEALED_SLOT = 2**31 - 1
 COMMANDS_MAX = 200
 """Of one slot."""
 CHUNK_BYTES = 256 * 1024
-IMAGE_EVERY_BYTES = 512 * 1024
+SNAPSHOT_EVERY_BYTES = 512 * 1024
 """Commands, beyond the size of the last image, after which the state is written down anew."""
-IMAGE_EVERY_SLOTS = 4 * SEGMENT_SLOTS
+SNAPSHOT_EVERY_SLOTS = 4 * SEGMENT_SLOTS
 """Or so many slots, where their commands come to an eighth of the last image."""
 DROPPED_SLOT = 2**31 - 1
 """The mark of a queue that is gone for ever."""
-NEEDLESS_MS = 300_000
+OBSOLETE_KEEP_MS = 300_000
 """How long what a newer mark made needless is kept for those who read it."""
 
 TABLES = (

@@ -10,96 +10,96 @@ from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
 from cns_common.ids import hex_id
 from cqs.engines.cluster.fifo import schema
-from cqs.engines.cluster.fifo.state import State
+from cqs.engines.cluster.fifo.state import FifoState
 
-LOOKS_MAX = 10
+READ_TRIES_MAX = 10
 
 
-class Mark(NamedTuple):
+class SnapshotMark(NamedTuple):
     """The state before `slot`, in so many chunks; none stands for the empty state of slot 0."""
 
     slot: int
-    image: str
+    snapshot: str
     chunks: int
     made_ms: int
 
 
-class Images:
+class Snapshots:
     def __init__(self, cassandra: Cassandra, clock: Clock) -> None:
         self._cassandra = cassandra
         self._clock = clock
 
-    async def newest_slot(self, queue: str) -> int:
+    async def newest_slot(self, queue_id: str) -> int:
         """Which slot the newest image is of; 0 when there is none."""
-        rows = await self._cassandra.run(schema.NEWEST_MARK, queue)
+        rows = await self._cassandra.run(schema.NEWEST_MARK, queue_id)
         return int(rows[0][0]) if rows else 0
 
-    async def read(self, queue: str) -> tuple[State, int, int]:
+    async def read(self, queue_id: str) -> tuple[FifoState, int, int]:
         """The newest state that was written down, the slot to go on at, and the size of what was read."""
-        for _ in range(LOOKS_MAX):
-            rows = await self._cassandra.run(schema.NEWEST_MARK, queue)
+        for _ in range(READ_TRIES_MAX):
+            rows = await self._cassandra.run(schema.NEWEST_MARK, queue_id)
             if not rows:
-                return State(), 0, 0
-            mark = Mark(*rows[0])
+                return FifoState(), 0, 0
+            mark = SnapshotMark(*rows[0])
             if mark.slot == schema.DROPPED_SLOT:
-                return State.dropped_one(), mark.slot, 0
-            keys = [(mark.image, chunk) for chunk in range(mark.chunks)]
+                return FifoState.dropped_state(), mark.slot, 0
+            keys = [(mark.snapshot, chunk) for chunk in range(mark.chunks)]
             chunks = await self._cassandra.run_each(schema.CHUNK, keys) if keys else []
             if all(chunks):
-                image = b"".join([chunk[0][0] for chunk in chunks])
-                return (State.of(image) if image else State()), mark.slot, len(image)
+                snapshot = b"".join([chunk[0][0] for chunk in chunks])
+                return (FifoState.from_snapshot(snapshot) if snapshot else FifoState()), mark.slot, len(snapshot)
             # a newer one has made it needless meanwhile: it is found by the next look
-        raise StoreUnavailable(f"the newest image of {queue} is not whole")
+        raise StoreUnavailable(f"the newest image of {queue_id} is not whole")
 
-    async def write(self, queue: str, slot: int, image: bytes) -> None:
+    async def write(self, queue_id: str, slot: int, snapshot: bytes) -> None:
         """Chunks first."""
         name = hex_id()
-        chunks = [image[at : at + schema.CHUNK_BYTES] for at in range(0, len(image), schema.CHUNK_BYTES)]
+        chunks = [snapshot[at : at + schema.CHUNK_BYTES] for at in range(0, len(snapshot), schema.CHUNK_BYTES)]
         for number, chunk in enumerate(chunks):
             await self._cassandra.run(schema.ADD_CHUNK, name, number, chunk)
-        await self._mark(queue, Mark(slot, name, len(chunks), self._clock.wall_ms()))
+        await self._mark(queue_id, SnapshotMark(slot, name, len(chunks), self._clock.wall_ms()))
 
-    async def drop(self, queue: str, last_slot: int) -> None:
+    async def drop(self, queue_id: str, last_slot: int) -> None:
         """There is nothing to read for ever. What there was is for `clear`, which is told how many segments."""
         segments = last_slot // schema.SEGMENT_SLOTS + 1
-        await self._mark(queue, Mark(schema.DROPPED_SLOT, "", segments, self._clock.wall_ms()))
+        await self._mark(queue_id, SnapshotMark(schema.DROPPED_SLOT, "", segments, self._clock.wall_ms()))
 
-    async def _mark(self, queue: str, mark: Mark) -> None:
+    async def _mark(self, queue_id: str, mark: SnapshotMark) -> None:
         """The first of a queue marks the log's beginning, too: from there on there is to clear."""
-        if not await self._cassandra.run(schema.NEWEST_MARK, queue):
-            await self._cassandra.run(schema.ADD_MARK, queue, 0, "", 0, mark.made_ms)
-        await self._cassandra.run(schema.ADD_MARK, queue, *mark)
+        if not await self._cassandra.run(schema.NEWEST_MARK, queue_id):
+            await self._cassandra.run(schema.ADD_MARK, queue_id, 0, "", 0, mark.made_ms)
+        await self._cassandra.run(schema.ADD_MARK, queue_id, *mark)
 
-    async def clear(self, queue: str, budget: int) -> int:
+    async def clear(self, queue_id: str, budget: int) -> int:
         """Remove marks, oldest first, whose next has been there long enough for all who still read the one before.
 
         Returns how many segments and marks went.
         """
         done = 0
         while done < budget:
-            marks = [Mark(*row) for row in await self._cassandra.run(schema.OLDEST_MARKS, queue)]
-            needless = [pair for pair in pairwise(marks) if self._is_old(pair[1])]
-            for mark, after in needless:
+            marks = [SnapshotMark(*row) for row in await self._cassandra.run(schema.OLDEST_MARKS, queue_id)]
+            obsolete = [pair for pair in pairwise(marks) if self._is_old(pair[1])]
+            for mark, after in obsolete:
                 if done >= budget:
                     break
-                done += await self._remove(queue, mark, after)
-            if not needless:
+                done += await self._remove(queue_id, mark, after)
+            if not obsolete:
                 break
         return done
 
-    def _is_old(self, mark: Mark) -> bool:
+    def _is_old(self, mark: SnapshotMark) -> bool:
         is_dropped = mark.slot == schema.DROPPED_SLOT
-        return is_dropped or self._clock.wall_ms() - mark.made_ms >= schema.NEEDLESS_MS
+        return is_dropped or self._clock.wall_ms() - mark.made_ms >= schema.OBSOLETE_KEEP_MS
 
-    async def _remove(self, queue: str, mark: Mark, after: Mark) -> int:
+    async def _remove(self, queue_id: str, mark: SnapshotMark, after: SnapshotMark) -> int:
         """The mark last: while it is there, somebody goes on."""
         first = mark.slot // schema.SEGMENT_SLOTS
         end = after.chunks if after.slot == schema.DROPPED_SLOT else after.slot // schema.SEGMENT_SLOTS
         for segment in range(first, end):
-            await self._cassandra.applied(schema.SEAL, queue, segment)
-            await self._cassandra.run(schema.MARK_SEALED, queue, segment)
-            await self._cassandra.run(schema.CLEAR_SEGMENT, queue, segment)
+            await self._cassandra.applied(schema.SEAL, queue_id, segment)
+            await self._cassandra.run(schema.MARK_SEALED, queue_id, segment)
+            await self._cassandra.run(schema.CLEAR_SEGMENT, queue_id, segment)
         for chunk in range(mark.chunks):
-            await self._cassandra.run(schema.REMOVE_CHUNK, mark.image, chunk)
-        await self._cassandra.run(schema.REMOVE_MARK, queue, mark.slot, mark.image)
+            await self._cassandra.run(schema.REMOVE_CHUNK, mark.snapshot, chunk)
+        await self._cassandra.run(schema.REMOVE_MARK, queue_id, mark.slot, mark.snapshot)
         return 1 + max(end - first, 0)

@@ -10,190 +10,204 @@ import structlog
 from cns_common.clock import Clock
 from cns_common.errors import CnsError
 from cns_common.task_cancellation import cancel_and_wait
-from cqs.engines.cluster.cache_contract import DROPPED, FILLED, Counted, Item, Taken, Verdict, Wish
-from cqs.engines.cluster.ids import Key, Place, generation_of
-from cqs.engines.cluster.no_redis.bucket_reader import Looks, Tell
-from cqs.engines.cluster.no_redis.counts import Surveys
-from cqs.engines.cluster.no_redis.visibility import Shelf
+from cqs.engines.cluster.cache_contract import (
+    DROPPED,
+    FILLED,
+    CacheCounts,
+    CachedMessage,
+    LeaseRequest,
+    LeaseResult,
+    MaybeOutcome,
+)
+from cqs.engines.cluster.ids import DeliveryKey, MessageLocation, generation_of
+from cqs.engines.cluster.no_redis.bucket_reader import BucketReader, Notify
+from cqs.engines.cluster.no_redis.counts import FallbackCounts
+from cqs.engines.cluster.no_redis.visibility import LocalVisibility
 from cqs.engines.contract import Outcome
 
-BEAT_S = 1.0
-OTHERS_AGAIN_S = 0.1
-NEWS_MAX = 50_000
+HEARTBEAT_INTERVAL_S = 1.0
+POLL_INTERVAL_S = 0.1
+UNREPORTED_MAX = 50_000
 """Messages sent and deleted meanwhile that Redis is told of when it is back. Of those beyond, the reconciler finds what
 was sent; what was deleted is in counts until it would be received."""
 
 log = structlog.get_logger(__name__)
 
 
-class Outage:
+class FallbackCache:
     """See `Cache`. While it is not open it takes messages in and answers that there are none."""
 
-    def __init__(self, looks: Looks, surveys: Surveys, clock: Clock, tell: Tell, *, for_ever: bool) -> None:
+    def __init__(
+        self, reader: BucketReader, fallback_counts: FallbackCounts, clock: Clock, notify: Notify, *, permanent: bool
+    ) -> None:
         """`for_ever`: there is no Redis that will come back."""
-        self._looks = looks
-        self._surveys = surveys
+        self._reader = reader
+        self._fallback_counts = fallback_counts
         self._clock = clock
-        self._tell = tell
-        self._sent: dict[str, list[Item]] = {}
-        self._deleted: dict[str, list[Place]] = {}
-        self._news_left = 0 if for_ever else NEWS_MAX
-        self._beating: asyncio.Task[None] | None = None
+        self._notify = notify
+        self._sent: dict[str, list[CachedMessage]] = {}
+        self._deleted: dict[str, list[MessageLocation]] = {}
+        self._unreported_room = 0 if permanent else UNREPORTED_MAX
+        self._heartbeat_task: asyncio.Task[None] | None = None
         self.is_open = False
-        self.twice = 0
+        self.duplicates = 0
 
     async def step(self) -> None:
         """Open it, or go on: to be called every now and then."""
-        if self._beating is None:
-            await self._looks.beat()
-            self._beating = asyncio.create_task(self._beat())
+        if self._heartbeat_task is None:
+            await self._reader.heartbeat()
+            self._heartbeat_task = asyncio.create_task(self._keep_heartbeat())
         self.is_open = True
-        await self._looks.step()
+        await self._reader.step()
 
-    async def close(self) -> dict[str, list[Item]]:
+    async def close(self) -> dict[str, list[CachedMessage]]:
         """Returns what is hidden, by queue; it is written down, too."""
         self.is_open = False
-        hidden = await self._looks.end()
-        if self._beating is not None:
-            await cancel_and_wait([self._beating])
-            self._beating = None
+        hidden = await self._reader.release_all()
+        if self._heartbeat_task is not None:
+            await cancel_and_wait([self._heartbeat_task])
+            self._heartbeat_task = None
         return hidden
 
-    async def _beat(self) -> None:
+    async def _keep_heartbeat(self) -> None:
         while True:
-            await asyncio.sleep(BEAT_S)
+            await asyncio.sleep(HEARTBEAT_INTERVAL_S)
             try:
-                await self._looks.beat()
+                await self._reader.heartbeat()
             except CnsError as error:  # if it lasts, others take over what is claimed here
                 log.warning("redis_outage.heartbeat_failed", error=str(error))
 
-    async def end_life(self) -> None:
+    async def end_heartbeat(self) -> None:
         """Say that nothing is hidden here any more."""
-        await self._looks.claims.end_life()
+        await self._reader.claims.end_heartbeat()
 
-    async def until_others_end(self) -> None:
+    async def wait_until_others_ended(self) -> None:
         """Wait until nobody hides anything himself."""
-        while await self._looks.claims.others_live():  # noqa: ASYNC110  # they are other processes
-            await asyncio.sleep(OTHERS_AGAIN_S)
+        while await self._reader.claims.others_alive():  # noqa: ASYNC110  # they are other processes
+            await asyncio.sleep(POLL_INTERVAL_S)
 
-    def take_news(self) -> tuple[dict[str, list[Item]], dict[str, list[Place]]]:
+    def take_unreported(self) -> tuple[dict[str, list[CachedMessage]], dict[str, list[MessageLocation]]]:
         """What was sent and what was deleted while Redis was away, by queue."""
-        news, self._sent, self._deleted, self._news_left = (self._sent, self._deleted), {}, {}, NEWS_MAX
+        news, self._sent, self._deleted, self._unreported_room = (self._sent, self._deleted), {}, {}, UNREPORTED_MAX
         return news
 
-    def deleted(self, queue: str, places: Sequence[Place]) -> None:
-        if self._news_left > 0:
-            self._deleted.setdefault(queue, []).extend(places)
-            self._news_left -= len(places)
+    def finish_delete(self, queue_id: str, locations: Sequence[MessageLocation]) -> None:
+        if self._unreported_room > 0:
+            self._deleted.setdefault(queue_id, []).extend(locations)
+            self._unreported_room -= len(locations)
 
-    def _shelf(self, queue: str) -> Shelf | None:
-        return self._looks.shelves.get(queue)
+    def _visibility(self, queue_id: str) -> LocalVisibility | None:
+        return self._reader.visibilities.get(queue_id)
 
     # -- Cache --------------------------------------------------------------------------------------------------------
 
-    async def add(self, queue: str, items: Sequence[Item], now_ms: int) -> int | None:
-        shelf = self._shelf(queue)
-        if shelf is not None and shelf.generation == DROPPED:
+    async def add(self, queue_id: str, items: Sequence[CachedMessage], now_ms: int) -> int | None:
+        visibility = self._visibility(queue_id)
+        if visibility is not None and visibility.generation == DROPPED:
             return DROPPED
-        if self._news_left > 0:
-            self._sent.setdefault(queue, []).extend(items)
-            self._news_left -= len(items)
-        self._surveys.forget(queue)
-        if self.is_open and (shelf is None or self._looks.bring(queue, shelf, items) < len(items)):
-            self._looks.soon(queue)
-        generation = generation_of(items[0].place.bucket)
-        return generation if shelf is None else max(generation, shelf.generation)
+        if self._unreported_room > 0:
+            self._sent.setdefault(queue_id, []).extend(items)
+            self._unreported_room -= len(items)
+        self._fallback_counts.forget(queue_id)
+        if self.is_open and (visibility is None or self._reader.add_messages(queue_id, visibility, items) < len(items)):
+            self._reader.read_soon(queue_id)
+        generation = generation_of(items[0].location.bucket)
+        return generation if visibility is None else max(generation, visibility.generation)
 
-    async def restore(self, queue: str, items: Sequence[Item], now_ms: int) -> None:
-        await self.add_missing(queue, items, now_ms)
+    async def undo_delete(self, queue_id: str, items: Sequence[CachedMessage], now_ms: int) -> None:
+        await self.add_missing(queue_id, items, now_ms)
 
-    async def take(self, queue: str, wish: Wish) -> Taken | None:
-        if not self.is_open or not self._looks.claims.sure:
-            return Taken()
-        shelf = self._shelf(queue)
-        if shelf is None or not (self._clock.wall_ms() < shelf.look_at_ms or shelf.is_ready(wish.want, wish.now_ms)):
-            await self._looks.at(queue, wish.want)
-            shelf = self._shelf(queue)
-        if shelf is None or not self.is_open or not self._looks.claims.sure:
-            return Taken()
-        if shelf.generation == DROPPED:
-            return Taken(dropped=True)
-        shelf.used_ms = self._clock.wall_ms()
-        return shelf.take(wish)
+    async def lease(self, queue_id: str, wish: LeaseRequest) -> LeaseResult | None:
+        if not self.is_open or not self._reader.claims.certain:
+            return LeaseResult()
+        visibility = self._visibility(queue_id)
+        if visibility is None or not (
+            self._clock.wall_ms() < visibility.read_again_ms or visibility.has_visible(wish.want, wish.now_ms)
+        ):
+            await self._reader.read_queue(queue_id, wish.want)
+            visibility = self._visibility(queue_id)
+        if visibility is None or not self.is_open or not self._reader.claims.certain:
+            return LeaseResult()
+        if visibility.generation == DROPPED:
+            return LeaseResult(dropped=True)
+        visibility.used_ms = self._clock.wall_ms()
+        return visibility.lease(wish)
 
-    async def release(self, queue: str, keys: Sequence[Key]) -> list[Verdict]:
-        self._surveys.forget(queue)
-        shelf = self._shelf(queue)
-        return [self._release(shelf, key) for key in keys]
+    async def begin_delete(self, queue_id: str, keys: Sequence[DeliveryKey]) -> list[MaybeOutcome]:
+        self._fallback_counts.forget(queue_id)
+        visibility = self._visibility(queue_id)
+        return [self._release(visibility, key) for key in keys]
 
-    def _release(self, shelf: Shelf | None, key: Key) -> Verdict:
-        verdict = self._judge(shelf, key)
-        if shelf is None or verdict is None:
+    def _release(self, visibility: LocalVisibility | None, key: DeliveryKey) -> MaybeOutcome:
+        verdict = self._judge(visibility, key)
+        if visibility is None or verdict is None:
             return None
-        if verdict is Outcome.STALE and key.epoch != shelf.epoch:
+        if verdict is Outcome.STALE and key.epoch != visibility.epoch:
             verdict = Outcome.DONE
         if verdict is Outcome.DONE:
-            shelf.remove(key.place)
+            visibility.remove(key.location)
         return verdict
 
-    async def check(self, queue: str, key: Key) -> Verdict:
-        return self._judge(self._shelf(queue), key)
+    async def check(self, queue_id: str, key: DeliveryKey) -> MaybeOutcome:
+        return self._judge(self._visibility(queue_id), key)
 
-    async def hide(self, queue: str, key: Key, visible_at_ms: int, now_ms: int) -> Verdict:
-        shelf = self._shelf(queue)
-        verdict = self._judge(shelf, key)
+    async def set_visible_at(self, queue_id: str, key: DeliveryKey, visible_at_ms: int, now_ms: int) -> MaybeOutcome:
+        visibility = self._visibility(queue_id)
+        verdict = self._judge(visibility, key)
         if verdict is Outcome.STALE and key.any_lease:  # of another epoch: counted as delivered twice
             verdict = Outcome.DONE
-        if shelf is not None and verdict is Outcome.DONE:
-            shelf.hide(key.place, visible_at_ms)
-            self._tell(queue, int(visible_at_ms <= now_ms), visible_at_ms)
+        if visibility is not None and verdict is Outcome.DONE:
+            visibility.set_visible_at(key.location, visible_at_ms)
+            self._notify(queue_id, int(visible_at_ms <= now_ms), visible_at_ms)
         return verdict
 
-    def _judge(self, shelf: Shelf | None, key: Key) -> Verdict:
-        if shelf is None:
+    def _judge(self, visibility: LocalVisibility | None, key: DeliveryKey) -> MaybeOutcome:
+        if visibility is None:
             return None
-        verdict = shelf.judge(key)
-        self.twice += verdict is Outcome.STALE and key.epoch != shelf.epoch
+        verdict = visibility.judge(key)
+        self.duplicates += verdict is Outcome.STALE and key.epoch != visibility.epoch
         return verdict
 
-    async def postpone(self, queue: str, items: Sequence[Item]) -> None:
-        shelf = self._shelf(queue)
-        if shelf is not None:
+    async def postpone(self, queue_id: str, items: Sequence[CachedMessage]) -> None:
+        visibility = self._visibility(queue_id)
+        if visibility is not None:
             for item in items:
-                shelf.postpone(item.place, item.visible_at_ms)
+                visibility.postpone(item.location, item.visible_at_ms)
 
-    async def forget(self, queue: str, places: Sequence[Place]) -> None:
-        shelf = self._shelf(queue)
-        if shelf is not None:
-            for place in places:
-                shelf.remove(place)
+    async def forget(self, queue_id: str, locations: Sequence[MessageLocation]) -> None:
+        visibility = self._visibility(queue_id)
+        if visibility is not None:
+            for location in locations:
+                visibility.remove(location)
 
-    async def counts(self, queue: str, now_ms: int, *, patient: bool) -> Counted | None:
-        await self._looks.rest(queue)
-        return await self._surveys.counts(queue, now_ms)
+    async def counts(self, queue_id: str, now_ms: int, *, require_filled: bool) -> CacheCounts | None:
+        await self._reader.wait_until_idle(queue_id)
+        return await self._fallback_counts.counts(queue_id, now_ms)
 
-    async def page(self, queue: str, after: tuple[int, str], n: int, *, patient: bool) -> list[Item] | None:
-        await self._looks.rest(queue)
-        return await self._surveys.page(queue, after, n)
+    async def page(
+        self, queue_id: str, after: tuple[int, str], n: int, *, require_filled: bool
+    ) -> list[CachedMessage] | None:
+        await self._reader.wait_until_idle(queue_id)
+        return await self._fallback_counts.page(queue_id, after, n)
 
-    async def begin(self, queue: str, generation: int, filler: str) -> int:
+    async def begin_epoch(self, queue_id: str, generation: int, filler: str) -> int:
         """There is nothing to fill: looks do that."""
         return FILLED
 
-    async def fill(self, queue: str, filler: str, items: Sequence[Item]) -> bool:
+    async def fill_page(self, queue_id: str, filler: str, items: Sequence[CachedMessage]) -> bool:
         return False
 
-    async def filled(self, queue: str, filler: str) -> None:
+    async def end_fill(self, queue_id: str, filler: str) -> None:
         """Nothing is ever filled."""
 
-    async def add_missing(self, queue: str, items: Sequence[Item], now_ms: int) -> int:
-        shelf = self._shelf(queue)
-        return 0 if shelf is None else self._looks.bring(queue, shelf, items)
+    async def add_missing(self, queue_id: str, items: Sequence[CachedMessage], now_ms: int) -> int:
+        visibility = self._visibility(queue_id)
+        return 0 if visibility is None else self._reader.add_messages(queue_id, visibility, items)
 
-    async def hold(self, queue: str, items: Sequence[Item]) -> None:
+    async def keep_hidden(self, queue_id: str, items: Sequence[CachedMessage]) -> None:
         """What is given out here is hidden here."""
 
-    async def reset(self, queue: str, generation: int) -> None:
-        self._surveys.forget(queue)
-        self._looks.shelves[queue] = Shelf(generation, self._clock.wall_ms())
-        self._tell(queue, 1_000_000, None)
+    async def reset(self, queue_id: str, generation: int) -> None:
+        self._fallback_counts.forget(queue_id)
+        self._reader.visibilities[queue_id] = LocalVisibility(generation, self._clock.wall_ms())
+        self._notify(queue_id, 1_000_000, None)

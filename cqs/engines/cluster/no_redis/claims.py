@@ -1,7 +1,7 @@
 """Which process alone may give out a bucket's messages while there is no Redis to keep them apart.
 
 A claim is a conditional row, taken when somebody here asks for messages and given back when nobody does. It holds as
-long as its process shows that it lives: one row of its own a second, which goes by itself after `LIFE_S`.
+long as its process shows that it lives: one row of its own a second, which goes by itself after `HEARTBEAT_TTL_S`.
 """
 
 from __future__ import annotations
@@ -14,74 +14,74 @@ from cns_common.errors import CnsError
 from cqs.engines.cluster import schema
 from cqs.engines.cluster.ids import generation_prefix
 
-LIFE_S = 6
-LOOK_MS = 1_000
-SURE_MS = 4_000
+HEARTBEAT_TTL_S = 6
+ALIVE_CACHE_MS = 1_000
+CERTAIN_MS = 4_000
 """A process that has not shown for so long that it lives must take its claims for lost."""
 
 
-class Claims:
+class BucketClaims:
     def __init__(self, cassandra: Cassandra, clock: Clock, node: str) -> None:
         self._cassandra = cassandra
         self._clock = clock
         self._node = node
         self._shown_ms = 0
-        self._living: set[str] = set()  # as last looked at: who is in it may have died since
+        self._alive: set[str] = set()  # as last looked at: who is in it may have died since
         self._looked_ms = 0
 
-    async def show_life(self) -> None:
+    async def heartbeat(self) -> None:
         begun_ms = self._clock.wall_ms()
-        await self._cassandra.run(schema.SHOW_LIFE, self._node, LIFE_S)
+        await self._cassandra.run(schema.HEARTBEAT, self._node, HEARTBEAT_TTL_S)
         self._shown_ms = begun_ms
 
-    async def end_life(self) -> None:
+    async def end_heartbeat(self) -> None:
         """Everything is given back."""
         self._shown_ms = 0
-        await self._cassandra.run(schema.END_LIFE, self._node)
+        await self._cassandra.run(schema.END_HEARTBEAT, self._node)
 
-    async def others_live(self) -> bool:
-        return bool(await self._living_now() - {self._node})
+    async def others_alive(self) -> bool:
+        return bool(await self._read_alive() - {self._node})
 
     @property
-    def sure(self) -> bool:
+    def certain(self) -> bool:
         """Whether what this process claimed is its own for certain."""
-        return self._clock.wall_ms() - self._shown_ms < SURE_MS
+        return self._clock.wall_ms() - self._shown_ms < CERTAIN_MS
 
-    async def owners(self, queue: str, generation: int) -> dict[str, str]:
+    async def owners(self, queue_id: str, generation: int) -> dict[str, str]:
         """Process by bucket, dead ones too."""
-        rows = await self._cassandra.run(schema.LIST_CLAIMS, queue, generation_prefix(generation))
+        rows = await self._cassandra.run(schema.LIST_CLAIMS, queue_id, generation_prefix(generation))
         return {str(bucket): str(node) for bucket, node in rows}
 
-    async def has(self, queue: str, generation: int, buckets: Iterable[str]) -> bool:
+    async def owns(self, queue_id: str, generation: int, buckets: Iterable[str]) -> bool:
         """Whether all of them are this process's still."""
-        owners = await self.owners(queue, generation)
+        owners = await self.owners(queue_id, generation)
         return all(owners.get(bucket) == self._node for bucket in buckets)
 
-    async def take(self, queue: str, bucket: str, owner: str | None) -> bool:
+    async def claim(self, queue_id: str, bucket: str, owner: str | None) -> bool:
         """Whether the bucket is ours now; `owner` is whom it was seen with."""
         if owner == self._node:
             return True
         if owner is None:
-            return await self._cassandra.applied(schema.CLAIM, queue, bucket, self._node)
-        if await self._lives(owner):
+            return await self._cassandra.applied(schema.CLAIM, queue_id, bucket, self._node)
+        if await self._is_alive(owner):
             return False
-        return await self._cassandra.applied(schema.CLAIM_FROM, self._node, queue, bucket, owner)
+        return await self._cassandra.applied(schema.CLAIM_FROM, self._node, queue_id, bucket, owner)
 
-    async def _lives(self, node: str) -> bool:
+    async def _is_alive(self, node: str) -> bool:
         now_ms = self._clock.wall_ms()
-        if node not in self._living or now_ms - self._looked_ms > LOOK_MS:
-            self._living, self._looked_ms = await self._living_now(), now_ms
-        return node in self._living
+        if node not in self._alive or now_ms - self._looked_ms > ALIVE_CACHE_MS:
+            self._alive, self._looked_ms = await self._read_alive(), now_ms
+        return node in self._alive
 
-    async def _living_now(self) -> set[str]:
-        return {row[0] for row in await self._cassandra.run(schema.LIST_LIVING)}
+    async def _read_alive(self) -> set[str]:
+        return {row[0] for row in await self._cassandra.run(schema.LIST_ALIVE)}
 
-    async def give_back(self, queue: str, buckets: Iterable[str]) -> set[str]:
+    async def release(self, queue_id: str, buckets: Iterable[str]) -> set[str]:
         """Returns those for which it is to be tried again: nobody else has them as long as this process lives."""
         left = set()
         for bucket in buckets:
             try:
-                await self._cassandra.applied(schema.UNCLAIM, queue, bucket, self._node)
+                await self._cassandra.applied(schema.UNCLAIM, queue_id, bucket, self._node)
             except CnsError:
                 left.add(bucket)
         return left

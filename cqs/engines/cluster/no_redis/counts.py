@@ -5,65 +5,65 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cns_common.clock import Clock
-from cqs.engines.cluster.cache_contract import DROPPED, Counted, Item
-from cqs.engines.cluster.no_redis.visibility import Shelf
-from cqs.engines.cluster.refill import buckets_of, items_of, sketches_of
-from cqs.engines.cluster.rows import Rows
+from cqs.engines.cluster.cache_contract import DROPPED, CacheCounts, CachedMessage
+from cqs.engines.cluster.no_redis.visibility import LocalVisibility
+from cqs.engines.cluster.refill import buckets_of, cached_messages, headers_of
+from cqs.engines.cluster.rows import MessageRows
 
-WALK_REST = 5
+SCAN_REST_FACTOR = 5
 """Between two walks over a queue's rows lies so many times what the first took."""
 
 
-class _Walk(NamedTuple):
+class _Scan(NamedTuple):
     good_until_ms: int
-    items: list[Item]
+    items: list[CachedMessage]
 
 
-class Surveys:
-    def __init__(self, rows: Rows, clock: Clock, shelves: dict[str, Shelf]) -> None:
+class FallbackCounts:
+    def __init__(self, rows: MessageRows, clock: Clock, visibilities: dict[str, LocalVisibility]) -> None:
         self._rows = rows
         self._clock = clock
-        self._shelves = shelves
-        self._walks: dict[str, _Walk] = {}
+        self._shelves = visibilities
+        self._scans: dict[str, _Scan] = {}
 
-    def forget(self, queue: str) -> None:
+    def forget(self, queue_id: str) -> None:
         """This process changed what is in its rows."""
-        self._walks.pop(queue, None)
+        self._scans.pop(queue_id, None)
 
-    async def counts(self, queue: str, now_ms: int) -> Counted:
+    async def counts(self, queue_id: str, now_ms: int) -> CacheCounts:
         """What others hide is known as of their last word in the rows."""
-        shelf, elsewhere = await self._look_at(queue)
-        here = shelf.items() if shelf else []
+        visibility, elsewhere = await self._scan_queue(queue_id)
+        here = visibility.items() if visibility else []
         in_flight = sum(item.deliveries > 0 and item.visible_at_ms > now_ms for item in elsewhere)
-        in_flight += shelf.count_in_flight(now_ms) if shelf else 0
+        in_flight += visibility.count_in_flight(now_ms) if visibility else 0
         visible = sum(item.visible_at_ms <= now_ms for item in (*here, *elsewhere))
-        return Counted(visible, in_flight, len(here) + len(elsewhere) - visible - in_flight)
+        return CacheCounts(visible, in_flight, len(here) + len(elsewhere) - visible - in_flight)
 
-    async def page(self, queue: str, after: tuple[int, str], n: int) -> list[Item]:
-        shelf, elsewhere = await self._look_at(queue)
-        items = [*shelf.items(), *elsewhere] if shelf else elsewhere
-        behind = [item for item in items if (item.visible_at_ms, item.place.member) > after]
-        return sorted(behind, key=lambda item: (item.visible_at_ms, item.place))[:n]
+    async def page(self, queue_id: str, after: tuple[int, str], n: int) -> list[CachedMessage]:
+        visibility, elsewhere = await self._scan_queue(queue_id)
+        items = [*visibility.items(), *elsewhere] if visibility else elsewhere
+        behind = [item for item in items if (item.visible_at_ms, item.location.member) > after]
+        return sorted(behind, key=lambda item: (item.visible_at_ms, item.location))[:n]
 
-    async def _look_at(self, queue: str) -> tuple[Shelf | None, list[Item]]:
+    async def _scan_queue(self, queue_id: str) -> tuple[LocalVisibility | None, list[CachedMessage]]:
         """The shelf, and what is in no bucket of it."""
-        walk = self._walks.get(queue)
+        scan = self._scans.get(queue_id)
         begun_ms = self._clock.wall_ms()
-        if walk is None or begun_ms >= walk.good_until_ms:
-            items = await self._walk(queue)
+        if scan is None or begun_ms >= scan.good_until_ms:
+            items = await self._scan(queue_id)
             ended_ms = self._clock.wall_ms()
-            walk = self._walks[queue] = _Walk(ended_ms + WALK_REST * (ended_ms - begun_ms), items)
-        shelf = self._shelves.get(queue)
-        buckets = shelf.buckets if shelf else ()
-        return shelf, [item for item in walk.items if item.place.bucket not in buckets]
+            scan = self._scans[queue_id] = _Scan(ended_ms + SCAN_REST_FACTOR * (ended_ms - begun_ms), items)
+        visibility = self._shelves.get(queue_id)
+        buckets = visibility.buckets if visibility else ()
+        return visibility, [item for item in scan.items if item.location.bucket not in buckets]
 
-    async def _walk(self, queue: str) -> list[Item]:
-        shelf = self._shelves.get(queue)
-        generation = shelf.generation if shelf else await self._rows.generation(queue)
-        items: list[Item] = []
+    async def _scan(self, queue_id: str) -> list[CachedMessage]:
+        visibility = self._shelves.get(queue_id)
+        generation = visibility.generation if visibility else await self._rows.generation(queue_id)
+        items: list[CachedMessage] = []
         if generation is not None and generation != DROPPED:
-            async for bucket in buckets_of(self._rows, queue, generation):
-                if shelf is None or bucket not in shelf.buckets:
-                    async for page in sketches_of(self._rows, queue, bucket):
-                        items += items_of(page)
+            async for bucket in buckets_of(self._rows, queue_id, generation):
+                if visibility is None or bucket not in visibility.buckets:
+                    async for page in headers_of(self._rows, queue_id, bucket):
+                        items += cached_messages(page)
         return items

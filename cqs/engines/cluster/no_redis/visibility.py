@@ -6,22 +6,29 @@ import heapq
 from collections.abc import Sequence
 
 from cns_common.ids import hex_id
-from cqs.engines.cluster.cache_contract import EPOCH_DIGITS, Item, Lease, Taken, Verdict, Wish
-from cqs.engines.cluster.ids import Key, Place
+from cqs.engines.cluster.cache_contract import (
+    EPOCH_DIGITS,
+    CachedMessage,
+    Lease,
+    LeaseRequest,
+    LeaseResult,
+    MaybeOutcome,
+)
+from cqs.engines.cluster.ids import DeliveryKey, MessageLocation
 from cqs.engines.contract import IN_FLIGHT_MAX, SPENT_HIDE_MS, Outcome
 
 
 class _Record:
     __slots__ = ("deliveries", "due_ms", "first_at_ms", "lease")
 
-    def __init__(self, item: Item) -> None:
+    def __init__(self, item: CachedMessage) -> None:
         self.due_ms = item.visible_at_ms
         self.deliveries = item.deliveries
         self.first_at_ms = item.first_at_ms
         self.lease = 0
 
 
-class Shelf:
+class LocalVisibility:
     """One life of one queue's hiding: its epoch."""
 
     __slots__ = (
@@ -30,101 +37,103 @@ class Shelf:
         "_lease",
         "_records",
         "buckets",
-        "ended",
         "epoch",
+        "finished",
         "generation",
-        "look_at_ms",
+        "read_again_ms",
+        "read_to_end",
         "used_ms",
-        "whole",
     )
 
     def __init__(self, generation: int, now_ms: int) -> None:
         self.epoch = hex_id()[:EPOCH_DIGITS]
         self.generation = generation
         self.buckets: dict[str, int] = {}  # claimed ones, and up to which number their rows have been read for good
-        self.whole: set[str] = set()  # of those, the ones that were read to their end
-        self.ended: set[str] = set()  # and the ones that were so after their last row was written
-        self.look_at_ms = 0  # when the rows are worth another look
+        self.read_to_end: set[str] = set()  # of those, the ones that were read to their end
+        self.finished: set[str] = set()  # and the ones that were so after their last row was written
+        self.read_again_ms = 0  # when the rows are worth another look
         self.used_ms = now_ms
         self._lease = 0
-        self._records: dict[Place, _Record] = {}
-        self._heap: list[tuple[int, Place]] = []  # entries that a record no longer agrees with are passed over
-        self._in_flight: dict[Place, _Record] = {}
+        self._records: dict[MessageLocation, _Record] = {}
+        self._heap: list[
+            tuple[int, MessageLocation]
+        ] = []  # entries that a record no longer agrees with are passed over
+        self._in_flight: dict[MessageLocation, _Record] = {}
 
-    def add(self, items: Sequence[Item], now_ms: int) -> list[Item]:
+    def add(self, items: Sequence[CachedMessage], now_ms: int) -> list[CachedMessage]:
         """Returns those that are new and of buckets that are claimed."""
-        added = [item for item in items if item.place not in self._records and item.place.bucket in self.buckets]
+        added = [item for item in items if item.location not in self._records and item.location.bucket in self.buckets]
         for item in added:
-            record = self._records[item.place] = _Record(item)
+            record = self._records[item.location] = _Record(item)
             if item.deliveries and item.visible_at_ms > now_ms:
-                self._in_flight[item.place] = record  # somebody got it from who had the claim before
-            heapq.heappush(self._heap, (item.visible_at_ms, item.place))
+                self._in_flight[item.location] = record  # somebody got it from who had the claim before
+            heapq.heappush(self._heap, (item.visible_at_ms, item.location))
         return added
 
-    def take(self, wish: Wish) -> Taken:
+    def lease(self, wish: LeaseRequest) -> LeaseResult:
         room = IN_FLIGHT_MAX - self.count_in_flight(wish.now_ms)
         if room <= 0:
-            return Taken(limit_reached=True)
+            return LeaseResult(limit_reached=True)
         self._lease += 1
-        places: list[Place] = []
+        locations: list[MessageLocation] = []
         soonest = self._soonest()
-        while soonest is not None and soonest[0] <= wish.now_ms and len(places) < min(wish.want, room):
-            place = soonest[1]
-            places.append(place)
-            self._records[place].due_ms = -1  # taken: not the soonest any more
+        while soonest is not None and soonest[0] <= wish.now_ms and len(locations) < min(wish.want, room):
+            location = soonest[1]
+            locations.append(location)
+            self._records[location].due_ms = -1  # taken: not the soonest any more
             soonest = self._soonest()
-        leases = tuple([self._give(place, wish) for place in places])
+        leases = tuple([self._give(location, wish) for location in locations])
         soonest = self._soonest()
-        return Taken(leases, None if soonest is None else soonest[0])
+        return LeaseResult(leases, None if soonest is None else soonest[0])
 
-    def _give(self, place: Place, wish: Wish) -> Lease:
-        record = self._records[place]
+    def _give(self, location: MessageLocation, wish: LeaseRequest) -> Lease:
+        record = self._records[location]
         spent = 0 < wish.max_receives <= record.deliveries
         record.lease = self._lease
         if not spent:
             record.deliveries += 1
             record.first_at_ms = record.first_at_ms or wish.now_ms
-        self._move(place, wish.now_ms + SPENT_HIDE_MS if spent else wish.visible_at_ms)
-        self._in_flight[place] = record
-        return Lease(Key(self.epoch, self._lease, place), record.deliveries, record.first_at_ms, spent)
+        self._move(location, wish.now_ms + SPENT_HIDE_MS if spent else wish.visible_at_ms)
+        self._in_flight[location] = record
+        return Lease(DeliveryKey(self.epoch, self._lease, location), record.deliveries, record.first_at_ms, spent)
 
-    def judge(self, key: Key) -> Verdict:
-        if key.place.bucket not in self.buckets:
+    def judge(self, key: DeliveryKey) -> MaybeOutcome:
+        if key.location.bucket not in self.buckets:
             return None
-        record = self._records.get(key.place)
+        record = self._records.get(key.location)
         if record is None:
-            return Outcome.GONE if key.place.bucket in self.whole else None
+            return Outcome.GONE if key.location.bucket in self.read_to_end else None
         lease = key.lease if key.epoch == self.epoch else 0
         return Outcome.STALE if record.lease > lease and not (lease and key.any_lease) else Outcome.DONE
 
-    def hide(self, place: Place, visible_at_ms: int) -> None:
-        self._move(place, visible_at_ms)
-        self._in_flight[place] = self._records[place]
+    def set_visible_at(self, location: MessageLocation, visible_at_ms: int) -> None:
+        self._move(location, visible_at_ms)
+        self._in_flight[location] = self._records[location]
 
-    def postpone(self, place: Place, visible_at_ms: int) -> None:
+    def postpone(self, location: MessageLocation, visible_at_ms: int) -> None:
         """It was given out, and is not to be yet: another process moved it."""
-        record = self._records.get(place)
+        record = self._records.get(location)
         if record is not None:
             record.deliveries -= 1
-            self.hide(place, visible_at_ms)
+            self.set_visible_at(location, visible_at_ms)
 
-    def remove(self, place: Place) -> None:
-        self._records.pop(place, None)
-        self._in_flight.pop(place, None)
+    def remove(self, location: MessageLocation) -> None:
+        self._records.pop(location, None)
+        self._in_flight.pop(location, None)
 
-    def in_flight(self, now_ms: int) -> list[Item]:
+    def in_flight(self, now_ms: int) -> list[CachedMessage]:
         self.count_in_flight(now_ms)
-        return [self._item(place) for place in self._in_flight]
+        return [self._item(location) for location in self._in_flight]
 
-    def items(self) -> list[Item]:
-        return [self._item(place) for place in self._records]
+    def items(self) -> list[CachedMessage]:
+        return [self._item(location) for location in self._records]
 
     def count_in_flight(self, now_ms: int) -> int:
-        for place in [place for place, record in self._in_flight.items() if record.due_ms <= now_ms]:
-            del self._in_flight[place]
+        for location in [location for location, record in self._in_flight.items() if record.due_ms <= now_ms]:
+            del self._in_flight[location]
         return len(self._in_flight)
 
-    def is_ready(self, want: int, now_ms: int) -> bool:
+    def has_visible(self, want: int, now_ms: int) -> bool:
         """Whether there are so many visible messages; looks at no others."""
         ready, at = 0, [0]
         while at and ready < want:
@@ -134,19 +143,19 @@ class Shelf:
                 at += (2 * n + 1, 2 * n + 2)
         return ready >= want
 
-    def _item(self, place: Place) -> Item:
-        record = self._records[place]
-        return Item(place, record.due_ms, record.deliveries, record.first_at_ms)
+    def _item(self, location: MessageLocation) -> CachedMessage:
+        record = self._records[location]
+        return CachedMessage(location, record.due_ms, record.deliveries, record.first_at_ms)
 
-    def _move(self, place: Place, due_ms: int) -> None:
-        self._records[place].due_ms = due_ms
-        heapq.heappush(self._heap, (due_ms, place))
+    def _move(self, location: MessageLocation, due_ms: int) -> None:
+        self._records[location].due_ms = due_ms
+        heapq.heappush(self._heap, (due_ms, location))
 
-    def _soonest(self) -> tuple[int, Place] | None:
+    def _soonest(self) -> tuple[int, MessageLocation] | None:
         while self._heap and not self._is_current(*self._heap[0]):
             heapq.heappop(self._heap)
         return self._heap[0] if self._heap else None
 
-    def _is_current(self, due_ms: int, place: Place) -> bool:
-        record = self._records.get(place)
+    def _is_current(self, due_ms: int, location: MessageLocation) -> bool:
+        record = self._records.get(location)
         return record is not None and record.due_ms == due_ms

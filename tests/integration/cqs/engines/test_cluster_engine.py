@@ -72,5 +72,5 @@ async def test_the_first_sends_of_all_share_what_opens_a_bucket(
         desk = Desk(engine, clock)
         before = cassandra.statements
         await asyncio.gather(*[desk.send(body) for body in numbered(16)])
-        await engine._lines.close()  # the first fill is over, which reads generation, buckets, rows and buckets again
+        await engine._known_queues.close()  # the fill reads generation, buckets, rows and buckets again
         assert cassandra.statements - before <= 16 + len(("generation", "bucket")) + 4

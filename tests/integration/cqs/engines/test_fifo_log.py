@@ -53,9 +53,9 @@ async def processes(place: CassandraAddress, n: int, url: str = "") -> AsyncIter
 def small_segments(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Logs that begin a new segment, and are written down, every few slots."""
     monkeypatch.setattr(schema, "SEGMENT_SLOTS", 4)
-    monkeypatch.setattr(schema, "IMAGE_EVERY_SLOTS", 9)
+    monkeypatch.setattr(schema, "SNAPSHOT_EVERY_SLOTS", 9)
     monkeypatch.setattr(schema, "CHUNK_BYTES", 100)
-    monkeypatch.setattr(schema, "NEEDLESS_MS", 0)
+    monkeypatch.setattr(schema, "OBSOLETE_KEEP_MS", 0)
     yield
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from cns_common.cassandra.session import CassandraAddress
 from cns_common.clock import Clock
-from cqs.engines.cluster.ids import Place as MessagePlace
+from cqs.engines.cluster.ids import MessageLocation as MessageLocation
 from cqs.engines.contract import Entry
 from tests.conformance.support import Desk, bodies
 from tests.integration.cqs.engines.test_cluster_engine import opened
@@ -32,9 +32,9 @@ async def test_who_hears_of_a_purge_in_the_midst_of_a_send_loses_nothing(
 
         async def insert_and_hear(
             queue: str, generation: int, entries: Sequence[Entry], now_ms: int
-        ) -> list[MessagePlace]:
+        ) -> list[MessageLocation]:
             places = await insert(queue, generation, entries, now_ms)
-            await other._lines._look(there.q)
+            await other._known_queues._read_generation(there.q)
             return places
 
         await here.purge()

@@ -16,11 +16,11 @@ from cns_common.clock import Clock
 from cns_common.metrics.catalogue import QUEUE_DUPLICATE_DELIVERIES, REDIS_OUTAGES, REDIS_UP
 from cns_common.metrics.model import Metric
 from cqs.engines.cluster import ClusterEngine, maintenance, open_engine, redis_cache
-from cqs.engines.cluster.cache_contract import Item, Wish
-from cqs.engines.cluster.delivered import Held
-from cqs.engines.cluster.ids import Place, bucket_name, key_of
-from cqs.engines.cluster.no_redis.claims import Claims
-from cqs.engines.cluster.rows import Rows
+from cqs.engines.cluster.cache_contract import CachedMessage, LeaseRequest
+from cqs.engines.cluster.ids import MessageLocation, bucket_name, parse_handle
+from cqs.engines.cluster.no_redis.claims import BucketClaims
+from cqs.engines.cluster.rows import MessageRows
+from cqs.engines.cluster.unacked import UnackedDeliveries
 from cqs.engines.contract import Message, Outcome
 from tests.conformance.support import HIDE_MS, Desk, bodies, numbered
 from tests.own_redis import OwnRedis
@@ -121,14 +121,14 @@ async def test_a_process_that_dies_with_its_claims_is_followed_by_another(cassan
     async with desks(cassandra_address, "", 1) as (desk,):
         await desk.send(*numbered(3))
         cassandra = await Cassandra.open(cassandra_address)
-        dead = Claims(cassandra, desk.clock, "deadbeef")
-        await dead.show_life()
-        rows = Rows(cassandra, desk.clock, "deadbeef")
+        dead = BucketClaims(cassandra, desk.clock, "deadbeef")
+        await dead.heartbeat()
+        rows = MessageRows(cassandra, desk.clock, "deadbeef")
         for bucket in await rows.buckets(desk.q.id, ""):
-            assert await dead.take(desk.q.id, bucket, None)
+            assert await dead.claim(desk.q.id, bucket, None)
         assert not await desk.take()
         assert sorted(bodies(await arriving(desk, 3))) == numbered(3)
-        assert not await dead.has(desk.q.id, 0, await rows.buckets(desk.q.id, ""))
+        assert not await dead.owns(desk.q.id, 0, await rows.buckets(desk.q.id, ""))
         await cassandra.close()
 
 
@@ -178,16 +178,16 @@ async def test_redis_is_told_of_a_delete_that_it_came_back_amid(
         await desk.send(*numbered(2))
         own_redis.pause()
         held, kept = await arriving(desk, 2)
-        delete_rows = Rows.delete
+        delete_rows = MessageRows.delete
 
-        async def delete_late(rows: Rows, queue: str, places: Sequence[Place]) -> None:
+        async def delete_late(rows: MessageRows, queue: str, places: Sequence[MessageLocation]) -> None:
             own_redis.resume()
             while not sample(desk.engine, REDIS_UP):
                 await asyncio.sleep(0.05)
             await counting(desk, (1, 1, 0))
             await delete_rows(rows, queue, places)
 
-        monkeypatch.setattr(Rows, "delete", delete_late)
+        monkeypatch.setattr(MessageRows, "delete", delete_late)
         assert await desk.delete(held) == [Outcome.DONE]
         await counting(desk, (0, 1, 0))
         monkeypatch.undo()
@@ -242,19 +242,19 @@ async def test_a_delete_that_its_process_did_not_live_to_finish(
         await one.send(*numbered(2))
         again, left = await arriving(one, 2)
         cassandra = await Cassandra.open(cassandra_address)
-        rows = Rows(cassandra, one.clock, "deadbeef")
+        rows = MessageRows(cassandra, one.clock, "deadbeef")
 
         async def rows_left() -> int:
             buckets = await rows.buckets(one.q.id, "")
             return len([row for bucket in buckets for row in await rows.page(one.q.id, bucket, -1, 10)])
 
-        caches = one.engine._caches  # type: ignore[attr-defined]  # the moment between Redis and the row
-        keys = [key_of(message.handle) for message in (again, left)]
-        await caches.ask(lambda cache: cache.release(one.q.id, keys))
+        failover = one.engine._failover  # type: ignore[attr-defined]  # the moment between Redis and the row
+        keys = [parse_handle(message.handle) for message in (again, left)]
+        await failover.ask(lambda cache: cache.begin_delete(one.q.id, keys))
         assert await rows_left() == 2
         assert await two.delete(again) == [Outcome.GONE]
         assert await rows_left() == 1
-        monkeypatch.setattr(redis_cache, "UNDELETED_MS", -1)
+        monkeypatch.setattr(redis_cache, "UNFINISHED_DELETE_MS", -1)
         await two.take()
         await two.engine._reconciler.step()  # type: ignore[attr-defined]
         assert await rows_left() == 0
@@ -268,7 +268,7 @@ async def test_empty_buckets_of_before_go(
     async with desks(cassandra_address, own_redis.url, 1) as (desk,):
         await desk.send(b"deleted", b"kept")
         cassandra = await Cassandra.open(cassandra_address)
-        rows = Rows(cassandra, desk.clock, "deadbeef")
+        rows = MessageRows(cassandra, desk.clock, "deadbeef")
         first = await rows.buckets(desk.q.id, "")
         deleted, kept = await arriving(desk, 2, hide_ms=1)
         await desk.delete(deleted)
@@ -330,18 +330,18 @@ async def test_a_purge_while_redis_does_not_answer(cassandra_address: Cluster, o
 async def test_a_delete_that_failed_amid_a_fill(own_redis: OwnRedis) -> None:
     """What was to be kept out of the cache while it is filled is brought back."""
     clock = Clock()
-    cache = redis_cache.RedisCache(own_redis.url, clock, Held())
+    cache = redis_cache.RedisCache(own_redis.url, clock, UnackedDeliveries())
     now_ms = clock.now_ms()
-    item = Item(Place(bucket_name(0, now_ms, "deadbeef", 0), 1), now_ms)
-    await cache.begin("q", 0, "filler")
-    assert await cache.fill("q", "filler", [item])
-    wish = Wish(now_ms, 1, now_ms, 0, patient=False)
-    taken = await cache.take("q", wish)
+    item = CachedMessage(MessageLocation(bucket_name(0, now_ms, "deadbeef", 0), 1), now_ms)
+    await cache.begin_epoch("q", 0, "filler")
+    assert await cache.fill_page("q", "filler", [item])
+    wish = LeaseRequest(now_ms, 1, now_ms, 0, require_filled=False)
+    taken = await cache.lease("q", wish)
     assert taken
-    assert await cache.release("q", [taken.leases[0].key]) == [Outcome.DONE]
+    assert await cache.begin_delete("q", [taken.leases[0].key]) == [Outcome.DONE]
     assert await cache.add_missing("q", [item], now_ms) == 0
-    await cache.restore("q", [item], now_ms)
-    again = await cache.take("q", wish)
+    await cache.undo_delete("q", [item], now_ms)
+    again = await cache.lease("q", wish)
     assert again
-    assert [lease.key.place for lease in again.leases] == [item.place]
+    assert [lease.key.location for lease in again.leases] == [item.location]
     await cache.close()
