@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-from faults.power.recording_vfs import CommandLog, DirectorySync, Linked, Sync, Truncate, Write
+from faults.power.recording_vfs import DirectorySync, Linked, Log, Sync, Truncate, Write
 
 SECTOR_BYTES = 512
 """A disk writes a sector whole or not at all."""
@@ -51,7 +51,7 @@ class _File:
 class Disk:
     """Follows a log; may be asked at every position on the way, in rising order."""
 
-    def __init__(self, log: CommandLog) -> None:
+    def __init__(self, log: Log) -> None:
         self._log = log
         self._position = 0
         self._files = {file: _File(log.base[name]) for file, name in enumerate(log.base)}

@@ -26,7 +26,7 @@ from faults.power.journal import (
     Put,
     found,
 )
-from faults.power.recording_vfs import CommandLog
+from faults.power.recording_vfs import Log
 
 LONG_LEASE_MS = 3_600_000
 SHORT_LEASE_MS = 15
@@ -43,9 +43,7 @@ KEEP = "INSERT INTO probe VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = 
 class Load:
     """`run` ends when every actor has done its steps."""
 
-    def __init__(
-        self, database: Database, engine: EmbeddedEngine, clock: Clock, log: CommandLog, random: Random
-    ) -> None:
+    def __init__(self, database: Database, engine: EmbeddedEngine, clock: Clock, log: Log, random: Random) -> None:
         self.journal = Journal(found(database.connection))
         self._database = database
         self._engine = engine

@@ -56,7 +56,7 @@ class DirectorySync:
 Record = Linked | Write | Truncate | Sync | DirectorySync
 
 
-class CommandLog:
+class Log:
     """What happened, in order. A change stands before its effect, a sync after it: a cut between may go either way."""
 
     def __init__(self, base: dict[str, bytes] | None = None) -> None:
@@ -108,7 +108,7 @@ class CommandLog:
 class RecordingVfs(apsw.VFS):
     """Registered under `name` until `unregister`. `syncs_count=False` makes a disk that lies about its syncs."""
 
-    def __init__(self, name: str, log: CommandLog, *, syncs_count: bool = True) -> None:
+    def __init__(self, name: str, log: Log, *, syncs_count: bool = True) -> None:
         super().__init__(name, "")
         self._log = log
         self._syncs_count = syncs_count
@@ -131,9 +131,7 @@ class RecordingVfs(apsw.VFS):
 class RecordedFile(apsw.VFSFile):
     """Passes everything on to the operating system's file."""
 
-    def __init__(
-        self, name: str | apsw.URIFilename | None, flags: list[int], log: CommandLog, *, syncs_count: bool
-    ) -> None:
+    def __init__(self, name: str | apsw.URIFilename | None, flags: list[int], log: Log, *, syncs_count: bool) -> None:
         # SQLite syncs the directory with a new journal's first sync (os_unix.c, UNIXFILE_DIRSYNC)
         self._directory_too = bool(flags[0] & _JOURNALS and flags[0] & apsw.SQLITE_OPEN_CREATE)
         super().__init__("", name, flags)

@@ -19,7 +19,7 @@ from cns_common.sqlite.database import Database
 from cqs.engines.embedded import EmbeddedEngine
 from faults.power.disk import Disk, restore
 from faults.power.load import SCHEMA, Load
-from faults.power.recording_vfs import CommandLog, Record, RecordingVfs, Sync, Write
+from faults.power.recording_vfs import Log, Record, RecordingVfs, Sync, Write
 from faults.power.reopening import Reopening
 from faults.power.snapshots import Snapshots
 from faults.results import PowerResult
@@ -40,7 +40,7 @@ async def power_round(seed: int, *, syncs_count: bool = True, spoil: Spoil | Non
     """Two lives: the second begins with what a cut of the first left, so that recovery is cut, too."""
     began_s = time.monotonic()
     random = Random(seed)
-    log = CommandLog()
+    log = Log()
     result = PowerResult(seed=seed, records=0, checkpoints=0, acknowledged=0, cuts={}, faults=[])
     with tempfile.TemporaryDirectory(prefix="cns-power-") as scratch, _frequent_checkpoints():
         for number, steps in enumerate(STEPS):
@@ -58,16 +58,14 @@ async def power_round(seed: int, *, syncs_count: bool = True, spoil: Spoil | Non
             )
             if faults:
                 break  # what is broken is no store to begin a life with
-            log = CommandLog(life.left_behind)
+            log = Log(life.left_behind)
     return msgspec.structs.replace(result, seconds=round(time.monotonic() - began_s, 1))
 
 
 class Life:
     """A store's life as it was recorded, from its first opening to its closing."""
 
-    def __init__(
-        self, log: CommandLog, load: Load, snapshots: Snapshots, ready: int, loaded: int, random: Random
-    ) -> None:
+    def __init__(self, log: Log, load: Load, snapshots: Snapshots, ready: int, loaded: int, random: Random) -> None:
         self.log = log
         self.ready = ready  # from here on there were calls
         self.loaded = loaded  # from here on there were none
@@ -102,7 +100,7 @@ class Life:
 
 
 async def _live(
-    directory: Path, log: CommandLog, random: Random, steps: int, *, syncs_count: bool, spoil: Spoil | None
+    directory: Path, log: Log, random: Random, steps: int, *, syncs_count: bool, spoil: Spoil | None
 ) -> Life:
     restore(log.base, directory / "life")
     vfs = RecordingVfs("recording", log, syncs_count=syncs_count)
@@ -137,7 +135,7 @@ def _frequent_checkpoints() -> Iterator[None]:
 # -- where to cut -----------------------------------------------------------------------------------------------------
 
 
-def _choose(log: CommandLog, life: Life, random: Random) -> Iterator[tuple[int, str]]:
+def _choose(log: Log, life: Life, random: Random) -> Iterator[tuple[int, str]]:
     """(position, name), in rising order."""
     kinds = _named(log, life)
     chosen = {
@@ -150,7 +148,7 @@ def _choose(log: CommandLog, life: Life, random: Random) -> Iterator[tuple[int, 
     return iter(sorted(chosen.items()))
 
 
-def _named(log: CommandLog, life: Life) -> dict[str, list[int]]:
+def _named(log: Log, life: Life) -> dict[str, list[int]]:
     wal, store = log.file("store.db-wal"), log.file("store.db")
     records = log.records
     kinds: dict[str, list[int]] = {

@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 
 from cns_common.sqlite.database import Database
-from faults.power.recording_vfs import CommandLog
+from faults.power.recording_vfs import Log
 
 OWN = "meta"
 """Changes at every opening; what it says is checked apart."""
@@ -33,7 +33,7 @@ def digest(connection: apsw.Connection) -> bytes:
 class Snapshots:
     """Notes the state inside every transaction, and where in the record it began and was answered."""
 
-    def __init__(self, database: Database, log: CommandLog) -> None:
+    def __init__(self, database: Database, log: Log) -> None:
         self._connection = database.connection
         self._log = log
         self._digests = [digest(database.connection)]  # before the first transaction

@@ -19,7 +19,7 @@ from faults.accounting.failing_endpoints import DELIVERY_TIMEOUT_S, Ailing
 from faults.accounting.ledger import NS_PER_MS, Ledger
 from faults.results import KillResult
 from faults.service.clients import Crowd
-from faults.service.processes import MessageOrder, Service, SiteError, copy, running
+from faults.service.processes import Order, Service, SiteError, copy, running
 from faults.service.remains import examine
 from faults.service.resources import JUMP_S, Scene
 from faults.service.wire import Refused, Wire
@@ -124,7 +124,7 @@ class Round:
         latch = directory / "killed"
         self._order = None
         if plan.point != RANDOM_TIME:
-            self._order = MessageOrder(point=plan.point, count=plan.count, latch=latch)
+            self._order = Order(point=plan.point, count=plan.count, latch=latch)
         self._ledger = Ledger()
         self._arrivals = Arrivals(scene.journal)
         self._crowd = Crowd(scene, self._ledger, Random(plan.seed))

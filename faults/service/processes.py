@@ -36,7 +36,7 @@ class SiteError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageOrder:
+class Order:
     """Die at a named point, when it is passed for the `count`-th time."""
 
     point: str
@@ -100,7 +100,7 @@ async def _answers(wire: Wire) -> bool:
 
 
 @contextmanager
-def running(port: int, data: Path, order: MessageOrder | None = None) -> Iterator[Service]:
+def running(port: int, data: Path, order: Order | None = None) -> Iterator[Service]:
     """The service for as long as the block lasts; then it is asked to stop, and its data is at rest."""
     data.mkdir(parents=True, exist_ok=True)
     said = data.with_suffix(".said")
