@@ -23,7 +23,7 @@ def operations(service: NotificationService) -> dict[str, Operation]:
     permissions = PermissionOperations(service.topics)
     tags = TagOperations(service.topics)
     protection = DataProtectionOperations(service.data_protection)
-    subscriptions = SubscriptionOperations(service.subscribing, service.consent, service.subscriptions)
+    subscriptions = SubscriptionOperations(service.subscribe_handler, service.consent, service.subscriptions)
     publishing = PublishOperations(service.publisher, service.direct_publisher)
     platforms = PlatformOperations(service.platforms)
     endpoints = EndpointOperations(service.mobile_endpoints)

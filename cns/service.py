@@ -12,18 +12,17 @@ from cns.publishing.matching import SubscriptionMatcher
 from cns.publishing.publish import Publisher
 from cns.publishing.publish_direct import DirectJobs, DirectPublisher
 from cns.publishing.recipient_checks import RecipientChecks
-from cns.push.applications import Platforms
+from cns.push.applications import PlatformApplications
 from cns.push.endpoints import MobileEndpoints
 from cns.push.events import EndpointEvents
 from cns.queue_port.contract import QueuePort
 from cns.sms.sandbox import SmsSandbox
-from cns.sms.settings import Sms
+from cns.sms.settings import SmsSettings
 from cns.stores.contract import ArchiveStore, NotificationStore, ReplayStore, SubscriptionStore, TopicStore
 from cns.stores.mobile_contract import MobileEndpointStore, PlatformStore, SmsStore
-from cns.subscriptions.confirm_and_unsubscribe import Consent
+from cns.subscriptions.confirm_and_unsubscribe import ConsentHandler
 from cns.subscriptions.confirmation_tokens import Confirmations
-from cns.subscriptions.endpoint_checks import endpoint_checks
-from cns.subscriptions.subscribe import CheckEndpoint, Subscribing
+from cns.subscriptions.subscribe import AddressCheck, SubscribeHandler, endpoint_checks
 from cns.subscriptions.subscriptions import Subscriptions
 from cns.topics.cache import TopicCache
 from cns.topics.data_protection import DataProtection
@@ -51,7 +50,7 @@ class NotificationService:
         queue: QueuePort,
         clock: Clock,
         events: EventSink,
-        check_endpoint: CheckEndpoint,
+        check_endpoint: AddressCheck,
         one_commit: bool = True,
         sms_sandbox: bool = False,
         quotas: Quotas = DEFAULT_QUOTAS,
@@ -63,17 +62,17 @@ class NotificationService:
         self.topics = Topics(topics, subscriptions, archives, subscription_replays, access, clock, quotas)
         self.data_protection = DataProtection(access)
         self.subscriptions = Subscriptions(subscriptions, cache, access, subscription_replays, quotas)
-        self.consent = Consent(subscriptions, cache, access, confirmations, clock, subscription_replays)
+        self.consent = ConsentHandler(subscriptions, cache, access, confirmations, clock, subscription_replays)
         self.mail_links = MailLinks(self.consent, subscriptions)
         archiver = Archiver(cache, archives, replays)
         self.matcher = SubscriptionMatcher(subscriptions, clock, events)
         self.dispatcher = Dispatcher(self.matcher, notifications, archiver, queue, clock, events, one_commit=one_commit)
         self.publisher = Publisher(cache, access, self.dispatcher, clock)
         direct_jobs = DirectJobs(queue)
-        self.platforms = Platforms(platforms, clock)
+        self.platforms = PlatformApplications(platforms, clock)
         endpoint_events = EndpointEvents(self.publisher, clock)
         self.mobile_endpoints = MobileEndpoints(mobile_endpoints, platforms, self.platforms, endpoint_events, clock)
-        self.subscribing = Subscribing(
+        self.subscribe_handler = SubscribeHandler(
             subscriptions,
             access,
             confirmations,
@@ -82,7 +81,7 @@ class NotificationService:
             subscription_replays,
             endpoint_checks(check_endpoint, self.mobile_endpoints),
         )
-        self.sms = Sms(sms)
+        self.sms = SmsSettings(sms)
         self.sms_sandbox = SmsSandbox(sms, direct_jobs, clock, inside=sms_sandbox)
         recipients = RecipientChecks(sms, mobile_endpoints, platforms, in_sandbox=sms_sandbox)
         self.direct_publisher = DirectPublisher(self.mobile_endpoints, recipients, direct_jobs, clock, events)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cns.arns import check_subscription_arn
 from cns.errors import invalid_parameter
 from cns.stores.contract import SubscriptionStore
-from cns.subscriptions.confirm_and_unsubscribe import Consent
+from cns.subscriptions.confirm_and_unsubscribe import ConsentHandler
 from cns.subscriptions.subscription import MAIL_PROTOCOLS, ConfirmationToken, Subscription, SubscriptionState
 from cns_common.aws.call import ANONYMOUS, Call
 from cns_common.errors import RequestError
@@ -15,7 +15,7 @@ from cns_common.ids import uuid_text
 class MailLinks:
     """Works only for subscriptions of mailboxes. Refuses others, and invalid links, with a RequestError."""
 
-    def __init__(self, consent: Consent, subscriptions: SubscriptionStore) -> None:
+    def __init__(self, consent: ConsentHandler, subscriptions: SubscriptionStore) -> None:
         self._consent = consent
         self._subscriptions = subscriptions
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cns.errors import null_member, required_text
-from cns.push.applications import Platforms, described
+from cns.push.applications import PlatformApplications, shown_attributes
 from cns.push.arns import check_application_arn
 from cns_common.aws.call import Call, Params, Result
 
@@ -11,7 +11,7 @@ _ARN = "PlatformApplicationArn"
 
 
 class PlatformOperations:
-    def __init__(self, platforms: Platforms) -> None:
+    def __init__(self, platforms: PlatformApplications) -> None:
         self._platforms = platforms
 
     async def create_platform_application(self, call: Call, params: Params) -> Result:
@@ -35,7 +35,7 @@ class PlatformOperations:
     async def list_platform_applications(self, call: Call, params: Params) -> Result:
         page, token = await self._platforms.page(call, params.get("NextToken"))
         return {
-            "PlatformApplications": [{_ARN: each.arn, "Attributes": described(each)} for each in page],
+            "PlatformApplications": [{_ARN: each.arn, "Attributes": shown_attributes(each)} for each in page],
             "NextToken": token,
         }
 

@@ -9,7 +9,7 @@ from cns.limits import PAGE_SIZE
 from cns.paging import read_token
 from cns.sms.numbers import NumberState
 from cns.sms.sandbox import SmsSandbox
-from cns.sms.settings import Sms
+from cns.sms.settings import SmsSettings
 from cns_common.aws.call import Call, Params, Result
 
 ORIGINATION_NUMBERS_MAX = 30
@@ -28,7 +28,7 @@ _STATES = {NumberState.PENDING: "Pending", NumberState.VERIFIED: "Verified"}
 class SmsOperations:
     """Some of these parameters are lower case in the service's model, some are not."""
 
-    def __init__(self, sms: Sms, sandbox: SmsSandbox) -> None:
+    def __init__(self, sms: SmsSettings, sandbox: SmsSandbox) -> None:
         self._sms = sms
         self._sandbox = sandbox
 

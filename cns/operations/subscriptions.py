@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from cns.errors import null_member, required_text
-from cns.subscriptions.confirm_and_unsubscribe import Consent
+from cns.subscriptions.confirm_and_unsubscribe import ConsentHandler
 from cns.subscriptions.endpoint_syntax import shown
-from cns.subscriptions.subscribe import Subscribing, Wish
+from cns.subscriptions.subscribe import SubscribeHandler, SubscribeRequest
 from cns.subscriptions.subscription import Subscription, SubscriptionState
-from cns.subscriptions.subscriptions import Listed, Subscriptions
+from cns.subscriptions.subscriptions import SubscriptionPage, Subscriptions
 from cns_common.aws.call import Call, Params, Result
 
 
 class SubscriptionOperations:
-    def __init__(self, subscribing: Subscribing, consent: Consent, subscriptions: Subscriptions) -> None:
-        self._subscribing = subscribing
+    def __init__(self, handler: SubscribeHandler, consent: ConsentHandler, subscriptions: Subscriptions) -> None:
+        self._subscribe_handler = handler
         self._consent = consent
         self._subscriptions = subscriptions
 
     async def subscribe(self, call: Call, params: Params) -> Result:
-        wish = Wish(
+        request = SubscribeRequest(
             topic_arn=required_text(params, "TopicArn"),
             protocol=required_text(params, "Protocol"),
             endpoint=params.get("Endpoint") or "",
             attributes=params.get("Attributes") or {},
             return_arn=params.get("ReturnSubscriptionArn") is True,
         )
-        return {"SubscriptionArn": await self._subscribing.subscribe(call, wish)}
+        return {"SubscriptionArn": await self._subscribe_handler.subscribe(call, request)}
 
     async def confirm_subscription(self, call: Call, params: Params) -> Result:
         token = params.get("Token")
@@ -57,7 +57,7 @@ class SubscriptionOperations:
         return _listing(await self._subscriptions.of_topic(call, arn, params.get("NextToken")))
 
 
-def _listing(listed: Listed) -> Result:
+def _listing(listed: SubscriptionPage) -> Result:
     page, token = listed
     return {"Subscriptions": [_member(subscription) for subscription in page], "NextToken": token}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Cause
-from cns.push.endpoints import find_installed
+from cns.push.endpoints import find_endpoint
 from cns.sms.numbers import NumberState
 from cns.stores.mobile_contract import MobileEndpointStore, PlatformStore, SmsStore
 
@@ -33,7 +33,7 @@ class RecipientChecks:
         return await self.number(target.account, target.region, target.endpoint)
 
     async def mobile_endpoint(self, target: Target) -> Cause | None:
-        found = await find_installed(self._endpoints, self._applications, target.endpoint)
+        found = await find_endpoint(self._endpoints, self._applications, target.endpoint)
         if found is None:
             return Cause.ENDPOINT_GONE
         return None if found.endpoint.enabled and found.application.enabled else Cause.ENDPOINT_DISABLED

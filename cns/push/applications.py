@@ -32,7 +32,7 @@ def no_such_application() -> RequestError:
     return RequestError("NotFound", "PlatformApplication does not exist")
 
 
-class Platforms:
+class PlatformApplications:
     def __init__(self, store: PlatformStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
@@ -70,7 +70,7 @@ class Platforms:
             await self._store.delete(arn)
 
     async def describe(self, call: Call, arn: str) -> dict[str, str]:
-        return described(await self.find(call, arn, "GetPlatformApplicationAttributes"))
+        return shown_attributes(await self.find(call, arn, "GetPlatformApplicationAttributes"))
 
     async def set_attributes(self, call: Call, arn: str, given: Mapping[str, str]) -> None:
         check_application(given)
@@ -102,6 +102,6 @@ class Platforms:
         return found
 
 
-def described(application: PlatformApplication) -> dict[str, str]:
+def shown_attributes(application: PlatformApplication) -> dict[str, str]:
     """What is shown of it: no secrets."""
     return {"Enabled": "true", **application.attributes}

@@ -11,7 +11,7 @@ from cns.authorization import check_owner
 from cns.errors import concurrent_access, invalid_parameter
 from cns.limits import PAGE_SIZE, UPDATE_TRIES_MAX
 from cns.paging import page_of, read_token
-from cns.push.applications import Platforms, no_such_application
+from cns.push.applications import PlatformApplications, no_such_application
 from cns.push.arns import check_application_arn, check_endpoint_arn
 from cns.push.attributes import check_endpoint, endpoint_attributes
 from cns.push.events import EndpointEvents
@@ -23,20 +23,20 @@ from cns_common.errors import RequestError
 from cns_common.ids import uuid_text
 
 
-class Installed(NamedTuple):
+class EndpointRecord(NamedTuple):
     """An endpoint in its application."""
 
     endpoint: MobileEndpoint
     application: PlatformApplication
 
 
-async def find_installed(store: MobileEndpointStore, applications: PlatformStore, arn: str) -> Installed | None:
+async def find_endpoint(store: MobileEndpointStore, applications: PlatformStore, arn: str) -> EndpointRecord | None:
     """An endpoint is gone when its application is, or was created anew."""
     endpoint = await store.get(arn)
     application = await applications.get(endpoint.application_arn) if endpoint else None
     if endpoint is None or application is None or application.id != endpoint.application_id:
         return None
-    return Installed(endpoint, application)
+    return EndpointRecord(endpoint, application)
 
 
 class MobileEndpoints:
@@ -44,7 +44,7 @@ class MobileEndpoints:
         self,
         store: MobileEndpointStore,
         applications: PlatformStore,
-        platforms: Platforms,
+        platforms: PlatformApplications,
         events: EndpointEvents,
         clock: Clock,
     ) -> None:
@@ -115,11 +115,11 @@ class MobileEndpoints:
         found = await self._store.page(application.id, read_token(token), PAGE_SIZE + 1)
         return page_of(found, lambda endpoint: endpoint.id)
 
-    async def look_up(self, arn: str) -> Installed | None:
+    async def look_up(self, arn: str) -> EndpointRecord | None:
         """Whosever it is."""
-        return await find_installed(self._store, self._applications, arn)
+        return await find_endpoint(self._store, self._applications, arn)
 
-    async def _find(self, call: Call, arn: str, action: str) -> Installed:
+    async def _find(self, call: Call, arn: str, action: str) -> EndpointRecord:
         found = await self.look_up(arn)
         if found is None:
             raise RequestError("NotFound", "Endpoint does not exist")

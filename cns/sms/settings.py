@@ -12,7 +12,7 @@ from cns.stores.mobile_contract import SmsStore
 from cns_common.aws.call import Call
 
 
-class Sms:
+class SmsSettings:
     """Nobody but the account itself can be asked about: its SMS have no ARN."""
 
     def __init__(self, store: SmsStore) -> None:

@@ -1,4 +1,4 @@
-"""Subscription attributes: which exist, what values they take, and what a subscription shows."""
+"""Subscription attributes: their names, their valid values, and their description to callers."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from cns.filters.model import Scope
 from cns.filters.parser import read_filter
 from cns.json_errors import json_fault
 from cns.limits import FIFO_SUFFIX
-from cns.subscriptions.endpoint_syntax import shown
+from cns.subscriptions.endpoint_syntax import account_of, shown
 from cns.subscriptions.subscription import HTTP_PROTOCOLS, RAW_PROTOCOLS, Subscription, SubscriptionState
-from cns_common.arn import Arn
+from cns_common.arn import Arn, parse_arn
+from cns_common.aws.call import Call
+from cns_common.errors import RequestError
 
 RAW = "RawMessageDelivery"
 FILTER = "FilterPolicy"
@@ -29,12 +31,12 @@ ROLE = "SubscriptionRoleArn"
 _BOOLEANS = ("true", "false")
 _ROLE_ARN = re.compile(r"arn:aws:iam::[0-9]{12}:role/[!-~]{1,512}")
 _DEFAULTS: Mapping[str, str] = {RAW: "false", SCOPE: Scope.ATTRIBUTES.value}
-_JUDGED_BY = (RAW, SCOPE)
-"""What the checks of others look at."""
+_CHECKED_FIRST = (RAW, SCOPE)
+"""The checks of other attributes depend on these."""
 _NO_FILTER = ("", "{}")
 
 _Check = Callable[[Subscription, str, str, str], str]
-"""Subscription, name, value and prefix of complaints → what is stored ('': removed)."""
+"""Subscription, name, value and prefix of errors → the value to store ('': none)."""
 
 
 class RedrivePolicy(msgspec.Struct, frozen=True):
@@ -47,9 +49,9 @@ _redrive_policy = msgspec.json.Decoder(RedrivePolicy).decode
 def check_new(
     subscription: Subscription, given: Mapping[str, str], limits: FilterLimits = DEFAULT_LIMITS
 ) -> dict[str, str]:
-    """The attributes of a subscription to be made, as they are stored; '' stands for none."""
+    """Check the attributes of a new subscription. Return the values to store; '' stands for none."""
     checked: dict[str, str] = {}
-    for name in sorted(given, key=lambda name: name not in _JUDGED_BY):
+    for name in sorted(given, key=lambda name: name not in _CHECKED_FIRST):
         so_far = msgspec.structs.replace(subscription, attributes=checked)
         checked[name] = _check(so_far, name, given[name], AT_CREATION, limits)
     return checked
@@ -58,23 +60,23 @@ def check_new(
 def check_change(
     subscription: Subscription, name: str, text: str, limits: FilterLimits = DEFAULT_LIMITS
 ) -> dict[str, str]:
-    """An attribute to be set on a subscription, as it is stored; '' stands for removal."""
+    """Check a new value of an attribute. Return the value to store; '' stands for removal."""
     return {name: _check(subscription, name, text, "", limits)}
 
 
 def merged(current: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
-    """The attributes as they are after the changes."""
+    """The attributes after the changes. '' removes an attribute."""
     return {name: text for name, text in {**current, **changes}.items() if text}
 
 
 def differs(subscription: Subscription, wanted: Mapping[str, str]) -> bool:
-    """Whether the subscription has another value for any of these (stored) attributes."""
+    """Whether the subscription's value of any of these attributes, in stored form, is another one."""
     own = subscription.attributes
     return any(own.get(name, _DEFAULTS.get(name, "")) != text for name, text in wanted.items())
 
 
 def describe(subscription: Subscription, topic_delivery_policy: str | None) -> dict[str, str]:
-    """What GetSubscriptionAttributes shows, in AWS's order."""
+    """The attributes that GetSubscriptionAttributes shows, in AWS's order."""
     own = subscription.attributes
     described = {
         "SubscriptionPrincipal": subscription.principal,
@@ -96,6 +98,27 @@ def describe(subscription: Subscription, topic_delivery_policy: str | None) -> d
         "ConfirmationWasAuthenticated": _boolean(subscription.authenticated or subscription.signed),
         "SubscriptionArn": subscription.arn,
     }
+
+
+def check_firehose_role(call: Call, subscription: Subscription) -> None:
+    """Only the owner of a Firehose stream may subscribe it, with a role of the owner's account.
+
+    The order is AWS's: owner of the role, owner of the stream, presence of a role.
+    """
+    if subscription.protocol != "firehose":
+        return
+    text = subscription.attributes.get(ROLE, "")
+    if call.policies_enforced:
+        role = parse_arn(text)
+        if role is not None and role.account != subscription.owner:
+            raise RequestError("AuthorizationError", "Cross-account pass role is not allowed.")
+        if account_of(subscription.protocol, subscription.endpoint) != subscription.owner:
+            raise RequestError(
+                "AuthorizationError",
+                f"The account {subscription.owner} is not the owner of the endpoint {subscription.endpoint}",
+            )
+    if not text:
+        raise invalid_parameter("Delivery protocol firehose can only be subscribed with subscription role arn")
 
 
 def _check(subscription: Subscription, name: str, text: str, prefix: str, limits: FilterLimits) -> str:
@@ -138,7 +161,7 @@ def _redrive(subscription: Subscription, name: str, text: str, prefix: str) -> s
 
 
 def _check_kind(subscription: Subscription, dead_letters: Arn, where: str) -> None:
-    """What a FIFO topic sends is in order up to the end, or nowhere. Standard topics may have either kind."""
+    """The dead-letter queue of a FIFO topic's subscription must be of the queue's own kind, FIFO or standard."""
     fifo, dead_fifo = (arn.endswith(FIFO_SUFFIX) for arn in (subscription.endpoint, dead_letters.resource))
     if fifo and not dead_fifo:
         raise invalid_parameter(f"{where}: must use a FIFO queue as DLQ for a FIFO Subscription to a FIFO Topic.")
@@ -174,7 +197,7 @@ def _filter(text: str, scope: Scope, prefix: str, limits: FilterLimits) -> str:
 
 
 def _scope(subscription: Subscription, text: str, prefix: str, limits: FilterLimits) -> str:
-    """The policy that is there must do under it, too."""
+    """Check the scope. The subscription's own policy must be valid in it, too."""
     if text not in tuple(Scope):
         raise invalid_parameter(
             f"{prefix}{SCOPE}: Invalid value [{text}]. Please use either {Scope.BODY} or {Scope.ATTRIBUTES}"

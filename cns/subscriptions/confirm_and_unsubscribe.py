@@ -1,4 +1,4 @@
-"""ConfirmSubscription and Unsubscribe: the two calls that need no signature, and what they may do without one."""
+"""ConfirmSubscription and Unsubscribe: two calls that need no signature, with what each allows without one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _AUTHORIZED_ONLY = "This subscription may only be deleted by an authorized user.
 _IS_PENDING = "Cannot unsubscribe a subscription that is pending confirmation"
 
 
-class Consent:
+class ConsentHandler:
     def __init__(
         self,
         store: SubscriptionStore,
@@ -53,7 +53,7 @@ class Consent:
         token = await self._read_token(text)
         for _ in range(UPDATE_TRIES_MAX):
             before = await self._find(token)
-            if topic_fault(topic_arn, "Topic", before.region) is not None:  # an unsigned call names no region itself
+            if topic_fault(topic_arn, "Topic", before.region) is not None:  # an unsigned call has no region of its own
                 raise invalid_parameter("Topic")
             await self._check_confirmation(call, before, protect=protect)
             after = replace(
@@ -78,7 +78,7 @@ class Consent:
 
     async def _read_token(self, text: str) -> ConfirmationToken:
         if not is_well_formed(text):
-            raise RequestError("InvalidParameter", "Invalid token")  # without AWS's usual prefix
+            raise RequestError("InvalidParameter", "Invalid token")  # AWS omits its usual prefix here
         token = await self._store.find_token(text)
         if token is None or token.expires_ms <= self._clock.now_ms():
             raise invalid_parameter("Token")
@@ -105,8 +105,11 @@ class Consent:
     # -- unsubscribing ------------------------------------------------------------------------------------------------
 
     async def unsubscribe(self, call: Call, arn: str) -> ConfirmationToken | None:
-        """Its owner removes a subscription for good. By others it is set aside, and its endpoint told how to restore
-        it: by the token that is returned, too. Unsubscribing what is not there succeeds."""
+        """Remove a subscription. Succeed if there is none.
+
+        For the owner it is deleted. For others it is deactivated, the endpoint is sent a token that restores it, and
+        that token is returned.
+        """
         for _ in range(UPDATE_TRIES_MAX):
             subscription = await self._access.find_subscription(call, arn)
             if subscription is None:
@@ -117,17 +120,17 @@ class Consent:
                 await self._store.remove(arn)
                 await self._replays.remove(arn)
                 return None
-            if not _may_set_aside(call, subscription):
+            if not _may_deactivate(call, subscription):
                 raise RequestError("AuthorizationError", _AUTHORIZED_ONLY)
             if subscription.state is SubscriptionState.REMOVED:
                 return None
-            token = await self._set_aside(call, subscription)
+            token = await self._deactivate(call, subscription)
             if token is not None:
                 return token
         raise concurrent_access()
 
-    async def _set_aside(self, call: Call, subscription: Subscription) -> ConfirmationToken | None:
-        """None when it has changed meanwhile."""
+    async def _deactivate(self, call: Call, subscription: Subscription) -> ConfirmationToken | None:
+        """None if the subscription changed in the meantime."""
         token = self._confirmations.new_token(subscription)
         version = subscription.version
         removed = replace(
@@ -139,9 +142,12 @@ class Consent:
         return token
 
 
-def _may_set_aside(call: Call, subscription: Subscription) -> bool:
-    """The link in a notification needs no signature, unless the subscription was protected. Other endpoints have no
-    use for links: they are removed by signature of the topic's owner or, where unprotected, the endpoint's."""
+def _may_deactivate(call: Call, subscription: Subscription) -> bool:
+    """Whether a caller who is not the subscription's owner may deactivate it.
+
+    The link in a notification needs no signature, unless the subscription is protected. Subscriptions of protocols
+    without links need the signature of the topic's owner or, if they are not protected, of the endpoint's owner.
+    """
     if subscription.protocol in LINK_PROTOCOLS and not subscription.authenticated:
         return True
     if unsigned(call):

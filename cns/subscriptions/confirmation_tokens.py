@@ -1,4 +1,4 @@
-"""Confirmation messages: a token that says whose agreement it stands for, and the job that takes it to the endpoint."""
+"""Create confirmation tokens, and put the jobs that send them to the endpoints."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cns.subscriptions.subscription import ConfirmationToken, Subscription
 from cns_common.clock import Clock
 from cns_common.ids import uuid_text
 
-TOKEN_PREFIX = "2336412f37"  # noqa: S105  # how those of AWS begin
+TOKEN_PREFIX = "2336412f37"  # noqa: S105  # no secret: every token of AWS begins with it
 TOKEN_CHARS = 256
 
 _WELL_FORMED = re.compile(r"(?:[0-9a-f]{2})+")
@@ -40,7 +40,7 @@ class Confirmations:
         return ConfirmationToken(TOKEN_PREFIX + random_hex, subscription.arn, self._clock.now_ms() + PENDING_MS)
 
     async def issue(self, store: SubscriptionStore, arn: str) -> ConfirmationToken | None:
-        """One more token for a subscription, whatever its state; None when there is no such subscription."""
+        """Store a further token for a subscription in any state. None if there is no such subscription."""
         for _ in range(UPDATE_TRIES_MAX):
             found = await store.get([arn])
             if not found:
@@ -54,7 +54,7 @@ class Confirmations:
         raise concurrent_access()
 
     async def send(self, kind: Kind, subscription: Subscription, token: ConfirmationToken, base_url: str) -> None:
-        """Have the endpoint told. The token is stored before: the answer may come at once."""
+        """Put the job that sends the token, which must be stored: the answer may come at once."""
         job = ConfirmationJob(
             kind,
             uuid_text(),

@@ -1,4 +1,4 @@
-"""Which protocols can be subscribed, what their endpoints look like, whose they are, and how passwords are hidden."""
+"""The protocols and the syntax of endpoints: checks, the owner's account, and the hiding of passwords."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from cns_common.arn import Arn, parse_arn
 from cns_common.errors import RequestError
 
 ARN_PROTOCOLS = frozenset({"sqs", "lambda", "firehose", "application"})
-"""Their endpoints say whose they are."""
+"""Endpoints of these protocols name their owner's account."""
 
 _ALIASES: Mapping[str, str] = {"cqs": "sqs"}
-"""The original's name for its own queues."""
+"""Other names of protocols: the original CNS calls its queues cqs."""
 
 _URL = re.compile(r"[!#-;=?-\[\]-~]+")
-"""Printable ASCII but for blanks, quotes, angle brackets and the backslash: nothing that could split a request line."""
+"""Printable ASCII without blanks, quotes, angle brackets and backslash: nothing that could split a request line."""
 _ADDRESS = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*")
 _ADDRESS_CHARS_MAX = 320
 _PHONE_NUMBER = re.compile(r"\+?[1-9][0-9]{1,14}")
@@ -33,7 +33,7 @@ _MASK = "****"
 
 
 def check_protocol(name: str) -> str:
-    """The protocol as it is stored."""
+    """Return the protocol in the form to store."""
     protocol = _ALIASES.get(name, name)
     if protocol not in _CHECKS:
         raise invalid_parameter(f"Amazon SNS does not support this protocol string: {name}")
@@ -41,25 +41,25 @@ def check_protocol(name: str) -> str:
 
 
 def check_endpoint(protocol: str, endpoint: str) -> str:
-    """The endpoint as it is stored; what can be said of it without asking anybody."""
+    """Check the syntax of an endpoint. Return it in the form to store."""
     if not endpoint.isascii() or len(endpoint) > ENDPOINT_CHARS_MAX:
-        raise _complaint(protocol, endpoint)
+        raise _syntax_error(protocol, endpoint)
     return _CHECKS[protocol](protocol, endpoint)
 
 
 def check_pairing(protocol: str, endpoint: str, *, fifo_topic: bool) -> None:
-    """FIFO topics deliver to queues of both kinds and nothing else, standard ones to no FIFO queue."""
+    """FIFO topics deliver to queues of both kinds and to nothing else; standard topics not to FIFO queues."""
     if fifo_topic and protocol != "sqs":
         raise invalid_parameter(f"Invalid protocol type: {protocol}")
     if not fifo_topic and protocol == "sqs" and endpoint.endswith(FIFO_SUFFIX):
-        # AWS doubles the prefix here
+        # AWS repeats the prefix here
         raise invalid_parameter(
             "Invalid parameter: Endpoint Reason: FIFO SQS Queues can not be subscribed to standard SNS topics"
         )
 
 
 def account_of(protocol: str, endpoint: str) -> str | None:
-    """Whose the endpoint is, where that can be told."""
+    """The account that owns the endpoint, if its ARN names one."""
     if protocol not in ARN_PROTOCOLS:
         return None
     arn = parse_arn(endpoint)
@@ -67,12 +67,12 @@ def account_of(protocol: str, endpoint: str) -> str | None:
 
 
 def redis_channel(endpoint: str) -> str:
-    """The channel of a checked Redis URL: all of its path, since channels are the same in every database."""
+    """The channel of a checked Redis URL: its whole path, because channels do not belong to a database."""
     return unquote(urlsplit(endpoint).path.removeprefix("/"))
 
 
 def shown(endpoint: str) -> str:
-    """The endpoint as lists and attributes show it: without the password of a URL."""
+    """The endpoint for lists and attributes: the password of a URL is masked."""
     if "@" not in endpoint or not endpoint.lower().startswith(_MASKED_SCHEMES):
         return endpoint
     parts = urlsplit(endpoint)
@@ -97,7 +97,7 @@ def _check_url(protocol: str, endpoint: str) -> str:
 
 
 def _check_redis(_protocol: str, endpoint: str) -> str:
-    """redis://[user:password@]host[:port]/channel, or rediss:// for TLS: an extension, so the words are ours."""
+    """redis://[user:password@]host[:port]/channel, or rediss:// for TLS. An extension, with error texts of our own."""
     if not endpoint.lower().startswith(("redis://", "rediss://")):
         raise invalid_parameter("Endpoint must match the specified protocol")
     parts = _split(endpoint)
@@ -107,42 +107,42 @@ def _check_redis(_protocol: str, endpoint: str) -> str:
 
 
 def _split(url: str) -> SplitResult | None:
-    """The parts of a URL that can be posted to."""
+    """The parts of a valid URL, else None."""
     if _URL.fullmatch(url) is None:
         return None
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError:  # of an IPv6 address or a port
+    except ValueError:  # an invalid IPv6 address or port
         return None
     return parts if parts.hostname and port != 0 else None
 
 
 def _check_queue(protocol: str, endpoint: str) -> str:
     if parse_queue_arn(endpoint) is None:
-        raise _complaint(protocol, endpoint)
+        raise _syntax_error(protocol, endpoint)
     return endpoint
 
 
 def _check_mail(protocol: str, endpoint: str) -> str:
     if len(endpoint) > _ADDRESS_CHARS_MAX or not _ADDRESS.fullmatch(endpoint):
-        raise _complaint(protocol, endpoint)
+        raise _syntax_error(protocol, endpoint)
     return endpoint
 
 
 def _check_phone_number(protocol: str, endpoint: str) -> str:
-    """Dots, dashes and slashes between digits are left out."""
+    """Return the number without dots, dashes and slashes between digits."""
     number = _BETWEEN_DIGITS.sub("", endpoint)
     if not _PHONE_NUMBER.fullmatch(number):
-        raise _complaint(protocol, endpoint)
+        raise _syntax_error(protocol, endpoint)
     return number
 
 
 def _check_resource(protocol: str, endpoint: str) -> str:
-    """The ARN of a function, a stream or a mobile endpoint."""
+    """Check the ARN of a function, a stream or a mobile endpoint."""
     arn = parse_arn(endpoint)
     if arn is None or not _is_resource(protocol, arn):
-        raise _complaint(protocol, endpoint)
+        raise _syntax_error(protocol, endpoint)
     return endpoint
 
 
@@ -156,10 +156,10 @@ def _is_resource(protocol: str, arn: Arn) -> bool:
     )
 
 
-def _complaint(protocol: str, endpoint: str) -> RequestError:
+def _syntax_error(protocol: str, endpoint: str) -> RequestError:
     if protocol == "sms":
-        return RequestError("InvalidParameter", f"Invalid SMS endpoint: {endpoint}")  # without AWS's usual prefix
-    return invalid_parameter(_COMPLAINTS.get(protocol, "Endpoint").format(endpoint))
+        return RequestError("InvalidParameter", f"Invalid SMS endpoint: {endpoint}")  # AWS omits its usual prefix here
+    return invalid_parameter(_ERROR_TEXTS.get(protocol, "Endpoint").format(endpoint))
 
 
 _RESOURCES: Mapping[str, tuple[str, re.Pattern[str]]] = {
@@ -167,7 +167,7 @@ _RESOURCES: Mapping[str, tuple[str, re.Pattern[str]]] = {
     "firehose": ("firehose", _STREAM),
     "application": ("sns", _MOBILE_ENDPOINT),
 }
-_COMPLAINTS: Mapping[str, str] = {
+_ERROR_TEXTS: Mapping[str, str] = {
     "email": "Email address",
     "email-json": "Email address",
     "sms": "Invalid SMS endpoint: {}",

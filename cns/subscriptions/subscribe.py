@@ -1,4 +1,4 @@
-"""Subscribe: an endpoint is entered for a topic, and asked whether it agrees where it is not the subscriber's own."""
+"""Subscribe: add an endpoint to a topic, and ask it for confirmation unless it belongs to the subscriber."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from cns.archives.replay_policy import REPLAY_POLICY
 from cns.authorization import Access
 from cns.errors import AT_CREATION, concurrent_access, invalid_parameter, missing_parameter, no_such_topic
 from cns.limits import FIFO_SUFFIX, MESSAGE_BYTES_DEFAULT, UPDATE_TRIES_MAX, Quotas
+from cns.push.endpoints import MobileEndpoints
 from cns.stores.contract import SubscriptionStore
-from cns.subscriptions.attributes import check_new, differs, merged
+from cns.subscriptions.attributes import check_firehose_role, check_new, differs, merged
 from cns.subscriptions.confirmation_tokens import Confirmations
 from cns.subscriptions.endpoint_syntax import account_of, check_endpoint, check_pairing, check_protocol
-from cns.subscriptions.filter_quotas import filter_limits, is_room_for, limit_exceeded
-from cns.subscriptions.firehose import check_stream
+from cns.subscriptions.quotas import check_new_subscription, filter_limits
 from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics import large_messages
 from cns.topics.cache import TopicView
@@ -26,20 +26,18 @@ from cns_common.clock import Clock
 from cns_common.errors import RequestError
 from cns_common.ids import uuid_text
 
-CheckEndpoint = Callable[[str], Awaitable[str | None]]
-"""Why a URL may not be subscribed, or None."""
-MayBeSubscribed = Callable[[str], Awaitable[None]]
-"""Raises the refusal of an endpoint that only asking can tell of."""
+AddressCheck = Callable[[str], Awaitable[str | None]]
+"""Given a URL, why it may not be subscribed, or None."""
+EndpointCheck = Callable[[str], Awaitable[None]]
+"""Raises if the endpoint may not be subscribed."""
 
 PENDING = "pending confirmation"
-_NOT_ASKED = frozenset({"sms", "redis"})
-"""They have no way to answer: a phone that stops wanting messages opts out, a channel needs nobody to hear it."""
+_NEEDS_NO_CONFIRMATION = frozenset({"sms", "redis"})
+"""These endpoints cannot answer. A phone can opt out; a channel may have no listener."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What a caller asks for with Subscribe."""
-
+class SubscribeRequest:
     topic_arn: str
     protocol: str
     endpoint: str
@@ -47,7 +45,7 @@ class Wish:
     return_arn: bool
 
 
-class Subscribing:
+class SubscribeHandler:
     def __init__(
         self,
         store: SubscriptionStore,
@@ -56,9 +54,9 @@ class Subscribing:
         clock: Clock,
         quotas: Quotas,
         replays: SubscriptionReplays,
-        checks: Mapping[str, MayBeSubscribed],
+        checks: Mapping[str, EndpointCheck],
     ) -> None:
-        """`checks` are by protocol."""
+        """`checks` has further checks of endpoints, by protocol."""
         self._store = store
         self._access = access
         self._confirmations = confirmations
@@ -67,36 +65,41 @@ class Subscribing:
         self._replays = replays
         self._checks = checks
 
-    async def subscribe(self, call: Call, wish: Wish) -> str:
-        """The subscription's ARN, or that it waits for confirmation. A topic has one for each protocol and endpoint;
-        one that exists must not differ in any attribute that is given."""
-        view = await self._access.find_topic(call, wish.topic_arn)
-        facts = {"sns:Protocol": wish.protocol, "sns:Endpoint": wish.endpoint}
+    async def subscribe(self, call: Call, request: SubscribeRequest) -> str:
+        """Return the subscription's ARN, or PENDING if it waits for confirmation.
+
+        A topic has one subscription for each protocol and endpoint. One that exists must not differ in any attribute
+        that is given.
+        """
+        view = await self._access.find_topic(call, request.topic_arn)
+        facts = {"sns:Protocol": request.protocol, "sns:Endpoint": request.endpoint}
         self._access.authorise(call, view, "Subscribe", facts)
-        protocol, endpoint = _check(wish, view)
+        protocol, endpoint = _check(request, view)
         draft = self._draft(call, view, protocol, endpoint)
         if view.message_bytes_max > MESSAGE_BYTES_DEFAULT:
             await large_messages.check_subscriber(self._store, view.arn, protocol, endpoint)
-        wanted = check_new(draft, wish.attributes, filter_limits(self._quotas))
+        wanted = check_new(draft, request.attributes, filter_limits(self._quotas))
         replay = wanted.pop(REPLAY_POLICY, "")
         draft = replace(draft, attributes=merged({}, wanted))
-        check_stream(call, draft)
+        check_firehose_role(call, draft)
         if protocol in self._checks:
             await self._checks[protocol](endpoint)
-        if replay:  # first: what is published meanwhile is not to come before what is replayed
+        if replay:  # first, so that no new message is delivered before the replayed ones
             await self._replays.start(draft, view.topic, replay, AT_CREATION)
         subscription = await self._enter(call, draft)
         if subscription.id != draft.id:
             await self._replays.remove(draft.arn)
-            if differs(subscription, wanted) or await self._replays.differs(subscription, wish.attributes):
+            if differs(subscription, wanted) or await self._replays.differs(subscription, request.attributes):
                 raise invalid_parameter(f"{AT_CREATION}Subscription already exists with different attributes")
-            await self._ask_again(call, subscription)
-        return PENDING if subscription.state is SubscriptionState.PENDING and not wish.return_arn else subscription.arn
+            await self._send_again(call, subscription)
+        return (
+            PENDING if subscription.state is SubscriptionState.PENDING and not request.return_arn else subscription.arn
+        )
 
     def _draft(self, call: Call, view: TopicView, protocol: str, endpoint: str) -> Subscription:
-        """Who owns the endpoint needs no confirmation from it, and nobody else can remove the subscription."""
+        """The owner of an endpoint needs no confirmation, and nobody else can remove the subscription."""
         caller = call.caller
-        own = protocol in _NOT_ASKED or account_of(protocol, endpoint) == caller.account
+        own = protocol in _NEEDS_NO_CONFIRMATION or account_of(protocol, endpoint) == caller.account
         return Subscription(
             id=uuid_text(),
             topic_arn=view.arn,
@@ -111,7 +114,7 @@ class Subscribing:
         )
 
     async def _enter(self, call: Call, subscription: Subscription) -> Subscription:
-        await self._check_quotas(subscription)
+        await check_new_subscription(self._store, self._quotas, subscription)
         token = None
         if subscription.state is SubscriptionState.PENDING:
             token = self._confirmations.new_token(subscription)
@@ -123,26 +126,8 @@ class Subscribing:
             await self._confirmations.send("SubscriptionConfirmation", subscription, token, call.base_url)
         return entered
 
-    async def _check_quotas(self, subscription: Subscription) -> None:
-        """One that is there already, and is only subscribed again, needs no room."""
-        refusal = await self._refusal(subscription)
-        if refusal is not None and await self._store.find_alike(subscription) is None:
-            raise refusal
-
-    async def _refusal(self, subscription: Subscription) -> RequestError | None:
-        quotas = self._quotas
-        counts = await self._store.counts(subscription.topic_arn)
-        fifo = subscription.topic_arn.endswith(FIFO_SUFFIX)
-        most = quotas.fifo_topic_subscriptions if fifo else quotas.topic_subscriptions
-        full = counts.pending + counts.confirmed + counts.removed >= most
-        if subscription.state is SubscriptionState.PENDING and not full:
-            full = await self._store.count_pending(subscription.owner) >= quotas.pending_subscriptions
-        if full:
-            return RequestError("SubscriptionLimitExceeded", "Subscription limit exceeded")
-        return None if await is_room_for(self._store, quotas, None, subscription) else limit_exceeded()
-
-    async def _ask_again(self, call: Call, subscription: Subscription) -> None:
-        """A new token for one that is not confirmed; those issued before stay good."""
+    async def _send_again(self, call: Call, subscription: Subscription) -> None:
+        """Send a new token if the subscription is not confirmed. Earlier tokens stay valid."""
         current = subscription
         for _ in range(UPDATE_TRIES_MAX):
             if current.state is SubscriptionState.CONFIRMED:
@@ -159,11 +144,27 @@ class Subscribing:
         raise concurrent_access()
 
 
-def _check(wish: Wish, view: TopicView) -> tuple[str, str]:
-    """The protocol and the endpoint, as they are stored."""
-    if not wish.endpoint:
+def _check(request: SubscribeRequest, view: TopicView) -> tuple[str, str]:
+    """Check protocol and endpoint. Return both in the form to store."""
+    if not request.endpoint:
         raise missing_parameter("Endpoint")
-    protocol = check_protocol(wish.protocol)
-    endpoint = check_endpoint(protocol, wish.endpoint)
+    protocol = check_protocol(request.protocol)
+    endpoint = check_endpoint(protocol, request.endpoint)
     check_pairing(protocol, endpoint, fifo_topic=view.topic.name.endswith(FIFO_SUFFIX))
     return protocol, endpoint
+
+
+def endpoint_checks(address_check: AddressCheck, phones: MobileEndpoints) -> Mapping[str, EndpointCheck]:
+    """The checks, by protocol, that need more than the text of an endpoint."""
+
+    async def check_address(endpoint: str) -> None:
+        reason = await address_check(endpoint)
+        if reason is not None:
+            raise RequestError("AuthorizationError", reason)
+
+    async def check_application(endpoint: str) -> None:
+        if await phones.look_up(endpoint) is None:
+            # AWS's text repeats "arn": once as a word, once as the start of the ARN.
+            raise invalid_parameter(f"Endpoint Reason: Endpoint does not exist for endpoint arn{endpoint}")
+
+    return {**dict.fromkeys(("http", "https", "redis"), check_address), "application": check_application}

@@ -1,4 +1,4 @@
-"""A subscription: which endpoint gets a topic's notifications, how, and whether it agreed to."""
+"""The records of subscriptions and of confirmation tokens."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import msgspec
 HTTP_PROTOCOLS = frozenset({"http", "https"})
 MAIL_PROTOCOLS = frozenset({"email", "email-json"})
 LINK_PROTOCOLS = HTTP_PROTOCOLS | MAIL_PROTOCOLS
-"""What they get has links, which work without a signature."""
+"""Their messages contain links that work without a signature."""
 RAW_PROTOCOLS = HTTP_PROTOCOLS | {"sqs", "firehose", "redis"}
-"""They can do without an envelope; Redis is our addition."""
+"""Protocols that support raw message delivery; Redis is an extension."""
 
 
 class SubscriptionState(IntEnum):
-    """Only the confirmed get notifications. REMOVED ones were unsubscribed by their link, or by another than their
-    owner: the token sent to the endpoint then restores them."""
+    """Only confirmed subscriptions get notifications. REMOVED ones were unsubscribed by a link, or by a caller who is
+    not the owner; the token that was sent to the endpoint restores them."""
 
     PENDING = 0
     CONFIRMED = 1
@@ -24,7 +24,7 @@ class SubscriptionState(IntEnum):
 
 
 class IndexState(IntEnum):
-    """Which list of its topic a subscription is in: its state's, or, confirmed and with a filter, the one of those."""
+    """The state by which a store indexes a topic's subscriptions: FILTERED is confirmed and with a filter policy."""
 
     PENDING = 0
     CONFIRMED = 1
@@ -33,9 +33,9 @@ class IndexState(IntEnum):
 
 
 class Subscription(msgspec.Struct, frozen=True, kw_only=True):
-    """A subscription's record. `version` rises with each change."""
+    """`version` rises with each change."""
 
-    id: str  # UUID text: the last part of the ARN
+    id: str  # UUID, the last part of the ARN
     topic_arn: str
     topic_id: str  # the topic's incarnation
     owner: str  # the subscriber's account, which may not be the topic's
@@ -45,16 +45,16 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     state: SubscriptionState
     created_ms: int
     authenticated: bool = False
-    """Confirmed by its owner's signature: protected, so that only a signed call removes it."""
+    """Protected: confirmed by its owner's signature, so that only a signed call removes it."""
     signed: bool = False
-    """Confirmed by a signed call, whether or not that protected it."""
+    """Confirmed by a signed call, protected or not."""
     confirmed_ms: int = 0
-    """When it was confirmed by its token; 0: when it was made, or before this was noted."""
+    """When a token confirmed it. 0: confirmed when it was created, or before this field existed."""
     expires_ms: int = 0
-    """When one that is not confirmed is forgotten; 0 for the confirmed."""
+    """When an unconfirmed subscription is deleted; 0 for a confirmed one."""
     version: int = 1
     attributes: dict[str, str] = {}
-    """Those that were set, checked and normalised; the rest have their defaults."""
+    """The attributes that were set, in stored form; others have their defaults."""
 
     @property
     def arn(self) -> str:
@@ -70,7 +70,7 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def filter_policy(self) -> str:
-        """'': it gets everything."""
+        """The policy's text; '' stands for none."""
         return self.attributes.get("FilterPolicy", "")
 
     @property
@@ -84,7 +84,7 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConfirmationToken(msgspec.Struct, frozen=True):
-    """What a confirmation message carries: whoever has it may confirm (or restore) its subscription."""
+    """The token in a confirmation message: its bearer may confirm or restore the subscription."""
 
     text: str
     subscription_arn: str
@@ -96,11 +96,11 @@ class SubscriptionCounts(msgspec.Struct, frozen=True):
     confirmed: int = 0
     removed: int = 0
     filter_policies: int = 0
-    """Whatever state their subscriptions are in."""
+    """Of subscriptions in any state."""
 
 
 def filters_alike(one: Subscription | None, other: Subscription | None) -> bool:
-    """Whether publishing may take one record for the other, None being none: neither is filtered, or both equally."""
+    """Whether both records (None: no record) have the same effect on filtering: no filter, or the same filter."""
     filters = [_filter_of(each) for each in (one, other)]
     return filters[0] == filters[1]
 

@@ -1,4 +1,4 @@
-"""Subscriptions as their owners see them: attributes read and set, and lists."""
+"""The attributes and the lists of subscriptions, as their owners see them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from cns.errors import concurrent_access, no_such_topic
 from cns.limits import PAGE_SIZE, UPDATE_TRIES_MAX, Quotas
 from cns.paging import page_of, read_token
 from cns.stores.contract import SubscriptionStore
-from cns.subscriptions.attributes import check_change, describe, merged
-from cns.subscriptions.filter_quotas import filter_limits, is_room_for, limit_exceeded
-from cns.subscriptions.firehose import check_stream
+from cns.subscriptions.attributes import check_change, check_firehose_role, describe, merged
+from cns.subscriptions.quotas import check_changed_filter, filter_limits
 from cns.subscriptions.subscription import Subscription
 from cns.topics.cache import TopicCache
 from cns_common.aws.call import Call
 
-Listed = tuple[Sequence[Subscription], str | None]
-"""A page, and the token of the next."""
+SubscriptionPage = tuple[Sequence[Subscription], str | None]
+"""A page, and the token of the next page."""
 
 
 class Subscriptions:
@@ -48,29 +47,28 @@ class Subscriptions:
             before = await self._access.own_subscription(call, arn, "SetSubscriptionAttributes")
             attributes = merged(before.attributes, check_change(before, name, text, filter_limits(self._quotas)))
             after = replace(before, attributes=attributes, version=before.version + 1)
-            check_stream(call, after)
-            if not await is_room_for(self._store, self._quotas, before, after):
-                raise limit_exceeded()
+            check_firehose_role(call, after)
+            await check_changed_filter(self._store, self._quotas, before, after)
             if await self._store.replace(after, before.version, None):
                 return
         raise concurrent_access()
 
     async def _set_replay(self, call: Call, arn: str, text: str) -> None:
-        """It is no part of the subscription's record, which would change as the replay goes on."""
+        """The replay is not stored in the subscription's record, which would then change with its progress."""
         subscription = await self._access.own_subscription(call, arn, "SetSubscriptionAttributes")
         topic = await self._topics.find(subscription.topic_arn)
         if topic is None:
             raise no_such_topic()
         await self._replays.start(subscription, topic.topic, text, "")
 
-    async def of_owner(self, call: Call, token: str | None) -> Listed:
+    async def of_owner(self, call: Call, token: str | None) -> SubscriptionPage:
         account = call.caller.account
         return _page(await self._store.page_of_owner(account, call.region, read_token(token), PAGE_SIZE + 1))
 
-    async def of_topic(self, call: Call, topic_arn: str, token: str | None) -> Listed:
+    async def of_topic(self, call: Call, topic_arn: str, token: str | None) -> SubscriptionPage:
         await self._access.topic(call, topic_arn, "ListSubscriptionsByTopic")
         return _page(await self._store.page_of_topic(topic_arn, read_token(token), PAGE_SIZE + 1))
 
 
-def _page(found: Sequence[Subscription]) -> Listed:
+def _page(found: Sequence[Subscription]) -> SubscriptionPage:
     return page_of(found, lambda subscription: subscription.id)
