@@ -71,7 +71,7 @@ class SmsOperations:
         if language is not None and language not in LANGUAGES:
             choices = ", ".join(LANGUAGES)
             raise constraint_violation(language, "languageCode", f"Member must satisfy enum value set: [{choices}]")
-        await self._sandbox.enter(call, number)
+        await self._sandbox.add_number(call, number)
         return {}
 
     async def verify_sms_sandbox_phone_number(self, call: Call, params: Params) -> Result:

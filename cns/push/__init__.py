@@ -1,1 +1,1 @@
-"""Mobile push: platform applications, and the endpoints of devices in them."""
+"""Mobile push: platform applications and their endpoints, one for each device."""

@@ -1,4 +1,4 @@
-"""The life of platform applications: created, changed, listed, deleted."""
+"""Create, change, list and delete platform applications."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PlatformApplications:
         self._clock = clock
 
     async def create(self, call: Call, name: str, platform: str, given: Mapping[str, str]) -> str:
-        """The ARN of the caller's application of this name. One that exists must not differ."""
+        """Create the caller's application of this name, or find an identical one. Return its ARN."""
         check_application_name(name)
         check_platform(platform)
         check_secrets(platform, given)
@@ -62,7 +62,7 @@ class PlatformApplications:
         return existing.arn
 
     async def delete(self, call: Call, arn: str) -> None:
-        """Its endpoints go with it. Deleting what is not there succeeds."""
+        """Delete an application and its endpoints. Succeed if there is none."""
         check_application_arn(arn, call.region)
         application = await self._store.get(arn)
         if application is not None:
@@ -93,7 +93,7 @@ class PlatformApplications:
         return page_of(found, lambda application: application.arn)
 
     async def find(self, call: Call, arn: str, action: str) -> PlatformApplication:
-        """The caller's own."""
+        """Return the application. Raise if there is none, or if it belongs to another account."""
         check_application_arn(arn, call.region)
         found = await self._store.get(arn)
         if found is None:
@@ -103,5 +103,5 @@ class PlatformApplications:
 
 
 def shown_attributes(application: PlatformApplication) -> dict[str, str]:
-    """What is shown of it: no secrets."""
+    """The attributes without secrets."""
     return {"Enabled": "true", **application.attributes}

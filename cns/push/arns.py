@@ -1,4 +1,4 @@
-"""The ARNs that SNS calls name applications and their endpoints by, checked as AWS does."""
+"""Check the ARNs of applications and endpoints in requests, as AWS does."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def check_endpoint_arn(text: str, region: str) -> None:
 
 
 def is_endpoint(text: str) -> bool:
-    """Whether a target means an endpoint, be it there or not."""
+    """Whether a target ARN names a mobile endpoint, which may not exist."""
     arn = parse_arn(text)
     return arn is not None and arn.resource.startswith("endpoint/")
 

@@ -1,4 +1,4 @@
-"""The attributes of applications and of their endpoints: which exist, and what values they take."""
+"""The attributes of applications and of endpoints: their names and their valid values."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _CREDENTIAL, _PRINCIPAL = SECRETS = ("PlatformCredential", "PlatformPrincipal")
 """Never shown."""
 _WITHOUT_PRINCIPAL = frozenset({"GCM", "FCM"})
 _LOWER_CASE_TOKENS = ("APNS", "MACOS")
-"""Platforms that begin so: Apple's tokens are hexadecimal."""
+"""Prefixes of platforms whose tokens are hexadecimal: Apple's."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _NO_TEXT = re.compile("[\ud800-\udfff]")  # half a surrogate pair
 
-_Check = Callable[[str], str | None]  # value → what is wrong with it: '' for no more than that it is, None for nothing
+_Check = Callable[[str], str | None]  # value → the error ('': no details), None if valid
 
 
 def check_application_name(name: str) -> None:
@@ -51,12 +51,12 @@ def check_platform(platform: str) -> None:
 
 
 def check_application(given: Mapping[str, str]) -> None:
-    """The attributes of an application, at its creation or later."""
+    """Check an application's attributes, at creation or later."""
     _check_each(given, _APPLICATION_CHECKS)
 
 
 def check_secrets(platform: str, given: Mapping[str, str]) -> None:
-    """At creation: both or neither, where the platform has both."""
+    """At creation, a platform that has two secrets needs both or neither."""
     if _PRINCIPAL in given and _CREDENTIAL not in given:
         raise invalid_parameter(f"{AT_CREATION}{_PRINCIPAL} attribute provided without {_CREDENTIAL}")
     if _CREDENTIAL in given and _PRINCIPAL not in given and platform not in _WITHOUT_PRINCIPAL:
@@ -64,18 +64,18 @@ def check_secrets(platform: str, given: Mapping[str, str]) -> None:
 
 
 def split_secrets(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """What may be shown, and what may not."""
+    """Split attributes into those that may be shown, and secrets."""
     shown = {name: text for name, text in given.items() if name not in SECRETS}
     return shown, {name: text for name, text in given.items() if name in SECRETS}
 
 
 def merged(current: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
-    """An empty value takes an attribute of an application away."""
+    """An empty value removes an attribute."""
     return {name: text for name, text in {**current, **changes}.items() if text}
 
 
 def application_attributes(given: Mapping[str, str]) -> dict[str, str]:
-    """As they are stored: booleans in lower case."""
+    """The values to store: booleans in lower case."""
     return {name: text.lower() if name == "Enabled" else text for name, text in given.items()}
 
 
@@ -84,7 +84,7 @@ def check_endpoint(given: Mapping[str, str]) -> None:
 
 
 def endpoint_attributes(platform: str, given: Mapping[str, str]) -> dict[str, str]:
-    """As they are stored: booleans and Apple's tokens in lower case."""
+    """The values to store: booleans and Apple's tokens in lower case."""
     stored = dict(given)
     if "Enabled" in stored:
         stored["Enabled"] = stored["Enabled"].lower()
@@ -105,14 +105,14 @@ def _check_each(given: Mapping[str, str], checks: Mapping[str, _Check]) -> None:
 
 
 def _secret(text: str) -> str | None:
-    """Keys and certificates have several lines."""
+    """A key or a certificate, which may have several lines."""
     if not text:
         return "cannot be empty"
     return None if len(text) <= SECRET_CHARS_MAX and not _NO_TEXT.search(text) else ""
 
 
 def _event_topic(text: str) -> str | None:
-    """Of any region that this service has: it is notified from here."""
+    """A topic of any region that this service has."""
     return None if not text or topic_fault(text, "", "") is None else ""
 
 

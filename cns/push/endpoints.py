@@ -1,4 +1,4 @@
-"""The life of mobile endpoints: a device's token entered in an application, changed, listed, removed."""
+"""Create, change, list and delete mobile endpoints: the tokens of devices in platform applications."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from cns_common.ids import uuid_text
 
 
 class EndpointRecord(NamedTuple):
-    """An endpoint in its application."""
+    """An endpoint and its application."""
 
     endpoint: MobileEndpoint
     application: PlatformApplication
 
 
 async def find_endpoint(store: MobileEndpointStore, applications: PlatformStore, arn: str) -> EndpointRecord | None:
-    """An endpoint is gone when its application is, or was created anew."""
+    """Find an endpoint. None if it, or its incarnation of the application, does not exist any more."""
     endpoint = await store.get(arn)
     application = await applications.get(endpoint.application_arn) if endpoint else None
     if endpoint is None or application is None or application.id != endpoint.application_id:
@@ -55,7 +55,7 @@ class MobileEndpoints:
         self._clock = clock
 
     async def create(self, call: Call, application_arn: str, token: str, given: Mapping[str, str]) -> str:
-        """The ARN of the endpoint that the token has there. One that exists must not differ."""
+        """Create the endpoint of a token in an application, or find an identical one. Return its ARN."""
         check_application_arn(application_arn, call.region)
         if not token:
             raise invalid_parameter("Token Reason: cannot be empty")
@@ -69,26 +69,26 @@ class MobileEndpoints:
             created_ms=self._clock.now_ms(),
             attributes=wanted,
         )
-        entered = await self._store.create(endpoint)
-        if entered is None:
+        stored = await self._store.create(endpoint)
+        if stored is None:
             raise no_such_application()
-        if entered.attributes != wanted:
+        if stored.attributes != wanted:
             raise invalid_parameter(
-                f"Token Reason: Endpoint {entered.arn} already exists with the same Token, but different attributes."
+                f"Token Reason: Endpoint {stored.arn} already exists with the same Token, but different attributes."
             )
-        if entered.id == endpoint.id:
-            await self._events.tell(call, application, "EndpointCreated", entered)
-        return entered.arn
+        if stored.id == endpoint.id:
+            await self._events.publish(call, application, "EndpointCreated", stored)
+        return stored.arn
 
     async def delete(self, call: Call, arn: str) -> None:
-        """Deleting what is not there succeeds."""
+        """Delete an endpoint. Succeed if there is none."""
         check_endpoint_arn(arn, call.region)
         found = await self.look_up(arn)
         if found is None:
             return
         check_owner(call, found.application.account, "DeleteEndpoint", arn)
         if await self._store.delete(arn):
-            await self._events.tell(call, found.application, "EndpointDeleted", found.endpoint)
+            await self._events.publish(call, found.application, "EndpointDeleted", found.endpoint)
 
     async def describe(self, call: Call, arn: str) -> dict[str, str]:
         check_endpoint_arn(arn, call.region)
@@ -102,7 +102,7 @@ class MobileEndpoints:
             changes = endpoint_attributes(application.platform, given)
             after = replace(current, version=current.version + 1, attributes={**current.attributes, **changes})
             if await self._store.replace(after, current.version):
-                await self._events.tell(call, application, "EndpointUpdated", after)
+                await self._events.publish(call, application, "EndpointUpdated", after)
                 return
             if await self._store.token_taken(after):
                 raise invalid_parameter("This endpoint is already registered with a different token.")
@@ -116,7 +116,7 @@ class MobileEndpoints:
         return page_of(found, lambda endpoint: endpoint.id)
 
     async def look_up(self, arn: str) -> EndpointRecord | None:
-        """Whosever it is."""
+        """Find an endpoint of any account."""
         return await find_endpoint(self._store, self._applications, arn)
 
     async def _find(self, call: Call, arn: str, action: str) -> EndpointRecord:

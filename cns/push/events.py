@@ -1,4 +1,4 @@
-"""What happens to an application's endpoints, published to the topics that its owner named for that."""
+"""Publish changes of an application's endpoints to the topics that the application's attributes name."""
 
 from __future__ import annotations
 
@@ -23,20 +23,22 @@ log = structlog.get_logger(__name__)
 
 
 class EndpointEvents:
-    """Published as the application's owner would: a topic of another account must let it."""
+    """Publishes on behalf of the application's owner: a topic of another account must allow that."""
 
-    def __init__(self, publishing: Publisher, clock: Clock) -> None:
-        self._publishing = publishing
+    def __init__(self, publisher: Publisher, clock: Clock) -> None:
+        self._publisher = publisher
         self._clock = clock
 
-    async def tell(self, call: Call, application: PlatformApplication, event: Event, endpoint: MobileEndpoint) -> None:
-        """A topic that is gone, or a store that is away, does not undo what was done to the endpoint."""
+    async def publish(
+        self, call: Call, application: PlatformApplication, event: Event, endpoint: MobileEndpoint
+    ) -> None:
+        """Publish an event, if the application names a topic for it. A failure is only logged: the change is done."""
         topic = parse_arn(application.attributes.get(f"Event{event}", ""))
         if topic is None:
             return
         owner = replace(call, caller=root_caller(application.account), region=topic.region)
         try:
-            await self._publishing.publish(owner, str(topic), self._draft(application, event, endpoint))
+            await self._publisher.publish(owner, str(topic), self._request(application, event, endpoint))
         except CnsError as error:
             log.warning(
                 "mobile_endpoint.event_publish_failed",
@@ -46,7 +48,7 @@ class EndpointEvents:
                 error=str(error),
             )
 
-    def _draft(self, application: PlatformApplication, event: Event, endpoint: MobileEndpoint) -> PublishRequest:
+    def _request(self, application: PlatformApplication, event: Event, endpoint: MobileEndpoint) -> PublishRequest:
         message = {
             "EventType": event,
             "EndpointArn": endpoint.arn,

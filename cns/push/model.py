@@ -1,4 +1,4 @@
-"""Applications of mobile push platforms, and the endpoints that devices have in them."""
+"""The records of platform applications and of mobile endpoints."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import msgspec
 from cns_common.arn import Arn
 
 _KEYS = {"FCM": "GCM"}
-"""What a platform is called in a message of MessageStructure=json, where that is not its own name."""
+"""Platforms whose key in a message of MessageStructure=json is not their own name."""
 
 
 class PlatformApplication(msgspec.Struct, frozen=True, kw_only=True):
-    """An application's record. `id` is its incarnation: one created anew has none of the old one's endpoints. `version`
-    rises with each change. The secrets are sealed wherever they are stored, and never shown."""
+    """`id` identifies one incarnation: an application that is deleted and created again has none of its earlier
+    endpoints. `version` rises with each change. Secrets are stored encrypted, and never shown."""
 
     id: str
     account: str
@@ -34,7 +34,7 @@ class PlatformApplication(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MobileEndpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A device in an application. Its attributes are Token, Enabled and, once it was set, CustomUserData."""
+    """A device in an application. The attributes are Token, Enabled and, if it was set, CustomUserData."""
 
     id: str  # a UUID
     application_arn: str
@@ -57,7 +57,7 @@ class MobileEndpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def text_key(endpoint_arn: str) -> str:
-    """Under what the text for an endpoint stands in a message of MessageStructure=json."""
+    """The key of the text for an endpoint in a message of MessageStructure=json."""
     platform = endpoint_arn.split("/")[1].upper()
     return _KEYS.get(platform, platform)
 

@@ -1,1 +1,1 @@
-"""SMS: an account's settings, numbers that opted out, the sandbox."""
+"""SMS: the settings of an account, numbers that opted out, and the sandbox."""

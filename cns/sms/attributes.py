@@ -1,4 +1,4 @@
-"""What an account, and a single message, may say of how SMS are sent."""
+"""The SMS attributes of accounts and of single messages: their names and valid values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cns_common.arn import parse_arn
 from cns_common.errors import RequestError
 
 DEFAULTS: Mapping[str, str] = {"MonthlySpendLimit": "1"}
-"""Of a fresh account."""
+"""The attributes of a new account."""
 SMS_TYPES = ("Promotional", "Transactional")
 SPEND_LIMIT_DIGITS_MAX = 9
 
@@ -25,22 +25,22 @@ _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
 
 def check_account_attributes(given: Mapping[str, str]) -> None:
-    """Those of SetSMSAttributes; an empty value takes one away. AWS leaves the prefix out here, and the r of Sender."""
+    """Check the attributes of SetSMSAttributes; an empty value removes one. AWS omits its usual error prefix here."""
     for name, text in given.items():
         good = _ACCOUNT_CHECKS.get(name)
         if good is None:
             raise RequestError("InvalidParameter", f"{name} is not a valid attribute")
         if text and not good(text):
-            raise RequestError("InvalidParameter", _COMPLAINTS.get(name, f"{name} is invalid"))
+            raise RequestError("InvalidParameter", _ERROR_TEXTS.get(name, f"{name} is invalid"))
 
 
 def shown(stored: Mapping[str, str], wanted: Sequence[str]) -> dict[str, str]:
-    """What GetSMSAttributes says: of those that are asked for, or of all."""
+    """The attributes that GetSMSAttributes shows: those wanted, or all."""
     return {name: text for name, text in {**DEFAULTS, **stored}.items() if not wanted or name in wanted}
 
 
 def check_message_attributes(attributes: Attributes) -> None:
-    """The ones that say how this SMS is to be sent; others are passed over."""
+    """Check the attributes of a message that control how its SMS is sent. Ignore others."""
     for name, (data_type, text) in attributes.items():
         rule = _MESSAGE_CHECKS.get(name)
         if rule is not None and not (data_type == rule[0] and rule[1](text)):
@@ -72,7 +72,7 @@ _ACCOUNT_CHECKS: Mapping[str, Callable[[str], bool]] = {
     "DefaultSMSType": SMS_TYPES.__contains__,
     "UsageReportS3Bucket": _matches(_BUCKET),
 }
-_COMPLAINTS: Mapping[str, str] = {"DefaultSenderID": "DefaultSendID is not a valid attribute"}
+_ERROR_TEXTS: Mapping[str, str] = {"DefaultSenderID": "DefaultSendID is not a valid attribute"}  # AWS's spelling
 _MESSAGE_CHECKS: Mapping[str, tuple[str, Callable[[str], bool]]] = {
     "AWS.SNS.SMS.SenderID": ("String", _matches(_MESSAGE_SENDER_ID)),
     "AWS.SNS.SMS.MaxPrice": ("Number", _matches(_PRICE)),

@@ -1,4 +1,4 @@
-"""Phone numbers: their form, and those that an account in the SMS sandbox has entered to send to."""
+"""The syntax of phone numbers, and the record of a number in the SMS sandbox."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ class NumberState(IntEnum):
 
 
 class SandboxNumber(msgspec.Struct, frozen=True, kw_only=True):
-    """A destination of an account in the sandbox. The password was sent there, and proves that it was read."""
+    """A destination of an account in the sandbox. The one-time password was sent to the number, to verify it."""
 
     account: str
     region: str
     number: str
     state: NumberState = NumberState.PENDING
     version: int = 1
-    password: str = ""  # '': spent
+    password: str = ""  # '': used, or spent by wrong guesses
     password_expires_ms: int = 0
-    failures: int = 0  # of guessing this password
+    failures: int = 0  # wrong guesses of this password
 
 
 def is_number(text: str) -> bool:
-    """In the form of E.164: a plus sign, the country's code, the rest, 15 digits at most."""
+    """Whether the text is in E.164 form: a plus sign, a country code and the rest, at most 15 digits."""
     return _NUMBER.fullmatch(text) is not None
 
 

@@ -1,4 +1,4 @@
-"""The SMS sandbox: an account in it can send to numbers only that proved, by a one-time password, to want that."""
+"""The SMS sandbox: an account in it can send only to numbers that were verified by a one-time password."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from cns_common.errors import RequestError
 from cns_common.ids import uuid_text
 
 NUMBERS_MAX = 10
-"""Of an account, in a region."""
+"""Numbers of an account in a region."""
 PASSWORD_DIGITS = 6
 PASSWORD_LIFE_MS = 15 * 60_000
 FAILURES_MAX = 5
-"""Wrong guesses after which a password is spent."""
+"""Wrong guesses after which a password becomes invalid."""
 
 
 class SmsSandbox:
@@ -36,8 +36,8 @@ class SmsSandbox:
         self._clock = clock
         self.inside = inside
 
-    async def enter(self, call: Call, number: str) -> None:
-        """Send a password there. One that is verified stays so; one that waits gets a new password."""
+    async def add_number(self, call: Call, number: str) -> None:
+        """Add a number and send it a password. A pending number gets a new one; a verified number stays verified."""
         account, region = call.caller.account, call.region
         check_number(number)
         if await self._store.opted_out(account, number):
@@ -67,7 +67,7 @@ class SmsSandbox:
         await self._jobs.enqueue_sms(call, number, message)
 
     async def verify(self, call: Call, number: str, password: str) -> None:
-        """Each wrong guess counts before it is answered."""
+        """Verify a number. A wrong guess is counted before the call is answered."""
         for _ in range(UPDATE_TRIES_MAX):
             before = await self._find(call, number)
             good = self._is_good(before, password)

@@ -1,4 +1,4 @@
-"""What an account sets for its SMS, and the numbers that want none from it."""
+"""An account's SMS attributes, and the numbers that opted out of its SMS."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cns_common.aws.call import Call
 
 
 class SmsSettings:
-    """Nobody but the account itself can be asked about: its SMS have no ARN."""
+    """Calls concern only the caller's own account: these settings have no ARN."""
 
     def __init__(self, store: SmsStore) -> None:
         self._store = store
@@ -29,7 +29,7 @@ class SmsSettings:
         return await self._store.opted_out(call.caller.account, check_number(number))
 
     async def opt_in(self, call: Call, number: str) -> None:
-        """A number that never opted out is in already."""
+        """Succeeds, too, if the number never opted out."""
         await self._store.opt_in(call.caller.account, check_number(number))
 
     async def opted_out(self, call: Call, token: str | None) -> tuple[Sequence[str], str | None]:

@@ -1,4 +1,4 @@
-"""Topic attributes: which exist, what values they take, and what a topic shows for those it was never given."""
+"""Topic attributes: their names, their valid values, their defaults, and their description to callers."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ _DEFAULTS: Mapping[str, str] = {
     "MaximumMessageSize": str(MESSAGE_BYTES_DEFAULT),
 }
 
-_Check = Callable[[str, str, str], str]  # name, value, prefix of complaints → what is stored ('': removed)
+_Check = Callable[[str, str, str], str]  # name, value, prefix of errors → the value to store ('': none)
 
 
 def check_name(name: str, given: Mapping[str, str]) -> None:
-    """A FIFO topic's name says so, as its attribute must."""
+    """The name must be valid, and end with .fifo if and only if the attribute FifoTopic is true."""
     fifo = given.get("FifoTopic", "").lower() == "true"
     stem = name.removesuffix(FIFO_SUFFIX) if fifo else name
     if not (_NAME.fullmatch(stem) and len(name) <= TOPIC_NAME_CHARS_MAX and fifo == name.endswith(FIFO_SUFFIX)):
@@ -57,13 +57,13 @@ def check_name(name: str, given: Mapping[str, str]) -> None:
 
 
 def check_new(name: str, given: Mapping[str, str]) -> dict[str, str]:
-    """The attributes of a topic to be created under this name, as they are stored; '' stands for none."""
+    """Check the attributes of a new topic. Return the values to store; '' stands for none."""
     fifo = name.endswith(FIFO_SUFFIX)
     return {each: _check(each, text, AT_CREATION, fifo=fifo) for each, text in given.items()}
 
 
 def check_change(topic: Topic, name: str, text: str) -> dict[str, str]:
-    """An attribute to be set on a topic, as it is stored; '' stands for removal."""
+    """Check a new value of an attribute. Return the value to store; '' stands for removal."""
     stored = _check(name, text, "", fifo=topic.fifo)
     if name == "FifoThroughputScope" and topic.attributes.get(name) == _SCOPES[-1] != stored:
         raise invalid_parameter(f"{name}: cannot be changed from {_SCOPES[-1]} to {stored or _SCOPES[0]}")
@@ -71,22 +71,22 @@ def check_change(topic: Topic, name: str, text: str) -> dict[str, str]:
 
 
 def initial(name: str) -> dict[str, str]:
-    """What a topic of this name has from the start: a FIFO topic shows how it recognises duplicates."""
+    """The attributes of a new topic: a FIFO topic has explicit values from the start."""
     return {"FifoTopic": "true", "ContentBasedDeduplication": "false"} if name.endswith(FIFO_SUFFIX) else {}
 
 
 def merged(current: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
-    """The attributes as they are after the changes."""
+    """The attributes after the changes. '' removes an attribute."""
     return {name: text for name, text in {**current, **changes}.items() if text}
 
 
 def differs(topic: Topic, wanted: Mapping[str, str]) -> bool:
-    """Whether the topic has another value for any of these (stored) attributes."""
+    """Whether the topic's value of any of these attributes, in stored form, is another one."""
     return any(not _same(name, _value(topic, name), text) for name, text in wanted.items())
 
 
 def describe(topic: Topic, counts: SubscriptionCounts) -> dict[str, str]:
-    """What GetTopicAttributes shows, in AWS's order. What has a default is shown only once it was set."""
+    """The attributes that GetTopicAttributes shows, in AWS's order. Those with a default appear once they were set."""
     own = topic.attributes
     described = {"Policy": own.get("Policy") or default_policy_text(topic)}
     described |= _some(own, "SignatureVersion")
@@ -121,7 +121,7 @@ def _value(topic: Topic, name: str) -> str:
 
 
 def _same(name: str, own: str, wanted: str) -> bool:
-    """Delivery policies are the same when they have the same effect: earlier versions stored them filled in."""
+    """Delivery policies are equal if they have the same effect: earlier versions stored them with all defaults."""
     if own != wanted and name == "DeliveryPolicy" and own and wanted:
         return effective_topic_policy(own) == effective_topic_policy(wanted)
     return own == wanted
@@ -130,7 +130,7 @@ def _same(name: str, own: str, wanted: str) -> bool:
 def _check(name: str, text: str, prefix: str, *, fifo: bool) -> str:
     check = _CHECKS.get(name)
     if check is None and name in _FIFO_CHECKS:
-        check = _FIFO_CHECKS[name] if fifo else _not_of_standard
+        check = _FIFO_CHECKS[name] if fifo else _refuse_on_standard
     if check is None:  # unknown, or read-only
         raise invalid_parameter(f"{prefix}AttributeName")
     return check(name, text, prefix)
@@ -168,14 +168,14 @@ def _boolean(name: str, text: str, prefix: str) -> str:
 
 
 def _fifo_topic(name: str, text: str, prefix: str) -> str:
-    """What a topic is, it stays."""
+    """The kind of a topic cannot be changed."""
     if text.lower() != "true":
         raise invalid_parameter(f"{prefix}AttributeName")
     return text.lower()
 
 
-def _not_of_standard(name: str, text: str, prefix: str) -> str:
-    """To say of a standard topic that it is none of the other kind is allowed when it is created."""
+def _refuse_on_standard(name: str, text: str, prefix: str) -> str:
+    """Refuse an attribute of FIFO topics, unless it is given as false when the topic is created."""
     if prefix and text.lower() == "false":
         return ""
     raise invalid_parameter(
@@ -184,7 +184,7 @@ def _not_of_standard(name: str, text: str, prefix: str) -> str:
 
 
 def _key(name: str, text: str, prefix: str) -> str:
-    """Kept as given: the service has no keys, and AWS looks only when it publishes."""
+    """Store the key id as given: the service has no keys, and AWS checks the key only when it publishes."""
     if len(text) > KEY_CHARS_MAX or not text.isprintable():
         raise invalid_parameter(f"{prefix}{name}")
     return text
@@ -235,4 +235,4 @@ _FIFO_CHECKS: Mapping[str, _Check] = {
     "ContentBasedDeduplication": _boolean,
     "FifoThroughputScope": _choice,
 }
-"""Of FIFO topics only."""
+"""The checks of attributes that only FIFO topics have."""

@@ -1,4 +1,4 @@
-"""A topic as publishing and authorising need it, worked out once per version and kept while the topic is in use."""
+"""A cache of topics, with what publishing and authorisation derive from each topic."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class TopicView:
     arn: str
     account: str
     region: str
-    policy: Policy | None  # None: the default one, which lets nobody in but the owner
+    policy: Policy | None  # None: the default policy, which admits only the owner
     message_bytes_max: int
     signature_version: str
     fifo: bool
@@ -44,7 +44,7 @@ def view_of(topic: Topic) -> TopicView:
 
 
 class TopicCache:
-    """The topics in use, kept until the store says that they changed."""
+    """Topics are cached until the store reports a change."""
 
     def __init__(self, store: TopicStore) -> None:
         self._store = store
@@ -61,7 +61,7 @@ class TopicCache:
         if topic is None:
             return None
         view = view_of(topic)
-        if changes == self._changes:  # else what was read may be older than what was told meanwhile
+        if changes == self._changes:  # else the topic that was read may be older than a change reported meanwhile
             self._views.put(arn, view)
         return view
 
@@ -70,6 +70,6 @@ class TopicCache:
         self._views.forget(arn)
 
     def clear(self) -> None:
-        """Whoever tells of changes was away."""
+        """Forget all topics. Call it when reports of changes may have been lost."""
         self._changes += 1
         self._views.clear()

@@ -1,4 +1,4 @@
-"""Data protection policies: AWS closed them to new customers on 30 April 2026, so none but the empty one is taken."""
+"""Data protection policies: AWS closed them to new customers on 30 April 2026, so only the empty one is accepted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NO_POLICY = ""
 
 
 class DataProtection:
-    """Taking a policy and not minding it would be worse than refusing it: its owner would count on it."""
+    """Refuses policies: to accept one without enforcing it would mislead its owner."""
 
     def __init__(self, access: Access) -> None:
         self._access = access

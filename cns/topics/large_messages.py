@@ -1,4 +1,4 @@
-"""Topics that take messages above 256 KiB: what AWS asks of their subscriptions."""
+"""AWS's conditions on the subscriptions of topics that accept messages above 256 KiB."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from cns.limits import LARGE_TOPIC_SUBSCRIPTIONS_MAX, MESSAGE_BYTES_DEFAULT
 from cns.stores.contract import SubscriptionStore
 
 PROTOCOLS = frozenset({"sqs", "cqs", "lambda", "firehose"})
-"""Those whose endpoints take as much; `cqs` is our own name for a queue."""
+"""Protocols whose endpoints accept such messages; `cqs` is another name of `sqs`."""
 
-_COMPLAINT = (
+_ERROR_TEXT = (
     f"MaximumMessageSize: a topic with a value above {MESSAGE_BYTES_DEFAULT} must have "
     f"{LARGE_TOPIC_SUBSCRIPTIONS_MAX} or fewer subscriptions, each of protocol sqs, lambda or firehose"
 )
 
 
 async def check_topic(store: SubscriptionStore, topic_arn: str) -> None:
-    """Whether the topic may be given such a size."""
+    """Raise unless the topic may be given such a size."""
     present = await store.page_of_topic(topic_arn, "", LARGE_TOPIC_SUBSCRIPTIONS_MAX + 1)
     if len(present) > LARGE_TOPIC_SUBSCRIPTIONS_MAX or not PROTOCOLS.issuperset(one.protocol for one in present):
-        raise invalid_parameter(_COMPLAINT)
+        raise invalid_parameter(_ERROR_TEXT)
 
 
 async def check_subscriber(store: SubscriptionStore, topic_arn: str, protocol: str, endpoint: str) -> None:
-    """Whether a topic that has such a size may have this subscription, or has it already."""
+    """Raise unless a topic of such a size may have this subscription, or has it already."""
     if protocol not in PROTOCOLS:
-        raise invalid_parameter(_COMPLAINT)
+        raise invalid_parameter(_ERROR_TEXT)
     present = await store.page_of_topic(topic_arn, "", LARGE_TOPIC_SUBSCRIPTIONS_MAX)
     known = any((one.protocol, one.endpoint) == (protocol, endpoint) for one in present)
     if len(present) == LARGE_TOPIC_SUBSCRIPTIONS_MAX and not known:
-        raise invalid_parameter(_COMPLAINT)
+        raise invalid_parameter(_ERROR_TEXT)

@@ -1,6 +1,6 @@
-"""A topic's policy: the one it has by default, what SNS accepts as another, and the statements of AddPermission.
+"""A topic's policy: the default policy, the checks of a new one, and the statements of AddPermission.
 
-A statement may name another topic, or none that exists: AWS takes it, and it says nothing about this one.
+A statement may name another topic, or one that does not exist: AWS accepts it, and it has no effect on this topic.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ GRANTABLE = frozenset(
         "Subscribe",
     }
 )
-"""What a topic's policy may speak of; AWS refuses wildcards."""
+"""The actions that a topic's policy may name; AWS refuses wildcards."""
 
 _IN_SCOPE = frozenset(f"sns:{action.lower()}" for action in GRANTABLE)
 _OUT_OF_SCOPE = "Policy statement action out of service scope!"
@@ -55,10 +55,9 @@ Document = dict[str, Any]
 
 
 def default_policy_text(topic: Topic) -> str:
-    """What a topic shows until it is given a policy.
+    """The policy that a topic shows until it is given another one.
 
-    AWS:SourceOwner is there only when a service of AWS calls, so nobody is allowed anything by it here: the owner needs
-    no policy, and others get none.
+    Only calls by AWS services have AWS:SourceOwner, so here it grants nothing to anybody. The owner needs no policy.
     """
     return _text(
         {
@@ -79,8 +78,8 @@ def default_policy_text(topic: Topic) -> str:
 
 
 def policy_to_store(text: str, prefix: str = "") -> str:
-    """The policy a caller sends, checked and written compactly: its order is kept, and an account named by its number
-    becomes the ARN of its root."""
+    """Check a caller's policy. Return the text to store: compact, in the given order, account numbers replaced by the
+    ARNs of their root users."""
     if len(text) > POLICY_BYTES_MAX:
         raise invalid_parameter(f"{prefix}Policy Error: the policy is longer than {POLICY_BYTES_MAX} bytes")
     try:
@@ -101,12 +100,12 @@ def policy_to_store(text: str, prefix: str = "") -> str:
 
 
 def read_stored(text: str) -> Policy:
-    """The policy of a stored text. Its last statement may have been removed: such a policy allows nothing."""
+    """Parse a stored text. A policy whose last statement was removed allows nothing."""
     return read_policy(text) if msgspec.json.decode(text)["Statement"] else Policy(statements=())
 
 
 def with_grant(text: str, topic: Topic, label: str, accounts: Sequence[str], actions: Sequence[str]) -> str:
-    """The policy's text with one statement more; its label must be a new one."""
+    """Add a statement to a policy's text. Its label must be new."""
     document: Document = msgspec.json.decode(text)
     statements = _statements(document)
     granted = {
@@ -124,7 +123,7 @@ def with_grant(text: str, topic: Topic, label: str, accounts: Sequence[str], act
 
 
 def without_grant(text: str, label: str) -> str:
-    """The policy's text without the statement of that label, if it has one."""
+    """Remove the statement with this label, if there is one, from a policy's text."""
     document: Document = msgspec.json.decode(text)
     kept = [each for each in _statements(document) if each.get("Sid") != label]
     return _text({**document, "Statement": kept})

@@ -1,4 +1,4 @@
-"""A topic as its owner set it up."""
+"""The record of a topic."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from cns_common.arn import topic_arn
 
 
 class Topic(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic's record. `id` is its incarnation: a topic created anew under the same name has another one, and none of
-    the old one's subscriptions. `version` rises with each change."""
+    """`id` identifies one incarnation: a topic that is deleted and created again has another id, and none of its
+    earlier subscriptions. `version` rises with each change."""
 
     id: str
     account: str
@@ -20,10 +20,10 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
     created_ms: int
     version: int = 1
     attributes: dict[str, str] = {}
-    """Those that were set, checked and normalised; the rest have their defaults."""
+    """The attributes that were set, in stored form; others have their defaults."""
     tags: dict[str, str] = {}
     archive: Archive | None = None
-    """What its ArchivePolicy asked for."""
+    """Set while the topic has an ArchivePolicy."""
 
     @property
     def fifo(self) -> bool:
@@ -35,7 +35,7 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopicCounts(msgspec.Struct, frozen=True):
-    """Of an account."""
+    """The number of an account's topics, by kind."""
 
     standard: int = 0
     fifo: int = 0

@@ -1,4 +1,4 @@
-"""The life of topics: created, changed, shared with other accounts, tagged, deleted."""
+"""Create, change, share, tag and delete topics."""
 
 from __future__ import annotations
 
@@ -30,8 +30,6 @@ _LABEL = re.compile(r"[ -~]{1,256}")
 
 
 class Topics:
-    """What may be done to topics themselves."""
-
     def __init__(
         self,
         store: TopicStore,
@@ -51,9 +49,9 @@ class Topics:
         self._quotas = quotas
 
     async def create(self, call: Call, name: str, given: Mapping[str, str], tags: Mapping[str, str]) -> str:
-        """The ARN of the caller's topic of this name.
+        """Create the caller's topic of this name, or find it. Return its ARN.
 
-        A topic that exists already must have every attribute and tag that is given; it may have others.
+        A topic that exists must have every attribute and tag that is given; it may have others.
         """
         check_name(name, given)
         wanted = check_new(name, given)
@@ -74,7 +72,7 @@ class Topics:
         return topic.arn
 
     async def delete(self, call: Call, arn: str) -> None:
-        """Deleting what is not there succeeds."""
+        """Delete a topic. Succeed if there is none."""
         try:
             view = await self._access.topic(call, arn, "DeleteTopic")
         except RequestError as error:
@@ -99,7 +97,7 @@ class Topics:
         await self._change(view.topic, changes)
 
     async def _change(self, topic: Topic, changes: Mapping[str, str]) -> None:
-        """And begin the archive that is wanted from now on, or end the one that is not."""
+        """Change attributes. Start an archive, or drop it, if the ArchivePolicy was set or removed."""
         ended: list[Archive | None] = []
 
         def changed(topic: Topic) -> Topic:
@@ -113,7 +111,7 @@ class Topics:
             await self._archives.drop(ended[-1].id)
 
     async def list_arns(self, call: Call, token: str | None) -> tuple[Sequence[str], str | None]:
-        """A page of the caller's topics, and the token of the next."""
+        """A page of the caller's topics, and the token of the next page."""
         arns = await self._store.list_arns(call.caller.account, call.region, read_token(token), PAGE_SIZE + 1)
         return page_of(arns, str)
 
@@ -175,7 +173,7 @@ class Topics:
         return await self._store.create(topic)
 
     async def _update(self, topic: Topic, change: Callable[[Topic], Topic]) -> None:
-        """Put `change` in place, tried anew on the record of whoever came first."""
+        """Store `change(topic)`. If another change came first, repeat it on the new record."""
         current: Topic | None = topic
         for _ in range(UPDATE_TRIES_MAX):
             if current is None:
@@ -190,7 +188,7 @@ class Topics:
 
 
 def _check_same(existing: Topic, wanted: Mapping[str, str], tags: Mapping[str, str]) -> None:
-    """Compare only what the caller sent: a subset of the topic's attributes and tags finds the topic."""
+    """Raise unless the topic has the given attributes and tags. It may have others."""
     if differs(existing, wanted) or archive_policy.ARCHIVE_POLICY in wanted:  # AWS does not compare that one
         raise invalid_parameter("Attributes Reason: Topic already exists with different attributes")
     if any(existing.tags.get(key) != value for key, value in tags.items()):
