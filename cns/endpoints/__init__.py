@@ -1,1 +1,1 @@
-"""How a notification leaves: one sender per kind of endpoint, and what came of it as a value."""
+"""Senders: one per kind of endpoint. Each makes one attempt and returns its outcome as a value."""

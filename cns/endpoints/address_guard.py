@@ -1,7 +1,7 @@
-"""The guard against server-side request forgery: which addresses notifications may be sent to.
+"""The guard against server-side request forgery: decides to which addresses notifications may be sent.
 
-Names are resolved, the addresses checked, and the connection made to a checked address (`reaching`): a name that
-resolves anew between check and connect gains nothing.
+A name is resolved, its addresses are checked, and the connection is made to a checked address (`connect.py`), so a name
+that resolves differently after the check gains nothing.
 """
 
 from __future__ import annotations
@@ -14,27 +14,26 @@ from urllib.parse import urlsplit
 
 _NAT64 = IPv6Network("64:ff9b::/96")
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
-"""Outside of it, Python's `is_global` takes for public what stands for an IPv4 address or is a site's own."""
+"""Outside of this network Python's `is_global` also accepts addresses that stand for IPv4 ones, and site-local ones."""
 _PROTOCOL_ASSIGNMENTS = IPv4Network("192.0.0.0/24")
-"""Private for Python from 3.11.10 on only. A cloud's metadata lie there, too."""
-
+"""Python counts it as private from 3.11.10 on only. Some clouds serve instance metadata there."""
 
 LOOKUP_TIMEOUT_S = 5.0
-"""How long a Subscribe waits for a name server."""
+"""How long Subscribe waits for a name server."""
 
 
 class AddressRefused(PermissionError):
-    """The address is private and not among those allowed."""
+    """The address is private and not in an allowed network."""
 
 
 class AddressGuard:
-    """Public addresses are allowed, and private ones of the networks listed."""
+    """Allows public addresses, and private ones in the networks of `allowed`."""
 
     def __init__(self, allowed: Iterable[str]) -> None:
         self._allowed: tuple[IPv4Network | IPv6Network, ...] = tuple(ip_network(text) for text in allowed)
 
     def allows(self, address: str) -> bool:
-        ip = _plain(ip_address(address.partition("%")[0]))
+        ip = _embedded_ipv4(ip_address(address.partition("%")[0]))
         if any(ip.version == network.version and ip in network for network in self._allowed):
             return True
         if not ip.is_global or ip.is_multicast:
@@ -42,7 +41,7 @@ class AddressGuard:
         return ip in _GLOBAL_UNICAST if isinstance(ip, IPv6Address) else ip not in _PROTOCOL_ASSIGNMENTS
 
     async def refusal(self, url: str) -> str | None:
-        """Why `url` may not be subscribed, or None. A name that does not resolve now may do so later."""
+        """Why `url` may not be subscribed, or None. A name that does not resolve is accepted: it may resolve later."""
         host = urlsplit(url).hostname or ""
         lookup = asyncio.ensure_future(asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM))
         await asyncio.wait([lookup], timeout=LOOKUP_TIMEOUT_S)
@@ -57,8 +56,8 @@ class AddressGuard:
         return f"{host} resolves to {refused[0]}, a private address" if len(refused) == len(infos) and infos else None
 
 
-def _plain(ip: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """The IPv4 address that an IPv6 one stands for: a private one must not slip through in disguise."""
+def _embedded_ipv4(ip: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """The IPv4 address that an IPv6 address embeds, else the address: a private IPv4 address must not pass as IPv6."""
     if isinstance(ip, IPv6Address):
         if ip.ipv4_mapped is not None:
             return ip.ipv4_mapped

@@ -1,4 +1,4 @@
-"""From a name to a socket: what it resolves to, remembered for a while, and an address of those that is allowed."""
+"""Connects to a name: resolves it, with a short cache, and connects to one of its allowed addresses."""
 
 from __future__ import annotations
 
@@ -13,37 +13,40 @@ from cns.endpoints.address_guard import AddressGuard, AddressRefused
 DNS_CACHE_S = 10.0
 NAMES_CACHED_MAX = 1_000
 HAPPY_EYEBALLS_DELAY_S = 0.25
-"""Until the next address of a name is tried beside one that does not answer (RFC 8305)."""
+"""Delay before the next address is tried in parallel (RFC 8305)."""
 
 
 class NameResolver:
-    """Of names, on one event loop; who asks for the same name waits for the same answer."""
+    """Resolves names on one event loop. Concurrent calls for one name share a lookup."""
 
     def __init__(self) -> None:
-        self._answers: dict[tuple[str, int], asyncio.Task[Sequence[AddrInfoType]]] = {}
+        self._lookups: dict[tuple[str, int], asyncio.Task[Sequence[AddrInfoType]]] = {}
 
     async def find(self, host: str, port: int) -> Sequence[AddrInfoType]:
-        """Raises socket.gaierror, or UnicodeError for what cannot be a name."""
+        """Raises socket.gaierror, or UnicodeError for a text that cannot be a name."""
         if _is_address(host):
             return await _look_up(host, port, 0)
         key = (host, port)
-        answer = self._answers.get(key)
-        if answer is None:
-            answer = asyncio.ensure_future(_look_up(host, port, socket.AI_ADDRCONFIG))
-            self._answers[key] = answer
-            answer.add_done_callback(lambda done: self._remember(key, done))
-        return await asyncio.shield(answer)
+        lookup = self._lookups.get(key)
+        if lookup is None:
+            lookup = asyncio.ensure_future(_look_up(host, port, socket.AI_ADDRCONFIG))
+            self._lookups[key] = lookup
+            lookup.add_done_callback(lambda done: self._cache(key, done))
+        return await asyncio.shield(lookup)
 
-    def _remember(self, key: tuple[str, int], answer: asyncio.Task[Sequence[AddrInfoType]]) -> None:
-        found = not answer.cancelled() and answer.exception() is None
-        if found and len(self._answers) <= NAMES_CACHED_MAX:
-            asyncio.get_running_loop().call_later(DNS_CACHE_S, self._answers.pop, key)
+    def _cache(self, key: tuple[str, int], lookup: asyncio.Task[Sequence[AddrInfoType]]) -> None:
+        found = not lookup.cancelled() and lookup.exception() is None
+        if found and len(self._lookups) <= NAMES_CACHED_MAX:
+            asyncio.get_running_loop().call_later(DNS_CACHE_S, self._lookups.pop, key)
         else:
-            del self._answers[key]
+            del self._lookups[key]
 
 
 async def connect_to_allowed(guard: AddressGuard, infos: Sequence[AddrInfoType]) -> socket.socket:
-    """Connected to one of the addresses: no private one, unless it is allowed, whatever the name's owner says of it."""
+    """Return a socket connected to one of the addresses that the guard allows.
+
+    Raises AddressRefused when it allows none, else OSError.
+    """
     allowed = [info for info in infos if guard.allows(str(info[4][0]))]
     if not allowed:
         raise AddressRefused(f"{infos[0][4][0]} is a private address")
@@ -55,5 +58,5 @@ async def _look_up(host: str, port: int, flags: int) -> Sequence[AddrInfoType]:
 
 
 def _is_address(host: str) -> bool:
-    """Rather than a name: no need to look it up."""
+    """Whether `host` is an IP address, which needs no lookup."""
     return ":" in host or host.replace(".", "").isdecimal()

@@ -1,4 +1,4 @@
-"""All that leaves from a delivery pool's thread: each kind of request by its sender."""
+"""The contract of senders, and the sender of each kind of request for a thread of the delivery pool."""
 
 from __future__ import annotations
 

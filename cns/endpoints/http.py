@@ -1,4 +1,4 @@
-"""HTTP(S) endpoints: one POST, classified (ADR 0003: why no HTTP client of others)."""
+"""HTTP(S) endpoints: one POST, and its outcome. ADR 0003 says why the HTTP client is our own."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from cns.endpoints.outcome import RESPONSE_CHARS_MAX, Cause, Delivered, Failed, 
 
 _UNAUTHORIZED = 401
 BODY_SHOWN_BYTES_MAX = 200
-"""Of a refusal's body, in logs and in `cns explain`."""
+"""Bytes of an error response's body in logs and in `cns explain`."""
 CHALLENGES_MAX = 2
-"""Answered in one attempt: the first, and one for a nonce that went stale."""
+"""Challenges answered in one attempt: the first, and one more when the nonce was stale."""
 
 DATE_CHARS_MAX = 64
 """A date of RFC 9110 has 29 characters."""
 
 
 class HttpRequest(msgspec.Struct, frozen=True):
-    """What is to be posted."""
+    """One POST. `headers` lacks Host, Content-Length and Connection, which the sender adds."""
 
     url: str
     headers: dict[str, str]
@@ -38,7 +38,7 @@ class HttpRequest(msgspec.Struct, frozen=True):
 
 
 class _Attempt:
-    """One attempt, of one request or, where credentials are asked for, several. `deadline_s` is of the loop's clock."""
+    """One attempt: one request, or several when the endpoint asks for credentials. `deadline_s` is loop time."""
 
     __slots__ = ("deadline_s", "started_s")
 
@@ -52,7 +52,7 @@ class _Attempt:
 
 
 class HttpSender:
-    """Posts from one event loop. `wall_s` reads Retry-After dates."""
+    """Posts from one event loop. `wall_s` is the wall clock, for dates in Retry-After."""
 
     def __init__(
         self,
@@ -64,102 +64,104 @@ class HttpSender:
     ) -> None:
         self._timeout_s = timeout_s
         self._wall_s = wall_s
-        self._connections = HttpConnectionPool(guard, verify)
+        self._pool = HttpConnectionPool(guard, verify)
 
     async def send(self, request: HttpRequest) -> Outcome:
-        """One attempt, which ends within the timeout."""
-        answer = await self.post(request)
-        return answer if isinstance(answer, Failed) else self._classify(answer)
+        """Make one attempt, which ends within the timeout."""
+        response = await self.post(request)
+        return response if isinstance(response, Failed) else self._classify(response)
 
     async def post(self, request: HttpRequest) -> HttpResponse | Failed:
-        """The same, for who reads the answer himself."""
+        """Make one attempt and return the response whatever its status."""
         attempt = _Attempt(self._timeout_s)
         target = target_of(request.url)
-        if target is None:  # said without its text, which may hold a password
+        if target is None:  # the URL stays out of the text: it may hold a password
             return Failed(Cause.INVALID_URL, "not a URL that can be posted to", 0, permanent=True)
         try:
-            return await self._authorized(attempt, target, request)
+            return await self._post_authorized(attempt, target, request)
         except TimeoutError as error:
             _forget_frames(error)
             return Failed(Cause.TIMEOUT, "the endpoint did not answer in time", attempt.dwell_ms)
         except (OSError, ValueError) as error:
             _forget_frames(error)
-            return _broken(error, attempt.dwell_ms)
+            return _failure_of(error, attempt.dwell_ms)
 
     async def close(self) -> None:
-        self._connections.close()
+        self._pool.close()
 
-    def retry_after_s(self, answer: HttpResponse) -> float:
-        """The pause that the endpoint asks for, infinite where it has too many digits; 0 where it asks for none, or for
-        a date that is malformed or longer than DATE_CHARS_MAX."""
-        text = next(iter(answer.fields("retry-after")), "").strip()
+    def retry_after_s(self, response: HttpResponse) -> float:
+        """Seconds from the Retry-After header; infinite when the number has too many digits. 0 without the header, and
+        for a date that is malformed or longer than DATE_CHARS_MAX."""
+        text = next(iter(response.fields("retry-after")), "").strip()
         if text.isdecimal():
             return float(text)
         if len(text) > DATE_CHARS_MAX:
             return 0.0
         try:
             date = parsedate_to_datetime(text)
-        except (ValueError, OverflowError):  # of a year, an hour or a zone with too many digits
+        except (ValueError, OverflowError):  # a year, an hour or a zone with too many digits
             return 0.0
-        at = date if date.tzinfo else date.replace(tzinfo=UTC)  # HTTP's dates are GMT, whether they say so or not
+        at = date if date.tzinfo else date.replace(tzinfo=UTC)  # dates in HTTP are GMT, with or without a zone
         return max(at.timestamp() - self._wall_s(), 0.0)
 
-    async def _authorized(self, attempt: _Attempt, target: HttpTarget, request: HttpRequest) -> HttpResponse:
-        """Credentials of an endpoint's URL are sent only in answer to a challenge, as AWS does."""
-        answer = await self._exchange(attempt, target, request.headers, request.body)
-        if answer.status != _UNAUTHORIZED or target.credentials is None:
-            return answer
-        for refused in range(CHALLENGES_MAX):
-            asked = challenges(answer.fields("www-authenticate"))
-            if answer.status != _UNAUTHORIZED or (refused and not has_stale_nonce(asked)):
+    async def _post_authorized(self, attempt: _Attempt, target: HttpTarget, request: HttpRequest) -> HttpResponse:
+        """Post; as on AWS, credentials in the URL are sent only after a challenge."""
+        response = await self._exchange(attempt, target, request.headers, request.body)
+        if response.status != _UNAUTHORIZED or target.credentials is None:
+            return response
+        for answered in range(CHALLENGES_MAX):
+            offered = challenges(response.fields("www-authenticate"))
+            if response.status != _UNAUTHORIZED or (answered and not has_stale_nonce(offered)):
                 break
-            shown = authorization(asked, target.credentials, DigestInput(target.path, request.body))
-            if shown is None:
+            credentials = authorization(offered, target.credentials, DigestInput(target.path, request.body))
+            if credentials is None:
                 break
-            answer = await self._exchange(attempt, target, {**request.headers, "Authorization": shown}, request.body)
-        return answer
+            response = await self._exchange(
+                attempt, target, {**request.headers, "Authorization": credentials}, request.body
+            )
+        return response
 
     async def _exchange(
         self, attempt: _Attempt, target: HttpTarget, headers: Mapping[str, str], body: bytes
     ) -> HttpResponse:
-        """A connection that was kept may be closed by the endpoint just as we write to it: then once more. At worst
-        that is a delivery too many, as the next attempt would be, 20 seconds later."""
+        """Post over an idle connection, else over a new one. The endpoint may close an idle connection just as it is
+        written to: then post once more. At worst that is one duplicate, as the retry 20 seconds later would be."""
         head = _head(target, headers, len(body))
-        kept = self._connections.take(target.origin)
-        if kept is not None:
+        idle = self._pool.take(target.origin)
+        if idle is not None:
             try:
-                return await self._post(attempt, kept, head, body)
+                return await self._post(attempt, idle, head, body)
             except ConnectionClosed as error:
                 _forget_frames(error)
-        fresh = await self._connections.open(target.origin, attempt.deadline_s)
-        return await self._post(attempt, fresh, head, body)
+        new = await self._pool.open(target.origin, attempt.deadline_s)
+        return await self._post(attempt, new, head, body)
 
     async def _post(self, attempt: _Attempt, connection: HttpConnection, head: bytes, body: bytes) -> HttpResponse:
         try:
             return await connection.post(head, body, started_s=attempt.started_s, deadline_s=attempt.deadline_s)
         finally:
-            self._connections.give_back(connection)
+            self._pool.give_back(connection)
 
-    def _classify(self, answer: HttpResponse) -> Outcome:
-        if 200 <= answer.status < 300:
-            return Delivered(answer.status, answer.dwell_ms, response=answer.reason[:RESPONSE_CHARS_MAX])
-        # 101 is all that is left below: nobody asked for another protocol, so the endpoint is out of order
-        retryable = answer.status >= 500 or answer.status == 429 or answer.status < 200
+    def _classify(self, response: HttpResponse) -> Outcome:
+        if 200 <= response.status < 300:
+            return Delivered(response.status, response.dwell_ms, response=response.reason[:RESPONSE_CHARS_MAX])
+        # below 200 is only 101, which no request asked for: the endpoint is faulty
+        retryable = response.status >= 500 or response.status == 429 or response.status < 200
         return Failed(
             Cause.STATUS,
-            _said(answer),
-            answer.dwell_ms,
-            status=answer.status,
+            _status_text(response),
+            response.dwell_ms,
+            status=response.status,
             permanent=not retryable,
-            retry_after_s=self.retry_after_s(answer) if retryable else 0.0,
-            response=answer.reason[:RESPONSE_CHARS_MAX],
+            retry_after_s=self.retry_after_s(response) if retryable else 0.0,
+            response=response.reason[:RESPONSE_CHARS_MAX],
         )
 
 
-def _said(answer: HttpResponse) -> str:
-    """The status, the words beside it, and the beginning of the body, which is where most say why."""
-    body = answer.body[:BODY_SHOWN_BYTES_MAX].decode("utf-8", "replace").strip()
-    first = " ".join(filter(None, ["HTTP", str(answer.status), answer.reason[:RESPONSE_CHARS_MAX]]))
+def _status_text(response: HttpResponse) -> str:
+    """Status, reason phrase and the beginning of the body, which often has the reason."""
+    body = response.body[:BODY_SHOWN_BYTES_MAX].decode("utf-8", "replace").strip()
+    first = " ".join(filter(None, ["HTTP", str(response.status), response.reason[:RESPONSE_CHARS_MAX]]))
     return f"{first}: {body}" if body else first
 
 
@@ -177,7 +179,7 @@ def _head(target: HttpTarget, headers: Mapping[str, str], body_bytes: int) -> by
     ).encode()
 
 
-def _broken(error: Exception, dwell_ms: int) -> Failed:
+def _failure_of(error: Exception, dwell_ms: int) -> Failed:
     text = str(error) or type(error).__name__
     if isinstance(error, AddressRefused):
         return Failed(Cause.REFUSED_ADDRESS, text, dwell_ms, permanent=True)
@@ -187,8 +189,8 @@ def _broken(error: Exception, dwell_ms: int) -> Failed:
 
 
 def _forget_frames(error: BaseException) -> None:
-    """They hold the error, which holds them: objects of each attempt that only a garbage collection would free, while
-    every send of the process waits."""
+    """Break the reference cycle between the error and its frames: only the garbage collector, which pauses all sends,
+    would free them."""
     for each in _chain(error):
         each.__traceback__ = None
 

@@ -1,7 +1,7 @@
-"""What answers a 401: basic and digest credentials (RFC 7617, RFC 7616), the strongest that the endpoint offers.
+"""Answers a 401 with basic or digest credentials (RFC 7617, RFC 7616), the strongest scheme that the endpoint offers.
 
-Credentials are shown to who asks, for one request: no nonce is kept, so none is ever used twice, and each notification
-begins without, as AWS's do.
+Credentials are computed for one request. No nonce is kept, so none is used twice, and each notification is first posted
+without credentials, as by AWS.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 FIRST_NONCE_COUNT = "00000001"
-"""Of a nonce."""
+"""The nonce count of a nonce's first use."""
 _HASHES: MappingProxyType[str, str] = MappingProxyType({"SHA-512-256": "sha512_256", "SHA-256": "sha256", "MD5": "md5"})
-"""hashlib's names of the algorithms, strongest first."""
+"""Names in hashlib by algorithm, strongest first."""
 _SESSION = "-SESS"
 _ITEM = re.compile(r"""([!#$%&'*+.^_`|~0-9A-Za-z-]+)(?:[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]*)))?""")
-"""A scheme stands alone, a parameter has a value, quoted or not."""
+"""Matches a scheme, which stands alone, or a parameter with a value, quoted or not."""
 _ESCAPED = re.compile(r"\\(.)")
 _TO_ESCAPE = re.compile(r'(["\\])')
 
@@ -31,85 +31,91 @@ class Challenge(NamedTuple):
 
 
 class Credentials(NamedTuple):
-    """Of an endpoint's URL. Kept out of logs: nothing here is ever part of a text."""
+    """Credentials from an endpoint's URL. Error and log texts never contain them."""
 
     name: str
     password: str
 
 
 class DigestInput(NamedTuple):
-    """What of a POST a digest covers."""
+    """The parts of a POST that a digest covers."""
 
     target: str
     body: bytes
 
 
 def challenges(fields: Iterable[str]) -> list[Challenge]:
-    """All that the WWW-Authenticate headers of an answer ask for; what cannot be read is left out."""
+    """Parse WWW-Authenticate headers. Unreadable parts are skipped."""
     found: list[Challenge] = []
     for field in fields:
-        fresh = True  # parameters belong to a scheme of the same header
+        no_scheme = True  # parameters belong to a scheme of the same header
         for name, quoted, plain in _items(field):
             if quoted is None and plain is None:
                 found.append(Challenge(name.lower(), {}))
-                fresh = False
-            elif not fresh:
+                no_scheme = False
+            elif not no_scheme:
                 value = plain or "" if quoted is None else _ESCAPED.sub(r"\1", quoted)
                 found[-1].parameters.setdefault(name.lower(), value)
     return found
 
 
-def authorization(asked: list[Challenge], credentials: Credentials, sent: DigestInput, cnonce: str = "") -> str | None:
-    """The Authorization header that answers best, or None when nothing asked for is known here."""
-    digests = {challenge.parameters.get("algorithm", "MD5").upper(): challenge for challenge in _digests(asked)}
+def authorization(
+    offered: list[Challenge], credentials: Credentials, request: DigestInput, cnonce: str = ""
+) -> str | None:
+    """The Authorization header for the strongest known challenge, or None when no challenge is known."""
+    digests = {challenge.parameters.get("algorithm", "MD5").upper(): challenge for challenge in _digests(offered)}
     for algorithm in _HASHES:
         for variant in (algorithm + _SESSION, algorithm):
             if variant in digests:
-                return _digest(variant, digests[variant].parameters, credentials, sent, cnonce or secrets.token_hex(8))
-    if any(challenge.scheme == "basic" for challenge in asked):
+                return _digest(
+                    variant, digests[variant].parameters, credentials, request, cnonce or secrets.token_hex(8)
+                )
+    if any(challenge.scheme == "basic" for challenge in offered):
         return "Basic " + b64encode(f"{credentials.name}:{credentials.password}".encode()).decode("ascii")
     return None
 
 
-def has_stale_nonce(asked: list[Challenge]) -> bool:
-    """Whether the credentials were right and only the nonce was not: a fresh one is in the challenge."""
-    return any(challenge.parameters.get("stale", "").lower() == "true" for challenge in _digests(asked))
+def has_stale_nonce(offered: list[Challenge]) -> bool:
+    """Whether the credentials were right and only the nonce was stale; the challenge has a new one."""
+    return any(challenge.parameters.get("stale", "").lower() == "true" for challenge in _digests(offered))
 
 
 def _items(field: str) -> Iterable[tuple[str, str | None, str | None]]:
     return ((match[1], match[2], match[3]) for match in _ITEM.finditer(field))
 
 
-def _digests(asked: list[Challenge]) -> list[Challenge]:
-    return [challenge for challenge in asked if challenge.scheme == "digest" and challenge.parameters.get("nonce")]
+def _digests(offered: list[Challenge]) -> list[Challenge]:
+    return [challenge for challenge in offered if challenge.scheme == "digest" and challenge.parameters.get("nonce")]
 
 
-def _digest(algorithm: str, asked: Mapping[str, str], credentials: Credentials, sent: DigestInput, cnonce: str) -> str:
+def _digest(
+    algorithm: str, challenge: Mapping[str, str], credentials: Credentials, request: DigestInput, cnonce: str
+) -> str:
     hash_name = _HASHES[algorithm.removesuffix(_SESSION)]
 
     def hashed(*parts: str | bytes) -> str:
         joined = b":".join(part.encode() if isinstance(part, str) else part for part in parts)
         return hashlib.new(hash_name, joined, usedforsecurity=False).hexdigest()
 
-    realm, nonce = asked.get("realm", ""), asked["nonce"]
+    realm, nonce = challenge.get("realm", ""), challenge["nonce"]
     secret = hashed(credentials.name, realm, credentials.password)
     if algorithm.endswith(_SESSION):
         secret = hashed(secret, nonce, cnonce)
-    offered = [word.strip().lower() for word in asked.get("qop", "").split(",") if word.strip()]
-    qop = "auth" if "auth" in offered else "auth-int" if "auth-int" in offered else ""
-    covered = ["POST", sent.target, *([hashed(sent.body)] if qop == "auth-int" else [])]
+    qops = [word.strip().lower() for word in challenge.get("qop", "").split(",") if word.strip()]
+    qop = "auth" if "auth" in qops else "auth-int" if "auth-int" in qops else ""
+    covered = ["POST", request.target, *([hashed(request.body)] if qop == "auth-int" else [])]
     counted = (nonce, FIRST_NONCE_COUNT, cnonce, qop) if qop else (nonce,)
     fields = {
         "username": _quoted(credentials.name),
         "realm": _quoted(realm),
         "nonce": _quoted(nonce),
-        "uri": _quoted(sent.target),
+        "uri": _quoted(request.target),
         "response": _quoted(hashed(secret, *counted, hashed(*covered))),
     }
-    if "algorithm" in asked:
-        fields["algorithm"] = asked["algorithm"]
-    if "opaque" in asked:
-        fields["opaque"] = _quoted(asked["opaque"])
+    if "algorithm" in challenge:
+        fields["algorithm"] = challenge["algorithm"]
+    if "opaque" in challenge:
+        fields["opaque"] = _quoted(challenge["opaque"])
     if qop:
         fields |= {"qop": qop, "nc": FIRST_NONCE_COUNT}
     if qop or algorithm.endswith(_SESSION):

@@ -1,4 +1,4 @@
-"""A URL that can be posted to, taken apart for a request: its path and query stay as they are written."""
+"""Parses the URL of a POST. Path and query stay as they are written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _URL = re.compile(
 
 
 class Origin(NamedTuple):
-    """What a connection leads to."""
+    """The server end of a connection."""
 
     tls: bool
     host: str
@@ -30,7 +30,7 @@ class Origin(NamedTuple):
 
 
 class HttpTarget(NamedTuple):
-    """`path` has the query in it; `host_field` is what the Host header says."""
+    """`path` includes the query; `host_field` is the value of the Host header."""
 
     origin: Origin
     host_field: str
@@ -39,7 +39,7 @@ class HttpTarget(NamedTuple):
 
 
 def target_of(url: str) -> HttpTarget | None:
-    """None: nothing can be posted there."""
+    """Return None for a URL that cannot be posted to."""
     match = _URL.fullmatch(url)
     if match is None:
         return None

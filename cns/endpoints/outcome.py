@@ -1,4 +1,4 @@
-"""What came of one attempt, as a value: failures of endpoints are expected, and nothing to raise."""
+"""The outcome of one attempt, as a value: failures of endpoints are expected, so they are not raised."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 import msgspec
 
 RESPONSE_CHARS_MAX = 1_024
-"""What is kept of what an endpoint says."""
+"""Characters kept of an endpoint's response."""
 
 
 class Cause(StrEnum):
@@ -18,9 +18,9 @@ class Cause(StrEnum):
     CONNECTION = "connection"
     TLS = "tls"
     DNS = "dns"
-    MAIL_REFUSED = "mail_refused"  # the mail or its recipient
-    MAIL_RELAY = "mail_relay"  # refuses us
-    MAIL_RATE = "mail_rate"  # more mails than a subscription may be sent
+    MAIL_REFUSED = "mail_refused"  # the relay refuses the mail or its recipient
+    MAIL_RELAY = "mail_relay"  # the relay refuses this service
+    MAIL_RATE = "mail_rate"  # the subscription's mail rate limit
     REFUSED_ADDRESS = "refused_address"
     INVALID_URL = "invalid_url"
     QUEUE = "queue"
@@ -37,12 +37,12 @@ class Cause(StrEnum):
 class Delivered(msgspec.Struct, frozen=True):
     status: int
     dwell_ms: int
-    provider_id: str = ""  # the message id in a queue
-    response: str = ""  # what the endpoint said besides its status
+    provider_id: str = ""  # message id in the queue
+    response: str = ""  # the endpoint's text beside its status
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """`permanent`: no later attempt can succeed. `code` is a queue's error code."""
+    """`permanent`: no later attempt can succeed. `code` is the error code of a queue."""
 
     cause: Cause
     text: str
@@ -50,7 +50,7 @@ class Failed(msgspec.Struct, frozen=True):
     status: int = 0
     permanent: bool = False
     retry_after_s: float = 0.0
-    response: str = ""  # as above
+    response: str = ""  # as in Delivered
     code: str = ""
 
 

@@ -1,7 +1,7 @@
-"""Mailboxes: one mail handed over to the operator's relay, classified by what the relay says of it.
+"""Mailboxes: sends one mail through the operator's relay, and classifies the relay's reply.
 
-What a relay says of itself (a login it refuses, a sender it does not know, no TLS) is the operator's to mend, and mail
-waits for that. Only what it says of the recipient or of the mail itself is final.
+Replies about the relay (a refused login, an unknown sender, no TLS) are for the operator to fix, and the mail is
+retried. Only replies about the recipient or the mail are final.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from cns.endpoints.outcome import RESPONSE_CHARS_MAX, Cause, Delivered, Failed, 
 from cns_common.configuration.smtp_url import SmtpRelay
 
 IDLE_TIMEOUT_S = 10.0
-"""How long an unused connection is worth trying: relays hang up, some soon."""
+"""Idle connections older than this are not used: relays close them, some soon."""
 QUIT_TIMEOUT_S = 1.0
 _ACCEPTED = 250
 _CLOSING = 421
-_OPERATORS_CODES = frozenset({502, 503, 530, 534, 535, 538})
-"""Logging in, TLS, and commands the relay does not know."""
-_OPERATORS_TEXT = re.compile(r"\brelay|authenti|\b5\.(?:3\.[01235]|4\.5|5\.\d+|7\.(?:8|9|11|13|14))\b", re.IGNORECASE)
-"""Relaying denied, a login missing; and by RFC 3463 its disk, its quota, its commands, its login."""
+_RELAY_CODES = frozenset({502, 503, 530, 534, 535, 538})
+"""Login, TLS, and commands that the relay does not know."""
+_RELAY_TEXT = re.compile(r"\brelay|authenti|\b5\.(?:3\.[01235]|4\.5|5\.\d+|7\.(?:8|9|11|13|14))\b", re.IGNORECASE)
+"""Relaying denied or login missing; and by RFC 3463 the relay's disk, quota, commands and login."""
 
 
 class SmtpRequest(msgspec.Struct, frozen=True):
@@ -44,69 +44,69 @@ class SmtpRequest(msgspec.Struct, frozen=True):
 
 
 class TlsUnavailable(SMTPException):
-    """It was asked for, or a password would go without."""
+    """TLS is required by the settings, or to protect the password, and the relay offers none."""
 
 
 class RelayClosed(SMTPServerDisconnected):
-    """Before it took anything: another connection may be tried at once."""
+    """The relay closed the connection before it took anything: another connection may be tried at once."""
 
 
 class SmtpSender:
-    """Hands mails over from one event loop, over a few connections that it keeps."""
+    """Sends mails from one event loop over a few kept connections."""
 
     def __init__(
         self, relay: SmtpRelay, *, connections: int, timeout_s: float, verify: ssl.SSLContext, hello: str
     ) -> None:
-        """`hello` is this service's own host name."""
+        """`hello` is the host name of this service."""
         self._relay = relay
         self._timeout_s = timeout_s
         self._verify = verify
         self._hello = hello
-        self._room = asyncio.Semaphore(connections)
+        self._slots = asyncio.Semaphore(connections)
         self.idle: list[tuple[_Connection, float]] = []
 
     async def send(self, request: SmtpRequest) -> Outcome:
-        """One attempt, which ends within the timeout: waiting for a free connection belongs to it."""
+        """Make one attempt, which ends within the timeout, time spent waiting for a free connection included."""
         started_s = time.monotonic()
         try:
-            async with asyncio.timeout(self._timeout_s), self._room:
-                said = await self._hand_over(request)
+            async with asyncio.timeout(self._timeout_s), self._slots:
+                reply = await self._transfer(request)
         except TimeoutError:
             return Failed(Cause.TIMEOUT, "the mail relay did not answer in time", _since_ms(started_s))
         except SMTPResponseException as error:
-            return _refused(error, _since_ms(started_s))
+            return _failure_of_reply(error, _since_ms(started_s))
         except (SMTPException, OSError, ValueError) as error:
-            return _broken(error, _since_ms(started_s))
-        return Delivered(_ACCEPTED, _since_ms(started_s), response=said[:RESPONSE_CHARS_MAX])
+            return _failure_of(error, _since_ms(started_s))
+        return Delivered(_ACCEPTED, _since_ms(started_s), response=reply[:RESPONSE_CHARS_MAX])
 
     async def close(self) -> None:
         idle, self.idle = self.idle, []
         for connection, _ in idle:
             with suppress(SMTPException, OSError):
                 await connection.client.quit(timeout=QUIT_TIMEOUT_S)
-            connection.cut()
+            connection.abort()
 
-    async def _hand_over(self, request: SmtpRequest) -> str:
-        """What the relay said when it took it."""
-        kept = self._take()
-        if kept is not None:
+    async def _transfer(self, request: SmtpRequest) -> str:
+        """Return the relay's reply."""
+        idle = self._take()
+        if idle is not None:
             try:
-                return await self._mail(kept, request)
-            except RelayClosed:  # relays have enough of a connection after a while
+                return await self._mail(idle, request)
+            except RelayClosed:  # relays close connections after a while
                 pass
         return await self._mail(await self._open(), request)
 
     async def _mail(self, connection: _Connection, request: SmtpRequest) -> str:
         client = connection.client
         try:
-            await _begin(client, request)
+            await _mail_from(client, request)
             await client.rcpt(request.recipient)
             answer = await client.data(request.message)
         except SMTPResponseException:
             await self._keep_reset(connection)
             raise
-        except BaseException:  # a late answer must not be taken for the next one's
-            connection.cut()
+        except BaseException:  # a late reply must not be taken for the next one's
+            connection.abort()
             raise
         self._keep(connection)
         return answer.message
@@ -116,20 +116,20 @@ class SmtpSender:
             connection, since_s = self.idle.pop()
             if connection.client.is_connected and time.monotonic() - since_s < IDLE_TIMEOUT_S:
                 return connection
-            connection.cut()
+            connection.abort()
         return None
 
     def _keep(self, connection: _Connection) -> None:
         self.idle.append((connection, time.monotonic()))
 
     async def _keep_reset(self, connection: _Connection) -> None:
-        """After a refusal. A relay that does not go on costs the connection, not the answer it gave."""
+        """Reset after a refusal and keep. When the reset fails the connection is closed; the refusal stands."""
         try:
             await connection.client.rset(timeout=QUIT_TIMEOUT_S)
         except (SMTPException, OSError):
-            connection.cut()
+            connection.abort()
         except BaseException:
-            connection.cut()
+            connection.abort()
             raise
         else:
             self._keep(connection)
@@ -153,13 +153,13 @@ class SmtpSender:
             if relay.user:
                 await client.login(relay.user, relay.password)
         except BaseException:
-            connection.cut()
+            connection.abort()
             raise
         return connection
 
 
 class _Connection:
-    """A client, and its transport, which it forgets when it closes."""
+    """A client, and its transport, which the client drops when it closes."""
 
     __slots__ = ("_transport", "client")
 
@@ -167,8 +167,8 @@ class _Connection:
         self.client = client
         self._transport = client.transport
 
-    def cut(self) -> None:
-        """At once: nobody waits for the end of TLS."""
+    def abort(self) -> None:
+        """Close the socket at once, without the closing handshake of TLS."""
         self.client.close()
         if self._transport is not None:
             cast(asyncio.WriteTransport, self._transport).abort()
@@ -184,8 +184,8 @@ async def _start_tls(client: SMTP, relay: SmtpRelay) -> None:
         raise TlsUnavailable("the relay offers no STARTTLS")
 
 
-async def _begin(client: SMTP, request: SmtpRequest) -> None:
-    """MAIL FROM."""
+async def _mail_from(client: SMTP, request: SmtpRequest) -> None:
+    """Send MAIL FROM."""
     options = [f"size={len(request.message)}"] if client.supports_extension("size") else []
     try:
         await client.mail(request.sender, options=options)
@@ -197,23 +197,23 @@ async def _begin(client: SMTP, request: SmtpRequest) -> None:
         raise RelayClosed(f"{error.code} {error.message}") from error
 
 
-def _refused(error: SMTPResponseException, dwell_ms: int) -> Failed:
-    ours = (
+def _failure_of_reply(error: SMTPResponseException, dwell_ms: int) -> Failed:
+    about_relay = (
         not isinstance(error, SMTPRecipientRefused | SMTPDataError)
-        or error.code in _OPERATORS_CODES
-        or _OPERATORS_TEXT.search(error.message) is not None
+        or error.code in _RELAY_CODES
+        or _RELAY_TEXT.search(error.message) is not None
     )
     return Failed(
-        Cause.MAIL_RELAY if ours else Cause.MAIL_REFUSED,
+        Cause.MAIL_RELAY if about_relay else Cause.MAIL_REFUSED,
         f"{error.code} {error.message[:RESPONSE_CHARS_MAX]}",
         dwell_ms,
         status=error.code,
-        permanent=error.code >= 500 and not ours,
+        permanent=error.code >= 500 and not about_relay,
         response=error.message[:RESPONSE_CHARS_MAX],
     )
 
 
-def _broken(error: Exception, dwell_ms: int) -> Failed:
+def _failure_of(error: Exception, dwell_ms: int) -> Failed:
     chain: BaseException | None = error
     while chain is not None and not isinstance(chain, ssl.SSLError):
         chain = chain.__cause__ or chain.__context__

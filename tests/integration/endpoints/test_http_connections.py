@@ -104,7 +104,7 @@ async def test_a_handshake_that_does_not_end_costs_the_attempt_and_the_connectio
 
 
 async def test_those_nobody_needs_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_connections, "POLL_INTERVAL_S", 0.05)
+    monkeypatch.setattr(http_connections, "SWEEP_INTERVAL_S", 0.05)
     monkeypatch.setattr(http_connections, "KEEP_ALIVE_S", 0.1)
     gone = asyncio.Event()
 
