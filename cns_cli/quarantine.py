@@ -23,7 +23,7 @@ from cns_cli.parts import parts_of
 from cns_cli.store import run_command
 from cns_common.configuration.settings import load_settings
 from cns_common.ids import hex_id
-from workers.consumers.quarantine import SetAside, id_of
+from workers.consumers.quarantine import QuarantinedJob, quarantine_id
 
 HOLD_MS = 60_000
 """How long a command that dies leaves them hidden."""
@@ -93,14 +93,14 @@ class Kept(msgspec.Struct, frozen=True):
     """A job in quarantine, under lease."""
 
     held: LeasedJob
-    item: SetAside
+    item: QuarantinedJob
 
     @property
     def id(self) -> str:
-        return id_of(self.item)
+        return quarantine_id(self.item)
 
 
-def _put(item: SetAside) -> NewJob:
+def _put(item: QuarantinedJob) -> NewJob:
     """In a FIFO queue it comes behind what its group has by now."""
     return NewJob(item.queue, item.id, item.body, item.group, dedup=hex_id())
 
@@ -117,7 +117,7 @@ async def _hold(port: QueuePort) -> list[Kept]:
         held = await port.receive(jobs.QUARANTINE, JOBS_A_RECEIVE, HOLD_MS, 0)
         if not held:
             break
-        found += [Kept(one, msgspec.msgpack.decode(one.body, type=SetAside)) for one in held]
+        found += [Kept(one, msgspec.msgpack.decode(one.body, type=QuarantinedJob)) for one in held]
     return found
 
 

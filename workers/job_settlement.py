@@ -3,7 +3,7 @@
 Three steps, in an order that a crash between them turns into a reference too many, never into one too few:
 
 1. Add the references of the jobs that follow.
-2. Settle: put the jobs that follow and delete or renew the job, in one commit where the engine can.
+2. Settle: enqueue the jobs that follow and delete or renew the job, in one commit where the engine can.
 3. Release the reference of each deleted job, unless its lease had run out: then another worker has the job, and the
    reference with it.
 """
@@ -22,11 +22,11 @@ from workers.stats import Stats
 
 
 class JobOutcome(msgspec.Struct, frozen=True):
-    """What becomes of one leased job: it is done, or with a `renewal` kept. The jobs in `puts` follow from it."""
+    """What becomes of one leased job: it is done, or with a `renewal` kept. The `new_jobs` follow from it."""
 
     handle: str
-    notification_id: str = ""  # the stored notification that it and `puts` refer to; '' where they carry their own
-    puts: Sequence[NewJob] = ()
+    notification_id: str = ""  # the stored notification that it and `new_jobs` refer to; '' where they carry their own
+    new_jobs: Sequence[NewJob] = ()
     renewal: Renewal | None = None
 
 
@@ -62,19 +62,19 @@ class JobSettlement:
         """Settle jobs together. `renewals` are of further jobs of the queue, of which nothing else is to be written."""
         kill_point(self._kill_points.begun)
         for outcome in outcomes:
-            if outcome.notification_id and outcome.puts:
-                await self._references.add(outcome.notification_id, len(outcome.puts))
+            if outcome.notification_id and outcome.new_jobs:
+                await self._references.add(outcome.notification_id, len(outcome.new_jobs))
         kill_point(self._kill_points.referred)
         done = [outcome for outcome in outcomes if outcome.renewal is None]
-        still_held = await self._port.settle(
+        still_leased = await self._port.settle(
             self._queue,
             [outcome.handle for outcome in done],
-            [put for outcome in outcomes for put in outcome.puts],
+            [new_job for outcome in outcomes for new_job in outcome.new_jobs],
             [*[outcome.renewal for outcome in outcomes if outcome.renewal is not None], *renewals],
         )
         kill_point(self._kill_points.settled if done else self._kill_points.continued)
-        for outcome, held in zip(done, still_held, strict=True):
-            if not held:  # the lease had run out, so the job's work may be done twice
+        for outcome, is_leased in zip(done, still_leased, strict=True):
+            if not is_leased:  # the lease had run out, so the job's work may be done twice
                 self._stats.lease_lost(self._queue)
             elif outcome.notification_id:
                 await self._references.release(outcome.notification_id)

@@ -48,19 +48,18 @@ from workers.background.maintenance import Maintenance
 from workers.background.move_tasks import MoveTasks
 from workers.background.replays import Replays
 from workers.consumers.consumer import Consumer
+from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.fifo_consumer import FifoConsumer
-from workers.consumers.lane_consumer import Lanes
-from workers.consumers.notification_cache import RememberedNotifications
-from workers.consumers.outcome_handler import Tools
+from workers.consumers.lane_consumer import LaneConsumer
+from workers.consumers.notification_cache import NotificationCache
 from workers.consumers.quarantine import Quarantine
-from workers.consumers.undecodable_jobs import SiftedPort
 from workers.delivery.deliverer import Deliverer
 from workers.delivery.envelope_cache import Rendering
 from workers.delivery.logs.logger import delivery_log
 from workers.delivery.pool.pool import DeliveryPool
 from workers.delivery.pool.resize import PoolSizing
-from workers.delivery.traffic.admission import Traffic
-from workers.delivery.traffic.endpoint_state import Terms
+from workers.delivery.traffic.admission import AdmissionController
+from workers.delivery.traffic.endpoint_state import EndpointLimits
 from workers.fanout.context import FanoutContext
 from workers.fanout.fifo_producer import FifoProducer
 from workers.fanout.producer import Producer
@@ -134,14 +133,13 @@ class Worker:
         self._process = f"worker-{os.getpid()}"
         self.sizing = PoolSizing(parts.machine + self._process, self.pools, parts.pool_sizes, parts.clock)
         quarantine = Quarantine(self._port, parts.leases, parts.clock, self._stats)
-        sifted = SiftedPort(self._port, quarantine)
         self._delivery_log = delivery_log(settings, parts)
         targets = TargetCache(parts.topics, parts.subscriptions)
         parts.reconnected.append(targets.forget_all)
         references = NotificationReferences(parts.notifications)
-        tools = Tools(
-            port=sifted,
-            notifications=RememberedNotifications(parts.notifications),
+        context = DeliveryContext(
+            port=self._port,
+            notifications=NotificationCache(parts.notifications),
             references=references,
             targets=targets,
             clock=parts.clock,
@@ -151,8 +149,8 @@ class Worker:
             client_errors_succeed=settings.permanent_4xx == "aws",
             delivery_log=self._delivery_log,
         )
-        self._traffic = Traffic(
-            Terms(
+        self._admission = AdmissionController(
+            EndpointLimits(
                 sends=settings.endpoint_sends,
                 sends_fast=settings.endpoint_sends_fast,
                 failures=settings.breaker_failures,
@@ -160,11 +158,11 @@ class Worker:
             parts.clock,
         )
         self._consumers = [
-            Consumer(jobs.ENDPOINT_JOBS, tools, deliverer(self._delivery), self._traffic),
-            Consumer(jobs.REDELIVERY, tools, deliverer(self._redelivery), self._traffic),
+            Consumer(jobs.ENDPOINT_JOBS, context, deliverer(self._delivery), self._admission),
+            Consumer(jobs.REDELIVERY, context, deliverer(self._redelivery), self._admission),
         ]
-        self._lanes = Lanes(tools, deliverer(self._redelivery), self._traffic)
-        self._fifo_consumer = FifoConsumer(tools, deliverer(self._delivery))
+        self._lanes = LaneConsumer(context, deliverer(self._redelivery), self._admission)
+        self._fifo_consumer = FifoConsumer(context, deliverer(self._delivery))
         self._drains = [
             *[consumer.drain for consumer in self._consumers],
             self._lanes.drain,
@@ -172,7 +170,7 @@ class Worker:
         ]
         self._matcher = SubscriptionMatcher(parts.subscriptions, parts.clock, self._events)
         fanout = FanoutContext(
-            port=sifted,
+            port=self._port,
             matcher=self._matcher,
             notifications=parts.notifications,
             references=references,
@@ -226,7 +224,7 @@ class Worker:
         await self._loops.stop(cancel=("maintenance", "moves", "replays", "pools", "report"), grace_s=STEP_GRACE_S)
         await self._move_tasks.close()
         await self._replays.close()
-        self._traffic.stop()
+        self._admission.stop()
         await self._retire()
         given_back = sum(await asyncio.gather(*[drain(DRAIN_S) for drain in self._drains]))
         unfinished = await self._delivery.close(1.0) + await self._redelivery.close(1.0)
@@ -241,7 +239,7 @@ class Worker:
             *self._stats.samples(),
             *self._stats.latency.samples(),
             *self._delivery_log.samples(),
-            *self._traffic.samples(),
+            *self._admission.samples(),
             *self._lanes.samples(),
             *self._matcher.counts.samples(),
             *self._events.samples(),

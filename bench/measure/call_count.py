@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -30,6 +31,7 @@ from typing import Any
 import boto3
 
 from tests.ports import free_port
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = tuple(
@@ -147,7 +149,7 @@ def measure(rounds: int) -> dict[str, Counts]:
         stack.callback(processes["api-store"].stop)
         key = processes["api-store"].read_until("export AWS_ACCESS_KEY_ID=").strip().strip("'\"")
         secret = processes["api-store"].read_until("export AWS_SECRET_ACCESS_KEY=").strip().strip("'\"")
-        processes["api-store"].read_until("cns: SNS and SQS on")
+        wait_until(lambda: _listens(port), ANSWER_TIMEOUT_S)
         processes["worker"] = Process("worker", settings)
         stack.callback(processes["worker"].stop)
         url, bodies = stack.enter_context(endpoint())
@@ -171,6 +173,11 @@ def measure(rounds: int) -> dict[str, Counts]:
             for role, process in processes.items():
                 found[role].append(process.counts())
     return {role: reduce(_lowest, counts[WARM_UP_ROUNDS:]) for role, counts in found.items()}
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _lowest(one: Counts, other: Counts) -> Counts:

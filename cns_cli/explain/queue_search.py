@@ -13,7 +13,7 @@ from cns.notification import Notification
 from cns_cli.explain.model import Place
 from cqs.engines.contract import Engine, PeekedMessage
 from cqs.internal_queues import internal_ref
-from workers.consumers.quarantine import SetAside
+from workers.consumers.quarantine import QuarantinedJob
 
 PAGE_JOBS = 100
 JOBS_MAX = 200_000
@@ -114,7 +114,7 @@ def _queued(name: str, peeked: PeekedMessage, group: Sequence[int], now_ms: int)
 
 def _as_set_aside(item: PeekedMessage) -> PeekedMessage:
     """The job that lies in quarantine, as it was where it came from."""
-    set_aside = msgspec.msgpack.decode(item.body, type=SetAside)
+    set_aside = msgspec.msgpack.decode(item.body, type=QuarantinedJob)
     return replace(item, id=set_aside.id, body=set_aside.body)
 
 

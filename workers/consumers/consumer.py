@@ -1,9 +1,9 @@
-"""The consumer: delivers endpoint jobs, and settles them so that no target is lost and few are sent to twice.
+"""The consumer of standard topics: delivers endpoint jobs so that no target is lost and few are sent to twice.
 
-A job is settled three quarters of a second after its first result, after 25 results, and when it is done: what remains
-is written into the job it still holds, each failed target becomes a redelivery of its own, each that its endpoint had
-no room for goes into its lane, in one step. So the death of a worker repeats no send that was answered more than a
-second before it. Jobs that are ready for it at about the same time are settled together.
+A job is settled 0.75 s after its first unsettled result, after 25 results, and at its end. One settlement writes the
+remaining targets into the job, adds a redelivery for each failed target, and moves each target without room at its
+endpoint into a lane. So a worker's death repeats no send that was answered more than a second before it. Jobs that are
+due at about the same time are settled together.
 """
 
 from __future__ import annotations
@@ -11,210 +11,210 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import floor
 
-from cns.delivery import jobs
-from cns.delivery.jobs import TARGETS_MAX, Redelivery, TargetJob, group_of
+from cns.delivery.jobs import TARGETS_MAX, group_of
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Outcome
-from cns.queue_port.contract import LeasedJob, NewJob
+from cns.queue_port.contract import NewJob
 from cns_common.process.kill_points import JOB_CONTINUED, JOB_DELIVERED, JOB_REFERRED, JOB_SETTLED
-from workers.consumers.debounce import Beat
-from workers.consumers.job_attempts import JobSends, taken_up
+from workers.consumers.delivery_context import DeliveryContext
+from workers.consumers.job_attempts import JobAttempts
 from workers.consumers.job_order import JobOrder, JobTurn
-from workers.consumers.outcome_handler import Concluding, Tools
-from workers.consumers.running_jobs import UnderWay
+from workers.consumers.job_receiver import JobReceiver, ReceivedJob
+from workers.consumers.outcome_handler import OutcomeHandler
+from workers.consumers.running_jobs import RunningJobs
 from workers.delivery.deliverer import Deliverer
-from workers.delivery.traffic.admission import Traffic
-from workers.delivery.traffic.sends import Aside, Attempt
+from workers.delivery.traffic.admission import AdmissionController
+from workers.delivery.traffic.sends import AdmittedAttempt, Deferral
 from workers.job_settlement import JobOutcome, JobSettlement, SettlementKillPoints
 
 LEASE_MS = 30_000
 RENEW_S = 10.0
 PARK_AFTER_S = 0.2
-"""Sooner than an answer is overdue: a second's jobs whose endpoints hang are more than may be busy at once."""
+"""Less than `OVERDUE_S`: the jobs of one second whose endpoints hang are more than may be busy at once."""
 SETTLE_AFTER_S = 0.75
-"""After an answer: so that a second after it the settlement is written, too, and no death of a worker repeats it."""
+"""From the first unsettled result: the settlement is written within a second of it."""
 SETTLE_AFTER_RESULTS = 25
-TOGETHER_S = 0.02
-"""Nobody waits for a settlement, and each alone wakes two processes and takes a commit."""
+SETTLE_TOGETHER_S = 0.02
+"""A settlement alone wakes two processes and takes a commit."""
 JOBS_A_RECEIVE = 10
 JOBS_AT_ONCE_MAX = 200
 WAIT_S = 20.0
 KILL_POINTS = SettlementKillPoints(JOB_DELIVERED, JOB_REFERRED, JOB_SETTLED, JOB_CONTINUED)
 
 
-Result = tuple[Target, Outcome | Aside | None]
-"""None: there was no attempt left to make."""
-
-
 class Consumer:
-    """Takes jobs from one queue as long as it has room; `redelivery` and first attempts are two of these."""
+    """Receives jobs from one queue while it has room. First attempts and redeliveries have a consumer each."""
 
-    def __init__(self, queue: str, tools: Tools, deliverer: Deliverer, traffic: Traffic) -> None:
+    def __init__(
+        self, queue: str, context: DeliveryContext, deliverer: Deliverer, admission: AdmissionController
+    ) -> None:
         self._queue = queue
-        self._tools = tools
+        self._context = context
         self._deliverer = deliverer
-        self._traffic = traffic
-        self._under_way = UnderWay(queue, tools.stats, JOBS_AT_ONCE_MAX)
-        self._settlement = JobSettlement(queue, tools.port, tools.references, tools.stats, KILL_POINTS)
-        self._beat = Beat(TOGETHER_S)
+        self._admission = admission
+        self._receiver = JobReceiver(context.port, context.quarantine, context.clock)
+        self._outcomes = OutcomeHandler(context, deliverer)
+        self._settlement = JobSettlement(queue, context.port, context.references, context.stats, KILL_POINTS)
+        self._running = RunningJobs(queue, context.stats, JOBS_AT_ONCE_MAX)
         self._order = JobOrder()
 
     async def step(self) -> None:
-        sends = min(await self._deliverer.room(), await self._traffic.room())
-        n = min(JOBS_A_RECEIVE, await self._under_way.room(), -(-sends // TARGETS_MAX))
-        for held in await self._tools.port.receive(self._queue, n, LEASE_MS, WAIT_S):
-            self._under_way.start(self._run(held))
+        sends = min(await self._deliverer.room(), await self._admission.room())
+        n = min(JOBS_A_RECEIVE, await self._running.room(), -(-sends // TARGETS_MAX))
+        for received in await self._receiver.target_jobs(self._queue, n, LEASE_MS, WAIT_S):
+            self._running.start(self._run(received))
 
     async def drain(self, grace_s: float) -> int:
-        """Let jobs under way end; the rest are given back at once. Returns how many those were."""
-        return await self._under_way.drain(grace_s)
+        """Wait for running jobs to end. Give the rest back, and return how many those were."""
+        return await self._running.drain(grace_s)
 
-    async def _run(self, held: LeasedJob) -> None:
-        job = jobs.decode(held.body)
-        failures, first_ms, ended = 0, self._tools.clock.now_ms(), ""
-        if isinstance(job, Redelivery):
-            failures, first_ms, ended, job = job.failures, job.first_attempt_ms, job.ended, job.job
-        assert isinstance(job, TargetJob)  # nothing else is put there
-        turn = self._order.turn(group_of(job))  # before the first wait: tasks begin in the order of their jobs
+    async def _run(self, received: ReceivedJob) -> None:
+        topic = group_of(received.job)
+        turn = self._order.turn(topic)  # before the first await: tasks begin in the order of their jobs
         try:
-            if not await self._tools.quarantine.takes(self._queue, held, group_of(job)):
-                sends, concluding = taken_up(job, failures, first_ms, self._tools, self._deliverer, self._traffic)
-                park = self._under_way.park
-                await JobRun(held, sends, concluding, self._settlement, self._beat, turn, park, ended).run()
+            if not await self._context.quarantine.takes(self._queue, received.leased, topic):
+                attempts = JobAttempts(received, self._context, self._deliverer)
+                park = self._running.park
+                await JobDelivery(attempts, self._admission, self._outcomes, self._settlement, turn, park).run()
         finally:
             turn.end()
 
 
-class JobRun:
-    """One job, from its lease to its settlement. Its sends begin when its `turn` has come. `park` is called when only
-    slow answers are waited for. `ended` is why no attempt is left, where only the dead-letter queue is."""
+class JobDelivery:
+    """One job, from its lease to its settlement.
+
+    Its sends begin when its `turn` has come. It calls `park` when it only waits for slow answers.
+    """
 
     def __init__(
         self,
-        held: LeasedJob,
-        sends: JobSends,
-        concluding: Concluding,
+        attempts: JobAttempts,
+        admission: AdmissionController,
+        outcomes: OutcomeHandler,
         settlement: JobSettlement,
-        beat: Beat,
         turn: JobTurn,
         park: Callable[[], None],
-        ended: str,
     ) -> None:
-        self._held = held
-        self._sends = sends
-        self._concluding = concluding
+        self._attempts = attempts
+        self._admission = admission
+        self._outcomes = outcomes
         self._settlement = settlement
-        self._beat = beat
         self._turn = turn
         self._park = park
-        self._ended = ended
-        self._results: list[tuple[Target, Attempt]] = []
-        self._enough = False
-        self._wake = asyncio.Event()
-        self._remaining: dict[str, None] = {}
-        self._open = 0
         self._parked = False
+        self._remaining: dict[str, None] = {}  # targets that are not settled, by ARN
+        self._unanswered = 0
+        self._results: list[tuple[Target, AdmittedAttempt]] = []
+        self._is_due = False
+        self._wake = asyncio.Event()
 
     async def run(self) -> None:
         try:
-            await self._deliver()
+            await self._deliver(await self._attempts.load())
         except asyncio.CancelledError:
             await self._give_back()
             raise
 
-    async def _deliver(self) -> None:
-        targets = await self._sends.targets()
-        self._remaining = dict.fromkeys(target.arn for target in targets)
-        self._open = len(targets)
+    async def _deliver(self, targets: Sequence[Target]) -> None:
+        self._remaining = dict.fromkeys([target.arn for target in targets])
+        self._unanswered = len(targets)
         await self._turn.come()
-        if self._ended:
+        if ended := self._attempts.received.ended:
             self._turn.end()
-            await self._settle([(target, None) for target in targets], LEASE_MS)
-        else:
-            await self._attempt(targets)
-
-    async def _attempt(self, targets: Sequence[Target]) -> None:
+            await self._give_up(targets, ended)
+            return
         for target in targets:
             self._start(target)
         self._turn.end()
         while self._remaining:
-            await self._wait()
-            await self._settle(self._take_results(), LEASE_MS)
+            await self._wait_until_due()
+            await self._settle_results(LEASE_MS)
         if not targets:
-            await self._settle([], LEASE_MS)
-
-    def _take_results(self) -> list[Result]:
-        results, self._results = self._results, []
-        return [(target, attempt.result()) for target, attempt in results]
+            await self._settle([], {}, LEASE_MS)
 
     def _start(self, target: Target) -> None:
-        attempt = self._sends.start(target)
+        if target.receives_per_second is None:
+            attempt = self._attempts.start(target, self._admission)
+        else:
+            attempt = self._admission.defer(Deferral.THROTTLED)  # the holder of its lane keeps the rate
         attempt.add_done_callback(partial(self._collect, target))
 
-    def _collect(self, target: Target, attempt: Attempt) -> None:
-        if not attempt.cancelled() and attempt.exception() is None:
-            outcome = attempt.result()
-            if not isinstance(outcome, Aside):
-                self._concluding.attempted(target, outcome)
+    def _collect(self, target: Target, attempt: AdmittedAttempt) -> None:
+        self._attempts.record(target, attempt)
         self._results.append((target, attempt))
-        self._open -= 1
-        if self._open == 0 or len(self._results) == SETTLE_AFTER_RESULTS:
-            self._beat.soon(self._have_enough)
+        self._unanswered -= 1
+        loop = asyncio.get_running_loop()
+        if self._unanswered == 0 or len(self._results) == SETTLE_AFTER_RESULTS:
+            # a common deadline: jobs that become due by then share a frame to the store host and a commit
+            loop.call_at((floor(loop.time() / SETTLE_TOGETHER_S) + 1) * SETTLE_TOGETHER_S, self._set_due)
         elif len(self._results) == 1:
-            asyncio.get_running_loop().call_later(SETTLE_AFTER_S, self._have_enough)
+            loop.call_later(SETTLE_AFTER_S, self._set_due)
 
-    def _have_enough(self) -> None:
-        self._enough = True
+    def _set_due(self) -> None:
+        self._is_due = True
         self._wake.set()
 
-    async def _wait(self) -> None:
-        """Until it is time to settle, or to renew the lease."""
-        if not self._parked and not await self._enough_within(PARK_AFTER_S):
-            self._parked = True
-            self._park()
-        await self._enough_within(RENEW_S)
-        self._enough = False
+    async def _wait_until_due(self) -> None:
+        """Wait until it is time to settle, or to renew the lease."""
+        if self._parked or not await self._is_due_within(PARK_AFTER_S):
+            if not self._parked:
+                self._parked = True
+                self._park()
+            await self._is_due_within(RENEW_S)
+        self._is_due = False
 
-    async def _enough_within(self, time_s: float) -> bool:
-        """A timer of its own, since `asyncio.timeout` takes as much as the rest of a wait."""
-        if not self._enough:
+    async def _is_due_within(self, time_s: float) -> bool:
+        if not self._is_due:
             self._wake.clear()
-            timer = asyncio.get_running_loop().call_later(time_s, self._wake.set)
+            timer = asyncio.get_running_loop().call_later(time_s, self._wake.set)  # far cheaper than `asyncio.timeout`
             try:
                 await self._wake.wait()
             finally:
                 timer.cancel()
-        return self._enough
+        return self._is_due
 
-    async def _settle(self, results: Sequence[Result], lease_ms: int) -> None:
-        """What remains is kept for so long. It is less when that is written: who is stopped before gives back all."""
-        puts: list[NewJob] = []
+    async def _settle_results(self, lease_ms: int) -> None:
+        """Settle what has been answered. A lease of 0 ms gives back the rest."""
+        outcomes = [(target, attempt.result()) for target, attempt in self._results]
+        self._results = []
+        new_jobs: list[NewJob] = []
         remaining = dict(self._remaining)
-        for target, outcome in results:
-            put = await self._conclude(target, outcome)
-            if put is not None:
-                puts.append(put)
+        for target, outcome in outcomes:
+            new_job = await self._follow_up(target, outcome)
+            if new_job is not None:
+                new_jobs.append(new_job)
             remaining.pop(target.arn, None)
-        body = self._sends.rest(remaining) if results and remaining else None
-        handle = self._held.handle
-        renewal = self._settlement.renewal(handle, lease_ms, body) if remaining else None
-        await self._settlement.settle([JobOutcome(handle, self._sends.stored_id, puts, renewal)])
+        await self._settle(new_jobs, remaining, lease_ms)
+
+    async def _follow_up(self, target: Target, outcome: Outcome | Deferral) -> NewJob | None:
+        if isinstance(outcome, Deferral):
+            return self._attempts.deferred(target)
+        following = await self._outcomes.handle(self._attempts, target, outcome)
+        return None if following is None else self._attempts.redelivery(target, following)
+
+    async def _give_up(self, targets: Sequence[Target], cause: str) -> None:
+        new_jobs: list[NewJob] = []
+        for target in targets:
+            following = await self._outcomes.give_up(self._attempts, target, cause)
+            if following is not None:
+                new_jobs.append(self._attempts.redelivery(target, following))
+        await self._settle(new_jobs, {}, LEASE_MS)
+
+    async def _settle(self, new_jobs: Sequence[NewJob], remaining: dict[str, None], lease_ms: int) -> None:
+        """`self._remaining` shrinks only after the write: a job that is stopped before gives back all of them."""
+        handle, renewal = self._attempts.leased.handle, None
+        if remaining:
+            changed = len(remaining) < len(self._remaining)
+            body = self._attempts.remaining_body(remaining) if changed else None
+            renewal = self._settlement.renewal(handle, lease_ms, body)
+        await self._settlement.settle([JobOutcome(handle, self._attempts.stored_id, new_jobs, renewal)])
         self._remaining = remaining
 
-    async def _conclude(self, target: Target, outcome: Outcome | Aside | None) -> NewJob | None:
-        """Count what came of one target; what must be put so that it is tried again, if it is to be."""
-        if isinstance(outcome, Aside):
-            return self._sends.aside(target)
-        if outcome is None:
-            again = await self._concluding.end(target, self._ended, self._sends.notification)
-        else:
-            again = await self._concluding.of(target, outcome, self._sends.notification)
-        return None if again is None else self._sends.again(target, again)
-
     async def _give_back(self) -> None:
-        """The process stops: let another worker have what remains at once, and not what was answered."""
+        """The process stops: settle what was answered, and let another worker have the rest at once."""
         if self._remaining:
-            await self._settle(self._take_results(), 0)
+            await self._settle_results(0)
         else:
-            await self._settlement.settle([], [self._settlement.renewal(self._held.handle, 0)])
+            await self._settlement.settle([], [self._settlement.renewal(self._attempts.leased.handle, 0)])

@@ -1,8 +1,8 @@
 """The consumer of FIFO topics: delivers to each subscription in the order of each message group.
 
-A receive brings runs: what one subscription is to get of one group, in its order. Runs go side by side, the jobs of a
-run one after another. One that fails stays where it is, hidden until its next attempt: that holds up its group, and
-nothing else. What was behind it in the run is given back.
+A receive brings batches: the jobs of one subscription and message group, in their order. Batches run side by side, the
+jobs of a batch one after another. A job that fails stays in the queue, hidden until its next attempt, which holds up
+its group and nothing else. The jobs behind it are given back.
 """
 
 from __future__ import annotations
@@ -10,131 +10,114 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-import msgspec
-from msgspec.structs import replace
-
 from cns.delivery import jobs
-from cns.delivery.jobs import EndpointJob, Redelivery
+from cns.delivery.jobs import Redelivery
 from cns.endpoints.outcome import Outcome
-from cns.queue_port.contract import LeasedJob, Renewal
+from cns.queue_port.contract import Renewal
 from cns_common.errors import CnsError
 from cns_common.process.kill_points import FIFO_DELIVERED, FIFO_SETTLED
 from workers.consumers.consumer import SETTLE_AFTER_S
-from workers.consumers.job_events import JobFacts
-from workers.consumers.outcome_handler import Again, Concluding, Tools
-from workers.consumers.running_jobs import UnderWay
+from workers.consumers.delivery_context import DeliveryContext
+from workers.consumers.job_attempts import JobAttempts, NextAttempt
+from workers.consumers.job_receiver import JobReceiver, ReceivedJob
+from workers.consumers.outcome_handler import OutcomeHandler
+from workers.consumers.running_jobs import RunningJobs
 from workers.delivery.deliverer import Deliverer
 from workers.job_settlement import JobOutcome, JobSettlement, SettlementKillPoints
 
 LEASE_MS = 30_000
 JOBS_A_RECEIVE = 10
-RUNS_AT_ONCE_MAX = 200
+BATCHES_AT_ONCE_MAX = 200
 WAIT_S = 20.0
 QUEUE = jobs.FIFO_ENDPOINT_JOBS
 KILL_POINTS = SettlementKillPoints(begun=FIFO_DELIVERED, settled=FIFO_SETTLED)
 
 
-class Turn(msgspec.Struct, frozen=True):
-    """One job of a run."""
-
-    held: LeasedJob
-    job: EndpointJob  # of one subscription
-    failures: int
-    first_attempt_ms: int
-    returns: int
-    ended: str  # why no attempt is left, where only the dead-letter queue is
-
-    @property
-    def stored_id(self) -> str:
-        """Of the stored notification that it counts as a reference to, or ''."""
-        return "" if self.job.inline is not None else self.job.notification_id
-
-
 class FifoConsumer:
-    def __init__(self, tools: Tools, deliverer: Deliverer) -> None:
-        self._tools = tools
+    def __init__(self, context: DeliveryContext, deliverer: Deliverer) -> None:
+        self._context = context
         self._deliverer = deliverer
-        self._under_way = UnderWay(QUEUE, tools.stats, RUNS_AT_ONCE_MAX)
-        self._settlement = JobSettlement(QUEUE, tools.port, tools.references, tools.stats, KILL_POINTS)
+        self._receiver = JobReceiver(context.port, context.quarantine, context.clock)
+        self._outcomes = OutcomeHandler(context, deliverer)
+        self._settlement = JobSettlement(QUEUE, context.port, context.references, context.stats, KILL_POINTS)
+        self._running = RunningJobs(QUEUE, context.stats, BATCHES_AT_ONCE_MAX)
 
     async def step(self) -> None:
-        n = min(JOBS_A_RECEIVE, await self._under_way.room())
-        runs: dict[str, list[LeasedJob]] = {}
-        for held in await self._tools.port.receive(QUEUE, n, LEASE_MS, WAIT_S):
-            runs.setdefault(held.group, []).append(held)
-        for run in runs.values():
-            self._under_way.start(self._run(run))
+        n = min(JOBS_A_RECEIVE, await self._running.room())
+        groups: dict[str, list[ReceivedJob]] = {}
+        for received in await self._receiver.target_jobs(QUEUE, n, LEASE_MS, WAIT_S):
+            groups.setdefault(received.leased.group, []).append(received)
+        for batch in groups.values():
+            self._running.start(self._run(batch))
 
     async def drain(self, grace_s: float) -> int:
-        """Let runs under way end; the rest are given back at once. Returns how many those were."""
-        return await self._under_way.drain(grace_s)
+        """Wait for running batches to end. Give the rest back, and return how many those were."""
+        return await self._running.drain(grace_s)
 
-    async def _run(self, run: Sequence[LeasedJob]) -> None:
-        turns: list[Turn] = []
-        for held in run:
-            turn = _turn(held, self._tools.clock.now_ms())
-            expected = turn.failures + turn.returns
-            if not await self._tools.quarantine.takes(QUEUE, held, turn.job.topic, expected=expected):
-                turns.append(turn)
-        if turns:
-            await Run(turns, self._tools, self._settlement, self._deliverer).run()
+    async def _run(self, batch: Sequence[ReceivedJob]) -> None:
+        left: list[JobAttempts] = []
+        for received in batch:
+            attempts = JobAttempts(received, self._context, self._deliverer)
+            expected = received.failures + received.returns
+            if not await self._context.quarantine.takes(
+                QUEUE, received.leased, attempts.events.topic, expected=expected
+            ):
+                left.append(attempts)
+        if left:
+            await FifoBatch(left, self._context, self._outcomes, self._settlement).run()
 
 
-class Run:
-    """From their leases to their settlement."""
+class FifoBatch:
+    """The jobs received of one message group, each of one target, from their leases to their settlement."""
 
-    def __init__(self, turns: Sequence[Turn], tools: Tools, settlement: JobSettlement, deliverer: Deliverer) -> None:
-        self._left = list(turns)
-        self._tools = tools
+    def __init__(
+        self,
+        batch: Sequence[JobAttempts],
+        context: DeliveryContext,
+        outcomes: OutcomeHandler,
+        settlement: JobSettlement,
+    ) -> None:
+        self._left = list(batch)
+        self._clock = context.clock
+        self._outcomes = outcomes
         self._settlement = settlement
-        self._deliverer = deliverer
-        self._done: list[Turn] = []
+        self._done: list[JobOutcome] = []
         self._settled_s = _now_s()
-        self._held_until_ms = tools.clock.now_ms() + LEASE_MS
+        self._leased_until_ms = self._clock.now_ms() + LEASE_MS
 
     async def run(self) -> None:
         try:
-            while self._left and self._tools.clock.now_ms() < self._held_until_ms:  # else another may have what is left
-                again = await self._attempt(self._left[0])
-                if again is not None:
-                    await self._wait_for(again)
+            while self._left and self._clock.now_ms() < self._leased_until_ms:  # later another worker may have the rest
+                job = self._left[0]
+                following = await self._attempt(job)
+                if following is not None:
+                    await self._give_back_until(following)
                     return
-                self._done.append(self._left.pop(0))
+                self._done.append(JobOutcome(job.leased.handle, job.stored_id))
+                del self._left[0]
                 if _now_s() - self._settled_s >= SETTLE_AFTER_S:
                     await self._settle()
-            await self._settle_rest()
+            await self._settle_done()
         except asyncio.CancelledError:
-            await self._settle([Renewal(QUEUE, turn.held.handle, 0) for turn in self._left])
+            await self._settle([self._settlement.renewal(job.leased.handle, 0) for job in self._left])
             raise
-        except CnsError:  # a store is away: what was sent before is not to be sent again for that
-            await self._settle_rest()
+        except CnsError:  # a store is away, which is no reason to repeat what was sent before
+            await self._settle_done()
             raise
 
-    async def _attempt(self, turn: Turn) -> Again | None:
-        """None when the job's target is done with."""
-        job = turn.job
-        tools = self._tools
-        facts = JobFacts(tools.stats, tools.events, tools.clock, job, turn.failures, tools.delivery_log)
-        (arn,) = job.subscriptions
-        target = next((one for one in await self._tools.targets.find([arn]) if one.confirmed), None)
-        if target is None:
-            facts.dropped(arn, "subscription_gone")
+    async def _attempt(self, job: JobAttempts) -> NextAttempt | None:
+        """Returns None when the job's target is done with."""
+        target = next(iter(await job.load()), None)
+        if target is None:  # counted as a drop
             return None
-        found = job.inline or await self._tools.notifications.get(job.notification_id)
-        if found is None:
-            facts.dropped(arn, "notification_lost")
-            return None
-        notification = replace(found, sequence_number=job.sequence_number)
-        facts.known(notification)
-        concluding = Concluding(self._tools, self._deliverer, facts, turn.failures, turn.first_attempt_ms)
-        if turn.ended:
-            return await concluding.end(target, turn.ended, notification)
-        outcome = await self._outcome(self._deliverer.start(target, notification))
-        facts.attempted(target, outcome)
-        return await concluding.of(target, outcome, notification)
+        if job.received.ended:
+            return await self._outcomes.give_up(job, target, job.received.ended)
+        outcome = await self._outcome(job.start_now(target))
+        job.events.attempted(target, outcome)
+        return await self._outcomes.handle(job, target, outcome)
 
     async def _outcome(self, attempt: asyncio.Future[Outcome]) -> Outcome:
-        """While one attempt takes long, those before it are settled, and the leases last."""
+        """Wait for one attempt. Meanwhile, settle the jobs before it and renew the leases."""
         while not attempt.done():
             await asyncio.wait([attempt], timeout=SETTLE_AFTER_S)
             if not attempt.done():
@@ -142,45 +125,38 @@ class Run:
         return attempt.result()
 
     async def _renew(self) -> None:
-        now_ms = self._tools.clock.now_ms()
-        await self._settle([Renewal(QUEUE, turn.held.handle, LEASE_MS) for turn in self._left])
-        if now_ms < self._held_until_ms:  # what has run out is not brought back
-            self._held_until_ms = now_ms + LEASE_MS
+        now_ms = self._clock.now_ms()
+        await self._settle([self._settlement.renewal(job.leased.handle, LEASE_MS) for job in self._left])
+        if now_ms < self._leased_until_ms:  # a lease that has run out does not come back
+            self._leased_until_ms = now_ms + LEASE_MS
 
-    async def _wait_for(self, again: Again) -> None:
-        """The first job left stays, hidden until its next attempt; those behind it count that they were not tried."""
-        first, *rest = self._left
+    async def _give_back_until(self, following: NextAttempt) -> None:
+        """Hide the first job until its next attempt. Count in the others that they were returned without one."""
+        first, *rest = [job.received for job in self._left]
         returns = first.returns + bool(first.ended)
-        body = jobs.encode(Redelivery(first.job, again.failures, first.first_attempt_ms, returns, again.ended))
+        body = jobs.encode(Redelivery(first.job, following.failures, first.first_attempt_ms, returns, following.ended))
+        renewal = self._settlement.renewal
         await self._settle(
             [
-                Renewal(QUEUE, first.held.handle, again.delay_ms, body),
-                *(Renewal(QUEUE, turn.held.handle, 0, _returned(turn)) for turn in rest),
+                renewal(first.leased.handle, following.delay_ms, body),
+                *[renewal(each.leased.handle, 0, _returned_body(each)) for each in rest],
             ]
         )
 
-    async def _settle_rest(self) -> None:
+    async def _settle_done(self) -> None:
         if self._done:
             await self._settle()
 
     async def _settle(self, renewals: Sequence[Renewal] = ()) -> None:
         done, self._done = self._done, []
-        await self._settlement.settle([JobOutcome(turn.held.handle, turn.stored_id) for turn in done], renewals)
+        await self._settlement.settle(done, renewals)
         self._settled_s = _now_s()
 
 
-def _turn(held: LeasedJob, now_ms: int) -> Turn:
-    job = jobs.decode(held.body)
-    failures, first_attempt_ms, returns, ended = 0, now_ms, 0, ""
-    if isinstance(job, Redelivery):
-        failures, first_attempt_ms, returns, ended = job.failures, job.first_attempt_ms, job.returns, job.ended
-        job = job.job
-    assert isinstance(job, EndpointJob)  # nothing else is put there
-    return Turn(held, job, failures, first_attempt_ms, returns, ended)
-
-
-def _returned(turn: Turn) -> bytes:
-    return jobs.encode(Redelivery(turn.job, turn.failures, turn.first_attempt_ms, turn.returns + 1, turn.ended))
+def _returned_body(received: ReceivedJob) -> bytes:
+    return jobs.encode(
+        Redelivery(received.job, received.failures, received.first_attempt_ms, received.returns + 1, received.ended)
+    )
 
 
 def _now_s() -> float:

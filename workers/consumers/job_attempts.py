@@ -1,131 +1,147 @@
-"""What a job asks to be sent: to whom, what, and by which lane it goes where there is no room."""
+"""One received job: its targets, their attempts, and the jobs that follow from it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 
+from msgspec.structs import replace
+
 from cns.delivery import jobs
-from cns.delivery.jobs import ConfirmationJob, DirectJob, EndpointJob, Redelivery, TargetJob, group_of
+from cns.delivery.jobs import ConfirmationJob, DirectJob, EndpointJob, Redelivery, group_of
 from cns.delivery.target import Target, direct_target
+from cns.endpoints.outcome import Outcome
 from cns.notification import Notification
-from cns.queue_port.contract import NewJob
-from workers.consumers.job_events import JobFacts
-from workers.consumers.outcome_handler import Again, Concluding, Tools
+from cns.queue_port.contract import LeasedJob, NewJob
+from workers.consumers.delivery_context import DeliveryContext
+from workers.consumers.job_events import JobEvents
+from workers.consumers.job_receiver import ReceivedJob
+from workers.delivery.channels import Attempt
 from workers.delivery.deliverer import Deliverer
-from workers.delivery.traffic.admission import Traffic
-from workers.delivery.traffic.sends import Aside, Attempt, Begin
+from workers.delivery.traffic.admission import AdmissionController
+from workers.delivery.traffic.sends import AdmittedAttempt, Deferral
 
 _LANE_BYTES = 16
 
 
-class JobSends:
-    """`failures` is how often its targets failed before."""
+@dataclass(frozen=True, slots=True)
+class NextAttempt:
+    """The attempt that follows a failure."""
 
-    def __init__(
-        self,
-        job: TargetJob,
-        failures: int,
-        first_attempt_ms: int,
-        tools: Tools,
-        deliverer: Deliverer,
-        traffic: Traffic,
-        facts: JobFacts,
-    ) -> None:
+    failures: int
+    """Failed attempts before it."""
+    delay_ms: int
+    ended: str = ""
+    """Why no attempt is left. Then it only tries the dead-letter queue, which could not be reached."""
+
+
+class JobAttempts:
+    def __init__(self, received: ReceivedJob, context: DeliveryContext, deliverer: Deliverer) -> None:
+        self.received = received
+        self.events = JobEvents(
+            context.stats, context.events, context.clock, received.job, received.failures, context.delivery_log
+        )
         self.notification: Notification | None = None
-        self._job = job
-        self._failures = failures
-        self._first_attempt_ms = first_attempt_ms
-        self._tools = tools
+        self._context = context
         self._deliverer = deliverer
-        self._traffic = traffic
-        self._facts = facts
+
+    @property
+    def leased(self) -> LeasedJob:
+        return self.received.leased
 
     @property
     def stored_id(self) -> str:
-        """Of the stored notification that the job counts as a reference to, or ''."""
-        job = self._job
+        """The id of the stored notification that the job refers to; '' where the job carries what is sent."""
+        job = self.received.job
         return job.notification_id if isinstance(job, EndpointJob) and job.inline is None else ""
 
-    async def targets(self) -> list[Target]:
-        """Whom to send to. What is gone is counted."""
-        job = self._job
+    async def load(self) -> list[Target]:
+        """Read the notification and the targets. TargetCache that are gone are counted as drops."""
+        job = self.received.job
         if isinstance(job, ConfirmationJob):
-            found = await self._tools.targets.find([job.subscription])
+            found = await self._context.targets.find([job.subscription])
             if not found:
-                self._facts.dropped(job.subscription, "subscription_gone")
+                self.events.dropped(job.subscription, "subscription_gone")
             return found
-        self.notification = job.inline or await self._tools.notifications.get(job.notification_id)
-        if self.notification is not None:
-            self._facts.known(self.notification)
+        await self._load_notification(job)
         if isinstance(job, DirectJob):
             return [direct_target(job)]
-        targets = [target for target in await self._tools.targets.find(job.subscriptions) if target.confirmed]
-        for gone in set(job.subscriptions).difference([target.arn for target in targets]):
-            self._facts.dropped(gone, "subscription_gone")
+        targets = [target for target in await self._context.targets.find(job.subscriptions) if target.confirmed]
+        if len(targets) < len(job.subscriptions):
+            for gone in set(job.subscriptions).difference([target.arn for target in targets]):
+                self.events.dropped(gone, "subscription_gone")
         if self.notification is not None:
             return targets
         for target in targets:
-            self._facts.dropped(target.arn, "notification_lost")
+            self.events.dropped(target.arn, "notification_lost")
         return []
+
+    async def _load_notification(self, job: EndpointJob | DirectJob) -> None:
+        notification = job.inline or await self._context.notifications.get(job.notification_id)
+        if notification is None:
+            return
+        if isinstance(job, EndpointJob) and job.sequence_number:
+            notification = replace(notification, sequence_number=job.sequence_number)
+        self.notification = notification
+        self.events.notification_loaded(notification)
+
+    # -- attempts -----------------------------------------------------------------------------------------------------
 
     def traffic_key(self, target: Target) -> str:
         return self._deliverer.traffic_key(target)
 
-    def start(self, target: Target) -> Attempt:
-        """One attempt, when its endpoint has room for it."""
-        if target.receives_per_second is not None:  # whoever holds its lane keeps the pace
-            return self._traffic.put_aside(Aside.THROTTLED)
-        return self.start_from_lane(target)
-
-    def start_from_lane(self, target: Target) -> Attempt:
+    def start(self, target: Target, admission: AdmissionController) -> AdmittedAttempt:
+        """Start an attempt once the endpoint has room for it, or defer it."""
         key = self._deliverer.traffic_key(target)
-        begin = self._begin(target)
-        return self._traffic.start(key, self._facts.message_id, begin) if key else begin()
+        if not key:
+            return self.start_now(target)
+        return admission.start(key, self.events.message_id, partial(self.start_now, target))
 
-    def again(self, target: Target, again: Again) -> NewJob:
-        """The redelivery of a target that failed."""
-        put_id = f"{self._facts.message_id}/{target.arn}/{again.failures}" + ("/ended" if again.ended else "")
-        body = self._alone(target, again.failures, again.ended)
-        return NewJob(jobs.REDELIVERY, put_id, body, group_of(self._job), again.delay_ms)
+    def start_now(self, target: Target) -> Attempt:
+        """Start an attempt, whatever the state of its endpoint."""
+        job = self.received.job
+        if isinstance(job, ConfirmationJob):
+            return self._deliverer.start_confirmation(target, job)
+        assert self.notification is not None
+        return self._deliverer.start(target, self.notification)
 
-    def aside(self, target: Target) -> NewJob:
-        """Into its lane, without an attempt."""
-        put_id = f"{self._facts.message_id}/{target.arn}/{self._failures}/aside"
-        return NewJob(jobs.LANES, put_id, self._alone(target, self._failures), self._lane(target))
+    def record(self, target: Target, attempt: AdmittedAttempt) -> None:
+        """Report the outcome of an attempt that ended, if it has one. What follows from it may be decided later."""
+        if not attempt.cancelled() and attempt.exception() is None:
+            outcome: Outcome | Deferral = attempt.result()
+            if not isinstance(outcome, Deferral):
+                self.events.attempted(target, outcome)
 
-    def rest(self, arns: Iterable[str]) -> bytes | None:
-        """What the job says when only these targets remain; None: what it said."""
-        job = self._job
+    # -- jobs that follow ---------------------------------------------------------------------------------------------
+
+    def redelivery(self, target: Target, following: NextAttempt) -> NewJob:
+        put_id = f"{self.events.message_id}/{target.arn}/{following.failures}" + ("/ended" if following.ended else "")
+        body = self._single_target(target, following.failures, following.ended)
+        return NewJob(jobs.REDELIVERY, put_id, body, group_of(self.received.job), following.delay_ms)
+
+    def deferred(self, target: Target) -> NewJob:
+        """Without an attempt, the target goes into its lane. A throttled subscription has a lane of its own; the others
+        share that of their endpoint."""
+        failures = self.received.failures
+        put_id = f"{self.events.message_id}/{target.arn}/{failures}/aside"
+        lane_of = self._deliverer.traffic_key(target) if target.receives_per_second is None else target.arn
+        lane = blake2b(lane_of.encode(), digest_size=_LANE_BYTES).hexdigest()
+        return NewJob(jobs.LANES, put_id, self._single_target(target, failures), lane)
+
+    def remaining_body(self, arns: Iterable[str]) -> bytes | None:
+        """The job's body when only these targets remain; None when it stays as it is."""
+        job, received = self.received.job, self.received
         if not isinstance(job, EndpointJob):
             return None
         rest = EndpointJob(job.notification_id, job.topic, tuple(arns), job.inline)
-        return jobs.encode(Redelivery(rest, self._failures, self._first_attempt_ms) if self._failures else rest)
+        if not received.failures:
+            return jobs.encode(rest)
+        return jobs.encode(Redelivery(rest, received.failures, received.first_attempt_ms))
 
-    def _lane(self, target: Target) -> str:
-        """A throttled subscription has one of its own; the others share that of their endpoint."""
-        name = self._deliverer.traffic_key(target) if target.receives_per_second is None else target.arn
-        return blake2b(name.encode(), digest_size=_LANE_BYTES).hexdigest()
-
-    def _alone(self, target: Target, failures: int, ended: str = "") -> bytes:
-        job = self._job
+    def _single_target(self, target: Target, failures: int, ended: str = "") -> bytes:
+        job = self.received.job
         if isinstance(job, EndpointJob):
             job = EndpointJob(job.notification_id, job.topic, (target.arn,), job.inline)
-        return jobs.encode(Redelivery(job, failures, self._first_attempt_ms, ended=ended))
-
-    def _begin(self, target: Target) -> Begin:
-        job, notification = self._job, self.notification
-        if isinstance(job, ConfirmationJob):
-            return partial(self._deliverer.start_confirmation, target, job)
-        assert notification is not None
-        return partial(self._deliverer.start, target, notification)
-
-
-def taken_up(
-    job: TargetJob, failures: int, first_attempt_ms: int, tools: Tools, deliverer: Deliverer, traffic: Traffic
-) -> tuple[JobSends, Concluding]:
-    """What a job that a worker holds asks to be sent, and what follows from what comes of it."""
-    facts = JobFacts(tools.stats, tools.events, tools.clock, job, failures, tools.delivery_log)
-    sends = JobSends(job, failures, first_attempt_ms, tools, deliverer, traffic, facts)
-    return sends, Concluding(tools, deliverer, facts, failures, first_attempt_ms)
+        return jobs.encode(Redelivery(job, failures, self.received.first_attempt_ms, ended=ended))

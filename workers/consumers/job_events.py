@@ -1,4 +1,4 @@
-"""What a job has to say of each of its targets: to the counters, and to the event sink."""
+"""Reports what becomes of a job's targets: as metrics, as events, and in the delivery status log."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from workers.stats import Stats
 NO_DELIVERY_LOG = NoDeliveryLog()
 
 
-class JobFacts:
-    """`failures` is how often its targets failed before; a confirmation's own timestamp is when it was published."""
+class JobEvents:
+    """`failures` counts earlier failures of the job's targets. A confirmation was published at its own timestamp."""
 
     def __init__(
         self,
@@ -59,13 +59,12 @@ class JobFacts:
             self._message_type = MessageType.NOTIFICATION.value
             self.published_ms = 0  # until the notification is read
 
-    def known(self, notification: Notification) -> None:
-        """What is delivered was read."""
+    def notification_loaded(self, notification: Notification) -> None:
         self._notification = notification
         self.published_ms = notification.timestamp_ms
 
     def attempted(self, target: Target, outcome: Outcome) -> None:
-        """Called when the outcome is known, which may be a second before the job is settled."""
+        """An attempt ended. What follows from it is reported later, up to a second."""
         self._answered_ms[target.arn] = now_ms = self._clock.now_ms()
         cause = outcome.cause.value if isinstance(outcome, Failed) else ""
         if cause:
@@ -128,7 +127,7 @@ class JobFacts:
         )
 
     def dropped(self, subscription: str, cause: str, reason: str = "") -> None:
-        """After its last attempt, or without one where the target or the notification is gone."""
+        """There is no further attempt, or none at all where the subscription or the notification is gone."""
         self._stats.dropped(cause)
         self._events.emit(
             NotificationDropped(
@@ -158,7 +157,7 @@ class JobFacts:
         )
 
     def _message_md5(self, protocol: str) -> str:
-        """Of the text that this protocol gets, which is mostly the same for all."""
+        """Of the text for this protocol. The last digest is kept, as most protocols get the same text."""
         if self._notification is None:
             return ""
         text = self._notification.text_for(protocol)
@@ -168,7 +167,7 @@ class JobFacts:
 
 
 def phase_of(policy: RetryPolicy, failures: int) -> str:
-    """Which phase an attempt after so many failures belongs to."""
+    """The retry phase of an attempt that follows so many failures."""
     if failures == 0:
         return FIRST
     retry = next_retry(policy, failures)

@@ -1,15 +1,14 @@
-"""The consumer of the lanes: what an endpoint had no room for when it was due.
+"""The consumer of lanes: deliveries that were deferred because their endpoint had no room for them.
 
-A lane is a group of one FIFO queue: who holds its head holds all of it, so that one worker alone tries an endpoint
-whose breaker is open, or keeps a subscription's pace, whatever the others do. While there is no room the head is hidden
-until there may be some; what lies behind it costs nothing. What failed here goes on as a redelivery of its own.
+A lane is a message group of one FIFO queue. Whoever holds its head holds all of it, so one worker alone tries an
+endpoint whose circuit breaker is open, or keeps a subscription's rate. While there is no room, the head is hidden until
+there may be some; the jobs behind it cost nothing. An attempt that fails here becomes a redelivery of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import ceil
 from typing import NamedTuple
@@ -17,36 +16,37 @@ from typing import NamedTuple
 import structlog
 
 from cns.delivery import jobs
-from cns.delivery.jobs import Redelivery
 from cns.delivery.retry_policy import lifetime_s
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Outcome
-from cns.queue_port.contract import LeasedJob, NewJob, Renewal
+from cns.queue_port.contract import LeasedJob, Renewal
 from cns_common.errors import CnsError
 from cns_common.metrics.catalogue import LANES_WAITING
 from cns_common.metrics.model import Sample
 from cns_common.process.kill_points import LANE_DELIVERED, LANE_SETTLED
 from workers.consumers.consumer import SETTLE_AFTER_S
-from workers.consumers.hidden_lanes import LaneHeads
-from workers.consumers.job_attempts import JobSends, taken_up
-from workers.consumers.outcome_handler import Again, Concluding, Tools
-from workers.consumers.running_jobs import UnderWay
+from workers.consumers.delivery_context import DeliveryContext
+from workers.consumers.hidden_lanes import HiddenLanes
+from workers.consumers.job_attempts import JobAttempts, NextAttempt
+from workers.consumers.job_receiver import JobReceiver, ReceivedJob
+from workers.consumers.outcome_handler import OutcomeHandler
+from workers.consumers.running_jobs import RunningJobs
 from workers.delivery.deliverer import Deliverer
-from workers.delivery.traffic.admission import Traffic
-from workers.delivery.traffic.sends import Aside, Attempt
+from workers.delivery.traffic.admission import AdmissionController
+from workers.delivery.traffic.sends import AdmittedAttempt, Deferral
 from workers.job_settlement import JobOutcome, JobSettlement, SettlementKillPoints
 
 LEASE_MS = 60_000
 RENEW_S = 20.0
 PARK_AFTER_S = 0.05
-COME_SOON_S = 0.5
-"""A head that is hidden for less than this is not shown before."""
+SHOW_EARLY_S = 0.5
+"""A hidden head is shown early only if that gains more than this."""
 SHOWN_A_STEP = 100
 JOBS_A_RECEIVE_MAX = 10
-"""One, as long as endpoints have room for one: the rest of a lane would be read, decoded and given back in vain."""
-RUNS_AT_ONCE_MAX = 16
-"""Without those that only wait for an answer. What was put aside comes back in waves, and is not to be in the way of
-what is due now."""
+"""Fewer while endpoints have no room: the rest of a lane would be read, decoded and given back in vain."""
+BATCHES_AT_ONCE_MAX = 16
+"""Without those that only wait for answers. Deferred deliveries come back in waves, and must not delay those that are
+due now."""
 WAIT_S = 20.0
 QUEUE = jobs.LANES
 KILL_POINTS = SettlementKillPoints(begun=LANE_DELIVERED, settled=LANE_SETTLED, continued=LANE_SETTLED)
@@ -54,235 +54,233 @@ KILL_POINTS = SettlementKillPoints(begun=LANE_DELIVERED, settled=LANE_SETTLED, c
 log = structlog.get_logger(__name__)
 
 
-class Lanes:
-    def __init__(self, tools: Tools, deliverer: Deliverer, traffic: Traffic) -> None:
-        self._tools = tools
-        self._deliverer = deliverer
-        self._traffic = traffic
-        self._under_way = UnderWay(QUEUE, tools.stats, RUNS_AT_ONCE_MAX)
-        self._settlement = JobSettlement(QUEUE, tools.port, tools.references, tools.stats, KILL_POINTS)
-        self._jobs_a_receive = JOBS_A_RECEIVE_MAX
-        self._heads = LaneHeads()
-        self._woken: list[str] = []
-        self._showing: asyncio.Task[None] | None = None
-        traffic.room_again.append(self._wake)
-
-    async def step(self) -> None:
-        n = min(self._jobs_a_receive, await self._under_way.room())
-        runs: dict[str, list[LeasedJob]] = {}
-        for held in await self._tools.port.receive(QUEUE, n, LEASE_MS, WAIT_S):
-            runs.setdefault(held.group, []).append(held)
-        for run in runs.values():
-            self._under_way.start(self._run(run))
-
-    def samples(self) -> list[Sample]:
-        return [LANES_WAITING.sample(len(self._heads))]
-
-    async def drain(self, grace_s: float) -> int:
-        """Let runs under way end; the rest are given back at once. Returns how many those were."""
-        return await self._under_way.drain(grace_s)
-
-    async def _run(self, run: Sequence[LeasedJob]) -> None:
-        turns = [self._turn(held) for held in run]
-        one = Run(turns, self._tools, self._settlement, self._traffic, self._hide, self._under_way.park)
-        await one.run()
-        doubled, halved = self._jobs_a_receive * 2, self._jobs_a_receive // 2
-        self._jobs_a_receive = min(doubled, JOBS_A_RECEIVE_MAX) if one.flowed else max(halved, 1)
-
-    def _turn(self, held: LeasedJob) -> Turn:
-        redelivery = jobs.decode(held.body)
-        assert isinstance(redelivery, Redelivery)  # nothing else is put there
-        job, failures, first_ms = redelivery.job, redelivery.failures, redelivery.first_attempt_ms
-        sends, concluding = taken_up(job, failures, first_ms, self._tools, self._deliverer, self._traffic)
-        return Turn(held, failures, first_ms, sends, concluding)
-
-    def _hide(self, blocked: Blocked, head: LeasedJob) -> None:
-        """Said of a lane's head, which is hidden by now."""
-        now_s = _now_s()
-        self._heads.add(blocked.key, head.group, head.handle, now_s)
-        if now_s + self._traffic.wait_s(blocked.key) < blocked.until_s - COME_SOON_S:
-            self._wake(blocked.key)
-
-    def _wake(self, key: str) -> None:
-        """The endpoint has room again, or it is known when it will."""
-        self._woken += self._heads.take(key)
-        if self._woken and (self._showing is None or self._showing.done()):
-            self._showing = asyncio.create_task(self._show())
-
-    async def _show(self) -> None:
-        """Many in one step: the end of one hanging send may make room for hundreds."""
-        while self._woken:
-            handles, self._woken = self._woken[:SHOWN_A_STEP], self._woken[SHOWN_A_STEP:]
-            try:
-                await self._tools.port.settle(QUEUE, renewals=[Renewal(QUEUE, handle, 0) for handle in handles])
-            except CnsError as error:  # they come by themselves a little later
-                log.info("lanes.wake_failed", lanes=len(handles), error=str(error))
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """One job of a run: of one target."""
-
-    held: LeasedJob
-    failures: int
-    first_ms: int
-    sends: JobSends
-    concluding: Concluding
-
-
-class Blocked(NamedTuple):
-    """Until when, by the loop's time; with a key: unless the endpoint has room again before."""
+class LaneBlock(NamedTuple):
+    """Until when a lane's head must wait, by the loop's clock. With a `key`: unless that endpoint has room earlier."""
 
     until_s: float
     key: str = ""
 
 
-NOT_BLOCKED = Blocked(0.0)
-Hide = Callable[[Blocked, LeasedJob], None]
+NOT_BLOCKED = LaneBlock(0.0)
 
 
-class Run:
-    """What was received of one lane, from leases to settlement. `hide` is told of a head that waits for room. `park` is
-    called when only slow answers are waited for."""
+class LaneConsumer:
+    def __init__(self, context: DeliveryContext, deliverer: Deliverer, admission: AdmissionController) -> None:
+        self._context = context
+        self._deliverer = deliverer
+        self._admission = admission
+        self._receiver = JobReceiver(context.port, context.quarantine, context.clock)
+        self._outcomes = OutcomeHandler(context, deliverer)
+        self._settlement = JobSettlement(QUEUE, context.port, context.references, context.stats, KILL_POINTS)
+        self._running = RunningJobs(QUEUE, context.stats, BATCHES_AT_ONCE_MAX)
+        self._jobs_a_receive = JOBS_A_RECEIVE_MAX
+        self._hidden = HiddenLanes()
+        self._handles_to_show: list[str] = []
+        self._showing: asyncio.Task[None] | None = None
+        admission.on_room = self._show_lanes
+
+    async def step(self) -> None:
+        n = min(self._jobs_a_receive, await self._running.room())
+        lanes: dict[str, list[ReceivedJob]] = {}
+        for received in await self._receiver.target_jobs(QUEUE, n, LEASE_MS, WAIT_S):
+            lanes.setdefault(received.leased.group, []).append(received)
+        for batch in lanes.values():
+            self._running.start(self._run(batch))
+
+    def samples(self) -> list[Sample]:
+        return [LANES_WAITING.sample(len(self._hidden))]
+
+    async def drain(self, grace_s: float) -> int:
+        """Wait for running batches to end. Give the rest back, and return how many those were."""
+        return await self._running.drain(grace_s)
+
+    async def _run(self, received: Sequence[ReceivedJob]) -> None:
+        batch = LaneBatch(
+            [JobAttempts(each, self._context, self._deliverer) for each in received],
+            self._context,
+            self._admission,
+            self._outcomes,
+            self._settlement,
+            self._running.park,
+        )
+        block = await batch.run()
+        if block.key:
+            self._hide(block, batch.head)
+            self._jobs_a_receive = max(self._jobs_a_receive // 2, 1)
+        else:
+            self._jobs_a_receive = min(self._jobs_a_receive * 2, JOBS_A_RECEIVE_MAX)
+
+    def _hide(self, block: LaneBlock, head: LeasedJob) -> None:
+        """Note a head that was hidden until its endpoint has room."""
+        now_s = _now_s()
+        self._hidden.add(block.key, head.group, head.handle, now_s)
+        if now_s + self._admission.await_room(block.key) < block.until_s - SHOW_EARLY_S:
+            self._show_lanes(block.key)
+
+    def _show_lanes(self, key: str) -> None:
+        """The endpoint has room again, or it is known when it will."""
+        self._handles_to_show += self._hidden.take(key)
+        if self._handles_to_show and (self._showing is None or self._showing.done()):
+            self._showing = asyncio.create_task(self._show())
+
+    async def _show(self) -> None:
+        """Show many heads in one step: the end of one hanging send may make room for hundreds."""
+        while self._handles_to_show:
+            handles = self._handles_to_show[:SHOWN_A_STEP]
+            del self._handles_to_show[:SHOWN_A_STEP]
+            try:
+                await self._context.port.settle(QUEUE, renewals=[Renewal(QUEUE, handle, 0) for handle in handles])
+            except CnsError as error:  # they become visible by themselves a little later
+                log.info("lanes.wake_failed", lanes=len(handles), error=str(error))
+
+
+class LaneBatch:
+    """The jobs received of one lane, each of one target, from their leases to their settlement.
+
+    It calls `park` when it only waits for slow answers.
+    """
 
     def __init__(
         self,
-        turns: Sequence[Turn],
-        tools: Tools,
+        batch: Sequence[JobAttempts],
+        context: DeliveryContext,
+        admission: AdmissionController,
+        outcomes: OutcomeHandler,
         settlement: JobSettlement,
-        traffic: Traffic,
-        hide: Hide,
         park: Callable[[], None],
     ) -> None:
-        self._left = list(turns)
-        self._tools = tools
+        self._left = list(batch)
+        self._context = context
+        self._admission = admission
+        self._outcomes = outcomes
         self._settlement = settlement
-        self._traffic = traffic
-        self._hide = hide
         self._park = park
-        self._open: dict[Attempt, tuple[Turn, Target]] = {}
-        self._answered: list[Attempt] = []
-        self._done: list[tuple[Turn, NewJob | None]] = []
+        self._open: dict[AdmittedAttempt, tuple[JobAttempts, Target]] = {}
+        self._answered: list[AdmittedAttempt] = []
+        self._done: list[JobOutcome] = []
         self._leased_s = _now_s()
-        self.flowed = True
-        """There was room for all of them, at once or soon."""
 
-    async def run(self) -> None:
+    @property
+    def head(self) -> LeasedJob:
+        """The first job that was given back."""
+        return self._left[0].leased
+
+    async def run(self) -> LaneBlock:
+        """Returns why the jobs that are left had to be given back."""
         try:
             while True:
-                blocked = await self._start_what_may()
+                block = await self._start_admitted()
                 if not self._open:
                     break
                 await self._wait()
-                await self._collect()
-            self.flowed = not blocked.key
-            await self._settle(self._rest(blocked))
-            if blocked.key:
-                self._hide(blocked, self._left[0].held)
+                await self._handle_answered()
+                await self._settle(self._due_renewals())
+            await self._settle(self._give_back(block))
         except asyncio.CancelledError:
-            await self._conclude_ended()
-            turns = [*[turn for turn, _ in self._open.values()], *self._left]
-            await self._settle([Renewal(QUEUE, turn.held.handle, 0) for turn in turns])
+            await self._handle_answered()
+            await self._settle([self._settlement.renewal(job.leased.handle, 0) for job in self._leased()])
             raise
+        return block
 
     async def _wait(self) -> None:
-        """Until all are answered, or it is time to settle those that are."""
+        """Wait until all attempts ended, or it is time to settle those that did."""
         _, pending = await asyncio.wait(self._open, timeout=PARK_AFTER_S)
         if pending:
             self._park()
             await asyncio.wait(pending, timeout=SETTLE_AFTER_S - PARK_AFTER_S)
 
-    async def _start_what_may(self) -> Blocked:
-        """Begin as many as there is room for."""
+    # -- starting -----------------------------------------------------------------------------------------------------
+
+    async def _start_admitted(self) -> LaneBlock:
+        """Start attempts in order, until one has to wait. Returns why it has to."""
         while self._left:
-            turn = self._left[0]
-            target = next(iter(await turn.sends.targets()), None)
-            if target is None:  # and that was counted
-                self._done.append((self._left.pop(0), None))
-            elif self._tools.clock.now_ms() > turn.first_ms + lifetime_s(target.retry) * 1000:
+            job = self._left[0]
+            target = next(iter(await job.load()), None)
+            if target is None:  # counted as a drop
+                self._done.append(JobOutcome(self._left.pop(0).leased.handle, job.stored_id))
+            elif self._context.clock.now_ms() > job.received.first_attempt_ms + lifetime_s(target.retry) * 1000:
                 await self._give_up(self._left.pop(0), target)
             else:
-                blocked = self._blocked(turn, target)
-                if blocked is not NOT_BLOCKED:
-                    return blocked
-                self._begin(turn, target)
+                block = self._block(job, target)
+                if block is not NOT_BLOCKED:
+                    return block
+                self._start(self._left.pop(0), target)
         return NOT_BLOCKED
 
-    def _blocked(self, turn: Turn, target: Target) -> Blocked:
-        key = turn.sends.traffic_key(target)
-        wait_s = self._traffic.wait_s(key) if key else 0.0
+    def _block(self, job: JobAttempts, target: Target) -> LaneBlock:
+        key = job.traffic_key(target)
+        wait_s = self._admission.wait_s(key) if key else 0.0
         if wait_s > 0:
-            return Blocked(_now_s() + wait_s, key)
+            return LaneBlock(_now_s() + wait_s, key)
         if target.receives_per_second is None:
             return NOT_BLOCKED
-        wait_s = self._traffic.take_turn(target.arn, target.receives_per_second, len(self._left))
-        return Blocked(_now_s() + wait_s) if wait_s > 0 else NOT_BLOCKED
+        wait_s = self._admission.take_token(target.arn, target.receives_per_second, len(self._left))
+        return LaneBlock(_now_s() + wait_s) if wait_s > 0 else NOT_BLOCKED
 
-    def _begin(self, turn: Turn, target: Target) -> None:
-        attempt = turn.sends.start_from_lane(target)
-        attempt.add_done_callback(partial(self._attempted, turn, target))
-        self._open[attempt] = (self._left.pop(0), target)
+    def _start(self, job: JobAttempts, target: Target) -> None:
+        attempt = job.start(target, self._admission)
+        attempt.add_done_callback(partial(self._collect, job, target))
+        self._open[attempt] = (job, target)
 
-    def _attempted(self, turn: Turn, target: Target, attempt: Attempt) -> None:
+    def _collect(self, job: JobAttempts, target: Target, attempt: AdmittedAttempt) -> None:
         self._answered.append(attempt)
-        if not attempt.cancelled() and attempt.exception() is None:
-            outcome = attempt.result()
-            if not isinstance(outcome, Aside):
-                turn.concluding.attempted(target, outcome)
+        job.record(target, attempt)
 
-    async def _collect(self) -> None:
-        """Conclude what was answered; keep the leases of the rest."""
-        await self._conclude_ended()
-        renewals: list[Renewal] = []
-        if _now_s() - self._leased_s >= RENEW_S:
-            self._leased_s = _now_s()
-            held = [*[turn for turn, _ in self._open.values()], *self._left]
-            renewals = [Renewal(QUEUE, turn.held.handle, LEASE_MS) for turn in held]
-        await self._settle(renewals)
+    # -- outcomes -----------------------------------------------------------------------------------------------------
 
-    async def _conclude_ended(self) -> None:
-        answered, self._answered = self._answered, []  # not whatever is done: it may not have been told of yet
+    async def _handle_answered(self) -> None:
+        answered, self._answered = self._answered, []  # an attempt that is done may not have been recorded yet
         for attempt in answered:
-            turn, target = self._open.pop(attempt)
+            job, target = self._open.pop(attempt)
             if (error := attempt.exception()) is None:
-                await self._conclude(turn, target, attempt.result())
+                await self._handle(job, target, attempt.result())
             else:
-                self._hand_over(turn, target, error)
+                self._redeliver_crashed(job, target, error)
 
-    def _hand_over(self, turn: Turn, target: Target, error: BaseException) -> None:
-        """What crashes would hold up its lane. The other queue's jobs are counted by how often they crash."""
+    async def _handle(self, job: JobAttempts, target: Target, outcome: Outcome | Deferral) -> None:
+        if isinstance(outcome, Deferral):  # the room it was admitted to is gone
+            self._left.insert(0, job)
+        else:
+            self._end(job, target, await self._outcomes.handle(job, target, outcome))
+
+    def _redeliver_crashed(self, job: JobAttempts, target: Target, error: BaseException) -> None:
+        """A job that crashes would hold up its lane. As a redelivery it is quarantined if it keeps crashing."""
         log.error("lane.crashed", subscription=target.arn, exc_info=error)
-        self._tools.stats.crashed(QUEUE)
-        self._end(turn, target, Again(turn.failures, 0))
+        self._context.stats.crashed(QUEUE)
+        self._end(job, target, NextAttempt(job.received.failures, 0))
 
-    async def _conclude(self, turn: Turn, target: Target, outcome: Outcome | Aside) -> None:
-        if isinstance(outcome, Aside):  # there was room for it, and no more
-            self._left.insert(0, turn)
-            return
-        self._end(turn, target, await turn.concluding.of(target, outcome, turn.sends.notification))
+    async def _give_up(self, job: JobAttempts, target: Target) -> None:
+        cause = "deadline_while_open" if target.receives_per_second is None else "deadline_while_throttled"
+        self._end(job, target, await self._outcomes.give_up(job, target, cause))
 
-    async def _give_up(self, turn: Turn, target: Target) -> None:
-        why = "deadline_while_open" if target.receives_per_second is None else "deadline_while_throttled"
-        self._end(turn, target, await turn.concluding.end(target, why, turn.sends.notification))
+    def _end(self, job: JobAttempts, target: Target, following: NextAttempt | None) -> None:
+        new_jobs = () if following is None else (job.redelivery(target, following),)
+        self._done.append(JobOutcome(job.leased.handle, job.stored_id, new_jobs))
 
-    def _end(self, turn: Turn, target: Target, again: Again | None) -> None:
-        self._done.append((turn, None if again is None else turn.sends.again(target, again)))
+    # -- leases -------------------------------------------------------------------------------------------------------
 
-    def _rest(self, blocked: Blocked) -> list[Renewal]:
-        """The head stays hidden, and with it the lane; what is behind it is given back."""
-        hidden_ms = max(ceil((blocked.until_s - _now_s()) * 1000), 0)
+    def _leased(self) -> list[JobAttempts]:
+        return [*[job for job, _ in self._open.values()], *self._left]
+
+    def _due_renewals(self) -> list[Renewal]:
+        if _now_s() - self._leased_s < RENEW_S:
+            return []
+        self._leased_s = _now_s()
+        return [self._settlement.renewal(job.leased.handle, LEASE_MS) for job in self._leased()]
+
+    def _give_back(self, block: LaneBlock) -> list[Renewal]:
+        """Hide the head, which hides the lane. The jobs behind it are given back."""
+        hidden_ms = max(ceil((block.until_s - _now_s()) * 1000), 0)
+        delays_ms = [hidden_ms, *[0] * len(self._left)]
         return [
-            Renewal(QUEUE, turn.held.handle, hidden_ms if place == 0 else 0) for place, turn in enumerate(self._left)
+            self._settlement.renewal(job.leased.handle, delay_ms)
+            for job, delay_ms in zip(self._left, delays_ms, strict=False)
         ]
 
     async def _settle(self, renewals: Sequence[Renewal]) -> None:
         done, self._done = self._done, []
-        if not (done or renewals):
-            return
-        outcomes = [
-            JobOutcome(turn.held.handle, turn.sends.stored_id, () if put is None else (put,)) for turn, put in done
-        ]
-        await self._settlement.settle(outcomes, renewals)
+        if done or renewals:
+            await self._settlement.settle(done, renewals)
 
 
 def _now_s() -> float:

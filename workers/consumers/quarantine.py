@@ -1,9 +1,9 @@
-"""Jobs that were begun too often and never finished: set aside to be looked at, instead of harming for ever.
+"""Quarantine: jobs that were leased too often without progress are set aside for a person to look at.
 
-A lease also runs out because a store of ours is away, which is no fault of the job's, and who is left without a store
-can write nothing down. So the last lease a job is given is a trial, of which a record is made before it begins, in the
-store that it will need. However the trial ends, the record is struck out, unless the job's own run crashed. Who gets
-the job again and finds the record knows that the job ended the process, hung, or failed by itself.
+A lease also runs out because a store is away, which is not the job's fault, and a worker without a store can write
+nothing down. So the last lease that a job gets is a trial. It is recorded before the job begins, in the store that the
+job needs. When the trial ends, the record is deleted, unless the job's own run crashed. So a worker that gets the job
+again and finds the record knows that the job killed its process, hung, or crashed.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from cns_common.process.kill_points import JOB_ON_TRIAL, kill_point
 from workers.stats import Stats
 
 LEASES_MAX = 5
-"""A job whose lease ran out so many times without progress is set aside."""
+"""A job whose lease ran out this often without progress is quarantined."""
 TASK = "trial"
 TRIAL_MS = 86_400_000
-"""After so long nobody remembers a trial, and there is another."""
-STRIKE_OUT_AGAIN_S = 0.5
+"""After this time a record is no longer valid, and the job gets another trial."""
+RETRY_S = 0.5
 ID_CHARS = 16
 
 log = structlog.get_logger(__name__)
 
 
-class SetAside(msgspec.Struct, frozen=True, array_like=True):
-    """A job in quarantine: all it takes to look at it, and to put it back."""
+class QuarantinedJob(msgspec.Struct, frozen=True, array_like=True):
+    """Everything needed to look at a job, and to put it back."""
 
     queue: str
     id: str
@@ -52,55 +52,60 @@ class Quarantine:
         self._leases = leases
         self._clock = clock
         self._stats = stats
-        self._striking_out: set[asyncio.Task[None]] = set()
+        self._deletions: set[asyncio.Task[None]] = set()
 
-    async def takes(self, queue: str, held: LeasedJob, topic: str, *, expected: int = 0) -> bool:
-        """Whether the job was set aside, and is no longer the caller's, whose task is the job's own: how it ends is how
-        the job's run ended. `expected` of the job's leases ended well."""
-        leases = held.deliveries - expected
-        if leases < LEASES_MAX or await self._begin_trial(queue, held):
+    async def takes(self, queue: str, leased: LeasedJob, topic: str, *, expected: int = 0) -> bool:
+        """Quarantine the job if it is time for that. Returns whether it is no longer the caller's.
+
+        Must be called in a task of the job's own: how the task ends is how the trial ends. `expected` of the job's
+        leases ended as they should.
+        """
+        leases = leased.deliveries - expected
+        if leases < LEASES_MAX or await self._begin_trial(queue, leased):
             return False
-        await self.set_aside(queue, held, topic, f"its lease ran out {leases - 1} times")
+        await self.add(queue, leased, topic, f"its lease ran out {leases - 1} times")
         return True
 
-    async def set_aside(self, queue: str, held: LeasedJob, topic: str, why: str) -> None:
-        item = SetAside(queue, held.id, held.group or topic, topic, self._clock.now_ms(), why, held.body)
-        put = NewJob(jobs.QUARANTINE, id_of(item), msgspec.msgpack.encode(item), topic)
-        await self._port.settle(queue, [held.handle], [put])
+    async def add(self, queue: str, leased: LeasedJob, topic: str, why: str) -> None:
+        """Move the job into quarantine. References to a stored notification move with it."""
+        item = QuarantinedJob(queue, leased.id, leased.group or topic, topic, self._clock.now_ms(), why, leased.body)
+        new_job = NewJob(jobs.QUARANTINE, quarantine_id(item), msgspec.msgpack.encode(item), topic)
+        await self._port.settle(queue, [leased.handle], [new_job])
         self._stats.quarantined(queue)
-        log.error("job.quarantined", queue=queue, job=held.id, topic=topic, why=why)
+        log.error("job.quarantined", queue=queue, job=leased.id, topic=topic, why=why)
 
-    async def _begin_trial(self, queue: str, held: LeasedJob) -> bool:
-        """False when one was begun before, and is not struck out."""
-        part, holder = f"{queue}/{held.id}", hex_id()
+    async def _begin_trial(self, queue: str, leased: LeasedJob) -> bool:
+        """Returns False when the record of an earlier trial is still there."""
+        part, holder = f"{queue}/{leased.id}", hex_id()
         if not await self._leases.take(TASK, part, holder, TRIAL_MS, self._clock.now_ms()):
             return False
         run = asyncio.current_task()
         assert run is not None, "a job is run in a task"
-        run.add_done_callback(lambda ended: self._judge(ended, part, holder))
+        run.add_done_callback(lambda ended: self._end_trial(ended, part, holder))
         kill_point(JOB_ON_TRIAL)
         return True
 
-    def _judge(self, run: asyncio.Task[object], part: str, holder: str) -> None:
+    def _end_trial(self, run: asyncio.Task[object], part: str, holder: str) -> None:
         error = None if run.cancelled() else run.exception()
         if error is None or isinstance(error, CnsError):
-            striking_out = asyncio.create_task(self._strike_out(part, holder))
-            self._striking_out.add(striking_out)
-            striking_out.add_done_callback(self._striking_out.discard)
+            deletion = asyncio.create_task(self._delete_record(part, holder))
+            self._deletions.add(deletion)
+            deletion.add_done_callback(self._deletions.discard)
 
-    async def _strike_out(self, part: str, holder: str) -> None:
-        """The store may be away, and so may be the job's lease: this needs no lease."""
+    async def _delete_record(self, part: str, holder: str) -> None:
+        """Retry until it succeeds: the store may be away. The job's lease, which may have run out, is not needed."""
         while True:
             try:
-                await self._leases.take(TASK, part, holder, 0, self._clock.now_ms())  # says whether it came to be
+                # learn first whether the record was stored: the answer of `_begin_trial` may have been lost
+                await self._leases.take(TASK, part, holder, 0, self._clock.now_ms())
                 await self._leases.give_back(TASK, part, holder)
             except CnsError as error:
                 log.info("quarantine_trial.removal_failed", job=part, error=str(error))
-                await asyncio.sleep(STRIKE_OUT_AGAIN_S)
+                await asyncio.sleep(RETRY_S)
             else:
                 return
 
 
-def id_of(item: SetAside) -> str:
-    """Short enough to be typed, and the same when a job is set aside twice because a process died over it."""
+def quarantine_id(item: QuarantinedJob) -> str:
+    """Short enough to be typed, and the same when a process died in between and the job is quarantined again."""
     return hashlib.sha256(f"{item.queue}/{item.id}".encode()).hexdigest()[:ID_CHARS]

@@ -1,4 +1,4 @@
-"""Jobs that one loop has begun and not ended: how many more it may take, and how they are brought to an end."""
+"""The jobs that one loop runs at a time: how many more it may take, and how they end."""
 
 from __future__ import annotations
 
@@ -11,44 +11,44 @@ from cns_common.errors import CnsError
 from workers.stats import Stats
 
 PARKED_MAX = 2_000
-"""Each has its body in memory. Traffic keeps them fewer, unless most of an endpoint job's targets hang."""
+"""The body of each is in memory. Admission control keeps them fewer, unless most targets of a job hang."""
 
 log = structlog.get_logger(__name__)
 
 
-class UnderWay:
-    """`queue` is where the jobs came from. At most `most` are busy at once; those that only wait for an endpoint's
-    answer are parked, so that endpoints which hang do not keep jobs from others."""
+class RunningJobs:
+    """At most `busy_max` jobs of `queue` are busy. A job that only waits for answers is parked and does not count, so
+    that endpoints that hang do not keep other jobs waiting."""
 
-    def __init__(self, queue: str, stats: Stats, most: int) -> None:
+    def __init__(self, queue: str, stats: Stats, busy_max: int) -> None:
         self._queue = queue
         self._stats = stats
-        self._most = most
+        self._busy_max = busy_max
         self._tasks: set[asyncio.Task[None]] = set()
         self._parked: set[asyncio.Task[None]] = set()
-        self._room = asyncio.Event()
-        self._room.set()
+        self._has_room = asyncio.Event()
+        self._has_room.set()
 
     async def room(self) -> int:
-        """How many more may begin; waits until there is one."""
-        await self._room.wait()
-        return self._most - self._busy
-
-    def park(self) -> None:
-        """Said by a job, of itself, for the rest of its time."""
-        task = asyncio.current_task()
-        if task in self._tasks:
-            self._parked.add(task)
-            self._look()
+        """Wait until a job may start. Returns how many may."""
+        await self._has_room.wait()
+        return self._busy_max - self._busy
 
     def start(self, job: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(job)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
-        self._look()
+        task.add_done_callback(self._end)
+        self._update_room()
+
+    def park(self) -> None:
+        """Count the current job no more, for the rest of its time."""
+        task = asyncio.current_task()
+        if task in self._tasks:
+            self._parked.add(task)
+            self._update_room()
 
     async def drain(self, grace_s: float) -> int:
-        """Let them end; those that do not are cancelled. Returns how many those were."""
+        """Wait for the jobs to end, then cancel the rest. Returns how many were cancelled."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=grace_s)
         left = list(self._tasks)
@@ -61,18 +61,18 @@ class UnderWay:
     def _busy(self) -> int:
         return len(self._tasks) - len(self._parked)
 
-    def _look(self) -> None:
-        if self._busy < self._most and len(self._parked) < PARKED_MAX:
-            self._room.set()
+    def _update_room(self) -> None:
+        if self._busy < self._busy_max and len(self._parked) < PARKED_MAX:
+            self._has_room.set()
         else:
-            self._room.clear()
+            self._has_room.clear()
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _end(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         self._parked.discard(task)
-        self._look()
+        self._update_room()
         if not task.cancelled() and (error := task.exception()) is not None:
-            # the lease runs out and the job comes back; five times, and it is quarantined
+            # its lease runs out and it comes back; after `LEASES_MAX` leases it is quarantined
             self._stats.crashed(self._queue)
             if isinstance(error, CnsError):
                 log.warning("job.failed", queue=self._queue, error=str(error))

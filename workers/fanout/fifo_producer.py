@@ -20,6 +20,7 @@ from cns.notification import Notification
 from cns.publishing.matching import MatchPage
 from cns.queue_port.contract import LeasedJob, NewJob, Renewal
 from cns_common.process.kill_points import FIFO_FANNED_OUT, FIFO_PUBLISHED
+from workers.consumers.job_receiver import JobReceiver, ReceivedPublishJob
 from workers.fanout.context import FanoutContext
 from workers.job_settlement import JobOutcome, JobSettlement, SettlementKillPoints
 
@@ -28,7 +29,7 @@ LEASE_MS = 30_000
 JOBS_A_STEP = 10
 WAIT_S = 20.0
 PAGE_SUBSCRIPTIONS = 100
-PUTS_A_SETTLEMENT = 400
+JOBS_A_SETTLEMENT = 400
 REPLAY_WAIT_MS = 200
 """How long a group waits until a replay has sent the page that it reads."""
 KILL_POINTS = SettlementKillPoints(referred=FIFO_FANNED_OUT, settled=FIFO_PUBLISHED)
@@ -38,37 +39,35 @@ class FifoProducer:
     def __init__(self, context: FanoutContext, archiver: Archiver) -> None:
         self._context = context
         self._archiver = archiver
+        self._receiver = JobReceiver(context.port, context.quarantine, context.clock)
         self._settlement = JobSettlement(QUEUE, context.port, context.references, context.stats, KILL_POINTS)
 
     async def step(self) -> None:
         """Handle up to ten publish jobs, those of a group in their order. A group that fails comes back when its leases
         run out; the others go on."""
-        groups: dict[str, list[LeasedJob]] = {}
-        for held in await self._context.port.receive(QUEUE, JOBS_A_STEP, LEASE_MS, WAIT_S):
-            groups.setdefault(held.group, []).append(held)
+        groups: dict[str, list[ReceivedPublishJob]] = {}
+        for leased, job in await self._receiver.publish_jobs(QUEUE, JOBS_A_STEP, LEASE_MS, WAIT_S):
+            groups.setdefault(leased.group, []).append((leased, job))
         results = await asyncio.gather(*[self._run(group) for group in groups.values()], return_exceptions=True)
         await self._settle([outcome for result in results if isinstance(result, list) for outcome in result])
         for result in results:
             if isinstance(result, BaseException):
                 raise result
 
-    async def _run(self, group: Sequence[LeasedJob]) -> list[JobOutcome]:
+    async def _run(self, group: Sequence[ReceivedPublishJob]) -> list[JobOutcome]:
         """Fan out the jobs of one group. Returns what is still to be settled."""
         unsettled: list[JobOutcome] = []
         waiting: list[Renewal] = []
-        for held in group:
-            job = jobs.decode(held.body)
-            if not isinstance(job, PublishJob) or await self._context.quarantine.takes(
-                QUEUE, held, job.topic, expected=job.waits
-            ):
+        for leased, job in group:
+            if await self._context.quarantine.takes(QUEUE, leased, job.topic, expected=job.waits):
                 continue
-            fanned_out = None if waiting else await self._fan_out(held, job)
+            fanned_out = None if waiting else await self._fan_out(leased, job)
             if fanned_out is None:
-                waiting.append(self._later(held, job))
+                waiting.append(self._later(leased, job))
                 continue
             outcome, has_replays = fanned_out
             unsettled.append(outcome)
-            if has_replays or sum(len(each.puts) for each in unsettled) >= PUTS_A_SETTLEMENT:
+            if has_replays or sum(len(each.new_jobs) for each in unsettled) >= JOBS_A_SETTLEMENT:
                 await self._settle(unsettled)
                 unsettled = []
         if waiting:
@@ -77,15 +76,15 @@ class FifoProducer:
             await self._settlement.settle([], waiting)
         return unsettled
 
-    async def _fan_out(self, held: LeasedJob, job: PublishJob) -> tuple[JobOutcome, bool] | None:
+    async def _fan_out(self, leased: LeasedJob, job: PublishJob) -> tuple[JobOutcome, bool] | None:
         """Returns the job's outcome, and whether the topic has replays: then it must be settled before the next job is
         looked at. None when the job, and with it its group, has to wait for a replay."""
         context = self._context
         found = job.inline or await context.notifications.get(job.notification_id)
         if found is None:
             context.drop(job, "notification_lost")
-            return JobOutcome(held.handle), False
-        notification = replace(found, sequence_number=held.sequence_number)
+            return JobOutcome(leased.handle), False
+        notification = replace(found, sequence_number=leased.sequence_number)
         replays = await self._archiver.append_and_find_replays(job.topic, notification)
         arns, last_page = await self._matching_subscriptions(job, notification)
         live = {arn: replays[arn].live_delivery(notification) for arn in arns if arn in replays}
@@ -93,13 +92,13 @@ class FifoProducer:
             return None
         context.matcher.report_filtered(notification, last_page)
         arns = [arn for arn in arns if live.get(arn, LiveDelivery.NOW) is LiveDelivery.NOW]
-        fits = job.inline is not None and len(held.body) * len(arns) <= INLINE_BYTES_MAX  # all copies together
+        fits = job.inline is not None and len(leased.body) * len(arns) <= INLINE_BYTES_MAX  # all copies together
         if job.inline is not None and not fits:
             await context.references.store(notification, len(arns))
         inline = notification if fits else None
-        puts = [_put(held, notification, arn, inline, replays.get(arn)) for arn in arns]
+        new_jobs = [_endpoint_job(leased, notification, arn, inline, replays.get(arn)) for arn in arns]
         stored_id = job.notification_id if job.inline is None else ""
-        return JobOutcome(held.handle, stored_id, puts), bool(replays)
+        return JobOutcome(leased.handle, stored_id, new_jobs), bool(replays)
 
     async def _matching_subscriptions(self, job: PublishJob, notification: Notification) -> tuple[list[str], MatchPage]:
         """Returns all subscriptions that match, and the last page of them."""
@@ -113,25 +112,25 @@ class FifoProducer:
                 return arns, page
 
     async def _settle(self, outcomes: Sequence[JobOutcome]) -> None:
-        """Settle in the given order, with about PUTS_A_SETTLEMENT jobs at a time."""
+        """Settle in the given order, with about JOBS_A_SETTLEMENT jobs at a time."""
         batch: list[JobOutcome] = []
         for outcome in outcomes:
             batch.append(outcome)
-            if sum(len(each.puts) for each in batch) >= PUTS_A_SETTLEMENT:
+            if sum(len(each.new_jobs) for each in batch) >= JOBS_A_SETTLEMENT:
                 await self._settlement.settle(batch)
                 batch = []
         if batch:
             await self._settlement.settle(batch)
 
-    def _later(self, held: LeasedJob, job: PublishJob) -> Renewal:
+    def _later(self, leased: LeasedJob, job: PublishJob) -> Renewal:
         """Hide the job, which holds back the jobs of its group that follow it."""
-        return self._settlement.renewal(held.handle, REPLAY_WAIT_MS, jobs.encode(replace(job, waits=job.waits + 1)))
+        return self._settlement.renewal(leased.handle, REPLAY_WAIT_MS, jobs.encode(replace(job, waits=job.waits + 1)))
 
 
-def _put(
-    held: LeasedJob, notification: Notification, arn: str, inline: Notification | None, replay: Replay | None
+def _endpoint_job(
+    leased: LeasedJob, notification: Notification, arn: str, inline: Notification | None, replay: Replay | None
 ) -> NewJob:
-    job = EndpointJob(notification.id, notification.topic_arn, (arn,), inline, held.sequence_number)
+    job = EndpointJob(notification.id, notification.topic_arn, (arn,), inline, leased.sequence_number)
     dedup = replay.dedup_id(notification.id) if replay else f"{notification.id}/{arn}"
     group = f"{arn} {notification.message_group_id}"
     return NewJob(jobs.FIFO_ENDPOINT_JOBS, dedup, jobs.encode(job), group, dedup=dedup)

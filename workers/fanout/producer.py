@@ -11,6 +11,7 @@ from cns.notification import Notification
 from cns.publishing.matching import MatchPage
 from cns.queue_port.contract import LeasedJob, NewJob
 from cns_common.process.kill_points import PUBLISH_FANNED_OUT, PUBLISH_SETTLED, PUBLISH_TAKEN, kill_point
+from workers.consumers.job_receiver import JobReceiver
 from workers.fanout.context import FanoutContext
 from workers.job_settlement import JobOutcome, JobSettlement, SettlementKillPoints
 
@@ -25,6 +26,7 @@ KILL_POINTS = SettlementKillPoints(referred=PUBLISH_FANNED_OUT, settled=PUBLISH_
 class Producer:
     def __init__(self, context: FanoutContext) -> None:
         self._context = context
+        self._receiver = JobReceiver(context.port, context.quarantine, context.clock)
         self._settlement = JobSettlement(QUEUE, context.port, context.references, context.stats, KILL_POINTS)
 
     async def step(self) -> None:
@@ -33,40 +35,38 @@ class Producer:
         The first failure is raised after all of them were tried, so that one job's failure costs no other its lease.
         """
         failures: list[Exception] = []
-        for held in await self._context.port.receive(QUEUE, JOBS_A_STEP, LEASE_MS, WAIT_S):
+        for leased, job in await self._receiver.publish_jobs(QUEUE, JOBS_A_STEP, LEASE_MS, WAIT_S):
             # a task for each job: the quarantine watches how it ends
-            (failure,) = await asyncio.gather(self._run(held), return_exceptions=True)
+            (failure,) = await asyncio.gather(self._run(leased, job), return_exceptions=True)
             if isinstance(failure, Exception):
                 failures.append(failure)
         if failures:
             raise failures[0]
 
-    async def _run(self, held: LeasedJob) -> None:
+    async def _run(self, leased: LeasedJob, job: PublishJob) -> None:
         kill_point(PUBLISH_TAKEN)
-        job = jobs.decode(held.body)
-        assert isinstance(job, PublishJob)  # the queue has no other jobs
-        if not await self._context.quarantine.takes(QUEUE, held, job.topic):
-            await self._fan_out(held, job)
+        if not await self._context.quarantine.takes(QUEUE, leased, job.topic):
+            await self._fan_out(leased, job)
 
-    async def _fan_out(self, held: LeasedJob, job: PublishJob) -> None:
+    async def _fan_out(self, leased: LeasedJob, job: PublishJob) -> None:
         context = self._context
         notification = job.inline or await context.notifications.get(job.notification_id)
         if notification is None:
             context.drop(job, "notification_lost")
-            await self._settlement.settle([JobOutcome(held.handle)])
+            await self._settlement.settle([JobOutcome(leased.handle)])
             return
         page = await context.matcher.page(job.topic, notification, job.cursor, jobs.PAGE_SUBSCRIPTIONS)
         if page == EMPTY_PAGE and not job.cursor:  # there were over a hundred at the publish: the topic was deleted
             context.drop(job, "subscription_gone")
         chunks = [page.arns[start : start + jobs.TARGETS_MAX] for start in range(0, len(page.arns), jobs.TARGETS_MAX)]
-        jobs_to_put = len(chunks) + bool(page.cursor)
-        inline = job.inline if jobs_to_put <= 1 else None
+        n_jobs = len(chunks) + bool(page.cursor)
+        inline = job.inline if n_jobs <= 1 else None
         if job.inline is not None and inline is None:  # it travelled in its only job; now several jobs need it
-            await context.references.store(notification, jobs_to_put)
+            await context.references.store(notification, n_jobs)
         context.matcher.report_filtered(notification, page)
-        puts = [*_endpoint_jobs(job, chunks, inline), *_next_page(job, page.cursor, inline)]
+        new_jobs = [*_endpoint_jobs(job, chunks, inline), *_next_page(job, page.cursor, inline)]
         stored_id = job.notification_id if job.inline is None else ""
-        await self._settlement.settle([JobOutcome(held.handle, stored_id, puts)])
+        await self._settlement.settle([JobOutcome(leased.handle, stored_id, new_jobs)])
 
 
 def _endpoint_jobs(job: PublishJob, chunks: Sequence[tuple[str, ...]], inline: Notification | None) -> list[NewJob]:

@@ -27,7 +27,7 @@ from tests.integration.cli.explain_site import (
     only,
     open_site,
 )
-from workers.consumers.quarantine import Quarantine, SetAside
+from workers.consumers.quarantine import Quarantine, QuarantinedJob
 from workers.stats import Stats
 
 
@@ -72,14 +72,14 @@ async def test_set_aside(site: Site) -> None:
     await site.put(jobs.ENDPOINT_JOBS, endpoint_job(arn))
     (held,) = await site.port.receive(jobs.ENDPOINT_JOBS, 1, 30_000, 0)
     quarantine = Quarantine(site.port, EmbeddedLeaseStore(), site.parts.clock, Stats())
-    await quarantine.set_aside(jobs.ENDPOINT_JOBS, held, TOPIC.arn, "it was begun too often")
+    await quarantine.add(jobs.ENDPOINT_JOBS, held, TOPIC.arn, "it was begun too often")
     story = await site.story()
     assert only(story).fate is Fate.QUARANTINED
     assert "QUARANTINED: http http://example.com/1" in render(story) and "set aside in quarantine" in render(story)
 
 
 async def test_set_aside_because_it_cannot_be_read(site: Site) -> None:
-    item = SetAside(jobs.ENDPOINT_JOBS, f"{ID}/x", "", TOPIC.arn, 1, "it cannot be read", b"\xc1")
+    item = QuarantinedJob(jobs.ENDPOINT_JOBS, f"{ID}/x", "", TOPIC.arn, 1, "it cannot be read", b"\xc1")
     await site.port.settle(jobs.ENDPOINT_JOBS, [], [NewJob(jobs.QUARANTINE, "x", msgspec.msgpack.encode(item), "")])
     story = await site.story()
     assert story.known and "1 of its jobs cannot be read: `cns quarantine list`" in render(story)

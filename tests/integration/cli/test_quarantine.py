@@ -53,7 +53,7 @@ async def set_aside(port: InlineQueuePort, clock: Clock) -> None:
         [NewJob(jobs.PUBLISH_JOBS, "readable", readable, TOPIC), NewJob(jobs.PUBLISH_JOBS, "newer", NEWER, TOPIC)]
     )
     for held in await port.receive(jobs.PUBLISH_JOBS, 10, LEASE_MS, 0):
-        await quarantine.set_aside(jobs.PUBLISH_JOBS, held, TOPIC, f"why {held.id}")
+        await quarantine.add(jobs.PUBLISH_JOBS, held, TOPIC, f"why {held.id}")
 
 
 async def depths(port: InlineQueuePort, _: Clock) -> tuple[int, int]:

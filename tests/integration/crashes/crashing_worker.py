@@ -39,12 +39,12 @@ from cqs.engines.embedded import EmbeddedEngine
 from tests.integration.workers.embedded_tools import no_queue
 from tests.recorded_events import RecordedEvents
 from workers.consumers.consumer import Consumer
-from workers.consumers.lane_consumer import LEASE_MS, Lanes
-from workers.consumers.outcome_handler import Tools
+from workers.consumers.delivery_context import DeliveryContext
+from workers.consumers.lane_consumer import LEASE_MS, LaneConsumer
 from workers.consumers.quarantine import Quarantine
 from workers.delivery.deliverer import Deliverer
-from workers.delivery.traffic.admission import Traffic
-from workers.delivery.traffic.endpoint_state import Terms
+from workers.delivery.traffic.admission import AdmissionController
+from workers.delivery.traffic.endpoint_state import EndpointLimits
 from workers.fanout.context import FanoutContext
 from workers.fanout.producer import Producer
 from workers.stats import Stats
@@ -58,7 +58,7 @@ PAGES = 3
 LIVES_MAX = 12
 RETRY_MS = 30_000
 DRAIN_S = 2.0
-TERMS = Terms(sends=1, failures=1)
+TERMS = EndpointLimits(sends=1, failures=1)
 """The first failure says that an endpoint is down, and what waits behind it goes into its lane."""
 
 
@@ -151,21 +151,21 @@ class Site:
         await lanes.drain(DRAIN_S)
         self.clock.advance(LEASE_MS + RETRY_MS)
 
-    async def consume(self, traffic: Traffic | None = None) -> None:
+    async def consume(self, traffic: AdmissionController | None = None) -> None:
         for queue in (jobs.ENDPOINT_JOBS, jobs.REDELIVERY):
             consumer = Consumer(queue, self.tools(), cast(Deliverer, self.desk), traffic or self.traffic())
             await consumer.step()
             await consumer.drain(DRAIN_S)
 
-    def lanes(self, traffic: Traffic | None = None) -> Lanes:
-        return Lanes(self.tools(), cast(Deliverer, self.desk), traffic or self.traffic())
+    def lanes(self, traffic: AdmissionController | None = None) -> LaneConsumer:
+        return LaneConsumer(self.tools(), cast(Deliverer, self.desk), traffic or self.traffic())
 
-    def traffic(self) -> Traffic:
-        return Traffic(TERMS, self.clock)
+    def traffic(self) -> AdmissionController:
+        return AdmissionController(TERMS, self.clock)
 
-    def tools(self) -> Tools:
+    def tools(self) -> DeliveryContext:
         stats, events = Stats(), RecordedEvents()
-        return Tools(
+        return DeliveryContext(
             port=self.port,
             notifications=self.notifications,
             references=NotificationReferences(self.notifications),

@@ -26,14 +26,14 @@ from cns_common.sqlite.database import Database
 from cqs.engines.embedded import EmbeddedEngine
 from tests.recorded_events import RecordedEvents
 from workers.consumers.consumer import LEASE_MS, Consumer
-from workers.consumers.outcome_handler import Tools
+from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.quarantine import Quarantine
 from workers.delivery.channels import QueueWay
 from workers.delivery.deliverer import Deliverer
 from workers.delivery.envelope_cache import Envelopes
 from workers.delivery.pool.pool import DeliveryPool
-from workers.delivery.traffic.admission import Traffic
-from workers.delivery.traffic.endpoint_state import Terms
+from workers.delivery.traffic.admission import AdmissionController
+from workers.delivery.traffic.endpoint_state import EndpointLimits
 from workers.fanout.context import FanoutContext
 from workers.fanout.producer import Producer
 from workers.stats import Stats
@@ -126,7 +126,7 @@ def _producer(host: Host, port: InlineQueuePort) -> Producer:
 
 
 async def _consume(host: Host, port: InlineQueuePort) -> None:
-    tools = Tools(
+    tools = DeliveryContext(
         port=port,
         notifications=host.notifications,
         references=NotificationReferences(host.notifications),
@@ -139,7 +139,7 @@ async def _consume(host: Host, port: InlineQueuePort) -> None:
     )
     queues = QueueWay(port, cast(Envelopes, None))  # its subscription is gone: nothing is sent
     deliverer = Deliverer(DeliveryPool("none", 0, lambda: Senders({})), queues, {})  # type: ignore[arg-type]  # it has what is used
-    consumer = Consumer(jobs.ENDPOINT_JOBS, tools, deliverer, Traffic(Terms(), host.clock))
+    consumer = Consumer(jobs.ENDPOINT_JOBS, tools, deliverer, AdmissionController(EndpointLimits(), host.clock))
     await consumer.step()
     await consumer.drain(5.0)
 

@@ -26,8 +26,8 @@ from cqs.engines.embedded import EmbeddedEngine
 from tests.integration.workers.embedded_tools import no_queue
 from tests.recorded_events import RecordedEvents
 from tests.waiting import POLL_INTERVAL_S
-from workers.consumers.quarantine import LEASES_MAX, Quarantine, SetAside
-from workers.consumers.undecodable_jobs import SiftedPort
+from workers.consumers.job_receiver import JobReceiver
+from workers.consumers.quarantine import LEASES_MAX, Quarantine, QuarantinedJob
 from workers.fanout.context import FanoutContext
 from workers.fanout.producer import LEASE_MS, Producer
 from workers.stats import Stats
@@ -79,7 +79,7 @@ class Site:
         quarantine = Quarantine(self.port, self.leases, self.clock, stats)
         return Producer(
             FanoutContext(
-                port=SiftedPort(self.port, quarantine),
+                port=self.port,
                 matcher=self.targets,
                 notifications=self.notifications,
                 references=NotificationReferences(self.notifications),
@@ -101,9 +101,9 @@ class Site:
             await asyncio.sleep(0)
         self.clock.advance(LEASE_MS + 1)
 
-    async def set_aside(self) -> list[SetAside]:
+    async def set_aside(self) -> list[QuarantinedJob]:
         held = await self.port.receive(jobs.QUARANTINE, 10, LEASE_MS, 0)
-        return [msgspec.msgpack.decode(one.body, type=SetAside) for one in held]
+        return [msgspec.msgpack.decode(one.body, type=QuarantinedJob) for one in held]
 
 
 @pytest.fixture
@@ -206,13 +206,14 @@ async def test_what_cannot_be_read_is_given_its_chances_and_set_aside_whole(
     site: Site, queue: str, body: bytes
 ) -> None:
     await site.port.enqueue([NewJob(queue, "n", body, "g", dedup="n")])
-    port = SiftedPort(site.port, Quarantine(site.port, site.leases, site.clock, Stats()))
+    receiver = JobReceiver(site.port, Quarantine(site.port, site.leases, site.clock, Stats()), site.clock)
+    receive = receiver.publish_jobs if queue == jobs.PUBLISH_JOBS else receiver.target_jobs
     for _ in range(LEASES_MAX):
-        assert await port.receive(queue, 10, LEASE_MS, 0) == []
-        assert await port.depth(queue) == 1
+        assert await receive(queue, 10, LEASE_MS, 0) == []
+        assert await site.port.depth(queue) == 1
         site.clock.advance(LEASE_MS + 1)
-    assert await port.receive(queue, 10, LEASE_MS, 0) == []
-    assert await port.depth(queue) == 0
+    assert await receive(queue, 10, LEASE_MS, 0) == []
+    assert await site.port.depth(queue) == 0
     (item,) = await site.set_aside()
     assert (item.queue, item.id, item.body, item.why) == (queue, "n", body, "it cannot be read")
 

@@ -26,7 +26,7 @@ DEAD = f"arn:aws:sqs:us-east-1:{ACCOUNT}:dead"
 AWAY = Failed(Cause.STATUS, "503", 0, status=503)
 CLOSED = Failed(Cause.STATUS, "403", 0, status=403, permanent=True)
 SUBSCRIPTIONS = 10
-SLOW_S = 0.05
+SLOW_S = 0.2
 
 
 @pytest.fixture

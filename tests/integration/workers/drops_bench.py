@@ -15,7 +15,7 @@ from cns.delivery.target import Target, TargetCache
 from cns.endpoints.outcome import Failed, Outcome
 from cns.notification import Notification
 from cns.publishing.matching import SubscriptionMatcher
-from cns.queue_port.contract import NewJob
+from cns.queue_port.contract import LeasedJob, NewJob
 from cns.queue_port.inline import InlineQueuePort
 from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
@@ -24,12 +24,12 @@ from cns_common.events.schema import NotificationDropped
 from cns_common.metrics.catalogue import DROPPED
 from tests.integration.workers.embedded_tools import no_queue
 from tests.recorded_events import RecordedEvents
-from workers.consumers.job_attempts import JobSends
-from workers.consumers.job_events import JobFacts
-from workers.consumers.outcome_handler import Again, Concluding, Tools
+from workers.consumers.delivery_context import DeliveryContext
+from workers.consumers.job_attempts import JobAttempts, NextAttempt
+from workers.consumers.job_receiver import ReceivedJob
+from workers.consumers.outcome_handler import OutcomeHandler
 from workers.consumers.quarantine import Quarantine
 from workers.delivery.deliverer import Deliverer
-from workers.delivery.traffic.admission import Traffic
 from workers.fanout.context import FanoutContext
 from workers.fanout.fifo_producer import FifoProducer
 from workers.fanout.producer import Producer
@@ -54,7 +54,7 @@ class Bench:
         self.port = InlineQueuePort(parts.engine, parts.clock, no_queue)
         self.matching = SubscriptionMatcher(parts.subscriptions, parts.clock, self.events)
         quarantine = Quarantine(self.port, parts.leases, parts.clock, self.stats)
-        self.tools = Tools(
+        self.tools = DeliveryContext(
             port=self.port,
             notifications=parts.notifications,
             references=NotificationReferences(parts.notifications),
@@ -109,17 +109,16 @@ class Bench:
         drops = [event for event in self.events.events if isinstance(event, NotificationDropped)]
         return [(drop.cause, drop.subscription.rpartition(":")[2][:8], drop.subscriptions) for drop in drops]
 
-    async def ends(self, target: Target, outcome: Failed, letter: Outcome | None = None) -> Again | None:
+    async def ends(self, target: Target, outcome: Failed, letter: Outcome | None = None) -> NextAttempt | None:
         """What follows from its last attempt; `letter` is what its dead-letter queue answers."""
-        job = EndpointJob("m", TOPIC.arn, (target.arn,), message(TOPIC))
-        facts = JobFacts(self.stats, self.events, self.parts.clock, job, 0)
-        concluding = Concluding(self.tools, cast(Deliverer, Letters(letter)), facts, 0, self.parts.clock.now_ms())
-        concluding.attempted(target, outcome)
-        return await concluding.of(target, outcome, message(TOPIC))
+        attempts = self.attempts(EndpointJob("m", TOPIC.arn, (target.arn,), message(TOPIC)))
+        attempts.notification = message(TOPIC)
+        attempts.events.attempted(target, outcome)
+        return await OutcomeHandler(self.tools, cast(Deliverer, Letters(letter))).handle(attempts, target, outcome)
 
-    def sends(self, job: jobs.TargetJob) -> JobSends:
-        facts = JobFacts(self.stats, self.events, self.parts.clock, job, 0)
-        return JobSends(job, 0, 0, self.tools, cast(Deliverer, None), cast(Traffic, None), facts)
+    def attempts(self, job: jobs.TargetJob) -> JobAttempts:
+        leased = LeasedJob("m", "", b"", 1)
+        return JobAttempts(ReceivedJob(leased, job, 0, self.parts.clock.now_ms()), self.tools, cast(Deliverer, None))
 
 
 @dataclass

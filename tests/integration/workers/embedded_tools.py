@@ -19,7 +19,7 @@ from cns_common.clock import Clock
 from cns_common.sqlite.database import Database
 from cqs.engines.embedded import EmbeddedEngine
 from tests.recorded_events import RecordedEvents
-from workers.consumers.outcome_handler import Tools
+from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.quarantine import Quarantine
 from workers.stats import Stats
 
@@ -30,7 +30,7 @@ class EmbeddedTools:
     port: InlineQueuePort
     subscriptions: EmbeddedSubscriptionStore
     stats: Stats
-    tools: Tools
+    tools: DeliveryContext
 
 
 async def no_queue(queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refusal]:
@@ -47,7 +47,7 @@ async def embedded_tools(
     port = InlineQueuePort(EmbeddedEngine(database, clock), clock, deliver)
     notifications = EmbeddedNotificationStore(database)
     kept, subscriptions = EmbeddedTopicStore(database), EmbeddedSubscriptionStore(database)
-    tools = Tools(
+    tools = DeliveryContext(
         port=port,
         notifications=notifications,
         references=NotificationReferences(notifications),

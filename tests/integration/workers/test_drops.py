@@ -88,23 +88,23 @@ async def malformed_attributes_at_a_fifo_topic_that_waits_for_a_replay(bench: Be
 
 
 async def subscription_gone(bench: Bench) -> None:
-    assert await bench.sends(EndpointJob("m", TOPIC.arn, (f"{TOPIC.arn}:gone",), message(TOPIC))).targets() == []
+    assert await bench.attempts(EndpointJob("m", TOPIC.arn, (f"{TOPIC.arn}:gone",), message(TOPIC))).load() == []
 
 
 async def subscription_set_aside(bench: Bench) -> None:
     arn = await bench.subscribe(state=SubscriptionState.REMOVED, expires_ms=1 << 60)
-    assert await bench.sends(EndpointJob("m", TOPIC.arn, (arn,), message(TOPIC))).targets() == []
+    assert await bench.attempts(EndpointJob("m", TOPIC.arn, (arn,), message(TOPIC))).load() == []
 
 
 async def subscription_of_a_confirmation_gone(bench: Bench) -> None:
     gone = f"{TOPIC.arn}:gone"
     job = ConfirmationJob("SubscriptionConfirmation", "m", gone, TOPIC.arn, "token", 1, "http://localhost")
-    assert await bench.sends(job).targets() == []
+    assert await bench.attempts(job).load() == []
 
 
 async def endpoint_job_without_its_notification(bench: Bench) -> None:
     arn = await bench.subscribe()
-    assert await bench.sends(EndpointJob("m", TOPIC.arn, (arn,))).targets() == []
+    assert await bench.attempts(EndpointJob("m", TOPIC.arn, (arn,))).load() == []
 
 
 async def fifo_subscription_gone(bench: Bench) -> None:

@@ -24,8 +24,8 @@ from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
 from cns_common.ids import uuid_text
 from tests.integration.workers.embedded_tools import embedded_tools
+from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.fifo_consumer import LEASE_MS, FifoConsumer
-from workers.consumers.outcome_handler import Tools
 from workers.consumers.quarantine import LEASES_MAX
 from workers.delivery.deliverer import Deliverer
 from workers.stats import Stats
@@ -68,7 +68,7 @@ class Host:
     port: InlineQueuePort
     desk: Desk
     stats: Stats
-    tools: Tools
+    tools: DeliveryContext
     subscriptions: EmbeddedSubscriptionStore
 
     def consumer(self) -> FifoConsumer:

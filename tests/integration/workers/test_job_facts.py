@@ -15,7 +15,7 @@ from tests.integration.sns.cns_support import Rig
 from tests.integration.sns.mobile.sns_mobile import open_mobile
 from tests.integration.workers.delivery_log_site import OK, ROLE, Site
 from tests.recorded_events import RecordedEvents
-from workers.consumers.job_events import JobFacts
+from workers.consumers.job_events import JobEvents
 from workers.delivery.logs.logger import AttemptLog
 from workers.delivery.logs.record import LoggedAttempt
 from workers.stats import Stats
@@ -37,8 +37,8 @@ class RecordedAttempts:
         self.told.append(attempt)
 
 
-def facts_of(job: TargetJob, log: AttemptLog, failures: int = 0, stats: Stats | None = None) -> JobFacts:
-    return JobFacts(stats or Stats(), RecordedEvents(), Clock(), job, failures, log)
+def facts_of(job: TargetJob, log: AttemptLog, failures: int = 0, stats: Stats | None = None) -> JobEvents:
+    return JobEvents(stats or Stats(), RecordedEvents(), Clock(), job, failures, log)
 
 
 async def test_what_a_job_says_of_an_attempt(rig: Rig, tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ async def test_what_a_job_says_of_an_attempt(rig: Rig, tmp_path: Path) -> None:
     texts = {"default": "hello", "sqs": "other"}
     notification = Notification(id="m", topic_arn=topic, timestamp_ms=7, texts=texts)
     facts = facts_of(EndpointJob("m", topic, (target.arn,), notification), log, failures=2)
-    facts.known(notification)
+    facts.notification_loaded(notification)
     facts.attempted(target, OK)
     facts.attempted(replace(target, protocol="sqs"), OK)
     facts.attempted(replace(target, feedback=None), OK)
@@ -80,7 +80,7 @@ async def test_a_delivery_is_measured_unless_it_is_a_replay(
     topic, target = await site.subscribed("http", "http://127.0.0.1/a")
     notification = Notification(id="m", topic_arn=topic, timestamp_ms=7, texts={"default": "m"}, replayed=replayed)
     facts = facts_of(EndpointJob("m", topic, (target.arn,), notification), site.log, stats=stats)
-    facts.known(notification)
+    facts.notification_loaded(notification)
     facts.attempted(target, OK)
     facts.delivered(target)
     counts = [sample.value for sample in stats.latency.samples() if sample.name == "cns_delivery_seconds_count"]

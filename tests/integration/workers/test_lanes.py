@@ -29,12 +29,14 @@ from cns_common.metrics.catalogue import JOBS_FAILED, LANES_WAITING
 from tests.integration.workers.embedded_tools import embedded_tools
 from tests.recorded_events import RecordedEvents
 from workers.consumers.consumer import SETTLE_AFTER_S, Consumer
-from workers.consumers.lane_consumer import JOBS_A_RECEIVE_MAX, PARK_AFTER_S, RUNS_AT_ONCE_MAX, Lanes
-from workers.consumers.outcome_handler import BURIAL_AGAIN_MS, Tools
+from workers.consumers.delivery_context import DeliveryContext
+from workers.consumers.lane_consumer import BATCHES_AT_ONCE_MAX, JOBS_A_RECEIVE_MAX, PARK_AFTER_S, LaneConsumer
+from workers.consumers.outcome_handler import DEAD_LETTER_RETRY_MS
 from workers.delivery.deliverer import Deliverer
 from workers.delivery.traffic import admission as traffic
-from workers.delivery.traffic.admission import Traffic
-from workers.delivery.traffic.endpoint_state import PROBE_PAUSE_FIRST_S, Terms
+from workers.delivery.traffic.admission import AdmissionController
+from workers.delivery.traffic.circuit_breaker import PROBE_PAUSE_FIRST_S
+from workers.delivery.traffic.endpoint_state import EndpointLimits
 from workers.loops import Loops
 
 ACCOUNT = "111111111111"
@@ -101,9 +103,9 @@ class Host:
     clock: Clock
     port: InlineQueuePort
     desk: Desk
-    tools: Tools
-    traffic: Traffic
-    lanes: Lanes
+    tools: DeliveryContext
+    traffic: AdmissionController
+    lanes: LaneConsumer
     subscriptions: EmbeddedSubscriptionStore
     loops: Loops
     consumers: list[Consumer] = field(default_factory=list)
@@ -152,7 +154,7 @@ class Host:
 
     async def fail(self, endpoint: str) -> None:
         """Until its breaker is open."""
-        for _ in range(Terms().failures):
+        for _ in range(EndpointLimits().failures):
             self.send(endpoint).set_result(REFUSED)
             await asyncio.sleep(0)
 
@@ -179,8 +181,8 @@ async def _until_left(host: Host, queue: str, n: int) -> None:
 @pytest.fixture
 async def host(tmp_path: Path) -> AsyncIterator[Host]:
     async with embedded_tools(tmp_path, TOPICS) as kept:
-        desk, traffic = Desk(), Traffic(Terms(), kept.clock)
-        lanes, loops = Lanes(kept.tools, cast(Deliverer, desk), traffic), Loops()
+        desk, traffic = Desk(), AdmissionController(EndpointLimits(), kept.clock)
+        lanes, loops = LaneConsumer(kept.tools, cast(Deliverer, desk), traffic), Loops()
         loops.start("lanes", lanes.step)
         found = Host(kept.clock, kept.port, desk, kept.tools, traffic, lanes, kept.subscriptions, loops)
         yield found
@@ -234,7 +236,7 @@ async def test_all_lanes_of_one_endpoint_hear_of_its_room_at_once(host: Host, mo
 
 
 async def test_lanes_whose_endpoints_hang_leave_the_others_their_turn(host: Host) -> None:
-    names = [f"e{number}" for number in range(RUNS_AT_ONCE_MAX * 2)]
+    names = [f"e{number}" for number in range(BATCHES_AT_ONCE_MAX * 2)]
     arns = [await host.subscribed(name, per_second=10) for name in names]
     host.work()
     await host.publish("1", *arns)
@@ -246,7 +248,7 @@ async def test_lanes_whose_endpoints_hang_leave_the_others_their_turn(host: Host
 
 async def test_as_many_are_received_as_there_was_room_for(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """A lane whose endpoint has room for one is not read ahead of it; one that flows is received ten at a time."""
-    monkeypatch.setattr(traffic, "LOOK_S", TURN_S)
+    monkeypatch.setattr(traffic, "POLL_INTERVAL_S", TURN_S)
     received, receive = list[int](), host.port.receive
 
     async def counted(queue: str, n: int, lease_ms: int, wait_s: float) -> list[LeasedJob]:
@@ -317,7 +319,7 @@ async def test_while_the_dead_letter_queue_is_away_there_is_no_further_attempt(h
         await _until_letters(host, left)
         await _until_left(host, jobs.ENDPOINT_JOBS, 0)
         await asyncio.sleep(0)
-        host.clock.advance(BURIAL_AGAIN_MS + 1)
+        host.clock.advance(DEAD_LETTER_RETRY_MS + 1)
     await _until(lambda: host.desk.buried)
     await _until_left(host, jobs.REDELIVERY, 0)
     assert host.desk.names() == ["e"]

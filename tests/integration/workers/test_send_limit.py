@@ -24,13 +24,13 @@ from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
 from tests.integration.workers.embedded_tools import embedded_tools
 from tests.turns import Turns
-from workers.consumers.consumer import TOGETHER_S, Consumer
+from workers.consumers.consumer import SETTLE_TOGETHER_S, Consumer
 from workers.delivery.channels import QUEUE_SENDS_MAX, Attempt, QueueWay
 from workers.delivery.deliverer import Deliverer
 from workers.delivery.envelope_cache import Envelopes
 from workers.delivery.pool.pool import DeliveryPool
-from workers.delivery.traffic.admission import Traffic
-from workers.delivery.traffic.endpoint_state import Terms
+from workers.delivery.traffic.admission import AdmissionController
+from workers.delivery.traffic.endpoint_state import EndpointLimits
 from workers.loops import Loops
 
 TOPIC = Topic(id="0" * 32, account="111111111111", region="us-east-1", name="t", created_ms=1)
@@ -100,7 +100,9 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         deliverer = Deliverer(DeliveryPool("none", 0, lambda: Senders({})), way, {"sqs": way})  # type: ignore[arg-type]  # it has what is used
         wanted = [kept.subscriptions.create(_subscription(number), None) for number in range(TARGETS_MAX)]
         await asyncio.gather(*wanted)
-        consumer = Consumer(jobs.ENDPOINT_JOBS, kept.tools, deliverer, Traffic(Terms(), kept.clock))
+        consumer = Consumer(
+            jobs.ENDPOINT_JOBS, kept.tools, deliverer, AdmissionController(EndpointLimits(), kept.clock)
+        )
         yield Site(kept.port, queues, consumer)
 
 
@@ -130,7 +132,7 @@ async def test_jobs_that_end_one_after_another_are_settled_together(
         return await each(*arguments, **named)
 
     monkeypatch.setattr(site.port, "settle", settle)
-    site.queues.answers_after_s = (number // TARGETS_MAX * TOGETHER_S / 10 for number in count())
+    site.queues.answers_after_s = (number // TARGETS_MAX * SETTLE_TOGETHER_S / 10 for number in count())
     site.queues.let.set()
     await site.port.enqueue([_job(number) for number in range(5)])
     await site.consumer.step()
@@ -138,7 +140,7 @@ async def test_jobs_that_end_one_after_another_are_settled_together(
     assert await site.port.depth(jobs.ENDPOINT_JOBS) == 0
     settled = sum(len(turn) for turn in turns.said)
     assert settled >= 5
-    assert len(turns.said) <= settled - 3, "five ends within half a beat"
+    assert len(turns.said) <= settled - 3, "five ends within half of the time"
 
 
 def _job(number: int) -> NewJob:

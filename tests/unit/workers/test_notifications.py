@@ -9,7 +9,7 @@ import pytest
 
 from cns.notification import Notification
 from cns_common.errors import StoreUnavailable
-from workers.consumers.notification_cache import REMEMBERED_BYTES_MAX, RememberedNotifications
+from workers.consumers.notification_cache import CACHE_BYTES_MAX, NotificationCache
 
 LARGE_BYTES = 256 * 1024
 JOBS = 100
@@ -48,8 +48,8 @@ async def store() -> Store:
 
 
 @pytest.fixture
-async def notifications(store: Store) -> RememberedNotifications:
-    return RememberedNotifications(store)
+async def notifications(store: Store) -> NotificationCache:
+    return NotificationCache(store)
 
 
 async def large(store: Store, name: str) -> Notification:
@@ -61,7 +61,7 @@ async def large(store: Store, name: str) -> Notification:
     return given
 
 
-async def test_jobs_of_one_publish_read_it_once(store: Store, notifications: RememberedNotifications) -> None:
+async def test_jobs_of_one_publish_read_it_once(store: Store, notifications: NotificationCache) -> None:
     given = await large(store, "n")
     store.let.clear()
     gets = [asyncio.ensure_future(notifications.get("n")) for _ in range(JOBS)]
@@ -73,9 +73,9 @@ async def test_jobs_of_one_publish_read_it_once(store: Store, notifications: Rem
 
 
 async def test_what_is_kept_has_a_bound_and_what_was_not_read_for_longest_goes_first(
-    store: Store, notifications: RememberedNotifications
+    store: Store, notifications: NotificationCache
 ) -> None:
-    names = [str(n) for n in range(REMEMBERED_BYTES_MAX // LARGE_BYTES)]  # one more than there is room for
+    names = [str(n) for n in range(CACHE_BYTES_MAX // LARGE_BYTES)]  # one more than there is room for
     for name in names:
         await large(store, name)
         await notifications.get(name)
@@ -86,20 +86,20 @@ async def test_what_is_kept_has_a_bound_and_what_was_not_read_for_longest_goes_f
 
 
 async def test_one_larger_than_all_that_is_kept_is_read_each_time(store: Store) -> None:
-    notifications = RememberedNotifications(store, LARGE_BYTES // 2)
+    notifications = NotificationCache(store, LARGE_BYTES // 2)
     given = await large(store, "n")
     assert [await notifications.get("n"), await notifications.get("n")] == [given, given]
     assert store.reads == {"n": 2}
 
 
-async def test_one_that_is_missing_is_asked_for_again(store: Store, notifications: RememberedNotifications) -> None:
+async def test_one_that_is_missing_is_asked_for_again(store: Store, notifications: NotificationCache) -> None:
     assert await notifications.get("n") is None
     given = await large(store, "n")
     assert await notifications.get("n") == given
 
 
 async def test_a_read_that_fails_fails_for_all_who_wait_and_is_not_remembered(
-    store: Store, notifications: RememberedNotifications
+    store: Store, notifications: NotificationCache
 ) -> None:
     given = await large(store, "n")
     store.away = True
@@ -111,7 +111,7 @@ async def test_a_read_that_fails_fails_for_all_who_wait_and_is_not_remembered(
 
 
 async def test_a_job_that_is_given_up_does_not_take_the_read_from_others(
-    store: Store, notifications: RememberedNotifications
+    store: Store, notifications: NotificationCache
 ) -> None:
     given = await large(store, "n")
     store.let.clear()

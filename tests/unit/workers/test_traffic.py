@@ -15,19 +15,20 @@ from cns_common.clock import Clock
 from workers.delivery.traffic import admission as module
 from workers.delivery.traffic.admission import (
     CROWD,
-    HUNG_MAX,
-    LOOK_S,
-    TRIED_A_LOOK,
+    HUNG_SENDS_MAX,
+    POLL_INTERVAL_S,
+    PROBATION_SENDS_MAX,
+    TRIED_A_POLL,
     TRIED_WITHIN_S,
-    UNPROVEN_MAX,
     WAITING_MAX,
-    Traffic,
+    AdmissionController,
 )
-from workers.delivery.traffic.endpoint_state import PROBE_PAUSE_MAX_S, SLOW_SENDS_MAX, Endpoint, Terms
-from workers.delivery.traffic.sends import Aside, Attempt
-from workers.delivery.traffic.token_bucket import Throttle
+from workers.delivery.traffic.circuit_breaker import PROBE_PAUSE_MAX_S
+from workers.delivery.traffic.endpoint_state import SLOW_SENDS_MAX, EndpointLimits, EndpointState
+from workers.delivery.traffic.sends import AdmittedAttempt, Deferral
+from workers.delivery.traffic.token_bucket import TokenBucket
 
-TERMS = Terms(sends=10, sends_fast=100, failures=5)
+LIMITS = EndpointLimits(sends=10, sends_fast=100, failures=5)
 FAST = Delivered(200, 5)
 SLOW = Delivered(200, 150)
 DOWN = Failed(Cause.TIMEOUT, "no answer", 15_000)
@@ -35,16 +36,22 @@ REFUSING = Failed(Cause.STATUS, "HTTP 400", 5, status=400, permanent=True)
 FULL = Failed(Cause.QUEUE, "not this recipient", 5)
 
 
-def tried(endpoint: Endpoint, *outcomes: Outcome, now_s: float = 0.0, message: str = "") -> Endpoint:
+def tried(endpoint: EndpointState, *outcomes: Outcome, now_s: float = 0.0, message: str = "") -> EndpointState:
     """One after another; each a message of its own unless it is named."""
     for number, outcome in enumerate(outcomes):
-        probe = endpoint.began()
-        endpoint.ended(outcome, message or f"m{number}", now_s, was_late=False, probe=probe)
+        probe = started(endpoint)
+        endpoint.end(outcome, message or f"m{number}", now_s, was_overdue=False, probe=probe)
     return endpoint
 
 
-def room(endpoint: Endpoint, now_s: float = 0.0, *, pressed: bool = False) -> int:
-    return endpoint.room(now_s, pressed=pressed)
+def started(endpoint: EndpointState) -> bool:
+    """Whether the send is a probe."""
+    endpoint.start()
+    return endpoint.breaker.is_open
+
+
+def room(endpoint: EndpointState, now_s: float = 0.0, *, scarce: bool = False) -> int:
+    return endpoint.room(now_s, scarce=scarce)
 
 
 @pytest.mark.parametrize(
@@ -66,71 +73,71 @@ def room(endpoint: Endpoint, now_s: float = 0.0, *, pressed: bool = False) -> in
     ],
 )
 def test_room(outcomes: list[Outcome], expected: int) -> None:
-    assert room(tried(Endpoint(TERMS), *outcomes)) == expected
+    assert room(tried(EndpointState(LIMITS), *outcomes)) == expected
 
 
 def test_what_is_under_way_takes_room() -> None:
-    endpoint = Endpoint(TERMS)
+    endpoint = EndpointState(LIMITS)
     for _ in range(10):
-        endpoint.began()
+        endpoint.start()
     assert room(endpoint) == 0
 
 
 def test_one_that_leaves_a_send_overdue_gets_little_until_it_answers() -> None:
-    unknown, known = Endpoint(TERMS), tried(Endpoint(TERMS), FAST)
+    unknown, known = EndpointState(LIMITS), tried(EndpointState(LIMITS), FAST)
     for endpoint in (unknown, known):
-        probe = endpoint.began()
-        endpoint.late()
+        probe = started(endpoint)
+        endpoint.overdue += 1
     assert room(unknown) == 0
     assert room(known) == SLOW_SENDS_MAX - 1
-    assert room(known, pressed=True) == 0, "while hanging sends take all the room there is"
-    known.ended(Delivered(200, 5_000), "m", 5.0, was_late=True, probe=probe)
+    assert room(known, scarce=True) == 0, "while hanging sends take all the room there is"
+    known.end(Delivered(200, 5_000), "m", 5.0, was_overdue=True, probe=probe)
     assert room(known) == 10
 
 
 def test_five_messages_in_a_row_open_the_breaker_and_one_alone_does_not() -> None:
-    assert not tried(Endpoint(TERMS), *[DOWN] * 50, message="the same").open
-    assert not tried(Endpoint(TERMS), *[DOWN] * 4, FAST, *[DOWN] * 4).open
-    assert tried(Endpoint(TERMS), *[DOWN] * 5).open
-    assert not tried(Endpoint(Terms(failures=0)), *[DOWN] * 50).open
+    assert not tried(EndpointState(LIMITS), *[DOWN] * 50, message="the same").breaker.is_open
+    assert not tried(EndpointState(LIMITS), *[DOWN] * 4, FAST, *[DOWN] * 4).breaker.is_open
+    assert tried(EndpointState(LIMITS), *[DOWN] * 5).breaker.is_open
+    assert not tried(EndpointState(EndpointLimits(failures=0)), *[DOWN] * 50).breaker.is_open
 
 
 def test_an_open_one_is_probed_ever_more_rarely_until_it_answers() -> None:
-    endpoint = tried(Endpoint(TERMS), *[DOWN] * 5)
+    endpoint = tried(EndpointState(LIMITS), *[DOWN] * 5)
     now_s, pauses_s = 0.0, []
     for _ in range(8):
-        assert room(endpoint, endpoint.probe_at_s - 0.01) == 0
-        assert endpoint.next_try_s(now_s) == endpoint.probe_at_s
-        pauses_s.append(endpoint.probe_at_s - now_s)
-        now_s = endpoint.probe_at_s
+        assert room(endpoint, endpoint.breaker.probe_at_s - 0.01) == 0
+        assert endpoint.next_try_s(now_s) == endpoint.breaker.probe_at_s
+        pauses_s.append(endpoint.breaker.probe_at_s - now_s)
+        now_s = endpoint.breaker.probe_at_s
         assert room(endpoint, now_s) == 1
-        probe = endpoint.began()
+        probe = started(endpoint)
         assert room(endpoint, now_s) == 0, "one probe at a time"
-        endpoint.ended(DOWN, "m", now_s, was_late=False, probe=probe)
+        endpoint.end(DOWN, "m", now_s, was_overdue=False, probe=probe)
     assert pauses_s == [1, 2, 4, 8, 16, PROBE_PAUSE_MAX_S, PROBE_PAUSE_MAX_S, PROBE_PAUSE_MAX_S]
     tried(endpoint, FAST, now_s=now_s)
-    assert not endpoint.open
+    assert not endpoint.breaker.is_open
     assert room(endpoint, now_s) == 2, "what was held back goes out at a rising rate"
     rooms = [room(tried(endpoint, FAST), now_s) for _ in range(4)]
     assert rooms == [4, 8, 10, 10]
 
 
 def test_sends_from_before_it_opened_are_no_probes() -> None:
-    endpoint = Endpoint(TERMS)
-    probes = [endpoint.began() for _ in range(10)]
+    endpoint = EndpointState(LIMITS)
+    probes = [started(endpoint) for _ in range(10)]
     for number, probe in enumerate(probes):
-        endpoint.ended(DOWN, f"m{number}", 15.0 + number, was_late=False, probe=probe)
-    assert endpoint.probe_at_s == 15.0 + 4 + 1
+        endpoint.end(DOWN, f"m{number}", 15.0 + number, was_overdue=False, probe=probe)
+    assert endpoint.breaker.probe_at_s == 15.0 + 4 + 1
 
 
 REFUSED = Failed(Cause.CONNECTION, "refused", 2)
 
 
 @pytest.mark.parametrize(
-    ("outcome", "proven"), [(FAST, True), (Delivered(200, 5_000), True), (REFUSED, True), (DOWN, False)]
+    ("outcome", "trusted"), [(FAST, True), (Delivered(200, 5_000), True), (REFUSED, True), (DOWN, False)]
 )
-def test_what_fails_at_once_does_not_hang(outcome: Outcome, proven: bool) -> None:  # a column
-    assert tried(Endpoint(TERMS), outcome).proven is proven
+def test_what_fails_at_once_does_not_hang(outcome: Outcome, trusted: bool) -> None:  # a column
+    assert tried(EndpointState(LIMITS), outcome).is_trusted is trusted
 
 
 @pytest.mark.parametrize(("cause", "opens"), [(Cause.MAIL_RELAY, True), (Cause.MAIL_REFUSED, False)])
@@ -138,24 +145,24 @@ def test_a_mail_relay_that_refuses_us_is_down_and_one_that_refuses_a_recipient_i
     cause: Cause,
     opens: bool,  # a column
 ) -> None:
-    relay = Endpoint(TERMS)
-    for number in range(TERMS.failures):
+    relay = EndpointState(LIMITS)
+    for number in range(LIMITS.failures):
         tried(relay, Failed(cause, "5.7.1", 5), message=f"m{number}")
-    assert relay.open is opens
+    assert relay.breaker.is_open is opens
 
 
 def test_a_broken_off_send_says_nothing() -> None:
-    endpoint = Endpoint(TERMS)
-    probe = endpoint.began()
-    endpoint.ended(None, "m", 0.0, was_late=False, probe=probe)
-    assert (room(endpoint), endpoint.proven) == (10, False)
+    endpoint = EndpointState(LIMITS)
+    probe = started(endpoint)
+    endpoint.end(None, "m", 0.0, was_overdue=False, probe=probe)
+    assert (room(endpoint), endpoint.is_trusted) == (10, False)
 
 
 @pytest.mark.parametrize("per_second", [1, 3, 50])
 def test_a_pace_is_kept(per_second: int) -> None:
-    throttle, now_s, went_s = Throttle(per_second, 0.0), 0.0, list[float]()
+    bucket, now_s, went_s = TokenBucket(per_second, 0.0), 0.0, list[float]()
     while len(went_s) < per_second * 10:
-        wait_s = throttle.take_turn(now_s, 1)
+        wait_s = bucket.take(now_s, 1)
         if wait_s == 0:
             went_s.append(now_s)
         assert wait_s <= 1 / per_second + 1e-9
@@ -167,22 +174,22 @@ def test_a_pace_is_kept(per_second: int) -> None:
 
 
 def test_a_pace_says_when_a_whole_batch_may_go() -> None:
-    throttle = Throttle(100, 0.0)
-    while not (wait_s := throttle.take_turn(0.0, 10)):
+    bucket = TokenBucket(100, 0.0)
+    while not (wait_s := bucket.take(0.0, 10)):
         pass
     assert wait_s == pytest.approx(0.1)
-    assert Throttle(2, 0.0).take_turn(0.0, 10) == 0
+    assert TokenBucket(2, 0.0).take(0.0, 10) == 0
 
 
 @dataclass
 class Desk:
     """Begins sends, and ends them when it is told."""
 
-    traffic: Traffic = field(default_factory=lambda: Traffic(TERMS, Clock()))
+    traffic: AdmissionController = field(default_factory=lambda: AdmissionController(LIMITS, Clock()))
     under_way: dict[str, list[asyncio.Future[Outcome]]] = field(default_factory=dict)
     messages: count[int] = field(default_factory=count)
 
-    def start(self, key: str) -> Attempt:
+    def start(self, key: str) -> AdmittedAttempt:
         """Each of a message of its own."""
 
         def begin() -> asyncio.Future[Outcome]:
@@ -222,12 +229,12 @@ async def test_what_has_no_room_begins_when_there_is_some() -> None:
     assert await attempts[10] == SLOW
 
 
-async def test_what_cannot_begin_within_a_second_is_put_aside() -> None:
+async def test_what_cannot_begin_within_a_second_is_deferred() -> None:
     desk = Desk()
     attempts = [desk.start("hangs") for _ in range(12)]
-    assert await asyncio.wait_for(asyncio.gather(*attempts[10:]), 3) == [Aside.BUSY] * 2
+    assert await asyncio.wait_for(asyncio.gather(*attempts[10:]), 3) == [Deferral.BUSY] * 2
     assert not any(attempt.done() for attempt in attempts[:10])
-    assert desk.start("hangs").result() is Aside.BUSY, "an answer is overdue: there is nothing to wait for"
+    assert desk.start("hangs").result() is Deferral.BUSY, "an answer is overdue: there is nothing to wait for"
     desk.start("other")
     assert len(desk.under_way["other"]) == 1
 
@@ -240,8 +247,8 @@ class StoppedClock(Clock):
 
 
 async def test_the_line_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "GIVE_WAY_A_LOOK", 0)
-    desk = Desk(Traffic(TERMS, StoppedClock()))
+    monkeypatch.setattr(module, "CROWD_DEFERRALS_A_POLL", 0)
+    desk = Desk(AdmissionController(LIMITS, StoppedClock()))
     attempts = [desk.start("busy") for _ in range(10 + WAITING_MAX)]
     full = asyncio.create_task(desk.traffic.room())
     await asyncio.sleep(0)
@@ -254,7 +261,7 @@ async def test_the_line_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_crowd_gives_way_before_its_patience_ends() -> None:
-    desk = Desk(Traffic(TERMS, StoppedClock()))
+    desk = Desk(AdmissionController(LIMITS, StoppedClock()))
     attempts = [desk.start("busy") for _ in range(10 + CROWD + 50)]
     await _until(lambda: sum(attempt.done() for attempt in attempts) >= 50)
     aside = [n for n, attempt in enumerate(attempts) if attempt.done()]
@@ -265,12 +272,12 @@ async def test_behind_an_open_breaker_nothing_waits() -> None:
     desk = Desk()
     for _ in range(5):
         await desk.hang("dead")
-    assert desk.start("dead").result() is Aside.OPEN
+    assert desk.start("dead").result() is Deferral.OPEN
 
 
 async def test_open_breakers_are_counted_until_they_close_or_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = StoppedClock()
-    desk = Desk(Traffic(TERMS, clock))
+    desk = Desk(AdmissionController(LIMITS, clock))
     for key in ("closes", "is forgotten"):
         attempts = [desk.start(key) for _ in range(6)]
         for _ in attempts[:5]:
@@ -286,35 +293,35 @@ async def test_open_breakers_are_counted_until_they_close_or_are_forgotten(monke
     assert _open_breakers(desk.traffic) == 0
 
 
-def _open_breakers(traffic: Traffic) -> float:
+def _open_breakers(traffic: AdmissionController) -> float:
     return next(sample.value for sample in traffic.samples() if sample.name == "cns_circuit_breakers_open")
 
 
-async def test_those_that_wait_are_put_aside_when_the_breaker_opens() -> None:
+async def test_those_that_wait_are_deferred_when_the_breaker_opens() -> None:
     desk = Desk()
     attempts = [desk.start("dead") for _ in range(15)]
     for _ in range(5):
         await desk.end("dead", DOWN)
-    assert [attempt.result() for attempt in attempts[10:]] == [Aside.OPEN] * 5
+    assert [attempt.result() for attempt in attempts[10:]] == [Deferral.OPEN] * 5
 
 
 async def test_many_that_hang_do_not_keep_those_that_work_from_room() -> None:
     desk = Desk()
     desk.start("works")
     await desk.end("works", FAST)
-    attempts = [desk.start(f"hangs-{number}") for number in range(UNPROVEN_MAX + 100)]
-    assert sum(len(sends) for key, sends in desk.under_way.items() if key != "works") == UNPROVEN_MAX
+    attempts = [desk.start(f"hangs-{number}") for number in range(PROBATION_SENDS_MAX + 100)]
+    assert sum(len(sends) for key, sends in desk.under_way.items() if key != "works") == PROBATION_SENDS_MAX
     desk.start("works")
     assert len(desk.under_way["works"]) == 1
-    await _until(lambda: all(attempt.done() for attempt in attempts[UNPROVEN_MAX:]))
-    assert {attempt.result() for attempt in attempts[UNPROVEN_MAX:]} == {Aside.BUSY}
+    await _until(lambda: all(attempt.done() for attempt in attempts[PROBATION_SENDS_MAX:]))
+    assert {attempt.result() for attempt in attempts[PROBATION_SENDS_MAX:]} == {Deferral.BUSY}
 
 
 async def test_those_that_worked_and_hang_take_from_the_same_room() -> None:
     clock, crashes = Clock(), list[object]()
     asyncio.get_running_loop().set_exception_handler(lambda _, context: crashes.append(context))
-    desk = Desk(Traffic(TERMS, clock))
-    hanging = [f"hangs-{number}" for number in range(UNPROVEN_MAX + 10)]
+    desk = Desk(AdmissionController(LIMITS, clock))
+    hanging = [f"hangs-{number}" for number in range(PROBATION_SENDS_MAX + 10)]
     for key in hanging:
         desk.start(key)
         await desk.end(key, FAST)
@@ -335,32 +342,32 @@ def _gauge(desk: Desk, name: str) -> float:
 
 async def test_many_that_nobody_knows_yet_take_turns() -> None:
     desk = Desk()
-    attempts = [desk.start(f"new-{number}") for number in range(UNPROVEN_MAX + 100)]
-    for number in range(UNPROVEN_MAX + 100):
+    attempts = [desk.start(f"new-{number}") for number in range(PROBATION_SENDS_MAX + 100)]
+    for number in range(PROBATION_SENDS_MAX + 100):
         await desk.end(f"new-{number}", FAST)
     assert {attempt.result() for attempt in attempts} == {FAST}
 
 
 async def test_who_waits_for_room_is_told_of_it() -> None:
     desk, told = Desk(), list[str]()
-    desk.traffic.room_again.append(told.append)
+    desk.traffic.on_room = told.append
     for _ in range(5):
         await desk.hang("dead")
     assert desk.traffic.wait_s("dead") > 0
-    told.clear()
+    desk.traffic.await_room("alive")
     desk.start("alive")
     await desk.end("alive", FAST)
     assert told == ["alive"]
 
 
-async def test_who_lacks_room_among_the_unproven_alone_is_told_of_it_in_turn() -> None:
+async def test_who_lacks_room_on_probation_alone_is_told_of_it_in_turn() -> None:
     desk, told = Desk(), list[str]()
-    desk.traffic.room_again.append(told.append)
-    for number in range(UNPROVEN_MAX):
+    desk.traffic.on_room = told.append
+    for number in range(PROBATION_SENDS_MAX):
         desk.start(f"hangs-{number}")
     for key in ("first", "second"):
-        assert desk.traffic.wait_s(key) > 1, "who looks again at once has nothing else to do"
-    await asyncio.sleep(LOOK_S * 3)
+        assert desk.traffic.await_room(key) > 1, "who looks again at once has nothing else to do"
+    await asyncio.sleep(POLL_INTERVAL_S * 3)
     assert told == []
     for number in range(2):
         await desk.end(f"hangs-{number}", DOWN)
@@ -371,10 +378,10 @@ async def test_who_lacks_room_among_the_unproven_alone_is_told_of_it_in_turn() -
 async def test_one_that_hung_is_tried_in_its_turn() -> None:
     desk = Desk()
     await desk.hang("e")
-    assert desk.start("e").result() is Aside.BUSY
+    assert desk.start("e").result() is Deferral.BUSY
     await _until(lambda: desk.traffic.wait_s("e") == 0)
     desk.start("e")
-    assert desk.start("e").result() is Aside.BUSY, "a turn is for one"
+    assert desk.start("e").result() is Deferral.BUSY, "a turn is for one"
     await desk.end("e", FAST)
     for _ in range(2):
         desk.start("e")
@@ -385,9 +392,9 @@ async def test_who_comes_anew_finds_room_beside_all_that_hung() -> None:
     desk = Desk()
     await desk.hang("tried")
     await _until(lambda: desk.traffic.wait_s("tried") == 0)
-    for number in range(HUNG_MAX):
+    for number in range(HUNG_SENDS_MAX):
         desk.start(f"hangs-{number}")
-    assert desk.start("tried").result() is Aside.BUSY, "although it is its turn"
+    assert desk.start("tried").result() is Deferral.BUSY, "although it is its turn"
     desk.start("new")
     await desk.end("new", FAST)
     await desk.end("hangs-0", DOWN)
@@ -395,18 +402,19 @@ async def test_who_comes_anew_finds_room_beside_all_that_hung() -> None:
 
 
 async def test_those_that_time_out_together_are_tried_one_after_another() -> None:
-    assert max(await _told_at_once(20, until=20)) == TRIED_A_LOOK
+    assert max(await _told_at_once(20, until=20)) == TRIED_A_POLL
 
 
 async def test_of_thousands_many_are_tried_at_once() -> None:
-    assert (await _told_at_once(2_000, until=100))[-1] == ceil(2_000 * LOOK_S / TRIED_WITHIN_S)
+    assert (await _told_at_once(2_000, until=100))[-1] == ceil(2_000 * POLL_INTERVAL_S / TRIED_WITHIN_S)
 
 
 async def _told_at_once(endpoints: int, until: int) -> list[int]:
     """Of how many that left their only send without an answer the traffic says with each look that they have room."""
     desk, told, steps = Desk(), list[str](), list[int]()
-    desk.traffic.room_again.append(told.append)
+    desk.traffic.on_room = told.append
     for number in range(endpoints):
+        desk.traffic.await_room(f"e{number}")
         desk.start(f"e{number}")
         await desk.end(f"e{number}", DOWN)
     seen = len(told)
@@ -424,5 +432,5 @@ async def test_after_a_stop_nothing_waits() -> None:
     desk = Desk()
     waiting = [desk.start("e") for _ in range(11)][-1]
     desk.traffic.stop()
-    assert waiting.result() is Aside.BUSY
-    assert desk.start("e").result() is Aside.BUSY
+    assert waiting.result() is Deferral.BUSY
+    assert desk.start("e").result() is Deferral.BUSY

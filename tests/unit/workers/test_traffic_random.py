@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns_common.clock import Clock
 from workers.delivery.traffic import admission as module
-from workers.delivery.traffic.admission import LOOK_S, PATIENCE_S, Traffic
-from workers.delivery.traffic.endpoint_state import BLOCKED_S, Terms
-from workers.delivery.traffic.sends import Aside, Attempt
+from workers.delivery.traffic.admission import POLL_INTERVAL_S, WAIT_MAX_S, AdmissionController
+from workers.delivery.traffic.endpoint_state import BLOCKED_S, EndpointLimits
+from workers.delivery.traffic.sends import AdmittedAttempt, Deferral
 
-SENDS_MAX, SENDS_FAST_MAX, FAILURES, UNPROVEN, HUNG = 2, 4, 2, 3, 2
+SENDS_MAX, SENDS_FAST_MAX, FAILURES, PROBATION, HUNG = 2, 4, 2, 3, 2
 KEYS = "abcd"
 ANSWERS: dict[str, Callable[[int], Outcome | None]] = {
     "well": lambda dwell_ms: Delivered(200, dwell_ms),
@@ -62,13 +62,13 @@ class _LoopClock(Clock):
 
 @dataclass
 class Turmoil:
-    traffic: Traffic = field(
-        default_factory=lambda: Traffic(
-            Terms(sends=SENDS_MAX, sends_fast=SENDS_FAST_MAX, failures=FAILURES), _LoopClock()
+    traffic: AdmissionController = field(
+        default_factory=lambda: AdmissionController(
+            EndpointLimits(sends=SENDS_MAX, sends_fast=SENDS_FAST_MAX, failures=FAILURES), _LoopClock()
         )
     )
     under_way: Counter[str] = field(default_factory=Counter)
-    wanted: list[tuple[float, Attempt]] = field(default_factory=list)
+    wanted: list[tuple[float, AdmittedAttempt]] = field(default_factory=list)
     waited_s: list[float] = field(default_factory=list)
     asked: dict[str, float] = field(default_factory=dict)  # when it is to be looked at again at the latest
 
@@ -95,12 +95,12 @@ class Turmoil:
         self.wanted.append((began_s, attempt))
         attempt.add_done_callback(lambda done: self._see(done, loop.time() - began_s))
 
-    def _see(self, done: asyncio.Future[Outcome] | asyncio.Future[Outcome | Aside], took_s: float) -> None:
-        if done.exception() is None and isinstance(done.result(), Aside):
+    def _see(self, done: asyncio.Future[Outcome] | asyncio.Future[Outcome | Deferral], took_s: float) -> None:
+        if done.exception() is None and isinstance(done.result(), Deferral):
             self.waited_s.append(took_s)
 
     def ask(self, key: str) -> None:
-        wait_s = self.traffic.wait_s(key)
+        wait_s = self.traffic.await_room(key)
         assert 0 <= wait_s <= BLOCKED_S + 0.001
         if wait_s:
             self.asked[key] = asyncio.get_running_loop().time() + wait_s
@@ -117,7 +117,7 @@ class Turmoil:
         attempts = [attempt for _, attempt in self.wanted]
         async with asyncio.timeout(3_600):
             await asyncio.gather(*attempts, return_exceptions=True)
-        await asyncio.sleep(LOOK_S * 2)
+        await asyncio.sleep(POLL_INTERVAL_S * 2)
         for key, due_s in self.asked.items():
             rest_s = self.traffic.wait_s(key)
             now_s = asyncio.get_running_loop().time()
@@ -131,7 +131,7 @@ class Turmoil:
 def test_nobody_waits_for_ever_and_all_is_counted_back(happened: list[tuple[str, str, int, int, bool]]) -> None:
     async def run() -> None:
         turmoil = Turmoil()
-        turmoil.traffic.room_again.append(turmoil.told)
+        turmoil.traffic.on_room = turmoil.told
         for key, answer, after_ms, pause_ms, asks in happened:
             if asks:
                 turmoil.ask(key)
@@ -140,10 +140,10 @@ def test_nobody_waits_for_ever_and_all_is_counted_back(happened: list[tuple[str,
         await turmoil.settled()
         found = {sample.name: sample.value for sample in turmoil.traffic.samples()}
         assert (found["cns_sends_overdue"], found["cns_sends_on_probation"]) == (0, 0)
-        assert max(turmoil.waited_s, default=0.0) <= 60 * PATIENCE_S
+        assert max(turmoil.waited_s, default=0.0) <= 60 * WAIT_MAX_S
         assert not +turmoil.under_way
 
     with pytest.MonkeyPatch.context() as patch, asyncio.Runner(loop_factory=_Loop) as runner:
-        patch.setattr(module, "UNPROVEN_MAX", UNPROVEN)
-        patch.setattr(module, "HUNG_MAX", HUNG)
+        patch.setattr(module, "PROBATION_SENDS_MAX", PROBATION)
+        patch.setattr(module, "HUNG_SENDS_MAX", HUNG)
         runner.run(run())

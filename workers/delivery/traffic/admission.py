@@ -1,11 +1,14 @@
-"""Lets sends begin as their endpoints bear them; what cannot begin is put aside, and leaves the pool to the others.
+"""Admission control: lets each endpoint have as many sends at once as it can take, and defers the others.
 
-A send begins at once where its endpoint has room. Else it waits for a second, or less in a crowd, and is then put
-aside into its lane (`workers.consumers.lane_consumer`); where the breaker is open or an answer is overdue it does not
-wait. Endpoints without history, and endpoints that may hang, share a bounded part of the pools, so that they cannot
-fill the pools.
+    start ─► room: started ─► answered, or overdue after 1 s ─► answered
+      ├────► no room: waits ─► room: started
+      │                └─────► no room within 1 s, or less in a crowd: deferred
+      └────► no room, and the circuit breaker is open or the endpoint may hang: deferred at once
 
-All of it runs on one event loop.
+A deferred target goes into its lane (`workers.consumers.lane_consumer`). Endpoints that may hang, and endpoints without
+history, are on probation: their sends share a bounded part of the pools, so that they cannot fill them.
+
+Everything here runs on one event loop.
 """
 
 from __future__ import annotations
@@ -24,299 +27,305 @@ from cns.endpoints.outcome import Outcome
 from cns_common.clock import Clock
 from cns_common.metrics.catalogue import CIRCUIT_BREAKERS_OPEN, SENDS_DEFERRED, SENDS_ON_PROBATION, SENDS_OVERDUE
 from cns_common.metrics.model import Sample
-from workers.delivery.traffic.endpoint_state import BLOCKED_S, OVERDUE_S, Endpoint, Terms
-from workers.delivery.traffic.sends import Aside, Attempt, Begin, Send, has_ended, is_done_with, pass_on
-from workers.delivery.traffic.token_bucket import Throttle
+from workers.delivery.traffic.endpoint_state import BLOCKED_S, OVERDUE_S, EndpointLimits, EndpointState
+from workers.delivery.traffic.sends import AdmittedAttempt, Deferral, Send, StartSend, copy_result
+from workers.delivery.traffic.token_bucket import TokenBucket
 
-PATIENCE_S = 1.0
-UNPROVEN_MAX = 900
-"""Sends under way to endpoints that nobody knows yet, or that left the last one without an answer in time. One thread
-of a pool has room for them."""
-HUNG_MAX = 500
-"""With so many under way no endpoint that hung is tried again: who comes anew finds room, and need not wait until those
-time out."""
+WAIT_MAX_S = 1.0
+PROBATION_SENDS_MAX = 900
+"""Sends in flight to endpoints on probation. One thread of a pool has room for them."""
+HUNG_SENDS_MAX = 500
+"""With so many sends on probation in flight, no endpoint that has hung is tried again: an unknown endpoint still finds
+room, without waiting for the others' timeouts."""
 WAITING_MAX = 2_000
-"""Sends that wait here before more jobs are taken: those stay in their queue, where tenants take turns, and a hundred
-targets of theirs are one row, not one each as when they were put aside."""
+"""With so many sends waiting here no more jobs are received: in the queue tenants take turns, and a hundred targets of
+a job are one row, not one each as in lanes."""
 CROWD = WAITING_MAX // 2
-"""From so many on a hundred give way with each look, so that what is received next need not wait for their patience to
-end."""
-GIVE_WAY_A_LOOK = 100
+"""With more sends waiting than this, the oldest are deferred early, so that newly received ones need not wait."""
+CROWD_DEFERRALS_A_POLL = 100
 ENDPOINTS_REMEMBERED = 20_000
-LOOK_S = 0.05
-"""So few lose patience at once that nobody feels how they are put aside."""
-TRIED_A_LOOK = 2
-"""Endpoints that may hang are tried from their lanes one after another: sends that began together time out together,
-and so would all that follow them. It is more than ever time out: 500 sends, of 15 s each."""
+POLL_INTERVAL_S = 0.05
+"""Short, so that few sends at a time have waited too long, and deferring them takes no noticeable time."""
+TRIED_A_POLL = 2
+"""Endpoints on probation are tried from their lanes a few at a time: sends that start together time out together, and
+so would all that follow them. Two a poll is more than can time out: 500 sends of 15 s each."""
 TRIED_WITHIN_S = 10.0
-"""Or so many that each waits for about so long: thousands that hang no more are soon known to work."""
+"""With many of them, so many at a time that each waits about this long: when thousands recover, that is soon known."""
 
 _CREDENTIALS = re.compile(r"//[^/@]*@")
 
 log = structlog.get_logger(__name__)
 
 
-class Traffic:
-    def __init__(self, terms: Terms, clock: Clock) -> None:
-        self._terms = terms
+class AdmissionController:
+    def __init__(self, limits: EndpointLimits, clock: Clock) -> None:
+        self._limits = limits
         self._clock = clock
-        self._endpoints: OrderedDict[str, Endpoint] = OrderedDict()
-        self._throttles: OrderedDict[str, Throttle] = OrderedDict()
+        self._endpoints: OrderedDict[str, EndpointState] = OrderedDict()
+        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
         self._waiting: dict[str, deque[Send]] = {}  # by endpoint: for its own room
-        self._unproven_waiting: deque[Send] = deque()  # for room among the unproven
-        self._unknown: dict[str, None] = {}  # endpoints that nobody knows and that have room: for a turn to be tried
-        self._hung: dict[str, None] = {}  # the same of those that hung
-        self._unproven = 0
+        self._probation_waiting: deque[Send] = deque()  # for room on probation
+        self._unknown_to_try: dict[str, None] = {}  # endpoints without history that have room
+        self._hung_to_try: dict[str, None] = {}  # endpoints that have hung and have room
+        self._on_probation = 0
         self._overdue = 0
-        self._open = 0
-        self._fresh: deque[Send] = deque()  # begun, in that order
-        self._impatient: deque[tuple[float, Send]] = deque()
-        self._in_line = 0
-        self._room = asyncio.Event()
+        self._room_is_scarce = False
+        self._open_breakers = 0
+        self._started: deque[Send] = deque()  # in order of start: sends that may become overdue
+        self._deadlines: deque[tuple[float, Send]] = deque()  # of sends that wait
+        self._waiting_count = 0
+        self._has_room = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
-        self._aside: dict[Aside, int] = dict.fromkeys(Aside, 0)
-        self.room_again: list[Callable[[str], None]] = []
-        """Called with the key of an endpoint that had none, and of one whose next try is known by now."""
+        self._deferrals: dict[Deferral, int] = dict.fromkeys(Deferral, 0)
+        self.on_room: Callable[[str], None] = _ignore
+        """Called once after `await_room`, with the key of the endpoint."""
 
-    def start(self, key: str, message_id: str, begin: Begin) -> Attempt:
-        """Of a send to the endpoint that `key` stands for."""
+    def start(self, key: str, message_id: str, start: StartSend) -> AdmittedAttempt:
+        """Call `start` once the endpoint that `key` names has room, or defer the send."""
         now_s = self._now_s()
         endpoint = self._endpoint(key, now_s)
-        send = Send(key, endpoint, message_id, begin)
-        if self._may_begin(endpoint, now_s):
-            return self._begin(send, now_s)
-        wait: asyncio.Future[Outcome | Aside] = asyncio.get_running_loop().create_future()
-        if endpoint.open or endpoint.overdue or endpoint.hung or self._stopped:
-            self._put_aside(wait, Aside.OPEN if endpoint.open else Aside.BUSY)
-            return wait
-        send.wait = wait
-        self._in_line += 1
-        wait.add_done_callback(lambda _: self._left_line() if send.attempt is None else None)
+        send = Send(key, endpoint, message_id, start)
+        if self._may_start(endpoint, now_s):
+            return self._start(send, now_s)
+        if endpoint.breaker.is_open:
+            return self.defer(Deferral.OPEN)
+        if endpoint.overdue or endpoint.has_hung or self._stopped:
+            return self.defer(Deferral.BUSY)
+        send.wait = wait = asyncio.get_running_loop().create_future()
+        self._waiting_count += 1
+        wait.add_done_callback(lambda _: self._leave_wait() if send.attempt is None else None)
         self._enqueue(send, now_s)
-        self._impatient.append((now_s + PATIENCE_S, send))
-        self._look_later()
+        self._deadlines.append((now_s + WAIT_MAX_S, send))
+        self._poll_later()
         return wait
 
-    def _left_line(self) -> None:
-        self._in_line -= 1
-        self._room.set()
+    def defer(self, why: Deferral) -> AdmittedAttempt:
+        wait: asyncio.Future[Outcome | Deferral] = asyncio.get_running_loop().create_future()
+        self._defer(wait, why)
+        return wait
 
     async def room(self) -> int:
-        """How many more may be asked to begin; waits until there is one."""
-        while self._in_line >= WAITING_MAX:
-            self._room.clear()
-            await self._room.wait()
-        return WAITING_MAX - self._in_line
-
-    def put_aside(self, why: Aside) -> Attempt:
-        """For one that has to go through its lane."""
-        wait: asyncio.Future[Outcome | Aside] = asyncio.get_running_loop().create_future()
-        self._put_aside(wait, why)
-        return wait
+        """Wait until a send may be asked for. Returns how many may."""
+        while self._waiting_count >= WAITING_MAX:
+            self._has_room.clear()
+            await self._has_room.wait()
+        return WAITING_MAX - self._waiting_count
 
     def stop(self) -> None:
-        """Nothing waits from now on: what cannot begin is put aside."""
+        """Let no send wait from now on: those that cannot start are deferred."""
         self._stopped = True
-        for _, send in self._impatient:
-            if send.wait is not None and not is_done_with(send):
-                self._put_aside(send.wait, Aside.BUSY)
-        self._impatient.clear()
+        for _, send in self._deadlines:
+            if send.wait is not None and not send.waits_no_more:
+                self._defer(send.wait, Deferral.BUSY)
+        self._deadlines.clear()
 
     def wait_s(self, key: str) -> float:
-        """0: a send would begin at once. Else how long until one may, unless `room_again` is called before."""
+        """Seconds until a send may start, if no other one ends before; 0: at once."""
         now_s = self._now_s()
         endpoint = self._endpoint(key, now_s)
-        if self._may_begin(endpoint, now_s):
+        if self._may_start(endpoint, now_s):
             return 0.0
-        if endpoint.room(now_s, pressed=self._pressed) > 0:
+        if endpoint.room(now_s, scarce=self._room_is_scarce) > 0:
             self._try_later(key, endpoint)
             return BLOCKED_S
         return endpoint.next_try_s(now_s) - now_s
 
-    def take_turn(self, subscription: str, per_second: int, wanted: int) -> float:
-        """See `Throttle.take_turn`; of the subscription's."""
+    def await_room(self, key: str) -> float:
+        """Have `on_room` called when the endpoint has room, or its next try is known. Returns `wait_s`."""
+        self._endpoint(key, self._now_s()).is_awaited = True
+        return self.wait_s(key)
+
+    def take_token(self, subscription: str, per_second: int, wanted: int) -> float:
+        """See `TokenBucket.take`. Each subscription has a bucket."""
         now_s = self._now_s()
-        throttle = self._throttles.get(subscription)
-        if throttle is None or throttle.per_second != per_second:
-            throttle = self._throttles[subscription] = Throttle(per_second, now_s)
-            if len(self._throttles) > ENDPOINTS_REMEMBERED:
-                self._throttles.popitem(last=False)
-        self._throttles.move_to_end(subscription)
-        return throttle.take_turn(now_s, wanted)
+        bucket = self._buckets.get(subscription)
+        if bucket is None or bucket.per_second != per_second:
+            bucket = self._buckets[subscription] = TokenBucket(per_second, now_s)
+            if len(self._buckets) > ENDPOINTS_REMEMBERED:
+                self._buckets.popitem(last=False)
+        self._buckets.move_to_end(subscription)
+        return bucket.take(now_s, wanted)
 
     def samples(self) -> list[Sample]:
         return [
-            CIRCUIT_BREAKERS_OPEN.sample(self._open),
+            CIRCUIT_BREAKERS_OPEN.sample(self._open_breakers),
             SENDS_OVERDUE.sample(self._overdue),
-            SENDS_ON_PROBATION.sample(self._unproven),
-            *[SENDS_DEFERRED.sample(n, cause=str(why)) for why, n in self._aside.items()],
+            SENDS_ON_PROBATION.sample(self._on_probation),
+            *[SENDS_DEFERRED.sample(n, cause=str(why)) for why, n in self._deferrals.items()],
         ]
 
-    # -- beginning ----------------------------------------------------------------------------------------------------
+    # -- starting -----------------------------------------------------------------------------------------------------
 
-    def _may_begin(self, endpoint: Endpoint, now_s: float) -> bool:
-        if endpoint.room(now_s, pressed=self._pressed) <= 0:
+    def _may_start(self, endpoint: EndpointState, now_s: float) -> bool:
+        if endpoint.room(now_s, scarce=self._room_is_scarce) <= 0:
             return False
-        if endpoint.hung:
-            return self._unproven < HUNG_MAX and (endpoint.turn or endpoint.open)  # whose pauses are turns, too
-        return endpoint.proven or self._unproven < UNPROVEN_MAX
+        if endpoint.has_hung:  # the pauses of an open breaker limit its tries, too
+            return self._on_probation < HUNG_SENDS_MAX and (endpoint.may_be_tried or endpoint.breaker.is_open)
+        return endpoint.is_trusted or self._on_probation < PROBATION_SENDS_MAX
 
-    def _begin(self, send: Send, now_s: float) -> asyncio.Future[Outcome]:
+    def _start(self, send: Send, now_s: float) -> asyncio.Future[Outcome]:
         endpoint = send.endpoint
-        send.attempt = attempt = send.begin()
-        send.probe = endpoint.began()
-        send.began_s = now_s
-        if not endpoint.proven:
-            send.counted = True
-            self._unproven += 1
-        attempt.add_done_callback(partial(self._ended, send))
-        self._fresh.append(send)
+        send.attempt = attempt = send.start()
+        send.is_probe = endpoint.breaker.is_open
+        send.started_s = now_s
+        endpoint.start()
+        if not endpoint.is_trusted:
+            send.on_probation = True
+            self._on_probation += 1
+        attempt.add_done_callback(partial(self._end, send))
+        self._started.append(send)
         if self._timer is None:
-            self._look_later()
+            self._poll_later()
         return attempt
 
     def _enqueue(self, send: Send, now_s: float) -> None:
-        if send.endpoint.room(now_s, pressed=self._pressed) > 0:
-            self._unproven_waiting.append(send)
+        if send.endpoint.room(now_s, scarce=self._room_is_scarce) > 0:
+            self._probation_waiting.append(send)
         else:
             self._waiting.setdefault(send.key, deque()).append(send)
 
-    def _begin_waiting(self, send: Send, now_s: float) -> None:
-        wait = send.wait
-        assert wait is not None
-        self._left_line()
-        self._begin(send, now_s).add_done_callback(partial(pass_on, wait))
+    def _take_up(self, send: Send, now_s: float) -> None:
+        """Decide again about a send that waits."""
+        if send.wait is None or send.waits_no_more:
+            return
+        if send.endpoint.breaker.is_open:
+            self._defer(send.wait, Deferral.OPEN)
+        elif self._may_start(send.endpoint, now_s):
+            self._leave_wait()
+            self._start(send, now_s).add_done_callback(partial(copy_result, wait=send.wait))
+        elif send.endpoint.has_hung:
+            self._defer(send.wait, Deferral.BUSY)
+        else:
+            self._enqueue(send, now_s)
+
+    def _defer(self, wait: asyncio.Future[Outcome | Deferral], why: Deferral) -> None:
+        self._deferrals[why] += 1
+        wait.set_result(why)
+
+    def _leave_wait(self) -> None:
+        self._waiting_count -= 1
+        self._has_room.set()
 
     # -- ending -------------------------------------------------------------------------------------------------------
 
-    def _ended(self, send: Send, attempt: asyncio.Future[Outcome]) -> None:
+    def _end(self, send: Send, attempt: asyncio.Future[Outcome]) -> None:
         endpoint, now_s = send.endpoint, self._now_s()
         outcome = None if attempt.cancelled() or attempt.exception() is not None else attempt.result()
-        was_open = endpoint.open
-        endpoint.ended(outcome, send.message_id, now_s, was_late=send.late, probe=send.probe)
-        self._overdue -= send.late
-        self._unproven -= send.counted
-        while self._fresh and has_ended(self._fresh[0]):
-            self._fresh.popleft()
-        if endpoint.open != was_open:
-            self._open += 1 if endpoint.open else -1
-            log.warning(
-                "circuit_breaker.opened" if endpoint.open else "circuit_breaker.closed", endpoint=_shown(send.key)
-            )
-        self._fill(send.key, endpoint, now_s)
-        while self._unproven_waiting and self._unproven < UNPROVEN_MAX:
-            self._take_up(self._unproven_waiting.popleft(), now_s)
+        was_open = endpoint.breaker.is_open
+        endpoint.end(outcome, send.message_id, now_s, was_overdue=send.is_overdue, probe=send.is_probe)
+        if send.is_overdue:
+            self._count_overdue(-1)
+        self._on_probation -= send.on_probation
+        while self._started and self._started[0].has_ended:
+            self._started.popleft()
+        if endpoint.breaker.is_open != was_open:
+            self._open_breakers += -1 if was_open else 1
+            event = "circuit_breaker.closed" if was_open else "circuit_breaker.opened"
+            log.warning(event, endpoint=_without_credentials(send.key))
+        self._use_room(send.key, endpoint, now_s)
+        while self._probation_waiting and self._on_probation < PROBATION_SENDS_MAX:
+            self._take_up(self._probation_waiting.popleft(), now_s)
 
-    def _fill(self, key: str, endpoint: Endpoint, now_s: float) -> None:
-        """Use the room that an endpoint has again."""
+    def _use_room(self, key: str, endpoint: EndpointState, now_s: float) -> None:
+        """Give the room that an endpoint has again to sends that wait, then to its lanes."""
         waiting = self._waiting.get(key)
         if waiting is not None:
-            while waiting and (endpoint.open or endpoint.room(now_s, pressed=self._pressed) > 0):
+            while waiting and (endpoint.breaker.is_open or endpoint.room(now_s, scarce=self._room_is_scarce) > 0):
                 self._take_up(waiting.popleft(), now_s)
             if waiting:
                 return
             del self._waiting[key]
-        if endpoint.open:
-            if not endpoint.in_flight:  # it is known when its next probe is
-                self._tell(key)
-        elif endpoint.room(now_s, pressed=self._pressed) > 0:
-            if endpoint.proven:
-                self._tell(key)
-            else:
-                self._try_later(key, endpoint)
+        if endpoint.breaker.is_open:
+            if not endpoint.in_flight:  # the time of its next probe is known
+                self._report_room(key, endpoint)
+        elif endpoint.is_trusted:
+            if endpoint.is_awaited and endpoint.room(now_s, scarce=self._room_is_scarce) > 0:
+                self._report_room(key, endpoint)
+        elif endpoint.room(now_s, scarce=self._room_is_scarce) > 0:
+            self._try_later(key, endpoint)
 
-    def _try_later(self, key: str, endpoint: Endpoint) -> None:
-        """It has room, and hung, or is unknown."""
-        (self._hung if endpoint.hung else self._unknown)[key] = None
-        self._look_later()
+    def _try_later(self, key: str, endpoint: EndpointState) -> None:
+        """Note an endpoint on probation that has room."""
+        (self._hung_to_try if endpoint.has_hung else self._unknown_to_try)[key] = None
+        self._poll_later()
 
-    def _try_some(self) -> None:
-        """Tell of a few endpoints that they have room, if there is some for the unproven, too."""
-        for keys, most in ((self._unknown, UNPROVEN_MAX), (self._hung, HUNG_MAX)):
-            paced = max(TRIED_A_LOOK, ceil(len(keys) * LOOK_S / TRIED_WITHIN_S))
-            for key in list(islice(keys, max(min(most - self._unproven, paced), 0))):
-                del keys[key]
-                self._endpoint(key, self._now_s()).turn = True
-                self._tell(key)
+    def _report_room(self, key: str, endpoint: EndpointState) -> None:
+        if endpoint.is_awaited:
+            endpoint.is_awaited = False
+            self.on_room(key)
 
-    def _tell(self, key: str) -> None:
-        for tell in self.room_again:
-            tell(key)
+    # -- polling ------------------------------------------------------------------------------------------------------
 
-    def _take_up(self, send: Send, now_s: float) -> None:
-        if send.wait is None or is_done_with(send):
-            return
-        if send.endpoint.open:
-            self._put_aside(send.wait, Aside.OPEN)
-        elif self._may_begin(send.endpoint, now_s):
-            self._begin_waiting(send, now_s)
-        elif send.endpoint.hung:
-            self._put_aside(send.wait, Aside.BUSY)
-        else:
-            self._enqueue(send, now_s)
-
-    def _put_aside(self, wait: asyncio.Future[Outcome | Aside], why: Aside) -> None:
-        self._aside[why] += 1
-        wait.set_result(why)
-
-    # -- looking ------------------------------------------------------------------------------------------------------
-
-    @property
-    def _pressed(self) -> bool:
-        return self._overdue * 2 >= HUNG_MAX
-
-    def _look_later(self) -> None:
+    def _poll_later(self) -> None:
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(LOOK_S, self._look)
+            self._timer = asyncio.get_running_loop().call_later(POLL_INTERVAL_S, self._poll)
 
-    def _look(self) -> None:
-        """Which sends have become overdue, and which have waited for too long."""
+    def _poll(self) -> None:
         self._timer = None
         now_s = self._now_s()
-        fresh = self._fresh
-        while fresh and fresh[0].began_s + OVERDUE_S <= now_s:
-            self._see(fresh.popleft())
-        impatient = self._impatient
-        too_many = min(self._in_line - CROWD, GIVE_WAY_A_LOOK)  # who waited for longest makes room in time
-        while impatient and (too_many > 0 or impatient[0][0] <= now_s):
-            send = impatient.popleft()[1]
-            if not is_done_with(send):
+        self._mark_overdue(now_s)
+        self._end_waits(now_s)
+        self._try_some(now_s)
+        if self._started or self._deadlines or self._unknown_to_try or self._hung_to_try:
+            self._poll_later()
+
+    def _mark_overdue(self, now_s: float) -> None:
+        while self._started and self._started[0].started_s + OVERDUE_S <= now_s:
+            send = self._started.popleft()
+            if send.has_ended:
+                continue
+            send.is_overdue = True
+            send.endpoint.overdue += 1
+            self._count_overdue(1)
+            if not send.on_probation:  # it may hang, whatever its endpoint did before
+                send.on_probation = True
+                self._on_probation += 1
+
+    def _count_overdue(self, change: int) -> None:
+        self._overdue += change
+        self._room_is_scarce = self._overdue * 2 >= HUNG_SENDS_MAX
+
+    def _end_waits(self, now_s: float) -> None:
+        """Defer sends that have waited too long, and in a crowd the oldest of the others."""
+        too_many = min(self._waiting_count - CROWD, CROWD_DEFERRALS_A_POLL)
+        deadlines = self._deadlines
+        while deadlines and (too_many > 0 or deadlines[0][0] <= now_s):
+            send = deadlines.popleft()[1]
+            if not send.waits_no_more:
                 too_many -= 1
-                self._lose_patience(send, now_s)
-        self._try_some()
-        if fresh or impatient or self._unknown or self._hung:
-            self._look_later()
+                self._end_wait(send, now_s)
 
-    def _see(self, send: Send) -> None:
-        if not has_ended(send):
-            send.late = True
-            send.endpoint.late()
-            self._overdue += 1
-            if not send.counted:  # it takes from the room of those that may hang, whatever it did before
-                send.counted = True
-                self._unproven += 1
-
-    def _lose_patience(self, send: Send, now_s: float) -> None:
-        wait = send.wait
-        if wait is not None:
-            if send.endpoint.room(now_s, pressed=self._pressed) > 0 and not self._pressed:
-                self._impatient.append((now_s + PATIENCE_S, send))  # it is the others' turn, and they move on
+    def _end_wait(self, send: Send, now_s: float) -> None:
+        if send.wait is not None:
+            if send.endpoint.room(now_s, scarce=self._room_is_scarce) > 0 and not self._room_is_scarce:
+                self._deadlines.append((now_s + WAIT_MAX_S, send))  # it waits for others on probation, which proceed
             else:
-                self._put_aside(wait, Aside.BUSY)
-        for waiting in (self._waiting.get(send.key), self._unproven_waiting):
-            while waiting and is_done_with(waiting[0]):  # each has what it is to send in memory
+                self._defer(send.wait, Deferral.BUSY)
+        for waiting in (self._waiting.get(send.key), self._probation_waiting):
+            while waiting and waiting[0].waits_no_more:  # frees the memory that each holds
                 waiting.popleft()
+
+    def _try_some(self, now_s: float) -> None:
+        """Let lanes try a few endpoints on probation, if there is room for that."""
+        for keys, sends_max in ((self._unknown_to_try, PROBATION_SENDS_MAX), (self._hung_to_try, HUNG_SENDS_MAX)):
+            if keys:
+                paced = max(TRIED_A_POLL, ceil(len(keys) * POLL_INTERVAL_S / TRIED_WITHIN_S))
+                for key in list(islice(keys, max(min(sends_max - self._on_probation, paced), 0))):
+                    del keys[key]
+                    endpoint = self._endpoint(key, now_s)
+                    endpoint.may_be_tried = True
+                    self._report_room(key, endpoint)
 
     def _now_s(self) -> float:
         return self._clock.now_ms() / 1000
 
     # -- remembering --------------------------------------------------------------------------------------------------
 
-    def _endpoint(self, key: str, now_s: float) -> Endpoint:
+    def _endpoint(self, key: str, now_s: float) -> EndpointState:
         endpoint = self._endpoints.get(key)
         if endpoint is None:
-            endpoint = self._endpoints[key] = Endpoint(self._terms)
+            endpoint = self._endpoints[key] = EndpointState(self._limits)
             if len(self._endpoints) > ENDPOINTS_REMEMBERED:
                 self._forget_one(now_s)
         else:
@@ -324,15 +333,20 @@ class Traffic:
         return endpoint
 
     def _forget_one(self, now_s: float) -> None:
-        """The one that nobody asked for for longest, if it can go; else it is looked at again after all others."""
-        oldest, endpoint = next(iter(self._endpoints.items()))
-        if endpoint.forgettable(now_s) and oldest not in self._waiting:
-            del self._endpoints[oldest]
-            self._open -= endpoint.open
+        """Forget the endpoint that was not used for longest, or keep it until all others were looked at."""
+        key, endpoint = next(iter(self._endpoints.items()))
+        if endpoint.is_forgettable(now_s) and key not in self._waiting:
+            del self._endpoints[key]
+            self._open_breakers -= endpoint.breaker.is_open
+            self._report_room(key, endpoint)
         else:
-            self._endpoints.move_to_end(oldest)
+            self._endpoints.move_to_end(key)
 
 
-def _shown(key: str) -> str:
-    """Without the credentials that a URL may have in it."""
+def _ignore(_key: str) -> None:
+    """No lane awaits room."""
+
+
+def _without_credentials(key: str) -> str:
+    """Of an endpoint's URL."""
     return _CREDENTIALS.sub("//****@", key)

@@ -1,6 +1,6 @@
-"""One endpoint as its sends show it: how many at once it bears, and whether it is worth trying at all.
+"""What is known of one endpoint from its sends: how many it takes at once, and whether it may hang.
 
-Arithmetic over what began and ended, without I/O; times are seconds of the caller's clock.
+Arithmetic over starts and ends of sends, without I/O. Times are seconds of the caller's clock.
 """
 
 from __future__ import annotations
@@ -8,142 +8,112 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cns.endpoints.outcome import Cause, Delivered, Outcome
+from workers.delivery.traffic.circuit_breaker import PROBE_PAUSE_MAX_S, CircuitBreaker
 
 OVERDUE_S = 1.0
-"""A send without an answer for so long says that its endpoint may hang."""
+"""A send without an answer for this long suggests that its endpoint hangs."""
 SLOW_SENDS_MAX = 4
-"""At once to an endpoint that took the last message and leaves one overdue."""
+"""At once, to an endpoint that took the last message and has a send overdue."""
 FAST_MS = 100
 FAST_SHARE = 0.05  # of the answers may take longer: p95
 ANSWERS_REMEMBERED = 64
 ANSWERS_KNOWN = 20
-"""So many must be there before p95 is one."""
-PROBE_PAUSE_FIRST_S = 1.0
-PROBE_PAUSE_MAX_S = 30.0
+"""Fewer answers say nothing about the p95."""
 BLOCKED_S = 30.0
-"""When to look again at an endpoint whose sends have taken all its room, if none of them ends before."""
+"""When to look again at an endpoint without room, if none of its sends ends before."""
 
 FAILING = frozenset({Cause.STATUS, Cause.TIMEOUT, Cause.CONNECTION, Cause.TLS, Cause.DNS, Cause.MAIL_RELAY})
-"""What an endpoint that is down answers, unless no later attempt can help: then it is up, and says no."""
+"""Causes that say that an endpoint is down, unless they are permanent: then it is up and refuses."""
 
 _REMEMBERED = (1 << ANSWERS_REMEMBERED) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """`sends` go to an endpoint at once, `sends_fast` to one whose p95 is below 100 ms. After `failures` messages in a
-    row that it failed to take its breaker opens; 0: never."""
-
+class EndpointLimits:
     sends: int = 10
+    """To an endpoint at once."""
     sends_fast: int = 100
+    """To an endpoint whose p95 is below 100 ms."""
     failures: int = 20
+    """Messages in a row that an endpoint fails to take until its circuit breaker opens. 0: it never opens."""
 
 
-class Endpoint:
+class EndpointState:
     __slots__ = (
         "_answers",
-        "_cap",
-        "_failed",
         "_history",
-        "_pause_s",
-        "_terms",
-        "hung",
+        "_limits",
+        "_sends_max",
+        "breaker",
+        "has_hung",
         "in_flight",
-        "open",
+        "is_awaited",
+        "is_trusted",
+        "may_be_tried",
         "overdue",
-        "probe_at_s",
-        "proven",
-        "turn",
     )
 
-    def __init__(self, terms: Terms) -> None:
-        self._terms = terms
-        self._cap = terms.sends
-        self._history = 0  # a bit for each answer that was remembered; set: it was slow
+    def __init__(self, limits: EndpointLimits) -> None:
+        self._limits = limits
+        self._sends_max = limits.sends
+        self._history = 0  # a bit for each answer that is remembered; set: it was slow
         self._answers = 0
-        self._failed: set[str] = set()  # messages since the last success
-        self._pause_s = PROBE_PAUSE_FIRST_S
+        self.breaker = CircuitBreaker(limits.failures)
         self.in_flight = 0
         self.overdue = 0
-        self.proven = False
-        """It took the last message that it was asked to take, or failed to at once: in no case did it hang."""
-        self.hung = False
-        """It left the last one without an answer in time."""
-        self.turn = False
-        """It may be tried although it hung."""
-        self.open = False
-        """The breaker: one send at a time, and a pause after each that fails."""
-        self.probe_at_s = 0.0
+        self.is_trusted = False
+        """It took the last message, or failed to in time: it did not hang."""
+        self.has_hung = False
+        """It left the last message without an answer in time."""
+        self.may_be_tried = False
+        """It has hung, and one send may try it again."""
+        self.is_awaited = False
+        """A lane waits for its room."""
 
-    def room(self, now_s: float, *, pressed: bool) -> int:
-        """How many sends may begin. `pressed`: sends that hang are about to take all the room there is."""
-        limit = self._limit(now_s, pressed) if self.open or self.overdue else self._cap
+    def room(self, now_s: float, *, scarce: bool) -> int:
+        """How many sends may start. `scarce`: sends that hang are about to take all the room there is."""
+        if self.breaker.is_open:
+            limit = 1 if now_s >= self.breaker.probe_at_s else 0
+        elif self.overdue:
+            limit = SLOW_SENDS_MAX if self.is_trusted and not scarce else 1
+        else:
+            limit = self._sends_max
         return limit - self.in_flight
 
     def next_try_s(self, now_s: float) -> float:
         """When to ask again after there was no room."""
-        if self.open and not self.in_flight:
-            return max(self.probe_at_s, now_s)
+        if self.breaker.is_open and not self.in_flight:
+            return max(self.breaker.probe_at_s, now_s)
         return now_s + BLOCKED_S
 
-    def began(self) -> bool:
-        """Whether the send is a probe."""
+    def start(self) -> None:
         self.in_flight += 1
-        self.turn = False
-        return self.open
+        self.may_be_tried = False
 
-    def late(self) -> None:
-        """One send has become overdue."""
-        self.overdue += 1
-
-    def ended(self, outcome: Outcome | None, message_id: str, now_s: float, *, was_late: bool, probe: bool) -> None:
-        """None: the send was broken off, which says nothing about the endpoint."""
+    def end(self, outcome: Outcome | None, message_id: str, now_s: float, *, was_overdue: bool, probe: bool) -> None:
+        """An `outcome` of None says nothing about the endpoint: the send was cancelled, or crashed."""
         self.in_flight -= 1
-        self.overdue -= was_late
+        self.overdue -= was_overdue
         if outcome is None:
             return
         if isinstance(outcome, Delivered) or outcome.permanent or outcome.cause not in FAILING:
-            self._answered(outcome.dwell_ms)
+            self._answer(outcome.dwell_ms)
         else:
-            self.hung = outcome.dwell_ms >= OVERDUE_S * 1000
-            self.proven = not self.hung
-            self._failed_with(message_id, now_s, probe=probe)
+            self.has_hung = outcome.dwell_ms >= OVERDUE_S * 1000
+            self.is_trusted = not self.has_hung
+            self._sends_max = max(self._sends_max // 2, 1)
+            self.breaker.fail(message_id, now_s, probe=probe)
 
-    def forgettable(self, now_s: float) -> bool:
-        """Nothing is under way, and what is known of it is old or of no use."""
-        return not self.in_flight and (not self.open or now_s > self.probe_at_s + PROBE_PAUSE_MAX_S)
+    def is_forgettable(self, now_s: float) -> bool:
+        """Whether no send is in flight, and what is known is old or of no use."""
+        return not self.in_flight and (not self.breaker.is_open or now_s > self.breaker.probe_at_s + PROBE_PAUSE_MAX_S)
 
-    def _limit(self, now_s: float, pressed: bool) -> int:
-        """While it is open, or a send overdue."""
-        if self.open:
-            return 1 if now_s >= self.probe_at_s else 0
-        return SLOW_SENDS_MAX if self.proven and not pressed else 1
-
-    def _answered(self, dwell_ms: int) -> None:
-        self.proven, self.hung = True, False
-        self._failed.clear()
+    def _answer(self, dwell_ms: int) -> None:
+        self.is_trusted, self.has_hung = True, False
         self._history = (self._history << 1 | (dwell_ms >= FAST_MS)) & _REMEMBERED
         self._answers = min(self._answers + 1, ANSWERS_REMEMBERED)
-        if self.open:
-            self.open = False
-            self._pause_s = PROBE_PAUSE_FIRST_S
-            self._cap = 1
-        self._cap = min(self._cap * 2, self._most)
-
-    def _failed_with(self, message_id: str, now_s: float, *, probe: bool) -> None:
-        self._cap = max(self._cap // 2, 1)
-        if len(self._failed) < self._terms.failures:
-            self._failed.add(message_id)
-        if self.open:
-            if probe:
-                self._pause_s = min(self._pause_s * 2, PROBE_PAUSE_MAX_S)
-                self.probe_at_s = now_s + self._pause_s
-        elif 0 < self._terms.failures <= len(self._failed):
-            self.open = True
-            self.probe_at_s = now_s + self._pause_s
-
-    @property
-    def _most(self) -> int:
-        known = self._answers >= ANSWERS_KNOWN
-        fast = known and self._history.bit_count() <= FAST_SHARE * self._answers
-        return self._terms.sends_fast if fast else self._terms.sends
+        if self.breaker.is_open:
+            self._sends_max = 1
+        self.breaker.succeed()
+        fast = self._answers >= ANSWERS_KNOWN and self._history.bit_count() <= FAST_SHARE * self._answers
+        self._sends_max = min(self._sends_max * 2, self._limits.sends_fast if fast else self._limits.sends)

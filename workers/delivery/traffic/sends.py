@@ -1,4 +1,4 @@
-"""One send as the traffic sees it: wanted, begun, overdue, ended, or put aside."""
+"""One send as admission control sees it: waiting, started, overdue, ended, or deferred."""
 
 from __future__ import annotations
 
@@ -7,52 +7,65 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from cns.endpoints.outcome import Outcome
-from workers.delivery.traffic.endpoint_state import Endpoint
+from workers.delivery.traffic.endpoint_state import EndpointState
 
 
-class Aside(StrEnum):
-    """Why a send was not begun: not a failure, and no attempt."""
+class Deferral(StrEnum):
+    """Why a send was not started. It is neither a failure nor an attempt: the target goes into its lane."""
 
     OPEN = "breaker_open"
     BUSY = "endpoint_busy"
     THROTTLED = "throttled"
 
 
-Begin = Callable[[], asyncio.Future[Outcome]]
-Attempt = asyncio.Future[Outcome] | asyncio.Future[Outcome | Aside]
+AdmittedAttempt = asyncio.Future[Outcome] | asyncio.Future[Outcome | Deferral]
+StartSend = Callable[[], asyncio.Future[Outcome]]
 
 
 class Send:
-    __slots__ = ("attempt", "began_s", "begin", "counted", "endpoint", "key", "late", "message_id", "probe", "wait")
+    __slots__ = (
+        "attempt",
+        "endpoint",
+        "is_overdue",
+        "is_probe",
+        "key",
+        "message_id",
+        "on_probation",
+        "start",
+        "started_s",
+        "wait",
+    )
 
-    def __init__(self, key: str, endpoint: Endpoint, message_id: str, begin: Begin) -> None:
+    def __init__(self, key: str, endpoint: EndpointState, message_id: str, start: StartSend) -> None:
         self.key = key
         self.endpoint = endpoint
         self.message_id = message_id
-        self.begin = begin
-        self.began_s = 0.0
+        self.start = start
+        self.started_s = 0.0
         self.attempt: asyncio.Future[Outcome] | None = None
-        self.wait: asyncio.Future[Outcome | Aside] | None = None
-        self.late = False
-        self.probe = False
-        self.counted = False  # among the unproven
+        self.wait: asyncio.Future[Outcome | Deferral] | None = None
+        self.is_overdue = False
+        self.is_probe = False
+        self.on_probation = False
+        """Whether it takes from the room for endpoints that may hang."""
+
+    @property
+    def has_ended(self) -> bool:
+        return self.attempt is not None and self.attempt.done()
+
+    @property
+    def waits_no_more(self) -> bool:
+        """It was started, deferred or cancelled."""
+        return self.attempt is not None or (self.wait is not None and self.wait.done())
 
 
-def has_ended(send: Send) -> bool:
-    return send.attempt is not None and send.attempt.done()
-
-
-def is_done_with(send: Send) -> bool:
-    """It was begun, or put aside, or nobody wants it any more."""
-    return send.attempt is not None or (send.wait is not None and send.wait.done())
-
-
-def pass_on(wait: asyncio.Future[Outcome | Aside], done: asyncio.Future[Outcome]) -> None:
+def copy_result(attempt: asyncio.Future[Outcome], wait: asyncio.Future[Outcome | Deferral]) -> None:
+    """Pass the result of an attempt on to the future that the caller got while the send waited."""
     if wait.done():
         return
-    if done.cancelled():
+    if attempt.cancelled():
         wait.cancel()
-    elif (error := done.exception()) is not None:
+    elif (error := attempt.exception()) is not None:
         wait.set_exception(error)
     else:
-        wait.set_result(done.result())
+        wait.set_result(attempt.result())

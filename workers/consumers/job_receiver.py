@@ -1,0 +1,79 @@
+"""Receives jobs of the internal queues, decoded. Jobs that cannot be decoded are withheld, and quarantined in the end.
+
+A newer version may have written such a job, so other workers get the chance to read it first. If a loop got it, the job
+would fail the loop's step again and again, and with it the other jobs of the same receive.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import structlog
+
+from cns.delivery import jobs
+from cns.delivery.jobs import Job, PublishJob, Redelivery, TargetJob
+from cns.queue_port.contract import LeasedJob, QueuePort
+from cns_common.clock import Clock
+from workers.consumers.quarantine import LEASES_MAX, Quarantine
+
+log = structlog.get_logger(__name__)
+
+
+ReceivedPublishJob = tuple[LeasedJob, PublishJob]
+
+
+class ReceivedJob(msgspec.Struct, frozen=True):
+    """A leased job that says whom to send to, with what is known from earlier attempts."""
+
+    leased: LeasedJob
+    job: TargetJob
+    failures: int
+    first_attempt_ms: int  # of a first attempt: now
+    returns: int = 0  # FIFO: how often it was given back without an attempt
+    ended: str = ""  # why no attempt is left: only the dead-letter queue is to be tried
+
+
+class JobReceiver:
+    def __init__(self, port: QueuePort, quarantine: Quarantine, clock: Clock) -> None:
+        self._port = port
+        self._quarantine = quarantine
+        self._clock = clock
+
+    async def publish_jobs(self, queue: str, n: int, lease_ms: int, wait_s: float) -> list[ReceivedPublishJob]:
+        """Receive up to `n` jobs for a producer; waits up to `wait_s` for the first."""
+        received: list[ReceivedPublishJob] = []
+        for leased in await self._port.receive(queue, n, lease_ms, wait_s):
+            job = _decode(leased.body)
+            if isinstance(job, PublishJob):
+                received.append((leased, job))
+            else:
+                await self._withhold(queue, leased)
+        return received
+
+    async def target_jobs(self, queue: str, n: int, lease_ms: int, wait_s: float) -> list[ReceivedJob]:
+        """Receive up to `n` jobs for a consumer; waits up to `wait_s` for the first."""
+        received: list[ReceivedJob] = []
+        for leased in await self._port.receive(queue, n, lease_ms, wait_s):
+            job = _decode(leased.body)
+            if isinstance(job, Redelivery):
+                received.append(
+                    ReceivedJob(leased, job.job, job.failures, job.first_attempt_ms, job.returns, job.ended)
+                )
+            elif isinstance(job, TargetJob):
+                received.append(ReceivedJob(leased, job, 0, self._clock.now_ms()))
+            else:
+                await self._withhold(queue, leased)
+        return received
+
+    async def _withhold(self, queue: str, leased: LeasedJob) -> None:
+        """Leave the job leased: it comes again when its lease runs out."""
+        if leased.deliveries > LEASES_MAX:
+            await self._quarantine.add(queue, leased, "", "it cannot be read")
+        else:
+            log.warning("job.decode_failed", queue=queue, job=leased.id, deliveries=leased.deliveries)
+
+
+def _decode(body: bytes) -> Job | None:
+    try:
+        return jobs.decode(body)
+    except msgspec.MsgspecError:
+        return None
