@@ -1,4 +1,4 @@
-"""Whether all processes have heard what one announced: as many have answered as Redis says there are listeners."""
+"""Counts which announcements every other process acknowledged: Redis says how many processes received each."""
 
 from __future__ import annotations
 
@@ -6,59 +6,62 @@ import asyncio
 import itertools
 
 
-class _Hearing:
-    """Of one announcement."""
+class _PendingAck:
+    """The acknowledgements of one announcement."""
 
     def __init__(self) -> None:
-        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._answers = 0
-        self._listeners: int | None = None
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._acknowledged = 0
+        self._expected: int | None = None
 
-    def passed_on(self, listeners: int) -> None:
-        self._listeners = listeners
-        self._look()
+    def expect(self, n: int) -> None:
+        self._expected = n
+        self._check()
 
-    def answered(self) -> None:
-        """It may be, before it is known how many are to."""
-        self._answers += 1
-        self._look()
+    def acknowledge(self) -> None:
+        """May be called before the expected number is known."""
+        self._acknowledged += 1
+        self._check()
 
-    def _look(self) -> None:
-        if self._listeners is not None and self._answers >= self._listeners:
+    def _check(self) -> None:
+        if self._expected is not None and self._acknowledged >= self._expected:
             self.end()
 
     def end(self) -> None:
-        if not self.over.done():
-            self.over.set_result(None)
+        if not self.done.done():
+            self.done.set_result(None)
 
 
-class Hearings:
-    """By the announcements' numbers, those that somebody may still wait for."""
+class PendingAcks:
+    """The announcements that are waited for, by their numbers."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
-        self._open: dict[int, _Hearing] = {}
+        self._pending: dict[int, _PendingAck] = {}
 
     def begin(self) -> int:
+        """A new announcement; returns its number."""
         number = next(self._numbers)
-        self._open[number] = _Hearing()
+        self._pending[number] = _PendingAck()
         return number
 
-    def passed_on(self, number: int, listeners: int) -> None:
-        if number in self._open:
-            self._open[number].passed_on(listeners)
+    def expect(self, number: int, n: int) -> None:
+        """`n` processes received the announcement."""
+        if number in self._pending:
+            self._pending[number].expect(n)
 
-    def answered(self, number: int) -> None:
-        if number in self._open:
-            self._open[number].answered()
+    def acknowledge(self, number: int) -> None:
+        """One process acknowledged the announcement."""
+        if number in self._pending:
+            self._pending[number].acknowledge()
 
-    async def all_over(self, within_s: float) -> None:
-        """Until everybody has heard what was announced so far; who has not by then is waited for no more."""
-        waited_for = dict(self._open)
+    async def wait(self, timeout_s: float) -> None:
+        """Wait until all announcements so far are acknowledged, or the timeout passes; then forget them."""
+        pending = dict(self._pending)
         try:
-            if waited_for:
-                await asyncio.wait([hearing.over for hearing in waited_for.values()], timeout=within_s)
+            if pending:
+                await asyncio.wait([ack.done for ack in pending.values()], timeout=timeout_s)
         finally:
-            for number, hearing in waited_for.items():
-                hearing.end()
-                self._open.pop(number, None)
+            for number, ack in pending.items():
+                ack.end()
+                self._pending.pop(number, None)

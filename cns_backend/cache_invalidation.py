@@ -1,8 +1,8 @@
-"""Changes told from process to process through Redis, and caches that forget what nobody may have told them about.
+"""Cache invalidation over Redis: a process announces each change, and the others forget what they cached of it.
 
-Redis keeps nothing for who is not listening. So while the line is down, and each time it is up again, everything that
-is cached is forgotten: with Redis all others have heard of a change before it is answered, without it they look anew
-within `CACHE_AGE_S`. AWS's own promise is 60 s.
+Redis keeps no announcement for a process that is not subscribed. Each process therefore forgets everything when its
+subscription begins anew, and every `CACHE_AGE_S` without one. With Redis a change is answered after all other processes
+acknowledged it; without Redis they see it within `CACHE_AGE_S`. AWS promises 60 s.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ import structlog
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from cns_backend.acknowledgements import Hearings
+from cns_backend.acknowledgements import PendingAcks
 from cns_common.ids import hex_id
 from cns_common.rpc.protocol_proxy import ChangeSource
 from cns_common.task_cancellation import cancel_and_wait
 
 CACHE_AGE_S = 5.0
-LISTENING_AGE_S = 60.0
-"""Of what is cached while announcements arrive: one may be lost without the line breaking, such as by a failover."""
+CACHE_AGE_SUBSCRIBED_S = 60.0
+"""While announcements arrive. One may be lost although the connection holds, for example by a failover."""
 REDIS_TIMEOUT_S = 2.0
-HEARD_S = 0.5
-"""How long a change waits for others to hear of it: a process that hangs must not hold up the rest for longer."""
-NO_HEARING = 0
-"""The number of an answer, which nobody answers."""
-WAITING_MAX = 10_000
-"""Announcements that wait for Redis; more are dropped, and then the age bounds what others know too late."""
+ACK_TIMEOUT_S = 0.5
+"""How long a change waits for the other processes: one that hangs must not delay it for longer."""
+NO_ACK = 0
+"""The number of a message that is not acknowledged."""
+QUEUE_MAX = 10_000
+"""Announcements that wait for Redis. More are dropped: then other caches are wrong for as long as they age."""
 
 log = structlog.get_logger(__name__)
 
@@ -39,14 +39,15 @@ Key = str | tuple[str, str, str]
 Listener = Callable[[Any], None]
 
 
-class Telling(ChangeSource, Protocol):
-    """See `cns_common.cassandra.change_listeners.ChangeNotifier`, which every store of the cluster form is."""
+class SharedStore(ChangeSource, Protocol):
+    """A store that other processes cache. See `cns_common.cassandra.change_listeners.ChangeNotifier`."""
 
     others_acknowledged: Callable[[], Awaitable[None]]
 
 
 class Announcement(msgspec.Struct, frozen=True, array_like=True):
-    """`origin` is the process that tells, which does not listen to itself; it is answered with the number."""
+    """`origin` is the process that made the change. It ignores the announcement and gets the acknowledgements, with
+    `number`."""
 
     origin: str
     number: int
@@ -58,128 +59,129 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Announcement).decode
 
 
-class Announcements:
-    """Joins the `changed` callbacks of this process's stores with those of the others."""
+class CacheInvalidation:
+    """Passes changes of this process's stores to the other processes, and theirs to the listeners of its stores."""
 
     def __init__(
         self,
         redis_url: str,
         channel: str,
-        stores: Mapping[str, Telling],
+        stores: Mapping[str, SharedStore],
         forget_all: Sequence[Callable[[], None]],
     ) -> None:
+        """`stores` by the subject of their announcements. An empty `redis_url`: other processes see changes by age."""
         self._redis = _client(redis_url) if redis_url else None
         self._channel = channel
         self._forget_all = forget_all
         self._origin = hex_id()
-        self._waiting: asyncio.Queue[tuple[str, bytes, int]] = asyncio.Queue(WAITING_MAX)
-        self._hearings = Hearings()
+        self._outgoing: asyncio.Queue[tuple[str, bytes, int]] = asyncio.Queue(QUEUE_MAX)
+        self._acks = PendingAcks()
         self._listeners: dict[str, Callable[[], list[Listener]]] = {}
         self._tasks: list[asyncio.Task[None]] = []
-        self._listening = asyncio.Event()
+        self._subscribed = asyncio.Event()
         for subject, store in stores.items():
-            self._join(subject, store)
+            self._connect(subject, store)
 
     def listen(self, subject: str, listener: Listener) -> None:
-        """Have it called with what others announce."""
+        """Call `listener` with the keys that other processes announce."""
         self._listeners[subject] = lambda: [listener]
 
     def announce(self, subject: str, key: Key | int) -> None:
         if self._redis is None:
             return
-        number = self._hearings.begin()
-        self._put(self._channel, _encode(Announcement(self._origin, number, subject, key)), number)
+        number = self._acks.begin()
+        self._send(self._channel, _encode(Announcement(self._origin, number, subject, key)), number)
 
-    async def heard(self) -> None:
-        """Until the other processes have heard what was announced so far, if they can."""
-        await self._hearings.all_over(HEARD_S if self._listening.is_set() else 0)
+    async def acknowledged(self) -> None:
+        """Wait until every subscriber acknowledged all announcements so far, or `ACK_TIMEOUT_S` passes. Without a
+        subscription of its own a process does not wait."""
+        await self._acks.wait(ACK_TIMEOUT_S if self._subscribed.is_set() else 0)
 
     def start(self) -> None:
-        loops = [self._age()]
+        loops = [self._age_loop()]
         if self._redis is not None:
-            loops += [self._listen(self._redis), self._send(self._redis)]
+            loops += [self._receive_loop(self._redis), self._send_loop(self._redis)]
         self._tasks = [asyncio.create_task(loop) for loop in loops]
 
     async def close(self) -> None:
-        """What was announced is told before."""
+        """Send what was announced before."""
         if self._redis is not None and self._tasks:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._waiting.join(), REDIS_TIMEOUT_S)
+                await asyncio.wait_for(self._outgoing.join(), REDIS_TIMEOUT_S)
         await cancel_and_wait(self._tasks)
         if self._redis is not None:
             await self._redis.aclose()
 
-    def _join(self, subject: str, store: Telling) -> None:
-        """What others tell goes to the store's listeners, but not out again."""
+    def _connect(self, subject: str, store: SharedStore) -> None:
+        """Announce the store's changes, and pass announced changes to its other listeners."""
 
-        def tell(key: Key) -> None:
+        def announce(key: Key) -> None:
             self.announce(subject, key)
 
-        store.changed.append(tell)
-        store.others_acknowledged = self.heard
-        self._listeners[subject] = lambda: [each for each in store.changed if each is not tell]
+        store.changed.append(announce)
+        store.others_acknowledged = self.acknowledged
+        self._listeners[subject] = lambda: [each for each in store.changed if each is not announce]
 
     # -- loops --------------------------------------------------------------------------------------------------------
 
-    async def _age(self) -> None:
-        """Nothing that is cached gets older than this."""
+    async def _age_loop(self) -> None:
         while True:
-            await asyncio.sleep(LISTENING_AGE_S if self._listening.is_set() else CACHE_AGE_S)
+            await asyncio.sleep(CACHE_AGE_SUBSCRIBED_S if self._subscribed.is_set() else CACHE_AGE_S)
             self._forget()
 
-    async def _listen(self, redis: Redis) -> None:
+    async def _receive_loop(self, redis: Redis) -> None:
         while True:
             try:
-                await self._listen_until_it_breaks(redis)
+                await self._receive_until_it_fails(redis)
             except (RedisError, OSError, msgspec.MsgspecError) as error:
-                if self._listening.is_set():
+                if self._subscribed.is_set():
                     log.warning("cache_invalidation.connection_lost", error=str(error))
-                self._listening.clear()
+                self._subscribed.clear()
                 await asyncio.sleep(REDIS_TIMEOUT_S)
 
-    async def _listen_until_it_breaks(self, redis: Redis) -> None:
+    async def _receive_until_it_fails(self, redis: Redis) -> None:
         async with redis.pubsub() as channel:
-            await channel.subscribe(self._channel, self._answers_to(self._origin))
-            while True:  # each turn looks whether the line is alive
+            await channel.subscribe(self._channel, self._ack_channel(self._origin))
+            while True:  # each call also checks the connection
                 message = await channel.get_message(timeout=CACHE_AGE_S)
                 if message is None:
                     continue
                 if message["type"] == "subscribe":
-                    self._listening.set()
+                    self._subscribed.set()
                     self._forget()
                 elif message["channel"] == self._channel.encode():
-                    self._tell(message["data"])
+                    self._received(message["data"])
                 else:
-                    self._hearings.answered(int(message["data"]))
+                    self._acks.acknowledge(int(message["data"]))
 
-    async def _send(self, redis: Redis) -> None:
+    async def _send_loop(self, redis: Redis) -> None:
         while True:
-            channel, data, number = await self._waiting.get()
-            listeners = 0
+            channel, data, number = await self._outgoing.get()
+            subscribers = 0
             try:
-                listeners = await redis.publish(channel, data)
-            except (RedisError, OSError) as error:  # others forget by age
+                subscribers = await redis.publish(channel, data)
+            except (RedisError, OSError) as error:  # the other caches age
                 log.debug("cache_invalidation.send_failed", error=str(error))
             finally:
-                self._waiting.task_done()
-                self._hearings.passed_on(number, listeners)
+                self._outgoing.task_done()
+                self._acks.expect(number, subscribers)
 
-    def _tell(self, data: bytes) -> None:
+    def _received(self, data: bytes) -> None:
         announcement = _decode(data)
         if announcement.origin == self._origin:
-            self._hearings.answered(announcement.number)
+            self._acks.acknowledge(announcement.number)
             return
         for listener in self._listeners.get(announcement.subject, list)():
             listener(announcement.key)
-        self._put(self._answers_to(announcement.origin), str(announcement.number).encode(), NO_HEARING)
+        self._send(self._ack_channel(announcement.origin), str(announcement.number).encode(), NO_ACK)
 
-    def _answers_to(self, origin: str) -> str:
-        """The channel on which that process is told who has heard it."""
+    def _ack_channel(self, origin: str) -> str:
+        """The channel on which a process receives the acknowledgements of its announcements."""
         return f"{self._channel}:{origin}"
 
-    def _put(self, channel: str, data: bytes, number: int) -> None:
+    def _send(self, channel: str, data: bytes, number: int) -> None:
         with contextlib.suppress(asyncio.QueueFull):
-            self._waiting.put_nowait((channel, data, number))
+            self._outgoing.put_nowait((channel, data, number))
 
     def _forget(self) -> None:
         for forget in self._forget_all:

@@ -20,7 +20,7 @@ from cns.stores.cassandra import (
     CassandraSubscriptionStore,
     CassandraTopicStore,
 )
-from cns_backend.cache_invalidation import Announcements, Telling
+from cns_backend.cache_invalidation import CacheInvalidation, SharedStore
 from cns_backend.engines import CLUSTER_ENGINES, DEFAULT_CLUSTER_ENGINE, ClusterServers, engine_samples
 from cns_backend.schema import missing
 from cns_backend.store_host import Parts
@@ -72,22 +72,22 @@ async def open_cluster_parts(settings: Settings) -> AsyncIterator[Parts]:
         topics = CassandraTopicStore(cassandra)
         subscriptions = CassandraSubscriptionStore(cassandra)
         reconnected: list[Callable[[], None]] = []
-        changing: dict[str, Telling] = {
+        shared: dict[str, SharedStore] = {
             "accounts": accounts,
             "queues": queues,
             "topics": topics,
             "subscriptions": subscriptions,
         }
-        announcements = Announcements(settings.redis, channel_of(settings), changing, reconnected)
-        announcements.listen(CLOCK, clock.follow)
+        invalidation = CacheInvalidation(settings.redis, channel_of(settings), shared, reconnected)
+        invalidation.listen(CLOCK, clock.follow)
 
         async def announce_clock(offset_ms: int) -> None:
-            announcements.announce(CLOCK, offset_ms)
-            await announcements.heard()
+            invalidation.announce(CLOCK, offset_ms)
+            await invalidation.acknowledged()
 
         control = CassandraControl(cassandra, clock, announce_clock)
         clock.follow(await control.clock_offset_ms())
-        announcements.start()
+        invalidation.start()
         following = asyncio.create_task(_follow_clock(control, clock)) if settings.test_clock else None
         try:
             yield Parts(
@@ -119,7 +119,7 @@ async def open_cluster_parts(settings: Settings) -> AsyncIterator[Parts]:
         finally:
             if following is not None:
                 following.cancel()
-            await announcements.close()
+            await invalidation.close()
 
 
 @asynccontextmanager
@@ -127,12 +127,12 @@ async def open_account_store(settings: Settings) -> AsyncIterator[CassandraAccou
     """For a command: its changes are told to the processes that run."""
     async with open_session(settings) as (cassandra, seal):
         store = CassandraAccountStore(cassandra, seal)
-        announcements = Announcements(settings.redis, channel_of(settings), {"accounts": store}, [])
-        announcements.start()
+        invalidation = CacheInvalidation(settings.redis, channel_of(settings), {"accounts": store}, [])
+        invalidation.start()
         try:
             yield store
         finally:
-            await announcements.close()
+            await invalidation.close()
 
 
 @asynccontextmanager
