@@ -1,1 +1,1 @@
-"""What both services need and neither owns: settings, clock, errors, storage kernel, the AWS front door."""
+"""Shared by all other packages: settings, clock, errors, the store's kernel, the AWS front door."""

@@ -1,4 +1,4 @@
-"""A cache with a bound: the least recently put entries go first. Safe to share between threads."""
+"""A cache of limited size that evicts the entries put first. Threads may share it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The one source of time above the service line, and the only one that timers are set on.
+"""The clock: the only source of time above the service line, and of timers.
 
-The time of messages is wall time at start plus monotonic time since: it never runs backwards within a process, and
-`not_before` keeps it from starting behind the highest time the store has seen. A wall clock that steps forward (NTP, a
-laptop that was suspended) is followed; one that steps back is not. A test clock has an offset that grows.
+Message time is wall time at start plus monotonic time since. It never runs backwards within a process, and `not_before`
+starts it no earlier than the highest time that the store has seen. It follows a wall clock that steps forward (NTP, a
+resumed laptop), and not one that steps back. A test clock has an offset that grows.
 """
 
 from __future__ import annotations
@@ -15,21 +15,22 @@ from collections.abc import Callable
 
 import structlog
 
-MAX_TIMER_S = 3600.0  # a timer longer than this is set again when it fires
+TIMER_S_MAX = 3600.0
+"""A longer timer is set again when it fires."""
 STEP_NS = 60 * 1_000_000_000
-"""A difference between the wall clock and the time of messages below this is not a step."""
+"""A smaller difference between the wall clock and message time is not a step."""
 STEP_SHOWN_NS = 3_600 * 1_000_000_000
-"""How long `warning` tells of a step forward."""
+"""`warning` reports a step forward for this long."""
 READ_NS_MAX = 1_000_000_000
-"""A pair of readings that took longer than this says nothing: the process was stopped between the two."""
+"""A pair of readings that took longer is ignored: the process was stopped between the two."""
 
 log = structlog.get_logger(__name__)
 
 
 class Clock:
-    """Milliseconds since the epoch, UTC. `test`: the offset is a test clock's, which a step of the wall clock keeps.
+    """Times are milliseconds since the epoch, UTC. `test`: a test clock, whose offset a step of the wall clock keeps.
 
-    `wall_ns` and `monotonic_ns` are the machine's clocks, which tests replace.
+    `wall_ns` and `monotonic_ns` read the machine's clocks; tests replace them.
     """
 
     def __init__(
@@ -42,8 +43,8 @@ class Clock:
         self._test = test
         self._read_wall_ns = wall_ns
         self._read_monotonic_ns = monotonic_ns
-        self._origin_ns = wall_ns() - monotonic_ns()  # the time of messages at 0 of the monotonic clock, no offset
-        self._total_ns = self._origin_ns  # the same with the offset: one number, so that threads see one or the other
+        self._origin_ns = wall_ns() - monotonic_ns()  # message time at 0 of the monotonic clock, without the offset
+        self._total_ns = self._origin_ns  # the same with the offset, in one number that threads read at once
         self._following = threading.Lock()
         self._timers: set[Timer] = set()
         self._logged_lead_ns = 0
@@ -51,26 +52,26 @@ class Clock:
         self._step_seen_ns = 0  # on the monotonic clock
 
     def now_ms(self) -> int:
-        """The time of messages. It never goes back; see the module."""
+        """Message time. It never goes back; see the module."""
         monotonic_ns = self._read_monotonic_ns()
         if not -STEP_NS < self._read_wall_ns() - monotonic_ns - self._origin_ns < STEP_NS:
             self._follow_wall()
         return (self._total_ns + monotonic_ns) // 1_000_000
 
     def wall_ms(self) -> int:
-        """The time of messages without the offset."""
+        """Message time without the offset."""
         monotonic_ns = self._read_monotonic_ns()
         if not -STEP_NS < self._read_wall_ns() - monotonic_ns - self._origin_ns < STEP_NS:
             self._follow_wall()
         return (self._origin_ns + monotonic_ns) // 1_000_000
 
     def real_ms(self) -> int:
-        """The machine's wall clock as it is now, steps included: what signatures and certificates are checked by."""
+        """The machine's wall clock, steps included. Signatures and certificates are checked by it."""
         return self._read_wall_ns() // 1_000_000
 
     def warning(self) -> str:
-        """What is wrong with the machine's clock, for a person; or ''."""
-        self.wall_ms()  # sees a step that nothing else has seen so far
+        """What is wrong with the machine's clock, for a person; '' if nothing is."""
+        self.wall_ms()  # notices a step that no other call has noticed
         lead_ns = self._lead_ns()
         if lead_ns > STEP_NS:
             return f"the wall clock is {lead_ns // 1_000_000_000} s behind the time of messages"
@@ -79,7 +80,7 @@ class Clock:
         return ""
 
     def not_before(self, high_ms: int) -> None:
-        """Start no earlier than the highest time a store has seen: the wall clock may have been set back."""
+        """Start no earlier than the highest time that a store has seen: the wall clock may have been set back."""
         self.follow(high_ms - self.wall_ms())
 
     @property
@@ -91,7 +92,7 @@ class Clock:
         self.follow(self.offset_ms + by_ms)
 
     def follow(self, offset_ms: int) -> None:
-        """Take over another process's offset, unless that would turn time back."""
+        """Take over another process's offset, unless time would go back."""
         if offset_ms <= self.offset_ms:
             return
         self._total_ns = self._origin_ns + offset_ms * 1_000_000
@@ -99,7 +100,7 @@ class Clock:
             timer.arm()
 
     def call_at(self, at_ms: int, callback: Callable[[], None]) -> Timer:
-        """Call `callback` on the running loop once `at_ms` has come."""
+        """Call `callback` on the running loop at `at_ms`."""
         timer = Timer(self, at_ms, callback)
         self._timers.add(timer)
         timer.arm()
@@ -109,12 +110,12 @@ class Clock:
         self._timers.discard(timer)
 
     def _lead_ns(self) -> int:
-        """How far the time of messages, without a test clock's offset, is ahead of the wall clock."""
+        """How far message time, without a test clock's offset, is ahead of the wall clock."""
         origin_ns = self._origin_ns if self._test else self._total_ns
         return origin_ns + self._read_monotonic_ns() - self._read_wall_ns()
 
     def _follow_wall(self) -> None:
-        """Take over a step forward, log one in either direction. May run in any thread."""
+        """Follow a step forward; log a step in either direction. May run in any thread."""
         with self._following:
             before_ns = self._read_monotonic_ns()
             wall_ns = self._read_wall_ns()
@@ -124,7 +125,7 @@ class Clock:
             origin_ns = wall_ns - monotonic_ns
             step_ns = origin_ns - self._origin_ns
             if step_ns >= STEP_NS:
-                # an offset that is no test clock's is what the wall clock was behind: it makes that much of it good
+                # the offset of a clock that is no test clock is the lead over the wall clock, which has caught up
                 self._total_ns = self._total_ns + step_ns if self._test else max(self._total_ns, origin_ns)
                 self._origin_ns = origin_ns
                 self._step_ns, self._step_seen_ns, self._logged_lead_ns = step_ns, monotonic_ns, 0
@@ -160,7 +161,7 @@ class Timer:
     def arm(self) -> None:
         if self._handle is not None:
             self._handle.cancel()
-        delay_s = min((self.at_ms - self._clock.now_ms()) / 1000, MAX_TIMER_S)
+        delay_s = min((self.at_ms - self._clock.now_ms()) / 1000, TIMER_S_MAX)
         self._handle = self.loop.call_later(max(delay_s, 0.0), self._fire)
 
     def _fire(self) -> None:

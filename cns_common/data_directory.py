@@ -1,4 +1,4 @@
-"""The data directory: made when it is missing, and locked, so that one process at a time has the use of it."""
+"""The data directory: made if it is missing, and locked, so that one process at a time uses it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cns_common.errors import StartError
 EXIT_DATA_IN_USE = 73
 EXIT_DATA_UNUSABLE = 74
 EXIT_DATA_FULL = 79
-"""There is no room on the disk. The supervisor tries again, as room may be made."""
+"""The disk has no room. The supervisor tries again, as room may be made."""
 _FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -34,13 +34,13 @@ def lock_directory(directory: Path, name: str) -> int:
         os.pwrite(fd, owner_line, 0)
         os.ftruncate(fd, len(owner_line))
     except OSError as error:
-        if error.errno not in _FULL_ERRNOS:  # on a full disk the lock is held all the same
+        if error.errno not in _FULL_ERRNOS:  # on a full disk the lock holds without the owner's number
             os.close(fd)
             raise unusable(f"cannot write to the data directory {directory}", error) from error
     return fd
 
 
 def unusable(what: str, error: OSError) -> StartError:
-    """The reason for which a start ends; its exit code tells a full disk from what only a person can mend."""
+    """The error that ends a start. Its exit code distinguishes a full disk from faults that only a person can mend."""
     code = EXIT_DATA_FULL if error.errno in _FULL_ERRNOS else EXIT_DATA_UNUSABLE
     return StartError(f"{what}: {error.strerror or error}", code)

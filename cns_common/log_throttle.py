@@ -1,4 +1,4 @@
-"""Keeps a log that strangers can write to from growing with what they send: one line a second, and a count."""
+"""Limits log lines that callers can cause: one line a second, with a count of those suppressed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ INTERVAL_S = 1.0
 
 
 class LogThrottle:
-    """`now_s` is a clock that does not go back, in seconds."""
+    """`now_s` is a monotonic clock, in seconds."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
@@ -17,7 +17,7 @@ class LogThrottle:
         self._suppressed = 0
 
     def admit(self) -> int | None:
-        """How many lines were suppressed since the last one that was written; None: suppress this one, too."""
+        """The number of lines suppressed since the last written one, or None if this line is to be suppressed, too."""
         now_s = self._now_s()
         if now_s < self._next_s:
             self._suppressed += 1
@@ -28,7 +28,7 @@ class LogThrottle:
 
 
 class ThrottledRecords(logging.Filter):
-    """For a standard logger: the lines of one text and level count as one kind."""
+    """A filter for a standard logger that throttles lines of the same text and level together."""
 
     KINDS_MAX = 100
 

@@ -1,4 +1,4 @@
-"""Logs: one structured line an event, on standard error."""
+"""Logs: one structured line per event, on standard error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from structlog.typing import EventDict, WrappedLogger
 
 
 def set_up_logs(level: str, process: str) -> None:
-    """JSON lines, or coloured text where a person looks on."""
+    """Write JSON lines, or coloured text on a terminal. `process` is a field of every line."""
     renderer: structlog.typing.Processor = (
         structlog.dev.ConsoleRenderer() if sys.stderr.isatty() else structlog.processors.JSONRenderer()
     )
@@ -31,13 +31,12 @@ def set_up_logs(level: str, process: str) -> None:
 
 
 def format_error(logger: WrappedLogger, name: str, event: EventDict) -> EventDict:
-    """As structlog does, but whoever logs goes on, whatever comes of it. Python parses the lines of a traceback to mark
-    the places in them, which until 3.11.8 may raise SystemError (CPython's issue 106905): where a finalizer that runs
-    in the midst of it logs an error, too."""
+    """As structlog's `format_exc_info`, but it never raises. To mark places in a traceback Python parses its lines, and
+    until 3.11.8 that raises SystemError (CPython's issue 106905) if a finalizer that runs meanwhile logs an error."""
     error = event.get("exc_info")
     try:
         return structlog.processors.format_exc_info(logger, name, event)
-    except Exception as failure:  # noqa: BLE001  # a line less is no reason to fail
+    except Exception as failure:  # noqa: BLE001  # a log line must not make its caller fail
         shown = error if isinstance(error, BaseException) else failure
         event.pop("exc_info", None)
         return {**event, "exception": "".join(traceback.format_exception_only(shown)).rstrip()}

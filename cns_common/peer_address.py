@@ -1,4 +1,4 @@
-"""The address of a client, in the one form that everything else compares: policies, limits, logs."""
+"""The address of a client in one form, as policies, limits and logs compare it."""
 
 from __future__ import annotations
 

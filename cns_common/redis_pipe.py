@@ -1,7 +1,7 @@
-"""Redis commands from one event loop over one connection: what a turn of the loop asks goes out in one write.
+"""Redis commands from one event loop over one connection: the commands of a loop turn are one write.
 
-A client with a pool takes a task, a time-out and a connection of its own for each command; here a command is a future
-in a queue. Answers come in the order of the commands, so an answer that is too late ends the connection.
+A client with a pool uses a task, a timeout and a connection per command; here a command is a future in a queue. Answers
+come in the order of the commands, so a late answer ends the connection.
 """
 
 from __future__ import annotations
@@ -22,84 +22,83 @@ Word = str | bytes | int | float
 
 
 class PipeError(Exception):
-    """The server cannot be reached, or did not answer in time: what was asked may or may not have been done."""
+    """The server cannot be reached, or did not answer in time: the command may or may not have run."""
 
 
 class ReplyError(Exception):
-    """What the server answered with an error."""
+    """The server answered with an error."""
 
 
 class RedisPipe:
-    """`url` as redis-py has it, with TLS or a Unix socket too. `run` is the server's run id, as of the newest
-    connection."""
+    """`url` has redis-py's form, TLS and Unix sockets included. `run` is the run id of the server connected to last."""
 
     def __init__(self, url: str, timeout_s: float) -> None:
-        self._place: dict[str, Any] = dict(parse_url(url))  # type: ignore[no-untyped-call]
+        self._address: dict[str, Any] = dict(parse_url(url))  # type: ignore[no-untyped-call]
         self._timeout_s = timeout_s
-        self._link: _Link | None = None
-        self._connecting: asyncio.Task[_Link] | None = None
+        self._connection: _Connection | None = None
+        self._connecting: asyncio.Task[_Connection] | None = None
         self.run = ""
 
-    async def link(self) -> _Link:
-        """The connection, made anew where it was lost."""
-        if self._link is not None and not self._link.lost:
-            return self._link
+    async def connection(self) -> _Connection:
+        """The connection; a lost one is replaced."""
+        if self._connection is not None and not self._connection.lost:
+            return self._connection
         if self._connecting is None:
             self._connecting = asyncio.create_task(self._connect())
             self._connecting.add_done_callback(self._connected)
         return await asyncio.shield(self._connecting)
 
     def close(self) -> None:
-        """The next command makes a new connection."""
-        if self._link is not None:
-            self._link.close()
+        """Close the connection; the next command makes a new one."""
+        if self._connection is not None:
+            self._connection.close()
 
     async def end(self) -> None:
-        """As `close`, for good: a connection that is being made is not, either."""
+        """As `close`, and stop a connection attempt."""
         if self._connecting is not None:
             await cancel_and_wait([self._connecting])
         self.close()
 
-    def _connected(self, task: asyncio.Task[_Link]) -> None:
+    def _connected(self, task: asyncio.Task[_Connection]) -> None:
         self._connecting = None
         if not task.cancelled() and task.exception() is None:
-            self._link = task.result()
+            self._connection = task.result()
 
-    async def _connect(self) -> _Link:
-        link = _Link(self._timeout_s)
+    async def _connect(self) -> _Connection:
+        connection = _Connection(self._timeout_s)
         try:
             async with asyncio.timeout(self._timeout_s):
-                await self._open(link)
-                if password := self._place.get("password"):
-                    user = self._place.get("username")
-                    await link.ask("AUTH", user, password) if user else await link.ask("AUTH", password)
-                if database := self._place.get("db"):
-                    await link.ask("SELECT", database)
-                facts: bytes = await link.ask("INFO", "server")
+                await self._open(connection)
+                if password := self._address.get("password"):
+                    user = self._address.get("username")
+                    await connection.ask("AUTH", user, password) if user else await connection.ask("AUTH", password)
+                if database := self._address.get("db"):
+                    await connection.ask("SELECT", database)
+                facts: bytes = await connection.ask("INFO", "server")
         except (OSError, TimeoutError, ReplyError, PipeError) as error:
-            link.close()
+            connection.close()
             raise PipeError(f"cannot use Redis: {str(error) or 'no answer'}") from error
         except asyncio.CancelledError:
-            link.close()
+            connection.close()
             raise
         lines = dict(line.split(":", 1) for line in facts.decode().splitlines() if ":" in line)
         if "run_id" not in lines:
-            raise PipeError("Redis does not say which server it is")
+            raise PipeError("Redis does not report its run id")
         self.run = lines["run_id"]
-        return link
+        return connection
 
-    async def _open(self, link: _Link) -> None:
-        loop, place = asyncio.get_running_loop(), self._place
-        if path := place.get("path"):
-            await loop.create_unix_connection(lambda: link, path)
+    async def _open(self, connection: _Connection) -> None:
+        loop, address = asyncio.get_running_loop(), self._address
+        if path := address.get("path"):
+            await loop.create_unix_connection(lambda: connection, path)
         else:
-            secure = _tls(place) if place.get("connection_class") is SSLConnection else None
-            host, port = place.get("host", "localhost"), place.get("port", PORT)
-            await loop.create_connection(lambda: link, host, port, ssl=secure)
+            secure = _tls(address) if address.get("connection_class") is SSLConnection else None
+            host, port = address.get("host", "localhost"), address.get("port", PORT)
+            await loop.create_connection(lambda: connection, host, port, ssl=secure)
 
 
-class _Link(asyncio.Protocol):
-    """One connection's life."""
+class _Connection(asyncio.Protocol):
+    """One connection, from connecting to its loss."""
 
     def __init__(self, timeout_s: float) -> None:
         self._loop = asyncio.get_running_loop()
@@ -113,17 +112,17 @@ class _Link(asyncio.Protocol):
         self.lost = False
 
     def ask(self, *words: Word) -> asyncio.Future[Any]:
-        """The answer; awaiting it raises ReplyError or PipeError."""
+        """Send a command. Awaiting the answer raises ReplyError or PipeError."""
         future: asyncio.Future[Any] = self._loop.create_future()
         if self.lost:
-            future.set_exception(PipeError("Redis hung up"))
+            future.set_exception(PipeError("Redis closed the connection"))
             return future
         if not self._unsent:
             self._loop.call_soon(self._flush)
         self._unsent.append(hiredis.pack_command(words))  # type: ignore[arg-type]  # its stub knows one word
         self._asked.append((future, self._loop.time()))
         if self._watch is None:
-            self._watch = self._loop.call_later(self._timeout_s, self._look)
+            self._watch = self._loop.call_later(self._timeout_s, self._check_timeout)
         return future
 
     def close(self) -> None:
@@ -142,7 +141,7 @@ class _Link(asyncio.Protocol):
         while (answer := self._reader.gets()) is not False:
             future, _ = self._asked.popleft()
             if future.done():
-                continue  # its caller has gone
+                continue  # the caller was cancelled
             if isinstance(answer, ReplyError):
                 future.set_exception(answer)
             else:
@@ -154,7 +153,7 @@ class _Link(asyncio.Protocol):
             self._watch.cancel()
         for future, _ in self._asked:
             if not future.done():
-                future.set_exception(PipeError(f"Redis hung up: {error or 'without a word'}"))
+                future.set_exception(PipeError(f"Redis closed the connection: {error or 'without a reason'}"))
         self._asked.clear()
 
     # -- on the loop --------------------------------------------------------------------------------------------------
@@ -164,26 +163,26 @@ class _Link(asyncio.Protocol):
         if not self.lost and self._transport is not None:
             self._transport.write(b"".join(unsent))
 
-    def _look(self) -> None:
-        """One timer for all: it follows the command that waits longest."""
+    def _check_timeout(self) -> None:
+        """One timer serves all commands: it follows the one that has waited longest."""
         self._watch = None
         if self._asked:
             left_s = self._asked[0][1] + self._timeout_s - self._loop.time()
             if left_s <= 0 and self._is_late:
                 self.close()
-            elif left_s <= 0:  # this process may have been stopped: what came meanwhile has not been read
+            elif left_s <= 0:  # this process may have been stopped: answers that came meanwhile are unread
                 self._is_late = True
-                self._watch = self._loop.call_later(FINAL_POLL_S, self._look)
+                self._watch = self._loop.call_later(FINAL_POLL_S, self._check_timeout)
             else:
-                self._watch = self._loop.call_later(left_s, self._look)
+                self._watch = self._loop.call_later(left_s, self._check_timeout)
 
 
-def _tls(place: dict[str, Any]) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=place.get("ssl_ca_certs"))
-    if certificate := place.get("ssl_certfile"):
-        context.load_cert_chain(certificate, place.get("ssl_keyfile"))
-    if place.get("ssl_check_hostname") is False or place.get("ssl_cert_reqs") == "none":
+def _tls(address: dict[str, Any]) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=address.get("ssl_ca_certs"))
+    if certificate := address.get("ssl_certfile"):
+        context.load_cert_chain(certificate, address.get("ssl_keyfile"))
+    if address.get("ssl_check_hostname") is False or address.get("ssl_cert_reqs") == "none":
         context.check_hostname = False
-    if place.get("ssl_cert_reqs") == "none":
+    if address.get("ssl_cert_reqs") == "none":
         context.verify_mode = ssl.CERT_NONE
     return context

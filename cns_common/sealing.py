@@ -1,4 +1,4 @@
-"""Secrets at rest: sealed with AES-256-GCM under the master key, each bound to the name it is stored under."""
+"""Secrets at rest: sealed with AES-256-GCM under the master key, each bound to the name of its record."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Seal:
         self._master_key = master_key
 
     def derived_key(self, purpose: bytes) -> bytes:
-        """A key of MASTER_KEY_BYTES for one purpose, the same wherever the master key is the same. `purpose` is the
-        label that tells such keys apart, of at most 16 bytes; the master key does not follow from any of them."""
+        """A key of MASTER_KEY_BYTES for one purpose, derived from the master key and a label of at most 16 bytes. The
+        master key cannot be computed from it."""
         return hashlib.blake2b(key=self._master_key, person=purpose, digest_size=MASTER_KEY_BYTES).digest()
 
     def close(self, name: str, secret: bytes) -> bytes:
@@ -43,7 +43,7 @@ class Seal:
 
 
 def load_master_key(directory: Path, given: str, *, may_make: bool = True) -> bytes:
-    """The key that seals secrets: `given` (base64), or the file `master.key`, which `may_make` makes when missing."""
+    """The key that seals secrets: `given` (base64), or the file `master.key`, made if it is missing and `may_make`."""
     if given:
         key = _decode(given.encode())
         if len(key) != MASTER_KEY_BYTES:
@@ -62,7 +62,7 @@ def load_master_key(directory: Path, given: str, *, may_make: bool = True) -> by
 
 
 def require_master_key(directory: Path, given: str, connection: apsw.Connection) -> None:
-    """Raise StartError where stored secrets need a key that is not there: a new one would not open them."""
+    """Raise StartError if secrets are stored and their key is missing: a new key would not open them."""
     path = directory / MASTER_KEY_FILE
     if not given and not path.exists() and has_secrets(connection):
         raise StartError(
@@ -79,7 +79,7 @@ def _decode(text: bytes) -> bytes:
 
 
 def _make(path: Path) -> None:
-    """Of several processes that start at once, one's key is kept."""
+    """Make the file. If several processes do so at once, one's key is stored."""
     key = secrets.token_bytes(MASTER_KEY_BYTES)
     scratch = path.with_suffix(f".{os.getpid()}")
     fd = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

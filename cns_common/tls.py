@@ -1,4 +1,4 @@
-"""Whom this service trusts when it calls others over TLS: the system's authorities, and those its operator adds."""
+"""Outgoing TLS: trusts the system's authorities, and those that the operator adds."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 
 @cache
 def client_context(ca_bundle: Path | None) -> ssl.SSLContext:
-    """One for all threads: reading the machine's certificates takes longer than starting one. Names are checked.
+    """The context of outgoing connections, which checks host names; `ca_bundle` is PEM.
 
-    `ca_bundle` is PEM, and adds to the system's authorities.
+    It is shared by all threads: reading the system's certificates takes longer than starting a thread.
     """
     context = ssl.create_default_context()
     if ca_bundle is not None:
@@ -20,7 +20,7 @@ def client_context(ca_bundle: Path | None) -> ssl.SSLContext:
 
 
 def ca_bundle_fault(ca_bundle: Path) -> str | None:
-    """What is wrong with a bundle, if anything."""
+    """What is wrong with a bundle; None if nothing is."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         context.load_verify_locations(ca_bundle)

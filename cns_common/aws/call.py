@@ -1,4 +1,4 @@
-"""One API call after the front door: who calls, where, and through which address."""
+"""One API call after the front door: its caller, region and address."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 WhenGone = Callable[[Callable[[], None]], None]
-"""Asks to be called back as soon as the caller has gone: at once, if he has already. The last to ask is called."""
+"""Registers a callback for when the caller disconnects; if it has already, the callback runs at once. A second callback
+replaces the first."""
 
 INTERNAL_ACCOUNT = "cns"
-"""CNS itself, as a caller of CQS and the owner of its own queues. It is not twelve digits, so it is no tenant's."""
+"""The account of CNS itself, which calls CQS and owns queues. No tenant has it: it is not twelve digits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """The principal that the signature named. `account` is twelve digits; an anonymous caller has none."""
+    """The principal that the signature names. `account` is twelve digits, or '' for an anonymous caller."""
 
     account: str
     arn: str
     user_id: str
     user_name: str = ""  # '' for an account's root
     key_id: str = ""
-    service: str = ""  # 'sns.amazonaws.com' when this service itself calls on a topic's behalf
+    service: str = ""  # 'sns.amazonaws.com' when this service itself calls for a topic
 
     @property
     def anonymous(self) -> bool:
@@ -38,11 +39,11 @@ ANONYMOUS = Caller(account="", arn="", user_id="")
 
 
 USER_NAME = re.compile(r"[\w+=,.@-]{1,64}", re.ASCII)
-"""IAM's rule for names of users."""
+"""IAM's rule for user names."""
 
 
 def root_caller(account: str, key_id: str = "") -> Caller:
-    """The account's root, to which the keys of the account itself belong."""
+    """The account's root, which owns the account's own keys."""
     return Caller(account=account, arn=f"arn:aws:iam::{account}:root", user_id=account, key_id=key_id)
 
 
@@ -54,20 +55,20 @@ def user_caller(account: str, name: str, user_id: str, key_id: str = "") -> Call
 
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """What an operation may know of its request besides its parameters."""
+    """A request as an operation sees it, besides its parameters."""
 
     caller: Caller
     region: str
     request_id: str
-    base_url: str  # 'http://localhost:6059', no slash at its end: what URLs handed out begin with
+    base_url: str  # 'http://localhost:6059': the beginning of URLs in answers; no slash at its end
     source_ip: str = ""
     secure: bool = False
     headers: Mapping[bytes, bytes] = field(default_factory=dict)  # the last of each name, in lower case
     path: str = "/"  # '/<account>/<queue>' addresses a queue in the Query protocol
     trace_header: str = ""
-    policies_enforced: bool = True  # False under --auth=off: policies are stored, and everything is allowed
+    policies_enforced: bool = True  # False under --auth=off: policies are stored but not enforced
     facts: Mapping[str, str | list[str]] = field(default_factory=dict)  # more condition keys, such as aws:SourceArn
-    when_gone: WhenGone | None = None  # a poll ends with it
+    when_gone: WhenGone | None = None  # ends a long poll
 
     @property
     def user_agent(self) -> str:

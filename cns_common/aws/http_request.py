@@ -1,4 +1,4 @@
-"""An HTTP request as the front door takes it, from whatever server read it."""
+"""An HTTP request as the front door takes it from the HTTP server."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from cns_common.aws.call import WhenGone
 
 
 class HttpRequest:
-    """Header names are lower case; `fields` holds the last of each name. `body` is None when it was too large."""
+    """Header names are lower case; `fields` has the last header of each name. `body` is None when it was too large."""
 
     __slots__ = ("body", "fields", "headers", "method", "path", "query", "raw_path", "scheme", "source_ip", "when_gone")
 
@@ -35,5 +35,5 @@ class HttpRequest:
 
     @property
     def origin(self) -> str:
-        """The address this was sent to, as its sender knows it, without a path."""
+        """Scheme and Host of the request's URL, without a path."""
         return f"{self.scheme}://{self.fields.get(b'host', b'').decode('latin-1')}"

@@ -1,4 +1,4 @@
-"""STS, as much of it as tools ask to find out who they are."""
+"""STS: only GetCallerIdentity, which tools call to find out who they are."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from cns_common.aws.call import Call, Operation, Params, Result
 
 
 async def get_caller_identity(call: Call, _params: Params) -> Result:
-    """Allowed to every signed caller, whatever any policy says."""
+    """Every signed caller may call this, whatever any policy says."""
     caller = call.caller
     return {"Arn": caller.arn, "UserId": caller.user_id, "Account": caller.account}
 

@@ -1,4 +1,4 @@
-"""How a store of the cluster form tells of a change: its own process at once, the others before it answers."""
+"""Change notification of the cluster's stores: this process at once, the others before the write returns."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ Key = TypeVar("Key")
 
 
 async def no_other_process() -> None:
-    """There is no other process that keeps what this store holds."""
+    """No other process caches this store's records."""
 
 
 class ChangeNotifier(Generic[Key]):
-    """A part of such a store. `changed` also passes the key on to the others, which `others_acknowledged` waits for."""
+    """A mixin of such a store. One of the `changed` callbacks sends the key to the other processes;
+    `others_acknowledged` waits until they have dropped what they cached."""
 
     def __init__(self) -> None:
         self.changed: list[Callable[[Key], None]] = []

@@ -10,8 +10,11 @@ TRIES_MAX = 4
 
 
 async def resolve_lost_write(attempt: Callable[[], Awaitable[bool]], ours: Callable[[], Awaitable[bool]]) -> bool:
-    """Whether `attempt`, a conditional write, was applied. A lost one is either settled or undone by the next try of
-    anybody, ours included; when that finds the condition false, `ours` says whether what is there is what we wrote."""
+    """Whether `attempt`, a conditional write, was applied.
+
+    The next conditional write to the partition, by any process, completes or discards one whose answer was lost. If
+    the repeated write finds its condition false, `ours` tells whether the row is what this process wrote.
+    """
     lost: OutcomeUnknown | None = None
     for _ in range(TRIES_MAX):
         try:
@@ -21,7 +24,7 @@ async def resolve_lost_write(attempt: Callable[[], Awaitable[bool]], ours: Calla
             lost = error
             continue
         except StoreUnavailable:
-            if lost is not None:  # of this try nothing was written; of the one before, nobody knows
+            if lost is not None:  # this try wrote nothing; the outcome of the one before is unknown
                 raise lost from None
             raise
         return lost is not None and await ours()

@@ -1,4 +1,4 @@
-"""Keyspace and tables: made from their texts, and compared with what Cassandra says it has."""
+"""Keyspace and tables: parsed from their CQL, and compared with those that Cassandra has."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _ORDER = re.compile(r"CLUSTERING ORDER BY \(([^)]*)\)")
 _COMPACTION = re.compile(r"compaction = \{'class': '(\w+)'")
 _NUMBER = re.compile(r"(default_time_to_live|gc_grace_seconds) = (\d+)")
 DEFAULT_OPTIONS = {"default_time_to_live": "0", "gc_grace_seconds": "864000", "compaction": ""}
-"""A compaction that is not declared may be any."""
+"""Cassandra's defaults. A table that declares no compaction may have any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """`columns`: name → type and role in the key."""
+    """`columns` maps a name to its type and its role in the key."""
 
     name: str
     columns: dict[str, str]
@@ -27,10 +27,10 @@ class Table:
 
 
 def read_table(text: str) -> Table:
-    """What a `CREATE TABLE IF NOT EXISTS` of ours declares."""
+    """The table that a `CREATE TABLE IF NOT EXISTS` of this service declares."""
     found = _CREATE.match(text)
     if found is None:
-        raise ValueError(f"not a table's text: {text}")
+        raise ValueError(f"this does not create a table: {text}")
     name, body, with_ = found[1], found[2], found[3] or ""
     parts = _split(body)
     types = {part.split()[0]: _type_of(part) for part in parts if not _KEY.match(part)}
@@ -51,25 +51,25 @@ def keyspace_text(address: CassandraAddress, replication: int) -> str:
 async def differences(
     cassandra: Cassandra, address: CassandraAddress, tables: Sequence[str], replication: int
 ) -> list[str]:
-    """Each difference between what is declared and what is there, in a line."""
+    """A line for each difference between the declared schema and the existing one."""
     found = await cassandra.run_schema(
         f"SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = '{address.keyspace}'"  # an identifier
     )
     if not found:
         return [f"keyspace {address.keyspace} is missing"]
-    copies = dict(found[0][0])
-    said = copies.get(address.data_centre, "0")
+    options = dict(found[0][0])
+    replicas = options.get(address.data_centre, "0")
     lines = []
-    if not copies.get("class", "").endswith("NetworkTopologyStrategy") or said != str(replication):
-        lines.append(f"keyspace {address.keyspace} has {said} replicas in {address.data_centre}, not {replication}")
-    there = await read_tables(cassandra, address.keyspace)
+    if not options.get("class", "").endswith("NetworkTopologyStrategy") or replicas != str(replication):
+        lines.append(f"keyspace {address.keyspace} has {replicas} replicas in {address.data_centre}, not {replication}")
+    existing = await read_tables(cassandra, address.keyspace)
     for text in tables:
-        lines += _compare(read_table(text), there.get(read_table(text).name))
+        lines += _compare(read_table(text), existing.get(read_table(text).name))
     return lines
 
 
 async def read_tables(cassandra: Cassandra, keyspace: str) -> dict[str, Table]:
-    """The tables that a keyspace has."""
+    """The tables of a keyspace, by name."""
     columns: dict[str, dict[str, str]] = {}
     for table, column, cql_type, kind, position, order in await cassandra.run_schema(
         "SELECT table_name, column_name, type, kind, position, clustering_order FROM system_schema.columns"
@@ -93,31 +93,31 @@ async def read_tables(cassandra: Cassandra, keyspace: str) -> dict[str, Table]:
     }
 
 
-def additions(declared: Table, there: Table) -> dict[str, str]:
-    """The columns that a table lacks, and the statements that make them. None can be added to a key."""
+def additions(declared: Table, existing: Table) -> dict[str, str]:
+    """The columns that an existing table lacks, each with the statement that adds it. Key columns cannot be added."""
     return {
         f"{declared.name}.{column}": f"ALTER TABLE {declared.name} ADD {column} {kind.removesuffix(' regular')}"
         for column, kind in declared.columns.items()
-        if column not in there.columns and kind.endswith((" regular", " static"))
+        if column not in existing.columns and kind.endswith((" regular", " static"))
     }
 
 
-def _compare(declared: Table, there: Table | None) -> list[str]:
-    if there is None:
+def _compare(declared: Table, existing: Table | None) -> list[str]:
+    if existing is None:
         return [f"table {declared.name} is missing"]
     lines = []
-    for column in sorted(declared.columns.keys() | there.columns.keys()):
-        wanted, found = declared.columns.get(column), there.columns.get(column)
+    for column in sorted(declared.columns.keys() | existing.columns.keys()):
+        wanted, found = declared.columns.get(column), existing.columns.get(column)
         if wanted != found:
             lines.append(f"column {declared.name}.{column} is {found or 'missing'}, not {wanted or 'wanted'}")
     for option, wanted in declared.options.items():
-        if wanted and wanted != there.options[option]:
-            lines.append(f"table {declared.name}: {option} is {there.options[option]}, not {wanted}")
+        if wanted and wanted != existing.options[option]:
+            lines.append(f"table {declared.name}: {option} is {existing.options[option]}, not {wanted}")
     return lines
 
 
 def _key_of(parts: Sequence[str]) -> str:
-    """What is in the brackets of `PRIMARY KEY(…)`, or the column that is said to be it."""
+    """The text between the brackets of `PRIMARY KEY(…)`, or the column marked PRIMARY KEY."""
     for part in parts:
         found = _KEY.match(part)
         if found is not None:
@@ -149,12 +149,12 @@ def _column(cql_type: str, role: str) -> str:
 
 
 def _type_of(part: str) -> str:
-    """Of a column's text."""
+    """The type in a column's definition."""
     return part.split(None, 1)[1].removesuffix("PRIMARY KEY").strip()
 
 
 def _split(text: str) -> list[str]:
-    """At the commas that are outside of brackets."""
+    """Split at the commas outside of brackets."""
     parts, depth = [""], 0
     for letter in text:
         depth += (letter in "(<") - (letter in ")>")

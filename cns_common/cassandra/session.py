@@ -1,6 +1,6 @@
-"""Cassandra awaited from one event loop: prepared statements in, rows out, the driver's errors translated at once.
+"""Cassandra from one event loop: prepared statements in, rows out; the driver's errors become this service's.
 
-The driver answers in a thread of its own. One wake-up of the loop hands over all replies of a burst, not one each.
+The driver answers in a thread of its own. All replies of a burst wake the loop once.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ REQUEST_TIMEOUT_S = 10.0
 CONNECT_TIMEOUT_S = 10.0
 HEARTBEAT_S = 5
 PROTOCOL_VERSION = 4
-"""Of Cassandra 3 and later. 5 frames and checks each message once more, in Python here: 50 µs of a statement's 190."""
+"""Known to Cassandra 3 and later. Version 5 frames and checks each message again, in Python: 50 of 190 µs."""
 SPECULATE_AFTER_S = 0.25
-"""An idempotent statement is sent to another replica when the first has not answered by then."""
+"""An idempotent statement is also sent to another replica if the first does not answer for this long."""
 SPECULATE_MAX = 2
 TRIES_MAX = 3
 WAIT_S_MAX = 1.0
@@ -55,12 +55,12 @@ log = structlog.get_logger(__name__)
 
 Row = tuple[Any, ...]
 FAILURES = (NoHostAvailable, DriverException, ConnectionException, ErrorMessage)
-"""What the driver raises: it has no one tree."""
+"""The driver's errors, which have no common base class."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """`idempotent`: whether running it twice leaves what running it once does, so that it may be tried again."""
+    """A CQL statement. An `idempotent` one may be repeated: run twice, it has the effect of one run."""
 
     cql: str
     idempotent: bool = True
@@ -68,7 +68,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CassandraAddress:
-    """Where a Cassandra is: contact points, its keyspace and data centre."""
+    """Contact points of a Cassandra cluster, with keyspace and data centre."""
 
     hosts: tuple[str, ...]
     port: int = 9042
@@ -77,8 +77,11 @@ class CassandraAddress:
 
 
 class _IdempotentRetryPolicy(RetryPolicy):  # type: ignore[misc]  # the driver ships no types
-    """The driver's own policy goes to the next node with anything whose connection broke. A conditional statement that
-    was applied by then would find its condition false, and be told that it was not."""
+    """Retries only idempotent statements.
+
+    The driver's own policy sends any statement whose connection broke to the next node. A conditional one that was
+    applied by then would find its condition false, and be reported as not applied.
+    """
 
     def on_request_error(
         self, query: Any, consistency: int, error: Exception, retry_num: int
@@ -91,7 +94,7 @@ class _IdempotentRetryPolicy(RetryPolicy):  # type: ignore[misc]  # the driver s
     def on_unavailable(
         self, query: Any, consistency: int, required: int, alive: int, retry_num: int
     ) -> tuple[int, int | None]:
-        """A conditional statement may be found out to have too few replicas after it was accepted by some."""
+        """The lack of replicas may show after some of them accepted a conditional statement."""
         if not query.is_idempotent:
             return self.RETHROW, None
         decision: tuple[int, int | None] = super().on_unavailable(query, consistency, required, alive, retry_num)
@@ -103,25 +106,25 @@ class _Connection:
     cluster: Cluster
     session: Session
     addresses: frozenset[str]
-    """What the contact points' names meant."""
+    """The addresses of the contact points' names, as resolved for this connection."""
 
 
 class Cassandra:
-    """One session. Use it from the loop that opened it."""
+    """One session. Only the loop that opened it may use it."""
 
     def __init__(self, address: CassandraAddress, connection: _Connection, loop: asyncio.AbstractEventLoop) -> None:
         self._address = address
         self._connection = connection
         self._loop = loop
-        self._renewing: asyncio.Task[None] | None = None
+        self._reconnecting: asyncio.Task[None] | None = None
         self._prepared: dict[Statement, PreparedStatement] = {}
         self._replies: deque[tuple[asyncio.Future[list[Row]], list[Row] | None, Exception | None]] = deque()
         self._drain_asked = False
-        self.statements = 0  # how many were sent, each try and each batch one
+        self.statements = 0  # sent so far; each try and each batch counts as one
 
     @classmethod
     async def open(cls, address: CassandraAddress, *, keyspace: bool = True) -> Cassandra:
-        """`keyspace` False: for making it first."""
+        """Connect. Without `keyspace` the session has none: it is to make it. Raises StartError."""
         try:
             connection = await asyncio.to_thread(_connect, address, keyspace)
         except FAILURES as error:
@@ -132,15 +135,15 @@ class Cassandra:
         return cls(address, connection, asyncio.get_running_loop())
 
     async def close(self) -> None:
-        if self._renewing is not None:
-            await asyncio.wait({self._renewing})
+        if self._reconnecting is not None:
+            await asyncio.wait({self._reconnecting})
         await asyncio.to_thread(self._connection.cluster.shutdown)
 
-    async def _renew(self) -> None:
-        """The driver asks what its contact points' names mean once. A node that comes back elsewhere, as containers do,
-        is found by connecting anew."""
+    async def _reconnect(self) -> None:
+        """Reconnect if the contact points' names have other addresses now: the driver resolves them only once, and a
+        node may come back at another address, as containers do."""
         if await asyncio.to_thread(_addresses, self._address.hosts) == self._connection.addresses:
-            return  # the driver knocks there by itself
+            return  # the driver reconnects to these by itself
         try:
             connection = await asyncio.to_thread(_connect, self._address, keyspace=True)
         except FAILURES as error:
@@ -154,23 +157,24 @@ class Cassandra:
     # -- running ------------------------------------------------------------------------------------------------------
 
     async def run(self, statement: Statement, *values: object) -> list[Row]:
-        """The rows of the first page: every query here has a limit below a page's."""
+        """Run a statement. Returns the rows of the first page: every query has a limit below a page's size."""
         prepared = self._prepared.get(statement) or await self._prepare(statement)
         return await self._run(prepared.bind(values), statement.idempotent)
 
     async def run_each(self, statement: Statement, rows: Iterable[Sequence[object]]) -> list[list[Row]]:
-        """One statement for several values, all under way at once."""
-        some = list(rows)
-        if len(some) == 1:
-            return [await self.run(statement, *some[0])]  # without a task for it
-        return list(await asyncio.gather(*[self.run(statement, *values) for values in some]))
+        """Run one statement with several rows of values concurrently."""
+        all_values = list(rows)
+        if len(all_values) == 1:
+            return [await self.run(statement, *all_values[0])]  # saves a task
+        return list(await asyncio.gather(*[self.run(statement, *values) for values in all_values]))
 
     async def applied(self, statement: Statement, *values: object) -> bool:
-        """Whether a conditional statement's condition held."""
+        """Run a conditional statement. Returns whether its condition held."""
         return bool((await self.run(statement, *values))[0][0])
 
     async def run_batch(self, parts: Sequence[tuple[Statement, Sequence[object]]], *, logged: bool) -> None:
-        """Unlogged: for rows of one partition, where it is one write. Logged: all or nothing across partitions."""
+        """Run a batch. An unlogged one, for rows of one partition, is one write; a logged one is atomic across
+        partitions."""
         batch = BatchStatement(BatchType.LOGGED if logged else BatchType.UNLOGGED)
         for statement, values in parts:
             prepared = self._prepared.get(statement) or await self._prepare(statement)
@@ -179,7 +183,7 @@ class Cassandra:
         await self._run(batch, idempotent)
 
     async def run_schema(self, cql: str) -> list[Row]:
-        """A statement that makes or changes tables, or looks at them."""
+        """Run a statement that creates, changes or describes tables."""
         return await self._run(SimpleStatement(cql, is_idempotent=True), idempotent=True)
 
     async def _prepare(self, statement: Statement) -> PreparedStatement:
@@ -205,8 +209,8 @@ class Cassandra:
         try:
             return await again(self._try_again, statement)
         except FAILURES as error:
-            if isinstance(error, NoHostAvailable) and (self._renewing is None or self._renewing.done()):
-                self._renewing = asyncio.create_task(self._renew())
+            if isinstance(error, NoHostAvailable) and (self._reconnecting is None or self._reconnecting.done()):
+                self._reconnecting = asyncio.create_task(self._reconnect())
             raise _translate(error, written=True) from error
 
     async def _try_again(self, statement: object) -> list[Row]:
@@ -230,7 +234,7 @@ class Cassandra:
 
     def _reply(self, reply: tuple[asyncio.Future[list[Row]], list[Row] | None, Exception | None]) -> None:
         self._replies.append(reply)
-        if not self._drain_asked:  # the loop clears this before it drains, so that no reply is left lying
+        if not self._drain_asked:  # the loop clears this before it drains, so that no reply is missed
             self._drain_asked = True
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._drain)
@@ -248,7 +252,7 @@ class Cassandra:
 
 
 def _connect(address: CassandraAddress, keyspace: bool) -> _Connection:
-    """Blocks."""
+    """Connect; blocks."""
     profile = ExecutionProfile(
         load_balancing_policy=TokenAwarePolicy(DCAwareRoundRobinPolicy(address.data_centre)),
         consistency_level=ConsistencyLevel.LOCAL_QUORUM,
@@ -276,7 +280,7 @@ def _connect(address: CassandraAddress, keyspace: bool) -> _Connection:
 
 
 def _addresses(hosts: Sequence[str]) -> frozenset[str]:
-    """Blocks. A name that means nothing now has none."""
+    """Resolve names; blocks. A name that does not resolve has no address."""
     found: set[str] = set()
     for host in hosts:
         with contextlib.suppress(socket.gaierror):
@@ -285,7 +289,7 @@ def _addresses(hosts: Sequence[str]) -> frozenset[str]:
 
 
 def _translate(error: Exception, *, written: bool) -> CnsError:
-    """Timeouts of writes leave open what happened; the others say that nothing did."""
+    """After the timeout of a write its outcome is unknown; the other known errors mean that nothing was written."""
     if written and isinstance(error, WriteTimeout | OperationTimedOut | WriteFailure):
         return OutcomeUnknown(f"Cassandra: {_text(error)}")
     if isinstance(error, Unavailable | ReadTimeout | NoHostAvailable | OperationTimedOut | RequestExecutionException):

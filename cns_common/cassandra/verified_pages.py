@@ -1,4 +1,4 @@
-"""Pages of an index whose entries are written before, and removed after, what they point to: some point to nothing."""
+"""Pages of an index table. An entry is written before its record and removed after it, so it may point to nothing."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ Found = TypeVar("Found")
 async def verified_page(
     read: Callable[[str, int], Awaitable[Sequence[Entry]]],
     check: Callable[[Sequence[Entry]], Awaitable[Sequence[Found]]],
-    place_of: Callable[[Entry], str],
+    key_of: Callable[[Entry], str],
     after: str,
     n: int,
 ) -> list[Found]:
-    """Up to `n` of what `check` finds behind the entries that `read` finds after a place: fewer are all there are."""
+    """Up to `n` records: `read` gives the entries after a key, `check` the records of those that exist. Fewer than `n`
+    are the last ones."""
     found: list[Found] = []
     while len(found) < n:
         entries = await read(after, n)
         found += await check(entries)
         if len(entries) < n:
             break
-        after = place_of(entries[-1])
+        after = key_of(entries[-1])
     return found[:n]

@@ -1,6 +1,6 @@
-"""Checks of settings that are more than a pattern: URLs, addresses, networks and keys.
+"""Checks of settings beyond patterns: URLs, addresses, networks and keys.
 
-Each raises ValueError. Its text follows "CNS_NAME=value: " in the one line that a start ends with.
+Each raises ValueError. Its text follows "CNS_NAME=value: " in the line with which a failed start ends.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ CASSANDRA_FORM = "must be host:port,host:port with one port for all"
 
 
 class ContactPoints(NamedTuple):
-    """Where Cassandra nodes answer; all on one port."""
+    """Hosts of Cassandra nodes, and their common port."""
 
     hosts: tuple[str, ...]
     port: int
 
 
 def check_http_url(url: str, *, credentials: bool = False, query: bool = False) -> None:
-    """An absolute URL of http or https; a user with password, and a query, where they are allowed."""
+    """Require an absolute URL of http or https; user and password, and a query, only where they are allowed."""
     parts = _split(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("must be a URL such as https://host or http://host:8080")
@@ -35,13 +35,13 @@ def check_http_url(url: str, *, credentials: bool = False, query: bool = False) 
 
 
 def check_redis_url(url: str) -> None:
-    """As redis-py reads it, options included."""
+    """Require a URL that redis-py can read, options included."""
     parts = _split(url)
     named = bool(parts.path) if parts.scheme == "unix" else bool(parts.hostname)
     if parts.scheme not in ("redis", "rediss", "unix") or not named:
         raise ValueError(REDIS_FORM)
     try:
-        from redis.connection import parse_url  # only the cluster form has it installed
+        from redis.connection import parse_url  # installed only with the cluster form
     except ModuleNotFoundError:
         return
     database = parts.path.removeprefix("/")
@@ -54,14 +54,14 @@ def check_redis_url(url: str) -> None:
 
 
 def check_broker_url(url: str) -> None:
-    """Celery has many transports: what is checked is that it is a URL."""
+    """Require a URL; Celery has many transports, so nothing more is checked."""
     parts = _split(url)
     if not parts.scheme or "://" not in url:
         raise ValueError("must be a URL of a Celery broker, such as redis://host:6379/0")
 
 
 def read_contact_points(text: str) -> ContactPoints:
-    """`host:port,host:port`; a port that is left out is 9042."""
+    """Read `host:port,host:port`. The default port is 9042."""
     addresses = [address.strip() for address in text.split(",") if address.strip()]
     hosts: list[str] = []
     ports: set[int] = set()
@@ -81,7 +81,7 @@ def read_contact_points(text: str) -> ContactPoints:
 
 
 def read_networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
-    """Comma-separated networks or single addresses."""
+    """Read comma-separated networks or single addresses."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     return tuple([_network(part) for part in parts])
 

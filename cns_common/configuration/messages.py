@@ -1,4 +1,4 @@
-"""What is wrong with settings, in words for an operator: nothing in them speaks of the library that reads settings."""
+"""Error texts of wrong settings, in words for an operator, without terms of the library that reads settings."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _TEXTS: Mapping[str, str] = {
 
 
 def describe(error: ValidationError, fields: Mapping[str, FieldInfo], secret: frozenset[str]) -> str:
-    """One line: each setting that is wrong, what was given, and what it must be. Of `secret` ones, and of URLs with a
-    user in them, the value is not shown."""
-    faults = [f"CNS_{_place(fault)}={_shown(fault, secret)}: {_text(fault, fields)}" for fault in error.errors()]
+    """One line that names each wrong setting, its value, and what it must be. The values of `secret` settings, and of
+    URLs with a user, are hidden."""
+    faults = [f"CNS_{_variable(fault)}={_shown(fault, secret)}: {_text(fault, fields)}" for fault in error.errors()]
     return "; ".join(faults)
 
 
-def _place(fault: ErrorDetails) -> str:
+def _variable(fault: ErrorDetails) -> str:
     name, *inside = fault["loc"]
     return str(name).upper() + "".join(f"[{part}]" for part in inside)
 
@@ -63,7 +63,7 @@ def _text(fault: ErrorDetails, fields: Mapping[str, FieldInfo]) -> str:
 
 
 def _form(fault: ErrorDetails, fields: Mapping[str, FieldInfo]) -> str:
-    """A field with a pattern says in its description what the pattern means."""
+    """The description of a field with a pattern tells what the pattern means."""
     name, *inside = fault["loc"]
     field = fields[str(name)]
     if inside:

@@ -1,4 +1,4 @@
-"""Where mails are handed over, as one URL says it: smtp://user:password@host:587?starttls=require."""
+"""The mail relay's URL: smtp://user:password@host:587?starttls=require."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 StartTls = Literal["require", "auto", "off"]
-"""auto: where the relay offers it, and then no less checked."""
+"""auto: if the relay offers it; the certificate is checked then, too."""
 
 SUBMISSION_PORT = 587
 TLS_PORT = 465
@@ -15,7 +15,7 @@ TLS_PORT = 465
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmtpRelay:
-    """`tls`: from the first byte on. A password goes over a connection without TLS only where `start_tls` is off."""
+    """`tls`: TLS from the first byte. A password is sent without TLS only if `start_tls` is off."""
 
     host: str
     port: int
@@ -26,17 +26,17 @@ class SmtpRelay:
 
 
 def read_smtp_url(url: str) -> SmtpRelay:
-    """Raises ValueError, whose text shows nothing of the URL: it may have a password."""
+    """Read the URL. Raises ValueError with a text that quotes nothing of the URL, which may contain a password."""
     try:
         parts = urlsplit(url)
-    except ValueError:  # whose text shows what is wrong
+    except ValueError:  # its own text quotes the URL
         raise ValueError("this is no URL") from None
     if parts.scheme not in ("smtp", "smtps") or not parts.hostname or parts.path not in ("", "/") or parts.fragment:
         raise ValueError("must be smtp://[user:password@]host[:port][?starttls=require|auto|off], or smtps://")
     try:
         port = parts.port
     except ValueError:
-        raise ValueError("its port is no port") from None
+        raise ValueError("its port is not a port number") from None
     tls = parts.scheme == "smtps"
     return SmtpRelay(
         host=parts.hostname,

@@ -1,4 +1,4 @@
-"""Variables whose name begins as settings do and that nothing reads: most are misspelt."""
+"""Finds environment variables that begin with CNS_ and that nothing reads: most are misspelt settings."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from cns_common.process.kill_points import VARIABLE as KILL_POINT
 
 PREFIX = "CNS_"
 LIKENESS_MIN = 0.6
-"""From 0 to 1, by difflib's measure: below it no name is proposed."""
+"""The least similarity, from 0 to 1 by difflib's measure, at which a name is proposed."""
 _OPTIONS = frozenset({"CNS_API", "CNS_WORKER", "CNS_WORKERS"})
-"""Options of `cns up` that are no settings of its processes."""
+"""Options of `cns up` that are not settings of its processes."""
 _ELSEWHERE = _OPTIONS | {
     KILL_POINT,
     "CNS_BALANCER",  # deploy/haproxy.cfg
@@ -24,11 +24,11 @@ _ELSEWHERE = _OPTIONS | {
     "CNS_REDIS_IMAGE",
 }
 _ELSEWHERE_FORM = re.compile(r"CNS_SERVERS_\w+|CNS_TEST_\w+|CNS_MODEL_\w+|CNS_API_[0-9]+")
-"""deploy/servers, tests, and deploy/haproxy.cfg."""
+"""Variables of deploy/servers, of tests, and of deploy/haproxy.cfg."""
 
 
 def unread_variables(names: Iterable[str], settings: Iterable[str]) -> list[str]:
-    """A line for each of the environment's `names` that nothing reads; `settings` without the prefix, in any case."""
+    """A line for each of the environment's `names` that nothing reads. `settings` are names without the prefix."""
     known = {f"{PREFIX}{setting.upper()}" for setting in settings}
     proposed = sorted(known | _OPTIONS)
     ours = sorted(name for name in names if name.upper().startswith(PREFIX))

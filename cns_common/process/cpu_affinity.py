@@ -1,7 +1,7 @@
-"""Keeps a process on one core at a time, one on which others do little (ADR 0011).
+"""Keeps a process on one core at a time, on which other processes do little (ADR 0011).
 
-Threads of one interpreter take turns. On several cores each turn moves the interpreter's lock, and all that is looked
-at under it, from one core's caches into another's: without that a fan-out takes a third less CPU.
+Threads of one interpreter take turns. On several cores each turn moves the interpreter's lock, and the data read under
+it, from one core's caches into another's: on one core a fan-out takes a third less CPU.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from pathlib import Path
 import structlog
 
 POLL_INTERVAL_S = 1.0
-BEARABLE_S = 0.25
-"""Of each second: what others may do on our core before we look for another."""
-WORTH_S = 0.1
-"""By so much less must be done on another core."""
+FOREIGN_LOAD_S_MAX = 0.25
+"""CPU time per second that other processes may use on our core before we look for another core."""
+GAIN_S_MIN = 0.1
+"""Another core must be busy for less time, by this much per second."""
 
 _THREADS = Path("/proc/self/task")
 _STAT = Path("/proc/stat")
 _IDLE_FIELDS = (3, 4)  # idle, and waiting for disks
-_TIME_FIELDS = 8  # what comes after them is counted among these, too
+_TIME_FIELDS = 8  # the fields after these are contained in them
 
 log = structlog.get_logger(__name__)
 
 
 @contextlib.contextmanager
 def pinned_to_one_core(*, wanted: bool) -> Iterator[None]:
-    """On a running loop; of all threads of the process. Does nothing where there is only one core, or where the system
-    does not let us."""
+    """Keep all threads of the process on one core; needs a running loop. Does nothing on a machine with one core, or
+    where the system refuses it."""
     if not wanted or not _STAT.exists() or len(os.sched_getaffinity(0)) == 1:
         yield
         return
-    placing = _CoreSelector(os.sched_getaffinity(0))
+    selector = _CoreSelector(os.sched_getaffinity(0))
     try:
         yield
     finally:
-        placing.stop()
+        selector.stop()
 
 
 class _CoreSelector:
@@ -58,48 +58,48 @@ class _CoreSelector:
         if self._timer is not None:
             self._timer.cancel()
         with contextlib.suppress(OSError):
-            _place(self._cores)
+            _pin_threads(self._cores)
 
     def _move(self, core: int) -> None:
-        """Where that is refused, or what we may use has changed, the threads are left where the system puts them."""
+        """If the system refuses the move, the threads stay where the system puts them."""
         self._core, self._timer = core, None
         try:
-            _place({core})
+            _pin_threads({core})
         except OSError as error:
             log.warning("process.cpu_pinning_failed", core=core, error=str(error))
         else:
-            self._timer = self._loop.call_later(POLL_INTERVAL_S, self._look)
+            self._timer = self._loop.call_later(POLL_INTERVAL_S, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         now_s, own_s = busy_s(), time.process_time()
-        done_s = {core: now_s[core] - self._busy_s.get(core, 0.0) for core in self._cores & now_s.keys()}
-        better = better_cores(self._core, own_s - self._own_s, done_s)
+        used_s = {core: now_s[core] - self._busy_s.get(core, 0.0) for core in self._cores & now_s.keys()}
+        better = better_cores(self._core, own_s - self._own_s, used_s)
         self._busy_s, self._own_s = now_s, own_s
-        if better and _coin():
+        if better and _random_choice():
             self._move(_one_of(better))
         else:
-            self._timer = self._loop.call_later(POLL_INTERVAL_S, self._look)
+            self._timer = self._loop.call_later(POLL_INTERVAL_S, self._check)
 
 
-def better_cores(core: int, own_s: float, done_s: Mapping[int, float]) -> set[int]:
-    """`done_s`: how long each core was busy, ours with what we did ourselves."""
-    others_s = done_s.get(core, 0.0) - own_s
-    if others_s < BEARABLE_S:
+def better_cores(core: int, own_s: float, used_s: Mapping[int, float]) -> set[int]:
+    """Cores worth moving to. `used_s` is each core's busy time, on `core` including our own `own_s`."""
+    others_s = used_s.get(core, 0.0) - own_s
+    if others_s < FOREIGN_LOAD_S_MAX:
         return set()
-    return {each for each, busy in done_s.items() if each != core and busy + WORTH_S < others_s}
+    return {each for each, busy in used_s.items() if each != core and busy + GAIN_S_MIN < others_s}
 
 
 def _one_of(cores: set[int]) -> int:
-    """By chance, and so is whether to move: several workers that found the same would else move together."""
-    return random.choice(sorted(cores))  # noqa: S311  # spreads workers
+    """A random core. Whether to move is random, too: else several workers with the same view would move together."""
+    return random.choice(sorted(cores))  # noqa: S311  # needs no secrecy: it spreads workers
 
 
-def _coin() -> bool:
-    return random.random() < 0.5  # noqa: S311  # the same
+def _random_choice() -> bool:
+    return random.random() < 0.5  # noqa: S311  # as above
 
 
 def busy_s() -> dict[int, float]:
-    """How long each core of the machine has been busy, in seconds."""
+    """The busy time of each core since the machine started, in seconds."""
     ticks_a_second = os.sysconf("SC_CLK_TCK")
     busy: dict[int, float] = {}
     for line in _STAT.read_text().splitlines():
@@ -111,8 +111,9 @@ def busy_s() -> dict[int, float]:
     return busy
 
 
-def _place(cores: set[int]) -> None:
-    """Threads that begin take their maker's place: twice, for those that one began which was not asked yet."""
+def _pin_threads(cores: set[int]) -> None:
+    """New threads inherit the affinity of their creator. The second pass catches those that a thread created before the
+    first pass reached it."""
     for _ in range(2):
         for thread in _THREADS.iterdir():
             with contextlib.suppress(ProcessLookupError):  # it has ended

@@ -1,7 +1,7 @@
-"""Named places where a fault test lets this process die: between two steps whose order a crash must not betray.
+"""Named points at which a fault test kills this process: between two steps whose order must survive a crash.
 
-`CNS_KILL_POINT=name:count:file` kills the process when it passes the point `name` for the count-th time, and leaves
-`file` behind, which says that it happened and keeps it from happening again. Unset, passing a point does nothing.
+`CNS_KILL_POINT=name:count:file` kills the process when it reaches the point `name` for the count-th time, and makes
+`file`, which tells that this happened and prevents it from happening again. Unset, a kill point does nothing.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from collections.abc import Callable
 
 VARIABLE = "CNS_KILL_POINT"
 PAUSE_S = 0.03
-"""Time for this process's other threads before it dies: an answer that was given too early gets out."""
+"""The process's other threads run on for this long before it dies, so that a premature answer is sent."""
 
-STORE_COMMIT = "store.commit"  # the transaction is whole, its COMMIT not begun
-STORE_COMMITTED = "store.committed"  # durable, nobody has an answer
-STORE_CHECKPOINT = "store.checkpoint"  # the log is copied but for its newest part
-JOB_DELIVERED = "job.delivered"  # endpoints have answered, the job is not settled
-JOB_SETTLED = "job.settled"  # the job is settled, its notification still counts it
-JOB_REFERRED = "job.referred"  # the notification counts the redeliveries of a job, which are not there yet
-JOB_CONTINUED = "job.continued"  # some of a job is settled: what remains is written into it, its sends are under way
-JOB_BURIED = "job.buried"  # a dead-letter queue has a message, the job still names its target
-JOB_ON_TRIAL = "job.on_trial"  # it is written down that a job begun too often is tried a last time
-PUBLISH_TAKEN = "publish.taken"  # a producer holds a publish job, and has written nothing
-PUBLISH_FANNED_OUT = "publish.fanned_out"  # the notification counts its endpoint jobs, which are not there yet
-LANE_DELIVERED = "lane.delivered"  # the endpoint has answered, the lane's jobs are not settled
-LANE_SETTLED = "lane.settled"  # they are settled, their notifications still count them
-PUBLISH_SETTLED = "publish.settled"  # a page's jobs and what follows are there, its reference is still counted
-FIFO_FANNED_OUT = "fifo.fanned_out"  # the same, of publishes to a FIFO topic: of several at once
-FIFO_PUBLISHED = "fifo.published"  # those are there, the notifications of their publish jobs still count these
-FIFO_DELIVERED = "fifo.delivered"  # queues have answered, the jobs of the run are not settled
-FIFO_SETTLED = "fifo.settled"  # they are settled, their notifications still count them
+STORE_COMMIT = "store.commit"  # the transaction is complete, its COMMIT not begun
+STORE_COMMITTED = "store.committed"  # durable; no caller has an answer
+STORE_CHECKPOINT = "store.checkpoint"  # the log is copied back but for its newest frames
+JOB_DELIVERED = "job.delivered"  # endpoints have answered; the job is not settled
+JOB_SETTLED = "job.settled"  # the job is settled; its notification still counts it
+JOB_REFERRED = "job.referred"  # the notification counts the redeliveries of a job, which are not stored yet
+JOB_CONTINUED = "job.continued"  # a job is settled in part: its remaining targets are written and in flight
+JOB_BURIED = "job.buried"  # a dead-letter queue has a message; the job still names its target
+JOB_ON_TRIAL = "job.on_trial"  # the last try of a job that was begun too often is recorded
+PUBLISH_TAKEN = "publish.taken"  # a producer has leased a publish job and written nothing
+PUBLISH_FANNED_OUT = "publish.fanned_out"  # the notification counts its endpoint jobs, which are not stored yet
+LANE_DELIVERED = "lane.delivered"  # the endpoint has answered; the lane's jobs are not settled
+LANE_SETTLED = "lane.settled"  # the lane's jobs are settled; their notifications still count them
+PUBLISH_SETTLED = "publish.settled"  # a page's jobs and continuation are stored; its reference is still counted
+FIFO_FANNED_OUT = "fifo.fanned_out"  # as publish.fanned_out, for several publishes to a FIFO topic at once
+FIFO_PUBLISHED = "fifo.published"  # their jobs are stored; the notifications still count the publish jobs
+FIFO_DELIVERED = "fifo.delivered"  # queues have answered; the jobs of the batch are not settled
+FIFO_SETTLED = "fifo.settled"  # the last jobs of the batch are settled; their notifications still count them
 POINTS = (
     STORE_COMMIT,
     STORE_COMMITTED,
@@ -56,7 +56,7 @@ POINTS = (
 
 
 def _nothing(_name: str) -> None:
-    """No fault test runs."""
+    """The kill point of a process that no fault test runs."""
 
 
 def _killer(order: str) -> Callable[[str], None]:

@@ -1,4 +1,4 @@
-"""Keeps child processes running: starts them, restarts the dead with backoff, tells crash loops, stops in order."""
+"""Supervises child processes: starts them, restarts them with backoff, reports crash loops, stops them in order."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ import msgspec
 from cns_common.data_directory import EXIT_DATA_FULL
 
 STATUS_FILE = "processes.json"
-"""In the data directory: the list of ChildStatus, as `read_status` reads it."""
+"""A file in the data directory with the list of ChildStatus; `read_status` reads it."""
 BACKOFF_FIRST_S = 0.1
 BACKOFF_MAX_S = 10.0
 LOOP_CRASHES = 5
 LOOP_WINDOW_S = 60.0
-"""So many deaths within this time are a crash loop."""
+"""LOOP_CRASHES deaths within this time are a crash loop."""
 STOP_GRACE_S = 30.0
 EXIT_CODES_FINAL = frozenset({2, *range(70, 80)} - {EXIT_DATA_FULL})
-"""A child that ends with one of these has said on stderr what a person must mend: starting it again would not help. A
-full disk may have room again."""
+"""A child with one of these exit codes has reported a fault on stderr that only a person can mend, so it is not
+restarted. A full disk may have room again."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -48,7 +48,7 @@ class Child:
 
 
 class ChildStatus(msgspec.Struct, frozen=True):
-    """What the health pages say of one child."""
+    """The state of one child, for the health page."""
 
     name: str
     pid: int
@@ -57,7 +57,7 @@ class ChildStatus(msgspec.Struct, frozen=True):
 
 
 def read_status(path: Path) -> list[ChildStatus]:
-    """The supervisor's last word, or nothing when no supervisor runs."""
+    """The last states that a supervisor wrote; empty when none runs."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=list[ChildStatus])
     except (OSError, msgspec.DecodeError):
@@ -108,7 +108,7 @@ class Supervisor:
             child.deaths.append(loop.time())
             if loop.time() - started_s > BACKOFF_MAX_S:
                 backoff_s = BACKOFF_FIRST_S
-            print(f"cns: {child.name} ended with {code}; starting it again in {backoff_s:.1f} s", file=sys.stderr)  # noqa: T201  # the supervisor loads no logger
+            print(f"cns: {child.name} ended with {code}; starting it again in {backoff_s:.1f} s", file=sys.stderr)  # noqa: T201  # the supervisor imports no logger
             self._write_status()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), backoff_s)
@@ -139,15 +139,15 @@ class Supervisor:
 
 
 def _send(number: signal.Signals, process: asyncio.subprocess.Process) -> None:
-    """Not by the process's own methods: they reap a child that has just ended, whose exit code asyncio then misses, and
-    logs as that of an unknown child."""
+    """The process's own methods are not used: they reap a child that has just ended, and asyncio then misses its exit
+    code and logs an unknown child."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(process.pid, number)
 
 
 def _die_with(supervisor: int) -> None:
-    """Linux: a child outlives no supervisor, however that ended, so the next start finds the data free."""
+    """On Linux, end the child with its supervisor, however that ends: the next start finds the data unlocked."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != supervisor:  # which had ended before this was asked for; in a container it is process 1
+        if os.getppid() != supervisor:  # it ended before prctl; in a container it is process 1
             os._exit(1)

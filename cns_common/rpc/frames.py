@@ -1,4 +1,4 @@
-"""Frames on a stream: cut out of what arrives, and what a loop turn gathers sent as one.
+"""Frames on a stream: received data is split into frames, and the items of a loop turn are sent as one.
 
 A frame is a four-byte length and a MessagePack array of (kind, call id, name, payload).
 """
@@ -23,7 +23,7 @@ _decode_frame = msgspec.msgpack.Decoder(list[Item]).decode
 
 
 class Frames(asyncio.Protocol):
-    """Cuts the stream into frames, and sends what a loop turn gathered as one."""
+    """One connection. `on_items` is called with the items of each frame received."""
 
     def __init__(self, on_items: Callable[[list[Item]], None]) -> None:
         self._on_items = on_items
@@ -34,7 +34,7 @@ class Frames(asyncio.Protocol):
         self.closed = self._loop.create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.WriteTransport, transport)  # uvloop's are no subclasses
+        self.transport = cast(asyncio.WriteTransport, transport)  # uvloop's transports are no subclasses
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None
@@ -88,7 +88,7 @@ class Frames(asyncio.Protocol):
         self._write(transport, items[half:])
 
     def fail(self, error: BaseException) -> None:
-        """The two sides do not understand each other: hang up, so that no call waits for ever."""
+        """Close the connection after a frame that cannot be encoded or decoded, so that no call waits for ever."""
         self._loop.call_exception_handler({"message": "a frame was refused", "exception": error})
         self.close()
 

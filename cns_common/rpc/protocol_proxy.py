@@ -1,7 +1,7 @@
-"""A store's contract used across processes: its async methods become calls, their type hints the frames' types.
+"""Calls a store in another process: its contract's async methods become calls, their type hints the frames' types.
 
-A contract is a Protocol whose async methods take and return what msgspec can encode. `methods_of` reads it once at
-start, `handlers_of` answers for an object that keeps it, and `remote` makes an object that keeps it from afar.
+A contract is a Protocol whose async methods take and return values that msgspec can encode. `methods_of` reads it once
+at start, `handlers_of` makes the handlers of an object that implements it, and `remote` makes a proxy.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Contract = TypeVar("Contract")
 
 
 class ChangeSource(Protocol):
-    """A contract may have this: what to call with the key of a record that anybody changed."""
+    """An optional part of a contract: callbacks that get the key of each record that any process changed."""
 
     changed: list[Callable[[Any], None]]
 
@@ -29,31 +29,31 @@ def methods_of(contract: Any, prefix: str) -> dict[str, Method]:
     return {f"{prefix}.{name}": _method(function) for name, function in _functions(contract).items()}
 
 
-def handlers_of(contract: Any, prefix: str, keeper: object) -> dict[str, Handler]:
-    """How `keeper` answers the calls of a contract it keeps."""
-    return {f"{prefix}.{name}": _handler(getattr(keeper, name)) for name in _functions(contract)}
+def handlers_of(contract: Any, prefix: str, implementation: object) -> dict[str, Handler]:
+    """The handlers of a contract's calls, which `implementation` answers."""
+    return {f"{prefix}.{name}": _handler(getattr(implementation, name)) for name in _functions(contract)}
 
 
-def announce(prefix: str, keeper: ChangeSource, server: Server) -> None:
-    """Tell every process on the other side what changes."""
-    keeper.changed.append(lambda key: server.broadcast(f"{prefix}.{CHANGED}", key))
+def announce(prefix: str, source: ChangeSource, server: Server) -> None:
+    """Send every change to all connected processes."""
+    source.changed.append(lambda key: server.broadcast(f"{prefix}.{CHANGED}", key))
 
 
 def remote(contract: type[Contract], prefix: str, client: Client) -> Contract:
-    """Make an object whose calls the other end of `client` answers."""
+    """A proxy of the contract whose calls the other end of `client` answers."""
     calls = {name: _call(client, f"{prefix}.{name}", function) for name, function in _functions(contract).items()}
-    kept: Any = type(f"Remote{contract.__name__}", (), calls)()
+    proxy: Any = type(f"Remote{contract.__name__}", (), calls)()
     changed_type = get_type_hints(contract).get(CHANGED)
     if changed_type is not None:
-        kept.changed = []
+        proxy.changed = []
         ((key_type,), _) = get_args(get_args(changed_type)[0])  # list[Callable[[Key], None]]
-        client.on_event(f"{prefix}.{CHANGED}", key_type, lambda key: _fire(kept, key))
-    result: Contract = kept
+        client.on_event(f"{prefix}.{CHANGED}", key_type, lambda key: _fire(proxy, key))
+    result: Contract = proxy
     return result
 
 
-def _fire(kept: ChangeSource, key: Any) -> None:
-    for callback in kept.changed:
+def _fire(proxy: ChangeSource, key: Any) -> None:
+    for callback in proxy.changed:
         callback(key)
 
 

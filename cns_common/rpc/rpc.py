@@ -1,8 +1,8 @@
-"""Calls between this machine's processes over a Unix socket: one frame per loop turn for all calls that wait.
+"""Calls between this machine's processes over a Unix socket: all calls of a loop turn are one frame.
 
 A frame is a four-byte length and a MessagePack array of calls, answers or events. Calls are described by a table of
-`Method`s that both sides share; arguments and results are typed, so a frame that does not fit is refused, not guessed.
-An answer may come before another's that was asked earlier.
+`Method`s that both sides share; arguments and results are typed, so a frame that does not fit is refused.
+Answers may come in another order than the calls.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _decode_fault = msgspec.msgpack.Decoder(tuple[str, str]).decode
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One call's types: `arguments` is a tuple type, `result` any type msgspec knows."""
+    """The types of one call: `arguments` is a tuple type, `result` any type that msgspec knows."""
 
     arguments: Any
     result: Any
@@ -46,7 +46,7 @@ Handler = Callable[..., Awaitable[Any]]
 
 
 class Session:
-    """The serving side of one connection; `state` is whatever the handlers keep for it."""
+    """The serving side of one connection. Handlers may keep values of theirs in `state`."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -67,7 +67,7 @@ class Session:
     def _answered(self, number: int, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
-        if error is not None:  # a fault of ours, or a call that does not fit its types: no caller waits for ever
+        if error is not None:  # a bug, or arguments that do not fit their types: the caller must not wait for ever
             self.frames.put(FAULT, number, "unknown", ("", "the call failed in the store host"))
             self._loop.call_exception_handler({"message": "a call failed", "exception": error, "task": task})
 
@@ -88,7 +88,7 @@ class Session:
 
 
 class Server:
-    """Answers calls on a Unix socket in a directory that only this user can enter."""
+    """Answers calls on a Unix socket; access is limited by the permissions of its directory."""
 
     def __init__(self, methods: Mapping[str, Method]) -> None:
         self._methods = methods
@@ -98,25 +98,28 @@ class Server:
         self._server: asyncio.AbstractServer | None = None
 
     def answer(self, handlers: Mapping[str, Handler]) -> None:
-        """Answer some of the methods' calls."""
+        """Add handlers of some methods."""
         for name, handler in handlers.items():
             self.table[name] = (handler, msgspec.msgpack.Decoder(self._methods[name].arguments))
 
     async def start(self, path: Path) -> None:
-        """Serve on `path`; a socket file left by a dead process is replaced. Its directory keeps others out."""
+        """Serve on `path`; a socket file left by a dead process is replaced.
+
+        Raises ValueError if a method has no handler.
+        """
         unanswered = self._methods.keys() - self.table.keys()
         if unanswered:
-            raise ValueError(f"nothing answers {sorted(unanswered)}")
+            raise ValueError(f"no handler for {sorted(unanswered)}")
         loop = asyncio.get_running_loop()
         self._server = await loop.create_unix_server(self._accept, str(path), backlog=128)
 
     def _accept(self) -> asyncio.Protocol:
         session = Session(self)
         self.sessions.add(session)
-        session.frames.closed.add_done_callback(lambda _: self._leave(session))
+        session.frames.closed.add_done_callback(lambda _: self._remove(session))
         return session.frames
 
-    def _leave(self, session: Session) -> None:
+    def _remove(self, session: Session) -> None:
         self.sessions.discard(session)
         for callback in self.on_close:
             callback(session)
@@ -128,13 +131,13 @@ class Server:
     async def close(self) -> None:
         if self._server is not None:
             self._server.close()
-        self.on_close.clear()  # nobody has gone but this process
+        self.on_close.clear()  # the clients are still there: this process ends
         for session in list(self.sessions):
             session.frames.close()
 
 
 class Client:
-    """The calling side. It reconnects for ever; calls made meanwhile wait up to `CONNECT_TIMEOUT_S`."""
+    """The calling side. It reconnects for ever; calls made while it is not connected wait up to `CONNECT_TIMEOUT_S`."""
 
     def __init__(self, path: Path, methods: Mapping[str, Method]) -> None:
         self._path = str(path)
@@ -146,10 +149,10 @@ class Client:
         self._keeper: asyncio.Task[None] | None = None
         self._events: dict[str, tuple[msgspec.msgpack.Decoder[Any], Callable[[Any], None]]] = {}
         self.on_connect: list[Callable[[], None]] = []
-        """Called after every connect: what the other side knew of this one is gone then."""
+        """Called after every connect: the server keeps no state of earlier connections."""
 
     def on_event(self, name: str, payload: Any, callback: Callable[[Any], None]) -> None:
-        """Events that nothing is to be called for are passed over: what is told to all may interest only some."""
+        """Call `callback` for events of this name. Events without a callback are ignored: a broadcast goes to all."""
         self._events[name] = (msgspec.msgpack.Decoder(payload), callback)
 
     async def start(self) -> None:
@@ -201,11 +204,11 @@ class Client:
 
     async def call(self, name: str, *arguments: Any) -> Any:
         if self._frames is None:
-            await asyncio.create_task(self._wait_connected())  # a task, as timeouts need: the caller may have none
+            await asyncio.create_task(self._wait_connected())  # asyncio.timeout needs a task, which the caller may lack
         return await self.post(name, *arguments)
 
     def post(self, name: str, *arguments: Any) -> asyncio.Future[Any]:
-        """As `call`, at once: StoreUnavailable when not connected."""
+        """As `call`, but raises StoreUnavailable at once when not connected."""
         if self._frames is None:
             raise StoreUnavailable("the store host does not answer")
         self._number += 1
@@ -221,7 +224,7 @@ class Client:
                 continue
             future, decoder = self._pending[number]
             result = decoder.decode(raw) if kind == ANSWER else _decode_fault(raw)
-            del self._pending[number]  # not before: what is not understood fails with the connection
+            del self._pending[number]  # not earlier: a call whose answer cannot be decoded fails with the connection
             if future.done():
                 continue
             if kind == ANSWER:

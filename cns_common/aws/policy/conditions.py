@@ -1,4 +1,4 @@
-"""The Condition element: keys, quantifiers and absent keys, over the facts of one request."""
+"""The Condition element: operators over condition keys, with quantifiers and rules for absent keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _IF_EXISTS = "IfExists"
 
 
 class Quantifier(Enum):
-    """How a key of many values is read; a key of many values never matches without one."""
+    """How a key with several values is matched; without a quantifier such a key never matches."""
 
     NONE = ""
     ANY = "ForAnyValue"
@@ -22,14 +22,14 @@ class Quantifier(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """One operator over one key, its policy values ORed (NORed when negated)."""
+    """One operator over one key. The policy's values are ORed, or NORed when the operator is negated."""
 
     key: str
     operator: Operator
     quantifier: Quantifier
     if_exists: bool
     tests: tuple[Test, ...]
-    open: tuple[Template, ...]  # values with variables: their tests are made for each request
+    templates: tuple[Template, ...]  # values with variables; their tests are made for each request
 
     def holds(self, facts: Facts) -> bool:
         found = facts.get(self.key, [])
@@ -37,7 +37,7 @@ class Condition:
             return self._holds_when_absent()
         if self.quantifier is Quantifier.NONE and not isinstance(found, str):
             return False
-        tests = [*self.tests, *(self.operator.test(each.resolve(facts)) for each in self.open)]
+        tests = [*self.tests, *(self.operator.test(each.resolve(facts)) for each in self.templates)]
         values = [found] if isinstance(found, str) else found
         verdicts = (any(test(value) for test in tests) != self.operator.negated for value in values)
         return all(verdicts) if self.quantifier is Quantifier.ALL else any(verdicts)
@@ -50,7 +50,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NullCondition:
-    """`Null`: is the key absent?"""
+    """`Null`: whether the key is absent."""
 
     key: str
     wanted: frozenset[bool]
@@ -63,7 +63,7 @@ AnyCondition = Condition | NullCondition
 
 
 def conditions(element: object, *, variables: bool) -> tuple[AnyCondition, ...]:
-    """The conditions of a statement, all of which must hold."""
+    """The conditions of a statement, all of which must hold. Raises PolicyError."""
     found: list[AnyCondition] = []
     for name, keys in _mapping(element, "Condition").items():
         for key, values in _mapping(keys, f"Condition {name}").items():
@@ -88,7 +88,7 @@ def _condition(name: str, key: str, values: Sequence[str], variables: bool) -> A
         quantifier=Quantifier(prefix if colon else ""),
         if_exists=name.endswith(_IF_EXISTS),
         tests=tuple(chosen.test(each.resolve({})) for each in templates if each.constant),
-        open=tuple(each for each in templates if not each.constant),
+        templates=tuple(each for each in templates if not each.constant),
     )
 
 

@@ -1,7 +1,7 @@
-"""Resource policies: a document read once into a `Policy`, then asked request by request what it says.
+"""Resource policies: a document is read once into a `Policy`, which then decides on each request.
 
-`decide` adds what the caller's account has to say; each caller here is the root of its account, which its own account
-allows everything. So only a resource policy can refuse the owner, and only a resource policy can let others in.
+`decide` combines this with the caller's account. An account allows its own callers everything, so only a resource
+policy can refuse the owner, and only a resource policy can let others in.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _STATEMENT_ELEMENTS = frozenset(
 
 
 class Decision(Enum):
-    """What a policy says to a request; NONE is silence."""
+    """What a policy decides on a request; NONE if no statement applies."""
 
     ALLOW = auto()
     DENY = auto()
@@ -70,16 +70,16 @@ class Decision(Enum):
 
 
 class Verdict(Enum):
-    """What becomes of a request, and why."""
+    """Whether a request is allowed, and why not."""
 
     ALLOWED = auto()
-    DENIED = auto()  # a statement says Deny
-    NOT_ALLOWED = auto()  # no statement says Allow, and somebody has to
+    DENIED = auto()  # a statement denies it
+    NOT_ALLOWED = auto()  # no statement allows it, and neither does the caller's account
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyRequest:
-    """Who wants to do what to what. `facts` are the condition keys, in any case; a list is a key of many values."""
+    """A principal, its action and a resource. `facts` maps condition keys, in any case, to one value or a list."""
 
     principal: Caller
     action: str  # 'sqs:SendMessage'
@@ -89,7 +89,7 @@ class PolicyRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """One statement; `actions` and `resources` are as written, for the rules each service has about them."""
+    """One statement. `actions` and `resources` are as written: each service has rules of its own about them."""
 
     sid: str
     allows: bool
@@ -106,7 +106,7 @@ class Statement:
     def applies(self, request: PolicyRequest, facts: Facts) -> bool:
         try:
             return (
-                self._concerns(request.principal)
+                self._covers(request.principal)
                 and self.action_set.matches(request.action.lower(), facts) != self.not_action
                 and self.resource_set.matches(request.resource, facts) != self.not_resource
                 and all(condition.holds(facts) for condition in self.conditions)
@@ -114,10 +114,10 @@ class Statement:
         except UnresolvedVariableError:
             return False
 
-    def _concerns(self, caller: Caller) -> bool:
+    def _covers(self, caller: Caller) -> bool:
         if self.not_principal:
-            return not self.principals.spare(caller)
-        return self.principals.include(caller)
+            return not self.principals.exempts(caller)
+        return self.principals.includes(caller)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +125,7 @@ class Policy:
     statements: tuple[Statement, ...]
 
     def evaluate(self, request: PolicyRequest) -> Decision:
-        """One statement that denies outweighs all that allow."""
+        """A statement that denies outweighs all that allow."""
         facts = {key.lower(): value for key, value in request.facts.items()}
         decision = Decision.NONE
         for statement in self.statements:
@@ -137,7 +137,7 @@ class Policy:
 
 
 def decide(policy: Policy | None, owner_account: str, request: PolicyRequest) -> Verdict:
-    """Whether `request` may act on a resource of `owner_account` that has this policy, or none."""
+    """Whether `request` may act on a resource of `owner_account` that has this policy, or none (None)."""
     decision = policy.evaluate(request) if policy is not None else Decision.NONE
     if decision is Decision.DENY:
         return Verdict.DENIED
@@ -147,12 +147,12 @@ def decide(policy: Policy | None, owner_account: str, request: PolicyRequest) ->
 
 
 def _belongs_to(caller: Caller, account: str) -> bool:
-    """A service that calls on a topic's behalf belongs to nobody, not even to the topic's owner."""
+    """A service that calls on a topic's behalf belongs to no account, not even to the topic owner's."""
     return not caller.service and not caller.anonymous and caller.account == account
 
 
 def sqs_refusal(verdict: Verdict, request: PolicyRequest, queue_url: str) -> str:
-    """The text of SQS's AccessDenied; AWS writes the action in lower case and names only callers that have an ARN."""
+    """The text of SQS's AccessDenied. AWS writes the action in lower case and names only callers that have an ARN."""
     if not request.principal.arn:
         return f"Access to the resource {queue_url} is denied."
     return _refusal(verdict, request.principal.arn, request.action.lower(), request.resource)
@@ -174,10 +174,10 @@ def _refusal(verdict: Verdict, who: str, action: str, resource: str) -> str:
 
 
 def read_policy(text: str, *, resource_optional: bool = False) -> Policy:
-    """Parse a policy document. Raise PolicyError when it is not one.
+    """Parse a policy document. Raises PolicyError.
 
-    With `resource_optional` a statement may have neither Resource nor NotResource: it then applies to every resource,
-    which in a queue's policy is the queue (as recorded from SQS; SNS refuses it).
+    With `resource_optional` a statement may omit Resource and NotResource: it then applies to every resource, which in
+    a queue's policy is the queue (as recorded from SQS; SNS refuses such a statement).
     """
     document = _elements(_json(text), _DOCUMENT_ELEMENTS, "Policy")
     version = document.get("Version", VERSIONS[0])
@@ -223,16 +223,16 @@ def _statement(element: object, variables: bool, resource_optional: bool) -> Sta
 
 
 def _either(members: Mapping[str, object], name: str, default: str | None = None) -> tuple[object, bool]:
-    """The value of an element that has a negated twin, and whether it is the twin's.
+    """The value of an element or of its Not-form, and whether it is the latter.
 
     A statement must have exactly one of the two; with a `default` it may have neither.
     """
-    twin = f"Not{name}"
-    if default is not None and name not in members and twin not in members:
+    negated = f"Not{name}"
+    if default is not None and name not in members and negated not in members:
         return default, False
-    if (name in members) == (twin in members):
-        raise PolicyError(f"Statement must have either {name} or {twin}")
-    return (members[twin], True) if twin in members else (members[name], False)
+    if (name in members) == (negated in members):
+        raise PolicyError(f"Statement must have either {name} or {negated}")
+    return (members[negated], True) if negated in members else (members[name], False)
 
 
 def _actions(element: object) -> tuple[str, ...]:
@@ -258,9 +258,9 @@ def _elements(element: object, known: frozenset[str], name: str) -> Mapping[str,
 
 
 def _json(text: str) -> object:
-    """JSON without what the policy language refuses: a name given twice, of which a reader would see only one."""
+    """Parse JSON, and refuse a name given twice, as the policy language does: a parser would drop one of the two."""
     try:
-        document: object = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        document: object = json.loads(text, object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant)
     except PolicyError:
         raise
     except (ValueError, RecursionError) as error:
@@ -268,12 +268,12 @@ def _json(text: str) -> object:
     return document
 
 
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     members = dict(pairs)
     if len(members) != len(pairs):
         raise PolicyError("Policy has the same element twice")
     return members
 
 
-def _no_constant(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     raise PolicyError(f"Policy is not valid JSON: {name}")

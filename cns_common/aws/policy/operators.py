@@ -15,10 +15,11 @@ from functools import partial
 from typing import TypeVar
 
 from cns_common.arn import parse_arn
-from cns_common.aws.policy.parser import Exact, Resolved, arn_wildcard, plain, wildcard
+from cns_common.aws.policy.parser import ExactText, Resolved, arn_wildcard, plain_text, wildcard
 
 T = TypeVar("T")
-Test = Callable[[str], bool]  # does a value of the request satisfy one value of the policy?
+Test = Callable[[str], bool]
+"""Whether a value of the request satisfies one value of the policy."""
 
 TRUTH = {"true": True, "false": False}
 
@@ -31,26 +32,26 @@ _NETWORK = re.compile(r"[^/]+(?:/[0-9]{1,3})?")
 class Operator:
     test: Callable[[Resolved], Test]
     negated: bool = False
-    variables: bool = True  # whether `${…}` means something in its values
+    variables: bool = True  # whether `${…}` in its values names a variable
 
 
 def _equal(wanted: Resolved) -> Test:
-    return partial(operator.eq, plain(wanted))
+    return partial(operator.eq, plain_text(wanted))
 
 
 def _equal_ignoring_case(wanted: Resolved) -> Test:
-    text = plain(wanted).lower()
+    text = plain_text(wanted).lower()
     return lambda value: value.lower() == text
 
 
 def _like(wanted: Resolved) -> Test:
-    in_units = (_units(piece) if isinstance(piece, str) else Exact(_units(piece.text)) for piece in wanted)
+    in_units = (_units(piece) if isinstance(piece, str) else ExactText(_units(piece.text)) for piece in wanted)
     pattern = wildcard(tuple(in_units))
     return lambda value: pattern.fullmatch(_units(value)) is not None
 
 
 def _units(text: str) -> str:
-    """The text with one character for each UTF-16 unit, because units are what `?` counts."""
+    """The text with one character per UTF-16 unit: `?` matches one unit."""
     if text.isascii():
         return text
     wire = text.encode("utf-16-be", "surrogatepass")
@@ -58,10 +59,10 @@ def _units(text: str) -> str:
 
 
 def _ordered(read: Callable[[str], T | None], compare: Callable[[T, T], bool]) -> Callable[[Resolved], Test]:
-    """A comparison of numbers or dates; what cannot be read, in policy or request, compares as false."""
+    """A comparison of numbers, dates, truth values or bytes. A value that `read` cannot read compares as false."""
 
     def test_for(wanted: Resolved) -> Test:
-        limit = read(plain(wanted))
+        limit = read(plain_text(wanted))
 
         def test(text: str) -> bool:
             value = read(text)
@@ -77,7 +78,7 @@ def _number(text: str) -> Decimal | None:
 
 
 def _date(text: str) -> Decimal | None:
-    """Seconds since the epoch of an ISO 8601 date or an epoch time; a date without a zone is in UTC."""
+    """Seconds since the epoch of an ISO 8601 date or an epoch time. A date without a zone is in UTC."""
     if _EPOCH.fullmatch(text):
         return Decimal(text)
     try:
@@ -99,7 +100,7 @@ def _binary(text: str) -> bytes | None:
 
 
 def _in_network(wanted: Resolved) -> Test:
-    network = _network(plain(wanted))
+    network = _network(plain_text(wanted))
 
     def test(text: str) -> bool:
         address = _address(text)
@@ -109,7 +110,7 @@ def _in_network(wanted: Resolved) -> Test:
 
 
 def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
-    """AWS ignores host bits of an IPv4 range; an IPv6 range with host bits matches nothing."""
+    """AWS ignores host bits of an IPv4 range. An IPv6 range with host bits matches nothing."""
     if not _NETWORK.fullmatch(text):
         return None
     try:

@@ -1,4 +1,4 @@
-"""The texts of a policy: wildcards, policy variables, and lists of texts of which one must match."""
+"""The texts of a policy: wildcards, policy variables, and sets of texts of which one must match."""
 
 from __future__ import annotations
 
@@ -8,28 +8,29 @@ from dataclasses import dataclass
 
 from cns_common.arn import Arn
 
-Facts = Mapping[str, str | list[str]]  # keys in lower case
+Facts = Mapping[str, str | list[str]]
+"""Condition keys, in lower case, and their values."""
 
 _VARIABLE = re.compile(r"\$\{([^}]*)(\}?)")
-"""A `${` that no `}` closes takes the rest of the text: else each of many would be followed to the end."""
+"""A `${` without a `}` matches the rest of the text: otherwise each of many would be scanned to the end."""
 _VARIABLE_BODY = re.compile(r"\s*([^\s,']+)\s*(?:,\s*'([^']*)'\s*)?")
 SHARED_MAX = 1_000
-"""Parts that policies have in common are kept once: most policies name the same service and action."""
+"""Cached parts that policies share: most policies name the same service and action."""
 _ESCAPES = frozenset("*?$")
 _ANYTHING = "."
 _ANYTHING_BUT_COLON = "[^:]"
 
 
 class PolicyError(ValueError):
-    """The document is no policy; the text says why."""
+    """The document is not a valid policy; the text says why."""
 
 
 class UnresolvedVariableError(Exception):
-    """The request has no single value for a policy variable: AWS then takes the whole statement as not applying."""
+    """The request has no single value for a policy variable. At AWS the whole statement does not apply then."""
 
 
 @dataclass(frozen=True, slots=True)
-class Exact:
+class ExactText:
     """Text in which `*` and `?` stand for themselves: a variable's value, or `${*}`."""
 
     text: str
@@ -41,14 +42,15 @@ class Variable:
     default: str | None
 
 
-Resolved = tuple[str | Exact, ...]  # plain pieces are the policy's own words, wildcards and all
+Resolved = tuple[str | ExactText, ...]
+"""A text without variables. In `str` pieces, which the policy wrote, `*` and `?` are wildcards."""
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """One text of a policy, its variables still open."""
+    """One text of a policy, with its variables unresolved."""
 
-    pieces: tuple[str | Exact | Variable, ...]
+    pieces: tuple[str | ExactText | Variable, ...]
 
     @property
     def constant(self) -> bool:
@@ -58,18 +60,18 @@ class Template:
         return tuple(_value(piece, facts) if isinstance(piece, Variable) else piece for piece in self.pieces)
 
 
-def _value(variable: Variable, facts: Facts) -> Exact:
+def _value(variable: Variable, facts: Facts) -> ExactText:
     found = facts.get(variable.key, variable.default)
     if not isinstance(found, str):
         raise UnresolvedVariableError(variable.key)
-    return Exact(found)
+    return ExactText(found)
 
 
 def template(text: str, *, variables: bool) -> Template:
-    """`text` with its `${…}` understood, or as it stands where the policy's version or the element knows none."""
+    """Parse the `${…}` of `text`, unless the policy's version or the element has no `variables`."""
     if not variables:
         return Template((text,))
-    pieces: list[str | Exact | Variable] = []
+    pieces: list[str | ExactText | Variable] = []
     end = 0
     for match in _VARIABLE.finditer(text):
         if not match[2]:
@@ -81,27 +83,27 @@ def template(text: str, *, variables: bool) -> Template:
     return Template(tuple(piece for piece in pieces if piece != ""))
 
 
-def _variable(body: str) -> Exact | Variable:
+def _variable(body: str) -> ExactText | Variable:
     if body in _ESCAPES:
-        return Exact(body)
+        return ExactText(body)
     match = _VARIABLE_BODY.fullmatch(body)
     if match is None:
         raise PolicyError(f"Invalid policy variable: ${{{body}}}")
     return Variable(match[1].lower(), match[2])
 
 
-def plain(resolved: Resolved) -> str:
-    """The text itself, for comparisons that know no wildcards."""
+def plain_text(resolved: Resolved) -> str:
+    """The text itself, for comparisons without wildcards."""
     return "".join(piece if isinstance(piece, str) else piece.text for piece in resolved)
 
 
 def wildcard(resolved: Resolved) -> re.Pattern[str]:
-    """A pattern for the whole text in which `*` crosses `:` and `/`."""
+    """A pattern for a whole text, in which `*` matches `:` and `/`, too."""
     return re.compile(_wildcard_regex(resolved, _ANYTHING), re.DOTALL)
 
 
 def arn_wildcard(resolved: Resolved) -> re.Pattern[str] | None:
-    """A pattern whose six parts match apart, so that `*` stays within its part; None for what is not an ARN."""
+    """A pattern for an ARN, in which `*` stays within one of its six parts; None when `resolved` is not an ARN."""
     parts = _colon_parts(resolved)
     if len(parts) != len(Arn._fields) + 1:
         return None
@@ -111,20 +113,20 @@ def arn_wildcard(resolved: Resolved) -> re.Pattern[str] | None:
 
 
 def _colon_parts(resolved: Resolved) -> list[Resolved]:
-    parts: list[list[str | Exact]] = [[]]
+    parts: list[list[str | ExactText]] = [[]]
     for piece in resolved:
         room = len(Arn._fields) + 1 - len(parts)
-        first, *others = [piece] if isinstance(piece, Exact) else piece.split(":", room)
+        first, *others = [piece] if isinstance(piece, ExactText) else piece.split(":", room)
         parts[-1].append(first)
         parts.extend([other] for other in others)
     return [tuple(part) for part in parts]
 
 
 def _wildcard_regex(resolved: Resolved, any_character: str) -> str:
-    """Each `*` takes as little as it can and never gives back (an atomic group): matching stays linear per star."""
+    """Each `*` matches as little as possible and never backtracks (an atomic group), so matching is linear per `*`."""
     segments = [""]
     for piece in resolved:
-        if isinstance(piece, Exact):
+        if isinstance(piece, ExactText):
             segments[-1] += re.escape(piece.text)
             continue
         first, *others = [re.escape(text).replace(r"\?", any_character) for text in piece.split("*")]
@@ -138,31 +140,31 @@ def _wildcard_regex(resolved: Resolved, any_character: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TextSet:
-    """Texts of which one must match: exact ones in a set, those with wildcards in one pattern, open ones apart."""
+    """Texts of which one must match: a set of exact ones, one pattern of those with wildcards, and templates."""
 
     exact: frozenset[str]
     wildcards: re.Pattern[str] | None
-    open: tuple[Template, ...]
+    templates: tuple[Template, ...]
 
     def matches(self, text: str, facts: Facts) -> bool:
         if text in self.exact or (self.wildcards is not None and self.wildcards.fullmatch(text)):
             return True
-        return any(wildcard(each.resolve(facts)).fullmatch(text) for each in self.open)
+        return any(wildcard(each.resolve(facts)).fullmatch(text) for each in self.templates)
 
 
 def text_set(texts: Iterable[Template]) -> TextSet:
     exact: list[str] = []
     regexes: list[str] = []
-    open_texts: list[Template] = []
+    templates: list[Template] = []
     for each in texts:
         if not each.constant:
-            open_texts.append(each)
+            templates.append(each)
         elif any(isinstance(piece, str) and ("*" in piece or "?" in piece) for piece in each.pieces):
             regexes.append(_wildcard_regex(each.resolve({}), _ANYTHING))
         else:
-            exact.append(plain(each.resolve({})))
+            exact.append(plain_text(each.resolve({})))
     joined = re.compile("|".join(regexes), re.DOTALL) if regexes else None
-    return TextSet(frozenset(exact), joined, tuple(open_texts))
+    return TextSet(frozenset(exact), joined, tuple(templates))
 
 
 def string_list(element: object, name: str) -> Sequence[str]:

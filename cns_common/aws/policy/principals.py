@@ -1,4 +1,4 @@
-"""Who a policy statement speaks of: its Principal or NotPrincipal element."""
+"""The Principal and NotPrincipal elements of a policy statement."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ _KINDS = frozenset({"AWS", "Service", "Federated", "CanonicalUser"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principals:
-    """Federated and canonical users are read and never met: this service has neither."""
+    """The principals of one element. Federated and canonical users match no caller: this service has neither."""
 
     everyone: bool
     accounts: frozenset[str]
     arns: frozenset[str]
     services: frozenset[str]
-    count: int  # as written, for the services' quotas
+    count: int  # as written, for quotas
 
-    def include(self, caller: Caller) -> bool:
-        """A principal that is a whole account includes every identity of the account."""
+    def includes(self, caller: Caller) -> bool:
+        """Whether Principal names the caller. A whole account includes all of its identities."""
         if self.everyone:
             return True
         if caller.service:
             return caller.service in self.services
         return caller.account in self.accounts or caller.arn in self.arns
 
-    def spare(self, caller: Caller) -> bool:
-        """NotPrincipal spares an identity only if it names the identity and its account; a root is its account."""
+    def exempts(self, caller: Caller) -> bool:
+        """Whether NotPrincipal names the caller: the account and, unless it is its root, the identity, too."""
         if self.everyone:
             return True
         if caller.service:
@@ -42,7 +42,7 @@ class Principals:
 
 
 def principals(element: object, name: str) -> Principals:
-    """The principals of a Principal or NotPrincipal element, `"*"` being everyone, unsigned callers too."""
+    """Read a Principal or NotPrincipal element. `"*"` means everyone, unsigned callers included. Raises PolicyError."""
     if element == "*":
         element = {"AWS": "*"}
     if not isinstance(element, dict) or not element or not element.keys() <= _KINDS:
@@ -74,7 +74,7 @@ def _principals(identities: tuple[str, ...], services: tuple[str, ...], count: i
 
 
 def _account(text: str) -> str:
-    """The account that a principal stands for as a whole; empty for a single identity of one."""
+    """The account that a principal names as a whole; empty when it names a single identity."""
     if _ACCOUNT.fullmatch(text):
         return text
     match = _IDENTITY.fullmatch(text)

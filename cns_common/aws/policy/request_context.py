@@ -1,4 +1,4 @@
-"""The condition keys of every call; an operation adds its own, such as `sns:Protocol`, before it asks a policy."""
+"""The condition keys of every call. An operation adds its own, such as `sns:Protocol`, before it asks a policy."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from cns_common.aws.call import Call, Caller
 
 
 def call_facts(call: Call, now_ms: int) -> dict[str, str | list[str]]:
-    """The global keys of a call; a call by this service itself brings its own in `call.facts`."""
+    """The global condition keys of a call, and those in `call.facts`, which calls by this service itself have."""
     by_service = call.caller.service != ""
     facts: dict[str, str | list[str]] = {
         **_time_facts(now_ms // 1000),
         "aws:RequestedRegion": call.region,
-        # A call from within crosses no wire that anybody could listen to.
+        # a call by this service itself crosses no network
         "aws:SecureTransport": "true" if call.secure or by_service else "false",
     }
     if call.source_ip and not by_service:
@@ -30,7 +30,7 @@ def call_facts(call: Call, now_ms: int) -> dict[str, str | list[str]]:
 
 @lru_cache(maxsize=1)
 def _time_facts(now_s: int) -> Mapping[str, str]:
-    """Many calls come in a second, and a date is half of what their facts take."""
+    """Cached: many calls share a second, and formatting the date takes half of the time of `call_facts`."""
     current_time = datetime.fromtimestamp(now_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return MappingProxyType({"aws:CurrentTime": current_time, "aws:EpochTime": str(now_s)})
 

@@ -1,7 +1,7 @@
-"""What went wrong, as an HTTP answer: status, headers and body in AWS JSON or AWS Query.
+"""Errors as HTTP answers: status, headers and body in AWS JSON or AWS Query.
 
-A code that no table knows, and any exception that is not the caller's fault, is an InternalError whose text says
-nothing of the inside; telling the operator is the business of whoever caught it.
+A code that no table has, and any exception that is not the caller's fault, is an InternalError whose text reveals no
+cause. The code that caught the exception logs it.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from cns_common.errors import RequestError, StoreFull, StoreUnavailable
 RETRY_AFTER_MS = 500
 """SDKs add `x-amz-retry-after` to their own delay, up to 5 s."""
 RETRY_AFTER_FULL_MS = 5000
-"""A full disk is not freed in a moment."""
+"""Longer, as a full disk stays full for a while."""
 
 _INTERNAL_TEXT = "We encountered an internal error. Please try again."
 _UNAVAILABLE_TEXT = "The service is unavailable. Please try again."
 _FULL_TEXT = "The service has no space left to store messages. Please try again later."
 
-# AWS's Query answers keep a text of their own, whatever the operation says.
+# in AWS Query these codes have a fixed text, whatever the operation's message is
 _QUERY_TEXTS: Mapping[str, str] = {"QueueDoesNotExist": "The specified queue does not exist for this wsdl version."}
 
 
 class Answer(NamedTuple):
-    """Ready for ASGI: header names are lower case, and the length is left to the server."""
+    """An HTTP answer, as ASGI takes it: header names are lower case; the server adds content-length."""
 
     status: int
     headers: list[tuple[bytes, bytes]]
@@ -38,7 +38,7 @@ class Answer(NamedTuple):
 
 
 class _Failure(NamedTuple):
-    """An error as the caller may know it."""
+    """An error as the caller sees it."""
 
     code: str
     fault: Fault
@@ -55,7 +55,7 @@ class _Failure(NamedTuple):
 
 
 def render_error_json(service: ServiceName, error: BaseException, request_id: str) -> Answer:
-    """AWS JSON 1.0. `x-amzn-query-error` goes to every client: some crash without it, others raise the wrong class."""
+    """AWS JSON 1.0. Every answer has `x-amzn-query-error`: without it some clients crash or raise the wrong class."""
     failure = _failure(service, error)
     fields = {"__type": failure.fault.shape}
     if failure.text:
@@ -66,7 +66,7 @@ def render_error_json(service: ServiceName, error: BaseException, request_id: st
 
 
 def render_error_xml(service: ServiceName, error: BaseException, request_id: str) -> Answer:
-    """AWS Query. SQS alone has the empty Detail."""
+    """AWS Query. Only SQS has the empty Detail."""
     failure = _failure(service, error)
     detail = "<Detail/>" if service == "sqs" else ""
     body = (
@@ -94,7 +94,7 @@ def _failure(service: ServiceName, error: BaseException) -> _Failure:
             return _Failure("ServiceUnavailable", UNAVAILABLE, _FULL_TEXT, RETRY_AFTER_FULL_MS)
         case StoreUnavailable():
             return _Failure("ServiceUnavailable", UNAVAILABLE, _UNAVAILABLE_TEXT, RETRY_AFTER_MS)
-        case _:  # OutcomeUnknown too: SDKs repeat a 500, and the caller must expect both outcomes
+        case _:  # OutcomeUnknown too: SDKs repeat the call after a 500, and it may take effect twice
             return _Failure("InternalError", INTERNAL_ERROR, _INTERNAL_TEXT)
 
 
@@ -106,5 +106,5 @@ def _answer(failure: _Failure, content_type: bytes, request_id: str, body: bytes
 
 
 def _encodable(text: str) -> str:
-    """Texts quote what was sent, which may hold lone surrogates."""
+    """Replace lone surrogates, which a text that quotes a request may have."""
     return text.encode(errors="replace").decode()

@@ -1,7 +1,7 @@
-"""Every error code the services answer with: HTTP status, name on the Query wire, shape name in AWS JSON.
+"""Every error code of the services: HTTP status, code in AWS Query, shape name in AWS JSON.
 
-A service raises `RequestError(code)`; the code is the first column here. SQS's codes are the shape names of its model
-(or, where AWS answers with a shape outside the model, the Query code); SNS's and STS's are the codes on the wire.
+A service raises `RequestError(code)`; the code is the key here. SQS's codes are the shape names of its model
+(or, where AWS answers with a shape outside the model, the Query code); SNS's and STS's are the codes in AWS Query.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from cns_common.aws.protocol.names import ServiceName
 
 
 class Fault(NamedTuple):
-    """How one error code looks from outside. From status 500 on the fault is ours, below it the caller's."""
+    """An error code as clients see it: `wire` in AWS Query, `shape` in AWS JSON. A status from 500 on is this service's
+    fault, one below the caller's."""
 
     status: int
     wire: str
@@ -21,13 +22,13 @@ class Fault(NamedTuple):
 
 
 _SQS = "com.amazonaws.sqs#"
-_CORAL = "com.amazon.coral.service#"  # the framework before the service: not in SQS's model
+_CORAL = "com.amazon.coral.service#"  # AWS's framework in front of SQS: these shapes are not in SQS's model
 _LEGACY = "AWS.SimpleQueueService."
 
 INTERNAL_ERROR = Fault(500, "InternalError", _CORAL + "InternalFailure")
 UNAVAILABLE = Fault(503, "ServiceUnavailable", _CORAL + "ServiceUnavailableException")
 
-# What comes before any service: signatures, reading the request, and our own failures.
+# errors from before a service is reached: signatures, unreadable requests, failures of this service
 _FRONT_DOOR: Mapping[str, Fault] = {
     "AccessDenied": Fault(403, "AccessDenied", _CORAL + "AccessDeniedException"),
     "ExpiredToken": Fault(403, "ExpiredToken", _CORAL + "ExpiredTokenException"),
@@ -52,7 +53,7 @@ def _sqs(status: int, prefix: str, codes: str) -> dict[str, Fault]:
 
 
 def _on_wire(status: int, codes: str) -> dict[str, Fault]:
-    """SNS and STS speak Query only, where the code is all there is."""
+    """SNS and STS speak AWS Query only, which has no shape names."""
     return {code: Fault(status, code, code) for code in codes.split()}
 
 
@@ -79,11 +80,11 @@ _SQS_FAULTS: Mapping[str, Fault] = {
     "KmsThrottled": Fault(400, "KMS.ThrottlingException", _SQS + "KmsThrottled"),
     "InvalidParameterValue": Fault(400, "InvalidParameterValue", _CORAL + "InvalidParameterValueException"),
     "MissingParameter": Fault(400, "MissingParameter", _CORAL + "MissingRequiredParameterException"),
-    # Seen as the code of a batch entry only, for an empty body.
+    # recorded from AWS only as the code of a batch entry with an empty body
     "EmptyValue": Fault(400, "EmptyValue", _CORAL + "InvalidParameterValueException"),
-    # LocalStack's /_aws/sqs/messages, for another action than ReceiveMessage.
+    # of LocalStack's /_aws/sqs/messages, for an action other than ReceiveMessage
     "InvalidRequest": Fault(400, "InvalidRequest", _CORAL + "InvalidRequestException"),
-    # SQS has no code of its own for an unsigned call.
+    # SQS answers an unsigned call so
     "MissingAuthenticationToken": _FRONT_DOOR["AccessDenied"],
 }
 
@@ -104,7 +105,7 @@ _SNS_FAULTS: Mapping[str, Fault] = {
     ),
     **_on_wire(404, "NotFound ResourceNotFound"),
     **_on_wire(429, "Throttled"),
-    # SNS's own word for a refusal by policy.
+    # SNS's own code for a refusal by policy
     "AccessDenied": Fault(403, "AuthorizationError", "AuthorizationError"),
 }
 
@@ -131,10 +132,10 @@ def find_fault(service: ServiceName, code: str) -> Fault | None:
 
 
 def known_codes(service: ServiceName) -> Iterable[str]:
-    """Every code that may stand in a `RequestError` of this service."""
+    """Every code that a `RequestError` of this service may have."""
     return _FAULTS[service].keys()
 
 
 def wire_code(service: ServiceName, code: str) -> str:
-    """The code as clients see it, also in the failed entries of a batch."""
+    """The code in AWS Query, and in the failed entries of a batch."""
     return (find_fault(service, code) or INTERNAL_ERROR).wire

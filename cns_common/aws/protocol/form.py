@@ -1,6 +1,6 @@
-"""`application/x-www-form-urlencoded`, bounded before it is decoded, and decoded at the speed of C.
+"""`application/x-www-form-urlencoded`: limited before it is decoded, and decoded in C.
 
-urllib takes 0.3 µs for each escape, in the event loop and before the caller is known: half a second for 6 MB of them.
+urllib takes 0.3 µs per escape, in the event loop and before the caller is authenticated: half a second for 6 MB.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ import re
 from cns_common.errors import RequestError
 
 PAIRS_MAX = 10_000
-"""Of one request: the largest legal batch has some 1,100, and a publish has three for each attribute."""
+"""Per request. The largest legal batch has some 1,100, and a publish has three per attribute."""
 ESCAPES_MAX = 1_500_000
-"""Of one request. 1 MiB of binary attributes is 1.4 million characters of base64, and all of them may be escaped."""
+"""Per request. 1 MiB of binary attributes is 1.4 million characters of base64, all of which may be escaped."""
 BROKEN_ESCAPES_MAX = 1_000
-"""Of one value: they are taken literally, and cost more than good ones."""
+"""Per value. They are taken literally, and cost more than correct ones."""
 
 _BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
 def read_pairs(query: bytes, form: bytes) -> list[tuple[str, str]]:
-    """Name-value pairs of the query string and of a form body. Raises RequestError where there are too many."""
+    """Name-value pairs of the query string and of a form body. Raises RequestError if there are too many."""
     pairs: list[tuple[str, str]] = []
     for raw in (query, form):
         if raw:
@@ -42,16 +42,16 @@ def _decode(text: bytes) -> str:
         return text.decode("utf-8", "replace")
     decoded = _unescape(text)
     if len(decoded) != len(text) - 2 * escapes or b"%\n" in text or b"%\r" in text:
-        mended, broken = _BROKEN_ESCAPE.subn(b"%25", text, count=BROKEN_ESCAPES_MAX + 1)
+        corrected, broken = _BROKEN_ESCAPE.subn(b"%25", text, count=BROKEN_ESCAPES_MAX + 1)
         if broken > BROKEN_ESCAPES_MAX:
             raise _too_many()
-        decoded = _unescape(mended)
+        decoded = _unescape(corrected)
     return decoded.decode("utf-8", "replace")
 
 
 def _unescape(text: bytes) -> bytes:
-    """Quoted-printable is the same with another sign, and Python has it in C. Right where no escape is broken: then
-    each makes the text two bytes shorter."""
+    """Decode as quoted-printable, which has `=` for `%` and which Python decodes in C. The result is right if no escape
+    is broken: then each escape makes the text two bytes shorter."""
     return binascii.a2b_qp(text.replace(b"=", b"=3D").replace(b"%", b"="))
 
 

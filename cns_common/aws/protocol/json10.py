@@ -1,7 +1,7 @@
 """AWS JSON 1.0: an operation's input from a request's body, and the answer's body from its result.
 
-Reading is msgspec's own decoder, made from the input shape: it checks types and decodes base64 while it parses, which
-costs next to nothing over an unchecked decode. Only a body it refuses is read again, in `json_slow`.
+msgspec decodes the body by a type made from the input shape: it checks types and decodes base64 while it parses, at
+almost the cost of an unchecked decode. A body that it refuses is read again by `json_checked`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypedDict
 import msgspec
 
 from cns_common.aws.call import Params, Result
-from cns_common.aws.protocol.json_checked import UNREADABLE, compile_slow_parse
+from cns_common.aws.protocol.json_checked import UNREADABLE, compile_checked_parse
 from cns_common.aws.protocol.scalars import INTEGER_RANGES, write_epoch_time
 from cns_common.aws.protocol.shapes import Shape
 
@@ -24,35 +24,35 @@ _SCALARS = (str, int, bytes)
 
 
 def compile_parse(shape: Shape) -> ParseJson:
-    """The reader of one operation's input. Unknown members are ignored, null ones absent."""
+    """Make the reader of one operation's input. Unknown members are ignored; null means absent."""
     decode = msgspec.json.Decoder(_python_type(shape)).decode
-    parse_slowly = compile_slow_parse(shape)
+    parse_checked = compile_checked_parse(shape)
 
     def parse(body: bytes) -> Params:
         try:
             params: Params = decode(body)
         except UNREADABLE:
-            return parse_slowly(body)
+            return parse_checked(body)
         return params
 
     return parse
 
 
 def compile_render(shape: Shape | None) -> RenderJson:
-    """The writer of one operation's result; an operation without output has an empty body."""
+    """Make the writer of one operation's result. An operation without output has an empty body."""
     if shape is None:
         return lambda _: b""
-    thin = _thin_structure(shape)
+    prepare = _prepare_structure(shape)
     encode = msgspec.json.Encoder().encode
 
     def render(result: Result) -> bytes:
-        return encode(thin(result))
+        return encode(prepare(result))
 
     return render
 
 
 def _python_type(shape: Shape) -> Any:
-    """The type msgspec reads `shape` into. It knows no null, so that a null member takes the slow way."""
+    """The type that msgspec reads `shape` into. It allows no null: `json_checked` reads those."""
     if shape.kind == "structure":
         fields = {member.name: _python_type(member.shape) for member in shape.members}
         return TypedDict(shape.name, fields, total=False)  # type: ignore[operator]  # made from data
@@ -66,28 +66,28 @@ def _python_type(shape: Shape) -> Any:
     return {"string": str, "blob": bytes, "boolean": bool}[shape.kind]
 
 
-def _compile_thin(shape: Shape) -> Callable[[Any], Any] | None:
-    """What is left to do before msgspec writes a value of `shape` (bytes become base64 there), or None."""
+def _compile_prepare(shape: Shape) -> Callable[[Any], Any] | None:
+    """The function that prepares a value of `shape` for msgspec, which writes bytes as base64 itself; or None."""
     if shape.kind == "structure":
-        return _thin_structure(shape)
+        return _prepare_structure(shape)
     if shape.kind == "timestamp":
         return write_epoch_time
-    if shape.kind == "list" and (thin_item := _compile_thin(shape.item.shape)):
-        return lambda items: [thin_item(item) for item in items]
-    if shape.kind == "map" and (thin_value := _compile_thin(shape.value.shape)):
-        return lambda entries: {key: thin_value(value) for key, value in entries.items()}
+    if shape.kind == "list" and (prepare_item := _compile_prepare(shape.item.shape)):
+        return lambda items: [prepare_item(item) for item in items]
+    if shape.kind == "map" and (prepare_value := _compile_prepare(shape.value.shape)):
+        return lambda entries: {key: prepare_value(value) for key, value in entries.items()}
     return None
 
 
-def _thin_structure(shape: Shape) -> Callable[[Any], Any]:
-    """AWS leaves out what is not there: None, and lists and maps with nothing in them."""
-    inner = [(member.name, thin) for member in shape.members if (thin := _compile_thin(member.shape))]
+def _prepare_structure(shape: Shape) -> Callable[[Any], Any]:
+    """Omit members that are None and empty lists and maps, as AWS does."""
+    inner = [(member.name, prepare) for member in shape.members if (prepare := _compile_prepare(member.shape))]
 
-    def thin_structure(structure: Result) -> Result:
-        kept = {name: value for name, value in structure.items() if value or isinstance(value, _SCALARS)}
-        for name, thin in inner:
-            if name in kept:
-                kept[name] = thin(kept[name])
-        return kept
+    def prepare_structure(structure: Result) -> Result:
+        present = {name: value for name, value in structure.items() if value or isinstance(value, _SCALARS)}
+        for name, prepare in inner:
+            if name in present:
+                present[name] = prepare(present[name])
+        return present
 
-    return thin_structure
+    return prepare_structure

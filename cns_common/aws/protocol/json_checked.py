@@ -1,8 +1,8 @@
-"""Reads a JSON body that is not what its shape says: forgives what AWS forgives, and faults the rest in AWS's words.
+"""Reads a JSON body that does not fit its shape: accepts what AWS accepts, and refuses the rest in AWS's words.
 
-Forgiven are null members (absent), fractions where a whole number is asked for (cut off) and lone surrogates, which
-become U+FFFF: a character that is refused wherever surrogates are, and that can be encoded. The texts were measured
-against AWS by users of SQS, DynamoDB and Athena, which share this reader.
+Accepted are null members (taken as absent), fractions for whole numbers (truncated) and lone surrogates, which become
+U+FFFF: a character that can be encoded, and that is refused wherever surrogates are. Users of SQS, DynamoDB and Athena,
+which share this reader at AWS, recorded the texts.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from cns_common.errors import RequestError
 Convert = Callable[[Any], Any]
 
 UNREADABLE = (ValueError, RecursionError)
-"""What msgspec raises for a body: ValueError covers not JSON, not the type asked for, and not UTF-8."""
+"""Errors of msgspec's decoder. ValueError covers malformed JSON, a wrong type, and malformed UTF-8."""
 
-# Matches every escape of a JSON text in turn, so that `\\ud800` (a backslash, then letters) is not taken for one.
+# matches each escape of a JSON text in turn, so that `\\ud800`, an escaped backslash and letters, is no surrogate
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     rb"|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{2})"
@@ -32,12 +32,12 @@ _ESCAPE = re.compile(
 )
 
 
-def compile_slow_parse(shape: Shape) -> Callable[[bytes], Params]:
+def compile_checked_parse(shape: Shape) -> Callable[[bytes], Params]:
     convert = _compile(shape)
 
     def parse(body: bytes) -> Params:
         try:
-            value = msgspec.json.decode(_ESCAPE.sub(_mend, body))
+            value = msgspec.json.decode(_ESCAPE.sub(_replace_lone_surrogate, body))
         except UNREADABLE as error:
             raise RequestError("SerializationException") from error
         if not isinstance(value, dict | list):
@@ -48,7 +48,7 @@ def compile_slow_parse(shape: Shape) -> Callable[[bytes], Params]:
     return parse
 
 
-def _mend(escape: re.Match[bytes]) -> bytes:
+def _replace_lone_surrogate(escape: re.Match[bytes]) -> bytes:
     return rb"\uffff" if escape["lone"] else escape[0]
 
 

@@ -1,4 +1,4 @@
-"""The three services as tables: operation name → how to read its input and write its result, compiled once at start."""
+"""The services as tables: operation name → readers of its input and writers of its result, compiled once at start."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from cns_common.aws.protocol.shapes import Signature, read_signatures
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationModel:
-    """One operation's wire forms.
+    """Readers and writers of one operation.
 
-    Inputs are dicts by the model's member names, with what was sent and nothing else. Results are the same; a member
-    that is None, and in AWS JSON an empty list or map, is left out. Bytes are base64 on the wire, and a timestamp in a
-    result is milliseconds since the epoch.
+    An input is a dict by the model's member names that has only the members sent. A result is one, too; members that
+    are None are omitted, in AWS JSON also empty lists and maps. Bytes are base64 on the wire. A timestamp in a result
+    is milliseconds since the epoch.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What botocore's service models leave unsaid: versions, namespaces, SQS's Query names and the order of elements."""
+"""Facts that botocore's service models lack: versions, namespaces, SQS's Query names and the order of elements."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ XML_NAMESPACES: Mapping[ServiceName, str] = {
 
 XML_DECLARATIONS: Mapping[ServiceName, str] = {"sqs": '<?xml version="1.0"?>', "sns": "", "sts": ""}
 
-# SQS's model became a JSON model in 2023 and lost its Query traits. Every list and map of SQS is flattened, and its
-# Query name follows from its shape alone.
+# SQS's model became a JSON model in 2023 and lost its Query names. Every list and map of SQS is flattened, and its
+# Query name depends only on its shape.
 SQS_QUERY_NAMES: Mapping[str, str] = {
     "AWSAccountIdList": "AWSAccountId",
     "ActionNameList": "ActionName",
@@ -48,10 +48,10 @@ SQS_QUERY_NAMES: Mapping[str, str] = {
 SQS_ENTRY_NAMES: Mapping[str, tuple[str, str]] = {"TagMap": ("Key", "Value")}
 SQS_ENTRY_NAME_DEFAULT = ("Name", "Value")
 
-# A Query call that accepts JSON gets the names of SQS's first model, of which two differ from today's.
+# a Query call that accepts JSON gets the names of SQS's first model, two of which differ from today's
 SQS_QUERY_JSON_NAMES: Mapping[str, str] = {"Messages": "messages", "QueueUrls": "queueUrls"}
 
-# Members in the order AWS was seen to write them; members not named follow in the model's order.
+# members in the order recorded from AWS; members not listed follow in the model's order
 ELEMENT_ORDER: Mapping[ServiceName, Mapping[str, tuple[str, ...]]] = {
     "sqs": {},
     "sns": {

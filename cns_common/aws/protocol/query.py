@@ -1,7 +1,7 @@
 """AWS Query: an operation's input from the name-value pairs of a form or a query string.
 
-Names are paths, `Attribute.2.Name`. Reading goes down the shape and the names together: each step takes the first
-segment off the names, so that a pair is handled once per level. Parameters that the shape does not know are ignored.
+Names are paths such as `Attribute.2.Name`. The reader descends the shape and the names together: each step removes the
+first segment of the names, so a pair is handled once per level. Parameters that the shape lacks are ignored.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ReadText = Callable[[str], Any]
 ReadPairs = Callable[[list[tuple[str, str]]], Any]
 
 INDEX_DIGITS_MAX = 9
-"""Indexes may have gaps; lists are sorted by them, never filled up to them."""
+"""Indexes may have gaps: items are sorted by index, and the list is not filled up to it."""
 
 _SCALARS: Mapping[str, ReadText] = {
     "string": read_text,
@@ -32,7 +32,7 @@ _SCALARS: Mapping[str, ReadText] = {
 
 
 def compile_parse(shape: Shape) -> ParseQuery:
-    """The reader of one operation's input."""
+    """Make the reader of one operation's input."""
     return _structure(shape)
 
 
@@ -40,7 +40,7 @@ def _structure(shape: Shape) -> ParseQuery:
     leaves: dict[str, tuple[str, ReadText]] = {}
     branches: dict[str, tuple[str, ReadPairs]] = {}
     for member in shape.members:
-        # AWS takes a member's own name too: `Tags.1.Key`, as an old Java SDK sends it.
+        # AWS accepts the model's name, too: `Tags.1.Key`, as an old Java SDK sends it
         names = (member.name, member.wire)
         if read := _SCALARS.get(member.shape.kind):
             leaves |= dict.fromkeys(names, (member.name, read))
@@ -76,17 +76,17 @@ def _branch(shape: Shape) -> ReadPairs:
 def _list(shape: Shape) -> ReadPairs:
     wrapper = "" if shape.flattened else shape.item.wire
     read_scalar = _SCALARS.get(shape.item.shape.kind)
-    read_item = _only_text(read_scalar) if read_scalar else _branch(shape.item.shape)
+    read_item = _scalar_reader(read_scalar) if read_scalar else _branch(shape.item.shape)
 
     def read(pairs: list[tuple[str, str]]) -> list[Any]:
         if pairs[0][0] == "":
-            return _unnumbered(pairs[0][1], read_scalar)
-        return [read_item(group) for group in _numbered(pairs, wrapper)]
+            return _unindexed(pairs[0][1], read_scalar)
+        return [read_item(group) for group in _by_index(pairs, wrapper)]
 
     return read
 
 
-def _unnumbered(text: str, read_scalar: ReadText | None) -> list[Any]:
+def _unindexed(text: str, read_scalar: ReadText | None) -> list[Any]:
     """`AttributeName=All` is a list of one; `AttributeName=` is how SDKs send an empty list."""
     if not text:
         return []
@@ -99,7 +99,7 @@ def _map(shape: Shape) -> ReadPairs:
     wrapper = "" if shape.flattened else "entry"
     key_name, value_name = shape.key.wire, shape.value.wire
     read_scalar = _SCALARS.get(shape.value.shape.kind)
-    read_value = _only_text(read_scalar) if read_scalar else _branch(shape.value.shape)
+    read_value = _scalar_reader(read_scalar) if read_scalar else _branch(shape.value.shape)
 
     def read_entry(pairs: list[tuple[str, str]]) -> tuple[str, Any]:
         key: str | None = None
@@ -115,13 +115,13 @@ def _map(shape: Shape) -> ReadPairs:
         return key, read_value(values)
 
     def read(pairs: list[tuple[str, str]]) -> dict[str, Any]:
-        return dict(map(read_entry, _numbered(pairs, wrapper)))
+        return dict(map(read_entry, _by_index(pairs, wrapper)))
 
     return read
 
 
-def _only_text(read_scalar: ReadText) -> ReadPairs:
-    """A value without parts; one that was not sent is the empty text."""
+def _scalar_reader(read_scalar: ReadText) -> ReadPairs:
+    """A reader of a value without parts. A value that was not sent is the empty text."""
 
     def read(pairs: list[tuple[str, str]]) -> Any:
         if any(rest for rest, _ in pairs):
@@ -131,8 +131,8 @@ def _only_text(read_scalar: ReadText) -> ReadPairs:
     return read
 
 
-def _numbered(pairs: Pairs, wrapper: str) -> list[list[tuple[str, str]]]:
-    """The pairs of each index, in the order of the indexes; `wrapper` stands before each index unless flattened."""
+def _by_index(pairs: Pairs, wrapper: str) -> list[list[tuple[str, str]]]:
+    """The pairs of each index, in the order of the indexes. `wrapper` precedes each index; it is '' when flattened."""
     groups: dict[int, list[tuple[str, str]]] = {}
     for name, text in pairs:
         head, _, rest = name.partition(".")

@@ -1,4 +1,4 @@
-"""AWS Query's answer to `Accept: application/json`, as API Gateway asks for it: the XML's frame around JSON.
+"""AWS Query's answer to `Accept: application/json`, which API Gateway requests: JSON in the envelope of the XML answer.
 
 Unlike AWS JSON it writes absent members as null, members in alphabetical order, and flattened maps as lists of entries.
 """
@@ -37,7 +37,7 @@ def _compile(shape: Shape) -> Convert:
         return _list(_compile(shape.item.shape))
     if shape.kind == "map":
         return _map(shape, _compile(shape.value.shape))
-    return write_epoch_time if shape.kind == "timestamp" else _as_it_is
+    return write_epoch_time if shape.kind == "timestamp" else _unchanged
 
 
 def _structure(shape: Shape) -> Convert:
@@ -65,5 +65,5 @@ def _map(shape: Shape, convert_value: Convert) -> Convert:
     return lambda entries: {key: convert_value(value) for key, value in entries.items()}
 
 
-def _as_it_is(value: object) -> object:
+def _unchanged(value: object) -> object:
     return value

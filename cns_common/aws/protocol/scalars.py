@@ -1,4 +1,4 @@
-"""The leaves of shapes: how a number, a truth value, bytes and a time are written, and how they are read from text."""
+"""Scalars of shapes: numbers, truth values, bytes and times are written, and read from text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOUNS = {
     "timestamp": "a Timestamp",
 }
 
-_INTEGER = re.compile(r"[+-]?[0-9]{1,32}")  # STS was seen to take 0900 and +900, and to refuse 9e2 and 900.0
+_INTEGER = re.compile(r"[+-]?[0-9]{1,32}")  # as recorded, STS accepts 0900 and +900, and refuses 9e2 and 900.0
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -49,7 +49,7 @@ def read_boolean(text: str) -> bool:
 
 
 def read_blob(text: str) -> bytes:
-    """The bytes that base64 `text` stands for."""
+    """Decode base64. Raises RequestError."""
     try:
         return binascii.a2b_base64(text, strict_mode=True)
     except ValueError as error:  # binascii.Error, or text beyond ASCII
@@ -71,12 +71,12 @@ def write_boolean(truth: bool) -> str:
 
 
 def write_iso_time(at_ms: int) -> str:
-    """ISO 8601, milliseconds only where there are some."""
+    """ISO 8601 in UTC; milliseconds are written unless they are 0."""
     precision = "milliseconds" if at_ms % 1000 else "seconds"
     moment = datetime.fromtimestamp(at_ms / 1000, UTC)
     return moment.isoformat(timespec=precision).removesuffix("+00:00") + "Z"
 
 
 def write_epoch_time(at_ms: int) -> float:
-    """Seconds, as the JSON protocols have it."""
+    """Seconds since the epoch, as in the JSON protocols."""
     return at_ms / 1000

@@ -1,4 +1,4 @@
-"""Botocore's description of a service, read without importing botocore: operations and their shapes."""
+"""Operations and shapes of a service, from botocore's model files, which are read without importing botocore."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Kind = Literal["structure", "list", "map", "string", "blob", "integer", "long", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A place in a shape. `name` is the model's (JSON, results); `wire` is the Query parameter and the XML element."""
+    """A member of a shape. `name` is the model's (JSON, results); `wire` is the Query parameter and the XML element."""
 
     name: str
     wire: str
@@ -33,12 +33,12 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """A type of the service model. A list's one member is its item; a map's are its key and its value."""
+    """A type of the service model. A list has one member, its item; a map has two, its key and its value."""
 
     name: str
     kind: Kind
     members: tuple[Member, ...] = ()
-    flattened: bool = False  # Query: items and entries repeat under the list's own name, without a wrapper
+    flattened: bool = False  # Query: items and entries repeat the list's own name, without a wrapper
 
     @property
     def item(self) -> Member:
@@ -55,7 +55,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """What an operation takes, and what it gives back if anything."""
+    """An operation's input shape, and its output shape if it has output."""
 
     name: str
     input: Shape
@@ -101,7 +101,7 @@ def read_signatures(service: ServiceName) -> list[Signature]:
 
 
 def _model_text(service: ServiceName) -> bytes:
-    """The model's JSON. Importing botocore.loaders instead would cost urllib3 and 60 ms."""
+    """The model's JSON. botocore.loaders would import urllib3 and take 60 ms."""
     spec = find_spec("botocore")
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError("botocore, whose service models describe the API, is not installed")
@@ -113,7 +113,7 @@ def _model_text(service: ServiceName) -> bytes:
 
 
 class _Reader:
-    """Follows references; `flat` services are those whose model lost its Query names (SQS)."""
+    """Resolves references between shapes. `flat`: the model lacks Query names (SQS)."""
 
     def __init__(self, shapes: Mapping[str, RawShape], flat: bool) -> None:
         self._shapes = shapes

@@ -14,12 +14,12 @@ from cns_common.aws.protocol.shapes import Member, Shape
 RenderXml = Callable[[Result, str], bytes]
 Write = Callable[[Any], str]
 
-# Not even an escape may stand for these in XML 1.0; a client's parser would refuse the whole answer.
-_IMPOSSIBLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+# XML 1.0 allows these characters not even escaped: a client's parser would refuse the whole answer
+_NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def compile_render(service: ServiceName, operation: str, shape: Shape | None) -> RenderXml:
-    """The writer of one operation's result; an operation without output has no Result element."""
+    """Make the writer of one operation's result. An operation without output has no Result element."""
     opening = f'{XML_DECLARATIONS[service]}<{operation}Response xmlns="{XML_NAMESPACES[service]}">'
     closing = f"</RequestId></ResponseMetadata></{operation}Response>"
     write = _result_writer(service, operation, shape)
@@ -31,9 +31,9 @@ def compile_render(service: ServiceName, operation: str, shape: Shape | None) ->
 
 
 def escape(text: str) -> str:
-    """Text as XML parsers give it back: they would turn a bare CR into LF, and the digest of a body would not match."""
+    """Escape a text for XML, CR too: parsers turn a bare one into LF, and the digest of a body would not match."""
     if not text.isprintable():
-        text = _IMPOSSIBLE.sub("\ufffd", text)
+        text = _NOT_IN_XML.sub("\ufffd", text)
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("\r", "&#xD;")
 
 
@@ -64,7 +64,7 @@ def _element(tag: str, content: Write) -> Write:
 
 
 def _content(shape: Shape, order: Mapping[str, tuple[str, ...]]) -> Write:
-    """What stands between the tags of a value of `shape`."""
+    """A writer of the content between the tags of a value of `shape`."""
     if shape.kind == "structure":
         return _structure(shape, order)
     if shape.kind == "list":

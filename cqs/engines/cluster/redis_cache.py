@@ -106,21 +106,21 @@ class RedisCache:
     async def ping(self) -> None:
         """See that it answers and may be written, and which server it is."""
         try:
-            await (await self._pipe.link()).ask("SET", f"{self._prefix}:greeting", "", "PX", GREETING_LIFE_MS)
+            await (await self._pipe.connection()).ask("SET", f"{self._prefix}:greeting", "", "PX", GREETING_LIFE_MS)
         except (PipeError, ReplyError) as error:
             self._pipe.close()  # the name may mean another server by now
             raise CacheUnavailable(str(error)) from error
 
     async def _call(self, script: _Script, queue_id: str, *arguments: Word) -> Any:
         try:
-            link = await self._pipe.link()
+            connection = await self._pipe.connection()
             words = (len(lua.PARTS), *self.keys(queue_id), self._pipe.run, *arguments)
             try:
-                return await link.ask("EVALSHA", script.sha, *words)
+                return await connection.ask("EVALSHA", script.sha, *words)
             except ReplyError as error:
                 if not str(error).startswith("NOSCRIPT"):
                     raise
-                return await link.ask("EVAL", script.text, *words)
+                return await connection.ask("EVAL", script.text, *words)
         except (PipeError, ReplyError) as error:
             raise CacheUnavailable(str(error)) from error
 
@@ -267,7 +267,7 @@ class RedisCache:
 
     async def _hint(self, queue_id: str) -> None:
         with contextlib.suppress(PipeError, ReplyError):
-            await (await self._pipe.link()).ask("PUBLISH", f"{self._prefix}:{{{queue_id}}}:e", "1:")
+            await (await self._pipe.connection()).ask("PUBLISH", f"{self._prefix}:{{{queue_id}}}:e", "1:")
 
     @contextlib.asynccontextmanager
     async def listening(self, notify: Callable[[str, int, int | None], None]) -> AsyncIterator[Callable[[], Any]]:
