@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 DATA ?= data
 
-.PHONY: help install install-cluster install-pipeline install-dev install-clients up test check fast format lock bench faults compose-test servers-up servers-down clean
+.PHONY: help install install-cluster install-pipeline install-dev install-clients up test test-all check fast format lock bench faults compose-test servers-up servers-down clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -51,8 +51,11 @@ fast: install-dev
 
 check: fast ## format, lint, types, layers, the compose file, fast tests
 
-test: install-dev ## everything that CI runs
+test: install-dev ## what CI runs: the embedded form whole, a thin slice of everything else
 	$(BIN)/python -m tests.run_stages
+
+test-all: install-dev ## every test: the cluster, all clients, fault rounds, a quick bench; writes docs/conformance.md
+	$(BIN)/python -m tests.run_stages --all
 
 bench: install-dev ## measure against the bare floor; writes docs/performance.md
 	$(BIN)/python -m bench.run $(ARGS)

@@ -10,7 +10,7 @@ import signal
 import pytest
 
 from cns_common.logs import set_up_logs
-from tests.failures import Failures
+from tests.reports import Reports
 from tests.spec.record import Recorder
 
 XDIST_WORKER = "PYTEST_XDIST_WORKER"
@@ -21,6 +21,6 @@ def pytest_configure(config: pytest.Config) -> None:
     set_up_logs("info", "tests")
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what a shell starts in the background
     if XDIST_WORKER not in os.environ:
-        config.pluginmanager.register(Failures(), "failures")
+        config.pluginmanager.register(Reports(), "run-reports")
     words = [*config.invocation_params.args, os.environ.get(XDIST_WORKER, "")]
     config.pluginmanager.register(Recorder(words), "spec-recorder")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import redis
 
+from tests.parts import need
 from tests.ports import free_port
 from tests.waiting import wait_until
 
@@ -29,6 +30,7 @@ class OwnRedis:
 
     def start(self) -> None:
         """Empty, as after a loss of all it held."""
+        need("redis")
         program = shutil.which("redis-server")
         assert program, "redis-server is missing: `make servers-up` says how to get it"
         settings = {"port": self.port, "bind": "127.0.0.1", "save": "", "appendonly": "no", "dir": self.directory}

@@ -1,26 +1,42 @@
-"""`make test`: every stage in turn, its time printed; the first failure does not keep the others from running.
+"""`make test` and `make test-all`: stages in turn, with their times. After a failed stage the others still run.
 
-Cassandra and Redis are started before the stages that need them; what was not running before is stopped at the end.
+    python -m tests.run_stages [--all] [STAGE …]
+
+`make test` is the gate: all fast checks, the embedded form whole, and a thin slice of everything else (tests marked
+`slice`). `make test-all` (`--all`) runs every test but those of `make faults` and `make compose-test`, the acceptance
+tests on the cluster form and over the HTTP queue port, fault rounds and a quick bench, and writes docs/conformance.md.
+
+Cassandra and Redis are started first where a stage needs them; what was not running before is stopped at the end. Parts
+that are missing and cannot be installed end in lines "not run: …" with the command that installs them (`tests.parts`);
+with `CI` set they are failures.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import os
+import resource
 import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
-from tests import failures, servers
+from tests import reports, servers
+from tests.parts import MISSING, provide
 from tests.spec.record import RECORDS
 
 BIN = Path(sys.executable).parent
-PYTEST = [sys.executable, "-m", "pytest", "-q"]
-IN_TWO = ["-n2", "--dist=loadfile"]
-"""Where no test looks at how long something takes: two processes, each with files, and a service, of its own."""
-SIDE_BY_SIDE = [*PYTEST, *IN_TWO]
+PYTEST = (sys.executable, "-m", "pytest", "-q")
+IN_TWO = ("-n2", "--dist=loadfile")
+"""Two processes, each with files, and a service, of its own."""
+GATE = ("-mnot extended",)
+SLICE = ("-mslice",)
 
-OVER_HTTP = [
+OVER_HTTP = (
     "tests/acceptance/test_sns_boto3.py",
     "tests/acceptance/test_sns_topics.py",
     "tests/acceptance/test_sns_many.py",
@@ -28,78 +44,161 @@ OVER_HTTP = [
     "tests/acceptance/test_up.py::test_a_stop_lets_work_end",
     "tests/acceptance/test_up_modes.py::test_without_auth_the_key_names_the_account",
     "tests/acceptance/test_up_modes.py::test_tls",
-]
+)
 """What passes through the queue port, a second time with its other driver."""
-
-TIMED = [f"tests/acceptance/{name}.py" for name in ("test_fairness", "test_sns_lanes", "test_up")]
-"""What looks at how long something takes, which nothing else may run beside."""
 
 OTHER_LANGUAGES = "tests/acceptance/test_other_languages.py"
 VALIDATORS = "tests/acceptance/test_foreign_validators.py"
 RULE_ENGINE = "tests/filters/test_against_ruler.py"
+
+Command = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """`gate` is its command in `make test`, `all` in `make test-all`; None where it has no part in that run.
+
+    `needs` are names of `tests.parts.PARTS`, `needs_more` those that only `make test-all` needs. A stage of pytest runs
+    without them, but for the tests that need them; any other stage is not run.
+    """
+
+    name: str
+    gate: Command | None
+    all: Command | None
+    needs: tuple[str, ...] = ()
+    needs_more: tuple[str, ...] = ()
+
+    def command(self, *, is_all: bool) -> Command | None:
+        return self.all if is_all else self.gate
+
+    def parts(self, *, is_all: bool) -> set[str]:
+        return {*self.needs, *(self.needs_more if is_all else ())}
+
+
+def check(name: str, *command: str) -> Stage:
+    """The same in both runs."""
+    return Stage(name, command, command)
+
+
+def tests(
+    name: str,
+    *words: str,
+    gate: Command | None = (),
+    needs: tuple[str, ...] = (),
+    needs_more: tuple[str, ...] = (),
+) -> Stage:
+    """Pytest; `gate` are options that `make test` adds, None where it leaves the stage out."""
+    return Stage(name, None if gate is None else (*PYTEST, *gate, *words), (*PYTEST, *words), needs, needs_more)
 
 
 def ignoring(*paths: str) -> list[str]:
     return [f"--ignore={path}" for path in paths]
 
 
-STAGES: tuple[tuple[str, list[str]], ...] = (
-    ("format", [str(BIN / "ruff"), "format", "--check", "--quiet", "."]),
-    ("lint", [str(BIN / "ruff"), "check", "--quiet", "."]),
-    ("layers", [str(BIN / "lint-imports")]),
-    ("types", [str(BIN / "mypy")]),
-    ("compose", [str(BIN / "check-jsonschema"), "--builtin-schema", "vendor.compose-spec", "docker-compose.yml"]),
-    ("unit", [*SIDE_BY_SIDE, "tests/unit", "tests/protocol", "tests/static", *ignoring(RULE_ENGINE), "tests/filters"]),
-    ("servers", [sys.executable, "-m", "tests.servers"]),
-    ("conformance", [*SIDE_BY_SIDE, "tests/conformance"]),
-    ("integration", [*SIDE_BY_SIDE, "tests/integration"]),
-    ("programs", [sys.executable, "-m", "deploy.servers", "install", "haproxy", "exim", "chromium"]),
-    ("acceptance", [*SIDE_BY_SIDE, *ignoring(OTHER_LANGUAGES, VALIDATORS, *TIMED), "tests/acceptance"]),
-    ("acceptance-timed", [*PYTEST, *TIMED]),
-    ("browser", [*PYTEST, "tests/browser"]),
-    ("clients", [*PYTEST, OTHER_LANGUAGES, VALIDATORS, RULE_ENGINE]),
-    ("acceptance-http", ["env", "CNS_QUEUE_PORT=http", *PYTEST, *OVER_HTTP]),
-    ("acceptance-cluster", [sys.executable, "-m", "tests.acceptance.over_cluster", *IN_TWO]),
-    ("celery", [*PYTEST, "tests/celery_host"]),
-    ("pipeline", [*PYTEST, "tests/pipeline"]),
-    ("faults", [*PYTEST, "-m", "not ring", "tests/faults"]),
-    ("tools", [*PYTEST, "tests/bench"]),
-    ("load", [sys.executable, "-m", "bench.run", "--quick"]),
-    ("rules", [sys.executable, "-m", "tests.spec.page"]),
+STAGES = (
+    check("format", str(BIN / "ruff"), "format", "--check", "--quiet", "."),
+    check("lint", str(BIN / "ruff"), "check", "--quiet", "."),
+    check("layers", str(BIN / "lint-imports")),
+    check("types", str(BIN / "mypy")),
+    check("compose", str(BIN / "check-jsonschema"), "--builtin-schema", "vendor.compose-spec", "docker-compose.yml"),
+    tests(
+        "unit",
+        *IN_TWO,
+        *ignoring(RULE_ENGINE),
+        "tests/unit",
+        "tests/protocol",
+        "tests/static",
+        "tests/filters",
+        gate=GATE,
+    ),
+    tests("conformance", *IN_TWO, "tests/conformance", gate=GATE, needs=("cassandra", "redis")),
+    tests("integration", *IN_TWO, "tests/integration", gate=GATE, needs=("cassandra", "redis", "exim", "namespaces")),
+    tests(
+        "acceptance",
+        *IN_TWO,
+        *ignoring(OTHER_LANGUAGES, VALIDATORS),
+        "tests/acceptance",
+        gate=GATE,
+        needs=("redis", "exim", "namespaces", "curl"),
+    ),
+    tests("browser", "tests/browser", gate=SLICE, needs=("chromium", "exim")),
+    tests("clients", OTHER_LANGUAGES, VALIDATORS, RULE_ENGINE, gate=SLICE, needs=("node",), needs_more=("jdk", "go")),
+    Stage(
+        "cluster",
+        (sys.executable, "-m", "tests.acceptance.over_cluster", *SLICE),
+        (sys.executable, "-m", "tests.acceptance.over_cluster", *IN_TWO),
+        ("cassandra", "redis", "haproxy"),
+    ),
+    tests("celery", "tests/celery_host", gate=SLICE, needs=("redis",)),
+    tests("pipeline", "tests/pipeline", gate=SLICE, needs=("java",)),
+    Stage("acceptance-http", None, ("env", "CNS_QUEUE_PORT=http", *PYTEST, *OVER_HTTP)),
+    tests("faults", "-m", "not ring", "tests/faults", gate=None, needs=("cassandra", "redis")),
+    tests("bench-tools", "tests/bench", gate=None),
+    Stage("bench", None, (sys.executable, "-m", "bench.run", "--quick"), ("cassandra", "redis")),
+    Stage("rules", (sys.executable, "-m", "tests.spec.page", "--check"), (sys.executable, "-m", "tests.spec.page")),
 )
-NEED_SERVERS = {"acceptance-cluster", "conformance", "integration", "acceptance", "celery", "faults", "load"}
 
 
-def main(names: list[str]) -> int:
-    chosen = set(names or dict(STAGES))
-    if not names:
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="tests.run_stages", description="The stages of `make test`.")
+    parser.add_argument("--all", action="store_true", help="those of `make test-all`")
+    parser.add_argument("names", nargs="*", choices=[[], *(stage.name for stage in STAGES)], metavar="STAGE")
+    options = parser.parse_args(words)
+    named = [stage for stage in STAGES if not options.names or stage.name in options.names]
+    chosen = {stage: command for stage in named if (command := stage.command(is_all=options.all))}
+    needs = {part for stage in chosen for part in stage.parts(is_all=options.all)}
+    if not options.names:
         shutil.rmtree(RECORDS, ignore_errors=True)  # what earlier runs showed
-    chosen |= {"servers"} if chosen & NEED_SERVERS else set()
-    ours = servers.names_to_start() if "servers" in chosen else []
+    reports.begin()
+    ours = servers.names_to_start()
     before = servers.running(ours)
     try:
-        return _run(chosen)
+        missing = prepare(needs, ours)
+        return run(chosen, missing)
     finally:
         servers.stop(servers.running(ours) - before)
 
 
-def _run(chosen: set[str]) -> int:
-    times: list[tuple[str, float, int]] = []
-    failures.begin()
-    for name, command in STAGES:
-        if name not in chosen:
+def prepare(needs: set[str], to_start: Iterable[str]) -> dict[str, str]:
+    """Install and start. By the name of each part that is missing: the command that would have done it."""
+    print("== parts", flush=True)
+    missing = provide(sorted(needs))
+    for name in sorted(needs.intersection(to_start) - missing.keys()):
+        command = [sys.executable, "-m", "deploy.servers", "up", name]
+        if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode != 0:
+            missing[name] = f"python -m deploy.servers up {name}"
+    return missing
+
+
+def run(chosen: dict[Stage, Command], missing: dict[str, str]) -> int:
+    is_ci = bool(os.environ.get("CI"))
+    environment = {**os.environ, MISSING: "" if is_ci else json.dumps(missing)}
+    lines, not_run, failed = [], [], 0
+    for stage, command in chosen.items():
+        lacking = [name for name in stage.needs if name in missing]
+        if lacking and "pytest" not in command and not is_ci:
+            not_run += [f"not run: stage {stage.name}: {name} is missing: {missing[name]}" for name in lacking]
             continue
-        print(f"== {name}", flush=True)
-        started = time.monotonic()
-        code = subprocess.run(command, check=False).returncode
-        times.append((name, time.monotonic() - started, code))
-    print("\n" + failures.found())
-    print("stage           seconds  result")
-    for name, seconds, code in times:
-        print(f"{name:<15} {seconds:7.1f}  {'ok' if code == 0 else f'FAILED ({code})'}")
-    failed = sum(code != 0 for _, _, code in times)
-    print(f"stages: {len(times) - failed} passed, {failed} failed")
-    return 1 if failed else 0
+        print(f"== {stage.name}", flush=True)
+        started_s, cpu_s = time.monotonic(), _cpu_s()
+        code = subprocess.run(command, env=environment, check=False).returncode
+        result = "ok" if code == 0 else f"FAILED ({code})"
+        lines.append(f"{stage.name:<15} {time.monotonic() - started_s:7.1f} {_cpu_s() - cpu_s:7.1f}  {result}")
+        failed += code != 0
+    print("\n" + reports.failed())
+    print("stage           seconds     CPU  result")
+    print("\n".join(lines))
+    print("\n".join([*reports.not_run(), *not_run]))
+    for name, command in missing.items() if is_ci else ():
+        print(f"missing: {name}: {command}")
+    print(f"stages: {len(lines) - failed} passed, {failed} failed")
+    return 1 if failed or (missing and is_ci) else 0
+
+
+def _cpu_s() -> float:
+    """Of all processes that ended below this one, in user and system mode."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Real Cassandra and Redis for tests: those that the environment names, else those of `deploy/servers`, started here.
 
 Many tests share a server, so each keeps to a keyspace (`fresh_keyspace`) or a key prefix of its own. Without a server a
-test fails; it never skips. `python -m tests.servers` has them running before a stage that needs them.
+test fails; `tests.parts` says when it is not run instead.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 import redis
 
 from deploy.servers.software import find_exim, find_haproxy
+from tests.parts import need
 
 ROOT = Path(__file__).resolve().parents[1]
 VARIABLES = {"cassandra": "CNS_CASSANDRA", "redis": "CNS_REDIS"}
@@ -51,6 +52,7 @@ def redis_url() -> str:
 @functools.cache
 def haproxy_program() -> str:
     """Where it is, installed if it was not."""
+    need("haproxy")
     _servers("install", "haproxy")
     program = find_haproxy()
     assert program is not None
@@ -60,6 +62,7 @@ def haproxy_program() -> str:
 @functools.cache
 def exim_program() -> str:
     """Where the mail server is, installed if it was not."""
+    need("exim")
     _servers("install", "exim")
     program = find_exim()
     assert program is not None
@@ -69,6 +72,7 @@ def exim_program() -> str:
 @functools.cache
 def chromium_program() -> str:
     """Where the browser is, installed if it was not."""
+    need("chromium")
     _servers("install", "chromium")
     program = shutil.which("chromium")
     assert program is not None
@@ -148,6 +152,7 @@ class Ring:
 @functools.cache
 def _running(name: str) -> str:
     """What the variable of this server says, or would say; the server answers."""
+    need(name)
     named = os.environ.get(VARIABLES[name]) or _exported(name, "up", name)
     host, port = _addresses(name, named)[0]
     try:
@@ -182,7 +187,3 @@ def _servers(*words: str, check: bool = True) -> subprocess.CompletedProcess[str
     if check and done.returncode != 0:
         raise AssertionError(f"deploy/servers {' '.join(words)}: {done.stderr}")
     return done
-
-
-if __name__ == "__main__":
-    print(cassandra_address(), redis_url())

@@ -1,7 +1,7 @@
 """The acceptance tests on the cluster form: two API processes behind one address and two Celery workers.
 
-`python -m tests.acceptance.over_cluster [WORD…]` runs them as pytest does, by default all that can run there. Left out
-are whole files:
+`python -m tests.acceptance.over_cluster [OPTION…] [TEST…]` runs them as pytest does, by default all that can run there;
+options are written as one word (`-mslice`). Left out are whole files:
 
 - `test_up`, `test_up_faults`, `test_up_modes`, `test_up_pools`: about `cns up`, its supervisor, its store process and
   its disk;

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.acceptance.service import BIN, Service
+from tests.parts import need
 from tests.ports import free_port
 from tests.waiting import wait_until
 
@@ -114,6 +115,7 @@ def running(data: Path, *options: str, **more: Any) -> Iterator[Up]:
 
 def own_disk(directory: Path, size_mib: int) -> list[str]:
     """The beginning of a command that runs with a new file system there, in a name space of its own."""
+    need("namespaces")
     directory.mkdir()
     mount = f'mount -t tmpfs -o size={size_mib}m none "$0" && exec "$@"'
     return ["unshare", "--map-root-user", "--mount", "sh", "-c", mount, str(directory)]

@@ -37,6 +37,7 @@ def at(service: Clustered, index: int, queue: str) -> str:
 # -- calls go to each API process in turn -----------------------------------------------------------------------------
 
 
+@pytest.mark.slice
 def test_each_request_goes_to_the_next_process(service: Clustered, sqs: Any, queue: str) -> None:
     def calls() -> list[float]:
         counter = ("cns_api_calls_total", frozenset({'operation="SendMessage"'}))
@@ -51,6 +52,7 @@ def test_each_request_goes_to_the_next_process(service: Clustered, sqs: Any, que
 # -- long polls -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slice
 def test_a_poll_at_one_is_woken_by_a_send_at_the_other(
     service: Clustered, queue: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -132,6 +134,7 @@ def test_queue_policies(service: Clustered, queue: str, stranger: dict[str, str]
         one.remove_permission(**label)
 
 
+@pytest.mark.slice
 def test_topics(service: Clustered, new_name: Callable[[], str]) -> None:
     one, other = service.at(0).client("sns"), service.at(1).client("sns")
     arn = one.create_topic(Name=new_name())["TopicArn"]
@@ -187,6 +190,7 @@ def guest_account(service: Clustered, keys: dict[str, str]) -> str:
 # -- workers ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slice
 def test_both_workers_deliver(service: Clustered, topic: Topic, endpoint: Endpoint) -> None:
     def delivered() -> dict[str, float]:
         return {

@@ -67,6 +67,9 @@ CHANGES: dict[str, tuple[str, Callable[[str], str]]] = {
 JUDGED = [(name, version) for name, each in VALIDATORS.items() for version in VERSIONS if each.knows(version)]
 ONE_PEM = re.compile(rb"-----BEGIN CERTIFICATE-----\n(?:[A-Za-z0-9+/=]{1,64}\n)+-----END CERTIFICATE-----\n")
 
+SLICE = "sns-validator"
+"""The one of `make test`."""
+
 pytestmark = pytest.mark.timeout(INSTALL_S)  # whoever comes first waits for it
 
 
@@ -95,7 +98,7 @@ def sent_from(tmp_path_factory: pytest.TempPathFactory, receiver: str) -> Iterat
         yield sent
 
 
-@pytest.fixture(params=VALIDATORS)
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.slice if name == SLICE else ()) for name in VALIDATORS])
 def validator(request: pytest.FixtureRequest) -> Validator:
     return VALIDATORS[request.param]
 

@@ -13,6 +13,7 @@ from tests.acceptance.running import Up, running
 from tests.acceptance.service import fetch
 from tests.acceptance.test_outbox import Outbox, follow
 from tests.acceptance.topics import Topic
+from tests.parts import need
 
 SETTINGS = {
     "CNS_LOG_LEVEL": "debug",
@@ -60,6 +61,7 @@ def test_each_call_is_a_line_at_debug(talkative: Up) -> None:
 @pytest.mark.parametrize("content_type", ["application/x-www-form-urlencoded", "text/plain", "application/json", ""])
 def test_the_test_clock_takes_any_content_type(talkative: Up, content_type: str) -> None:
     header = f"Content-Type: {content_type}" if content_type else "Content-Type:"  # curl then sends none
+    need("curl")
     words = ["curl", "-s", "-H", header, "-d", '{"advance_s": 60}', f"{talkative.url}/_cns/clock"]
     offsets = [json.loads(subprocess.check_output(words, timeout=30))["offset_ms"] for _ in range(2)]
     assert offsets[1] - offsets[0] == 60_000

@@ -95,7 +95,13 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
         }
 
 
-@pytest.fixture(scope="module", params=CLIENTS)
+SLICE = "javascript"
+"""The one of `make test`."""
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=pytest.mark.slice if name == SLICE else ()) for name in CLIENTS]
+)
 def told(environment: dict[str, str], request: pytest.FixtureRequest) -> Told:
     """By a language's program, which runs once; installed before, if need be."""
     return _run(installed(request.param), environment)

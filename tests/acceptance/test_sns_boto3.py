@@ -40,6 +40,7 @@ COLOUR = {"DataType": "String", "StringValue": "blue"}
     "sns-raw.not-raw",
     "sns-raw.sender",
 )
+@pytest.mark.slice
 def test_a_queue_gets_the_envelope(service: Service, sqs: Any, topic: Topic) -> None:
     queue = queue_for(sqs, topic.arn)
     subscription = topic.subscribe("sqs", arn_of(sqs, queue))
@@ -144,6 +145,7 @@ def test_a_queue_of_another_account_is_asked_first(
     "sns-http.user-agent",
     "sns-http.nothing-else",
 )
+@pytest.mark.slice
 def test_an_http_endpoint_confirms_and_gets_signed_notifications(topic: Topic, endpoint: Endpoint) -> None:
     assert topic.request_subscription("http", endpoint.url) == "pending confirmation"
     (request,) = endpoint.wait(confirmed=1)["messages"]

@@ -36,6 +36,7 @@ def refused(code: str) -> Any:
     assert caught.value.response["Error"]["Code"] == code
 
 
+@pytest.mark.slice
 def test_a_message_goes_round(sqs: Any, queue: str) -> None:
     text = "grüße <&> 🎉\r\n\t"
     sent = sqs.send_message(
@@ -115,6 +116,7 @@ def test_batch_faults(sqs: Any, queue: str) -> None:
         sqs.send_message_batch(QueueUrl=queue, Entries=[{"Id": str(n), "MessageBody": "x" * 600_000} for n in range(2)])
 
 
+@pytest.mark.slice
 def test_fifo_keeps_order_and_drops_duplicates(sqs: Any, fifo: str) -> None:
     first = sqs.send_message(QueueUrl=fifo, MessageBody="0", MessageGroupId="g")
     again = sqs.send_message(QueueUrl=fifo, MessageBody="0", MessageGroupId="g")

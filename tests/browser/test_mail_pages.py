@@ -43,6 +43,7 @@ def is_readable(page: Page) -> None:
 
 
 @pytest.mark.spec("mail.confirmation-html", "mail.confirmed-page", "mail.confirmation-link", "mail.footer-link")
+@pytest.mark.slice
 def test_a_reader_confirms_leaves_and_comes_back(mails: Mailing, page: Page, ca_file: Path) -> None:
     topic, address = mails.topic(DisplayName="Shop"), new_address()
     assert topic.request_subscription("email", address) == "pending confirmation"
@@ -201,6 +202,7 @@ def test_what_a_link_says_is_shown_as_text(mails: Mailing, page: Page, ca_file: 
     assert states(topic) == ["Confirmed"]
 
 
+@pytest.mark.slice
 def test_a_page_lets_nothing_in(mails: Mailing, page: Page) -> None:
     answer = page.goto(f"{mails.service.url}/confirmation.html")
     assert answer is not None

@@ -56,6 +56,7 @@ def test_the_setting_is_as_good_as_the_option(tmp_path: Path, monkeypatch: pytes
         assert set(service.pids()) == {"api"}
 
 
+@pytest.mark.slice
 def test_a_celery_worker_delivers_and_health_is_honest(
     service: Up, celery: Celery, topic: Topic, endpoint: Endpoint
 ) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.celery_host.celery_running import Celery
 from tests.waiting import wait_until
 
 TRIGGERS = 2
 
 
+@pytest.mark.slice
 def test_each_trigger_is_taken_once(celery: Celery) -> None:
     workers = celery.workers("one", "two")
     beat = celery.start("beat", "beat", "--schedule", str(celery.directory / "schedule"))

@@ -24,6 +24,7 @@ SETTLE_S = 1.5
 """An answer is settled within one second; the rest is for a busy machine."""
 
 
+@pytest.mark.slice
 def test_warm_shutdown_loses_nothing_and_repeats_nothing(celery: Celery, topic: Topic, endpoint: Endpoint) -> None:
     worker = celery.worker("one")
     topic.subscribe("http", endpoint.url)

@@ -17,8 +17,9 @@ from pathlib import Path
 from deploy.servers.lock import alone
 from deploy.servers.server import say
 from deploy.servers.settings import BUILD
-from deploy.servers.software import PACKAGES, Package, have
-from tests.clients.tools import GO, JDK, NODE, NPM, find_jdk
+from deploy.servers.software import have
+from tests.clients.tools import find_jdk
+from tests.parts import PARTS, need
 
 HERE = Path(__file__).resolve().parent
 INSTALL_S = 600.0
@@ -29,7 +30,7 @@ SAID_LINES = 30
 class Client:
     """`build` makes it from its directory in the tree, in a new one; `command` runs it there."""
 
-    needs: tuple[Package, ...]
+    part: str
     build: Callable[[Path, Path], None]
     command: Callable[[Path], list[str]]
 
@@ -39,7 +40,8 @@ def installed(name: str) -> list[str]:
     client = ALL[name]
     source, directory = HERE / name, BUILD / "clients" / name
     built, made_of = directory / "client", directory / "made_of"
-    have(*client.needs)
+    need(client.part)
+    have(*PARTS[client.part].packages)
     with alone(directory):
         wanted = _digest(source)
         if not made_of.exists() or made_of.read_text() != wanted:
@@ -76,17 +78,17 @@ def _java(main: str, built: Path) -> list[str]:
 
 CLIENTS: Mapping[str, Client] = {
     "javascript": Client(
-        needs=(NODE, NPM),
+        part="node",
         build=_build_javascript,
         command=lambda built: ["node", str(built / "main.js")],
     ),
     "java": Client(
-        needs=(JDK, PACKAGES["maven"]),
+        part="jdk",
         build=_build_java,
         command=lambda built: _java("client.Main", built),
     ),
     "go": Client(
-        needs=(GO,),
+        part="go",
         build=_build_go,
         command=lambda built: [str(built / "client")],
     ),
@@ -94,7 +96,7 @@ CLIENTS: Mapping[str, Client] = {
 
 ORACLES: Mapping[str, Client] = {
     "ruler": Client(
-        needs=(JDK, PACKAGES["maven"]),
+        part="jdk",
         build=_build_java,
         command=lambda built: _java("ruler.Main", built),
     ),
@@ -103,12 +105,12 @@ ORACLES: Mapping[str, Client] = {
 
 VALIDATORS: Mapping[str, Client] = {
     "sns-validator": Client(
-        needs=(NODE, NPM),
+        part="node",
         build=_build_javascript,
         command=lambda built: ["node", str(built / "main.js")],
     ),
     "message-manager": Client(
-        needs=(JDK, PACKAGES["maven"]),
+        part="jdk",
         build=_build_java,
         command=lambda built: _java("manager.Main", built),
     ),

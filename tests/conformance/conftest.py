@@ -17,22 +17,34 @@ from tests.conformance.support import Desk
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(**capabilities): run over drivers with these capabilities only")
+    config.addinivalue_line("markers", "differs_by_engine: `make test` runs it over the engine on Cassandra, too")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Over each driver that fits; with `fifo_queue`, over standard queues and, where a driver has them, FIFO ones."""
+    """Over each driver that fits; with `fifo_queue`, over standard queues and, where a driver has them, FIFO ones.
+
+    Over the engine on Cassandra, `make test` runs only what is marked with `differs_by_engine`.
+    """
     if "driver" not in metafunc.fixturenames:
         return
     needs = {name: value for mark in metafunc.definition.iter_markers("needs") for name, value in mark.kwargs.items()}
     if "fifo" in metafunc.fixturenames:
         needs["fifo"] = True
     fit = [name for name in DRIVERS if needs.items() <= _traits(name).items()]
+    differs = metafunc.definition.get_closest_marker("differs_by_engine") is not None
+
+    def marks(name: str) -> tuple[pytest.MarkDecorator, ...]:
+        return (pytest.mark.extended,) if name.startswith("cqs") and not differs else ()
+
     if "fifo_queue" in metafunc.fixturenames:
         kinds = [(name, kind) for name in fit for kind in (False, True) if not kind or DRIVERS[name].fifo]
-        ids = [f"{name}-{'fifo' if kind else 'standard'}" for name, kind in kinds]
-        metafunc.parametrize(("driver", "fifo_queue"), kinds, indirect=["driver"], ids=ids)
+        values = [
+            pytest.param(name, kind, marks=marks(name), id=f"{name}-{'fifo' if kind else 'standard'}")
+            for name, kind in kinds
+        ]
+        metafunc.parametrize(("driver", "fifo_queue"), values, indirect=["driver"])
     else:
-        metafunc.parametrize("driver", fit, indirect=True)
+        metafunc.parametrize("driver", [pytest.param(name, marks=marks(name)) for name in fit], indirect=True)
 
 
 def _traits(name: str) -> dict[str, object]:

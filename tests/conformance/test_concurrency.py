@@ -12,6 +12,8 @@ from cns_common.clock import Clock
 from cqs.engines.contract import Message
 from tests.conformance.support import DONE, HIDE_MS, Desk
 
+pytestmark = pytest.mark.differs_by_engine
+
 SENDERS = RECEIVERS = 32
 EACH = 40
 

@@ -18,6 +18,8 @@ from tests.conformance.crash_child import HIDE_MS, Queues, Said, body_of
 from tests.conformance.drivers import KEYSPACE, Driver
 from tests.conformance.support import Desk
 
+pytestmark = pytest.mark.differs_by_engine
+
 ROUNDS = 2
 LINES = (50, 2_500)
 """Between how many lines of the child it is killed."""

@@ -9,7 +9,7 @@ from cqs.engines.contract import ATTEMPT_WINDOW_MS, Change
 from tests.conformance.drivers import Driver
 from tests.conformance.support import DONE, HIDE_MS, Desk, bodies, numbered
 
-pytestmark = pytest.mark.needs(fifo=True)
+pytestmark = [pytest.mark.needs(fifo=True), pytest.mark.differs_by_engine]
 
 
 async def test_a_repeat_gives_the_same_deliveries(fifo: Desk) -> None:

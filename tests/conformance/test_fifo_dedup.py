@@ -11,7 +11,7 @@ from cqs.engines.contract import DEDUP_WINDOW_MS, SentEntry
 from tests.conformance.drivers import Driver
 from tests.conformance.support import DONE, Desk, bodies
 
-pytestmark = pytest.mark.needs(fifo=True)
+pytestmark = [pytest.mark.needs(fifo=True), pytest.mark.differs_by_engine]
 
 
 async def _is_duplicate(desk: Desk, original: SentEntry, dedup: str = "key", group: str = "g") -> bool:

@@ -8,7 +8,7 @@ from cns_common.clock import Clock
 from tests.conformance.drivers import Driver
 from tests.conformance.support import DONE, HIDE_MS, Desk, bodies, numbered
 
-pytestmark = pytest.mark.needs(fifo=True)
+pytestmark = [pytest.mark.needs(fifo=True), pytest.mark.differs_by_engine]
 
 
 async def test_one_receive_gives_a_groups_messages_in_order(fifo: Desk) -> None:

@@ -11,6 +11,8 @@ from cqs.engines.contract import RejectedEntry
 from tests.conformance.drivers import Driver
 from tests.conformance.support import HIDE_MS, Desk, bodies, numbered
 
+pytestmark = pytest.mark.differs_by_engine
+
 
 async def test_a_purge_takes_messages_of_every_state(desk: Desk) -> None:
     await desk.send(*numbered(5), group="g")

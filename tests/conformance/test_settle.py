@@ -9,6 +9,8 @@ from cqs.engines.contract import Change, Engine, Outcome, RejectedEntry, SentEnt
 from tests.conformance.drivers import Driver
 from tests.conformance.support import DONE, GONE, MALFORMED, STALE, Desk, bodies, numbered
 
+pytestmark = pytest.mark.differs_by_engine
+
 
 @pytest.fixture
 def other(desk: Desk, clock: Clock) -> Desk:

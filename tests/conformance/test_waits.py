@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from cqs.engines.contract import LongPolls, ReceiveResult
 from tests.conformance.support import HIDE_MS, POLL_S, Desk, bodies, numbered
+
+pytestmark = pytest.mark.differs_by_engine
 
 SHORT_S = 0.2
 

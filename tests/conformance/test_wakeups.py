@@ -11,6 +11,8 @@ from cns_common.clock import Clock
 from cqs.engines.contract import Change, Settlement, Waiter
 from tests.conformance.support import DONE, POLL_S, Desk, bodies, numbered
 
+pytestmark = pytest.mark.differs_by_engine
+
 
 async def _woken(desk: Desk, waiting: Sequence[Waiter]) -> list[Waiter]:
     """Who of them has been woken by now."""

@@ -12,11 +12,13 @@ from pyspark.sql import SparkSession
 
 from cns_pipeline.session import open_session
 from tests.acceptance.conftest import receiver  # noqa: F401  # the fixture
+from tests.parts import need
 from tests.pipeline.jobs import QUICK_JAVA
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
+    need("java")
     os.environ.update(QUICK_JAVA)
     with open_session("tests") as session:
         yield session

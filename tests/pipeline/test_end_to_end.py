@@ -30,6 +30,7 @@ Counted = dict[tuple[str, str], tuple[int, ...]]
 
 
 @pytest.mark.timeout(600)  # three Java processes, on whatever else the machine does
+@pytest.mark.slice
 def test_the_report_has_the_numbers_that_the_test_kept(
     receiver: str, spark: SparkSession, tmp_path: Path, out: Path
 ) -> None:

@@ -1,7 +1,8 @@
-"""`python -m tests.spec.page`: what the test runs showed, joined into docs/conformance.md.
+"""`python -m tests.spec.page [--check]`: which tests showed which rules, joined into docs/conformance.md.
 
-Fails when a rule has neither a test nor a reason, when too many have but a reason, and when the page was out of date
-(it is written anew all the same: commit it).
+After a run of all tests. Fails when a rule has neither a test nor a reason, when too many rules have only a reason, and
+when the page was out of date (it is written anew all the same: commit it). With `--check`, after a run of some tests,
+nothing is written: fails when one of these tests showed a rule and the page does not say so.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ Shown = dict[str, list[str]]
 """Tests by rule."""
 
 
-def main() -> int:
+def main(words: list[str]) -> int:
     rules, shown = load_rules(), _shown()
+    if words == ["--check"]:
+        return _check(rules, shown)
     page = PAGE.read_text()
     head, _, rest = page.partition(BEGIN)
     new = head + BEGIN + "\n".join(_tables(rules, shown)) + "\n" + END + rest.partition(END)[2]
@@ -35,6 +38,30 @@ def main() -> int:
         print(fault)
     print(f"rules: {sum(rule in shown for rule in rules)} passed, {len(faults)} failed")
     return 1 if faults else 0
+
+
+def _check(rules: dict[str, Rule], shown: Shown) -> int:
+    rows = PAGE.read_text().splitlines()
+    faults = []
+    for rule in rules.values():
+        start = _row_start(rule)
+        own = [row for row in rows if row.startswith(start)]
+        absent = [test for test in shown.get(rule.id, []) if not any(_is_named(test, row) for row in own)]
+        faults += [f"{rule.id}: docs/conformance.md has no such rule"] if not own else []
+        faults += [f"{rule.id}: docs/conformance.md does not name {test}" for test in absent]
+    for fault in faults:
+        print(fault)
+    if faults:
+        print("`make test-all` writes the page")
+    print(f"rules: {sum(rule in shown for rule in rules)} shown by these tests, {len(faults)} failed")
+    return 1 if faults else 0
+
+
+def _is_named(test: str, row: str) -> bool:
+    """Whether a row of the page names this test."""
+    file, _, name = _names([test]).partition(": ")
+    names = row.partition(f"{file}: ")[2].partition(";")[0].removesuffix(" |")
+    return name in names.split(", ")
 
 
 def _shown() -> Shown:
@@ -57,7 +84,8 @@ def _faults(rules: dict[str, Rule], shown: Shown) -> list[str]:
 
 
 def _tables(rules: dict[str, Rule], shown: Shown) -> list[str]:
-    lines = [f"{len(rules)} rules, {sum(bool(shown.get(rule)) for rule in rules)} shown by tests of `make test`.", ""]
+    tested = sum(bool(shown.get(rule)) for rule in rules)
+    lines = [f"{len(rules)} rules, {tested} shown by tests of `make test-all`.", ""]
     lines += ["| service | operation | rules | tests |", "|---|---|---|---|", *_operations(rules, shown), ""]
     for service, part in dict.fromkeys((rule.service, rule.part) for rule in rules.values()):
         lines += [f"### {service}: {part}", "", "| rule | operations | shown by |", "|---|---|---|"]
@@ -83,8 +111,11 @@ def _operations(rules: dict[str, Rule], shown: Shown) -> list[str]:
 
 
 def _row(rule: Rule, tests: list[str]) -> str:
-    operations = ", ".join(rule.on) or "all"
-    return f"| {_plain(rule.says)} | {operations} | {_names(tests) if tests else f'not shown: {rule.untested}'} |"
+    return f"{_row_start(rule)}{_names(tests) if tests else f'not shown: {rule.untested}'} |"
+
+
+def _row_start(rule: Rule) -> str:
+    return f"| {_plain(rule.says)} | {', '.join(rule.on) or 'all'} | "
 
 
 def _plain(text: str) -> str:
@@ -104,4 +135,4 @@ def _names(tests: list[str]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

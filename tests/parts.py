@@ -1,0 +1,82 @@
+"""What tests need beside Python, by name, and what happens where a part is missing.
+
+`provide` has parts on the machine before a run: as root on Debian it installs them. It says how to install those that
+it could not. A test that needs a missing part fails; in a run that allows it (`MISSING`, set by `tests.run_stages` but
+never with `CI`), the test is not run, and the summary of the run names the part and the command that installs it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import pytest
+
+from deploy.servers.failure import Failure
+from deploy.servers.software import PACKAGES, Package, have
+from tests.clients.tools import GO, JDK, NODE, NPM
+
+MISSING = "TEST_PARTS_MISSING"
+"""A variable: JSON, by the name of each missing part the command that installs it. Its tests are then not run."""
+RUNNING_TEST = "PYTEST_CURRENT_TEST"
+"""A variable of pytest's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    packages: tuple[Package, ...]
+    is_elsewhere: Callable[[], bool] = lambda: False
+    """Whether the environment names one on another machine."""
+
+
+def _has_namespaces() -> bool:
+    """Whether a file system of one's own can be mounted."""
+    program = shutil.which("unshare")
+    words = ["--map-root-user", "--mount", "true"]
+    return program is not None and subprocess.run([program, *words], capture_output=True, check=False).returncode == 0
+
+
+PARTS: Mapping[str, Part] = {
+    "cassandra": Part((PACKAGES["java"], PACKAGES["maven"]), lambda: bool(os.environ.get("CNS_CASSANDRA"))),
+    "redis": Part((PACKAGES["redis"],)),
+    "haproxy": Part((PACKAGES["haproxy"],)),
+    "exim": Part((PACKAGES["exim"],)),
+    "chromium": Part((PACKAGES["chromium"],)),
+    "java": Part((PACKAGES["java"],)),
+    "jdk": Part((JDK, PACKAGES["maven"])),
+    "node": Part((NODE, NPM)),
+    "go": Part((GO,)),
+    "curl": Part((("curl", lambda: shutil.which("curl")),)),
+    "namespaces": Part((("util-linux", _has_namespaces),)),
+}
+
+
+def provide(names: Iterable[str]) -> dict[str, str]:
+    """Install those that are missing. By the name of each that still is: the command that installs it."""
+    missing = {}
+    for name in names:
+        part = PARTS[name]
+        if part.is_elsewhere():
+            continue
+        try:
+            have(*part.packages)
+        except Failure as failure:
+            print(f"{name}: {failure}", flush=True)
+            missing[name] = install_command(name)
+    return missing
+
+
+def install_command(name: str) -> str:
+    wanted = " ".join(f"'{package}'" for package, found in PARTS[name].packages if not found())
+    return f"apt-get satisfy {wanted}"
+
+
+def need(name: str) -> None:
+    """End the running test unless this part is here, or may be: without a list of missing parts all are taken to be."""
+    missing: dict[str, str] = json.loads(os.environ.get(MISSING) or "{}")
+    if name in missing and RUNNING_TEST in os.environ:
+        pytest.skip(f"{name} is missing: {missing[name]}")
