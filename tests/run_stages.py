@@ -189,8 +189,8 @@ def run(chosen: dict[Stage, Command], missing: dict[str, str]) -> int:
     print("stage           seconds     CPU  result")
     print("\n".join(lines))
     print("\n".join([*reports.not_run(), *not_run]))
-    for name, command in missing.items() if is_ci else ():
-        print(f"missing: {name}: {command}")
+    for name, install in missing.items() if is_ci else ():
+        print(f"missing: {name}: {install}")
     print(f"stages: {len(lines) - failed} passed, {failed} failed")
     return 1 if failed or (missing and is_ci) else 0
 
