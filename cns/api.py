@@ -1,4 +1,4 @@
-"""The SNS API: every action this service answers, and the operation that does."""
+"""The SNS API: the table of actions and their operations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cns.service import NotificationService
 from cns_common.aws.call import Operation
 
 ANONYMOUS = frozenset({"ConfirmSubscription", "Unsubscribe"})
-"""Actions that need no signature: a token, or the link in a notification, is enough."""
+"""Actions that need no signature: a token or the link in a notification authorises them."""
 
 
 def operations(service: NotificationService) -> dict[str, Operation]:

@@ -1,4 +1,4 @@
-"""The ARNs that SNS calls name their topics and subscriptions by, checked as AWS does."""
+"""Checks the ARNs of topics, subscriptions and queues in SNS calls, with AWS's error texts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _QUEUE_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}|[A-Za-z0-9_-]{1,75}\.fifo")
 
 
 def topic_fault(text: str, parameter: str, region: str) -> RequestError | None:
-    """What is wrong with a topic's ARN, if anything. `region` is the caller's; '' is every region."""
+    """The error for a topic's ARN, or None. `region` is the caller's; '' allows every region."""
     arn = parse_arn(text)
     if arn is None:
         return _not_an_arn(text, parameter)
@@ -41,7 +41,7 @@ def check_subscription_arn(text: str, region: str) -> None:
 
 
 def parse_queue_arn(text: str) -> Arn | None:
-    """The parts of an SQS queue's ARN, or None when it is none."""
+    """The parts of a queue's ARN, or None when `text` is not the ARN of a queue."""
     arn = parse_arn(text)
     if arn is None or arn.partition != "aws" or arn.service != "sqs" or not arn.region:
         return None

@@ -1,4 +1,4 @@
-"""Which topic or subscription a call is about, and whether its caller may do there what it asks."""
+"""Finds the topic or subscription of a call and checks that the caller is allowed the action."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class Access:
         self._clock = clock
 
     async def topic(self, call: Call, arn: str, action: str, parameter: str = "TopicArn") -> TopicView:
-        """The topic of this ARN, once the caller may do `action` there. `parameter` is the one that named it."""
+        """The topic, if the caller is allowed `action`. `parameter` is the name of the parameter with the ARN, for
+        errors."""
         view = await self.find_topic(call, arn, parameter)
         self.authorise(call, view, action)
         return view
@@ -38,7 +39,7 @@ class Access:
         return view
 
     def authorise(self, call: Call, view: TopicView, action: str, facts: Mapping[str, str] = _NO_FACTS) -> None:
-        """Nothing when the topic's policy lets the caller do `action`, else the refusal."""
+        """Raise unless the topic's policy allows the caller `action`."""
         if not call.policies_enforced or (view.policy is None and call.caller.account == view.account):
             return
         tags = {f"aws:ResourceTag/{key}": value for key, value in view.topic.tags.items()}
@@ -53,7 +54,7 @@ class Access:
             raise RequestError("AuthorizationError", sns_refusal(verdict, request))
 
     async def own_topic(self, call: Call, arn: str, action: str, parameter: str) -> TopicView:
-        """The same for what no policy can grant to another account."""
+        """The topic, for actions that no policy can grant to another account."""
         view = await self.find_topic(call, arn, parameter)
         check_owner(call, view.account, action, arn)
         self.authorise(call, view, action)
@@ -65,7 +66,7 @@ class Access:
         return found[0] if found else None
 
     async def own_subscription(self, call: Call, arn: str, action: str) -> Subscription:
-        """A subscription's attributes are its owner's alone, even where the topic is another's."""
+        """The subscription, if the caller owns it. The owner of the topic has no access to its attributes."""
         subscription = await self.find_subscription(call, arn)
         if subscription is None:
             raise no_such_subscription()
@@ -74,7 +75,7 @@ class Access:
 
 
 def check_owner(call: Call, owner: str, action: str, arn: str) -> None:
-    """For what is its owner's alone."""
+    """Raise unless the caller is the owner."""
     if owns(call, owner):
         return
     request = PolicyRequest(principal=call.caller, action=f"sns:{action}", resource=arn)
@@ -82,10 +83,10 @@ def check_owner(call: Call, owner: str, action: str, arn: str) -> None:
 
 
 def owns(call: Call, account: str) -> bool:
-    """Under --auth=off everybody owns everything."""
+    """Whether the caller's account is `account`. Under --auth=off every caller owns everything."""
     return not call.policies_enforced or call.caller.account == account
 
 
 def unsigned(call: Call) -> bool:
-    """Under --auth=off a caller without credentials passes for the default account: such a one has no key id."""
+    """Whether the call has no signature. Under --auth=off such a call has the default account, but no key id."""
     return call.caller.anonymous or not (call.policies_enforced or call.caller.key_id)

@@ -1,4 +1,4 @@
-"""The refusals that many SNS operations share, in AWS's words."""
+"""Errors that many SNS operations share, with AWS's texts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from cns_common.errors import RequestError
 
 AT_CREATION = "Attributes Reason: "
-"""What CreateTopic and Subscribe put before a complaint about an attribute."""
+"""Prefix of errors about an attribute at CreateTopic and Subscribe."""
 
 
 def invalid_parameter(what: str) -> RequestError:
@@ -20,7 +20,7 @@ def missing_parameter(name: str) -> RequestError:
 
 
 def null_member(path: str) -> RequestError:
-    """The framework before the service: a required member that some operations check there."""
+    """A missing required member, for operations that AWS's framework checks before the service does."""
     return RequestError(
         "ValidationError",
         f"1 validation error detected: Value null at '{path}' failed to satisfy constraint: Member must not be null",
@@ -28,7 +28,7 @@ def null_member(path: str) -> RequestError:
 
 
 def length_violation(text: str, path: str, least: int, most: int) -> RequestError:
-    """The framework again: a text that is longer or shorter than its shape says."""
+    """A text outside of the length that its shape allows; also from AWS's framework."""
     limit = f"less than or equal to {most}" if len(text) > most else f"greater than or equal to {least}"
     return RequestError(
         "ValidationError",
@@ -38,7 +38,7 @@ def length_violation(text: str, path: str, least: int, most: int) -> RequestErro
 
 
 def constraint_violation(value: str | None, path: str, constraint: str, code: str = "ValidationError") -> RequestError:
-    """The framework once more: a value that is not as the model has it. None stands for one that is not to be shown."""
+    """A value that violates a constraint of the model; also from AWS's framework. None hides a private value."""
     shown = "" if value is None else f" '{value}'"
     return RequestError(
         code, f"1 validation error detected: Value{shown} at '{path}' failed to satisfy constraint: {constraint}"

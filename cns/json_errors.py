@@ -1,8 +1,8 @@
-"""Where a text stops being JSON, in the words of Jackson, the parser by which AWS's services read JSON.
+"""Says why a text is not JSON, with the messages of Jackson, the JSON parser of AWS's services.
 
 AWS passes the parser's message on to the caller. These are the messages of Jackson 2.19 (`ReaderBasedJsonParser`, with
-which the recordings of AWS agree); `tests/filters/test_against_jackson.py` compares them with Jackson's own. Only a
-text that a decoder has refused comes here, so nothing of what is read is kept. Time grows linearly with the text.
+which the recordings of AWS agree); `tests/filters/test_against_jackson.py` compares them with Jackson's own. The
+scanner reads only texts that a decoder has refused, and builds no values. Its time is linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import unicodedata
 from typing import NoReturn
 
 TEXT_CHARS_MAX = 32_768
-"""Longer texts are not looked through: their fault would hold up the event loop for more than 0.1 s."""
+"""Longer texts are not scanned: that would block the event loop for more than 0.1 s."""
 NESTING_MAX = 1_000
-"""Jackson's limit of containers inside one another."""
+"""Jackson's limit of nested containers."""
 TOKEN_CHARS_MAX = 256
 """Characters of an unrecognized token that the message shows."""
 
@@ -44,7 +44,7 @@ _STARTS_OF_NAMES = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Nl", "Sc", "Pc"})
 _PARTS_OF_NAMES = _STARTS_OF_NAMES | {"Nd", "Mn", "Mc", "Cf"}
 """Unicode categories of the characters that begin, or continue, an identifier of Java."""
 _IGNORABLE = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x9f]")
-"""Control characters that continue an identifier of Java, too."""
+"""Control characters, which also continue an identifier of Java."""
 
 
 def json_fault(text: str) -> str | None:
@@ -106,7 +106,7 @@ class _Scanner:
         return True
 
     def _entry(self, *, follows: bool) -> None:
-        """Read what stands before the value of an entry; `follows`: it is not the first of its container."""
+        """Read the part of an entry before its value. `follows`: the entry is not the first of its container."""
         bracket = self._text[self._open[-1]]
         if follows:
             if self._here() != ",":
@@ -188,7 +188,7 @@ class _Scanner:
         self._at = at
 
     def _unrecognized(self, token: str, at: int) -> NoReturn:
-        """The token goes on for as long as an identifier would; the fault is behind it."""
+        """Fail behind the token, which is as long as an identifier of Java."""
         while (part := self._text[at : at + 1]) and _continues(part):
             token += part
             at += 1
@@ -237,7 +237,7 @@ class _Scanner:
             self._signed_oddity("-")
         if text[digits] == "0" and end > digits + 1:
             self._fail("Invalid numeric value: Leading zeroes not allowed", digits + 1)
-        # Jackson's quick path, for numbers that do not begin with 0, tells of both faults at the first of these marks
+        # for numbers that do not begin with 0 Jackson reports both faults at the end of the integer part
         mark = end if text[digits] != "0" else None
         if text[end : end + 1] == ".":
             digits, end = end + 1, _span(_DIGITS, text, end + 1)
@@ -261,7 +261,7 @@ class _Scanner:
         self._fail(f"Unexpected character ({character}) in numeric value: {why}", at if mark is None else mark)
 
     def _signed_oddity(self, sign: str) -> NoReturn:
-        """A sign that no digit follows, or a plus."""
+        """Fail at a minus without digits, or at a plus."""
         at = self._at + 1
         character = self._text[at : at + 1]
         if not character:

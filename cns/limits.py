@@ -1,4 +1,4 @@
-"""The limits of the SNS API, with AWS's values. What is named `Quotas` may be set otherwise."""
+"""The limits of the SNS API, with AWS's values. `Quotas` can be configured."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ ENDPOINT_CHARS_MAX = 2_048
 MESSAGE_BYTES_DEFAULT = 262_144
 MESSAGE_BYTES_MIN = 1_024
 MESSAGE_BYTES_MAX = 1_048_576
-"""What MaximumMessageSize ranges over, and the default."""
+"""Range of MaximumMessageSize, and its default."""
 LARGE_TOPIC_SUBSCRIPTIONS_MAX = 100
-"""Of a topic whose MaximumMessageSize is above the default."""
+"""Subscriptions of a topic whose MaximumMessageSize is above the default."""
 SAMPLE_RATE_MAX = 100
 DATA_PROTECTION_CHARS_MAX = 30_720
 RESOURCE_ARN_CHARS_MAX = 1_011
@@ -25,20 +25,20 @@ BATCH_ID_CHARS_MAX = 80
 GROUP_ID_CHARS_MAX = 128
 
 PAGE_SIZE = 100
-"""Of every list; the API has no parameter for it."""
+"""Items in a page of any list; the API has no parameter for it."""
 
 TAGS_MAX = 50
 TAG_KEY_CHARS_MAX = 128
 TAG_VALUE_CHARS_MAX = 256
 
 PENDING_MS = 48 * 3_600_000
-"""How long a token is good, a pending subscription waits, and one that was removed by its link can be restored."""
+"""Lifetime of a token and of a pending subscription, and time to restore a subscription removed by its link."""
 NOTIFICATION_MS = 30 * 86_400_000
-"""How long a stored notification is kept at most: as long as the internal queues keep a job."""
+"""Retention of a stored notification: as long as the internal queues keep a job."""
 
 TOPICS_CACHED_MAX = 20_000
 UPDATE_TRIES_MAX = 20
-"""How often a change is tried anew when another one came first."""
+"""Attempts of an update that loses against concurrent updates."""
 
 
 class Quotas(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""The values that CNS stores and passes on."""
+"""The notification: one accepted publish."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ Attributes = dict[str, tuple[str, str]]  # name → data type and value as text 
 
 
 class Notification(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One accepted publish: stored once, and all that its deliveries say about it."""
+    """One accepted publish with all that its deliveries need. It is stored once."""
 
     id: str
     topic_arn: str
     timestamp_ms: int
-    texts: dict[str, str]  # 'default', and what MessageStructure=json gave for single protocols
+    texts: dict[str, str]  # 'default', and the texts of MessageStructure=json by protocol
     subject: str | None = None
     attributes: Attributes = {}
     structured: bool = False  # published with MessageStructure=json
@@ -22,7 +22,7 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     message_group_id: str = ""
     message_deduplication_id: str = ""
     trace_header: str = ""
-    replayed: bool = False  # from the topic's archive, because a subscription asked for it
+    replayed: bool = False  # sent from the topic's archive
 
     @property
     def fifo(self) -> bool:

@@ -1,4 +1,4 @@
-"""Pages of the lists: a hundred items, and a token that says where the next page begins."""
+"""Pages of lists, and the tokens that lead to the next page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Item = TypeVar("Item")
 
 
 def read_token(text: str | None) -> str:
-    """The key after which the page begins; '' for the first, which SDKs ask for with an empty token or none."""
+    """The key after which the page begins; '' for the first page, for which SDKs send an empty token or none."""
     if not text:
         return ""
     try:
@@ -26,7 +26,8 @@ def read_token(text: str | None) -> str:
 def page_of(
     items: Sequence[Item], key_of: Callable[[Item], str], n: int = PAGE_SIZE
 ) -> tuple[Sequence[Item], str | None]:
-    """The page, and the token of the next one if there is any. `items` has one more than a page where there is."""
+    """The page, and the token of the next page or None. `items` has one item more than `n` when there is a next
+    page."""
     if len(items) <= n:
         return items, None
     return items[:n], urlsafe_b64encode(key_of(items[n - 1]).encode()).decode("ascii")

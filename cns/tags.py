@@ -1,4 +1,4 @@
-"""Tags of topics: what they may be, and how many."""
+"""Checks the tags of topics."""
 
 from __future__ import annotations
 

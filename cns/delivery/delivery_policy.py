@@ -1,8 +1,7 @@
-"""What a topic and a subscription say about delivery to HTTP endpoints, and which of the two counts.
+"""Delivery policies of topics and subscriptions for HTTP endpoints, and the policy in effect.
 
-The structs are the stored form: encoded, they are byte for byte what AWS shows as DeliveryPolicy and
-EffectiveDeliveryPolicy, so a stored text is read back without being checked again.
-`cns/delivery/delivery_policy_parser.py` checks what a caller sends.
+The structs are the stored form: encoded, they are byte for byte the DeliveryPolicy and EffectiveDeliveryPolicy that AWS
+shows, so a stored text is decoded without checks. `cns/delivery/delivery_policy_parser.py` checks what a caller sends.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class RequestPolicy(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class HttpDefaults(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The `http` part of a topic's policy; what is not set is not shown."""
+    """The `http` part of a topic's policy; members that are not set are not shown."""
 
     default_healthy_retry_policy: HealthyRetryPolicy | UnsetType = UNSET
     disable_subscription_overrides: bool = False
@@ -69,7 +68,7 @@ class TopicPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SubscriptionPolicy(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What is not set is shown as null, and so is the sickly policy, which AWS never keeps."""
+    """Members that are not set are shown as null, and so is the sickly policy, which AWS never stores."""
 
     healthy_retry_policy: HealthyRetryPolicy | None = None
     sickly_retry_policy: None = None
@@ -80,20 +79,20 @@ class SubscriptionPolicy(msgspec.Struct, frozen=True, kw_only=True, rename="came
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryTerms:
-    """All that delivering to one HTTP subscription needs to know of the two policies."""
+    """The policy in effect for one HTTP subscription, as deliveries use it."""
 
     retry: RetryPolicy
     content_type: str
-    receives_per_second: int | None  # the average wished for; None: no throttle
+    receives_per_second: int | None  # average; None: no throttle
 
 
 def policy_text(policy: TopicPolicy | SubscriptionPolicy) -> str:
-    """The text that the Get…Attributes calls show, and that the stores keep."""
+    """The text that the Get…Attributes actions show and the stores keep."""
     return msgspec.json.encode(policy).decode()
 
 
 def effective_topic_policy(stored: str | None) -> TopicPolicy:
-    """What holds for a topic that stores this text, or none."""
+    """The policy in effect for a topic with this stored text."""
     own = _topic_defaults(stored)
     return TopicPolicy(
         http=HttpDefaults(
@@ -106,7 +105,7 @@ def effective_topic_policy(stored: str | None) -> TopicPolicy:
 
 
 def effective_subscription_policy(topic_stored: str | None, stored: str | None) -> SubscriptionPolicy:
-    """Each part is the subscription's own where it has one and the topic lets it, else the topic's."""
+    """Each part is the subscription's own when it has one and the topic allows overrides, else the topic's."""
     topic = _topic_defaults(topic_stored)
     own = SubscriptionPolicy()
     if stored and not topic.disable_subscription_overrides:
@@ -135,27 +134,28 @@ def retry_policy_of(policy: HealthyRetryPolicy) -> RetryPolicy:
 
 @lru_cache(maxsize=TERMS_CACHED_MAX)
 def delivery_terms(topic_stored: str | None, stored: str | None, raw: bool) -> DeliveryTerms:
-    """The terms under which one subscription is delivered to; `raw` is its RawMessageDelivery."""
+    """The terms of deliveries to one subscription; `raw` is its RawMessageDelivery."""
     effective = effective_subscription_policy(topic_stored, stored)
     throttle = effective.throttle_policy
     request = effective.request_policy or RequestPolicy()
     allowed = content_type_allowed(request.header_content_type, raw)
     return DeliveryTerms(
         retry=retry_policy_of(effective.healthy_retry_policy or HealthyRetryPolicy()),
-        # raw delivery may have been switched off after the policy was set: an envelope is never called text/html
+        # raw delivery may have been switched off after the policy was set: an envelope is never sent as text/html
         content_type=request.header_content_type if allowed else DEFAULT_CONTENT_TYPE,
         receives_per_second=throttle.max_receives_per_second if throttle else None,
     )
 
 
 def content_type_allowed(content_type: str, raw: bool) -> bool:
-    """Envelopes are text or JSON; a raw body may be anything on AWS's list. UTF-8 is the one charset."""
+    """Whether AWS allows the type: text or JSON for envelopes, a longer list for raw bodies. The only charset is
+    UTF-8."""
     media_type = content_type[: -len(_CHARSET)] if content_type.lower().endswith(_CHARSET) else content_type
     return media_type in (_RAW_CONTENT_TYPES if raw else _ENVELOPE_CONTENT_TYPES)
 
 
 def _filled(policy: HealthyRetryPolicy | None) -> HealthyRetryPolicy | None:
-    """Null stands for the default."""
+    """Replace null members by their defaults."""
     if policy is None:
         return None
     return HealthyRetryPolicy(

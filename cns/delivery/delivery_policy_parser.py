@@ -1,6 +1,6 @@
-"""Checks the DeliveryPolicy text a caller sends, with AWS's words, and puts it into the stored form.
+"""Parses the DeliveryPolicy text of a request into the stored form, with AWS's error texts.
 
-AWS accepts a sickly policy, whatever it holds, and keeps none.
+AWS accepts any sickly policy and stores none.
 """
 
 from __future__ import annotations
@@ -28,8 +28,6 @@ from cns_common.errors import RequestError
 
 Json = Mapping[str, object]
 
-AT_CREATION = "Attributes Reason: "  # the prefix of CreateTopic and Subscribe
-
 _TOPIC_MEMBERS = frozenset({"http"})
 _HTTP_MEMBERS = frozenset(
     {
@@ -51,50 +49,51 @@ _BACKOFF_NAMES = frozenset(backoff.value for backoff in Backoff)
 
 
 def parse_topic_policy(text: str, prefix: str = "") -> TopicPolicy | None:
-    """The policy a topic is to store, or None for the empty text, which removes it."""
+    """The policy of a topic, or None for the empty text, which removes it."""
     if not text:
         return None
-    form = _PolicyReader(prefix)
-    topic = form.read(text, _TOPIC_MEMBERS)
-    http = form.part(topic, "http", "http", _HTTP_MEMBERS)
+    reader = _PolicyReader(prefix)
+    topic = reader.read(text, _TOPIC_MEMBERS)
+    http = reader.part(topic, "http", "http", _HTTP_MEMBERS)
     if http is None:
         return TopicPolicy()
     return TopicPolicy(
         http=HttpDefaults(
-            default_healthy_retry_policy=form.retry_policy(
+            default_healthy_retry_policy=reader.retry_policy(
                 http, "defaultHealthyRetryPolicy", "http.defaultHealthyRetryPolicy", left_out=UNSET
             )
             or UNSET,
-            disable_subscription_overrides=form.flag(http, "disableSubscriptionOverrides", "http"),
-            default_throttle_policy=form.throttle(http, "defaultThrottlePolicy", "http.defaultThrottlePolicy") or UNSET,
-            default_request_policy=form.request(http, "defaultRequestPolicy", "http.defaultRequestPolicy", raw=False)
+            disable_subscription_overrides=reader.flag(http, "disableSubscriptionOverrides", "http"),
+            default_throttle_policy=reader.throttle(http, "defaultThrottlePolicy", "http.defaultThrottlePolicy")
+            or UNSET,
+            default_request_policy=reader.request(http, "defaultRequestPolicy", "http.defaultRequestPolicy", raw=False)
             or UNSET,
         )
     )
 
 
 def parse_subscription_policy(text: str, *, raw: bool, prefix: str = "") -> SubscriptionPolicy | None:
-    """The policy an HTTP subscription is to store, or None for the empty text, which removes it."""
+    """The policy of an HTTP subscription, or None for the empty text, which removes it."""
     if not text:
         return None
-    form = _PolicyReader(prefix)
-    policy = form.read(text, _SUBSCRIPTION_MEMBERS)
+    reader = _PolicyReader(prefix)
+    policy = reader.read(text, _SUBSCRIPTION_MEMBERS)
     return SubscriptionPolicy(
-        healthy_retry_policy=form.retry_policy(policy, "healthyRetryPolicy", "healthyRetryPolicy", left_out=None),
-        throttle_policy=form.throttle(policy, "throttlePolicy", "throttlePolicy"),
-        request_policy=form.request(policy, "requestPolicy", "requestPolicy", raw=raw),
-        guaranteed=form.flag(policy, "guaranteed", ""),
+        healthy_retry_policy=reader.retry_policy(policy, "healthyRetryPolicy", "healthyRetryPolicy", left_out=None),
+        throttle_policy=reader.throttle(policy, "throttlePolicy", "throttlePolicy"),
+        request_policy=reader.request(policy, "requestPolicy", "requestPolicy", raw=raw),
+        guaranteed=reader.flag(policy, "guaranteed", ""),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _PolicyReader:
-    """Reads one policy; `prefix` goes before every complaint. A member that is null counts as absent."""
+    """Reads one policy. `prefix` precedes each error text. A null member counts as absent."""
 
     prefix: str
 
-    def refuse(self, complaint: str) -> NoReturn:
-        raise RequestError("InvalidParameter", f"Invalid parameter: {self.prefix}DeliveryPolicy: {complaint}")
+    def refuse(self, message: str) -> NoReturn:
+        raise RequestError("InvalidParameter", f"Invalid parameter: {self.prefix}DeliveryPolicy: {message}")
 
     def read(self, text: str, members: frozenset[str]) -> Json:
         try:
@@ -110,37 +109,37 @@ class _PolicyReader:
     def retry_policy(
         self, owner: Json, name: str, path: str, *, left_out: UnsetType | None
     ) -> HealthyRetryPolicy | None:
-        """The retry policy as the caller gave it; `left_out` stands for the optional members that are not given."""
-        form = self.part(owner, name, path, _RETRY_MEMBERS)
-        if form is None:
+        """The retry policy of the caller, with `left_out` in place of absent optional members."""
+        members = self.part(owner, name, path, _RETRY_MEMBERS)
+        if members is None:
             return None
         policy = HealthyRetryPolicy(
-            min_delay_target=self._whole(form, "minDelayTarget", path, least=1),
-            max_delay_target=self._whole(form, "maxDelayTarget", path, most=TOTAL_S_MAX),
-            num_retries=self._whole(form, "numRetries", path, most=RETRIES_MAX),
-            num_max_delay_retries=self._whole(form, "numMaxDelayRetries", path, default=0),
-            num_no_delay_retries=self._whole(form, "numNoDelayRetries", path, default=0),
-            num_min_delay_retries=self._whole(form, "numMinDelayRetries", path, default=0),
-            backoff_function=self._backoff(form, path),
+            min_delay_target=self._integer(members, "minDelayTarget", path, least=1),
+            max_delay_target=self._integer(members, "maxDelayTarget", path, most=TOTAL_S_MAX),
+            num_retries=self._integer(members, "numRetries", path, most=RETRIES_MAX),
+            num_max_delay_retries=self._integer(members, "numMaxDelayRetries", path, default=0),
+            num_no_delay_retries=self._integer(members, "numNoDelayRetries", path, default=0),
+            num_min_delay_retries=self._integer(members, "numMinDelayRetries", path, default=0),
+            backoff_function=self._backoff(members, path),
         )
         self._check_sums(policy, path)
-        absent = [field for field, member in _RETRY_NAMES.items() if form.get(member) is None]
+        absent = [field for field, member in _RETRY_NAMES.items() if members.get(member) is None]
         return msgspec.structs.replace(policy, **dict.fromkeys(absent, left_out))
 
     def throttle(self, owner: Json, name: str, path: str) -> ThrottlePolicy | None:
-        form = self.part(owner, name, path, _THROTTLE_MEMBERS)
-        if form is None or form.get("maxReceivesPerSecond") is None:
+        members = self.part(owner, name, path, _THROTTLE_MEMBERS)
+        if members is None or members.get("maxReceivesPerSecond") is None:
             return None
-        rate = form["maxReceivesPerSecond"]
+        rate = members["maxReceivesPerSecond"]
         if type(rate) is not int or rate < 1:
             self.refuse(f"{path}.maxReceivesPerSecond must be >= 1")
         return ThrottlePolicy(max_receives_per_second=rate)
 
     def request(self, owner: Json, name: str, path: str, *, raw: bool) -> RequestPolicy | None:
-        form = self.part(owner, name, path, _REQUEST_MEMBERS)
-        if form is None or form.get("headerContentType") is None:
+        members = self.part(owner, name, path, _REQUEST_MEMBERS)
+        if members is None or members.get("headerContentType") is None:
             return None
-        content_type = form["headerContentType"]
+        content_type = members["headerContentType"]
         if not isinstance(content_type, str) or not content_type_allowed(content_type, raw):
             self.refuse(f"{path}.headerContentType: the value [{content_type}] is not a valid content type")
         return RequestPolicy(header_content_type=content_type)
@@ -161,10 +160,17 @@ class _PolicyReader:
                 self.refuse(f"Unexpected JSON member: {member}")
         return value
 
-    def _whole(
-        self, form: Json, name: str, path: str, *, least: int = 0, most: int | None = None, default: int | None = None
+    def _integer(
+        self,
+        members: Json,
+        name: str,
+        path: str,
+        *,
+        least: int = 0,
+        most: int | None = None,
+        default: int | None = None,
     ) -> int:
-        value = form.get(name)
+        value = members.get(name)
         if value is None:
             value = default
         if value is None:
@@ -177,8 +183,8 @@ class _PolicyReader:
             self.refuse(f"{path}.{name} must be less than or equal to {most}")
         return value
 
-    def _backoff(self, form: Json, path: str) -> Backoff:
-        name = form.get("backoffFunction")
+    def _backoff(self, members: Json, path: str) -> Backoff:
+        name = members.get("backoffFunction")
         if name is None:
             return Backoff.LINEAR
         if not isinstance(name, str) or name not in _BACKOFF_NAMES:

@@ -1,8 +1,8 @@
-"""The JSON bodies and HTTP headers that endpoints receive, and the text of each that is signed.
+"""The JSON bodies and HTTP headers that endpoints receive, and the text of a body that is signed.
 
-A body is built in three steps: its fields, in the order they are shown; the text to sign, taken from them; the bytes.
-What is the same for all subscriptions of a notification is rendered once (`Envelope`); only the UnsubscribeURL is put
-in for each. The layout is AWS's to the byte.
+A body is built in three steps: its fields in order, the text to sign, the bytes. The part that all subscriptions of a
+notification share is rendered once (`Envelope`); only the UnsubscribeURL is inserted for each. The layout is AWS's to
+the byte.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _SIGNED: MappingProxyType[str, tuple[str, ...]] = MappingProxyType(
 
 
 class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
-    """A subscription asked for, or taken back, and the token that confirms or restores it."""
+    """The data of a message that asks an endpoint to confirm a subscription, or tells it of an unsubscription."""
 
     type: MessageType
     id: str
@@ -56,7 +56,7 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Envelope(NamedTuple):
-    """A notification's body, but for the place of one subscription's UnsubscribeURL."""
+    """A notification's body before and after the UnsubscribeURL."""
 
     head: bytes
     tail: bytes
@@ -66,18 +66,18 @@ class Envelope(NamedTuple):
 
 
 def signed_envelope(notification: Notification, protocol: str, signer: Signer, base_url: str) -> Envelope:
-    """The envelope of a notification for one protocol; those of FIFO topics are not signed."""
+    """The envelope of a notification for one protocol; notifications of FIFO topics are not signed."""
     fields = notification_fields(notification, notification.text_for(protocol))
     if notification.fifo:
         return render_notification(fields, notification.attributes, None, replayed=notification.replayed)
-    seal = signer.seal(text_to_sign(fields), notification.signature_version, base_url)
-    return render_notification(fields, notification.attributes, seal, replayed=notification.replayed)
+    signature = signer.sign_message(text_to_sign(fields), notification.signature_version, base_url)
+    return render_notification(fields, notification.attributes, signature, replayed=notification.replayed)
 
 
 def signed_confirmation(confirmation: Confirmation, signer: Signer, base_url: str) -> bytes:
     fields = confirmation_fields(confirmation, base_url)
-    seal = signer.seal(text_to_sign(fields), confirmation.signature_version, base_url)
-    return render_confirmation(fields, seal)
+    signature = signer.sign_message(text_to_sign(fields), confirmation.signature_version, base_url)
+    return render_confirmation(fields, signature)
 
 
 def notification_fields(notification: Notification, text: str) -> Fields:
@@ -105,26 +105,26 @@ def confirmation_fields(confirmation: Confirmation, base_url: str) -> Fields:
 
 
 def text_to_sign(fields: Mapping[str, str]) -> bytes:
-    """Name and value on a line each, in AWS's order; what is absent (Subject) is left out."""
+    """Name and value on a line each, in AWS's order. Absent fields (Subject) are left out."""
     return "".join(f"{name}\n{fields[name]}\n" for name in _SIGNED[fields["Type"]] if name in fields).encode()
 
 
 def verify_body(fields: Mapping[str, str], certificate_pem: bytes) -> bool:
-    """For a receiver: whether the members of a parsed body carry a good signature. Other members may be there too."""
+    """Whether the signature in the members of a parsed body is valid, for receivers. Other members are ignored."""
     if fields.get("Type") not in _SIGNED or "Signature" not in fields or "SignatureVersion" not in fields:
         return False
     return verify(text_to_sign(fields), fields["Signature"], fields["SignatureVersion"], certificate_pem)
 
 
 def render_notification(
-    fields: Fields, attributes: Attributes, seal: MessageSignature | None, *, replayed: bool = False
+    fields: Fields, attributes: Attributes, signature: MessageSignature | None, *, replayed: bool = False
 ) -> Envelope:
-    head = b"".join((b"{\n", _lines(fields), _seal_lines(seal), b'  "UnsubscribeURL" : '))
+    head = b"".join((b"{\n", _lines(fields), _signature_lines(signature), b'  "UnsubscribeURL" : '))
     return Envelope(head, b"".join((_attribute_lines(attributes), _REPLAYED if replayed else b"", b"\n}")))
 
 
-def render_confirmation(fields: Fields, seal: MessageSignature) -> bytes:
-    return b"".join((b"{\n", _lines(fields), _seal_lines(seal).removesuffix(b",\n"), b"\n}"))
+def render_confirmation(fields: Fields, signature: MessageSignature) -> bytes:
+    return b"".join((b"{\n", _lines(fields), _signature_lines(signature).removesuffix(b",\n"), b"\n}"))
 
 
 def http_headers(
@@ -136,7 +136,7 @@ def http_headers(
     *,
     raw: bool = False,
 ) -> dict[str, str]:
-    """What is posted with a body, besides Host, Content-Length and Connection, which belong to the client."""
+    """The headers of a POST without Host, Content-Length and Connection, which the client adds."""
     confirming = message_type is MessageType.SUBSCRIPTION_CONFIRMATION
     headers = {
         "x-amz-sns-message-type": message_type.value,
@@ -154,7 +154,7 @@ def http_headers(
 
 
 def subscribe_url(base_url: str, topic_arn: str, token: str) -> str:
-    """AWS does not escape the ARN, and clients cut these URLs apart."""
+    """The ARN is not escaped, as by AWS: clients split these URLs."""
     return f"{base_url}/?Action=ConfirmSubscription&TopicArn={topic_arn}&Token={token}"
 
 
@@ -171,11 +171,15 @@ def _lines(fields: Mapping[str, str]) -> bytes:
     return b"".join(b'  "%b" : %b,\n' % (name.encode("ascii"), _ENCODE(value)) for name, value in fields.items())
 
 
-def _seal_lines(seal: MessageSignature | None) -> bytes:
-    if seal is None:
+def _signature_lines(signature: MessageSignature | None) -> bytes:
+    if signature is None:
         return b""
     return _lines(
-        {"SignatureVersion": seal.version, "Signature": seal.signature, "SigningCertURL": seal.certificate_url}
+        {
+            "SignatureVersion": signature.version,
+            "Signature": signature.signature,
+            "SigningCertURL": signature.certificate_url,
+        }
     )
 
 

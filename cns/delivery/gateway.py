@@ -1,4 +1,4 @@
-"""The gateway: one URL of the operator's that takes what this service has no way of its own for, as a JSON document."""
+"""The gateway: an operator's URL that takes deliveries for which this service has no channel, as JSON documents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cns.delivery.signing import Signer
 from cns.endpoints.http import HttpRequest
 
 SIGNATURE_VERSION = "2"
-"""RSA with SHA-256, of all the body."""
+"""RSA with SHA-256 over the whole body."""
 
 _ENCODE = msgspec.json.Encoder().encode
 
@@ -22,14 +22,14 @@ class Gateway:
         self._base_url = base_url
 
     def request(self, item: OutboxItem) -> HttpRequest:
-        """The same bytes at every attempt. The item's id lets a gateway tell a repetition, the signature a stranger."""
+        """The POST of an item, with the same bytes at each attempt. By the id a gateway recognises duplicates."""
         body = _ENCODE(item)
-        seal = self._signer.seal(body, SIGNATURE_VERSION, self._base_url)
+        signature = self._signer.sign_message(body, SIGNATURE_VERSION, self._base_url)
         headers = {
             "x-cns-delivery-id": item.id,
             "x-cns-protocol": item.protocol,
-            "x-cns-signature": seal.signature,
-            "x-cns-signing-cert-url": seal.certificate_url,
+            "x-cns-signature": signature.signature,
+            "x-cns-signing-cert-url": signature.certificate_url,
             "Content-Type": "application/json",
             "User-Agent": USER_AGENT,
         }

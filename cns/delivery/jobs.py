@@ -1,7 +1,7 @@
-"""What travels through CNS's internal queues: publish jobs, endpoint jobs, redeliveries.
+"""The jobs in CNS's internal queues: publish jobs, endpoint jobs, redeliveries.
 
-A job names its notification by id, and carries it inline when it is small and there is only this one job. It names
-subscriptions by id, never endpoints: what an endpoint is, is read when it is delivered to.
+A job names its notification by id, and carries it inline when it is small and the only job of the notification. It
+names subscriptions, never endpoints: the endpoint is read at delivery.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ INLINE_BYTES_MAX = 16 * 1024
 TARGETS_MAX = 100
 """Subscriptions in one endpoint job."""
 PAGE_SUBSCRIPTIONS = 1_000
-"""Subscriptions a producer handles between two settlements."""
+"""Subscriptions that a producer handles between two settlements."""
 
 PUBLISH_JOBS = "publish-jobs"
 ENDPOINT_JOBS = "endpoint-jobs"
 REDELIVERY = "redelivery"
 QUARANTINE = "quarantine"
 FIFO_PUBLISH_JOBS = "fifo-publish-jobs.fifo"
-"""Publishes to FIFO topics: which is a duplicate, and which number each has, is decided where they are put in."""
+"""Publishes to FIFO topics. The queue recognises duplicates and gives the sequence numbers."""
 FIFO_ENDPOINT_JOBS = "fifo-endpoint-jobs.fifo"
-"""Of one subscription each. They stay where they are until they are delivered, and hold up what follows them."""
+"""Jobs of one subscription each. A job stays here until it is delivered, and blocks the jobs of its group behind it."""
 LANES = "lanes.fifo"
-"""What could not begin: a group for each endpoint that takes too little, of which a head at a time is tried."""
+"""Deferred deliveries (ADR 0010): a group for each slow or failing endpoint, of which the head is tried."""
 INTERNAL_QUEUES = (PUBLISH_JOBS, ENDPOINT_JOBS, REDELIVERY, QUARANTINE, FIFO_PUBLISH_JOBS, FIFO_ENDPOINT_JOBS, LANES)
-"""In the reserved account `cns`."""
+"""All of them, in the reserved account `cns`."""
 
 
 class PublishJob(msgspec.Struct, frozen=True, array_like=True, tag="publish"):
@@ -39,21 +39,21 @@ class PublishJob(msgspec.Struct, frozen=True, array_like=True, tag="publish"):
     topic: str  # ARN
     inline: Notification | None = None
     cursor: str = ""
-    waits: int = 0  # FIFO: how often it was given back because a replay has to be waited for
+    waits: int = 0  # FIFO: how often it was returned because a replay was not finished
 
 
 class EndpointJob(msgspec.Struct, frozen=True, array_like=True, tag="endpoint"):
-    """Deliver one notification to up to a hundred subscriptions."""
+    """Deliver one notification to at most TARGETS_MAX subscriptions."""
 
     notification_id: str
     topic: str
     subscriptions: tuple[str, ...]  # ARNs
     inline: Notification | None = None
-    sequence_number: str = ""  # FIFO topics only: the notification was stored before it had one
+    sequence_number: str = ""  # FIFO topics only: a stored notification has none
 
 
 class ConfirmationJob(msgspec.Struct, frozen=True, array_like=True, tag="confirmation"):
-    """Send a confirmation message to an endpoint: it says which subscription and how to confirm it."""
+    """Send a confirmation message to an endpoint."""
 
     kind: Literal["SubscriptionConfirmation", "UnsubscribeConfirmation"]
     message_id: str
@@ -61,7 +61,7 @@ class ConfirmationJob(msgspec.Struct, frozen=True, array_like=True, tag="confirm
     topic: str
     token: str
     timestamp_ms: int
-    base_url: str  # what SubscribeURL begins with
+    base_url: str  # the beginning of SubscribeURL
 
 
 class DirectJob(msgspec.Struct, frozen=True, array_like=True, tag="direct"):
@@ -76,24 +76,24 @@ class DirectJob(msgspec.Struct, frozen=True, array_like=True, tag="direct"):
 
 
 TargetJob = EndpointJob | ConfirmationJob | DirectJob
-"""Those that say whom to send to."""
+"""Jobs that name their targets."""
 
 
 class Redelivery(msgspec.Struct, frozen=True, array_like=True, tag="redelivery"):
-    """One target that failed, visible when its next attempt is due; or one that lies in a lane."""
+    """One target after a failed attempt, visible when the next attempt is due; or one deferred to a lane."""
 
     job: TargetJob  # of one subscription, or none
     failures: int
-    first_attempt_ms: int  # or when the first was to be made
-    returns: int = 0  # FIFO: how often it was given back without an attempt
-    ended: str = ""  # why no attempt is left: it is kept until its dead-letter queue can be reached
+    first_attempt_ms: int  # or the time at which the first attempt was due
+    returns: int = 0  # FIFO: how often it was returned without an attempt
+    ended: str = ""  # why no attempt is left; the job waits until its dead-letter queue is reachable
 
 
 Job = PublishJob | EndpointJob | ConfirmationJob | DirectJob | Redelivery
 
 
 def group_of(job: TargetJob) -> str:
-    """By what the internal queues share their consumers: the topic, or the account that published to an endpoint."""
+    """The fairness group: the topic, or the account that published to an endpoint itself."""
     return job.account if isinstance(job, DirectJob) else job.topic
 
 

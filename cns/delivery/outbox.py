@@ -1,6 +1,7 @@
-"""What was to leave this service by a way it has none of its own for: SMS, mobile push, Lambda, Firehose, mail.
+"""The outbox: deliveries for which this service has no channel (SMS, mobile push, Lambda, Firehose, mail without
+relay).
 
-It is kept for a while, to be looked at, unless a gateway is set up that takes it.
+Items are kept for inspection, unless a gateway is configured that takes them.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ class OutboxItem(msgspec.Struct, frozen=True, kw_only=True):
     protocol: str
     destination: str
     message_id: str
-    topic_arn: str = ""  # '' for what was published to the destination itself
+    topic_arn: str = ""  # '' for a message published to the destination itself
     subscription_arn: str = ""
-    sender: str = ""  # the name that a mail or a text message comes from
+    sender: str = ""  # sender name of a mail or a text message
     subject: str | None = None
     message: str = ""  # the text for this protocol
-    body: str = ""  # what the endpoint would have got: the Lambda event, the Firehose record, the mail
+    body: str = ""  # what the endpoint gets: Lambda event, Firehose record, mail
     structured: bool = False
     attributes: dict[str, tuple[str, str]] = {}
 
 
 def item_id(at_ms: int, message_id: str, destination: str) -> str:
-    """The same for every attempt at one delivery, so that what was delivered twice is kept once."""
+    """The same id for every attempt of a delivery, so that a duplicate overwrites its item."""
     digest = blake2b(f"{message_id} {destination}".encode(), digest_size=_DIGEST_BYTES)
     return f"{at_ms:013d}-{digest.hexdigest()}"

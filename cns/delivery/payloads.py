@@ -1,4 +1,4 @@
-"""What goes to endpoints that are neither URLs nor queues: Lambda events, Firehose records, mails, text messages."""
+"""Payloads for endpoints that are neither URLs nor queues: Lambda events, Firehose records, mails, text messages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ENCODE = msgspec.json.Encoder().encode
 
 
 class PayloadRenderer:
-    """`base_url` is what links begin with, but for those of confirmations, which are asked for at an address."""
+    """`base_url` is the beginning of links. Confirmations bring their own: the address of the Subscribe call."""
 
     def __init__(self, signer: Signer, base_url: str, words: MailBranding) -> None:
         self._signer = signer
@@ -47,7 +47,7 @@ class PayloadRenderer:
 
     def notification(self, target: Target, notification: Notification) -> OutboxItem:
         text = text_for(target, notification)
-        body = self._bodies.get(target.protocol, _bare)
+        body = self._bodies.get(target.protocol, _plain_text)
         subject, sender = notification.subject, target.display_name
         if target.protocol in MAIL_PROTOCOLS:
             subject = mail.NOTIFICATION_SUBJECT if subject is None else subject
@@ -95,18 +95,18 @@ class PayloadRenderer:
     # -- bodies -------------------------------------------------------------------------------------------------------
 
     def _event(self, target: Target, notification: Notification, text: str) -> str:
-        """What a function is invoked with. Names and order are Lambda's, which are not quite the envelope's."""
+        """The event of a Lambda function. Names and order of members differ from the envelope's."""
         fields = notification_fields(notification, text)
-        seal = self._signer.seal(text_to_sign(fields), notification.signature_version, self._base_url)
+        signature = self._signer.sign_message(text_to_sign(fields), notification.signature_version, self._base_url)
         message = {
             "Type": MessageType.NOTIFICATION.value,
             "MessageId": notification.id,
             "TopicArn": notification.topic_arn,
             "Message": text,
             "Timestamp": fields["Timestamp"],
-            "SignatureVersion": seal.version,
-            "Signature": seal.signature,
-            "SigningCertUrl": seal.certificate_url,
+            "SignatureVersion": signature.version,
+            "Signature": signature.signature,
+            "SigningCertUrl": signature.certificate_url,
             "Subject": notification.subject,
             "UnsubscribeUrl": unsubscribe_url(self._base_url, target.arn),
             "MessageAttributes": _event_attributes(notification.attributes),
@@ -120,7 +120,7 @@ class PayloadRenderer:
         return _ENCODE({"Records": [record]}).decode()
 
     def _record(self, target: Target, notification: Notification, text: str) -> str:
-        """A line, so that what a stream gathers can be read line by line; raw it is the message, whatever that is."""
+        """The record of a stream: one line of JSON, or with raw delivery the message as it is."""
         if target.raw:
             return text
         members: dict[str, object] = dict(notification_fields(notification, text))
@@ -142,19 +142,19 @@ class PayloadRenderer:
 
 
 def text_for(target: Target, notification: Notification) -> str:
-    """The text for an endpoint. A mobile one is addressed by its platform's name."""
+    """The text for an endpoint. The text for a mobile endpoint is under the name of its platform."""
     if target.protocol == "application":
         return notification.text_for(text_key(target.endpoint))
     return notification.text_for(target.protocol)
 
 
 def _text_message(target: Target, _notification: Notification, text: str) -> str:
-    """The topic's DisplayName goes before its text messages, what was published to a number goes as it is."""
+    """Text messages of a topic begin with its DisplayName; messages published to a number are sent as they are."""
     prefix = f"{target.display_name[:SMS_SENDER_CHARS_MAX]}> " if target.display_name else ""
     return f"{prefix}{text}"[:SMS_CHARS_MAX]
 
 
-def _bare(_target: Target, _notification: Notification, text: str) -> str:
+def _plain_text(_target: Target, _notification: Notification, text: str) -> str:
     return text
 
 
@@ -163,7 +163,7 @@ def _members(attributes: Attributes) -> dict[str, dict[str, str]]:
 
 
 def _event_attributes(attributes: Attributes) -> dict[str, dict[str, str]]:
-    """A function is told of two types only."""
+    """Lambda events know only two attribute types."""
     return {
         name: {"Type": "Binary" if data_type.startswith("Binary") else "String", "Value": text}
         for name, (data_type, text) in attributes.items()

@@ -1,7 +1,7 @@
-"""When a failed delivery is tried again: arithmetic over a policy's four phases, without a clock and without I/O.
+"""Computes when a failed delivery is retried, from a policy's four phases, without clock and I/O.
 
-The formulas of the backoff phase are those of the original CMB (AWS publishes none): all run from the minimum to the
-maximum delay and never fall. Unlike CMB, every policy ends: the phases' counts add up to `retries`.
+The backoff formulas are those of the original CMB (AWS publishes none): each rises from the minimum to the maximum
+delay. Unlike in CMB every policy ends: the counts of the phases add up to `retries`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from functools import cache
 from types import MappingProxyType
 from typing import NamedTuple
 
-TOTAL_S_MAX = 3600  # AWS: an HTTP endpoint is never retried later than this after its first attempt
+TOTAL_S_MAX = 3600  # AWS: no HTTP endpoint is retried later than this after the first attempt
 RETRIES_MAX = 100
 JITTER_SHARE = 0.1  # of a delay: enough to spread a burst, too little to change the order of the phases
 
 
 class Phase(StrEnum):
-    """The four phases of a policy, in the order they are used."""
+    """The four phases of a policy, in order."""
 
     IMMEDIATE = "immediate"
     PRE_BACKOFF = "pre-backoff"
@@ -38,7 +38,7 @@ class Backoff(StrEnum):
 
 
 class Retry(NamedTuple):
-    """One retry: which phase it belongs to, and how long after the failure it starts."""
+    """One retry: its phase, and its delay after the failure."""
 
     phase: Phase
     delay_s: float
@@ -46,7 +46,7 @@ class Retry(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """`retries` in all; what the three counts leave over is the backoff phase."""
+    """`retries` is the total; the backoff phase has what the three other counts leave."""
 
     min_delay_s: float = 20
     max_delay_s: float = 20
@@ -99,12 +99,11 @@ def next_retry(policy: RetryPolicy, failures: int) -> Retry | None:
 def due_retry(
     policy: RetryPolicy, failures: int, *, elapsed_s: float, retry_after_s: float = 0.0, jitter: float = 0.0
 ) -> Retry | None:
-    """The next retry as it will really happen, `elapsed_s` after the first attempt began.
+    """The next retry with Retry-After and jitter, `elapsed_s` after the first attempt began.
 
-    What the endpoint asked for (`Retry-After`) can only lengthen the delay. Neither that nor the jitter (a number in
-    [0, 1)) carries a retry over the policy's total: it is then made at the last moment rather than given up. A retry
-    whose planned delay alone ends after the total is not made. Policies with a longer total, or none, wait an hour at
-    most for being asked to.
+    `retry_after_s` can only lengthen the delay, and by at most TOTAL_S_MAX. `jitter` is in [0, 1). Neither moves a
+    retry past the policy's total: it is made at the last moment instead. A retry whose planned delay alone passes the
+    total is not made.
     """
     planned = next_retry(policy, failures)
     left_s = policy.total_s - elapsed_s
@@ -123,14 +122,14 @@ def delays_s(policy: RetryPolicy) -> Iterator[float]:
 
 @cache
 def lifetime_s(policy: RetryPolicy) -> float:
-    """How long after its first attempt a target may still be tried, when attempts were held back on the way."""
+    """How long after its first attempt a target may still be tried when attempts were deferred."""
     return policy.total_s if math.isfinite(policy.total_s) else sum(delays_s(policy)) * (1 + JITTER_SHARE)
 
 
 def _backoff_delay_s(policy: RetryPolicy, step: int) -> float:
     last = policy.backoff_count - 1
     least, most = float(policy.min_delay_s), float(policy.max_delay_s)
-    if last < 1 or most <= least:  # nothing to grow through: the formulas would divide by zero
+    if last < 1 or most <= least:  # no range to grow through: the formulas would divide by zero
         return least
     grown = _CURVES[policy.backoff](most - least, step, last)
     return min(least + grown, most)  # rounding must not pass the maximum

@@ -116,7 +116,7 @@ class Signer:
         """The signature, in base64, of a text under signature version "1" (SHA-1) or "2" (SHA-256)."""
         return self._signature(version, _digest(canonical, version))
 
-    def seal(self, canonical: bytes, version: str, base_url: str) -> MessageSignature:
+    def sign_message(self, canonical: bytes, version: str, base_url: str) -> MessageSignature:
         return MessageSignature(version, self.sign(canonical, version), f"{base_url}/{self.certificate_name}")
 
     def _sign_digest(self, version: str, digest: bytes) -> str:
@@ -124,7 +124,7 @@ class Signer:
 
 
 def certificate_name(certificate_pem: bytes) -> str:
-    """The file name under which a certificate is served: it follows from the certificate, so it never lies."""
+    """The file name of a certificate in SigningCertURL, derived from its fingerprint."""
     fingerprint = x509.load_pem_x509_certificate(certificate_pem).fingerprint(hashes.SHA256())
     return f"SimpleNotificationService-{fingerprint[:16].hex()}.pem"
 

@@ -1,4 +1,4 @@
-"""Which deliveries an owner wants logged: what the feedback attributes of topics, applications and SMS come to."""
+"""Decides which deliveries are logged, from the feedback attributes of topics, applications and SMS settings."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _PREFIXES: Mapping[str, str] = {
     "firehose": "Firehose",
     "application": "Application",
 }
-"""Of a topic's attributes. Mail has none, and what is sent by SMS its account decides."""
+"""Prefixes of a topic's attributes by protocol. Mail has none; logging of SMS is a setting of the account."""
 
 
 class Feedback(msgspec.Struct, frozen=True):
-    """`success_rate`: how many of a hundred successes are logged."""
+    """`success_rate`: percentage of successes that are logged."""
 
     success_rate: int = 0
     failures: bool = False
@@ -43,7 +43,7 @@ def application_feedback(attributes: Mapping[str, str]) -> Feedback:
 
 
 def sms_feedback(attributes: Mapping[str, str]) -> Feedback:
-    """One role is for both."""
+    """One role enables both, successes and failures."""
     if not attributes.get("DeliveryStatusIAMRole"):
         return NO_FEEDBACK
     return Feedback(_rate(attributes.get("DeliveryStatusSuccessSamplingRate")), failures=True)
@@ -58,5 +58,5 @@ def _feedback(attributes: Mapping[str, str], prefix: str) -> Feedback:
 
 
 def _rate(text: str | None) -> int:
-    """A role alone logs all (sns.md §4)."""
+    """Without a rate a role logs all successes."""
     return int(text) if text else SAMPLE_RATE_MAX

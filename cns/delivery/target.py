@@ -1,4 +1,4 @@
-"""A subscription as its deliveries see it: endpoint, terms, dead-letter queue; kept until it changes."""
+"""Delivery targets: the endpoint of a subscription, its terms and its dead-letter queue, cached until it changes."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ FIXED_POLICIES: Mapping[str, RetryPolicy] = {
     **dict.fromkeys(("sqs", "lambda", "firehose"), QUEUE_POLICY),
     **dict.fromkeys(("sms", "application", "email", "email-json"), MAIL_POLICY),
 }
-"""Those that no delivery policy changes."""
+"""Retry policies that no delivery policy changes."""
 OWN_FEEDBACK = ("sms", "application")
-"""Protocols whose deliveries accounts and applications may want logged, too: whether they do, is asked at each."""
+"""Protocols for which account or application decide about status logging, which is read at each delivery."""
 TARGETS_CACHED_MAX = 20_000
 TOPICS_CACHED_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """`retry` is AWS's fixed policy of the protocol, or the effective delivery policy where that applies. What was
-    published to an endpoint itself has a target without an ARN."""
+    """`retry` is AWS's fixed policy of the protocol, or the delivery policy in effect where that applies. The target of
+    a message published to an endpoint itself has no ARN."""
 
     arn: str
     protocol: str
@@ -44,23 +44,23 @@ class Target:
     content_type: str
     dead_letter_arn: str
     signature_version: str
-    account: str  # of whoever publishes there, and the region
+    account: str  # account and region of the topic, or of the publisher
     region: str
     display_name: str = ""  # the topic's
     receives_per_second: int | None = None  # the throttle policy's
-    redrive_policy: str = ""  # as it was set
-    feedback: Feedback | None = None  # what the topic wants logged; None where nobody can want anything
+    redrive_policy: str = ""  # the attribute's text
+    feedback: Feedback | None = None  # the topic's status logging; None when nothing can ask for any
     group: str = field(init=False)
-    """By what deliveries take turns: the topic, or the account that published to an endpoint itself."""
+    """The fairness group: the topic, or the account that published to an endpoint itself."""
     endpoint_key: str = field(init=False)
-    """What its sends share their room with: whoever else sends there, each account finds out for itself how it is."""
+    """The key of the endpoint's limits and circuit breaker. Accounts are separate: each has its own breaker."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "group", self.arn.rpartition(":")[0] or self.account)
         object.__setattr__(self, "endpoint_key", f"{self.account} {self.endpoint}")
 
     def queue_attributes(self, notification: Notification) -> dict[str, dict[str, str | bytes]]:
-        """The notification's attributes as SendMessage takes them, for raw delivery to a queue."""
+        """The notification's attributes as parameters of SendMessage, for raw delivery to a queue."""
         return {name: _value(data_type, text) for name, (data_type, text) in notification.attributes.items()}
 
 
@@ -90,7 +90,7 @@ def target_of(subscription: Subscription, topic: Topic | None) -> Target:
 
 
 def direct_target(job: DirectJob) -> Target:
-    """For what was published to a phone number or a mobile endpoint."""
+    """The target of a message published to a phone number or a mobile endpoint."""
     return Target(
         arn="",
         protocol=job.protocol,
@@ -108,7 +108,7 @@ def direct_target(job: DirectJob) -> Target:
 
 
 class TargetCache:
-    """Targets by subscription ARN. The stores' `changed` callbacks keep what is remembered true."""
+    """Targets by subscription ARN. The stores' `changed` callbacks invalidate entries."""
 
     def __init__(self, topics: TopicStore, subscriptions: SubscriptionStore) -> None:
         self._topic_store = topics
@@ -127,7 +127,7 @@ class TargetCache:
         return [target for target in found if target is not None]
 
     def forget_all(self) -> None:
-        """The store host was away, and so were its callbacks."""
+        """Invalidate everything after a lost connection: callbacks may have been missed."""
         self._changes += 1
         self._targets.clear()
         self._topics.clear()
@@ -136,9 +136,9 @@ class TargetCache:
         changes = self._changes
         subscriptions = await self._subscription_store.get(arns)
         targets = [target_of(one, await self._topic(one.topic_arn)) for one in subscriptions]
-        if changes == self._changes:  # else what was read may be older than what was told meanwhile
+        if changes == self._changes:  # else a change came during the read, which may be older
             for target in targets:
-                if target.confirmed:  # who is told late of a confirmation must not lose what is published after it
+                if target.confirmed:  # a confirmation that is announced late must not lose publishes after it
                     self._targets.put(target.arn, target)
         return targets
 
@@ -152,7 +152,8 @@ class TargetCache:
         return topic
 
     def _topic_changed(self, arn: str) -> None:
-        """A topic's policy is in the terms of all its subscriptions. One that is not remembered has none here."""
+        """A topic's policy is part of the targets of all its subscriptions. A topic that is not cached has no targets
+        here."""
         self._changes += 1
         if self._topics.get(arn) is not None or len(self._topics) == TOPICS_CACHED_MAX:
             self._topics.forget(arn)

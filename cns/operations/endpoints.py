@@ -15,7 +15,7 @@ class EndpointOperations:
         self._endpoints = endpoints
 
     async def create_platform_endpoint(self, call: Call, params: Params) -> Result:
-        """CustomUserData has a parameter of its own; the attribute wins."""
+        """CustomUserData is a parameter and an attribute; the attribute wins."""
         arn = required_text(params, "PlatformApplicationArn")
         token = required_text(params, "Token")
         own = {"CustomUserData": params["CustomUserData"]} if "CustomUserData" in params else {}

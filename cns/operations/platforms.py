@@ -41,7 +41,7 @@ class PlatformOperations:
 
 
 def required_attributes(params: Params) -> dict[str, str]:
-    """An empty map cannot be sent in the Query protocol: it is none."""
+    """The required Attributes. An empty map counts as missing, as the Query protocol cannot express it."""
     attributes: dict[str, str] = params.get("Attributes") or {}
     if not attributes:
         raise null_member("attributes")

@@ -26,7 +26,7 @@ _STATES = {NumberState.PENDING: "Pending", NumberState.VERIFIED: "Verified"}
 
 
 class SmsOperations:
-    """Some of these parameters are lower case in the service's model, some are not."""
+    """The service's model spells some of these parameters in lower case."""
 
     def __init__(self, sms: SmsSettings, sandbox: SmsSandbox) -> None:
         self._sms = sms
@@ -55,7 +55,7 @@ class SmsOperations:
         return {"phoneNumbers": numbers, "nextToken": token}
 
     async def list_origination_numbers(self, call: Call, params: Params) -> Result:
-        """No account has any: nothing is leased from a carrier here."""
+        """The list is always empty: this service has no numbers from carriers."""
         _page_size(params, ORIGINATION_NUMBERS_MAX, "ValidationException")
         read_token(params.get("NextToken"))
         return {"PhoneNumbers": []}
@@ -98,7 +98,7 @@ class SmsOperations:
 
 
 def _number(params: Params) -> str:
-    """As the service's model has it. What does not fit is not shown: a number is personal data."""
+    """Check the number against the service's model. Errors do not show it: a number is personal data."""
     number = required_text(params, "PhoneNumber")
     if len(number) > NUMBER_CHARS_MAX:
         raise constraint_violation(

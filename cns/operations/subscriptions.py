@@ -73,7 +73,7 @@ def _member(subscription: Subscription) -> Result:
 
 
 def _shown_arn(subscription: Subscription) -> str:
-    """Lists keep the ARNs of subscriptions to themselves that are not confirmed."""
+    """Lists hide the ARNs of subscriptions that are not confirmed."""
     match subscription.state:
         case SubscriptionState.PENDING:
             return "PendingConfirmation"

@@ -1,4 +1,4 @@
-"""Calls that go together: what comes while requests are under way makes up the next one."""
+"""Batches calls: items that arrive while requests are in flight make up the next batch."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 REQUESTS_IN_FLIGHT_MAX = 2
 BYTES_MAX = 2 * 1024 * 1024
-"""Of bodies in one request, before base64 or the escapes of JSON make them up to twice as long: CQS reads 6.25 MiB. An
-item that is larger goes alone."""
+"""Bytes of bodies in one batch. Base64 and JSON escapes can double them; CQS reads up to 6.25 MiB. A larger item is
+sent alone."""
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -21,7 +21,7 @@ class Weight(NamedTuple):
 
 
 class _Batch(Generic[Item, Answer]):
-    """Gathers items until its turn comes."""
+    """Collects items until its request is sent."""
 
     def __init__(self) -> None:
         self.items: list[Item] = []
@@ -31,7 +31,7 @@ class _Batch(Generic[Item, Answer]):
 
 
 class Batcher(Generic[Item, Answer]):
-    """`send` has an answer for each item, in their order; what it raises, all of them get."""
+    """`send` returns an answer for each item, in order; each caller gets what it raises."""
 
     def __init__(
         self,
@@ -42,35 +42,32 @@ class Batcher(Generic[Item, Answer]):
         self._send = send
         self._weigh = weigh
         self._entries_max = entries_max
-        self._turns = asyncio.Semaphore(REQUESTS_IN_FLIGHT_MAX)
-        self._gathering: _Batch[Item, Answer] | None = None
+        self._slots = asyncio.Semaphore(REQUESTS_IN_FLIGHT_MAX)
+        self._collecting: _Batch[Item, Answer] | None = None
 
     async def call(self, item: Item) -> Answer:
-        """Goes on by itself when the caller is cancelled, like a call that was sent."""
-        request = self._request_for(self._weigh(item))
-        position = len(request.items)
-        request.items.append(item)
-        if request.task is None:
-            request.task = asyncio.create_task(self._run(request))
-        answers = await asyncio.shield(request.task)
+        """Send `item` in a batch and return its answer. The batch is sent even if the caller is cancelled."""
+        batch = self._batch_for(self._weigh(item))
+        position = len(batch.items)
+        batch.items.append(item)
+        if batch.task is None:
+            batch.task = asyncio.create_task(self._run(batch))
+        answers = await asyncio.shield(batch.task)
         return answers[position]
 
-    def _request_for(self, weight: Weight) -> _Batch[Item, Answer]:
-        request = self._gathering
-        if request is None or not self._fits(request, weight):
-            request = self._gathering = _Batch()
-        request.entries += weight.entries
-        request.size_bytes += weight.size_bytes
-        return request
+    def _batch_for(self, weight: Weight) -> _Batch[Item, Answer]:
+        batch = self._collecting
+        if batch is None or not self._fits(batch, weight):
+            batch = self._collecting = _Batch()
+        batch.entries += weight.entries
+        batch.size_bytes += weight.size_bytes
+        return batch
 
-    def _fits(self, request: _Batch[Item, Answer], weight: Weight) -> bool:
-        return (
-            request.entries + weight.entries <= self._entries_max
-            and request.size_bytes + weight.size_bytes <= BYTES_MAX
-        )
+    def _fits(self, batch: _Batch[Item, Answer], weight: Weight) -> bool:
+        return batch.entries + weight.entries <= self._entries_max and batch.size_bytes + weight.size_bytes <= BYTES_MAX
 
-    async def _run(self, request: _Batch[Item, Answer]) -> Sequence[Answer]:
-        async with self._turns:
-            if self._gathering is request:
-                self._gathering = None
-            return await self._send(request.items)
+    async def _run(self, batch: _Batch[Item, Answer]) -> Sequence[Answer]:
+        async with self._slots:
+            if self._collecting is batch:
+                self._collecting = None
+            return await self._send(batch.items)

@@ -1,7 +1,7 @@
-"""The one port by which CNS reaches CQS: its own job queues, and customers' queues as endpoints.
+"""The contract of the queue port, through which CNS uses CQS: its own job queues, and customers' queues as endpoints.
 
-Drivers: `cns.queue_port.inline` (the engine contract and the queue service in this process) and
-`cns.queue_port.http` (another CQS over HTTP, signed).
+Drivers: `cns.queue_port.inline` (engine and queue service in this process) and `cns.queue_port.http` (another CQS over
+HTTP, signed).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ DELIVER_ENTRIES_MAX = 50
 
 
 class LeasedJob(msgspec.Struct, frozen=True):
-    """A job under lease. `handle` names this delivery of it; group and sequence number are of FIFO queues."""
+    """A job under lease. `handle` names this delivery of it. Only FIFO queues have group and sequence number."""
 
     id: str
     handle: str
@@ -27,8 +27,10 @@ class LeasedJob(msgspec.Struct, frozen=True):
 
 
 class NewJob(msgspec.Struct, frozen=True):
-    """A job to be enqueued. The id makes a repeated settlement recognisable; the group shares the queue fairly. In a
-    FIFO queue the group is what is kept in order, and a `dedup` seen within five minutes enqueues nothing."""
+    """A job to enqueue. A repeated settlement is recognised by `id`; `group` is the fairness group of a standard queue.
+
+    In a FIFO queue `group` is the message group, and a `dedup` id seen within five minutes enqueues nothing.
+    """
 
     queue: str
     id: str
@@ -39,7 +41,7 @@ class NewJob(msgspec.Struct, frozen=True):
 
 
 class EnqueuedJob(msgspec.Struct, frozen=True):
-    """A job in a FIFO queue: the first one's id and sequence number, for a duplicate, too."""
+    """The id and sequence number of a job in a FIFO queue; those of the first job for a duplicate."""
 
     id: str
     sequence_number: str
@@ -47,7 +49,7 @@ class EnqueuedJob(msgspec.Struct, frozen=True):
 
 
 class Renewal(msgspec.Struct, frozen=True):
-    """Keep a held job for `visible_in_ms` more and, with a body, replace what it says."""
+    """Hide a leased job for another `visible_in_ms` and, with a body, replace its body."""
 
     queue: str
     handle: str
@@ -56,11 +58,11 @@ class Renewal(msgspec.Struct, frozen=True):
 
 
 MessageAttributes = dict[str, dict[str, str | bytes]]
-"""As SendMessage takes them."""
+"""Message attributes as SendMessage takes them."""
 
 
 class QueueMessage(msgspec.Struct, frozen=True):
-    """A notification as a customer's queue gets it."""
+    """A notification as it is sent to a customer's queue."""
 
     body: str
     attributes: MessageAttributes = {}
@@ -70,7 +72,7 @@ class QueueMessage(msgspec.Struct, frozen=True):
 
 
 def size_of(body: str, attributes: MessageAttributes) -> int:
-    """About how many bytes a message takes in a request."""
+    """Approximate bytes of a message in a request."""
     size = len(body)
     for name, attribute in attributes.items():
         size += len(name) + sum(map(len, attribute.values()))
@@ -78,7 +80,7 @@ def size_of(body: str, attributes: MessageAttributes) -> int:
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """A customer's queue did not take the message; `permanent` says that trying again is no use."""
+    """A customer's queue refused the message. `permanent`: no retry can succeed."""
 
     code: str
     text: str
@@ -86,35 +88,41 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class QueuePort(Protocol):
-    """Raises StoreUnavailable or OutcomeUnknown; everything else is a value."""
+    """Methods raise StoreUnavailable or OutcomeUnknown; other results are values."""
 
     async def enqueue(self, new_jobs: Sequence[NewJob]) -> None: ...
 
     async def enqueue_in_order(self, new_jobs: Sequence[NewJob]) -> list[EnqueuedJob]:
-        """Into one FIFO queue, in the order given; what became of each."""
+        """Enqueue into one FIFO queue in the given order. Returns one result per job."""
         ...
 
     async def receive(self, queue: str, n: int, lease_ms: int, wait_s: float) -> list[LeasedJob]:
-        """Jobs that are due, at most `n`; waits up to `wait_s` for the first."""
+        """At most `n` visible jobs; waits up to `wait_s` for the first."""
         ...
 
     async def settle(
         self, queue: str, deletes: Sequence[str] = (), new_jobs: Sequence[NewJob] = (), renewals: Sequence[Renewal] = ()
     ) -> list[bool]:
-        """Puts, deletes and renewals in one step where the engine can; for each of `deletes`: was it still held?"""
+        """Delete, enqueue and renew, atomically where the engine can.
+
+        `deletes` has handles of jobs in `queue`. Returns for each whether it was still leased.
+        """
         ...
 
     async def deliver(self, queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refusal]:
-        """Send to a customer's queue as the topic's service principal, in one step and in the order given; the id that
-        each message has in the queue. At most `DELIVER_ENTRIES_MAX`; calls that overlap have no order among them."""
+        """Send at most `DELIVER_ENTRIES_MAX` messages to a customer's queue as sns.amazonaws.com on behalf of the
+        topic.
+
+        They are sent in one step and in order; concurrent calls have no order. Returns the message ids in the queue.
+        """
         ...
 
     async def depth(self, queue: str) -> int:
-        """Jobs waiting or held."""
+        """Number of jobs in the queue, leased ones included."""
         ...
 
     def stop_waiting(self) -> None:
-        """Receives that wait return empty from now on."""
+        """From now on waiting receives return no jobs."""
         ...
 
     async def close(self) -> None: ...

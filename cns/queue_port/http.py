@@ -1,8 +1,8 @@
-"""The queue port's http driver: a CQS elsewhere, called as the reserved account `cns`.
+"""The http driver of the queue port: another CQS, called as the reserved account `cns`.
 
-Jobs are received with SQS's own long polls and counted with its attributes; everything that changes them is the
-extension `Settle`, and notifications reach customers' queues by the extension `Deliver` (`cqs.internal_api`). Neither
-is repeated unless nothing was sent: engines do not deduplicate entries by id.
+Jobs are received by long polls of SQS and counted by its attributes. The extension `Settle` changes jobs, the extension
+`Deliver` sends notifications to customers' queues (`cqs.internal_api`). Neither is repeated unless nothing was sent:
+engines do not deduplicate entries by id.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class ChangeEntry(msgspec.Struct, frozen=True, rename="pascal", omit_defaults=Tr
 
 
 class SettleRequest(msgspec.Struct, frozen=True, rename="pascal"):
-    """What is to become of jobs; `Settle`'s input."""
+    """Input of `Settle`."""
 
     deletes: list[DeleteEntry]
     sends: list[SendEntry]
@@ -73,7 +73,7 @@ class SettleRequest(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class SentEntry(msgspec.Struct, frozen=True, rename="pascal"):
-    """Into a FIFO queue."""
+    """An entry sent to a FIFO queue."""
 
     message_id: str
     sequence_number: str
@@ -101,7 +101,7 @@ class AttributesResponse(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class DeliverResult(msgspec.Struct, frozen=True, rename="pascal"):
-    """Of one delivery: the message's id, or why there is none."""
+    """The message id of one delivery, or its error."""
 
     message_id: str = ""
     code: str = ""
@@ -113,25 +113,27 @@ class DeliverResponse(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class HttpQueuePort:
-    """See `cns.queue_port.contract.QueuePort`. Leases and waits are in whole seconds, rounded up.
+    """Implements `cns.queue_port.contract.QueuePort`. Leases and waits are whole seconds, rounded up.
 
-    `space` sets this CNS's queues apart where a CQS serves several, of which its own is one: a job in the hands of a
-    CNS that does not know its subscriptions would be lost.
+    `space` prefixes the names of this CNS's queues where one CQS serves several CNS: a job received by a CNS that does
+    not know its subscriptions would be lost.
     """
 
     def __init__(self, client: QueueClient, space: str = "") -> None:
         self._client = client
         self._prefix = f"{space}-" if space else ""
-        self._settling: Batcher[SettleRequest, list[bool]] = Batcher(self._settle_all, _weight, SETTLE_ENTRIES_MAX)
-        self._delivering: Batcher[list[dict[str, Any]], list[DeliverResult]] = Batcher(
+        self._settle_batcher: Batcher[SettleRequest, list[bool]] = Batcher(
+            self._settle_all, _weight, SETTLE_ENTRIES_MAX
+        )
+        self._deliver_batcher: Batcher[list[dict[str, Any]], list[DeliverResult]] = Batcher(
             self._deliver_all, _weight_of_messages, DELIVER_ENTRIES_MAX
         )
         self._waits: set[asyncio.Future[ReceiveResponse]] = set()
         self._stopping = False
 
     def stop_waiting(self) -> None:
-        """Receives that wait return empty from now on. What one of them was just being handed comes back when its
-        lease is over; CQS gives nothing to a caller that has gone."""
+        """From now on waiting receives return no jobs. Jobs in a response that is lost become visible when their lease
+        ends; CQS leases nothing to a caller that has disconnected."""
         self._stopping = True
         for wait in self._waits:
             wait.cancel()
@@ -141,10 +143,10 @@ class HttpQueuePort:
 
     async def enqueue(self, new_jobs: Sequence[NewJob]) -> None:
         if new_jobs:
-            await self._settling.call(SettleRequest([], self._sends(new_jobs), []))
+            await self._settle_batcher.call(SettleRequest([], self._sends(new_jobs), []))
 
     async def enqueue_in_order(self, new_jobs: Sequence[NewJob]) -> list[EnqueuedJob]:
-        """Not together with others: a request has one answer, and these have an order."""
+        """Not batched with other calls: these jobs have an order."""
         settled = await self._client.call("Settle", SettleRequest([], self._sends(new_jobs), []), SettleResponse)
         _check_answers("Settle", len(new_jobs), len(settled.in_order))
         return [EnqueuedJob(sent.message_id, sent.sequence_number, sent.duplicate) for sent in settled.in_order]
@@ -163,18 +165,18 @@ class HttpQueuePort:
         )
         self._waits.add(wait)
         try:
-            await asyncio.wait({wait})  # raises what ends the caller, and not what `stop_waiting` ends
+            await asyncio.wait({wait})  # raises when the caller is cancelled, not when `stop_waiting` cancels
         finally:
             self._waits.discard(wait)
             wait.cancel()
-        return [] if wait.cancelled() else [_held(job) for job in wait.result().messages]
+        return [] if wait.cancelled() else [_leased_job(job) for job in wait.result().messages]
 
     async def settle(
         self, queue: str, deletes: Sequence[str] = (), new_jobs: Sequence[NewJob] = (), renewals: Sequence[Renewal] = ()
     ) -> list[bool]:
         if not (deletes or new_jobs or renewals):
             return []
-        return await self._settling.call(
+        return await self._settle_batcher.call(
             SettleRequest(
                 [DeleteEntry(self._prefix + queue, handle) for handle in deletes],
                 self._sends(new_jobs),
@@ -186,8 +188,8 @@ class HttpQueuePort:
         )
 
     async def deliver(self, queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refusal]:
-        results = await self._delivering.call([_entry(queue_arn, message, topic_arn) for message in messages])
-        for result in results:  # of the store, which takes all or none
+        results = await self._deliver_batcher.call([_entry(queue_arn, message, topic_arn) for message in messages])
+        for result in results:  # errors of the store, which takes all messages or none
             if result.code == "ServiceUnavailable":
                 raise StoreUnavailable(result.message)
             if result.code == "InternalError":
@@ -212,7 +214,7 @@ class HttpQueuePort:
         ]
 
     async def _settle_all(self, settlements: Sequence[SettleRequest]) -> list[list[bool]]:
-        """In one step: each caller gets the outcomes of its own deletes."""
+        """Settle in one request. Each caller gets the outcomes of its own deletes."""
         deletes = [delete for each in settlements for delete in each.deletes]
         settled = await self._client.call(
             "Settle",
@@ -228,7 +230,7 @@ class HttpQueuePort:
         return [[next(outcomes) for _ in each.deletes] for each in settlements]
 
     async def _deliver_all(self, calls: Sequence[list[dict[str, Any]]]) -> list[list[DeliverResult]]:
-        """In one request: each caller gets the results of its own messages."""
+        """Deliver in one request. Each caller gets the results of its own messages."""
         entries = [entry for each in calls for entry in each]
         results = (await self._client.call("Deliver", {"Entries": entries}, DeliverResponse)).results
         _check_answers("Deliver", len(entries), len(results))
@@ -248,7 +250,7 @@ def _check_answers(action: str, asked: int, answered: int) -> None:
         raise OutcomeUnknown(f"{action}: {answered} answers to {asked} entries")
 
 
-def _held(job: ReceivedJob) -> LeasedJob:
+def _leased_job(job: ReceivedJob) -> LeasedJob:
     shown = job.attributes
     return LeasedJob(
         job.message_id,
@@ -266,6 +268,6 @@ def _weight(settlement: SettleRequest) -> Weight:
 
 
 def _weight_of_messages(entries: list[dict[str, Any]]) -> Weight:
-    """Bytes of bodies and attributes, which JSON seldom makes twice as long."""
+    """Entries, and bytes of bodies and attributes, which JSON seldom doubles."""
     sizes = [size_of(members["MessageBody"], members.get("MessageAttributes", {})) for members in entries]
     return Weight(len(entries), sum(sizes))

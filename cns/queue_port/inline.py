@@ -1,6 +1,6 @@
-"""The queue port's inline driver: the engine contract in this process (or, for a worker, its remote driver).
+"""The inline driver of the queue port: the queue engine of this process (in a worker its remote driver).
 
-Job queues live in the reserved account `cns`, which no credential names, so no tenant can see or reach them. They are
+Job queues belong to the reserved account `cns`, which no credential names, so no tenant can see or reach them. They are
 fair queues: the group of a publish job is its account, of an endpoint job its topic.
 """
 
@@ -17,13 +17,13 @@ from cqs.internal_queues import internal_ref
 from cqs.messages.send import sequence_text
 
 DeliverToQueue = Callable[[str, Sequence[QueueMessage], str], Awaitable[list[str | Refusal]]]
-"""How a customer's queue is sent to: the queue service, as the topic's service principal."""
+"""Sends messages for a topic to a customer's queue: queue ARN, messages, topic ARN."""
 
 REFS = {name: internal_ref(name) for name in INTERNAL_QUEUES}
 
 
 class InlineQueuePort:
-    """See `cns.queue_port.contract.QueuePort`."""
+    """Implements `cns.queue_port.contract.QueuePort`."""
 
     def __init__(self, engine: Engine, clock: Clock, deliver: DeliverToQueue) -> None:
         self._engine = engine
@@ -32,11 +32,11 @@ class InlineQueuePort:
         self._waits = engine.long_polls()
 
     def stop_waiting(self) -> None:
-        """Receives that wait return empty from now on; one under way in the engine still hands out its leases."""
+        """From now on waiting receives return no jobs; a receive that the engine has begun still leases jobs."""
         self._waits.stop()
 
     async def close(self) -> None:
-        """Nothing here is its own."""
+        """Nothing to close: the engine has another owner."""
 
     async def enqueue(self, new_jobs: Sequence[NewJob]) -> None:
         now_ms = self._clock.now_ms()
@@ -48,12 +48,12 @@ class InlineQueuePort:
     async def enqueue_in_order(self, new_jobs: Sequence[NewJob]) -> list[EnqueuedJob]:
         now_ms = self._clock.now_ms()
         sent = await self._engine.send(REFS[new_jobs[0].queue], [_entry(job, now_ms) for job in new_jobs], now_ms)
-        return [_numbered(each) for each in sent]
+        return [_enqueued_job(each) for each in sent]
 
     async def receive(self, queue: str, n: int, lease_ms: int, wait_s: float) -> list[LeasedJob]:
         q = REFS[queue]
         received = await self._waits.receive(q, n, lease_ms, wait_s)
-        return [_held(q, message) for message in received.messages]
+        return [_leased_job(q, message) for message in received.messages]
 
     async def settle(
         self, queue: str, deletes: Sequence[str] = (), new_jobs: Sequence[NewJob] = (), renewals: Sequence[Renewal] = ()
@@ -86,14 +86,14 @@ class InlineQueuePort:
         return counts.visible + counts.in_flight + counts.delayed
 
 
-def _held(q: QueueRef, message: Message) -> LeasedJob:
+def _leased_job(q: QueueRef, message: Message) -> LeasedJob:
     if not q.fifo:
         return LeasedJob(message.id, message.handle.hex(), message.body, message.deliveries)
     number = sequence_text(message.sequence)
     return LeasedJob(message.id, message.handle.hex(), message.body, message.deliveries, message.group, number)
 
 
-def _numbered(sent: SentEntry | RejectedEntry) -> EnqueuedJob:
+def _enqueued_job(sent: SentEntry | RejectedEntry) -> EnqueuedJob:
     if isinstance(sent, RejectedEntry):
         raise StoreUnavailable(f"a queue of CNS's own refuses a job: {sent.reason}")
     return EnqueuedJob(sent.id, sequence_text(sent.sequence), sent.duplicate)

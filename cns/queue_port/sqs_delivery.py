@@ -1,4 +1,4 @@
-"""A notification as a customer's queue is sent it, and the inline way there: the queue service in this process."""
+"""Sends notifications to customers' queues through the queue service of this process."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from cqs.topic_sender import Message, TopicSender
 
 
 class QueueDeliverer:
-    """`enforced` is False under `--auth=off`: then every queue takes every topic's messages."""
+    """`enforced` is False under `--auth=off`: then queue policies do not count."""
 
     def __init__(self, service: QueueService, *, enforced: bool) -> None:
         self._on_behalf = TopicSender(service)
         self._enforced = enforced
 
     async def deliver(self, queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refusal]:
-        """For each message the id that it has in the queue, or why the queue did not take it."""
-        given = [Message(send_message_members(message), message.trace_header) for message in messages]
+        """Send the messages. Returns for each its id in the queue, or the refusal."""
+        entries = [Message(send_message_members(message), message.trace_header) for message in messages]
         try:
-            sent = await self._on_behalf.send(queue_arn, given, topic_arn=topic_arn, enforced=self._enforced)
+            sent = await self._on_behalf.send(queue_arn, entries, topic_arn=topic_arn, enforced=self._enforced)
         except RequestError as error:
-            return [_refused(error) for _ in messages]
-        return [_refused(each) if isinstance(each, RequestError) else each for each in sent]
+            return [_refusal(error) for _ in messages]
+        return [_refusal(each) if isinstance(each, RequestError) else each for each in sent]
 
 
-def _refused(error: RequestError) -> Refusal:
+def _refusal(error: RequestError) -> Refusal:
     return Refusal(error.code, error.message, permanent=True)
 
 
 def send_message_members(message: QueueMessage) -> dict[str, Any]:
-    """A SendMessage's members. A standard queue takes the group as its fairness tenant."""
+    """Members of SendMessage. For a standard queue MessageGroupId is the fairness group."""
     members: dict[str, Any] = {"MessageBody": message.body}
     if message.attributes:
         members["MessageAttributes"] = message.attributes

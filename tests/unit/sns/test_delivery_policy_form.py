@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cns.delivery.delivery_policy import policy_text
-from cns.delivery.delivery_policy_parser import AT_CREATION, parse_subscription_policy, parse_topic_policy
+from cns.delivery.delivery_policy_parser import parse_subscription_policy, parse_topic_policy
 from cns.delivery.retry_policy import Backoff
+from cns.errors import AT_CREATION
 from cns_common.errors import RequestError
 from tests.unit.sns.test_delivery_policy import DEFAULT_TOPIC, NOTHING_SET, SUBSCRIPTION, TOPIC
 

@@ -29,9 +29,9 @@ class CountingSigner(Signer):
         super().__init__(identity)
         self.sealed: list[bytes] = []
 
-    def seal(self, canonical: bytes, version: str, base_url: str) -> MessageSignature:
+    def sign_message(self, canonical: bytes, version: str, base_url: str) -> MessageSignature:
         self.sealed.append(canonical)
-        return super().seal(canonical, version, base_url)
+        return super().sign_message(canonical, version, base_url)
 
 
 @pytest.fixture(scope="module")
