@@ -1,4 +1,4 @@
-"""The one API app: AWS calls go straight to the front door, everything else is a FastAPI route."""
+"""The API app: AWS calls go straight to the front door, all other requests to FastAPI routes."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ from cns_server.health import Health
 ADVANCE_S_MAX = 10 * 365 * 86_400
 CERTIFICATE_PREFIX = "SimpleNotificationService-"
 PATH_CHARS_MAX = 100
-"""Of a page's path in the log."""
+"""The length of a page's path in the log."""
 
 log = structlog.get_logger(__name__)
 
 
-class Advance(msgspec.Struct, frozen=True):
-    """What the test clock is asked."""
+class ClockAdvance(msgspec.Struct, frozen=True):
+    """The request that moves the test clock."""
 
     advance_s: Annotated[float, msgspec.Meta(ge=0, le=ADVANCE_S_MAX)]
 
 
-_ADVANCE = msgspec.json.Decoder(Advance, strict=False)
+_ADVANCE = msgspec.json.Decoder(ClockAdvance, strict=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pages:
-    """What the routes beside the AWS calls show and do."""
+    """The functions behind the routes."""
 
     live: Callable[[], bool]
     health: Callable[[], Awaitable[Health]]
     metrics: Callable[[], Awaitable[str]]
     certificate: Callable[[str], bytes | None]
-    advance_clock: Callable[[int], Awaitable[int]] | None  # None: no test clock
+    advance_clock: Callable[[int], Awaitable[int]] | None  # None without a test clock
 
 
 class App(FastAPI):
-    """A FastAPI app whose AWS calls skip its middleware and router: a FastAPI handler costs four times a bare one."""
+    """A FastAPI app whose AWS calls skip middleware and router: a FastAPI handler costs four times a bare one."""
 
     def __init__(self, front: FrontDoor, pages: Pages) -> None:
         super().__init__(title="CNS", docs_url=None, redoc_url=None, openapi_url=None)
         self._front = front
-        self._crashes = LogThrottle(time.monotonic)
+        self._crash_lines = LogThrottle(time.monotonic)
         self._add_routes(pages)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -62,13 +62,13 @@ class App(FastAPI):
             await self._show(scope, receive, send)
 
     async def _show(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a page. A client that goes away is no error; what a page raises was answered with 500 by Starlette."""
+        """Answer a page. A client that disconnects is no error. Starlette has answered other exceptions with 500."""
         try:
             await super().__call__(scope, receive, send)
         except ClientDisconnect:
             pass
-        except Exception as error:  # the last resort of every page: logged here, once a second at most
-            suppressed = self._crashes.admit()
+        except Exception as error:  # the last resort of every page: logged, at most once a second
+            suppressed = self._crash_lines.admit()
             if suppressed is not None:
                 path = scope.get("path", "")[:PATH_CHARS_MAX]
                 log.error("page.crashed", path=path, suppressed=suppressed, exc_info=error)
@@ -76,18 +76,18 @@ class App(FastAPI):
     def _add_routes(self, pages: Pages) -> None:
         @self.get("/live")
         async def live() -> Response:
-            """This process takes calls. It asks nobody, so it says so while the store or the workers are away, too."""
+            """Whether this process takes calls. It depends on neither the store nor the workers."""
             return PlainTextResponse("", status_code=200 if pages.live() else 503)
 
         @self.get("/health")
         async def health() -> Response:
-            """503 when something needs a person."""
+            """503 when a person must act."""
             report = await pages.health()
             return JSONResponse(report.to_dict(), status_code=503 if report.status == "red" else 200)
 
         @self.get("/ready")
         async def ready() -> Response:
-            """Ready: calls will be answered and deliveries made."""
+            """200 when calls will be answered and deliveries made."""
             report = await pages.health()
             return JSONResponse(report.to_dict(), status_code=200 if report.ready else 503)
 
@@ -108,8 +108,8 @@ class App(FastAPI):
     def _add_clock(self, advance: Callable[[int], Awaitable[int]]) -> None:
         @self.post("/_cns/clock")
         async def clock(request: Request) -> dict[str, Any]:
-            """Move the test clock; the answer comes when every process has moved. The body is JSON, whatever its
-            Content-Type says: curl says that of forms."""
+            """Move the test clock; answers when every process has followed. The body is read as JSON whatever its
+            Content-Type is: curl sends a form's."""
             try:
                 asked = _ADVANCE.decode(await request.body())
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:

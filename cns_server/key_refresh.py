@@ -14,8 +14,8 @@ log = structlog.get_logger(__name__)
 
 
 class KeyRefresh:
-    """Reads the access keys again after a change. Reads do not overlap, so that no older answer replaces a newer one; a
-    change during a read causes another one."""
+    """Reads the access keys again after each `request`. Reads do not overlap, so that no older answer replaces a newer
+    one; a request during a read causes another read."""
 
     def __init__(self, ring: KeyRing, read: Callable[[], Awaitable[list[AccessKey]]]) -> None:
         self._ring = ring
@@ -33,5 +33,5 @@ class KeyRefresh:
             self._wanted = False
             try:
                 self._ring.replace(await self._read())
-            except CnsError as error:  # the former keys are good until caches are forgotten, within 60 s
+            except CnsError as error:  # the former keys stay valid until caches expire, within 60 s
                 log.warning("access_keys.reload_failed", error=str(error))

@@ -1,1 +1,1 @@
-"""What this service answers besides AWS's APIs, so that what was made for another emulator works here unchanged."""
+"""LocalStack's pages, so that scripts and tools made for LocalStack work here unchanged."""

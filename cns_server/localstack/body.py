@@ -1,4 +1,4 @@
-"""The body of a page's request, bounded as those of AWS calls are."""
+"""Reads the body of a page's request, up to a limit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from fastapi import Request
 
 
 async def read_body(request: Request, bytes_max: int) -> bytes | None:
-    """None when it is larger."""
+    """The body; None when it is larger than `bytes_max`."""
     body = bytearray()
     async for part in request.stream():
         body += part

@@ -1,4 +1,4 @@
-"""What LocalStack's health page shows: the services' states, and whatever a start-up script has put beside them."""
+"""LocalStack's health page: the services' states, and values that a start-up script has put there."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from cns_server.health import Health
 SERVICES = ("sns", "sqs", "sts")
 EDITION = "community"
 VERSION = "4.0.0"
-"""The LocalStack that this is compatible with."""
+"""The version of LocalStack that these pages follow."""
 PUT_BYTES_MAX = 64 * 1_024
-"""Of all that is put, together."""
+"""The size of all values that scripts have put, together."""
 _PATH_PARTS_MAX = 8
 
 Leaf = str | int | float | bool | None
@@ -23,13 +23,13 @@ Tree = dict[str, Any]
 
 
 class HealthBoard:
-    """One process's: what is put here is not seen by the other API processes."""
+    """The page of one process: values put here do not appear on those of other API processes."""
 
     def __init__(self) -> None:
         self._put: Tree = {}
 
     def put(self, body: bytes | None) -> bool:
-        """Take over the keys of a JSON object; `a:b` is `b` in `a`. False when it is none, or it is too much."""
+        """Merge a JSON object; a key `a:b` means `b` in `a`. Returns False if it is no object or too large."""
         given = _read(body)
         if given is None:
             return False
@@ -40,21 +40,21 @@ class HealthBoard:
                 return False
             for part in reversed(parts):
                 value = {part: value}
-            tree = merged(tree, value)
+            tree = merge(tree, value)
         if len(msgspec.json.encode(tree)) > PUT_BYTES_MAX:
             return False
         self._put = tree
         return True
 
     def shown(self, health: Health) -> Tree:
-        """A service that starts is not one that runs: scripts wait for `running` or `available`."""
+        """The page. Scripts wait until services are `running` or `available`."""
         state = "running" if health.ready else "starting"
         services = dict.fromkeys(SERVICES, state)
-        return {**merged({"services": services}, self._put), "edition": EDITION, "version": VERSION}
+        return {**merge({"services": services}, self._put), "edition": EDITION, "version": VERSION}
 
 
 def read_action(body: bytes | None) -> str | None:
-    """The `action` of a JSON object ('' when it has none), or None when that is no object or an empty one."""
+    """The `action` of a JSON object, '' if it has none. None if the body is not an object, or an empty one."""
     given = _read(body)
     if not given:
         return None
@@ -62,17 +62,17 @@ def read_action(body: bytes | None) -> str | None:
     return action if isinstance(action, str) else ""
 
 
-def merged(tree: Tree, other: Tree) -> Tree:
-    """Both; where they differ, `other`."""
+def merge(tree: Tree, other: Tree) -> Tree:
+    """The union of both trees. Where they differ, `other` wins."""
     result = dict(tree)
     for key, value in other.items():
-        mine = result.get(key)
-        result[key] = merged(mine, value) if isinstance(mine, dict) and isinstance(value, dict) else value
+        present = result.get(key)
+        result[key] = merge(present, value) if isinstance(present, dict) and isinstance(value, dict) else value
     return result
 
 
 def _read(body: bytes | None) -> Tree | None:
-    """A JSON object that is no deeper than such states are; None when it is anything else, or was too large."""
+    """Decode a JSON object of limited depth; None if it is anything else, or the body was too large."""
     try:
         return dict(msgspec.json.decode(body or b"", type=dict[str, Branch]))
     except UNREADABLE:

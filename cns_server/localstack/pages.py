@@ -1,4 +1,4 @@
-"""`--compat localstack`: the pages by which LocalStack's users wait for it, look into it and set it up."""
+"""`--compat localstack`: the pages with which LocalStack's users wait for it, inspect it and set it up."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def localstack_pages(
 ) -> APIRouter:
     router = APIRouter()
     _add_health(router, health)
-    _add_facts(router, clock)
+    _add_information(router, clock)
     messages.add_to(router)
     notifications.add_to(router)
     return router
@@ -57,7 +57,7 @@ def _add_health(router: APIRouter, health: Callable[[], Awaitable[Health]]) -> N
 
     @router.post("/_localstack/health")
     async def act(request: Request) -> Response:
-        """`restart` and `kill` are answered and not done: queues here outlive the service, and its owner stops it."""
+        """`restart` and `kill` are ignored: data survives a restart here, and the operator stops the service."""
         action = read_action(await read_body(request, PUT_BYTES_MAX))
         if action is None:
             return PlainTextResponse("invalid request", 400)
@@ -65,7 +65,7 @@ def _add_health(router: APIRouter, health: Callable[[], Awaitable[Health]]) -> N
         return PlainTextResponse("ok")
 
 
-def _add_facts(router: APIRouter, clock: Clock) -> None:
+def _add_information(router: APIRouter, clock: Clock) -> None:
     started_ms = clock.now_ms()
     session = uuid_text()
     in_docker = _DOCKER_MARK.exists()
@@ -87,7 +87,7 @@ def _add_facts(router: APIRouter, clock: Clock) -> None:
 
     @router.get("/_localstack/init")
     async def init() -> dict[str, Any]:
-        """There are no init scripts, so every stage is done with at once."""
+        """There are no init scripts, so every stage but SHUTDOWN is completed at once."""
         return {"completed": {stage: _is_completed(stage) for stage in _STAGES}, "scripts": []}
 
     @router.get("/_localstack/init/{stage}")

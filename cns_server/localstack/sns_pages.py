@@ -1,4 +1,4 @@
-"""LocalStack's `/_aws/sns/…`: what was sent to phones, tokens of subscriptions, opt-outs, the signing certificate."""
+"""LocalStack's `/_aws/sns/…`: messages to phones, tokens of subscriptions, opt-outs, the signing certificate."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from cns_server.localstack.body import read_body
 
 ACCOUNT = "000000000000"
 REGION = "us-east-1"
-"""Where a request names none."""
+"""The account and region of requests that name none."""
 ITEMS_MAX = 10_000
-"""What a page shows at most: the newest."""
+"""A page shows at most this many, the newest."""
 ITEMS_AT_ONCE = 500
 OPT_OUT_BYTES_MAX = 4_096
 
 NewToken = Callable[[str], Awaitable[ConfirmationToken | None]]
-"""By a subscription's ARN; None when there is no such subscription."""
+"""Makes a token for a subscription's ARN; None if there is no such subscription."""
 
 
-class OptOut(msgspec.Struct):
+class OptOutRequest(msgspec.Struct):
     phoneNumber: str  # noqa: N815  # LocalStack's name
     accountId: str = ACCOUNT  # noqa: N815  # as above
 
@@ -46,30 +46,30 @@ class NotificationPages:
 
     def add_to(self, router: APIRouter) -> None:
         phones, texts = "/_aws/sns/platform-endpoint-messages", "/_aws/sns/sms-messages"
-        router.add_api_route(phones, self._show_pushed, methods=["GET"])
-        router.add_api_route(phones, self._forget_pushed, methods=["DELETE"])
-        router.add_api_route(texts, self._show_texts, methods=["GET"])
-        router.add_api_route(texts, self._forget_texts, methods=["DELETE"])
-        router.add_api_route("/_aws/sns/subscription-tokens/{arn:path}", self._token, methods=["GET"])
+        router.add_api_route(phones, self._show_push_messages, methods=["GET"])
+        router.add_api_route(phones, self._delete_push_messages, methods=["DELETE"])
+        router.add_api_route(texts, self._show_sms, methods=["GET"])
+        router.add_api_route(texts, self._delete_sms, methods=["DELETE"])
+        router.add_api_route("/_aws/sns/subscription-tokens/{arn:path}", self._issue_token, methods=["GET"])
         router.add_api_route("/_aws/sns/phone-opt-outs", self._opt_out, methods=["POST"])
-        router.add_api_route(f"/_aws/sns/{CERTIFICATE_PREFIX}{{name}}", self._pem, methods=["GET"])
+        router.add_api_route(f"/_aws/sns/{CERTIFICATE_PREFIX}{{name}}", self._show_certificate, methods=["GET"])
 
     # -- messages -----------------------------------------------------------------------------------------------------
 
-    async def _show_pushed(self, request: Request) -> Response:
-        """By endpoint, oldest first."""
-        wanted, account, region = _phone_wanted(request)
+    async def _show_push_messages(self, request: Request) -> Response:
+        """Push messages by endpoint, oldest first."""
+        wanted, account, region = _endpoint_filter(request)
         items = await self._items("application", account, region, wanted)
         shown = _by_destination(items, wanted, lambda item: {"TargetArn": item.destination, **_shown(item)})
         return JSONResponse({"platform_endpoint_messages": shown, "region": region})
 
-    async def _forget_pushed(self, request: Request) -> Response:
-        wanted, account, region = _phone_wanted(request)
-        return await self._forget("application", account, region, wanted)
+    async def _delete_push_messages(self, request: Request) -> Response:
+        wanted, account, region = _endpoint_filter(request)
+        return await self._delete("application", account, region, wanted)
 
-    async def _show_texts(self, request: Request) -> Response:
-        """By number, oldest first."""
-        wanted, account, region = _number_wanted(request)
+    async def _show_sms(self, request: Request) -> Response:
+        """SMS by phone number, oldest first."""
+        wanted, account, region = _number_filter(request)
         items = await self._items("sms", account, region, wanted)
         shown = _by_destination(
             items,
@@ -82,9 +82,9 @@ class NotificationPages:
         )
         return JSONResponse({"sms_messages": shown, "region": region})
 
-    async def _forget_texts(self, request: Request) -> Response:
-        wanted, account, region = _number_wanted(request)
-        return await self._forget("sms", account, region, wanted)
+    async def _delete_sms(self, request: Request) -> Response:
+        wanted, account, region = _number_filter(request)
+        return await self._delete("sms", account, region, wanted)
 
     async def _items(self, protocol: str, account: str, region: str, destination: str) -> list[OutboxItem]:
         items: list[OutboxItem] = []
@@ -94,15 +94,15 @@ class NotificationPages:
             items += [item for item in page if item.region == region and destination in ("", item.destination)]
         return items[::-1]
 
-    async def _forget(self, protocol: str, account: str, region: str, destination: str) -> Response:
+    async def _delete(self, protocol: str, account: str, region: str, destination: str) -> Response:
         items = await self._items(protocol, account, region, destination)
         await self._outbox.remove([item.id for item in items])
         return Response(status_code=204)
 
     # -- the rest -----------------------------------------------------------------------------------------------------
 
-    async def _token(self, arn: str) -> Response:
-        """A new token: it is as good as those that were issued before, and those are not kept by subscription."""
+    async def _issue_token(self, arn: str) -> Response:
+        """Issue a new token: it is equivalent to earlier ones, which are not stored by subscription."""
         if parse_arn(arn) is None:
             return _refusal(400, "The provided SubscriptionARN is invalid", arn)
         token = await self._new_token(arn)
@@ -112,33 +112,33 @@ class NotificationPages:
 
     async def _opt_out(self, request: Request) -> Response:
         try:
-            wish = msgspec.json.decode(await read_body(request, OPT_OUT_BYTES_MAX) or b"", type=OptOut)
+            opted_out = msgspec.json.decode(await read_body(request, OPT_OUT_BYTES_MAX) or b"", type=OptOutRequest)
         except UNREADABLE:
             return JSONResponse({"error": "phoneNumber is missing"}, 400)
-        await self._sms.opt_out(wish.accountId, wish.phoneNumber)
+        await self._sms.opt_out(opted_out.accountId, opted_out.phoneNumber)
         return JSONResponse({})
 
-    async def _pem(self, name: str) -> Response:
+    async def _show_certificate(self, name: str) -> Response:
         pem = self._certificate(CERTIFICATE_PREFIX + name)
         if pem is None:
             raise HTTPException(404)
         return Response(pem, media_type="application/x-pem-file")
 
 
-def _phone_wanted(request: Request) -> tuple[str, str, str]:
-    """Endpoint ('' for every one), account and region. An endpoint's ARN says the others."""
+def _endpoint_filter(request: Request) -> tuple[str, str, str]:
+    """Endpoint ('' for all), account and region. An endpoint's ARN names the latter two."""
     arn = request.query_params.get("endpointArn", "")
     parsed = parse_arn(arn)
     if parsed is not None:
         return arn, parsed.account, parsed.region
-    return arn, *_place(request)
+    return arn, *_account_and_region(request)
 
 
-def _number_wanted(request: Request) -> tuple[str, str, str]:
-    return request.query_params.get("phoneNumber", ""), *_place(request)
+def _number_filter(request: Request) -> tuple[str, str, str]:
+    return request.query_params.get("phoneNumber", ""), *_account_and_region(request)
 
 
-def _place(request: Request) -> tuple[str, str]:
+def _account_and_region(request: Request) -> tuple[str, str]:
     return request.query_params.get("accountId", ACCOUNT), request.query_params.get("region", REGION)
 
 

@@ -1,6 +1,6 @@
-"""LocalStack's `/_aws/sqs/messages`: all that is in a queue, for a test to look at without receiving anything.
+"""LocalStack's `/_aws/sqs/messages`: the messages of a queue, for tests that inspect it without receiving.
 
-It answers as a ReceiveMessage does, in three protocols, so an SDK may have it for its endpoint.
+It answers as ReceiveMessage does, in three protocols, so an SDK may use it as its endpoint.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _ACTION = "ReceiveMessage"
 _TARGET = f"AmazonSQS.{_ACTION}"
 _JSON = "application/x-amz-json-1.0"
 _NO_ACCOUNT = root_caller("")
-"""Nobody's: every queue is named with its account."""
+"""The pages are not authenticated: every request names its queue's account."""
 
 
-class Protocol(NamedTuple):
+class WireProtocol(NamedTuple):
     content_type: str
     render: Callable[[Result, str], bytes]
     render_error: Callable[[ServiceName, BaseException, str], Answer]
@@ -44,27 +44,27 @@ class Protocol(NamedTuple):
 
 class MessagePages:
     def __init__(self, queues: QueueService, authenticator: Authenticator, region: str) -> None:
-        """`region` is that of requests which name none."""
+        """`region` is the region of requests that name none."""
         self._cache = queues.cache
         self._peeking = QueuePeeker(queues.clock)
         self._authenticator = authenticator
         self._region = region
         model = load_service("sqs").operations[_ACTION]
         self._parse_json = model.parse_json
-        self._json = Protocol(_JSON, lambda result, _: model.render_json(result), errors.render_error_json)
-        self._xml = Protocol("text/xml", model.render_xml, errors.render_error_xml)
-        self._query_json = Protocol("application/json", model.render_query_json, errors.render_error_query_json)
+        self._json = WireProtocol(_JSON, lambda result, _: model.render_json(result), errors.render_error_json)
+        self._xml = WireProtocol("text/xml", model.render_xml, errors.render_error_xml)
+        self._query_json = WireProtocol("application/json", model.render_query_json, errors.render_error_query_json)
 
     def add_to(self, router: APIRouter) -> None:
-        """An SDK's path may end in a slash."""
+        """SDKs may send the path with a slash at its end."""
         for path in (PATH, f"{PATH}/"):
-            router.add_api_route(path, self._of_request, methods=_METHODS)
-        router.add_api_route(f"{PATH}/{{region}}/{{account}}/{{name}}", self._of_path, methods=_METHODS)
+            router.add_api_route(path, self._answer_request, methods=_METHODS)
+        router.add_api_route(f"{PATH}/{{region}}/{{account}}/{{name}}", self._answer_path, methods=_METHODS)
 
-    async def _of_request(self, request: Request) -> Response:
-        return await self._answer(request, self._addressed)
+    async def _answer_request(self, request: Request) -> Response:
+        return await self._answer(request, self._queue_of)
 
-    async def _of_path(self, request: Request, region: str, account: str, name: str) -> Response:
+    async def _answer_path(self, request: Request, region: str, account: str, name: str) -> Response:
         return await self._answer(request, lambda call, _: queue_key(call, account, name), region)
 
     async def _answer(
@@ -82,16 +82,16 @@ class MessagePages:
         except CnsError as error:
             status, headers, body = protocol.render_error("sqs", error, request_id)
             return Response(body, status, {name.decode(): value.decode() for name, value in headers})
-        headers_of_result = {"content-type": protocol.content_type, "x-amzn-requestid": request_id}
-        return Response(protocol.render(result, request_id), headers=headers_of_result)
+        result_headers = {"content-type": protocol.content_type, "x-amzn-requestid": request_id}
+        return Response(protocol.render(result, request_id), headers=result_headers)
 
-    def _protocol(self, request: Request) -> Protocol:
+    def _protocol(self, request: Request) -> WireProtocol:
         if _is_json(request):
             return self._json
         return self._query_json if "application/json" in request.headers.get("accept", "") else self._xml
 
     async def _read(self, request: Request) -> tuple[Mapping[str, str], Params]:
-        """Query string and form, and the parameters of the action."""
+        """The fields of query string and form, and the parameters of ReceiveMessage. Raises RequestError."""
         body = await read_body(request, BODY_BYTES_MAX)
         if body is None:
             raise RequestError("RequestEntityTooLarge", "The request is larger than any ReceiveMessage.")
@@ -104,7 +104,7 @@ class MessagePages:
             return fields, self._parse_json(body)
         return fields, {"QueueUrl": fields.get("QueueUrl", "")}
 
-    def _addressed(self, call: Call, params: Params) -> QueueKey:
+    def _queue_of(self, call: Call, params: Params) -> QueueKey:
         url: str = params.get("QueueUrl") or ""
         if not url:
             raise no_such_queue()

@@ -73,7 +73,7 @@ async def test_a_client_that_goes_away_is_no_error(app: App) -> None:
 
 async def test_failing_pages_are_answered_and_logged_once_a_second(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = 100.0
-    monkeypatch.setattr(app._crashes, "_now_s", lambda: now_s)
+    monkeypatch.setattr(app._crash_lines, "_now_s", lambda: now_s)
     with capture_logs() as logs:
         for _ in range(5):
             sent = await _ask(app, "GET", "/fails", {"type": "http.request", "body": b""})
