@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -15,21 +15,21 @@ EXIT_USAGE = 2
 
 
 def up(
-    host: Annotated[Optional[str], typer.Option(help="Address to listen on. [default: 127.0.0.1]")] = None,  # noqa: UP045
-    port: Annotated[Optional[int], typer.Option(help="One port for SQS, SNS and STS. [default: 6059]")] = None,  # noqa: UP045
+    host: Annotated[str | None, typer.Option(help="Address to listen on. [default: 127.0.0.1]")] = None,
+    port: Annotated[int | None, typer.Option(help="One port for SQS, SNS and STS. [default: 6059]")] = None,
     data: Data = None,
-    auth: Annotated[Optional[str], typer.Option(help="on, or off: any credentials pass. [default: on]")] = None,  # noqa: UP045
+    auth: Annotated[str | None, typer.Option(help="on, or off: any credentials pass. [default: on]")] = None,
     api: Annotated[int, typer.Option(envvar="CNS_API", min=1, max=64, help="API processes.")] = 1,
     worker: Annotated[
         bool, typer.Option(envvar="CNS_WORKER", help="A worker of its own, or CNS_WORKER=off: Celery workers deliver.")
     ] = True,
     workers: Annotated[int, typer.Option(envvar="CNS_WORKERS", min=1, max=64, help="Worker processes.")] = 1,
-    account_id: Annotated[Optional[str], typer.Option(help="Account of callers under --auth=off.")] = None,  # noqa: UP045
-    compat: Annotated[Optional[str], typer.Option(help="localstack: its port, pages and URLs. [default: none]")] = None,  # noqa: UP045
-    region: Annotated[Optional[str], typer.Option(help="Region of unsigned calls. [default: us-east-1]")] = None,  # noqa: UP045
+    account_id: Annotated[str | None, typer.Option(help="Account of callers under --auth=off.")] = None,
+    compat: Annotated[str | None, typer.Option(help="localstack: its port, pages and URLs. [default: none]")] = None,
+    region: Annotated[str | None, typer.Option(help="Region of unsigned calls. [default: us-east-1]")] = None,
     public_url: Annotated[str | None, typer.Option(help="What URLs handed out begin with. [default: the Host]")] = None,
-    tls_cert: Annotated[Optional[Path], typer.Option(help="PEM certificate: serve https.")] = None,  # noqa: UP045
-    tls_key: Annotated[Optional[Path], typer.Option(help="PEM private key of --tls-cert.")] = None,  # noqa: UP045
+    tls_cert: Annotated[Path | None, typer.Option(help="PEM certificate: serve https.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="PEM private key of --tls-cert.")] = None,
     test_clock: Annotated[bool, typer.Option("--test-clock", help="POST /_cns/clock advances time.")] = False,
 ) -> None:
     """Run the service on this machine: API, store and workers, watched and restarted."""

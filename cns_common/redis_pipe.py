@@ -33,7 +33,7 @@ class RedisPipe:
     """`url` has redis-py's form, TLS and Unix sockets included. `run` is the run id of the server connected to last."""
 
     def __init__(self, url: str, timeout_s: float) -> None:
-        self._address: dict[str, Any] = dict(parse_url(url))  # type: ignore[no-untyped-call]
+        self._address: dict[str, Any] = dict(parse_url(url))  # type: ignore[no-untyped-call]  # redis-py: untyped
         self._timeout_s = timeout_s
         self._connection: _Connection | None = None
         self._connecting: asyncio.Task[_Connection] | None = None

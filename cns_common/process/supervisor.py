@@ -122,7 +122,7 @@ class Supervisor:
         try:
             await asyncio.wait_for(process.wait(), STOP_GRACE_S)
         except TimeoutError:
-            print(f"cns: {child.name} did not stop within {STOP_GRACE_S:.0f} s and is killed", file=sys.stderr)  # noqa: T201
+            print(f"cns: {child.name} did not stop within {STOP_GRACE_S:.0f} s and is killed", file=sys.stderr)  # noqa: T201  # as above
             _send(signal.SIGKILL, process)
             await process.wait()
 

@@ -24,12 +24,12 @@ class RedrivePolicy(msgspec.Struct, frozen=True):
     """Field order is the order AWS writes them in."""
 
     deadLetterTargetArn: str  # noqa: N815  # the API's name
-    maxReceiveCount: int  # noqa: N815
+    maxReceiveCount: int  # noqa: N815  # the name in the JSON text
 
 
 class RedriveAllowPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
-    redrivePermission: RedrivePermission  # noqa: N815
-    sourceQueueArns: tuple[str, ...] = ()  # noqa: N815
+    redrivePermission: RedrivePermission  # noqa: N815  # the name in the JSON text
+    sourceQueueArns: tuple[str, ...] = ()  # noqa: N815  # the name in the JSON text
 
 
 def as_text(policy: RedrivePolicy | RedriveAllowPolicy) -> str:

@@ -38,7 +38,7 @@ class _Handle(msgspec.Struct, frozen=True):
     """Field order is the order AWS writes them in."""
 
     taskId: str  # noqa: N815  # the API's name
-    sourceArn: str  # noqa: N815
+    sourceArn: str  # noqa: N815  # the name in the JSON text
 
 
 _decode = msgspec.json.Decoder(_Handle).decode
