@@ -135,10 +135,10 @@ class ServiceReports(Protocol):
 
 
 class ServiceControl(Protocol):
-    """What processes tell one another: reports, and the clock."""
+    """Reports of all processes, and the clock that they share."""
 
     async def clock_offset_ms(self) -> int:
-        """Of the test clock."""
+        """The offset of the test clock."""
         ...
 
     async def clock_ms(self) -> int:

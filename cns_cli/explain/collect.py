@@ -18,7 +18,7 @@ from cns_cli.explain.histories import Evidence, Scene, lives
 from cns_cli.explain.model import Fate, Searched, Story
 from cns_cli.explain.queue_search import Looked, look, notification_in
 from cns_common.events.schema import DeliveryAttempted, DeliveryDeadLettered, DeliveryDelivered, NotificationDropped
-from cns_common.events.search import Found, search_segments
+from cns_common.events.search import SearchResult, search_segments
 from cns_common.file_writer import FLUSH_INTERVAL_S
 
 ARCHIVE_PAGE = 100
@@ -39,7 +39,7 @@ class Traces(NamedTuple):
     """What the message has left behind."""
 
     looked: Looked
-    found: Found
+    found: SearchResult
     took_ms: int
     evidence: Evidence
     notification: Notification | None
@@ -54,7 +54,7 @@ class Traces(NamedTuple):
     @property
     def any(self) -> bool:
         looked = self.looked
-        return bool(self.found.told or self.found.unread or looked.queued or looked.unreadable or self.notification)
+        return bool(self.found.events or self.found.unread or looked.queued or looked.unreadable or self.notification)
 
 
 async def explain(parts: Parts, events: Events, question: Question) -> Story:
@@ -85,7 +85,7 @@ async def explain(parts: Parts, events: Events, question: Question) -> Story:
         message_type=message_type,
         topic=topic_arn,
         published_ms=traces.published_ms,
-        began_ms=traces.published_ms or next((told.event.at_ms for told in traces.found.told), asked_ms),
+        began_ms=traces.published_ms or next((told.event.at_ms for told in traces.found.events), asked_ms),
         accepted=traces.evidence.accepted,
         text_in=traces.text_in,
         filtered=traces.evidence.filtered,
@@ -131,7 +131,7 @@ async def _traces(parts: Parts, events: Events, question: Question, now_ms: int)
     evidence = Evidence()
     for queued in looked.queued:
         evidence.find(queued)
-    for told in found.told:
+    for told in found.events:
         evidence.take(told.event)
     return Traces(looked, found, took_ms, evidence, notification, text_in)
 
@@ -163,14 +163,14 @@ def _topic_arn(traces: Traces) -> str:
     """'' of what was published to a phone."""
     if traces.notification is not None:
         return traces.notification.topic_arn
-    topics = [told.event.topic for told in traces.found.told]
+    topics = [told.event.topic for told in traces.found.events]
     topics += [job.topic for job in _jobs(traces.looked) if not isinstance(job, DirectJob)]
     return next(filter(None, topics), "")
 
 
 def _message_type(traces: Traces) -> str:
     confirmations = [job.kind for job in _jobs(traces.looked) if isinstance(job, ConfirmationJob)]
-    told = [one.event.message_type for one in traces.found.told if isinstance(one.event, TYPED)]
+    told = [one.event.message_type for one in traces.found.events if isinstance(one.event, TYPED)]
     return next(iter([*confirmations, *told]), MessageType.NOTIFICATION)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cns_cli.explain.queue_search import Looked
-from cns_common.events.search import Found, Gap
+from cns_common.events.search import Gap, SearchResult
 
 GAPS_SHOWN_MAX = 3
 
@@ -22,7 +22,7 @@ class Events(NamedTuple):
 
 
 def unknowns(
-    events: Events, found: Found, looked: Looked, *, accepted: bool, topic_gone: bool, audience_whole: bool
+    events: Events, found: SearchResult, looked: Looked, *, accepted: bool, topic_gone: bool, audience_whole: bool
 ) -> Iterator[str]:
     if not events.written:
         yield "Events are off (CNS_EVENTS=off): what happened is not told, only what waits in the queues is known."

@@ -1,8 +1,8 @@
-"""Segments on disk: what they are called, how one is sealed whose writer died, and which are too old to keep.
+"""Segments on disk: their names, how the segment of a dead writer is sealed, and which ones are old.
 
-2026-11-21/08/worker-1f0c…-000000000001.jsonl.new    locked by its writer, not yet to be found
-2026-11-21/08/worker-1f0c…-000000000001.jsonl.open   being written; whoever can lock it knows that its writer died
-2026-11-21/08/worker-1f0c…-000000000001.jsonl        sealed: never written to again
+2026-11-21/08/worker-1f0c…-000000000001.jsonl.new    being created: locked before it is renamed
+2026-11-21/08/worker-1f0c…-000000000001.jsonl.open   locked by its writer; without a lock, its writer died
+2026-11-21/08/worker-1f0c…-000000000001.jsonl        sealed: never written again
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ encoder = msgspec.json.Encoder()
 
 
 class _Line(msgspec.Struct, frozen=True):
-    """What sealing needs to know of a line that somebody else wrote."""
+    """The fields of another process's line that sealing needs."""
 
     event: str
     boot: str
@@ -40,7 +40,7 @@ _line_decoder = msgspec.json.Decoder(_Line)
 
 
 def folder_at(at_ms: int) -> str:
-    """The folder of a segment opened at this time; folders sort by time."""
+    """The folder of a segment opened at `at_ms`. Folders sort by time."""
     return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d/%H}"
 
 
@@ -49,17 +49,17 @@ def segment_name(process: str, boot: str, first_sequence: int) -> str:
 
 
 def origin_of(boot: str) -> bytes:
-    """How every line of a boot begins, up to its sequence number."""
+    """The beginning of every line of a boot, up to its sequence number."""
     return b'{"version":%d,"boot":"%s","sequence":' % (SCHEMA_VERSION, boot.encode())
 
 
 def fact_line(boot: str, fact: SegmentFact) -> bytes:
-    """A segment's own first or last line."""
+    """The first or last line of a segment."""
     return origin_of(boot) + b"0," + encoder.encode(fact)[1:] + b"\n"
 
 
 def seal_orphans(directory: Path, now_ms: int) -> int:
-    """Seal what dead writers left open; returns how many segments that were."""
+    """Seal the segments of dead writers; returns how many."""
     return sum([_seal_orphan(path, now_ms) for path in directory.glob(f"*/*/*{OPEN}")])
 
 
@@ -73,12 +73,12 @@ def remove_old_segments(directory: Path, keep_from_ms: int, bytes_max: int) -> R
 def _seal_orphan(path: Path, now_ms: int) -> bool:
     try:
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:  # its writer has just sealed it
+    except FileNotFoundError:  # its writer sealed it since
         return False
     with os.fdopen(fd, "r+b") as file:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:  # its writer lives
+        except BlockingIOError:  # its writer runs
             return False
         if not _still_there(fd, path):
             return False
@@ -95,7 +95,7 @@ def _seal_orphan(path: Path, now_ms: int) -> bool:
 
 
 def _trailer(whole: bytes, torn_bytes: int, now_ms: int) -> bytes | None:
-    """The last line of an orphan; None where it has one, or is so broken that the pipeline must keep it aside."""
+    """The last line of an orphan. None: it has one, or the orphan is unreadable and the pipeline sets it aside."""
     lines = whole.splitlines()
     try:
         opened, last = _line_decoder.decode(lines[0]), _line_decoder.decode(lines[-1])
@@ -116,7 +116,7 @@ def _trailer(whole: bytes, torn_bytes: int, now_ms: int) -> bytes | None:
 
 
 def _still_there(fd: int, path: Path) -> bool:
-    """Its writer may have sealed it between our opening and our locking it."""
+    """Its writer may have sealed it between `open` and `flock`."""
     with contextlib.suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(fd), path.stat())
     return False

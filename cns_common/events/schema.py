@@ -1,18 +1,17 @@
-"""What the service tells its data pipeline: every event, its fields with their units, and the version of the schema.
+"""The events that the service writes for its data pipeline, their fields with units, and the version of the schema.
 
-One line a fact, in JSON: `version`, `boot` and `sequence` say which process's how many-eth event it is, `event` what
-happened, the rest is below. A field means the same in every event that has it. Fields and events may be added, a field
-with the value that lines without it are read with; to change or remove one raises the version. The Spark schema is made
-from this file, by `cns_pipeline.schema`.
+Each event is one JSON line. `version`, `boot` and `sequence` identify it, `event` is its kind, and the other fields are
+below. A field means the same in every event that has it. Fields with a default and events may be added; to change or
+remove one raises the version. `cns_pipeline.schema` makes the Spark schema from this file.
 
-    publish.accepted         a message is durable, and its delivery the business of the queues
-    delivery.filtered        filters kept it from some of the topic's subscriptions
-    delivery.attempted       an endpoint was sent to, and answered or not
-    delivery.delivered       it took the message
-    delivery.dead_lettered   it did not, and the subscription's dead-letter queue did
-    notification.dropped     nobody will: a subscription never gets this message
-    segment.opened           the first line of a segment: whose events follow
-    segment.sealed           the last: what it holds, so that a gap between two segments is known
+    publish.accepted         a message is durable
+    delivery.filtered        filter policies kept the message from some subscriptions
+    delivery.attempted       an attempt ended, with or without an answer of the endpoint
+    delivery.delivered       the endpoint accepted the message
+    delivery.dead_lettered   no attempt follows; the message is in the subscription's dead-letter queue
+    notification.dropped     no attempt follows, and no dead-letter queue has the message
+    segment.opened           the first line of a segment: the process whose events follow
+    segment.sealed           the last line: the numbers of the events, so that gaps between segments are known
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ SCHEMA_VERSION = 1
 REASON_CHARS_MAX = 300
 FIRST = "first"
 UNPLANNED = "unplanned"
-"""The phase of an attempt that the policy, as it is now, does not know: it was shortened since."""
+"""The phase of an attempt beyond the present retry policy, which was shortened since."""
 
 
 class PublishAccepted(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="publish.accepted"):
@@ -36,18 +35,18 @@ class PublishAccepted(msgspec.Struct, frozen=True, kw_only=True, tag_field="even
     account: str  # the topic's owner
     size_bytes: int  # the message with its attributes, as the limit counts it
     has_subject: bool
-    jobs: int  # 0: no subscription matched, and there is nothing to deliver
+    jobs: int  # 0: no subscription matched
 
 
 class DeliveryFiltered(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="delivery.filtered"):
-    """Once for each notification, after it was accepted or fanned out; of a topic with many filters only the number."""
+    """Once for each notification, at its publish or fan-out. For a topic with many filter policies only the number."""
 
     at_ms: int
     message_id: str
     topic: str
     filtered: int  # subscriptions
-    subscription_ids: tuple[str, ...]  # the first of them: the last parts of their ARNs
-    filter_keys: tuple[str, ...]  # for each of these, the first key of its policy that was not met, or ''
+    subscription_ids: tuple[str, ...]  # of the first ones: the last part of the ARN
+    filter_keys: tuple[str, ...]  # for each of these the first unmet key of its policy, or ''
 
 
 class DeliveryAttempted(
@@ -63,9 +62,9 @@ class DeliveryAttempted(
     phase: str  # first, one of the retry policy's four, or unplanned
     outcome: Literal["delivered", "failed"]
     cause: str  # of the failure: status, timeout, connection, …; empty when delivered
-    status: int  # HTTP; 0 where there was no answer
+    status: int  # HTTP; 0 without an answer
     duration_ms: int
-    reason: str = ""  # of the failure, in words: what the endpoint or the queue answered; at most REASON_CHARS_MAX
+    reason: str = ""  # the answer of the endpoint or queue in words, at most REASON_CHARS_MAX
 
 
 class DeliveryDelivered(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="delivery.delivered"):
@@ -87,7 +86,7 @@ class DeliveryDeadLettered(msgspec.Struct, frozen=True, kw_only=True, tag_field=
     subscription: str
     protocol: str
     attempt: int  # the last
-    cause: str  # why no attempt follows, and of the last failure: spent:status, permanent:dns, …
+    cause: str  # why no attempt follows: spent:status, permanent:dns, …
     queue: str  # ARN
     since_publish_ms: int
 
@@ -97,11 +96,11 @@ class NotificationDropped(msgspec.Struct, frozen=True, kw_only=True, tag_field="
     message_id: str
     message_type: str
     topic: str
-    subscription: str  # empty: all that the topic has, or all that the cause is about
-    attempt: int  # the last; 0: none was made
+    subscription: str  # ARN; empty: several of the topic, see `subscriptions`
+    attempt: int  # the last; 0: none
     cause: str  # as above, or subscription_gone, notification_lost, invalid_attributes, dead_letter_queue_refused:…
-    subscriptions: int = 1  # how many; 0: as many as a publish job had still to come to, which nobody knows
-    reason: str = ""  # in words, where no attempt has one: what the dead-letter queue answered
+    subscriptions: int = 1  # 0: all that the fan-out had not reached, an unknown number
+    reason: str = ""  # the answer of the dead-letter queue, where it refused
 
 
 class SegmentOpened(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="segment.opened"):
@@ -111,15 +110,15 @@ class SegmentOpened(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"
 
 
 class SegmentSealed(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="segment.sealed"):
-    """Sequence numbers from the first to the last that are in no line of the segment were never written: unknown."""
+    """Numbers from the first to the last without a line were never written: those events are unknown."""
 
     at_ms: int
     process: str
     first_sequence: int
     last_sequence: int
     events: int
-    torn_bytes: int  # of a last line that a crash cut off; what it said is unknown, not lost
-    recovered: bool  # sealed by a later start, because its writer died
+    torn_bytes: int  # of a last line that a crash cut off
+    recovered: bool  # sealed by another process, as its writer died
 
 
 Event = (
@@ -145,15 +144,15 @@ EVENTS: tuple[type[Event | SegmentFact], ...] = (
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
-    """The members that every line has before its event's own."""
+    """The first fields of every line."""
 
     version: int
-    boot: str  # random, one for each start of a process
+    boot: str  # random, for each start of a process
     sequence: int  # 1, 2, 3, … within a boot; 0 in the segment's own two lines
 
 
 class EventSink(Protocol):
-    """Where facts go. To emit one never waits, never fails, and costs about a microsecond."""
+    """Takes events. `emit` never waits and never fails; it costs 1 to 2 µs."""
 
     def emit(self, event: Event) -> None: ...
 
@@ -162,4 +161,4 @@ class NoEvents:
     """The sink of `CNS_EVENTS=off`."""
 
     def emit(self, event: Event) -> None:
-        """Nobody wants to know."""
+        """Events are off."""

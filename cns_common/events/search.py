@@ -1,7 +1,7 @@
-"""Finds what was told of one message: the segments are searched as bytes, and only lines that name it are read.
+"""Finds the events of one message: segments are searched as bytes, and only lines with the message's id are decoded.
 
-What is not there is said too. A process numbers its events from 1, so a number in none of its segments is an event that
-was never written, or went with a segment that was too old to keep.
+Gaps are reported too. A process numbers its events from 1, so a number in none of its segments is an event that was
+never written, or that was in a segment removed for its age.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _origin_decoder = msgspec.json.Decoder(Origin)
 _sealed_decoder = msgspec.json.Decoder(SegmentSealed)
 
 
-class Told(msgspec.Struct, frozen=True):
-    """An event, and who told it."""
+class FoundEvent(msgspec.Struct, frozen=True):
+    """An event, and the process that wrote it."""
 
     process: str
     boot: str
@@ -36,21 +36,21 @@ class Told(msgspec.Struct, frozen=True):
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers of a process that no segment here has, all or some of them. Without a `last_sequence` a crash has cut off
-    a line, and nobody knows how many would have followed."""
+    """Sequence numbers of a process that are missing, all or some of them. Without `last_sequence`, a crash cut off a
+    line, and how many events would have followed is unknown."""
 
     process: str
     boot: str
     first_sequence: int
     last_sequence: int | None
     removed: bool = False
-    """With the segments of before: it was the retention that took them."""
+    """Whether they were in earlier segments, which were removed for their age."""
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    told: tuple[Told, ...]  # in the order of time
+class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
+    events: tuple[FoundEvent, ...]  # by time
     gaps: tuple[Gap, ...]
-    unread: int  # lines that name the message and are no events this version knows
+    unread: int  # lines with the id that are no events of this version
     segments: int
     searched_bytes: int
 
@@ -68,17 +68,17 @@ class _Searched(NamedTuple):
     last_line: bytes
 
 
-def search_segments(directories: Sequence[Path], message_id: str, since_ms: int = 0) -> Found:
-    """All that was told of the message in segments that were written to after `since_ms`, a time of the service."""
+def search_segments(directories: Sequence[Path], message_id: str, since_ms: int = 0) -> SearchResult:
+    """The events of the message in segments written after `since_ms`, a time of the service's clock."""
     needle = message_id.encode()
-    told: list[Told] = []
+    events: list[FoundEvent] = []
     unread = size_bytes = 0
     coverage = _Coverage()
     segments = _segments(directories, since_ms)
     for segment in segments:
         searched = _search(segment.path, needle)
         if searched is None:
-            continue  # removed meanwhile
+            continue  # removed since
         size_bytes += searched.size_bytes
         coverage.add(segment, searched.last_line)
         for line in searched.lines:
@@ -86,10 +86,10 @@ def search_segments(directories: Sequence[Path], message_id: str, since_ms: int 
             if one is None:
                 unread += 1
             elif one.event.message_id == message_id:
-                told.append(one)
-    told.sort(key=lambda one: (one.event.at_ms, one.boot, one.sequence))
-    return Found(
-        told=tuple(told),
+                events.append(one)
+    events.sort(key=lambda one: (one.event.at_ms, one.boot, one.sequence))
+    return SearchResult(
+        events=tuple(events),
         gaps=tuple(coverage.gaps(complete=since_ms == 0)),
         unread=unread,
         segments=len(segments),
@@ -98,10 +98,10 @@ def search_segments(directories: Sequence[Path], message_id: str, since_ms: int 
 
 
 def _segments(directories: Sequence[Path], since_ms: int) -> list[_Segment]:
-    """In the order of the boots' numbers. A folder is named by the hour in which its segments were opened, and they are
-    written to a little longer: the hour before is looked at, too."""
+    """Sorted by boot and sequence. A folder is named by the hour in which its segments were opened; they may be written
+    into the next hour, so the hour before `since_ms` is searched too."""
     first_folder = folder_at(max(since_ms - HOUR_MS, 0))
-    found: dict[str, _Segment] = {}  # by name: one that is sealed meanwhile is seen twice
+    found: dict[str, _Segment] = {}  # by name: a segment that is sealed meanwhile is listed twice
     for path in chain.from_iterable([directory.glob("*/*/*") for directory in directories]):
         name = _NAME.fullmatch(path.name)
         if name is not None and f"{path.parent.parent.name}/{path.parent.name}" >= first_folder:
@@ -110,12 +110,12 @@ def _segments(directories: Sequence[Path], since_ms: int) -> list[_Segment]:
 
 
 def _search(path: Path, needle: bytes) -> _Searched | None:
-    """The whole lines that have the needle in them, and the last of all whole lines."""
+    """The complete lines with the needle, and the last complete line."""
     try:
         file = path.open("rb")
     except FileNotFoundError:
         try:
-            file = path.with_name(path.name.removesuffix(OPEN) + SEALED).open("rb")  # sealed meanwhile
+            file = path.with_name(path.name.removesuffix(OPEN) + SEALED).open("rb")  # sealed since
         except FileNotFoundError:
             return None
     lines: list[bytes] = []
@@ -141,17 +141,17 @@ def _lines_with(needle: bytes, block: bytes, end: int) -> Iterator[bytes]:
         at = block.find(needle, line_end, end)
 
 
-def _read(process: str, line: bytes) -> Told | None:
+def _read(process: str, line: bytes) -> FoundEvent | None:
     try:
         origin = _origin_decoder.decode(line)
         event = _event_decoder.decode(line)
     except msgspec.DecodeError:
         return None
-    return Told(process, origin.boot, origin.sequence, event) if origin.version <= SCHEMA_VERSION else None
+    return FoundEvent(process, origin.boot, origin.sequence, event) if origin.version <= SCHEMA_VERSION else None
 
 
 class _Span(NamedTuple):
-    """What one segment has of its boot's numbers."""
+    """The sequence numbers in one segment."""
 
     first_sequence: int
     last_sequence: int
@@ -160,7 +160,7 @@ class _Span(NamedTuple):
 
 
 class _Coverage:
-    """Which numbers of each boot are here."""
+    """Which sequence numbers of each boot are present."""
 
     def __init__(self) -> None:
         self._boots: dict[tuple[str, str], list[_Span]] = {}
@@ -171,7 +171,7 @@ class _Coverage:
             self._boots.setdefault((segment.process, segment.boot), []).append(span)
 
     def gaps(self, *, complete: bool) -> Iterator[Gap]:
-        """`complete`: no segment was passed over, so what comes before a boot's first is not here."""
+        """`complete`: every segment was searched, so numbers before a boot's first segment are missing."""
         for (process, boot), spans in self._boots.items():
             expected = 1 if complete else spans[0].first_sequence
             removed = complete
@@ -190,13 +190,13 @@ def _gap(process: str, boot: str, first: int, last: int | None, *, removed: bool
 
 
 def _span(first_sequence: int, last_line: bytes) -> _Span | None:
-    """From a segment's last line: an event, where it is being written to."""
+    """Read it from a segment's last line, which is an event while the segment is open."""
     try:
         origin = _origin_decoder.decode(last_line)
         if origin.sequence:
             return _Span(first_sequence, origin.sequence, 0, torn=False)
         sealed = _sealed_decoder.decode(last_line)
     except msgspec.DecodeError:
-        return None  # nothing but its first line, or broken: the next one's numbers tell
+        return None  # without events, or broken: the gap shows in the next segment's numbers
     there = sealed.last_sequence - sealed.first_sequence + 1
     return _Span(first_sequence, sealed.last_sequence, max(there - sealed.events, 0), torn=sealed.torn_bytes > 0)

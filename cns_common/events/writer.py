@@ -36,7 +36,7 @@ CLEAN_UP_INTERVAL_S = 60.0
 BOOT_CHARS = 16
 METRICS = WriterMetrics(EVENTS_WRITTEN, EVENTS_LOST, EVENT_SEGMENTS_REMOVED)
 _GROUP = ""
-"""All events of a process go into one segment at a time."""
+"""The one group of lines: a process writes one segment at a time."""
 
 log = structlog.get_logger(__name__)
 

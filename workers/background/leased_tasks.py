@@ -24,7 +24,7 @@ Task = TypeVar("Task", bound=RecordedTask)
 
 
 class TaskRun:
-    """What a task in progress asks before each of its steps."""
+    """The run of a task in this worker: whether it may continue, and how it waits."""
 
     def __init__(self, lease: Lease, stopping: asyncio.Event) -> None:
         self._lease = lease
@@ -54,7 +54,7 @@ class TaskKind(Protocol[Task]):
     """One kind of tasks: where they are recorded, and how one is run."""
 
     name: str
-    """Of the leases of its tasks."""
+    """The name of the tasks' leases."""
     poll_interval_s: float
     """How often a worker looks for tasks without a worker."""
 

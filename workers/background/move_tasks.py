@@ -16,7 +16,7 @@ from workers.background.leased_tasks import TaskRun
 POLL_INTERVAL_S = 1.0
 BATCH = 10
 BATCHES_PER_S_MIN = 4
-"""Of a task with a pace, so that a cancellation is soon seen."""
+"""Batches of a task with a pace are made small enough, so that it soon sees a cancellation."""
 
 log = structlog.get_logger(__name__)
 

@@ -23,7 +23,7 @@ LOCAL_BROKER = "redis://127.0.0.1:6379/0"
 
 
 class Application(Celery):
-    """`host` is what a worker process runs; no other process has one."""
+    """`host` is None except in a worker process."""
 
     host: WorkerHost | None = None
 
@@ -34,7 +34,7 @@ app.steps["worker"].add(HostStep)
 
 @app.on_configure.connect
 def configure(sender: Application, **_: object) -> None:
-    """Celery asks for its settings when it first needs one, not when this is imported."""
+    """Read the settings when Celery first needs one, and not at import."""
     try:
         sender.config_from_object(configuration(load_settings()))
     except StartError as error:
@@ -44,28 +44,28 @@ def configure(sender: Application, **_: object) -> None:
 
 @signals.setup_logging.connect
 def set_up_logging(**_: object) -> None:
-    """Celery leaves the loggers alone when somebody answers this."""
+    """A receiver of this signal keeps Celery from setting up loggers itself."""
     set_up_celery_logs(load_settings().log_level)
 
 
 @signals.worker_shutting_down.connect
 def leave(how: str, **_: object) -> None:
-    """At once: Celery sees to a signal only when its broker lets it."""
+    """Begin to stop at once: Celery acts on a signal only after its broker answered."""
     if how == "Warm" and app.host is not None:
         app.host.leave()
 
 
 def configuration(settings: Settings) -> dict[str, Any]:
-    """Celery's settings, from ours."""
+    """Celery's settings."""
     return {
         "broker_url": settings.broker or settings.redis or LOCAL_BROKER,
-        # other clusters may use that Redis, too: their workers have their own queue and hear their own commands
+        # clusters that share a Redis need queues and remote control of their own
         "broker_transport_options": {"global_keyprefix": f"cns:{settings.cassandra_keyspace}:celery:"},
         "broker_connection_retry_on_startup": True,
-        "broker_connection_max_retries": None,  # the broker may stay away for as long as it likes
+        "broker_connection_max_retries": None,  # deliveries do not need the broker
         "task_default_queue": QUEUE,
         "task_ignore_result": True,
-        "worker_pool": "threads",  # tasks ask the worker, so they run in its process
+        "worker_pool": "threads",  # tasks call the worker, so they must run in its process
         "worker_concurrency": 1,
         "worker_hijack_root_logger": False,
         "worker_redirect_stdouts": False,
@@ -74,7 +74,7 @@ def configuration(settings: Settings) -> dict[str, Any]:
             celery_tasks.MAINTENANCE: {
                 "task": celery_tasks.MAINTENANCE,
                 "schedule": settings.maintenance_s,
-                "options": {"expires": settings.maintenance_s},  # who comes late finds it done by the loops
+                "options": {"expires": settings.maintenance_s},  # the workers' own loops run it anyway
             }
         },
     }

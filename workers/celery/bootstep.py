@@ -1,4 +1,4 @@
-"""Hosts the worker inside a Celery worker process: one thread, one event loop, untouched by what the broker does."""
+"""Hosts the worker inside a Celery worker process, on a thread and an event loop that do not depend on the broker."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from cns_common.process.gc_tuning import short_gc_pauses
 from workers.worker import Worker
 
 STORE_RETRY_S = 1.0
-LOOK_S = 0.1
-CELERY_END_S = 5.0
-"""What Celery may take to end once the worker has."""
+POLL_INTERVAL_S = 0.1
+CELERY_END_TIMEOUT_S = 5.0
+"""How long Celery may take to end after the worker ended."""
 POOLS = (thread.TaskPool, solo.TaskPool)
 """Celery's pools that run tasks in the worker's own process."""
 
@@ -39,12 +39,12 @@ Answer = TypeVar("Answer")
 
 
 class HostStep(bootsteps.StartStopStep):
-    """Starts before Celery connects to its broker, and stops after it has left."""
+    """Starts before Celery connects to its broker, and stops after Celery disconnected."""
 
     def create(self, parent: Any) -> WorkerHost:
         if not issubclass(parent.pool_cls, POOLS):
             raise ImproperlyConfigured("the worker's tasks run in its own process: use --pool=threads, the default")
-        parent.options.update(without_mingle=True, without_gossip=True)  # workers have nothing to tell one another
+        parent.options.update(without_mingle=True, without_gossip=True)  # workers need not know one another
         parent.app.host = host = WorkerHost(load_settings())
         for line in unread_settings():
             log.warning("setting.ignored", text=line)
@@ -52,7 +52,7 @@ class HostStep(bootsteps.StartStopStep):
 
 
 class WorkerHost:
-    """Started and stopped by Celery's main thread; `call` is for all of its threads."""
+    """Celery's main thread starts and stops it; any thread may use `call`."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -67,28 +67,28 @@ class WorkerHost:
         atexit.register(self._end_with_threads)
 
     def leave(self) -> None:
-        """Begin a warm shutdown: the worker ends what is under way and gives back the rest."""
+        """Begin a warm shutdown: the worker ends the sends in flight and gives back the other jobs."""
         with contextlib.suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._stop_working)
 
     def stop(self) -> None:
-        """Warm shutdown, waited for unless a cold one comes."""
+        """Wait for a warm shutdown, or for the signal for a cold one."""
         self.leave()
-        while not self._ended.wait(LOOK_S) and not state.should_terminate:
+        while not self._ended.wait(POLL_INTERVAL_S) and not state.should_terminate:
             pass
 
     def terminate(self) -> None:
-        """Cold shutdown: as if the process were killed. What was leased comes back when its lease runs out."""
+        """Cold shutdown, as if the process were killed: leased jobs return when their leases end."""
 
     def _end_with_threads(self) -> None:
-        """After a cold shutdown event loops still turn in threads: the interpreter's end may pull the ground from under
-        them, and the process die of that."""
+        """Exit without the interpreter's own shutdown, which would crash event loops that still run in threads."""
         if not self._ended.is_set():
             logging.shutdown()
             os._exit(0 if state.should_terminate in (None, True) else state.should_terminate)
 
     def call(self, ask: Callable[[Worker], Coroutine[Any, Any, Answer]], timeout_s: float | None) -> Answer:
-        """What the worker answers, on its own loop. Waits without limit for what ends by itself."""
+        """Run `ask` on the worker's event loop and wait for its answer. Without a timeout it must end by itself. Raises
+        StoreUnavailable while there is no worker, and TimeoutError."""
         worker = self._worker
         if worker is None:
             raise StoreUnavailable("the worker has not reached the store, or stops")
@@ -104,16 +104,16 @@ class WorkerHost:
         except StartError as error:
             log.critical("worker.start_failed", error=str(error))
             state.should_stop = error.exit_code
-        except Exception as error:  # it delivers nothing, so it must not look alive: Celery ends as well
+        except Exception as error:  # Celery must end too: a process that delivers nothing must not look alive
             log.critical("worker.crashed", exc_info=error)
             state.should_stop = EX_FAILURE
         self._ended.set()
         self._outlast_celery()
 
     def _outlast_celery(self) -> None:
-        """Celery waits without limit for a broker that has gone silent; nothing of ours does. As a daemon, this thread
-        sees the end of the wait only then."""
-        threading.Event().wait(CELERY_END_S)
+        """End the process when Celery still waits for a broker that does not answer. This is a daemon thread: if Celery
+        ends in time, the thread ends with the process."""
+        threading.Event().wait(CELERY_END_TIMEOUT_S)
         log.warning("celery.shutdown_timed_out")
         os._exit(state.should_stop or 0)
 

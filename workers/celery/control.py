@@ -13,8 +13,8 @@ from cns_common.errors import CnsError
 from workers.celery.bootstep import WorkerHost
 from workers.worker import Worker
 
-ANSWER_S = 0.5
-"""Who asks waits one second for the answers of all workers."""
+ANSWER_TIMEOUT_S = 0.5
+"""Celery's command waits one second for the answers of all workers."""
 DIGITS_MAX = 3
 SET_BY = "celery control"
 
@@ -29,7 +29,7 @@ def pools(state: Any) -> Reply:
 
 @control_command(args=[("pool", str), ("threads", str)], signature="<delivery|redelivery> <threads>")
 def resize_pool(state: Any, pool: str = "", threads: str = "") -> Reply:
-    """Give a delivery pool so many threads, until the worker ends."""
+    """Set the number of threads of a delivery pool until the worker ends."""
     n = _number(str(threads))
     if not 1 <= n <= POOL_THREADS_MAX:
         return {"error": f"threads must be a number from 1 to {POOL_THREADS_MAX}"}
@@ -53,7 +53,7 @@ async def _look(worker: Worker) -> Reply:
 
 def _answer(host: WorkerHost, ask: Callable[[Worker], Coroutine[Any, Any, Reply]]) -> Reply:
     try:
-        return host.call(ask, ANSWER_S)
+        return host.call(ask, ANSWER_TIMEOUT_S)
     except CnsError as error:
         return {"error": str(error)}
     except TimeoutError:
@@ -61,5 +61,5 @@ def _answer(host: WorkerHost, ask: Callable[[Worker], Coroutine[Any, Any, Reply]
 
 
 def _number(text: str) -> int:
-    """0 for what is none, or too long to be one that is meant."""
+    """0 for a text that is no number, or has too many digits."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= DIGITS_MAX else 0

@@ -1,4 +1,4 @@
-"""Celery's log lines as events of ours, so that its processes write one kind of line."""
+"""Turns Celery's log lines into structured events, so that a process writes one kind of line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def set_up_celery_logs(level: str) -> None:
 
 
 class _AsEvents(logging.Handler):
-    """What the standard library's loggers are told becomes the event `celery.message_logged`."""
+    """Logs each record of the standard library's loggers as the event `celery.message_logged`."""
 
     def emit(self, record: logging.LogRecord) -> None:
         log.log(

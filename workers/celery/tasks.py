@@ -1,4 +1,4 @@
-"""Celery's tasks: triggers of work that the store knows of already, so that a lost one loses nothing."""
+"""Celery's tasks. They only trigger work that is recorded in the store, so a lost task loses nothing."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ log = structlog.get_logger(__name__)
 
 @shared_task(name=MAINTENANCE, bind=True)
 def maintenance(task: Any) -> None:
-    """Have the worker of this process clear up, unless another is at it."""
+    """Have the worker of this process run maintenance, unless another worker runs it."""
     try:
         rows = task.app.host.call(_maintain, timeout_s=None)
-    except (CnsError, CancelledError) as error:  # the store is away, or the worker stops: its loop, or another, does it
+    except (CnsError, CancelledError) as error:  # the loops of the workers run it later
         log.warning("maintenance.failed", error=str(error))
         return
     log.info("maintenance.ended" if rows is not None else "maintenance.skipped", rows=rows, trigger=task.request.id)

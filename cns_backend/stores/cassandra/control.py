@@ -1,4 +1,4 @@
-"""What a cluster's processes tell one another through Cassandra: reports, the test clock, proof of the master key."""
+"""Reports, the test clock and the check of the master key, in Cassandra."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cns_common.metrics.catalogue import CASSANDRA_STATEMENTS
 from cns_common.sealing import Seal
 
 TABLES = (
-    # rows that live for seconds: what is left of them is cleared soon
+    # rows live for seconds, so their tombstones can go soon
     "CREATE TABLE IF NOT EXISTS process_reports(shard int, process text, report blob, PRIMARY KEY(shard, process))"
     f" WITH default_time_to_live = {int(REPORT_LIFE_S)} AND gc_grace_seconds = 60",
     "CREATE TABLE IF NOT EXISTS cluster_state(name text PRIMARY KEY, value blob)",
@@ -78,10 +78,10 @@ class CassandraControl(CassandraReports):
                 self._clock.follow(offset_ms)
                 await self._announce_clock(offset_ms)
                 return offset_ms
-        raise StoreUnavailable("too many advance the clock at once")
+        raise StoreUnavailable("too many processes advance the clock at once")
 
     async def _set_offset(self, rows: list[Row], offset_ms: int) -> bool:
-        """Advancing is not idempotent, so of a lost answer it is read what came of it."""
+        """Set the offset if `rows` is still stored. The write is not idempotent: after a lost answer, read it."""
         value = _encode(offset_ms)
 
         async def attempt() -> bool:
@@ -103,7 +103,7 @@ class CassandraControl(CassandraReports):
 
 
 async def check_master_key(cassandra: Cassandra, seal: Seal) -> None:
-    """Every process of a cluster has the same key: another one cannot open what the first has sealed, which says so."""
+    """Raise unless `seal` has the master key of the first process that used the keyspace: see `Seal.open`."""
     await cassandra.applied(_FIRST, KEY_NAME, seal.close(KEY_NAME, KEY_NAME.encode()))
     for (sealed,) in await cassandra.run(_GET, KEY_NAME):
         seal.open(KEY_NAME, sealed)

@@ -1,4 +1,4 @@
-"""Leases in Cassandra: a row a task and part, taken by conditional writes."""
+"""Leases in Cassandra: one row for each task and part, written conditionally."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class CassandraLeaseStore:
         self._cassandra = cassandra
 
     async def take(self, task: str, part: str, holder: str, life_ms: int, now_ms: int) -> bool:
-        """Who loses a race has not looked again: it comes back."""
+        """A holder that loses a race gets False, and may try again later."""
         until_ms = now_ms + life_ms
         rows = await self._cassandra.run(_FIND, task, part)
         if rows and rows[0][0] != holder and now_ms < rows[0][1]:
@@ -47,5 +47,5 @@ class CassandraLeaseStore:
         return await resolve_lost_write(attempt, ours)
 
     async def give_back(self, task: str, part: str, holder: str) -> None:
-        with contextlib.suppress(OutcomeUnknown):  # then it runs out by itself
+        with contextlib.suppress(OutcomeUnknown):  # the lease ends by itself
             await self._cassandra.applied(_GIVE_BACK, task, part, holder)

@@ -13,7 +13,7 @@ TABLES = (
 )
 
 SIZES_MAX = 1_000
-"""That are read; those of single workers make room when one for all is put."""
+"""How many are read. A size for every worker removes those of single workers, so they do not pile up."""
 
 _PUT = Statement("INSERT INTO pool_sizes(shard, pool, worker, record) VALUES (0, ?, ?, ?)")
 _REMOVE = Statement("DELETE FROM pool_sizes WHERE shard = 0 AND pool = ? AND worker = ?")
@@ -40,7 +40,7 @@ class CassandraPoolSizeStore:
         return [_decode(record) for (record,) in await self._cassandra.run(_ALL)]
 
     async def _change(self, pool: str, worker: str, change: tuple[Statement, tuple[object, ...]]) -> None:
-        """One write: all lies in one partition."""
+        """One write, as all sizes lie in one partition."""
         parts = [change]
         if worker == EVERY_WORKER:
             parts.append((_REMOVE_SINGLE, (pool, EVERY_WORKER)))

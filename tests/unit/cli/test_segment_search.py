@@ -53,7 +53,7 @@ def test_of_all_processes_in_the_order_of_time(tmp_path: Path) -> None:
     write(tmp_path / "a", "b2", 1, [event(OURS, AT_MS + 1), event(THEIRS, AT_MS + 3)])
     write(tmp_path / "b", "b3", 1, [event(OURS, AT_MS)])
     found = search_segments([tmp_path / "a", tmp_path / "b", tmp_path / "none"], OURS)
-    assert [(told.boot, told.sequence, told.event.at_ms - AT_MS) for told in found.told] == [
+    assert [(told.boot, told.sequence, told.event.at_ms - AT_MS) for told in found.events] == [
         ("b3", 1, 0),
         ("b2", 1, 1),
         ("b1", 2, 2),
@@ -67,13 +67,13 @@ def test_a_line_across_two_reads_and_one_that_is_not_whole(tmp_path: Path, monke
     path.write_bytes(path.read_bytes() + line("b", 5, event(OURS))[:-1])
     for block_bytes in (1, 7, 100, 200, 333, 10_000):
         monkeypatch.setattr(segment_search, "BLOCK_BYTES", block_bytes)
-        assert [told.sequence for told in search_segments([tmp_path], OURS).told] == [2, 4]
+        assert [told.sequence for told in search_segments([tmp_path], OURS).events] == [2, 4]
 
 
 def test_only_the_message_itself(tmp_path: Path) -> None:
     """Its id in another member is another's line."""
     write(tmp_path, "b", 1, [event(THEIRS, cause=OURS), event(OURS)])
-    assert [told.sequence for told in search_segments([tmp_path], OURS).told] == [2]
+    assert [told.sequence for told in search_segments([tmp_path], OURS).events] == [2]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_what_cannot_be_read_is_counted(tmp_path: Path, bad: bytes) -> None:
     path = write(tmp_path, "b", 1, [])
     path.write_bytes(path.read_bytes() + bad + line("b", 2, event(OURS)))
     found = search_segments([tmp_path], OURS)
-    assert (found.unread, [told.sequence for told in found.told]) == (1, [2])
+    assert (found.unread, [told.sequence for told in found.events]) == (1, [2])
 
 
 def test_files_that_are_no_segments_are_passed_over(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_one_that_is_sealed_between_being_found_and_being_read(tmp_path: Path, m
         return paths
 
     monkeypatch.setattr(Path, "glob", sealed_after)
-    assert len(search_segments([tmp_path], OURS).told) == 1
+    assert len(search_segments([tmp_path], OURS).events) == 1
 
 
 def test_one_that_is_removed_between_being_found_and_being_read(
@@ -116,7 +116,7 @@ def test_one_that_is_removed_between_being_found_and_being_read(
 ) -> None:
     path = write(tmp_path, "b", 1, [event(OURS)], torn_bytes=0)
     monkeypatch.setattr(Path, "open", lambda *_: (_ for _ in ()).throw(FileNotFoundError(path)))
-    assert search_segments([tmp_path], OURS).told == ()
+    assert search_segments([tmp_path], OURS).events == ()
 
 
 def gap(first: int, last: int | None, *, removed: bool = False) -> Gap:
@@ -147,5 +147,5 @@ def test_only_segments_of_its_time_are_looked_through(tmp_path: Path) -> None:
     for hour in range(4):
         write(tmp_path, f"b{hour}", 10, [event(OURS, AT_MS + hour * HOUR_MS)], at_ms=AT_MS + hour * HOUR_MS)
     found = search_segments([tmp_path], OURS, AT_MS + 3 * HOUR_MS)
-    assert [told.boot for told in found.told] == ["b2", "b3"]
+    assert [told.boot for told in found.events] == ["b2", "b3"]
     assert found.gaps == ()  # what was passed over is not missing

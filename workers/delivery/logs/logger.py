@@ -53,7 +53,7 @@ class NoDeliveryLog:
 
 
 class Owner(NamedTuple):
-    """What else than a topic has feedback attributes: an application, or an account for its SMS."""
+    """A platform application, or an account with its SMS attributes. Either has feedback attributes, as a topic has."""
 
     application: str  # ARN, or ''
     account: str
@@ -156,7 +156,7 @@ def _owner(attempt: LoggedAttempt) -> Owner | None:
 
 
 def _group(owner: Owner, attempt: LoggedAttempt) -> str:
-    """SMS of a topic are among the topic's deliveries; an application has a group of its own for all of its."""
+    """An application has one group. SMS of a topic belong to the topic's group."""
     if owner.application:
         return group_of_arn(owner.application)
     return group_of_arn(attempt.topic) if attempt.topic else group_of_phones(owner.account, owner.region)

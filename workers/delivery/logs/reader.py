@@ -1,4 +1,4 @@
-"""Delivery status logs as they are read: the records of some log groups, of all processes, merged by time."""
+"""Reads delivery status logs: the records of some log groups, of all processes, merged by time."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _decoder = msgspec.json.Decoder(_Record)
 
 
 class LogReader:
-    """`groups` are names of log groups; what was read once is not read again."""
+    """`groups` are names of log groups."""
 
     def __init__(self, directory: Path, groups: Sequence[str]) -> None:
         self._folders = [folder_of(directory, group) for group in groups]
         self._read_bytes: dict[Path, int] = {}
 
     def read(self, since_ms: int = 0) -> list[Entry]:
-        """What is new, in the order of time."""
+        """The records since the last call, by time."""
         return sorted(
             entry
             for folder in self._folders
@@ -55,9 +55,9 @@ class LogReader:
         )
 
     def _lines(self, path: Path) -> list[bytes]:
-        """Whole ones: the last may be half written."""
+        """The complete lines since the last call; the last line may be half written."""
         with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
-            # a write that the disk refused is cut off again
+            # the file is shorter where a refused write was cut off
             start = min(self._read_bytes.get(path, 0), os.fstat(file.fileno()).st_size)
             file.seek(start)
             whole, newline, _ = file.read().rpartition(b"\n")
@@ -68,7 +68,7 @@ class LogReader:
 
 def _entries(lines: Sequence[bytes]) -> Iterator[Entry]:
     for line in lines:
-        with contextlib.suppress(msgspec.DecodeError, ValueError):  # what is no record is passed over
+        with contextlib.suppress(msgspec.DecodeError, ValueError):  # skip lines that are no records
             record = _decoder.decode(line)
             published = datetime.fromisoformat(record.notification.timestamp).replace(tzinfo=UTC)
             yield Entry(int(published.timestamp() * 1000) + record.delivery.dwell_time_ms, line.decode())

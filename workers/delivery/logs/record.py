@@ -93,18 +93,18 @@ def log_time_text(at_ms: int) -> str:
 
 
 def group_of_arn(arn: str) -> str:
-    """Of a topic, or of a mobile application."""
+    """The log group of a topic, or of a mobile application."""
     parsed = parse_arn(arn)
     return f"sns/{parsed.region}/{parsed.account}/{parsed.resource}" if parsed else ""
 
 
 def group_of_phones(account: str, region: str) -> str:
-    """Of what is published to phone numbers themselves."""
+    """The log group of messages that are published to a phone number."""
     return f"sns/{region}/{account}/{PHONE_GROUP}"
 
 
 def _status(protocol: str, outcome: Outcome) -> int:
-    """0 where there was no answer."""
+    """The status code, 0 without an answer."""
     if isinstance(outcome, Delivered):
         return _LAMBDA_TOOK_IT if protocol == "lambda" else outcome.status
     if outcome.status or not outcome.code:
@@ -138,8 +138,7 @@ def _sms(_outcome: Delivered, _delivery_id: str) -> str:
 
 
 def _refusal(failed: Failed) -> str:
-    """In AWS's form, with the words of who refused it: a queue that is not there, and one whose policy lets nobody in,
-    are mended in different ways."""
+    """AWS's form, with the words of the queue service, which tell a missing queue from one whose policy denies."""
     text = failed.text.removeprefix(f"{failed.code}: ")
     code = NO_QUEUE if failed.code == _MISSING else failed.code
     return _text({"ErrorCode": code, "ErrorMessage": text, "sqsRequestId": NO_REQUEST})
@@ -155,4 +154,4 @@ _PROVIDERS: Mapping[str, Callable[[Delivered, str], str]] = {
     "firehose": _firehose,
     "sms": _sms,
 }
-"""Each with its own ids in place of an answer's text."""
+"""Protocols whose record has ids in place of the endpoint's answer."""

@@ -31,7 +31,7 @@ FILE_BYTES_MAX = 16 * 1024 * 1024
 CLEAN_UP_INTERVAL_S = 3_600.0
 NUMBERS_REMEMBERED = 10_000
 NAME_BYTES_MAX = 200
-"""Of a folder's name: a topic's may have 256 characters, which file systems do not take."""
+"""The limit of a folder's name. A topic's name may have 256 characters; file systems take 255 bytes."""
 BOOT_CHARS = 12
 MODE = 0o600
 DAY_MS = 24 * 3_600_000
@@ -42,7 +42,8 @@ _DATE_CHARS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLimits:
-    """`bytes_max` is of all files of this machine together, about; `file_bytes_max` of one, before the last batch."""
+    """`bytes_max` limits all files of this machine together, about; `file_bytes_max` is the size of a file that gets no
+    further batch."""
 
     days: int
     bytes_max: int
@@ -100,7 +101,7 @@ class DeliveryLogWriter(FileWriter):
 
 
 def folder_of(directory: Path, group: str) -> Path:
-    """Where a log group lies; no name leads out of the directory, whatever it is."""
+    """The folder of a log group. No name of a group leads out of the directory."""
     return directory.joinpath(*[_safe(part) for part in group.split("/")])
 
 
