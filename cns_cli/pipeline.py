@@ -60,7 +60,7 @@ def check_tools() -> None:
     """Raises what a person must install."""
     if find_spec("pyspark") is None:
         raise _lacking("PySpark is not installed: run `make install-pipeline`")
-    home = os.environ.get("JAVA_HOME")
+    home = os.environ.get("JAVA_HOME")  # noqa: TID251  # Java's variable
     java = str(Path(home, "bin", "java")) if home else "java"
     if shutil.which(java) is None:
         where = f"in JAVA_HOME={home}" if home else "on the PATH"

@@ -17,7 +17,7 @@ LOCK_FILE = "up.lock"
 
 def run_up(api_processes: int, workers: int) -> int:
     """Run until a signal comes; returns the exit code."""
-    data = Path(os.environ.get("CNS_DATA") or "data")
+    data = Path(os.environ.get("CNS_DATA") or "data")  # noqa: TID251  # reading all settings takes too long here
     missing = [path for path in (data, *data.parents) if not path.exists()]
     try:
         lock_directory(data, LOCK_FILE)  # before a second worker can disturb the first
@@ -56,7 +56,7 @@ def children(api_processes: int, workers: int) -> list[Child]:
     """One API process hosts the store itself, several share a store process; Cassandra is not ours to start. Workers
     stop first, the store last."""
     delivering = [Child(name, _command("worker"), stop_rank=0) for name in _names("worker", workers)]
-    cluster = os.environ.get("CNS_STORE") == "cassandra"
+    cluster = os.environ.get("CNS_STORE") == "cassandra"  # noqa: TID251  # as above
     if api_processes == 1 and not cluster:
         return [Child("api", _command("api-store"), stop_rank=1), *delivering]
     apis = [Child(f"api-{number}", _command("api"), stop_rank=1) for number in range(1, api_processes + 1)]

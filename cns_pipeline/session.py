@@ -41,7 +41,8 @@ def open_session(name: str) -> Iterator[SparkSession]:
 
 
 def _conf(name: str) -> SparkConf:
-    for key, value in ALWAYS.items() if SUBMITTED in os.environ else ():
+    submitted = SUBMITTED in os.environ  # noqa: TID251  # Spark's variable
+    for key, value in ALWAYS.items() if submitted else ():
         SparkContext.setSystemProperty(key, value)  # finds the Java process, so that SparkConf knows what was submitted
     conf = SparkConf().setAppName(name).setAll(list(ALWAYS.items()))
     if (conf.get("spark.master") or "local").startswith("local"):

@@ -97,7 +97,7 @@ def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
     while not condition():
         if time.monotonic() > until:
             return False
-        time.sleep(POLL_INTERVAL_S)  # noqa: TID251  # a tool of the command line, and other processes raise no event here
+        time.sleep(POLL_INTERVAL_S)
     return True
 
 
