@@ -30,11 +30,17 @@ OF_THE_MESSAGE = "of the message"
 FACT = re.compile(r"[a-z]+(_[a-z]+)*\.([a-z]+_)*([a-z]+ed|lost|died)(_[a-z]+)?")
 
 
-def names_in(argument: ast.expr) -> Iterator[str]:
-    """The texts that the first argument of a log call may have; nothing but texts and a choice of them is allowed."""
+def names_in(argument: ast.expr, tree: ast.Module) -> Iterator[str]:
+    """The texts that the first argument of a log call may have: a text, a choice, or a variable with one of these."""
     if isinstance(argument, ast.IfExp):
-        yield from names_in(argument.body)
-        yield from names_in(argument.orelse)
+        yield from names_in(argument.body, tree)
+        yield from names_in(argument.orelse, tree)
+    elif isinstance(argument, ast.Name):
+        assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
+        values = [node.value for node in assigned if ast.unparse(node.targets[0]) == argument.id]
+        assert values, argument.id
+        for value in values:
+            yield from names_in(value, tree)
     else:
         assert isinstance(argument, ast.Constant), ast.unparse(argument)
         assert isinstance(argument.value, str)
@@ -56,7 +62,7 @@ def events_in(source: str) -> Iterator[tuple[str, str]]:
         ):
             level = node.func.attr
             assert level in LEVELS | {"log"}, f"log.{level}"
-            for name in names_in(node.args[level == "log"]):
+            for name in names_in(node.args[level == "log"], tree):
                 yield name, OF_THE_MESSAGE if level == "log" else level
 
 
