@@ -1,7 +1,7 @@
-"""Who uses a fair queue's consumers: how many messages each tenant has in flight, and processing time of late.
+"""Use of a fair queue's consumers: each tenant's messages in flight, and its recent processing time.
 
-Processing time is the time messages are in flight, summed over messages and fading: what was `RECENT_MS` ago counts a
-third of what is now. It tells who keeps consumers busy where they are so quick that little is in flight when they ask.
+Processing time is time in flight, summed over messages, with exponential decay: time `RECENT_MS` ago counts a third of
+time now. It identifies the tenant that keeps consumers busy even if they are so quick that few messages are in flight.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SWEEP_LEAST = 1_000
 
 
 class _TenantUse:
-    """One tenant's, or all together."""
+    """The use of one tenant, or of all tenants together."""
 
     __slots__ = ("at_ms", "busy_ms", "in_flight")
 
@@ -33,21 +33,22 @@ class _TenantUse:
 
 
 class TenantUsage:
-    """Of one line. Everything that goes in flight or ends is told; '' is nobody, and counts for all together only."""
+    """The tenants of one queue. The caller reports each message that goes in flight or leaves it. Messages without a
+    tenant ('') count in the total only."""
 
     __slots__ = ("_all", "_maybe_noisy", "_sweep_at", "_uses")
 
     def __init__(self) -> None:
         self._all = _TenantUse(0)
         self._uses: dict[str, _TenantUse] = {}
-        self._maybe_noisy: set[str] = set()  # who was noisy at a change of its own, looked at again by `noisy`
+        self._maybe_noisy: set[str] = set()  # noisy at their last change; `noisy` checks them again
         self._sweep_at = SWEEP_LEAST
 
     def __len__(self) -> int:
         return len(self._uses)
 
     def change(self, tenant: str, n: int, now_ms: int) -> None:
-        """`n` more messages (or, below zero, fewer) of a tenant are in flight."""
+        """`n` more messages (fewer, if negative) of a tenant are in flight."""
         everybody = self._all
         everybody.advance(now_ms)
         everybody.in_flight += n
@@ -64,7 +65,7 @@ class TenantUsage:
             self._sweep(now_ms)
 
     def noisy(self, now_ms: int) -> dict[str, int]:
-        """In flight by tenant, of those that use so much that others go first; who has fewest in flight comes first."""
+        """The noisy tenants with their messages in flight, fewest first."""
         if not self._maybe_noisy:
             return {}
         self._all.advance(now_ms)
@@ -79,14 +80,14 @@ class TenantUsage:
         return dict(sorted(found.items(), key=lambda each: each[1]))
 
     def _is_noisy(self, use: _TenantUse) -> bool:
-        """A tenth of all is exceeded by nine at most."""
+        """At most nine tenants can exceed a tenth of the total."""
         everybody = self._all
         return (use.in_flight >= NOISY_IN_FLIGHT_MIN and use.in_flight > NOISY_SHARE * everybody.in_flight) or (
             use.busy_ms >= NOISY_BUSY_MS_MIN and use.busy_ms > NOISY_SHARE * everybody.busy_ms
         )
 
     def _sweep(self, now_ms: int) -> None:
-        """Forget those that use nothing; next when twice as many are known, so that it costs a change little."""
+        """Forget idle tenants. The next sweep is at twice as many tenants, so the cost per change stays small."""
         for tenant, use in tuple(self._uses.items()):
             use.advance(now_ms)
             if not use.in_flight and use.busy_ms < 1.0:

@@ -1,8 +1,8 @@
-"""Receipt handles of the embedded engine, and the numbers they are made of.
+"""Receipt handles of the embedded engine, and the numbers in them.
 
-A number is the store's boot number and a counter within the boot, so none is ever used twice: not after a crash that
-lost the transaction it was given out in, either. A handle is (sequence of the message, number of the lease); it is
-stale as soon as its message carries a higher lease, and good until then, across restarts.
+A number is the store's boot number and a counter within the boot, so it is never used twice, even after a crash that
+lost the transaction which used it. A handle is (sequence of the message, number of the lease). It is stale once the
+message has a higher lease number, and valid until then, also across restarts.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import struct
 _HANDLE = struct.Struct(">QQ")
 _COUNTER_BITS = 40
 NEWEST = (1 << 63) - 1
-"""No lease of a message is newer: what a handle counts as where older ones are good, too."""
+"""Higher than any lease number: what a handle counts as under `older_handles`."""
 
 
 class NumberSequence:
-    """Rising numbers, unique for ever in one data directory. 2^40 a boot, 2^23 boots."""
+    """Rising numbers, unique in one data directory: 2^40 per boot, 2^23 boots."""
 
     __slots__ = ("_next",)
 
@@ -34,7 +34,7 @@ def make_handle(seq: int, lease: int) -> bytes:
 
 
 def parse_handle(handle: bytes) -> tuple[int, int] | None:
-    """(sequence, lease), or None when these bytes are no handle."""
+    """(sequence, lease), or None for bytes that are not a handle."""
     if len(handle) != _HANDLE.size:
         return None
     seq, lease = _HANDLE.unpack(handle)

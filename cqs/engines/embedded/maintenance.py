@@ -1,4 +1,4 @@
-"""Clearing up in small steps: lines of purged and dropped queues, messages past their retention, old histories."""
+"""Clean-up in small steps: messages of purged and dropped queues, expired messages, ended FIFO windows."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from cqs.engines.embedded import schema
 from cqs.engines.embedded.transaction import TransactionState
 
 STEP_ROWS_MAX = 200
-"""Rows one step may look at or remove: a step holds up every other call."""
+"""The most rows that one step examines or removes: a step delays every other call."""
 EXAMINED_ROWS = 100
-"""How many messages of a line, those due first, are looked at for one past its retention."""
+"""Messages of a queue, soonest due first, that are examined for expired ones."""
 
 
 def maintain(state: TransactionState, budget: int, now_ms: int) -> int:
-    """Look at and remove up to `budget` rows; less is done only when nothing else waits."""
+    """Examine and remove up to `budget` rows. Fewer means that no work is left."""
     done = _clear_retired(state, budget)
     done += _clear_fifo_windows(state, budget - done, now_ms)
     return done + _clear_expired(state, budget - done, now_ms)
@@ -47,7 +47,8 @@ def _clear_fifo_windows(state: TransactionState, budget: int, now_ms: int) -> in
 
 
 def _clear_expired(state: TransactionState, budget: int, now_ms: int) -> int:
-    """Look at the lines in turn, from where the last call ended; receives clear what they meet themselves."""
+    """Examine the queues in turn, beginning after the last one examined. Receives remove the expired messages they
+    meet."""
     done = 0
     while done < budget:
         row = state.row(schema.NEXT_GENERATION, (state.maintenance_cursor,))

@@ -1,4 +1,4 @@
-"""What the store host keeps in memory of a line: counts by state, and tenants in flight."""
+"""The state of a queue in memory: counts of messages by state, and the use of each tenant."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Bucket:
 
 
 class HiddenHistogram:
-    """A histogram of due times: how many messages are in flight or delayed, and until when."""
+    """How many messages are in flight or delayed, by the time at which they become visible."""
 
     __slots__ = ("_buckets", "_heap", "delayed", "in_flight", "tenants")
 
@@ -29,15 +29,15 @@ class HiddenHistogram:
         self._heap: list[int] = []
         self.in_flight = 0
         self.delayed = 0
-        self.tenants: TenantUsage | None = None  # of a fair queue
+        self.tenants: TenantUsage | None = None  # of a fair queue only
 
     def add(self, now_ms: int, visible_at_ms: int, delivered: bool, tenant: str = "", n: int = 1) -> None:
-        """`n` more (or, below zero, fewer) are hidden until `visible_at_ms`."""
+        """`n` more messages (fewer, if negative) are hidden until `visible_at_ms`."""
         key = visible_at_ms // BUCKET_MS
         bucket = self._buckets.get(key)
         if bucket is None:
             if n < 0:
-                return  # their time was up: `expire` has taken them out
+                return  # that time has passed: `expire` removed them already
             bucket = self._buckets[key] = _Bucket()
             heapq.heappush(self._heap, key)
         if not delivered:
@@ -54,7 +54,7 @@ class HiddenHistogram:
         self.add(now_ms, visible_at_ms, delivered, tenant, -1)
 
     def expire(self, now_ms: int) -> None:
-        """Take out all that is visible by now."""
+        """Remove the messages that are visible by now, except those of the current tenth of a second."""
         limit = now_ms // BUCKET_MS
         while self._heap and self._heap[0] < limit:
             key = heapq.heappop(self._heap)
@@ -66,7 +66,7 @@ class HiddenHistogram:
                     self.tenants.change(tenant, -n, (key + 1) * BUCKET_MS)
 
     def ending(self, now_ms: int) -> tuple[int, int, int]:
-        """(in flight, delayed) as counted in the tenth of a second that is not over, and when it will be."""
+        """(in flight, delayed) of the current tenth of a second, and the time at which it ends."""
         key = now_ms // BUCKET_MS
         bucket = self._buckets.get(key)
         in_flight, delayed = (bucket.in_flight, bucket.delayed) if bucket is not None else (0, 0)
@@ -76,7 +76,7 @@ class HiddenHistogram:
         return {} if self.tenants is None else self.tenants.noisy(now_ms)
 
     def become_fair(self) -> None:
-        """Count by tenant from now on. What is in flight already counts as nobody's."""
+        """Count by tenant from now on. Messages in flight now count for no tenant."""
         if self.tenants is not None:
             return
         self.tenants = TenantUsage()
@@ -86,7 +86,7 @@ class HiddenHistogram:
 
 
 class QueueState:
-    """The line a queue's messages stand in now."""
+    """The current generation of a queue: its row in `lines`, and what the row does not say."""
 
     __slots__ = (
         "fair",
@@ -107,9 +107,9 @@ class QueueState:
         self.fair = fair
         self.retention_ms = retention_ms
         self.hidden = HiddenHistogram()
-        self.known_empty = False  # a receive found nothing in the table, and nothing was sent since
-        self.tenant_cursor = ""  # where the last look for quiet tenants ended
-        self.stored_counters = (total, fair, retention_ms)  # what the table says
+        self.known_empty = False  # no message is stored: a receive found none, and none was sent since
+        self.tenant_cursor = ""  # the last tenant examined by a receive that looked for quiet tenants
+        self.stored_counters = (total, fair, retention_ms)  # as in the table
 
     @property
     def counters(self) -> tuple[int, bool, int]:

@@ -1,4 +1,4 @@
-"""Receives of one transaction: callers of one standard queue share a statement, each FIFO call goes alone."""
+"""The receives of one transaction. Receives of one standard queue share a statement, FIFO receives run one by one."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from cqs.engines.embedded.queue_state import QueueState
 from cqs.engines.embedded.transaction import TransactionState
 
 TENANTS_EXAMINED_MAX = 200
-"""How many tenants of a fair queue one receive looks at for a quiet one, before it serves whoever is oldest."""
+"""Tenants of a fair queue that one receive examines for a quiet one, before it takes the oldest message of any tenant.
+"""
 EXPIRED_ROUNDS_MAX = 10
 EXPIRED_BATCH = 100
-"""How many batches of messages past their retention one receive clears away before it answers with what it has."""
+"""Batches of expired messages that one receive removes before it returns what it has."""
 
 Row = tuple[int, int, int, int, int, str, str, bytes]  # seq, visible_at, born_at, deliveries, first_at, group, id, body
 
 
 class ReceiveRequest:
-    """One caller's receive."""
+    """The receive of one caller."""
 
     __slots__ = ("attempt_id", "n", "now_ms", "q", "visible_at_ms")
 
@@ -42,7 +43,7 @@ class ReceiveRequest:
 
 
 class ReceiveStage:
-    """The stage that runs all receives of a turn."""
+    """Runs all receives of a transaction."""
 
     def __init__(self, state: TransactionState) -> None:
         self._state = state
@@ -112,7 +113,7 @@ class ReceiveStage:
         return Message(message_id, make_handle(seq, lease), body, seq, deliveries, first_at, born_at, group)
 
     def _spend(self, queue: QueueState, row: Row, lease: int, now_ms: int) -> Message:
-        """Lease a spent message for the service to move; that is no delivery, so its count stays."""
+        """Lease a spent message for the service to move. This is not a delivery: the count stays."""
         seq, _, born_at, deliveries, first_at, group, message_id, body = row
         visible_at = now_ms + SPENT_HIDE_MS
         self._leases.append((visible_at, visible_at, deliveries, lease, first_at, seq))
@@ -140,19 +141,19 @@ class ReceiveStage:
         return []
 
     def _quiet_first(self, queue: QueueState, noisy: dict[str, int], n: int, now_ms: int) -> list[Row]:
-        """Visible messages: the quiet tenants' that are oldest, then of each quiet tenant in turn, then of the noisy
-        ones in the order given."""
+        """Visible messages in this order: the oldest ones if they belong to quiet tenants, then those of each quiet
+        tenant in turn, then those of the tenants in `noisy`."""
         due = self._state.rows(schema.TENANTS_DUE, (queue.generation, now_ms, n + 1))
-        if len(due) <= n:  # no tenant has more than that
+        if len(due) <= n:  # these are all visible messages
             turns = {tenant: turn for turn, tenant in enumerate(noisy, 1)}
             due.sort(key=lambda each: turns.get(each[1], 0))
             return [self._state.row(schema.DELIVERY, (seq,)) for seq, _ in due]
         rows: list[Row] = [self._state.row(schema.DELIVERY, (seq,)) for seq, tenant in due[:n] if tenant not in noisy]
         if len(rows) < n:
             share = max(1, n // 4)
-            left: list[str] = []  # tenants of which more may be there
+            left: list[str] = []  # quiet tenants that may have more
             for tenant in islice(chain([""], self._next_tenants(queue)), TENANTS_EXAMINED_MAX):
-                queue.tenant_cursor = tenant or queue.tenant_cursor  # '' stands for all without one, looked at always
+                queue.tenant_cursor = tenant or queue.tenant_cursor  # '' for messages without a tenant: always examined
                 if tenant not in noisy and self._append_of_tenant(
                     rows, queue, tenant, min(share, n - len(rows)), now_ms
                 ):
@@ -166,14 +167,14 @@ class ReceiveStage:
         return rows or self._state.rows(schema.DUE, (queue.generation, now_ms, n))
 
     def _append_of_tenant(self, rows: list[Row], queue: QueueState, tenant: str, n: int, now_ms: int) -> bool:
-        """Returns whether the tenant may have more than the `n` that were looked at."""
+        """Append up to `n` visible messages of the tenant. Returns whether it may have more."""
         known = {row[0] for row in rows}
         found = self._state.rows(schema.DUE_OF_TENANT, (queue.generation, tenant, now_ms, n))
         rows += [row for row in found if row[0] not in known]
         return len(found) == n
 
     def _next_tenants(self, queue: QueueState) -> Iterator[str]:
-        """Each tenant once, beginning after the one that was looked at last."""
+        """Each tenant once, beginning after the last one examined."""
         tenant = start = queue.tenant_cursor
         wrapped = not start
         while not (wrapped and tenant > start > ""):
@@ -235,20 +236,18 @@ class ReceiveStage:
                 for row in self._visible_of_group(queue, request, seq, n - len(messages) - len(spent), batch):
                     if request.q.max_receives and row[3] >= request.q.max_receives:
                         spent.append(self._spend(queue, row, lease, request.now_ms))
-                        break  # what follows it waits until it is moved
+                        break  # the rest of the group waits until the spent message is moved
                     messages.append(self._lease(queue, row, lease, request))
             if messages or spent or not heads:
                 break
-            batch = max(n, EXPIRED_BATCH)  # all that was met was past its retention
+            batch = max(n, EXPIRED_BATCH)  # all messages so far were expired
         return messages, spent
 
     def _visible_of_group(
         self, queue: QueueState, request: ReceiveRequest, head_seq: int, n: int, batch: int
     ) -> list[Row]:
-        """Up to `n` of the first `batch` messages of a group, up to the first that is hidden.
-
-        Those past their retention are removed.
-        """
+        """Up to `n` of the first `batch` messages of a group, ending before the first hidden one. Removes expired
+        messages."""
         oldest = request.now_ms - request.q.retention_ms
         head: Row = self._state.row(schema.DELIVERY, (head_seq,))
         group = head[5]
@@ -268,7 +267,8 @@ class ReceiveStage:
         return rows
 
     def _repeat_attempt(self, queue: QueueState, request: ReceiveRequest) -> ReceiveResult | None:
-        """The messages an earlier receive with this attempt id got, if none was deleted, changed or received since."""
+        """Lease the messages of an earlier receive with this attempt id again; None if one was deleted, changed or
+        received since."""
         known = self._state.row(schema.FIND_ATTEMPT, (queue.generation, request.attempt_id, request.now_ms))
         if known is None:
             return None

@@ -1,12 +1,12 @@
-"""The embedded engine's tables, and every statement that reads or writes them.
+"""The tables of the embedded engine, and every statement that reads or writes them.
 
-A *line* is what a queue's messages stand in. Purging gives the queue a new line and leaves the old one to be cleared
-away later, a few rows a commit; dropping does the same without a new one. So both take constant time at any depth.
+A row of `lines` is one generation of a queue. A purge starts a new generation and marks the old one as doomed;
+maintenance removes its messages, a few rows per commit. A drop does the same without a new generation. So both take
+constant time at any depth.
 
-`slots` holds what changes (small rows, sixty to a page), `bodies` what does not. `due` is when a message may be
-received: its `visible_at`, except that of a FIFO group only the first message has one. The others stand behind it with
-`due` NULL, so one index finds what can be received next, for standard and FIFO queues alike, at any depth and with any
-number of blocked groups.
+`slots` has the columns that change (small rows, sixty to a page), `bodies` the others. `due` is when a message may be
+received. It equals `visible_at`, except in a FIFO group: only the first message has it, and it is NULL for the others.
+So one index finds the next messages of standard and FIFO queues, at any depth and with any number of blocked groups.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SCHEMA = (
     "CREATE INDEX IF NOT EXISTS attempts_by_lease ON attempts(lease)",
 )
 
-# -- lines ------------------------------------------------------------------------------------------------------------
+# -- generations ------------------------------------------------------------------------------------------------------
 FIND_GENERATION = "SELECT line, total, fair, retention_ms FROM lines WHERE queue = ? AND doomed = 0"
 IS_DROPPED = "SELECT 1 FROM dead_queues WHERE queue = ?"
 NEW_GENERATION = "INSERT INTO lines(queue, total, fair, retention_ms, doomed) VALUES (?, 0, 0, ?, 0) RETURNING line"
@@ -87,7 +87,7 @@ LEASE_FIFO = (
 FIND_ATTEMPT = "SELECT lease, seqs, until FROM attempts WHERE line = ? AND attempt = ? AND until > ?"
 KEEP_ATTEMPT = "INSERT OR REPLACE INTO attempts VALUES (?, ?, ?, ?, ?)"
 
-# -- settling ---------------------------------------------------------------------------------------------------------
+# -- settlements ------------------------------------------------------------------------------------------------------
 DELETE_LEASED = (
     "DELETE FROM slots WHERE seq = ?1 AND line = ?2 AND lease <= ?3"
     " RETURNING seq, line, ?3, visible_at, deliveries, coalesce(grp, '')"
@@ -111,7 +111,7 @@ REDELAY = (
 )
 REPLACE_BODY = "UPDATE bodies SET body = ? WHERE seq = ?"
 
-# -- looking and clearing up ------------------------------------------------------------------------------------------
+# -- peek and maintenance ---------------------------------------------------------------------------------------------
 PEEK_DUE = (
     f"SELECT s.due, {_DELIVERY} FROM slots s JOIN bodies b USING (seq)"
     " WHERE s.line = ? AND (s.due, s.seq) > (?, ?) ORDER BY s.due, s.seq LIMIT ?"

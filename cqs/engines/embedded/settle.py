@@ -1,4 +1,4 @@
-"""Sends, deletes and changes of one transaction: all callers' sends first, in one statement a table, then the rest."""
+"""The sends, deletes and changes of one transaction: first the sends of all callers, with one statement per table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from cqs.engines.embedded.transaction import TransactionState
 
 
 class SettleRequest:
-    """What one caller wants done in one transaction."""
+    """The sends, deletes and changes of one caller. `atomic`: if a send is rejected, the rest is not done."""
 
     __slots__ = ("atomic", "changes", "deletes", "now_ms", "sends")
 
@@ -44,19 +44,20 @@ class SettleRequest:
 
     @property
     def grows(self) -> bool:
-        """Whether it makes the store larger: while the disk is full it is refused."""
+        """Whether this makes the store larger. Such requests are refused while the disk is full."""
         return bool(self.sends) or any(change.body is not None for _, change in self.changes)
 
     @property
     def loss_tolerable(self) -> bool:
-        """Other visibility times of standard queues' messages, and nothing else: a crash may repeat a message."""
+        """Whether it only changes the visibility of standard queues' messages: a crash may lose that and repeat a
+        message."""
         if self.sends or self.deletes:
             return False
         return not any(q.fifo or change.body is not None for q, change in self.changes)
 
 
 class _PendingDelete(NamedTuple):
-    """A delete of a standard queue, and where its outcome goes."""
+    """A delete on a standard queue, and the position of its outcome."""
 
     queue: QueueState
     now_ms: int
@@ -65,14 +66,14 @@ class _PendingDelete(NamedTuple):
 
 
 class SettleStage:
-    """The stage that runs all requests of a turn."""
+    """Runs all `SettleRequest`s of a transaction."""
 
     def __init__(self, state: TransactionState) -> None:
         self._state = state
         self._connection = state.connection
         self._slots: list[tuple[object, ...]] = []
         self._bodies: list[tuple[int, str, bytes]] = []
-        self._deletes: dict[tuple[int, int, int], _PendingDelete] = {}  # by sequence, line, lease
+        self._deletes: dict[tuple[int, int, int], _PendingDelete] = {}  # by sequence, generation and lease
 
     def run(self, batch: list[Work[SettleRequest]]) -> list[tuple[Work[SettleRequest], object]]:
         self._slots = []
@@ -119,13 +120,13 @@ class SettleStage:
                 queue.fair = True
                 queue.hidden.become_fair()
         elif queue.fair:
-            group = ""  # its own tenant, found by the tenant index beside the others
+            group = ""  # messages without a tenant are one tenant to the tenant index
         self._add(queue, entry, seq, entry.visible_at_ms, group, now_ms)
         return SentEntry(entry.id, seq)
 
     def _send_fifo(self, queue: QueueState, entry: Entry, now_ms: int) -> SentEntry:
         execute = self._connection.execute
-        self._insert()  # what this one follows or repeats may be in the same batch
+        self._insert()  # the entry's original, or its group, may be in the same batch
         if entry.dedup:
             known = self._state.row(schema.FIND_DUPLICATE, (queue.generation, entry.dedup, now_ms))
             if known is not None:
@@ -159,7 +160,7 @@ class SettleStage:
     # -- deletes ------------------------------------------------------------------------------------------------------
 
     def _prepare_deletes(self, request: SettleRequest) -> list[Outcome]:
-        """The outcomes of a request's deletes; those of standard queues are filled in by `_delete_standard`."""
+        """The outcomes of a request's deletes. `_run_standard_deletes` fills in those of standard queues."""
         outcomes = [Outcome.MALFORMED] * len(request.deletes)
         for index, (q, handle) in enumerate(request.deletes):
             key = parse_handle(handle)
@@ -179,7 +180,7 @@ class SettleStage:
         return outcomes
 
     def _run_standard_deletes(self) -> None:
-        """All callers' deletes in one statement a table."""
+        """Delete for all callers with one statement per table."""
         if not self._deletes:
             return
         deletes = self._deletes
@@ -215,7 +216,7 @@ class SettleStage:
     def _leased(
         self, queue: QueueState, seq: int, lease: int, now_ms: int, *, fifo: bool
     ) -> Outcome | tuple[int | None, int, int, str]:
-        """(due, visible_at, deliveries, group) of the message if `lease` still names its newest delivery."""
+        """(due, visible_at, deliveries, group) of the message if `lease` is its newest delivery; else the outcome."""
         row = self._state.row(schema.LEASE_STATE, (seq,))
         if row is None or row[0] != queue.generation:
             return Outcome.GONE

@@ -1,4 +1,4 @@
-"""The lines of the store host and what one transaction has done to them, until it is committed or rolled back."""
+"""The queues of the store host, and what the running transaction did to them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QUEUES_IN_MEMORY_MAX = 20_000
 
 
 class TransactionState:
-    """Everything here is derived from the tables; a rollback forgets it, and it is read again when needed."""
+    """Everything here is derived from the tables. A rollback clears it, and it is read again when needed."""
 
     def __init__(self, database: Database, waiters: WaiterRegistry, clock: Clock) -> None:
         self.connection = database.connection
@@ -28,15 +28,15 @@ class TransactionState:
         self.leases = NumberSequence(database.boot)
         self._queues: dict[str, QueueState] = {}
         self._dropped: set[str] = set()
-        self._changed: dict[QueueState, int] = {}  # with how many messages may have become visible
-        self.maintenance_cursor = 0  # the line looked at last for messages past their retention
+        self._changed: dict[QueueState, int] = {}  # and how many of its messages may have become visible
+        self.maintenance_cursor = 0  # the generation examined last for expired messages
         self._wakeups: list[tuple[str, int]] = []
         self._timers: list[tuple[str, int]] = []
         database.before_commit(self._before_commit)
         database.on_commit(self._on_commit)
         database.on_rollback(self._reset)
 
-    # apsw types a row as the union of all column types; these say instead that the statement decides
+    # apsw types a column as the union of all column types; with these two, the caller's unpacking decides
 
     def rows(self, statement: str, bindings: tuple[object, ...]) -> list[Any]:
         return self.connection.execute(statement, bindings).fetchall()
@@ -44,10 +44,10 @@ class TransactionState:
     def row(self, statement: str, bindings: tuple[object, ...]) -> Any:
         return self.connection.execute(statement, bindings).fetchone()
 
-    # -- lines --------------------------------------------------------------------------------------------------------
+    # -- queues -------------------------------------------------------------------------------------------------------
 
     def queue_state(self, q: QueueRef, now_ms: int) -> QueueState | None:
-        """The queue's line, made at its first use; None once the queue is dropped."""
+        """The queue's state, created at its first use; None if the queue was dropped."""
         queue = self._queues.get(q.id)
         if queue is None:
             if q.id in self._dropped:
@@ -61,20 +61,19 @@ class TransactionState:
         return queue
 
     def is_empty(self, q: QueueRef) -> bool:
-        """Whether it is known without a look at the table that there is nothing to receive or to wait for.
+        """Whether the queue is known to have no messages, without a look at the table.
 
-        A waiter that has joined sleeps through nothing: whatever is sent from then on is sent in a later transaction,
-        at whose end he is seen.
+        A waiter that is registered misses nothing: a later send is in a later transaction, whose end wakes the waiters.
         """
         queue = self._queues.get(q.id)
         return queue is not None and queue.known_empty
 
     def mark_changed(self, queue: QueueState, visible: int = 0) -> None:
-        """Something of `line` changed, and `visible` more of its messages may be received."""
+        """The state of `queue` changed, and `visible` more of its messages may be received."""
         self._changed[queue] = self._changed.get(queue, 0) + visible
 
     def committed_generation(self, q: QueueRef) -> int | None:
-        """The number of the queue's line, as far as it is committed."""
+        """The queue's generation as committed; None if it has none."""
         row = self._reader.execute(schema.FIND_GENERATION, (q.id,)).fetchone()
         return row[0] if row else None
 
@@ -108,7 +107,7 @@ class TransactionState:
         return Counts(max(queue.total - in_flight - delayed, 0), in_flight, delayed, oldest[0] if oldest else 0)
 
     def _hidden(self, queue: QueueState, now_ms: int) -> tuple[int, int]:
-        """(in flight, delayed) at `now_ms`: the histogram, its running tenth of a second looked up in the table."""
+        """(in flight, delayed) at `now_ms`: the histogram, with the current tenth of a second counted in the table."""
         queue.hidden.expire(now_ms)
         ending_in_flight, ending_delayed, end_ms = queue.hidden.ending(now_ms)
         found = {False: 0, True: 0}
@@ -133,7 +132,7 @@ class TransactionState:
         self._dropped.add(q.id)
 
     def redelay(self, q: QueueRef, seqs: Sequence[int], delay_ms: int, now_ms: int) -> None:
-        """Make those of these messages that were never delivered visible `delay_ms` after they were sent."""
+        """Make these messages visible `delay_ms` after they were sent, unless they were delivered before."""
         queue = self.queue_state(q, now_ms)
         if queue is None:
             return
@@ -164,7 +163,7 @@ class TransactionState:
             self.connection.executemany(schema.STORE_COUNTERS, changed)
         self._changed.clear()
         if len(self._queues) > QUEUES_IN_MEMORY_MAX:
-            self._queues.clear()  # here, where nobody holds one and all are kept: two of one queue would miscount
+            self._queues.clear()  # only here all are stored and none is in use: two states would miscount
 
     def _plan_wakeups(self, queue: QueueState, visible: int, now_ms: int) -> None:
         row = self.row(schema.NEXT_DUE, (queue.generation,))
