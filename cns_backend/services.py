@@ -32,7 +32,7 @@ async def queue_service(settings: Settings, parts: Parts) -> QueueService:
     return service
 
 
-def sqs_dialect(settings: Settings) -> LocalStackOptions:
+def sqs_options(settings: Settings) -> LocalStackOptions:
     """The form of URLs, and under `compat=localstack` what it takes that SQS does not."""
     domain = urlsplit(settings.public_url).netloc
     return localstack_options(settings.sqs_endpoint_strategy, domain, localstack=settings.compat == "localstack")

@@ -54,10 +54,10 @@ from cns_common.sqlite.database import Database
 from cqs.engines import remote as engine_calls
 from cqs.engines.contract import Engine
 from cqs.engines.remote import RemoteEngine
-from cqs.stores.contract import MoveTaskStore, QueueStore
+from cqs.stores.contract import MoveTaskStore, QueueStore, ReceiptKeyStore
 from cqs.stores.embedded.move_tasks import EmbeddedMoveTaskStore
 from cqs.stores.embedded.queues import EmbeddedQueueStore
-from cqs.stores.receipt_key import DerivedReceiptKeyStore, ReceiptKeyStore
+from cqs.stores.receipt_key import DerivedReceiptKeyStore
 
 log = structlog.get_logger(__name__)
 

@@ -19,7 +19,7 @@ from cns.mail.pages import mail_pages
 from cns.queue_port.contract import QueuePort
 from cns.service import NotificationService
 from cns_backend.queue_port import access_keys, queue_port
-from cns_backend.services import event_log, notification_service, queue_service, sqs_dialect
+from cns_backend.services import event_log, notification_service, queue_service, sqs_options
 from cns_backend.store_host import Parts
 from cns_common.aws import sts
 from cns_common.aws.auth.accounts import KeyRing
@@ -196,7 +196,7 @@ def _services(
     return {
         "sqs": Service(
             model=extended_model(),
-            operations=cqs.api.operations(queues, sqs_dialect(settings)),
+            operations=cqs.api.operations(queues, sqs_options(settings)),
             anonymous=cqs.api.ANONYMOUS,
             extensions=cqs.api.extensions(queues),
         ),

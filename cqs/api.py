@@ -1,6 +1,6 @@
-"""The SQS API as a table: action name → operation. It is the documentation of what this service answers.
+"""The SQS API as a table from action name to operation: every action that this service answers.
 
-`extensions` is a second table, of what SQS does not have and CNS alone may call.
+`extensions` is the table of the actions that SQS does not have. Only CNS may call them.
 """
 
 from __future__ import annotations
@@ -8,9 +8,8 @@ from __future__ import annotations
 from functools import partial
 
 from cns_common.aws.call import Operation
-from cqs.authorization import Access
-from cqs.localstack.options import LocalStackOptions
-from cqs.localstack.receive_overrides import OVERRIDDEN_BOUNDS, with_overrides
+from cqs.authorization import QueueAccess
+from cqs.localstack.options import OVERRIDDEN_BOUNDS, LocalStackOptions, with_overrides
 from cqs.operations.attributes import AttributeOperations
 from cqs.operations.batches import BatchOperations
 from cqs.operations.deliver import DeliverOperations
@@ -25,20 +24,20 @@ from cqs.service import QueueService
 from cqs.topic_sender import TopicSender
 
 ANONYMOUS = (GRANTABLE - {"*"}) | {"ChangeMessageVisibilityBatch", "DeleteMessageBatch", "SendMessageBatch"}
-"""Actions that a queue's policy may open to everyone, unsigned callers too."""
+"""Actions that a queue's policy may allow to everyone, unsigned callers included."""
 
-_SQS = LocalStackOptions()
+_NO_OPTIONS = LocalStackOptions()
 
 
-def operations(service: QueueService, dialect: LocalStackOptions = _SQS) -> dict[str, Operation]:
-    """Whatever is not here is answered as an unknown operation."""
-    access = Access(service.cache, service.clock, dialect.address)
-    queues = QueueOperations(access, service.queues, dialect.write_url)
+def operations(service: QueueService, options: LocalStackOptions = _NO_OPTIONS) -> dict[str, Operation]:
+    """Any other action is answered as an unknown operation."""
+    access = QueueAccess(service.cache, service.clock, options.address)
+    queues = QueueOperations(access, service.queues, options.write_url)
     attributes = AttributeOperations(access, service.queues)
     within = partial(MessageOperations, access, service.sender, service.receiver, service.in_flight)
     messages = within()
     receive_message: Operation = messages.receive_message
-    if dialect.receive_overrides:
+    if options.receive_overrides:
         receive_message = with_overrides(receive_message, within(OVERRIDDEN_BOUNDS).receive_message)
     batches = BatchOperations(access, service.sender, service.in_flight)
     tags = TagOperations(access, service.queues)
@@ -72,7 +71,7 @@ def operations(service: QueueService, dialect: LocalStackOptions = _SQS) -> dict
 
 
 def extensions(service: QueueService) -> dict[str, Operation]:
-    """For the account `cns`; `cqs.internal_api` has the shapes."""
+    """For the account `cns` only. `cqs.internal_api` has their request and response shapes."""
     return {
         "Deliver": DeliverOperations(TopicSender(service)).deliver,
         "Settle": SettleOperations(service.cache, service.clock).settle,

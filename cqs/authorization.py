@@ -1,4 +1,4 @@
-"""Which queue a call is about, and whether its caller may do there what it asks."""
+"""Finds the queue that a call names and checks that the caller may do the action there."""
 
 from __future__ import annotations
 
@@ -18,50 +18,52 @@ from cqs.queues.urls import addressed_queue, no_such_queue, queue_key, queue_url
 from cqs.queues.view import QueueView
 
 ReadAddress = Callable[[Call, str | None], QueueKey]
-"""Which queue a QueueUrl, or without one the path of the call, names."""
+"""Reads a queue's key from a QueueUrl or, without one, from the path of the call."""
 
 
-class Access:
+class QueueAccess:
     def __init__(self, cache: QueueCache, clock: Clock, address: ReadAddress = addressed_queue) -> None:
         self._cache = cache
         self._clock = clock
         self._address = address
 
     def queue(self, call: Call, params: Params, action: str) -> Coroutine[Any, Any, QueueView]:
-        """The queue that a request names by its QueueUrl or path, once the caller may do `action` there."""
+        """The queue that a request names by its QueueUrl or path. Raises RequestError if it does not exist or the
+        caller may not do `action` there."""
         try:
             key = self._address(call, params.get("QueueUrl"))
         except RequestError as error:
-            raise _seen_by(call, f"{call.base_url}{call.path}", error) from None
-        return self.queue_of(call, key, action)
+            raise _hide_from_anonymous(call, f"{call.base_url}{call.path}", error) from None
+        return self.queue_by_key(call, key, action)
 
-    def named_queue(self, call: Call, account: str, name: str, action: str) -> Coroutine[Any, Any, QueueView]:
-        """As `queue`, of an account and by its name."""
+    def queue_by_name(self, call: Call, account: str, name: str, action: str) -> Coroutine[Any, Any, QueueView]:
+        """Like `queue`, by account and queue name."""
         try:
             key = queue_key(call, account, name)
         except RequestError as error:
-            raise _seen_by(call, f"{call.base_url}{call.path}", error) from None
-        return self.queue_of(call, key, action)
+            raise _hide_from_anonymous(call, f"{call.base_url}{call.path}", error) from None
+        return self.queue_by_key(call, key, action)
 
-    async def queue_of(self, call: Call, key: QueueKey, action: str) -> QueueView:
+    async def queue_by_key(self, call: Call, key: QueueKey, action: str) -> QueueView:
         view = self._cache.cached(key) or await self._cache.find(key)
         if view is None:
-            raise _seen_by(call, queue_url(call, key), no_such_queue())
+            raise _hide_from_anonymous(call, queue_url(call, key), no_such_queue())
         if view.internal:
             _check_internal(call, action)
         if view.policy is not None or call.caller.account != view.account or call.caller.service:
-            self._authorise(call, view, action)  # else an owner's call, which nothing can refuse
+            self._authorise(call, view, action)  # without a policy, the owner's own calls are always allowed
         return view
 
     async def verdict(self, call: Call, key: QueueKey, action: str) -> tuple[QueueView | None, Verdict]:
-        """What the policy of a queue says, for those who are to be told more than that they are refused."""
+        """The queue and the decision of its policy, without raising AccessDenied."""
         view = await self._cache.find(key)
         if view is None:
             return None, Verdict.NOT_ALLOWED
         return view, decide(view.policy, view.account, self._request(call, view, action))
 
     def own_account(self, call: Call, action: str) -> str:
-        """The account in which the caller may create or list queues: its own, if it has one."""
+        """The account in which the caller creates and lists queues: its own. Raises AccessDenied for a caller without
+        an account."""
         caller = call.caller
         if caller.account and not caller.service:
             return caller.account
@@ -86,8 +88,9 @@ class Access:
         return PolicyRequest(principal=call.caller, action=f"sqs:{action}", resource=view.arn, facts=facts)
 
 
-def _seen_by(call: Call, address: str, error: RequestError) -> RequestError:
-    """What is wrong with the address of a queue; who does not say who he is learns no more of it than of any other."""
+def _hide_from_anonymous(call: Call, address: str, error: RequestError) -> RequestError:
+    """Replace an error about a queue's address by AccessDenied for anonymous callers: they must not learn which queues
+    exist."""
     if call.caller.anonymous and call.policies_enforced:
         return RequestError("AccessDenied", f"Access to the resource {address} is denied.")
     return error

@@ -1,6 +1,6 @@
-"""The actions that botocore's model does not have: their shapes, all in this file, and how they read and write.
+"""The request and response shapes of the extension actions, which botocore's model does not have.
 
-They are spoken in AWS JSON 1.0 by the account `cns` alone; to everybody else they are unknown operations.
+The account `cns` calls them in AWS JSON 1.0. For all other accounts they are unknown operations.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from cns_common.aws.protocol.shapes import Kind, Member, Shape, Signature, read_
 
 @cache
 def extended_model() -> ServiceModel:
-    """SQS's, with the extensions."""
+    """The model of SQS with the extension actions."""
     sqs = load_service("sqs")
     ours = {signature.name: compile_operation("sqs", signature) for signature in (_settle(), _deliver())}
     return replace(sqs, operations={**sqs.operations, **ours})
 
 
 def _settle() -> Signature:
-    """Deletes, sends and changes of messages of internal queues, in one step where the engine can.
+    """Deletes, sends and changes of messages of internal queues, in one transaction if the engine has `atomic_settle`.
 
-    `Queue` is a name. The answers stand in the order of what was asked for, and say what the engine says of each; when
-    a send is rejected there are none for deletes and changes. Sends to FIFO queues are told of a second time, in
-    `InOrder`: the id and number of each, or those of the message that it repeats.
+    `Queue` is a queue name. The results are in the order of the request and are the engine's outcomes. If a send is
+    rejected, the result has no outcomes of deletes and changes. `InOrder` has the message id and sequence number of
+    each send to a FIFO queue, or those of its original if it was a duplicate.
     """
     return Signature(
         name="Settle",
@@ -60,10 +60,10 @@ def _settle() -> Signature:
 
 
 def _deliver() -> Signature:
-    """Messages to tenants' queues, each under its queue's policy and with its topic as the source.
+    """Messages to tenants' queues. Each queue's policy is evaluated with the topic as the source.
 
-    What describes a message is SendMessage's. Each entry has its own answer: an id, or an error of SendMessage. A queue
-    has one topic's messages in the order of the entries.
+    The members of an entry are those of SendMessage. Each entry has its own result: a message id, or an error of
+    SendMessage. Each queue gets one topic's messages in the order of the entries.
     """
     attributes = _member_of("SendMessage", "MessageAttributes")
     return Signature(
@@ -104,7 +104,7 @@ def _list(item: Shape) -> Shape:
 
 
 def _member_of(operation: str, name: str) -> Shape:
-    """The shape of a member of an input that botocore does have."""
+    """The shape of a member of an operation's input, from botocore's model."""
     for signature in read_signatures("sqs"):
         if signature.name == operation:
             return next(member.shape for member in signature.input.members if member.name == name)

@@ -1,7 +1,6 @@
-"""CNS's own queues, in the reserved account: there as soon as they are named, and unseen by every tenant.
+"""CNS's own queues, in the reserved account. They need not be created, and no tenant can see them.
 
-Their messages are jobs: bytes that mean nothing here, and what is sent and changed comes by `Settle` alone. A receive
-shows them as base64.
+Their messages are jobs: opaque bytes, which only `Settle` sends and changes. A ReceiveMessage shows them as base64.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from cqs.queues.names import QueueKey, is_fifo, is_queue_name
 
 REGION = "internal"
 ACTIONS = frozenset({"ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "GetQueueAttributes", "GetQueueUrl"})
-"""What of SQS may be done with them: all that writes neither a body nor a record."""
+"""The SQS actions that internal queues allow: those that write neither a message body nor a queue record."""
 _ATTRIBUTES: Mapping[str, str] = {
     "MaximumMessageSize": str(INTERNAL_MESSAGE_BYTES_MAX),
     "MessageRetentionPeriod": str(INTERNAL_RETENTION_S),
@@ -30,13 +29,13 @@ def internal_key(name: str) -> QueueKey:
 
 
 def internal_ref(name: str) -> QueueRef:
-    """As the engine knows it, wherever it is called from."""
+    """The reference of an internal queue, the same in every process."""
     return QueueRef(f"{INTERNAL_ACCOUNT}/{name}", is_fifo(name), INTERNAL_RETENTION_S * 1000)
 
 
 def check_internal_engine(name: str, capabilities: Capabilities) -> None:
-    """Raise ValueError for an engine that cannot have the internal queues: they need all that an engine can do, except
-    for `atomic_settle`."""
+    """Raise ValueError for an engine that cannot have the internal queues: they need every capability except
+    `atomic_settle`."""
     if not (
         capabilities.fifo and capabilities.update_body and capabilities.max_delay_ms >= INTERNAL_DELAY_S_MAX * 1000
     ):
@@ -44,7 +43,7 @@ def check_internal_engine(name: str, capabilities: Capabilities) -> None:
 
 
 def internal_queue(key: QueueKey, engine: str) -> Queue | None:
-    """The record that nobody had to make; None where there can be no queue."""
+    """The record of an internal queue, which no store has; None if the key cannot be one."""
     _, region, name = key
     if region != REGION or not is_queue_name(name):
         return None
@@ -63,6 +62,6 @@ def internal_queue(key: QueueKey, engine: str) -> Queue | None:
 
 
 def job_body(message: Message) -> Body:
-    """A job as SQS shows it."""
+    """A job's bytes as an SQS message body."""
     text = write_blob(message.body)
     return Body(text, hashlib.md5(text.encode()).hexdigest(), INTERNAL_ACCOUNT, message.born_at_ms)

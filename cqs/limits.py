@@ -1,4 +1,4 @@
-"""The limits of the SQS API, with AWS's values, and the wider ones of internal queues."""
+"""The limits of the SQS API, with AWS's values, and the wider limits of internal queues."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ FIFO_SUFFIX = ".fifo"
 
 BATCH_ENTRIES_MAX = 10
 BATCH_BYTES_MAX = 1_048_576
-"""All bodies and attributes of a batch together, whatever the queue's own MaximumMessageSize."""
+"""All bodies and attributes of a batch together, whatever the queue's MaximumMessageSize."""
 RECEIVE_MESSAGES_MAX = 10
 RECEIVE_WAIT_S_MAX = 20
 DELAY_S_MAX = 900
 VISIBILITY_S_MAX = 43_200
 VISIBILITY_TOTAL_MS_MAX = 43_200_000
-"""From its receive on, a message cannot be hidden for longer than this, however often that is prolonged."""
+"""A message can be hidden for this long from its receive, however often its visibility timeout is changed."""
 
 MESSAGE_ATTRIBUTES_MAX = 10
 ATTRIBUTE_NAME_CHARS_MAX = 256
@@ -35,14 +35,14 @@ REDRIVE_RECEIVES_MAX = 1_000
 REDRIVE_SOURCES_MAX = 10
 
 PURGE_WAIT_S = 60
-"""How long after a purge the next one of the same queue is refused, unless a setting says otherwise."""
+"""The default interval in which a queue can be purged only once."""
 RECREATE_WAIT_S = 60
-"""How long the name of a deleted queue stays taken, unless a setting says otherwise."""
+"""The default time for which a deleted queue's name cannot be used again."""
 
 MOVE_RATE_MAX = 500
-"""Messages a second that a move task may be held to."""
+"""The highest MaxNumberOfMessagesPerSecond of a move task."""
 MOVE_TASKS_ACTIVE_MAX = 100
-"""Of one account at a time."""
+"""Per account."""
 MOVE_TASKS_LISTED_MAX = 10
 MOVE_TASK_MS_MAX = 36 * 3_600_000
 

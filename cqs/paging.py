@@ -1,4 +1,4 @@
-"""Pages of sorted names: how many, after which, and the token that leads to the next."""
+"""Pages of sorted names: their size, the name to start after, and the token of the next page."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from cqs.messages.validation import invalid
 class PageRequest(NamedTuple):
     after: str
     n: int
-    tokens: bool  # AWS hands out a token only when a page size was asked for
+    tokens: bool  # AWS returns a token only if the request has a page size
 
     def cut(self, names: list[str]) -> tuple[list[str], dict[str, str]]:
-        """A page of `names` (one more than `n` when there are more), and the member that carries its token."""
+        """The page of `names` (which has one more than `n` if there are more), and the member with the next page's
+        token."""
         page = names[: self.n]
         if not self.tokens or len(names) <= self.n:
             return page, {}
@@ -35,5 +36,5 @@ def read_page(members: Mapping[str, Any]) -> PageRequest:
 def _after(token: str) -> str:
     try:
         return binascii.a2b_base64(token, strict_mode=True).decode("ascii")
-    except ValueError:  # binascii.Error, or text beyond ASCII, outside or inside
+    except ValueError:  # binascii.Error, or non-ASCII text before or after decoding
         raise RequestError("InvalidParameterValue", "Invalid or expired next token.") from None

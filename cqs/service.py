@@ -1,4 +1,4 @@
-"""The queue service: its parts, wired over a queue store, engines and a clock."""
+"""The queue service: its parts, built over a queue store, engines and a clock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cqs.stores.contract import MoveTaskStore, QueueStore
 
 
 class QueueService:
-    """Everything behind the API table, and what other parts of this program use queues through."""
+    """The parts that the API operations use, and other packages of this program directly."""
 
     def __init__(
         self,
@@ -53,5 +53,5 @@ class QueueService:
         self.mover = MessageMover(moves, self.cache, clock)
 
     async def start(self) -> None:
-        """Finish what an earlier process left undone."""
+        """Drop the deleted queues that an earlier process did not drop from their engines."""
         await self.queues.drop_deleted()

@@ -1,4 +1,4 @@
-"""Sending to a tenant's queue on a topic's behalf: as SNS's service principal, under the queue's own policy."""
+"""Sends a topic's messages to a tenant's queue: as SNS's service principal, under the queue's policy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cns_common.aws.call import Call, Caller
 from cns_common.aws.policy.evaluation import Verdict
 from cns_common.bounded_cache import BoundedCache
 from cns_common.errors import RequestError
-from cqs.authorization import Access
+from cqs.authorization import QueueAccess
 from cqs.messages.validation import ValidatedMessage, invalid, validate_message
 from cqs.queues.names import QueueKey
 from cqs.queues.policies import unknown_actions
@@ -21,11 +21,11 @@ from cqs.service import QueueService
 TOPICS_REMEMBERED = 10_000
 ACTION = "SendMessage"
 SERVICE = "sns.amazonaws.com"
-SENDER_ID = "AROACNSDELIVERYWORKER:AWS-CLOUDCAST"  # SNS's form of a SenderId: a role of the service and its session
+SENDER_ID = "AROACNSDELIVERYWORKER:AWS-CLOUDCAST"  # like the role id and session name in SNS's SenderId
 
 
-class Message(NamedTuple):
-    """`members` are SendMessage's."""
+class TopicMessage(NamedTuple):
+    """`members` are those of SendMessage."""
 
     members: dict[str, Any]
     trace_header: str
@@ -33,33 +33,33 @@ class Message(NamedTuple):
 
 class TopicSender:
     def __init__(self, service: QueueService) -> None:
-        self._access = Access(service.cache, service.clock)
+        self._access = QueueAccess(service.cache, service.clock)
         self._sender = service.sender
         self._calls: BoundedCache[tuple[str, bool], Call] = BoundedCache(TOPICS_REMEMBERED)
 
     async def send(
-        self, queue_arn: str, messages: Sequence[Message], *, topic_arn: str, enforced: bool
+        self, queue_arn: str, messages: Sequence[TopicMessage], *, topic_arn: str, enforced: bool
     ) -> list[str | RequestError]:
-        """Send the messages to the queue in their order, in one step. Returns for each its id or its refusal; raises
-        RequestError when the queue takes none of the topic's messages. Ids that the queue's type does not take are left
-        out. `enforced` is False under `--auth=off`: then every queue takes every topic's messages."""
+        """Send the messages to the queue in order, in one engine call. Returns the message id or the error of each.
+        Raises RequestError if the queue accepts no message of the topic. Drops deduplication ids if the queue is a
+        standard queue. With `enforced=False` (`--auth=off`) policies are not evaluated."""
         key = key_of_arn(queue_arn)
         if key is None:
             raise no_such_queue()
         call = self._calls.get((topic_arn, enforced)) or self._call(topic_arn, enforced=enforced)
         try:
-            view = await self._access.queue_of(call, key, ACTION)
+            view = await self._access.queue_by_key(call, key, ACTION)
         except RequestError as error:
             if error.code != "AccessDenied":
                 raise
             raise RequestError(error.code, await self._why_denied(call, key, topic_arn)) from None
-        drafts = [_draft(view, message) for message in messages]
-        good = [draft for draft in drafts if isinstance(draft, ValidatedMessage)]
-        accepted = iter(await self._sender.send(view, good, SENDER_ID) if good else ())
-        return [next(accepted).id if isinstance(draft, ValidatedMessage) else draft for draft in drafts]
+        checked = [_validate(view, message) for message in messages]
+        valid = [one for one in checked if isinstance(one, ValidatedMessage)]
+        sent = iter(await self._sender.send(view, valid, SENDER_ID) if valid else ())
+        return [next(sent).id if isinstance(one, ValidatedMessage) else one for one in checked]
 
     async def _why_denied(self, call: Call, key: QueueKey, topic_arn: str) -> str:
-        """For the operator's log and `cns explain`: SQS's own text names neither the topic nor the policy."""
+        """The reason for the operator's log and `cns explain`: SQS's error text names neither the topic nor the policy."""
         view, verdict = await self._access.verdict(call, key, ACTION)
         if view is None or view.policy is None:
             return f"the queue has no policy that allows topic {topic_arn}"
@@ -85,7 +85,7 @@ class TopicSender:
         return call
 
 
-def _draft(view: QueueView, message: Message) -> ValidatedMessage | RequestError:
+def _validate(view: QueueView, message: TopicMessage) -> ValidatedMessage | RequestError:
     members = message.members
     if not view.fifo and "MessageDeduplicationId" in members:
         members = {name: value for name, value in members.items() if name != "MessageDeduplicationId"}

@@ -8,21 +8,21 @@ from typing import Any
 from cns.queue_port.contract import QueueMessage, Refusal
 from cns_common.errors import RequestError
 from cqs.service import QueueService
-from cqs.topic_sender import Message, TopicSender
+from cqs.topic_sender import TopicMessage, TopicSender
 
 
 class QueueDeliverer:
     """`enforced` is False under `--auth=off`: then queue policies do not count."""
 
     def __init__(self, service: QueueService, *, enforced: bool) -> None:
-        self._on_behalf = TopicSender(service)
+        self._sender = TopicSender(service)
         self._enforced = enforced
 
     async def deliver(self, queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refusal]:
         """Send the messages. Returns for each its id in the queue, or the refusal."""
-        entries = [Message(send_message_members(message), message.trace_header) for message in messages]
+        entries = [TopicMessage(send_message_members(message), message.trace_header) for message in messages]
         try:
-            sent = await self._on_behalf.send(queue_arn, entries, topic_arn=topic_arn, enforced=self._enforced)
+            sent = await self._sender.send(queue_arn, entries, topic_arn=topic_arn, enforced=self._enforced)
         except RequestError as error:
             return [_refusal(error) for _ in messages]
         return [_refusal(each) if isinstance(each, RequestError) else each for each in sent]

@@ -78,7 +78,7 @@ class MessagePages:
             view = self._cache.cached(key) or await self._cache.find(key)
             if view is None:
                 raise no_such_queue()
-            result = await peek(self._peeking, view, _shown(fields))
+            result = await peek(self._peeking, view, _peek_options(fields))
         except CnsError as error:
             status, headers, body = protocol.render_error("sqs", error, request_id)
             return Response(body, status, {name.decode(): value.decode() for name, value in headers})
@@ -128,6 +128,6 @@ def _is_json(request: Request) -> bool:
     return request.headers.get("content-type", "").startswith(_JSON)
 
 
-def _shown(fields: Mapping[str, str]) -> PeekOptions:
+def _peek_options(fields: Mapping[str, str]) -> PeekOptions:
     invisible, delayed = (fields.get(name, "").lower() in ("true", "1") for name in ("ShowInvisible", "ShowDelayed"))
     return PeekOptions(invisible=invisible, delayed=delayed)

@@ -1,4 +1,4 @@
-"""The forms of the queue URLs that are handed out: AWS's plain one, and those that LocalStack has besides."""
+"""The forms of queue URLs in responses: AWS's plain form and LocalStack's."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from cqs.queues.names import QueueKey
 from cqs.queues.urls import queue_url
 
 UrlStyle = Literal["off", "standard", "domain", "path", "dynamic"]
-"""LocalStack's names; `off` is the plain form."""
+"""LocalStack's names of them; `off` is the plain form."""
 WriteUrl = Callable[[Call, QueueKey], str]
 
 LOCAL_DOMAIN = "localhost.localstack.cloud"
-"""A public name, as are all that end in it, of the machine that asks for it."""
+"""A public DNS name. It and all names below it resolve to the local machine."""
 _BASE = re.compile(r"(https?://)([^/]*)")
 _PORT = re.compile(r":[0-9]+\Z")
 _STANDARD_HOST = re.compile(rf"sqs\.{REGION}\.(.+)", re.ASCII)
@@ -25,8 +25,8 @@ _DOMAIN_HOST = re.compile(rf"(?:{REGION}\.)?queue\.(.+)", re.ASCII)
 
 
 def url_writer(style: UrlStyle, domain: str = "") -> WriteUrl:
-    """`domain`, a host with or without a port, is what the styles that name hosts build upon; '' stands for
-    LocalStack's, at the port that the request came to."""
+    """`domain` is a host, with or without a port, that the `standard` and `domain` styles build upon. '' stands for
+    `LOCAL_DOMAIN` with the port of the request."""
     writers: Mapping[UrlStyle, WriteUrl] = {
         "off": queue_url,
         "standard": partial(_standard, domain),
@@ -56,7 +56,7 @@ def _path(call: Call, key: QueueKey) -> str:
 
 
 def _dynamic(call: Call, key: QueueKey) -> str:
-    """The form that the caller's own host has."""
+    """The style of the host that the caller used."""
     _, host = _base(call)
     if found := _STANDARD_HOST.match(host):
         return _standard(found[1], call, key)
@@ -66,7 +66,7 @@ def _dynamic(call: Call, key: QueueKey) -> str:
 
 
 def _base(call: Call) -> tuple[str, str]:
-    """Scheme and host of what URLs handed out begin with."""
+    """Scheme and host of the base URL."""
     found = _BASE.match(call.base_url)
     return (found[1], found[2]) if found else ("http://", "")
 

@@ -1,4 +1,4 @@
-"""Moving spent messages to the dead-letter queue of the queue that delivered them too often."""
+"""Moves spent messages to the dead-letter queue."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class DeadLetters:
         self._cache = cache
 
     async def target(self, source: QueueView) -> QueueView | None:
-        """The queue's dead-letter queue; None when it has none, or it is gone, and the queue keeps its messages."""
+        """The queue's dead-letter queue. None if it has none or it was deleted: then the queue keeps its messages."""
         return None if source.dead_letter_key is None else await self._cache.find(source.dead_letter_key)
 
     async def move(self, source: QueueView, target: QueueView, spent: Sequence[Message], now_ms: int) -> None:
-        """Move leased messages. Should the target vanish meanwhile, they are offered again once the lease is over."""
+        """Move leased messages. If the target is dropped meanwhile, they are received again once their leases end."""
         entries = [_dead_letter(source, target, message, now_ms) for message in spent]
         await transfer(source, target, spent, entries, now_ms)
 
 
 def _dead_letter(source: QueueView, target: QueueView, message: Message, now_ms: int) -> Entry:
-    """The same message, its deliveries carried on. On a FIFO queue its retention starts anew, and its id is its
-    deduplication id; on a standard one retention still counts from when it was first sent."""
+    """The same message with its count of deliveries. In a FIFO queue its retention starts anew, and its id is the
+    deduplication id; in a standard queue retention counts from the first send."""
     body = decode_body(message.body)
     dedup = message.id if target.fifo else ""
     moved = msgspec.structs.replace(body, source_arn=source.arn, dedup=dedup)

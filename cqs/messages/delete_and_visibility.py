@@ -1,4 +1,4 @@
-"""What may be done with a message that was received: deleting it, and changing how long it stays hidden."""
+"""DeleteMessage and ChangeMessageVisibility."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class VisibilityChange(NamedTuple):
 
 
 HandleErrors = list[RequestError | None]
-"""One for each handle: what is wrong with it, or None when all went well."""
+"""One for each receipt handle: its error, or None for success."""
 
 
 class InFlightMessages:
@@ -28,8 +28,8 @@ class InFlightMessages:
         self._clock = clock
 
     async def delete(self, view: QueueView, handles: Sequence[str]) -> HandleErrors:
-        """A message that is gone counts as deleted. On standard queues the handle of any delivery deletes, also while
-        another receiver holds a newer one; on FIFO queues that of the newest alone."""
+        """A message that does not exist counts as deleted. On standard queues the handle of any delivery deletes, even
+        if another consumer has a newer one; on FIFO queues only that of the newest delivery does."""
         answers: HandleErrors = [None] * len(handles)
         engine_handles: dict[int, bytes] = {}
         for index, text in enumerate(handles):
@@ -46,20 +46,20 @@ class InFlightMessages:
                     answers[index] = _delete_fault(view, handles[index], outcome)
         return answers
 
-    async def change_visibility(self, view: QueueView, wishes: Sequence[VisibilityChange]) -> HandleErrors:
+    async def change_visibility(self, view: QueueView, wanted: Sequence[VisibilityChange]) -> HandleErrors:
         now_ms = self._clock.now_ms()
-        answers: HandleErrors = [None] * len(wishes)
+        answers: HandleErrors = [None] * len(wanted)
         changes: dict[int, Change] = {}
-        for index, wish in enumerate(wishes):
+        for index, change in enumerate(wanted):
             try:
-                changes[index] = _change(wish, view.receipts.read(wish.handle), now_ms)
+                changes[index] = _change(change, view.receipts.read(change.handle), now_ms)
             except RequestError as error:
                 answers[index] = error
         if changes:
             outcomes = await view.engine.change(view.ref_for_handles, list(changes.values()), now_ms)
             for index, outcome in zip(changes, outcomes, strict=True):
                 if outcome is not Outcome.DONE:
-                    answers[index] = _change_fault(view, wishes[index].handle, outcome)
+                    answers[index] = _change_fault(view, wanted[index].handle, outcome)
         return answers
 
 
@@ -69,12 +69,12 @@ def check_visibility(timeout_s: int) -> int:
     return timeout_s
 
 
-def _change(wish: VisibilityChange, receipt: Receipt, now_ms: int) -> Change:
-    timeout_ms = check_visibility(wish.timeout_s) * 1000
+def _change(change: VisibilityChange, receipt: Receipt, now_ms: int) -> Change:
+    timeout_ms = check_visibility(change.timeout_s) * 1000
     if now_ms + timeout_ms > receipt.received_at_ms + VISIBILITY_TOTAL_MS_MAX:
         raise invalid(
             "VisibilityTimeout",
-            wish.timeout_s,
+            change.timeout_s,
             f"Total VisibilityTimeout for the message is beyond the limit [{VISIBILITY_S_MAX} seconds]",
         )
     return Change(receipt.handle, now_ms + timeout_ms)
@@ -83,7 +83,7 @@ def _change(wish: VisibilityChange, receipt: Receipt, now_ms: int) -> Change:
 def _delete_fault(view: QueueView, handle: str, outcome: Outcome) -> RequestError | None:
     if outcome is Outcome.MALFORMED:
         return not_a_handle(handle)
-    return expired_handle(handle) if view.fifo else None  # FIFO: a newer delivery means the older has expired
+    return expired_handle(handle) if view.fifo else None  # FIFO: a newer delivery means that this one expired
 
 
 def _change_fault(view: QueueView, handle: str, outcome: Outcome) -> RequestError:

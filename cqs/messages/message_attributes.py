@@ -1,4 +1,4 @@
-"""Message attributes: which are accepted, what is stored of them, and their digest."""
+"""Message attributes: validation, their stored form, and their MD5 digest."""
 
 from __future__ import annotations
 
@@ -10,18 +10,24 @@ from typing import Any, NamedTuple
 import msgspec
 
 from cns_common.errors import RequestError
-from cqs.limits import ATTRIBUTE_NAME_CHARS_MAX, MESSAGE_ATTRIBUTES_MAX
+from cqs.limits import (
+    ATTRIBUTE_NAME_CHARS_MAX,
+    MESSAGE_ATTRIBUTES_MAX,
+    NUMBER_DIGITS_MAX,
+    NUMBER_EXPONENT_MAX,
+    NUMBER_EXPONENT_MIN,
+)
 from cqs.messages.message_text import encode_text
-from cqs.messages.number_attributes import normalize_number
 
 TRACE_HEADER = "AWSTraceHeader"
-_NAME = re.compile(r"[\w.-]+\Z")  # AWS was seen to take letters beyond ASCII
+_NAME = re.compile(r"[\w.-]+\Z")  # AWS accepts letters beyond ASCII: observed
 _TYPE = re.compile(r"(String|Number|Binary)(?:\.|\Z)")
+_NUMBER = re.compile(r"([+-]?)(?:(\d+)(?:\.(\d*))?|\.(\d+))(?:[eE]([+-]?\d{1,9}))?\Z", re.ASCII)
 _RESERVED = ("aws.", "amazon.")
 
 
 class Attribute(msgspec.Struct, frozen=True, array_like=True):
-    """A message attribute. A value is never empty: a Binary one is in `blob`, any other in `text`."""
+    """A message attribute. Its value is never empty: `blob` if the type is Binary, else `text`."""
 
     name: str
     data_type: str
@@ -29,17 +35,17 @@ class Attribute(msgspec.Struct, frozen=True, array_like=True):
     blob: bytes = b""
 
     def parts(self) -> tuple[bytes, bytes, bytes]:
-        """Name, type and value: what is counted and digested."""
+        """Name, type and value: the parts that count for the size and the digest."""
         return self.name.encode(), self.data_type.encode(), self.blob or self.text.encode()
 
     def as_member(self) -> dict[str, str | bytes]:
-        """The attribute as the API gives it back."""
+        """The attribute as a member of an API response."""
         if self.blob:
             return {"BinaryValue": self.blob, "DataType": self.data_type}
         return {"StringValue": self.text, "DataType": self.data_type}
 
     def normalised(self) -> Attribute:
-        """What receivers get: AWS rewrites numbers."""
+        """The attribute as consumers receive it: AWS normalises numbers."""
         if not self.data_type.startswith("Number"):
             return self
         number = normalize_number(self.name, self.text)
@@ -47,7 +53,7 @@ class Attribute(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Attributes(NamedTuple):
-    """The attributes of a message. Senders are told the digest of what they sent, receivers that of what they get."""
+    """The attributes of a message. Senders get the digest of what they sent, consumers that of what they receive."""
 
     size: int = 0
     sent_md5: str = ""
@@ -59,12 +65,12 @@ NO_ATTRIBUTES = Attributes()
 
 
 def read_attributes(members: Mapping[str, Mapping[str, Any]]) -> Attributes:
-    """The attributes of a request, checked."""
+    """Read and validate a request's attributes. Raises RequestError."""
     if len(members) > MESSAGE_ATTRIBUTES_MAX:
         raise _invalid(
             f"Number of message attributes [{len(members)}] exceeds the allowed maximum [{MESSAGE_ATTRIBUTES_MAX}]."
         )
-    sent = [_read(name, member) for name, member in sorted(members.items())]  # by code point is by UTF-8 byte, too
+    sent = [_read(name, member) for name, member in sorted(members.items())]  # UTF-8 sorts by byte as by code point
     stored = [attribute.normalised() for attribute in sent]
     sent_md5 = digest(sent)
     size = sum([len(part) for attribute in sent for part in attribute.parts()])
@@ -72,7 +78,7 @@ def read_attributes(members: Mapping[str, Mapping[str, Any]]) -> Attributes:
 
 
 def read_system_attributes(members: Mapping[str, Mapping[str, Any]]) -> tuple[Attribute, ...]:
-    """The system attributes of a request: only the trace header may be set."""
+    """Read and validate a request's system attributes: only the trace header can be set."""
     for name, member in members.items():
         if name != TRACE_HEADER:
             raise _invalid(f"Message system attribute name '{name}' is invalid.")
@@ -82,7 +88,7 @@ def read_system_attributes(members: Mapping[str, Mapping[str, Any]]) -> tuple[At
 
 
 def digest(attributes: Iterable[Attribute]) -> str:
-    """The MD5 that SDKs compare; `attributes` are in the order of their names."""
+    """The MD5 digest that SDKs compare. `attributes` are sorted by name."""
     digested = bytearray()
     for attribute in attributes:
         name, data_type, value = attribute.parts()
@@ -91,6 +97,44 @@ def digest(attributes: Iterable[Attribute]) -> str:
         digested += b"\x02" if attribute.blob else b"\x01"
         digested += len(value).to_bytes(4, "big") + value
     return hashlib.md5(digested).hexdigest()
+
+
+def normalize_number(name: str, text: str) -> str:
+    """The number as SQS stores it: a plain decimal without exponent, plus sign or leading and trailing zeros.
+
+    `name` is the attribute's, for the errors. It works on text: a value may have more digits than any number type has.
+    """
+    match = _NUMBER.match(text)
+    if match is None:
+        raise RequestError(
+            "InvalidParameterValue", f"Can't cast the value of message (user) attribute '{name}' to a number."
+        )
+    sign, whole, fraction, bare_fraction, exponent = match.groups(default="")
+    fraction = fraction or bare_fraction
+    digits = (whole + fraction).lstrip("0")
+    scale = len(fraction) - int(exponent or 0)  # the value is digits / 10 ** scale
+    if not NUMBER_EXPONENT_MIN <= max(len(digits), 1) - 1 - scale <= NUMBER_EXPONENT_MAX:
+        raise RequestError(
+            "InvalidParameterValue",
+            f"Message (user) attribute '{name}' number value [{text}] must be between 10^-128 and 10^126.",
+        )
+    significant = digits.rstrip("0")
+    if len(significant) > NUMBER_DIGITS_MAX:
+        raise RequestError(
+            "InvalidParameterValue",
+            f"Message (user) attribute '{name}' number value [{text}] must contain fewer than 38 precision digits.",
+        )
+    if not significant:
+        return "0"
+    plain = _plain_decimal(significant, scale - (len(digits) - len(significant)))
+    return f"-{plain}" if sign == "-" else plain
+
+
+def _plain_decimal(digits: str, scale: int) -> str:
+    if scale <= 0:
+        return digits + "0" * -scale
+    digits = digits.rjust(scale + 1, "0")
+    return f"{digits[:-scale]}.{digits[-scale:]}"
 
 
 def _read(name: str, member: Mapping[str, Any]) -> Attribute:

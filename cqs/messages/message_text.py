@@ -1,11 +1,11 @@
-"""Which characters a message may hold, and its bytes."""
+"""The characters that a message may have, and their encoding."""
 
 from __future__ import annotations
 
 from cns_common.errors import RequestError
 
 _CONTROLS = bytes(code for code in range(0x20) if code not in (0x09, 0x0A, 0x0D))
-"""In UTF-8 these bytes stand for nothing but themselves, so deleting them finds them in any text."""
+"""In UTF-8 these bytes occur only as these characters, so deleting them finds them in any text."""
 INVALID_CHARACTERS = (
     "Invalid characters found. Valid unicode characters are "
     "#x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF"
@@ -13,7 +13,8 @@ INVALID_CHARACTERS = (
 
 
 def encode_text(text: str, code: str = "InvalidMessageContents") -> bytes:
-    """`text` in UTF-8, or an error of the given code. (A translation is eight times as fast as a pattern here.)"""
+    """`text` in UTF-8. Raises RequestError with `code` for characters that SQS refuses. `bytes.translate` is eight
+    times as fast as a regular expression here."""
     try:
         encoded = text.encode()
     except UnicodeEncodeError:  # a lone surrogate

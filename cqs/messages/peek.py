@@ -1,4 +1,4 @@
-"""Looking at a queue's messages without receiving them: nothing changes, no count rises, nothing is hidden."""
+"""Shows a queue's messages without receiving them: no visibility or count changes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from cqs.queues.view import QueueView
 PAGE_MESSAGES = 500
 MESSAGES_MAX = 100_000
 BODIES_BYTES_MAX = 64 * 1_048_576
-"""Of one look, which is held in memory as a whole. What is beyond is not shown."""
+"""The most of one peek, which is all in memory. Messages beyond it are not shown."""
 
 
 class MessageStatus(NamedTuple):
-    """A message and its state: visible unless in flight (`hidden`), behind one in flight (`held`) or delayed."""
+    """A message and its state: in flight, `blocked` by a message in flight of its FIFO group, delayed, or else visible."""
 
     message: PeekedMessage
-    hidden: bool
-    held: bool
+    in_flight: bool
+    blocked: bool
     delayed: bool
 
 
@@ -27,26 +27,26 @@ class QueuePeeker:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
-    async def look(self, view: QueueView) -> list[MessageStatus]:
-        """Every message, soonest due first; of a FIFO queue in the order they were sent."""
+    async def peek(self, view: QueueView) -> list[MessageStatus]:
+        """All messages: soonest due first, of a FIFO queue in the order of their sends."""
         now_ms = self._clock.now_ms()
-        messages = await self._all(view, now_ms)
+        messages = await self._read_all(view, now_ms)
         if view.fifo:
             messages.sort(key=lambda message: message.sequence)
         locked = {one.group for one in messages if view.fifo and _in_flight(one, now_ms)}
         return [
             MessageStatus(
                 message,
-                hidden=(hidden := _in_flight(message, now_ms)),
-                held=not hidden and message.group in locked,
-                delayed=message.visible_at_ms > now_ms and not hidden,
+                in_flight=(in_flight := _in_flight(message, now_ms)),
+                blocked=not in_flight and message.group in locked,
+                delayed=message.visible_at_ms > now_ms and not in_flight,
             )
             for message in messages
         ]
 
-    async def _all(self, view: QueueView, now_ms: int) -> list[PeekedMessage]:
+    async def _read_all(self, view: QueueView, now_ms: int) -> list[PeekedMessage]:
         born_after_ms = now_ms - view.ref.retention_ms
-        messages: dict[str, PeekedMessage] = {}  # by id: one that moves between two pages is seen twice
+        messages: dict[str, PeekedMessage] = {}  # by id: a message that changes between two pages is read twice
         size, cursor = 0, ""
         while len(messages) < MESSAGES_MAX and size < BODIES_BYTES_MAX:
             page = await view.engine.peek(view.ref, cursor, PAGE_MESSAGES, now_ms)

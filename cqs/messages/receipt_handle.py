@@ -1,11 +1,11 @@
 """Receipt handles: opaque text that names one delivery of one message of one queue.
 
-Inside are a version, the queue (shortened), when the message was received, and the engine's own handle, followed by a
-keyed MAC of all that. The key belongs to the store, so only its processes can issue handles: nobody deletes or hides a
-message by a handle that was not given out, and who knows one handle can make no other.
+A handle has a version, the queue (shortened), the time of the receive, the engine's own handle, and a keyed MAC of
+these. Only processes of the store have the key: a client cannot forge a handle or derive one from another, and so can
+delete or hide only messages that it received.
 
-Version 1 had a checksum instead of the MAC: such a handle is refused, and its message is received again after its
-visibility timeout.
+Version 1 had a checksum instead of the MAC. Its handles are refused, and their messages are received again after their
+visibility timeouts.
 """
 
 from __future__ import annotations
@@ -29,17 +29,18 @@ _HEAD_BYTES = _PREFIX_BYTES + _TIME_BYTES
 
 class Receipt(NamedTuple):
     received_at_ms: int
-    handle: bytes  # the engine's
+    handle: bytes  # of the engine
 
 
 class ReceiptHandles:
-    """Issues and reads the handles of one queue."""
+    """Makes and reads the handles of one queue."""
 
     __slots__ = ("_keyed", "_prefix")
 
     def __init__(self, key: bytes, queue_id: str) -> None:
-        """`key` is the store's, of KEY_BYTES. A tenant's `queue_id` is random hexadecimal, an internal one is not."""
-        self._keyed = hashlib.blake2b(key=key, digest_size=MAC_BYTES)  # a copy of it costs a third of a new one
+        """`key` is the store's, of KEY_BYTES. The `queue_id` of a tenant's queue is random hexadecimal, that of an
+        internal queue is not."""
+        self._keyed = hashlib.blake2b(key=key, digest_size=MAC_BYTES)  # copying it costs a third of a new one
         self._prefix = _VERSION + _shortened(queue_id)
 
     def make(self, received_at_ms: int, handle: bytes) -> str:
@@ -47,12 +48,12 @@ class ReceiptHandles:
         return binascii.b2a_base64(content + self._mac(content), newline=False).decode("ascii")
 
     def read(self, text: str) -> Receipt:
-        """The receipt in `text`. Raises the RequestError that says that it is no handle, or of another queue."""
-        if len(text) > CHARS_MAX or len(text) % 4:  # the decoder lets one sign too many pass
+        """The receipt in `text`. Raises RequestError if it is not a handle, or one of another queue."""
+        if len(text) > CHARS_MAX or len(text) % 4:  # the decoder accepts one character too many
             raise not_a_handle(text)
         try:
             sealed = binascii.a2b_base64(text, strict_mode=True)
-        except ValueError:  # binascii.Error, or text beyond ASCII
+        except ValueError:  # binascii.Error, or non-ASCII text
             raise not_a_handle(text) from None
         content = sealed[:-MAC_BYTES]
         if (

@@ -1,4 +1,4 @@
-"""Sending: from drafts to the engine's entries, and from its answers to receipts."""
+"""Sends validated messages to an engine."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _SEQUENCE_BASE = 10**19
 
 
 class SentMessage(msgspec.Struct, frozen=True):
-    """What a sender is told; the sequence is of FIFO queues only."""
+    """A message as the sender is told of it. `sequence` is '' on standard queues."""
 
     id: str
     sequence: str
 
 
 def sequence_text(sequence: int) -> str:
-    """Always twenty digits, as at AWS, so that comparing texts compares sequences."""
+    """Always twenty digits, as at AWS: comparing the texts compares the numbers."""
     return str(_SEQUENCE_BASE + sequence)
 
 
 def dedup_key(view: QueueView, group: str, dedup: str) -> str:
-    """A deduplication id widened to the queue's scope. No id contains a space."""
+    """The deduplication id widened to the queue's scope. Ids contain no spaces."""
     return f"{group} {dedup}" if view.dedup_by_group else dedup
 
 
@@ -38,9 +38,9 @@ class MessageSender:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
-    async def send(self, view: QueueView, drafts: Sequence[ValidatedMessage], sender: str) -> list[SentMessage]:
+    async def send(self, view: QueueView, messages: Sequence[ValidatedMessage], sender: str) -> list[SentMessage]:
         now_ms = self._clock.now_ms()
-        entries = [_entry(view, draft, sender, now_ms) for draft in drafts]
+        entries = [_entry(view, message, sender, now_ms) for message in messages]
         accepted = []
         for sent in await view.engine.send(view.ref, entries, now_ms):
             if isinstance(sent, RejectedEntry):
@@ -50,9 +50,9 @@ class MessageSender:
         return accepted
 
 
-def _entry(view: QueueView, draft: ValidatedMessage, sender: str, now_ms: int) -> Entry:
-    _, _, attributes, attributes_md5 = draft.attributes
-    body = Body(draft.text, draft.md5, sender, now_ms, draft.dedup, attributes, attributes_md5, draft.trace)
-    delay_ms = view.delay_ms if draft.delay_ms is None else draft.delay_ms
-    dedup = dedup_key(view, draft.group, draft.dedup) if draft.dedup else ""
-    return Entry(uuid_text(), encode_body(body), now_ms, now_ms + delay_ms, draft.group, dedup)
+def _entry(view: QueueView, message: ValidatedMessage, sender: str, now_ms: int) -> Entry:
+    _, _, attributes, attributes_md5 = message.attributes
+    body = Body(message.text, message.md5, sender, now_ms, message.dedup, attributes, attributes_md5, message.trace)
+    delay_ms = view.delay_ms if message.delay_ms is None else message.delay_ms
+    dedup = dedup_key(view, message.group, message.dedup) if message.dedup else ""
+    return Entry(uuid_text(), encode_body(body), now_ms, now_ms + delay_ms, message.group, dedup)

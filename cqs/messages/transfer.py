@@ -1,4 +1,4 @@
-"""Moving leased messages from one queue to another: dead letters, and the message move tasks that bring them back."""
+"""Moves leased messages from one queue to another, for dead letters and message move tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""May this be sent to that queue? From the members of a SendMessage, or of a batch's entry, to a checked draft."""
+"""Validates the members of a SendMessage or of a batch entry for the queue they are sent to."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ NO_DEDUPLICATION = (
 
 
 class ValidatedMessage(msgspec.Struct, frozen=True):
-    """A message that may be sent."""
+    """A message that the queue accepts."""
 
     text: str
     md5: str = ""
-    delay_ms: int | None = None  # None: the queue's
+    delay_ms: int | None = None  # None: the queue's delay
     group: str = ""
     dedup: str = ""
     attributes: Attributes = NO_ATTRIBUTES
@@ -38,7 +38,7 @@ class ValidatedMessage(msgspec.Struct, frozen=True):
 def validate_message(
     view: QueueView, members: Mapping[str, Any], trace: str = "", *, judgement: str = "are invalid"
 ) -> ValidatedMessage:
-    """The draft in a request's `members`; `trace` is what the request's own header says."""
+    """The message in a request's `members`. `trace` is the request's trace header. Raises RequestError."""
     text = members.get("MessageBody")
     if not text:
         raise missing("MessageBody")
@@ -64,8 +64,8 @@ def validate_message(
     return ValidatedMessage(text, md5, delay_ms, group, dedup, attributes, trace, system_md5)
 
 
-def size_of(members: Mapping[str, Any]) -> int:
-    """The bytes of an entry that count, whether or not it may be sent."""
+def counted_bytes(members: Mapping[str, Any]) -> int:
+    """The bytes of an entry that count for the size of a batch, even if the entry is not valid."""
     size = _bytes_of(members.get("MessageBody") or "")
     for name, member in (members.get("MessageAttributes") or {}).items():
         texts = (name, member.get("DataType") or "", member.get("StringValue") or "")
@@ -90,7 +90,7 @@ def wrong_queue_type(name: str, value: object) -> RequestError:
 
 
 def check_id(name: str, value: str) -> str:
-    """A message group, deduplication or receive attempt id."""
+    """Validate a message group id, deduplication id or receive attempt id."""
     if not _ID.match(value):
         raise invalid(
             name, value, f"{name} can only include alphanumeric and punctuation characters. 1 to 128 in length."

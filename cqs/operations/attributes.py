@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cns_common.aws.call import Call, Params, Result
-from cqs.authorization import Access
+from cqs.authorization import QueueAccess
 from cqs.engines.contract import Counts
 from cqs.messages.validation import missing
 from cqs.queues.attributes import describe, wants_counts
@@ -11,7 +11,7 @@ from cqs.queues.queues import Queues
 
 
 class AttributeOperations:
-    def __init__(self, access: Access, queues: Queues) -> None:
+    def __init__(self, access: QueueAccess, queues: Queues) -> None:
         self._access = access
         self._queues = queues
 

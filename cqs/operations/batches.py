@@ -1,6 +1,6 @@
 """SendMessageBatch, DeleteMessageBatch, ChangeMessageVisibilityBatch.
 
-Whole-request checks come first; after them each entry succeeds or fails alone, and the call succeeds.
+Errors of the whole request are raised first. After that each entry succeeds or fails on its own.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any
 from cns_common.aws.call import Call, Params, Result
 from cns_common.aws.protocol.faults import wire_code
 from cns_common.errors import RequestError
-from cqs.authorization import Access
+from cqs.authorization import QueueAccess
 from cqs.limits import BATCH_BYTES_MAX, BATCH_ENTRIES_MAX
 from cqs.messages.delete_and_visibility import HandleErrors, InFlightMessages, VisibilityChange
 from cqs.messages.send import MessageSender
 from cqs.messages.validation import (
     NO_DEDUPLICATION,
     ValidatedMessage,
+    counted_bytes,
     missing,
-    size_of,
     validate_message,
     wrong_queue_type,
 )
@@ -33,7 +33,7 @@ _ENTRY_ID = re.compile(r"[A-Za-z0-9_-]{1,80}\Z", re.ASCII)
 
 
 class BatchOperations:
-    def __init__(self, access: Access, sender: MessageSender, in_flight: InFlightMessages) -> None:
+    def __init__(self, access: QueueAccess, sender: MessageSender, in_flight: InFlightMessages) -> None:
         self._access = access
         self._sender = sender
         self._in_flight = in_flight
@@ -43,16 +43,16 @@ class BatchOperations:
         entries = _entries(params, "SendMessageBatchRequestEntry", lambda entry: _check_fifo(view, entry))
         _check_size(entries)
         failed: list[Result] = []
-        drafts: dict[str, ValidatedMessage] = {}
+        valid: dict[str, ValidatedMessage] = {}
         for entry in entries:
             try:
-                drafts[entry["Id"]] = _draft(view, entry, call.trace_header)
+                valid[entry["Id"]] = _validate(view, entry, call.trace_header)
             except RequestError as error:
                 failed.append(_failure(entry["Id"], error))
-        accepted = await self._sender.send(view, tuple(drafts.values()), sender_of(call)) if drafts else []
+        accepted = await self._sender.send(view, tuple(valid.values()), sender_of(call)) if valid else []
         successful = [
-            {"Id": entry_id, **send_result(draft, one)}
-            for (entry_id, draft), one in zip(drafts.items(), accepted, strict=True)
+            {"Id": entry_id, **send_result(message, one)}
+            for (entry_id, message), one in zip(valid.items(), accepted, strict=True)
         ]
         return {"Successful": successful, "Failed": failed}
 
@@ -65,12 +65,12 @@ class BatchOperations:
     async def change_message_visibility_batch(self, call: Call, params: Params) -> Result:
         view = await self._access.queue(call, params, "ChangeMessageVisibility")
         entries = _entries(params, "ChangeMessageVisibilityBatchRequestEntry", _check_timeout)
-        wishes = [VisibilityChange(entry.get("ReceiptHandle") or "", entry["VisibilityTimeout"]) for entry in entries]
-        return _outcome(entries, await self._in_flight.change_visibility(view, wishes))
+        changes = [VisibilityChange(entry.get("ReceiptHandle") or "", entry["VisibilityTimeout"]) for entry in entries]
+        return _outcome(entries, await self._in_flight.change_visibility(view, changes))
 
 
 def _entries(params: Params, noun: str, check: Callable[[dict[str, Any]], None] | None = None) -> Entries:
-    """The entries of a batch that may be worked on; `check` may refuse the whole request for one of them."""
+    """The entries of a batch. Raises RequestError for the whole request; so may `check`, for any entry."""
     entries: Entries = params.get("Entries") or []
     if not entries:
         raise RequestError("EmptyBatchRequest", f"There should be at least one {noun} in the request.")
@@ -97,7 +97,7 @@ def _entries(params: Params, noun: str, check: Callable[[dict[str, Any]], None] 
 
 
 def _check_fifo(view: QueueView, entry: dict[str, Any]) -> None:
-    """What AWS refuses the whole batch for."""
+    """The errors of one entry for which AWS refuses the whole batch."""
     if not view.fifo:
         return
     if "MessageDeduplicationId" not in entry and not view.dedup_by_content:
@@ -109,13 +109,13 @@ def _check_fifo(view: QueueView, entry: dict[str, Any]) -> None:
 
 
 def _check_timeout(entry: dict[str, Any]) -> None:
-    """The model calls it optional, and nobody knows what its absence would mean."""
+    """The service model marks it optional, but SQS documents no default."""
     if "VisibilityTimeout" not in entry:
         raise missing("VisibilityTimeout")
 
 
 def _check_size(entries: Entries) -> None:
-    size = sum(size_of(entry) for entry in entries)
+    size = sum(counted_bytes(entry) for entry in entries)
     if size > BATCH_BYTES_MAX:
         raise RequestError(
             "BatchRequestTooLong",
@@ -123,7 +123,7 @@ def _check_size(entries: Entries) -> None:
         )
 
 
-def _draft(view: QueueView, entry: dict[str, Any], trace: str) -> ValidatedMessage:
+def _validate(view: QueueView, entry: dict[str, Any], trace: str) -> ValidatedMessage:
     if not entry.get("MessageBody"):
         raise RequestError("EmptyValue", missing("MessageBody").message)
     return validate_message(view, entry, trace, judgement="cannot be validated")
@@ -138,5 +138,5 @@ def _outcome(entries: Entries, answers: HandleErrors) -> Result:
 
 
 def _failure(entry_id: str, error: RequestError) -> Result:
-    text = error.message.encode(errors="replace").decode()  # it may quote what no answer can hold
+    text = error.message.encode(errors="replace").decode()  # it may quote text that no response can carry
     return {"Id": entry_id, "SenderFault": True, "Code": wire_code("sqs", error.code), "Message": text}

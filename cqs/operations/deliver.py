@@ -1,4 +1,4 @@
-"""Deliver: notifications into tenants' queues. For the account `cns` alone, as all extensions are."""
+"""Deliver: notifications to tenants' queues. For the account `cns` only, as all extensions are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from cns_common.aws.call import Call, Params, Result
 from cns_common.errors import OutcomeUnknown, RequestError, StoreUnavailable
 from cqs.messages.validation import missing
-from cqs.topic_sender import Message, TopicSender
+from cqs.topic_sender import TopicMessage, TopicSender
 
 ENTRIES_MAX = 100
 _OF_SEND_MESSAGE = ("MessageBody", "MessageAttributes", "MessageGroupId", "MessageDeduplicationId")
@@ -17,8 +17,8 @@ Member = dict[str, Any]
 
 
 class DeliverOperations:
-    def __init__(self, on_behalf: TopicSender) -> None:
-        self._on_behalf = on_behalf
+    def __init__(self, sender: TopicSender) -> None:
+        self._sender = sender
 
     async def deliver(self, call: Call, params: Params) -> Result:
         entries: list[Member] = params.get("Entries") or []
@@ -49,13 +49,15 @@ class DeliverOperations:
         return {"Results": results}
 
     async def _send(self, queue_arn: str, topic_arn: str, entries: list[Member], *, enforced: bool) -> list[Result]:
-        """Of one topic to one queue, in their order; the store takes all of them or none."""
+        """Send one topic's messages to one queue, in order and in one engine call."""
         messages = [
-            Message({name: entry[name] for name in _OF_SEND_MESSAGE if name in entry}, entry.get("TraceHeader", ""))
+            TopicMessage(
+                {name: entry[name] for name in _OF_SEND_MESSAGE if name in entry}, entry.get("TraceHeader", "")
+            )
             for entry in entries
         ]
         try:
-            sent = await self._on_behalf.send(queue_arn, messages, topic_arn=topic_arn, enforced=enforced)
+            sent = await self._sender.send(queue_arn, messages, topic_arn=topic_arn, enforced=enforced)
         except RequestError as refusal:
             return [_refused(refusal) for _ in entries]
         except StoreUnavailable as error:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cns_common.aws.call import Call, Params, Result
-from cqs.authorization import Access
+from cqs.authorization import QueueAccess
 from cqs.limits import RECEIVE_MESSAGES_MAX, RECEIVE_WAIT_S_MAX
 from cqs.messages.delete_and_visibility import InFlightMessages, VisibilityChange, check_visibility
 from cqs.messages.receive import MessageReceiver, ReceiveRequest
 from cqs.messages.send import MessageSender, SentMessage
 from cqs.messages.validation import ValidatedMessage, check_id, invalid, missing, validate_message, wrong_queue_type
-from cqs.operations.received import message_result, read_selection
+from cqs.operations.message_result import message_result, read_selection
 from cqs.queues.view import QueueView
 
 
@@ -26,7 +26,7 @@ _SQS_BOUNDS = ReceiveBounds()
 class MessageOperations:
     def __init__(
         self,
-        access: Access,
+        access: QueueAccess,
         sender: MessageSender,
         receiver: MessageReceiver,
         in_flight: InFlightMessages,
@@ -40,15 +40,16 @@ class MessageOperations:
 
     async def send_message(self, call: Call, params: Params) -> Result:
         view = await self._access.queue(call, params, "SendMessage")
-        draft = validate_message(view, params, call.trace_header)
-        (accepted,) = await self._sender.send(view, (draft,), sender_of(call))
-        return send_result(draft, accepted)
+        message = validate_message(view, params, call.trace_header)
+        (accepted,) = await self._sender.send(view, (message,), sender_of(call))
+        return send_result(message, accepted)
 
     async def receive_message(self, call: Call, params: Params) -> Result:
         view = await self._access.queue(call, params, "ReceiveMessage")
-        selection, wish, when_gone = read_selection(params), _wish(view, params, self._bounds), call.when_gone
-        del call, params  # a long poll holds nothing of its request that it needs no more
-        delivery = await self._receiver.receive(view, wish, when_gone)
+        selection, request = read_selection(params), _receive_request(view, params, self._bounds)
+        when_gone = call.when_gone
+        del call, params  # a waiting long poll must not keep its request in memory
+        delivery = await self._receiver.receive(view, request, when_gone)
         return {
             "Messages": [
                 message_result(view, message, delivery.received_at_ms, selection) for message in delivery.messages
@@ -75,17 +76,17 @@ class MessageOperations:
 
 
 def sender_of(call: Call) -> str:
-    """Unsigned callers are known by their address."""
+    """Unsigned callers are identified by their address."""
     return call.caller.user_id or call.source_ip
 
 
-def send_result(draft: ValidatedMessage, accepted: SentMessage) -> Result:
-    """What a sender is told of one message."""
-    result = {"MessageId": accepted.id, "MD5OfMessageBody": draft.md5}
-    if draft.attributes.sent_md5:
-        result["MD5OfMessageAttributes"] = draft.attributes.sent_md5
-    if draft.system_md5:
-        result["MD5OfMessageSystemAttributes"] = draft.system_md5
+def send_result(message: ValidatedMessage, accepted: SentMessage) -> Result:
+    """The response of SendMessage for one message."""
+    result = {"MessageId": accepted.id, "MD5OfMessageBody": message.md5}
+    if message.attributes.sent_md5:
+        result["MD5OfMessageAttributes"] = message.attributes.sent_md5
+    if message.system_md5:
+        result["MD5OfMessageSystemAttributes"] = message.system_md5
     if accepted.sequence:
         result["SequenceNumber"] = accepted.sequence
     return result
@@ -98,7 +99,7 @@ def _handle(params: Params) -> str:
     return handle
 
 
-def _wish(view: QueueView, params: Params, bounds: ReceiveBounds) -> ReceiveRequest:
+def _receive_request(view: QueueView, params: Params, bounds: ReceiveBounds) -> ReceiveRequest:
     messages_max, wait_s_max = bounds
     want: int = params.get("MaxNumberOfMessages", 1)
     if not 1 <= want <= messages_max:

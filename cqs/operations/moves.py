@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cns_common.aws.call import Call, Params, Result
 from cns_common.errors import RequestError
-from cqs.authorization import Access
+from cqs.authorization import QueueAccess
 from cqs.limits import MOVE_RATE_MAX, MOVE_TASKS_LISTED_MAX
 from cqs.messages.validation import missing
 from cqs.queues.names import QueueKey
@@ -14,12 +14,12 @@ from cqs.redrive.task import MoveTask, read_task_handle, task_handle
 from cqs.redrive.tasks import MoveTasks
 
 _OF_A_MOVE = ("ReceiveMessage", "DeleteMessage", "GetQueueAttributes")
-"""What the caller must be allowed to do with the source queue, besides the operation itself."""
+"""Actions on the source queue that the caller must be allowed besides the operation itself."""
 _ARN_FORM = "arn:<partition>:<service>:<region>:<account-id>:<resource-id>"
 
 
 class MoveOperations:
-    def __init__(self, access: Access, tasks: MoveTasks) -> None:
+    def __init__(self, access: QueueAccess, tasks: MoveTasks) -> None:
         self._access = access
         self._tasks = tasks
 
@@ -56,10 +56,10 @@ class MoveOperations:
         return {"Results": [_shown(task) for task in await self._tasks.newest(source.arn, n)]}
 
     async def _queue(self, call: Call, key: QueueKey, name: str, *actions: str) -> QueueView:
-        """The queue, once the caller may do all of these there."""
+        """The queue, if the caller may do all of `actions` there."""
         try:
             for action in actions:
-                view = await self._access.queue_of(call, key, action)
+                view = await self._access.queue_by_key(call, key, action)
         except RequestError as error:
             if error.code != "QueueDoesNotExist":
                 raise

@@ -1,4 +1,4 @@
-"""Every message of a queue as a ReceiveMessage would show it, but nothing is received."""
+"""All messages of a queue in the form of a ReceiveMessage response, without receiving them."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ from typing import NamedTuple
 from cns_common.aws.call import Result
 from cqs.engines.contract import Message
 from cqs.messages.peek import MessageStatus, QueuePeeker
-from cqs.operations.received import message_result, read_selection
+from cqs.operations.message_result import message_result, read_selection
 from cqs.queues.view import QueueView
 
 HANDLE = "SQS/BACKDOOR/ACCESS"
-"""What stands where a receipt handle would. It is none."""
+"""In the place of a receipt handle; it is not one."""
 _EVERYTHING = read_selection({"AttributeNames": ["All"], "MessageAttributeNames": ["All"]})
 
 
 class PeekOptions(NamedTuple):
-    """What besides the visible messages is shown. Each adds a system attribute that says which it is."""
+    """Which messages are shown besides the visible ones. Each option adds a system attribute with the message's state."""
 
     invisible: bool = False
     delayed: bool = False
 
 
-async def peek(peeking: QueuePeeker, view: QueueView, shown: PeekOptions) -> Result:
-    """The result of a ReceiveMessage."""
-    seen = await peeking.look(view)
-    return {"Messages": [_message(view, one, shown) for one in seen if _is_shown(one, shown)]}
+async def peek(peeker: QueuePeeker, view: QueueView, options: PeekOptions) -> Result:
+    """The response of a ReceiveMessage."""
+    statuses = await peeker.peek(view)
+    return {"Messages": [_message(view, one, options) for one in statuses if _is_selected(one, options)]}
 
 
-def _is_shown(seen: MessageStatus, shown: PeekOptions) -> bool:
-    if seen.delayed:
-        return shown.delayed
-    return shown.invisible or not (seen.hidden or seen.held)
+def _is_selected(status: MessageStatus, options: PeekOptions) -> bool:
+    if status.delayed:
+        return options.delayed
+    return options.invisible or not (status.in_flight or status.blocked)
 
 
-def _message(view: QueueView, seen: MessageStatus, shown: PeekOptions) -> Result:
-    peeked = seen.message
+def _message(view: QueueView, status: MessageStatus, options: PeekOptions) -> Result:
+    peeked = status.message
     message = Message(
         peeked.id,
         b"",
@@ -49,13 +49,13 @@ def _message(view: QueueView, seen: MessageStatus, shown: PeekOptions) -> Result
     )
     result = message_result(view, message, 0, _EVERYTHING)
     result["ReceiptHandle"] = HANDLE
-    result["Attributes"] |= dict(_states(seen, shown))
+    result["Attributes"] |= dict(_states(status, options))
     return result
 
 
-def _states(seen: MessageStatus, shown: PeekOptions) -> Iterator[tuple[str, str]]:
-    """For a FIFO message behind one in flight, LocalStack says that it is visible, too."""
-    if shown.invisible:
-        yield "IsVisible", "false" if seen.hidden else "true"
-    if shown.delayed:
-        yield "IsDelayed", "true" if seen.delayed else "false"
+def _states(status: MessageStatus, options: PeekOptions) -> Iterator[tuple[str, str]]:
+    """LocalStack shows a FIFO message behind one in flight as visible, too."""
+    if options.invisible:
+        yield "IsVisible", "false" if status.in_flight else "true"
+    if options.delayed:
+        yield "IsDelayed", "true" if status.delayed else "false"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from cns_common.aws.call import Call, Params, Result
-from cqs.authorization import Access
+from cqs.authorization import QueueAccess
 from cqs.queues.permissions import read_grant, read_label, with_grant, without_grant
 from cqs.queues.queues import Queues
 
 
 class PermissionOperations:
-    def __init__(self, access: Access, queues: Queues) -> None:
+    def __init__(self, access: QueueAccess, queues: Queues) -> None:
         self._access = access
         self._queues = queues
 

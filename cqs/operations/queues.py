@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cns_common.aws.call import Call, Params, Result
-from cqs.authorization import Access
+from cqs.authorization import QueueAccess
 from cqs.localstack.url_styles import WriteUrl
 from cqs.paging import read_page
 from cqs.queues.names import missing_queue_name
@@ -12,7 +12,7 @@ from cqs.queues.urls import queue_url
 
 
 class QueueOperations:
-    def __init__(self, access: Access, queues: Queues, write_url: WriteUrl = queue_url) -> None:
+    def __init__(self, access: QueueAccess, queues: Queues, write_url: WriteUrl = queue_url) -> None:
         self._access = access
         self._queues = queues
         self._write_url = write_url
@@ -33,23 +33,23 @@ class QueueOperations:
         if not name:
             raise missing_queue_name()
         account = params.get("QueueOwnerAWSAccountId") or call.caller.account
-        view = await self._access.named_queue(call, account, name, "GetQueueUrl")
+        view = await self._access.queue_by_name(call, account, name, "GetQueueUrl")
         return {"QueueUrl": self._write_url(call, view.queue.key)}
 
     async def list_queues(self, call: Call, params: Params) -> Result:
         account = self._access.own_account(call, "ListQueues")
-        wish = read_page(params)
+        request = read_page(params)
         prefix: str = params.get("QueueNamePrefix") or ""
         if not prefix.isascii():
             return {}
-        names = await self._queues.list_names(account, call.region, prefix, wish.after, wish.n + 1)
-        page, token = wish.cut(names)
+        names = await self._queues.list_names(account, call.region, prefix, request.after, request.n + 1)
+        page, token = request.cut(names)
         return {"QueueUrls": [self._write_url(call, (account, call.region, name)) for name in page], **token}
 
     async def list_dead_letter_source_queues(self, call: Call, params: Params) -> Result:
         view = await self._access.queue(call, params, "ListDeadLetterSourceQueues")
-        wish = read_page(params)
-        page, token = wish.cut(await self._queues.dead_letter_sources(view, wish.after, wish.n + 1))
+        request = read_page(params)
+        page, token = request.cut(await self._queues.dead_letter_sources(view, request.after, request.n + 1))
         region = view.queue.region
         return {"queueUrls": [self._write_url(call, (view.account, region, name)) for name in page], **token}
 

@@ -1,4 +1,4 @@
-"""Settle: what became of jobs, told in one step. For the account `cns` alone, as all extensions are."""
+"""Settle: deletes, sends and changes of jobs in one step. For the account `cns` only, as all extensions are."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from cqs.queues.view import QueueView
 
 ENTRIES_MAX = 1_000
 ID_CHARS_MAX = 1_024
-"""Of a message's id, of its group and its deduplication id."""
+"""The longest message id, group and deduplication id."""
 _NO_HANDLE = b""
-"""Stands for text that is no handle of the queue, so that the engine says so among its outcomes."""
+"""Replaces text that is not a receipt handle of the queue: the engine's outcome for it is MALFORMED."""
 
 Member = dict[str, Any]
 
@@ -76,7 +76,7 @@ def _check_number(entries: int) -> None:
 
 
 def _engine(views: dict[str, QueueView]) -> Engine:
-    """All internal queues are kept by one."""
+    """One engine has all internal queues."""
     return next(iter(views.values())).engine
 
 

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from cns_common.aws.call import Call, Params, Result
-from cqs.authorization import Access
+from cqs.authorization import QueueAccess
 from cqs.messages.validation import missing
 from cqs.queues.queues import Queues
 from cqs.queues.tags import tagged
 
 
 class TagOperations:
-    def __init__(self, access: Access, queues: Queues) -> None:
+    def __init__(self, access: QueueAccess, queues: Queues) -> None:
         self._access = access
         self._queues = queues
 
@@ -44,6 +44,6 @@ class TagOperations:
 
 
 def _naming(call: Call, keys: Iterable[str], tags: Mapping[str, str] | None = None) -> Call:
-    """The call with what policies may ask of the tags that it names."""
+    """The call with the tags of the request as condition values for policies."""
     values = {f"aws:RequestTag/{key}": value for key, value in (tags or {}).items()}
     return dataclasses.replace(call, facts={**call.facts, **values, "aws:TagKeys": [*keys]})

@@ -97,7 +97,7 @@ def check_delay(attributes: Mapping[str, str], capabilities: Capabilities) -> No
         raise refused_value("DelaySeconds", f"The queue's engine delays messages by at most {delay_s_max} seconds.")
 
 
-def merged(current: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
+def merge_changes(current: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
     """The attributes as they are after the changes."""
     after = {**current, **changes}
     if changes.get("KmsMasterKeyId"):
@@ -179,7 +179,7 @@ def settings_of(queue: Queue) -> dict[str, str]:
     return {**defaults, **kms, **queue.attributes}
 
 
-def _shown(queue: Queue) -> dict[str, str]:
+def _visible_settings(queue: Queue) -> dict[str, str]:
     """The settings that GetQueueAttributes returns. AWS shows those of KMS only while the queue has a key."""
     settings = settings_of(queue)
     if "KmsMasterKeyId" not in queue.attributes:
@@ -210,7 +210,7 @@ def describe(queue: Queue, names: Collection[str], counts: Counts) -> dict[str, 
         "ApproximateNumberOfMessagesDelayed": str(counts.delayed),
         "CreatedTimestamp": str(queue.created_ms // 1000),
         "LastModifiedTimestamp": str(queue.modified_ms // 1000),
-        **_shown(queue),
+        **_visible_settings(queue),
     }
     if "All" in names:
         return known

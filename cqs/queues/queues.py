@@ -19,7 +19,7 @@ from cqs.queues.attributes import (
     check_new,
     first_difference,
     invalid_value,
-    merged,
+    merge_changes,
     refused_value,
     wants_fifo,
 )
@@ -88,12 +88,12 @@ class Queues:
             attributes = check_new(given, fifo=fifo)
             engine = self._engine_for(given.get(ENGINE, self._default_engine), attributes, fifo=fifo)
             await self._check_redrive(key, given, fifo=fifo)
-            queue = self._new(key, engine, merged({}, attributes), tags)
+            queue = self._new(key, engine, merge_changes({}, attributes), tags)
             existing = await self._store.create(queue)
             if existing.id == queue.id:
                 _warn_of_policy(queue.arn, given)
                 return queue
-        return _same(existing, given)
+        return _check_same(existing, given)
 
     def _new(self, key: QueueKey, engine: str, attributes: dict[str, str], tags: dict[str, str]) -> Queue:
         account, region, name = key
@@ -139,7 +139,7 @@ class Queues:
         now_ms = self._clock.now_ms()
         await self.update(
             view,
-            lambda queue: replace(queue, attributes=merged(queue.attributes, changes), modified_ms=now_ms),
+            lambda queue: replace(queue, attributes=merge_changes(queue.attributes, changes), modified_ms=now_ms),
         )
         _warn_of_policy(view.arn, given)
         # SQS: of a standard queue, only what is sent from now on has the new delay
@@ -152,7 +152,7 @@ class Queues:
 
         def changed(queue: Queue) -> Queue:
             policy = change(queue.attributes.get("Policy", ""))
-            return replace(queue, attributes=merged(queue.attributes, {"Policy": policy}), modified_ms=now_ms)
+            return replace(queue, attributes=merge_changes(queue.attributes, {"Policy": policy}), modified_ms=now_ms)
 
         await self.update(view, changed)
 
@@ -236,7 +236,7 @@ def _warn_of_policy(queue_arn: str, given: Mapping[str, str]) -> None:
         log.warning("queue_policy.unknown_actions_accepted", queue=queue_arn, actions=unknown)
 
 
-def _same(existing: Queue, given: Mapping[str, str]) -> Queue:
+def _check_same(existing: Queue, given: Mapping[str, str]) -> Queue:
     """`existing`, unless it is not what a CreateQueue of its name asks for."""
     wanted = check_new(given, fifo=existing.fifo)
     difference = first_difference(existing, wanted)

@@ -92,7 +92,7 @@ class MessageMover:
             moved += await self._move_to(task, source, route, now_ms)
         if failure:
             on_their_way = sum(len(route.messages) for route in routes)
-            await _give_back(source, received.messages[on_their_way:], now_ms)
+            await _release(source, received.messages[on_their_way:], now_ms)
             return MoveStep(await self.end(task, "FAILED", failure, moved), on_their_way)
         after = await self._record(task, lambda current: replace(current, moved=current.moved + moved))
         return MoveStep(after, len(received.messages))
@@ -116,7 +116,7 @@ class MessageMover:
         """How many arrived. What a FIFO queue takes for a duplicate is gone, and does not count."""
         target, messages = route
         entries = [_redriven(task, target, message, now_ms) for message in messages]
-        return _arrived(await transfer(source, target, messages, entries, now_ms))
+        return _count_arrived(await transfer(source, target, messages, entries, now_ms))
 
     async def _queue(self, arn: str) -> QueueView | None:
         key = key_of_arn(arn)
@@ -126,11 +126,11 @@ class MessageMover:
         return await update(self._store, task, change) or replace(task, status="CANCELLED")
 
 
-def _arrived(answers: Sequence[SentEntry | RejectedEntry]) -> int:
+def _count_arrived(answers: Sequence[SentEntry | RejectedEntry]) -> int:
     return sum(isinstance(answer, SentEntry) and not answer.duplicate for answer in answers)
 
 
-async def _give_back(source: QueueView, messages: Sequence[Message], now_ms: int) -> None:
+async def _release(source: QueueView, messages: Sequence[Message], now_ms: int) -> None:
     await source.engine.change(source.ref, [Change(message.handle, now_ms) for message in messages], now_ms)
 
 

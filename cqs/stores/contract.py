@@ -74,3 +74,9 @@ class MoveTaskStore(Protocol):
     async def active(self) -> list[MoveTask]:
         """All that are under way, of all accounts."""
         ...
+
+
+class ReceiptKeyStore(Protocol):
+    async def receipt_key(self) -> bytes:
+        """`KEY_BYTES` (`cqs.messages.receipt_handle`) of key, the same in every process and after a restart."""
+        ...

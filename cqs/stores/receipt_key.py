@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from cns_common.sealing import Seal
 
 PURPOSE = b"receipt handles"
-
-
-class ReceiptKeyStore(Protocol):
-    async def receipt_key(self) -> bytes:
-        """KEY_BYTES of cqs.messages.receipt_handle, the same at every call and after a restart."""
-        ...
 
 
 class DerivedReceiptKeyStore:

@@ -40,14 +40,14 @@ _LIST = "SELECT name FROM queues WHERE account = ? AND region = ? AND name >= ? 
 """One bound on each side: of two on the same, SQLite looks up the first and tries all names from there on."""
 _BEFORE_ALL, _AFTER_ALL = "\x01", "\x7f"  # names are made of characters between them
 _SOURCES = "SELECT name FROM queues WHERE target_arn = ? AND name > ? ORDER BY name LIMIT ?"
-_BURY = "INSERT INTO deleted_queues VALUES (?, ?, ?, ?, ?, ?)"
+_MARK_DELETED = "INSERT INTO deleted_queues VALUES (?, ?, ?, ?, ?, ?)"
 _FORGET_OLD = (
     "DELETE FROM deleted_queues WHERE id IN"
     f" (SELECT id FROM deleted_queues WHERE record IS NULL AND deleted_ms < ? LIMIT {FORGET_BATCH})"
 )
 _DELETED_AT = "SELECT max(deleted_ms) FROM deleted_queues WHERE account = ? AND region = ? AND name = ?"
 _UNDROPPED = "SELECT record FROM deleted_queues WHERE record IS NOT NULL"
-_DROPPED = "UPDATE deleted_queues SET record = NULL WHERE id = ?"
+_MARK_DROPPED = "UPDATE deleted_queues SET record = NULL WHERE id = ?"
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Queue).decode
@@ -85,14 +85,14 @@ class EmbeddedQueueStore:
         return replaced
 
     async def delete(self, queue: Queue, now_ms: int) -> bool:
-        def bury(connection: apsw.Connection) -> bool:
+        def mark_deleted(connection: apsw.Connection) -> bool:
             if not _changes(connection, _DELETE, (*queue.key, queue.id)):
                 return False
-            connection.execute(_BURY, (queue.id, *queue.key, now_ms, _encode(queue)))
+            connection.execute(_MARK_DELETED, (queue.id, *queue.key, now_ms, _encode(queue)))
             connection.execute(_FORGET_OLD, (now_ms - REMEMBER_DELETED_MS,))
             return True
 
-        deleted = await self._database.write(bury, grows=False)
+        deleted = await self._database.write(mark_deleted, grows=False)
         self._tell(queue.key)
         return deleted
 
@@ -111,7 +111,7 @@ class EmbeddedQueueStore:
         return [_decode(_blob(row)) for row in self._database.reader.execute(_UNDROPPED)]
 
     async def forget_dropped(self, queue_id: str) -> None:
-        await self._database.write(lambda connection: _changes(connection, _DROPPED, (queue_id,)), grows=False)
+        await self._database.write(lambda connection: _changes(connection, _MARK_DROPPED, (queue_id,)), grows=False)
 
     def _tell(self, key: QueueKey) -> None:
         for callback in self.changed:

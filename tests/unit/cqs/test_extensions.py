@@ -19,7 +19,7 @@ from cqs.messages.receipt_handle import ReceiptHandles
 from cqs.operations.deliver import DeliverOperations
 from cqs.operations.settle import SettleOperations
 from cqs.queues.cache import QueueCache
-from cqs.topic_sender import Message
+from cqs.topic_sender import TopicMessage
 
 JOBS = internal_ref("publish-jobs")
 OTHERS = internal_ref("endpoint-jobs")
@@ -210,7 +210,7 @@ class Queues:
         self.failures = list(failures)
         self.sent: list[dict[str, Any]] = []
 
-    async def send(self, queue_arn: str, messages: Sequence[Message], **more: Any) -> list[str | RequestError]:
+    async def send(self, queue_arn: str, messages: Sequence[TopicMessage], **more: Any) -> list[str | RequestError]:
         answers: list[str | RequestError] = []
         for message in messages:
             failure = self.failures.pop(0) if self.failures else None

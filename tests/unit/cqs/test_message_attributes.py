@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from cns_common.errors import RequestError
-from cqs.messages.message_attributes import digest, read_attributes, read_system_attributes
+from cqs.messages.message_attributes import digest, normalize_number, read_attributes, read_system_attributes
 from cqs.messages.message_text import encode_text
-from cqs.messages.number_attributes import normalize_number
 
 Members = dict[str, dict[str, Any]]
 

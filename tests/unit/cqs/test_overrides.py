@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cqs.localstack.receive_overrides import read_overrides
+from cqs.localstack.options import read_overrides
 
 COUNT = b"x-localstack-sqs-override-message-count"
 WAIT = b"x-localstack-sqs-override-wait-time-seconds"

@@ -6,7 +6,7 @@ import pytest
 
 from cns_common.errors import RequestError
 from cqs.engines.contract import Counts
-from cqs.queues.attributes import check_changes, check_new, describe, first_difference, merged, settings_of
+from cqs.queues.attributes import check_changes, check_new, describe, first_difference, merge_changes, settings_of
 from cqs.queues.model import Queue
 
 ARN = "arn:aws:sqs:us-east-1:000000000000:dlq"
@@ -133,12 +133,12 @@ def test_engine_cannot_change() -> None:
     ],
 )
 def test_merged(current: dict[str, str], changes: dict[str, str], after: dict[str, str]) -> None:
-    assert merged(current, changes) == after
+    assert merge_changes(current, changes) == after
 
 
 def test_high_throughput_needs_its_scope() -> None:
     with pytest.raises(RequestError) as caught:
-        merged({}, {"FifoThroughputLimit": "perMessageGroupId"})
+        merge_changes({}, {"FifoThroughputLimit": "perMessageGroupId"})
     assert (caught.value.code, caught.value.message) == (
         "InvalidAttributeValue",
         "The perMessageGroupId value is allowed only when the value for DeduplicationScope is messageGroup",

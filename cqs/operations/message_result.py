@@ -1,4 +1,4 @@
-"""How a delivered message is shown: its receipt handle, and of its attributes those that were asked for."""
+"""A message in the response of a ReceiveMessage: its receipt handle, body, and the attributes that were asked for."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _SYSTEM: Mapping[str, Callable[[QueueView, Message, Body], str]] = {
     "MessageDeduplicationId": lambda view, message, body: body.dedup,
     "SequenceNumber": lambda view, message, body: sequence_text(message.sequence) if view.fifo else "",
 }
-"""Every system attribute; one that a message does not have is ''."""
+"""The system attributes; '' for one that the message does not have."""
 
 
 class AttributeSelection(NamedTuple):
-    """Which attributes a receive asks for."""
+    """The attributes that a receive asks for."""
 
     system: tuple[str, ...] = ()
     names: frozenset[str] = frozenset()
@@ -43,11 +43,11 @@ class AttributeSelection(NamedTuple):
 
 _NOTHING = AttributeSelection()
 _ALL_NAMES = frozenset({"All", "*"})
-"""The values of MessageAttributeNames that select every message attribute; `.*` selects them as a prefix."""
+"""Values of MessageAttributeNames that select all message attributes; so does `.*`, as a prefix."""
 
 
 def read_selection(params: Mapping[str, Any]) -> AttributeSelection:
-    """From a ReceiveMessage's parameters. Names that no message can have are ignored."""
+    """The selection in a ReceiveMessage's parameters. Unknown names are ignored."""
     system = [*params.get("AttributeNames", ()), *params.get("MessageSystemAttributeNames", ())]
     names = params.get("MessageAttributeNames")
     if not system and not names:
