@@ -59,7 +59,8 @@ class TopicSender:
         return [next(sent).id if isinstance(one, ValidatedMessage) else one for one in checked]
 
     async def _why_denied(self, call: Call, key: QueueKey, topic_arn: str) -> str:
-        """The reason for the operator's log and `cns explain`: SQS's error text names neither the topic nor the policy."""
+        """The reason for the operator's log and `cns explain`: SQS's error text names neither the topic nor the
+        policy."""
         view, verdict = await self._access.verdict(call, key, ACTION)
         if view is None or view.policy is None:
             return f"the queue has no policy that allows topic {topic_arn}"

@@ -15,7 +15,8 @@ BODIES_BYTES_MAX = 64 * 1_048_576
 
 
 class MessageStatus(NamedTuple):
-    """A message and its state: in flight, `blocked` by a message in flight of its FIFO group, delayed, or else visible."""
+    """A message and its state: in flight, `blocked` by a message in flight of its FIFO group, delayed, or else
+    visible."""
 
     message: PeekedMessage
     in_flight: bool

@@ -17,7 +17,8 @@ _EVERYTHING = read_selection({"AttributeNames": ["All"], "MessageAttributeNames"
 
 
 class PeekOptions(NamedTuple):
-    """Which messages are shown besides the visible ones. Each option adds a system attribute with the message's state."""
+    """Which messages are shown besides the visible ones. Each option adds a system attribute with the message's
+    state."""
 
     invisible: bool = False
     delayed: bool = False

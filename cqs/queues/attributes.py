@@ -1,4 +1,4 @@
-"""Queue attributes: which exist, what values they take, and what a queue answers for those it was never given."""
+"""Queue attributes: their names, values and defaults."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cqs.redrive.policy import as_text, read_redrive_allow_policy, read_redrive_
 
 KEY_ID_CHARS_MAX = 2_048
 ENGINE = "Engine"
-"""Our extension: the queue's engine, chosen at its creation."""
+"""An extension: the name of the queue's engine, set at creation."""
 
 _NUMBERS: Mapping[str, tuple[int, int]] = {
     "DelaySeconds": (0, 900),
@@ -31,7 +31,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "FifoThroughputLimit": ("perQueue", "perMessageGroupId"),
 }
 _REMOVABLE = frozenset({"Policy", "RedrivePolicy", "RedriveAllowPolicy", "KmsMasterKeyId"})
-"""An empty value takes these away."""
+"""An empty value removes these."""
 _DEFAULTS: Mapping[str, str] = {
     "DelaySeconds": "0",
     "MaximumMessageSize": "1048576",
@@ -70,7 +70,7 @@ def refused_value(name: str, reason: str) -> RequestError:
     return RequestError("InvalidAttributeValue", f"Invalid value for the parameter {name}. Reason: {reason}")
 
 
-# -- given ------------------------------------------------------------------------------------------------------------
+# -- given attributes -------------------------------------------------------------------------------------------------
 
 
 def wants_fifo(given: Mapping[str, str]) -> bool:
@@ -78,12 +78,12 @@ def wants_fifo(given: Mapping[str, str]) -> bool:
 
 
 def check_new(given: Mapping[str, str], *, fifo: bool) -> dict[str, str]:
-    """The attributes of a queue to be created, normalised, but for its engine."""
+    """The attributes of a new queue, validated and normalised, without its engine."""
     return _check({name: text for name, text in given.items() if name != ENGINE}, fifo=fifo)
 
 
 def check_changes(given: Mapping[str, str], *, fifo: bool) -> dict[str, str]:
-    """Attributes to be set on a queue, normalised; '' stands for removal."""
+    """The changes of SetQueueAttributes, validated and normalised; '' removes an attribute."""
     changes = _check(given, fifo=fifo)
     if fifo and changes.get("FifoQueue") == "false":
         raise refused_value("FifoQueue", "Modifying queue type is not supported.")
@@ -98,7 +98,7 @@ def check_delay(attributes: Mapping[str, str], capabilities: Capabilities) -> No
 
 
 def merge_changes(current: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
-    """The attributes as they are after the changes."""
+    """The attributes after the changes."""
     after = {**current, **changes}
     if changes.get("KmsMasterKeyId"):
         after["SqsManagedSseEnabled"] = "false"
@@ -156,7 +156,7 @@ def _number(name: str, text: str, least: int, most: int) -> str:
 
 
 def _key_id(text: str) -> str:
-    """An id, ARN or alias of a key; there is no key service to ask about it."""
+    """An id, ARN or alias of a KMS key. It is not looked up."""
     if not (text.isascii() and text.isprintable() and len(text) <= KEY_ID_CHARS_MAX):
         raise invalid_value("KmsMasterKeyId")
     return text
@@ -169,18 +169,18 @@ def _choice(name: str, text: str, choices: tuple[str, ...]) -> str:
     return choice
 
 
-# -- held -------------------------------------------------------------------------------------------------------------
+# -- stored attributes ------------------------------------------------------------------------------------------------
 
 
 def settings_of(queue: Queue) -> dict[str, str]:
-    """Every settable attribute that has a value, set or by default."""
+    """All settable attributes that have a value, set or default."""
     defaults = {**_DEFAULTS, **_FIFO_DEFAULTS} if queue.fifo else _DEFAULTS
     kms = _KMS_DEFAULTS if "KmsMasterKeyId" in queue.attributes else {}
     return {**defaults, **kms, **queue.attributes}
 
 
 def _visible_settings(queue: Queue) -> dict[str, str]:
-    """The settings that GetQueueAttributes returns. AWS shows those of KMS only while the queue has a key."""
+    """The settings in the response of GetQueueAttributes. AWS shows those of KMS only if the queue has a key."""
     settings = settings_of(queue)
     if "KmsMasterKeyId" not in queue.attributes:
         for name in _KMS_DEFAULTS:
@@ -189,7 +189,7 @@ def _visible_settings(queue: Queue) -> dict[str, str]:
 
 
 def first_difference(queue: Queue, wanted: Mapping[str, str]) -> str | None:
-    """The first of the (normalised) attributes that the queue has another value for."""
+    """The name of an attribute whose value differs from `wanted` (normalised); None if there is none."""
     settings = settings_of(queue)
     return next((name for name, text in wanted.items() if settings.get(name, "") != text), None)
 
@@ -199,7 +199,8 @@ def wants_counts(names: Collection[str]) -> bool:
 
 
 def describe(queue: Queue, names: Collection[str], counts: Counts) -> dict[str, str]:
-    """The attributes asked for; a name that no queue has is an error, one that this queue lacks is left out."""
+    """The response of GetQueueAttributes. Raises RequestError for unknown names; omits attributes that the queue
+    lacks."""
     for name in names:
         if name != "All" and name not in _READABLE:
             raise unknown_attribute(name)

@@ -1,4 +1,4 @@
-"""The queues in use, as views, kept until the store says that they changed."""
+"""The views of queues in use, cached until the store reports a change."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from cqs.queues.view import QueueView, view_of
 from cqs.stores.contract import QueueStore
 
 VIEWS_MAX = 10_000
-"""Two KiB each, with a policy of a statement."""
+"""Each takes 2 KiB, with a policy of one statement."""
 
 
 class QueueCache:
-    """`default_engine` keeps the internal queues. `receipt_key` is the store's, by which receipt handles are made."""
+    """`default_engine` has the internal queues. `receipt_key` is the key of receipt handles."""
 
     def __init__(
         self, store: QueueStore, engines: Mapping[str, Engine], default_engine: str, receipt_key: bytes
@@ -43,7 +43,7 @@ class QueueCache:
         if queue is None:
             return None
         view = view_of(queue, self.engine(queue), self._receipt_key)
-        if changes == self._changes:  # else what was read may be older than what was told meanwhile
+        if changes == self._changes:  # else the record may be older than a change reported meanwhile
             self._keep(key, view)
         return view
 
@@ -59,7 +59,7 @@ class QueueCache:
         return engine
 
     def clear(self) -> None:
-        """Forget all: changes may have gone untold, such as while a link to the store was broken."""
+        """Forget all views: changes may have been missed, for example while the link to the store was broken."""
         self._changes += 1
         self._views.clear()
 

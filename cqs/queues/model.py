@@ -1,4 +1,4 @@
-"""The two values the service keeps: a queue as its owner set it up, and a message's body as the engine stores it."""
+"""The stored values: a queue's record, and a message's body as engines store it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 1
     purged_ms: int = 0
     attributes: dict[str, str] = {}
-    """Those that were set, checked and normalised; the rest have their defaults."""
+    """The attributes that were set, normalised; the others have their defaults."""
     tags: dict[str, str] = {}
 
     @property
@@ -39,17 +39,17 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Body(msgspec.Struct, frozen=True, array_like=True):
-    """What the engine keeps as a message's opaque body: all that a receive may have to tell, and nothing to compute."""
+    """An engine's opaque message body: all that a receive may return, with nothing left to compute."""
 
     text: str
     md5: str
     sender: str
-    sent_at_ms: int  # kept through dead-letter moves, where the engine's `born_at_ms` may start anew
+    sent_at_ms: int  # unlike the engine's `born_at_ms`, unchanged by dead-letter moves
     dedup: str = ""
     attributes: tuple[Attribute, ...] = ()
-    attributes_md5: str = ""  # of all attributes, as receivers get them
+    attributes_md5: str = ""  # of all attributes, as consumers receive them
     trace: str = ""
-    source_arn: str = ""  # of the queue a dead-letter move took it from
+    source_arn: str = ""  # the queue from which a dead-letter move took it
 
 
 encode_body = msgspec.msgpack.Encoder().encode

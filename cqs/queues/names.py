@@ -1,4 +1,4 @@
-"""Which names a queue may have."""
+"""Queue names and queue keys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cns_common.errors import RequestError
 from cqs.limits import FIFO_SUFFIX, QUEUE_NAME_CHARS_MAX
 
 QueueKey = tuple[str, str, str]
-"""(account, region, name): what a queue is found by."""
+"""(account, region, name)"""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+\Z", re.ASCII)
 _NOT_A_NAME = "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length"
@@ -23,7 +23,7 @@ def is_fifo(name: str) -> bool:
 
 
 def check_queue_name(name: str | None, *, fifo: bool) -> str:
-    """The name a queue is to be created under; `fifo` is what its attributes say."""
+    """Validate the name of a new queue. `fifo` is the value of its FifoQueue attribute."""
     if name is None:
         raise missing_queue_name()
     if not name:

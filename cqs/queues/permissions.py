@@ -1,4 +1,4 @@
-"""Permissions: statements that AddPermission puts into a queue's policy, and RemovePermission takes out by label."""
+"""AddPermission and RemovePermission: statements added to a queue's policy and removed by label."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ OWNER_ONLY = frozenset(
         "UntagQueue",
     }
 )
-"""Closed to other accounts, whatever a policy says."""
+"""Never allowed to other accounts, whatever the policy says."""
 
 
 class Grant(NamedTuple):
@@ -87,7 +87,7 @@ def read_grant(members: Mapping[str, Any]) -> Grant:
 
 
 def with_grant(policy: str, arn: str, grant: Grant) -> str:
-    """The policy's text with one statement more; an empty text is no policy."""
+    """The policy's text with another statement. '' is no policy."""
     document = _document(policy) if policy else {"Version": "2008-10-17", "Id": f"{arn}/SQSDefaultPolicy"}
     statements = _statements(document)
     if any(statement.get("Sid") == grant.label for statement in statements):
@@ -105,7 +105,7 @@ def with_grant(policy: str, arn: str, grant: Grant) -> str:
 
 
 def without_grant(policy: str, label: str) -> str:
-    """The policy's text without the statement of that label; '' when none is left."""
+    """The policy's text without the statement of this label; '' if none is left."""
     document = _document(policy) if policy else {}
     statements = _statements(document)
     kept = [statement for statement in statements if statement.get("Sid") != label]

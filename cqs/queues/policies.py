@@ -1,4 +1,4 @@
-"""Queue policies: which documents a queue takes."""
+"""Validates queue policies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cqs.limits import POLICY_BYTES_MAX, POLICY_CONDITIONS_MAX, POLICY_PRINCIPAL
 
 UNKNOWN_ACTIONS_MAX = 5
 UNKNOWN_CHARS_MAX = 80
-"""Of the actions that are told."""
+"""Of each unknown action in a warning."""
 
 
 def read_policy(text: str) -> Policy:
@@ -32,7 +32,8 @@ def read_policy(text: str) -> Policy:
 
 
 def unknown_actions(policy: Policy) -> list[str]:
-    """The actions of its statements that no operation of SQS has, the first ones, cut: a policy may be a typing error.
+    """Actions in the policy that SQS does not have: at most `UNKNOWN_ACTIONS_MAX`, shortened. They may be typing
+    errors.
 
     Whether SQS refuses such a policy is not documented; SNS does.
     """

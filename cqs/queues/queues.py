@@ -1,4 +1,4 @@
-"""The life of queues: created, changed, purged, deleted."""
+"""Creates, changes, purges and deletes queues."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ QueueChange = Callable[[Queue], Queue]
 
 
 class Queues:
-    """What may be done to queues as a whole."""
+    """The operations on whole queues."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Queues:
         given: Mapping[str, str],
         given_tags: Mapping[str, str],
     ) -> Queue:
-        """The queue of this name. One that exists must not differ in any attribute that is given."""
+        """Create the queue. If it exists, return it unless a given attribute differs: then raise RequestError."""
         fifo = wants_fifo(given)
         key = (account, region, check_queue_name(name, fifo=fifo))
         tags = tagged(key[2], {}, given_tags)
@@ -111,7 +111,7 @@ class Queues:
         )
 
     def _engine_for(self, name: str, attributes: Mapping[str, str], *, fifo: bool) -> str:
-        """`name`, if that engine runs and can do what the queue needs; else RequestError."""
+        """`name`, if that engine runs and can do what the queue needs; else raise RequestError."""
         engine = self._engines.get(name)
         if engine is None:
             raise invalid_value(ENGINE)
@@ -142,12 +142,12 @@ class Queues:
             lambda queue: replace(queue, attributes=merge_changes(queue.attributes, changes), modified_ms=now_ms),
         )
         _warn_of_policy(view.arn, given)
-        # SQS: of a standard queue, only what is sent from now on has the new delay
+        # SQS: on a standard queue, the new delay applies to later messages only
         if view.fifo and "DelaySeconds" in changes:
             await view.engine.redelay(view.ref, int(changes["DelaySeconds"]) * 1000, now_ms)
 
     async def set_policy(self, view: QueueView, change: Callable[[str], str]) -> None:
-        """Replace the queue's policy by what `change` makes of its text ('' stands for none)."""
+        """Replace the policy by the result of `change` for its current text; '' is no policy."""
         now_ms = self._clock.now_ms()
 
         def changed(queue: Queue) -> Queue:
@@ -157,7 +157,7 @@ class Queues:
         await self.update(view, changed)
 
     async def update(self, view: QueueView, change: QueueChange) -> None:
-        """Replace the queue's record by what `change` makes of the current one; a RequestError leaves it as it is."""
+        """Replace the queue's record by the result of `change` for the current one. `change` may raise RequestError."""
         await self._update(view.queue, change)
 
     async def _update(self, known: Queue, change: QueueChange) -> None:
@@ -171,7 +171,8 @@ class Queues:
         raise StoreUnavailable(f"too many changes of {known.arn} at once")
 
     async def _check_redrive(self, source: QueueKey, given: Mapping[str, str], *, fifo: bool) -> None:
-        """Whether the dead-letter queue that is asked for exists and takes messages of `source`."""
+        """Raise RequestError unless the dead-letter queue of the given RedrivePolicy exists and accepts messages of
+        `source`."""
         text = given.get("RedrivePolicy")
         if not text:
             return
@@ -186,7 +187,7 @@ class Queues:
         if allow and not may_redrive(read_redrive_allow_policy(allow), replace(target, name=name).arn):
             raise refused_redrive(text, "The dead-letter queue's RedriveAllowPolicy does not allow this source queue.")
 
-    # -- emptying and ending ------------------------------------------------------------------------------------------
+    # -- purging and deleting -----------------------------------------------------------------------------------------
 
     async def purge(self, view: QueueView) -> None:
         now_ms = self._clock.now_ms()
@@ -208,16 +209,16 @@ class Queues:
         await self._drop(view.queue)
 
     async def drop_deleted(self) -> None:
-        """At the start: finish what a crash left between a queue's deletion and its engine."""
+        """Drop the queues that were deleted but, after a crash, not dropped from their engines."""
         for queue in await self._store.undropped():
-            if queue.engine in self._engines:  # else it waits until that engine runs again
+            if queue.engine in self._engines:  # the others wait until their engine runs again
                 await self._drop(queue)
 
     async def _drop(self, queue: Queue) -> None:
         await self._cache.engine(queue).drop(QueueRef(queue.id, queue.fifo, 0), self._clock.now_ms())
         await self._store.forget_dropped(queue.id)
 
-    # -- looking ------------------------------------------------------------------------------------------------------
+    # -- reading ------------------------------------------------------------------------------------------------------
 
     async def counts(self, view: QueueView) -> Counts:
         return await view.engine.counts(view.ref, self._clock.now_ms())
@@ -237,7 +238,7 @@ def _warn_of_policy(queue_arn: str, given: Mapping[str, str]) -> None:
 
 
 def _check_same(existing: Queue, given: Mapping[str, str]) -> Queue:
-    """`existing`, unless it is not what a CreateQueue of its name asks for."""
+    """`existing`, if it matches the attributes given to CreateQueue; else raise RequestError."""
     wanted = check_new(given, fifo=existing.fifo)
     difference = first_difference(existing, wanted)
     if difference is None and given.get(ENGINE, existing.engine) != existing.engine:

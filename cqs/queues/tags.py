@@ -1,4 +1,4 @@
-"""Which tags a queue may have."""
+"""Validates queue tags."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cqs.messages.message_text import encode_text
 
 
 def tagged(name: str, current: Mapping[str, str], added: Mapping[str, str]) -> dict[str, str]:
-    """The tags of queue `name` after these are added."""
+    """The tags of queue `name` after `added` is merged into them."""
     for key, value in added.items():
         _check(key, value)
     tags = {**current, **added}

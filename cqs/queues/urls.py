@@ -1,8 +1,8 @@
-"""Where a queue is: from a request's QueueUrl or path to the queue's key, and back to the URL that is handed out.
+"""Queue URLs: from a request's QueueUrl or path to a queue's key, and back.
 
-A QueueUrl's host is ignored (clients reach us under many), except that a host or path which names another region than
-the request was signed for is refused. A bare queue name is taken for one of the caller's own.
-`cqs.localstack.url_styles` has the other forms that may be handed out; all of them are understood here.
+The host of a QueueUrl is ignored, since clients reach the service under many names. But a host or path that names
+another region than the signature is refused. A bare queue name means a queue of the caller. `cqs.localstack.url_styles`
+writes further forms; all of them are read here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def queue_url(call: Call, key: QueueKey) -> str:
 
 
 def addressed_queue(call: Call, url: str | None) -> QueueKey:
-    """The queue a request is about: that of its QueueUrl, else that of its path."""
+    """The key in a request's QueueUrl or, without one, in its path."""
     if not url:
         path = call.path
     elif url.startswith(call.base_url):
@@ -50,13 +50,13 @@ def addressed_queue(call: Call, url: str | None) -> QueueKey:
 
 
 def queue_in_named_region(call: Call, url: str | None) -> QueueKey:
-    """As `addressed_queue`, except that the region which an address names counts, not that of the signature."""
+    """Like `addressed_queue`, but a region in the address takes precedence over that of the signature."""
     region = _named_region(url or f"{call.base_url}{call.path}")
     return addressed_queue(replace(call, region=region) if region else call, url)
 
 
 def queue_key(call: Call, account: str, name: str) -> QueueKey:
-    """A tenant's queue, or for the internal account itself an internal one."""
+    """The key of a tenant's queue or, for the internal account only, of an internal queue."""
     if not (name.isascii() and account.isascii()):
         raise no_such_queue()
     if len(account) == _ACCOUNT_DIGITS and account.isdigit():
@@ -67,7 +67,7 @@ def queue_key(call: Call, account: str, name: str) -> QueueKey:
 
 
 def key_of_arn(text: str) -> QueueKey | None:
-    """The queue an ARN names, or None when it names none."""
+    """The queue's key; None if the ARN is not a queue's."""
     arn = parse_arn(text)
     if arn is None or arn.service != "sqs":
         return None

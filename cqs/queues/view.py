@@ -1,4 +1,4 @@
-"""A queue as the hot path sees it: what a send or receive asks, worked out once for each version of its record."""
+"""A queue as sends and receives see it: its record's text attributes, parsed once per version."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class QueueView:
     internal: bool
     fifo: bool
     ref: QueueRef
-    ref_without_redrive: QueueRef  # the same without a redrive policy: for when its dead-letter queue is gone
+    ref_without_redrive: QueueRef  # for receives while the dead-letter queue does not exist
     ref_for_handles: QueueRef
-    """What DeleteMessage and ChangeMessageVisibility name the queue by: handles of earlier deliveries are good on
-    tenants' standard queues. Jobs of internal queues stay fenced: a worker whose lease ran out settles nothing."""
+    """For DeleteMessage and ChangeMessageVisibility: on tenants' standard queues, handles of earlier deliveries are
+    valid. Internal queues stay fenced: a worker whose lease ended cannot settle the job."""
     receipts: ReceiptHandles
     delay_ms: int
     delay_ms_max: int
@@ -74,7 +74,7 @@ def view_of(queue: Queue, engine: Engine, receipt_key: bytes) -> QueueView:
 
 
 def _redrive(queue: Queue, text: str | None) -> tuple[QueueKey | None, int]:
-    """Where dead letters go, and after how many receives. A queue that is its own target keeps its messages."""
+    """The dead-letter queue's key and maxReceiveCount. A queue that is its own target keeps its messages."""
     if not text:
         return None, 0
     policy = read_redrive_policy(text)

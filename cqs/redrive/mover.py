@@ -1,8 +1,8 @@
-"""The work of a message move task, a batch at a time: taken from the dead-letter queue, sent on, recorded.
+"""Runs message move tasks: each step moves one batch from the dead-letter queue and records the progress.
 
-A batch is held under a lease while it is moved, so whatever ends the worker, no message is lost: what was not moved
-comes back to the dead-letter queue when the lease is over. A message's new id is derived from the task and its old id:
-where taking and sending are not one transaction, a crash between them repeats an id and never invents one.
+A batch is leased while it is moved, so no message is lost: what a dead worker did not move returns to the dead-letter
+queue when the lease ends. A message's new id is derived from the task and its old id, so a crash between send and
+delete repeats an id and never invents one.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ OVERDUE = "TaskTimedOut"
 
 
 class MoveStep(NamedTuple):
-    """The task after a batch, and how many messages that took from the queue."""
+    """The task after a batch, and the number of messages that the batch took from the queue."""
 
     task: MoveTask
     taken: int = 0
 
 
 class _Route(NamedTuple):
-    """Messages that go to one queue, in their order."""
+    """Consecutive messages with the same target."""
 
     target: QueueView
     messages: list[Message]
@@ -53,11 +53,11 @@ class MessageMover:
         self._clock = clock
 
     async def begin(self, task: MoveTask) -> MoveTask:
-        """Before the first step of a worker."""
+        """Count another worker of this task. Call it before the worker's first step."""
         return await self._record(task, lambda current: replace(current, takes=current.takes + 1))
 
     async def step(self, task: MoveTask, n: int) -> MoveStep:
-        """Move up to `n` messages; a step that takes none leaves it to the caller to say that the task is complete."""
+        """Move up to `n` messages. A step that takes none does not complete the task: the caller does, with `end`."""
         now_ms = self._clock.now_ms()
         current = await self._store.get(task.source_arn, task.id)
         if current is None:
@@ -73,7 +73,7 @@ class MessageMover:
         return await self._move(current, source, received, now_ms)
 
     async def end(self, task: MoveTask, status: MoveStatus, failure: str = "", moved: int = 0) -> MoveTask:
-        """`status` COMPLETED becomes CANCELLED where that was asked for meanwhile."""
+        """End the task. COMPLETED becomes CANCELLED if a cancellation was requested meanwhile."""
 
         def ended(current: MoveTask) -> MoveTask:
             final = "CANCELLED" if current.status == "CANCELLING" and status == "COMPLETED" else status
@@ -98,7 +98,7 @@ class MessageMover:
         return MoveStep(after, len(received.messages))
 
     async def _routes(self, task: MoveTask, messages: Sequence[Message]) -> tuple[list[_Route], str]:
-        """Where messages go, up to the first that can go nowhere, and why it cannot."""
+        """The targets of the messages before the first that cannot be moved, and that one's failure reason or ''."""
         routes: list[_Route] = []
         for message in messages:
             arn = task.destination_arn or decode_body(message.body).source_arn
@@ -113,7 +113,7 @@ class MessageMover:
         return routes, ""
 
     async def _move_to(self, task: MoveTask, source: QueueView, route: _Route, now_ms: int) -> int:
-        """How many arrived. What a FIFO queue takes for a duplicate is gone, and does not count."""
+        """Returns how many messages arrived; duplicates in a FIFO queue do not count."""
         target, messages = route
         entries = [_redriven(task, target, message, now_ms) for message in messages]
         return _count_arrived(await transfer(source, target, messages, entries, now_ms))
@@ -135,7 +135,7 @@ async def _release(source: QueueView, messages: Sequence[Message], now_ms: int) 
 
 
 def _redriven(task: MoveTask, target: QueueView, message: Message, now_ms: int) -> Entry:
-    """A new message with the old one's content. On a FIFO queue the old one's id is its deduplication id."""
+    """A new message with the old content. In a FIFO queue the old id is its deduplication id."""
     body: Body = decode_body(message.body)
     dedup = message.id if target.fifo else ""
     return Entry(

@@ -1,4 +1,4 @@
-"""RedrivePolicy and RedriveAllowPolicy: their text read, checked and written back the way AWS returns it."""
+"""RedrivePolicy and RedriveAllowPolicy: parsed, validated, and formatted as AWS returns them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _ALLOW_FORMAT = (
 
 
 class RedrivePolicy(msgspec.Struct, frozen=True):
-    """Field order is the order AWS writes them in."""
+    """The fields are in AWS's order."""
 
-    deadLetterTargetArn: str  # noqa: N815  # the API's name
+    deadLetterTargetArn: str  # noqa: N815  # the name in the JSON text
     maxReceiveCount: int  # noqa: N815  # the name in the JSON text
 
 
@@ -50,7 +50,7 @@ def read_redrive_policy(text: str) -> RedrivePolicy:
 
 
 def check_redrive_target(text: str, policy: RedrivePolicy, *, account: str, region: str, fifo: bool) -> None:
-    """What can be said of the target by its ARN alone; that it exists is for the caller to see."""
+    """Raise RequestError if the target's ARN does not fit the queue. Whether the target exists is not checked here."""
     arn = parse_arn(policy.deadLetterTargetArn)
     assert arn is not None
     if arn.account != account:
@@ -94,7 +94,7 @@ def read_redrive_allow_policy(text: str) -> RedriveAllowPolicy:
 
 
 def may_redrive(policy: RedriveAllowPolicy, source_arn: str) -> bool:
-    """Whether a queue with this policy lets another move its dead letters there."""
+    """Whether a dead-letter queue with this policy accepts messages of the source queue."""
     if policy.redrivePermission == "byQueue":
         return source_arn in policy.sourceQueueArns
     return policy.redrivePermission == "allowAll"
@@ -119,7 +119,7 @@ def _target(text: str, value: object) -> str:
 
 
 def _count(text: str, value: object) -> int:
-    """AWS takes a number or its text."""
+    """AWS accepts a number or its text."""
     count = int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 9 else value
     if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= REDRIVE_RECEIVES_MAX:
         raise refused_redrive(

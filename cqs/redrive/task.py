@@ -1,4 +1,4 @@
-"""A message move task's record, and the handle by which its owner names it."""
+"""The record of a message move task, and its task handle."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class MoveTask(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     account: str
     source_arn: str
-    source_id: str  # a namesake made after the queue's deletion is not emptied
-    destination_arn: str = ""  # '': each message goes back to the queue it came from
-    per_second: int = 0  # 0: as fast as it goes
+    source_id: str  # another queue of the same name must not be emptied
+    destination_arn: str = ""  # '': each message returns to the queue it came from
+    per_second: int = 0  # 0: unlimited
     started_ms: int
-    to_move: int  # as the source queue counted at the start
+    to_move: int  # the source queue's count at the start
     status: MoveStatus = "RUNNING"
     moved: int = 0
     failure: str = ""
-    takes: int = 0  # how many workers have taken it up
+    takes: int = 0  # workers that have run the task
     version: int = 1
 
     @property
@@ -35,9 +35,9 @@ class MoveTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Handle(msgspec.Struct, frozen=True):
-    """Field order is the order AWS writes them in."""
+    """The fields are in AWS's order."""
 
-    taskId: str  # noqa: N815  # the API's name
+    taskId: str  # noqa: N815  # the name in the JSON text
     sourceArn: str  # noqa: N815  # the name in the JSON text
 
 
@@ -52,6 +52,6 @@ def read_task_handle(text: str) -> tuple[str, str]:
     """(source ARN, task id)"""
     try:
         handle = _decode(binascii.a2b_base64(text, strict_mode=True))
-    except (ValueError, msgspec.DecodeError):  # ValueError: binascii.Error, or text beyond ASCII
+    except (ValueError, msgspec.DecodeError):  # ValueError: binascii.Error, or non-ASCII text
         raise RequestError("InvalidParameterValue", "Value for parameter TaskHandle is invalid.") from None
     return handle.sourceArn, handle.taskId

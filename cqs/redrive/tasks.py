@@ -1,4 +1,4 @@
-"""Message move tasks as their owners see them: started, cancelled, listed. `cqs.redrive.mover` does the work."""
+"""Starts, cancels and lists message move tasks. `cqs.redrive.mover` runs them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class MoveTasks:
         self._clock = clock
 
     async def start(self, source: QueueView, destination: QueueView | None, per_second: int) -> MoveTask:
-        """The task, recorded: some worker takes it up."""
+        """Record a new task; a worker will run it. Raises RequestError if the source is not a dead-letter queue, or has
+        or its account has too many active tasks."""
         if not await self._queues.dead_letter_sources(source.arn, "", 1):
             raise RequestError("InvalidParameterValue", "Source queue must be configured as a Dead Letter Queue.")
         active = [task for task in await self.store.active() if task.account == source.account]
@@ -50,7 +51,7 @@ class MoveTasks:
         return task
 
     async def cancel(self, source_arn: str, task_id: str) -> MoveTask:
-        """Asked for, not done: the worker that moves messages ends with the batch it is at."""
+        """Request the cancellation: the worker ends the task after its current batch."""
         task = await self.store.get(source_arn, task_id)
         if task is not None and task.status == "RUNNING":
             task = await update(self.store, task, _cancelled)
@@ -63,7 +64,7 @@ class MoveTasks:
 
 
 async def update(store: MoveTaskStore, task: MoveTask, change: Callable[[MoveTask], MoveTask]) -> MoveTask | None:
-    """Replace the record by what `change` makes of the current one; None when it is gone."""
+    """Replace the record by the result of `change` for the current one; None if the record is gone."""
     current: MoveTask | None = task
     for _ in range(UPDATE_TRIES_MAX):
         if current is None:

@@ -1,6 +1,6 @@
-"""What the stores promise: the records of all queues, found by account, region and name, and of message move tasks.
+"""The contracts of the stores of queue records, message move tasks, and the key of receipt handles.
 
-Arguments and results are what msgspec encodes, since a driver on the far side of a socket keeps the same contract.
+Msgspec can encode all arguments and results, because a store may be in another process.
 """
 
 from __future__ import annotations
@@ -14,65 +14,65 @@ from cqs.redrive.task import MoveTask
 
 
 class QueueStore(Protocol):
-    """Every change is durable when its method returns."""
+    """Changes are durable on return."""
 
     changed: list[Callable[[QueueKey], None]]
-    """Called for a queue that was created, replaced or deleted, by whomever: forget what you know of it."""
+    """Called with the key of each queue that was created, replaced or deleted, by any process."""
 
     async def create(self, queue: Queue) -> Queue:
-        """The queue that has this key from now on: the given one, or one that was there before."""
+        """Store the queue unless its key exists. Returns the stored one."""
         ...
 
     async def get(self, key: QueueKey) -> Queue | None: ...
 
     async def replace(self, queue: Queue, expected_version: int) -> bool:
-        """False, and nothing is done, when the record is not of that version or is gone."""
+        """Returns False and changes nothing if the record's version is another one, or the record is gone."""
         ...
 
     async def delete(self, queue: Queue, now_ms: int) -> bool:
-        """False when this queue (by its id) is not there; else it waits in `undropped` for its engine."""
+        """Returns False if no queue with this id exists. Else the queue is in `undropped` until `forget_dropped`."""
         ...
 
     async def list_names(self, account: str, region: str, prefix: str, after: str, n: int) -> list[str]:
-        """Up to `n` names in their order, after the given one."""
+        """Up to `n` sorted names with this prefix, after the name `after`."""
         ...
 
     async def dead_letter_sources(self, target_arn: str, after: str, n: int) -> list[str]:
-        """Names of queues whose redrive policy leads to `target_arn` (they are of its account and region)."""
+        """Names of queues whose redrive policy has `target_arn`, sorted. They are of its account and region."""
         ...
 
     async def deleted_at_ms(self, key: QueueKey) -> int:
-        """When the last queue of this key was deleted; 0 when none was, or long ago."""
+        """When the last queue of this key was deleted; 0 if none was deleted, or too long ago to be remembered."""
         ...
 
     async def undropped(self) -> list[Queue]:
-        """Deleted queues whose messages the engine may still hold."""
+        """Deleted queues whose messages may still be in their engine."""
         ...
 
     async def forget_dropped(self, queue_id: str) -> None:
-        """The engine has dropped this queue."""
+        """Remove the queue from `undropped`: its engine has dropped it."""
         ...
 
 
 class MoveTaskStore(Protocol):
-    """Message move tasks: those under way, and the last few of each source queue. Changes are durable on return."""
+    """Message move tasks: the active ones and the last few of each source queue. Changes are durable on return."""
 
     async def create(self, task: MoveTask) -> bool:
-        """False, and nothing is done, while another task of the same source is active."""
+        """Returns False and changes nothing if the source has another active task."""
         ...
 
     async def get(self, source_arn: str, task_id: str) -> MoveTask | None: ...
 
     async def replace(self, task: MoveTask, expected_version: int) -> bool:
-        """False, and nothing is done, when the record is not of that version or is gone."""
+        """Returns False and changes nothing if the record's version is another one, or the record is gone."""
         ...
 
     async def newest(self, source_arn: str, n: int) -> list[MoveTask]:
-        """Those started last first."""
+        """Up to `n` tasks of the source, the last started first."""
         ...
 
     async def active(self) -> list[MoveTask]:
-        """All that are under way, of all accounts."""
+        """The active tasks of all accounts."""
         ...
 
 

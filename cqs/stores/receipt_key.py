@@ -1,4 +1,4 @@
-"""The key by which receipt handles are made: one for each store, so that all its processes issue and accept alike."""
+"""The store's key of receipt handles."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ PURPOSE = b"receipt handles"
 
 
 class DerivedReceiptKeyStore:
-    """Derives the key from the master key, which every process that opens the store has: nothing more is stored, and a
-    receipt handle stays good as long as the master key is kept."""
+    """Derives the key from the master key, which every process of the store has. Nothing else is stored: receipt
+    handles stay valid as long as the master key is the same."""
 
     def __init__(self, seal: Seal) -> None:
         self._key = seal.derived_key(PURPOSE)

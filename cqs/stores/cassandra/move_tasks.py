@@ -1,7 +1,7 @@
-"""The move tasks of the cluster form: a partition for each source queue, whose static column names the active one.
+"""Move tasks in Cassandra: a partition per source queue, with the active task's id in a static column.
 
-`active_moves` is an index: an entry is written before the task it points to, removed after its end, and read only
-together with it.
+`active_moves` is an index. An entry is written before its task and removed after the task's end; readers verify it
+against the task.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from cqs.limits import MOVE_TASKS_LISTED_MAX
 from cqs.redrive.task import MoveTask
 
 LIFE_S = 30 * 86_400
-"""How long a task is remembered, far beyond the time it may take."""
+"""How long a task is stored: far longer than it can run."""
 ENTRY_LIFE_S = 7 * 86_400
-"""Of an index entry, so that one whose writer died before the task was there goes by itself."""
+"""Removes entries whose writer died before it wrote the task."""
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS move_tasks(source text, started_ms bigint, id text, active text static, version int,"
@@ -88,7 +88,7 @@ class CassandraMoveTaskStore:
         entries = await self._cassandra.run(_ENTRIES)
         tasks = await asyncio.gather(*[self.get(source, task_id) for source, task_id in entries])
         ended = [task for task in tasks if task is not None and not task.active]
-        for task in ended:  # whoever ended it died before the entry was removed
+        for task in ended:  # the process that ended the task died before it removed the entry
             await self._cassandra.run(_LEAVE, task.source_arn, task.id)
         return [task for task in tasks if task is not None and task.active]
 

@@ -1,4 +1,4 @@
-"""The queue store of the cluster form: records in Cassandra, changed by conditional writes."""
+"""Queue records in Cassandra, changed by conditional writes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class CassandraQueueStore(ChangeNotifier[QueueKey]):
     # -- writing ------------------------------------------------------------------------------------------------------
 
     async def create(self, queue: Queue) -> Queue:
-        """A crash before the record leaves entries that point to nothing; readers pass over them."""
+        """A crash before the record is written leaves index entries without a record, which readers skip."""
         await self._enter(queue)
         record = (*queue.key, queue.id, queue.version, _target_arn(queue), _encode(queue))
         kept = await self._insert(queue, record)
@@ -61,8 +61,8 @@ class CassandraQueueStore(ChangeNotifier[QueueKey]):
         return replaced
 
     async def delete(self, queue: Queue, now_ms: int) -> bool:
-        """What is to be done about it is written first, and believed only of a queue that is gone: a crash before the
-        deletion changes nothing, one after it leaves the rest to `undropped`."""
+        """Write the deletion marks first. They count only once the record is gone, so a crash before the deletion
+        changes nothing, and after one `undropped` has the queue."""
         before = await self.get(queue.key)
         deleted = before is not None and before.id == queue.id and await self._delete(before, now_ms)
         await self._notify(queue.key)
@@ -130,7 +130,8 @@ class CassandraQueueStore(ChangeNotifier[QueueKey]):
         return await verified_page(read, check, lambda entry: str(entry[0]), after, n)
 
     async def dead_letter_sources(self, target_arn: str, after: str, n: int) -> list[str]:
-        """A queue has an entry for each of its versions whose writer came late or died: n rows may be fewer names."""
+        """A queue may have an entry for an earlier version, if its writer was late or died: n rows may be fewer
+        names."""
         target = parse_arn(target_arn)
         if target is None:
             return []
@@ -162,7 +163,7 @@ class CassandraQueueStore(ChangeNotifier[QueueKey]):
             after = queues[-1].id
 
     async def _live(self, account: str, region: str, names: list[str]) -> dict[str, tuple[str, str | None]]:
-        """Id and dead-letter queue of those queues that exist."""
+        """Id and dead-letter target of each queue that exists."""
         chunks = [names[start : start + READ_AT_ONCE] for start in range(0, len(names), READ_AT_ONCE)]
         pages = await self._cassandra.run_each(schema.LIVE, [(account, region, chunk) for chunk in chunks])
         return {name: (queue_id, target) for page in pages for name, queue_id, target in page}

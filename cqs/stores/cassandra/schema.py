@@ -1,8 +1,8 @@
 """Tables and statements of the queue store in Cassandra.
 
-`queues` is the truth, changed by conditional writes only. The others are indices: an entry is written before the record
-it points to, removed after it, and read only together with it; its key holds the queue's id (and version), so that no
-late removal can take another's entry.
+`queues` has the records, changed by conditional writes only. The other tables are indices: an entry is written before
+its record and removed after it, and readers verify it against the record. The keys contain the queue's id (and
+version), so that a late removal cannot hit another queue's entry.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from cns_common.cassandra.session import Statement
 
 DELETED_LIFE_S = 2 * 86_400
-"""How long a deletion is remembered: far beyond any wait before a name is free again."""
+"""How long a deletion is remembered: far longer than `recreate_wait_s`."""
 AFTER_ALL = "\x7f"
-"""Sorts behind every character of a name or an id."""
+"""Sorts after every character of names and ids."""
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS queues(account text, region text, name text, id text, version int, target_arn text,"

@@ -1,4 +1,4 @@
-"""The move tasks of the store host: one table."""
+"""Move tasks in SQLite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The queue store of the store host: two tables beside the embedded engine's."""
+"""Queue records in SQLite."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cqs.queues.names import QueueKey
 from cqs.redrive.policy import read_redrive_policy
 
 REMEMBER_DELETED_MS = 86_400_000
-"""How long a deletion is remembered, at least: far beyond any wait before a name is free again."""
+"""The least time for which a deletion is remembered: far longer than `recreate_wait_s`."""
 FORGET_BATCH = 100
 
 SCHEMA = (
@@ -37,8 +37,8 @@ _REPLACE = (
 )
 _DELETE = "DELETE FROM queues WHERE account = ? AND region = ? AND name = ? AND id = ?"
 _LIST = "SELECT name FROM queues WHERE account = ? AND region = ? AND name >= ? AND name < ? ORDER BY name LIMIT ?"
-"""One bound on each side: of two on the same, SQLite looks up the first and tries all names from there on."""
-_BEFORE_ALL, _AFTER_ALL = "\x01", "\x7f"  # names are made of characters between them
+"""One bound on each side: of two bounds on one side SQLite uses only the first and scans from there."""
+_BEFORE_ALL, _AFTER_ALL = "\x01", "\x7f"  # names contain only characters between them
 _SOURCES = "SELECT name FROM queues WHERE target_arn = ? AND name > ? ORDER BY name LIMIT ?"
 _MARK_DELETED = "INSERT INTO deleted_queues VALUES (?, ?, ?, ?, ?, ?)"
 _FORGET_OLD = (
@@ -133,6 +133,6 @@ def _changes(connection: apsw.Connection, statement: str, bindings: tuple[Any, .
 
 
 def _blob(row: Any) -> bytes:
-    """apsw types a row as the union of all column types; the statement decides."""
+    """apsw types a column as the union of all column types; this statement's is a BLOB."""
     blob: bytes = row[0]
     return blob
