@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cqs.messages import peek as peeker
+from cqs.messages import peek as peeking
 from cqs.messages.peek import QueuePeeker
 from cqs.operations.peek import HANDLE, PeekOptions, peek
 from tests.integration.cqs.sqs import ACCOUNT, Sqs
@@ -14,11 +14,11 @@ from tests.integration.cqs.sqs import ACCOUNT, Sqs
 ALL = PeekOptions(invisible=True, delayed=True)
 
 
-async def peeked(sqs: Sqs, url: str, options: PeekOptions = ALL) -> list[dict[str, Any]]:
+async def peeked(sqs: Sqs, url: str, shown: PeekOptions = ALL) -> list[dict[str, Any]]:
     name = url.rpartition("/")[2]
     view = await sqs.service.cache.find((ACCOUNT, "us-east-1", name))
     assert view is not None
-    messages: list[dict[str, Any]] = (await peek(QueuePeeker(sqs.clock), view, options))["Messages"]
+    messages: list[dict[str, Any]] = (await peek(QueuePeeker(sqs.clock), view, shown))["Messages"]
     return messages
 
 
@@ -28,8 +28,8 @@ async def states(sqs: Sqs, url: str) -> dict[str, tuple[str, str]]:
     return {one["Body"]: (one["Attributes"]["IsVisible"], one["Attributes"]["IsDelayed"]) for one in messages}
 
 
-async def bodies(sqs: Sqs, url: str, options: PeekOptions = ALL) -> list[str]:
-    return [message["Body"] for message in await peeked(sqs, url, options)]
+async def bodies(sqs: Sqs, url: str, shown: PeekOptions = ALL) -> list[str]:
+    return [message["Body"] for message in await peeked(sqs, url, shown)]
 
 
 async def in_three_states(sqs: Sqs, url: str) -> None:
@@ -48,10 +48,10 @@ async def in_three_states(sqs: Sqs, url: str) -> None:
         (ALL, {"visible", "in flight", "delayed"}),
     ],
 )
-async def test_what_is_shown(sqs: Sqs, options: PeekOptions, status: set[str]) -> None:
+async def test_what_is_shown(sqs: Sqs, shown: PeekOptions, seen: set[str]) -> None:
     url = await sqs.queue()
     await in_three_states(sqs, url)
-    assert set(await bodies(sqs, url, options)) == status
+    assert set(await bodies(sqs, url, shown)) == seen
 
 
 @pytest.mark.spec("localstack.peek-states")
@@ -97,8 +97,8 @@ async def test_a_group_in_flight_is_not_visible(sqs: Sqs) -> None:
     (first,) = await sqs.receive(url, 1)
     assert first["Body"] == "a1"
     assert await bodies(sqs, url, PeekOptions()) == ["b1", "b2"]
-    options = await states(sqs, url)
-    assert options == {"a1": ("false", "false"), **dict.fromkeys(("a2", "b1", "b2"), ("true", "false"))}
+    shown = await states(sqs, url)
+    assert shown == {"a1": ("false", "false"), **dict.fromkeys(("a2", "b1", "b2"), ("true", "false"))}
     await sqs.delete(url, first)
     assert await bodies(sqs, url, PeekOptions()) == ["b1", "a2", "b2"]
 
@@ -114,13 +114,13 @@ async def test_what_is_too_old_is_gone(sqs: Sqs) -> None:
 
 @pytest.mark.spec("localstack.peek")
 async def test_all_pages(sqs: Sqs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peeker, "PAGE_MESSAGES", 3)
+    monkeypatch.setattr(peeking, "PAGE_MESSAGES", 3)
     url = await sqs.queue()
     sent = [str(n) for n in range(10)]
     for body in sent:
         await sqs.send(url, body)
     assert sorted(await bodies(sqs, url)) == sent
-    monkeypatch.setattr(peeker, "MESSAGES_MAX", 5)
+    monkeypatch.setattr(peeking, "MESSAGES_MAX", 5)
     assert len(await bodies(sqs, url)) == 6, "whole pages"
-    monkeypatch.setattr(peeker, "BODIES_BYTES_MAX", 1)
+    monkeypatch.setattr(peeking, "BODIES_BYTES_MAX", 1)
     assert len(await bodies(sqs, url)) == 3
