@@ -94,12 +94,12 @@ class _Scanner:
         character, opened = self._here(), self._open[-1]
         bracket = self._text[opened]
         if not character:
-            kind, place = _KINDS[bracket], self._place(opened)
-            self._fail(f"{_END}: expected close marker for {kind} (start marker at {place})", self._at)
+            kind, start = _KINDS[bracket], self._location(opened)
+            self._fail(f"{_END}: expected close marker for {kind} (start marker at {start})", self._at)
         if character not in "]}":
             return False
         if character != _CLOSERS[bracket]:
-            expected = f"expected '{_CLOSERS[bracket]}' (for {_KINDS[bracket]} starting at {self._place(opened)})"
+            expected = f"expected '{_CLOSERS[bracket]}' (for {_KINDS[bracket]} starting at {self._location(opened)})"
             self._fail(f"Unexpected close marker '{character}': {expected}", self._at)
         self._open.pop()
         self._at += 1
@@ -158,14 +158,14 @@ class _Scanner:
         elif character in "-0123456789":
             self._number()
         elif character == "+":
-            self._signed_oddity("+")
+            self._bad_sign("+")
         elif character in _WORDS:
             self._word(_WORDS[character], 1, self._at + 1)
         else:
-            self._oddity(character)
+            self._bad_value(character)
         return True
 
-    def _oddity(self, character: str) -> NoReturn:
+    def _bad_value(self, character: str) -> NoReturn:
         if character in "]}" and not self._open:
             kind = "Array" if character == "]" else "Object"
             self._fail(f"Unexpected close marker '{character}': no open {kind} to close", self._at)
@@ -234,7 +234,7 @@ class _Scanner:
         text, digits = self._text, self._at + (self._here() == "-")
         end = _span(_DIGITS, text, digits)
         if end == digits:
-            self._signed_oddity("-")
+            self._bad_sign("-")
         if text[digits] == "0" and end > digits + 1:
             self._fail("Invalid numeric value: Leading zeroes not allowed", digits + 1)
         # for numbers that do not begin with 0 Jackson reports both faults at the end of the integer part
@@ -260,7 +260,7 @@ class _Scanner:
         character = _described(self._text[at])
         self._fail(f"Unexpected character ({character}) in numeric value: {why}", at if mark is None else mark)
 
-    def _signed_oddity(self, sign: str) -> NoReturn:
+    def _bad_sign(self, sign: str) -> NoReturn:
         """Fail at a minus without digits, or at a plus."""
         at = self._at + 1
         character = self._text[at : at + 1]
@@ -303,9 +303,9 @@ class _Scanner:
         self._fail(f"Unexpected character ({_described(self._text[at])}): {why}", at)
 
     def _fail(self, message: str, at: int) -> NoReturn:
-        raise _Fault(f"{message}\n at {self._place(at)}")
+        raise _Fault(f"{message}\n at {self._location(at)}")
 
-    def _place(self, at: int) -> str:
+    def _location(self, at: int) -> str:
         """Line and column of a position, both counted from one."""
         line, start = 1, 0
         for end in _LINE_END.finditer(self._text, 0, at):

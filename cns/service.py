@@ -1,6 +1,8 @@
-"""The notification service: its parts, wired over the stores, the queue port and the clock they are given."""
+"""The notification service: wires its parts over stores, queue port and clock."""
 
 from __future__ import annotations
+
+from typing import Protocol
 
 from cns.archives.archiver import Archiver
 from cns.archives.replay_api import SubscriptionReplays
@@ -33,20 +35,34 @@ from cns_common.events.schema import EventSink
 DEFAULT_QUOTAS = Quotas()
 
 
+class NotificationStores(Protocol):
+    """The stores of the service."""
+
+    @property
+    def topics(self) -> TopicStore: ...
+    @property
+    def subscriptions(self) -> SubscriptionStore: ...
+    @property
+    def notifications(self) -> NotificationStore: ...
+    @property
+    def archives(self) -> ArchiveStore: ...
+    @property
+    def replays(self) -> ReplayStore: ...
+    @property
+    def platforms(self) -> PlatformStore: ...
+    @property
+    def mobile_endpoints(self) -> MobileEndpointStore: ...
+    @property
+    def sms(self) -> SmsStore: ...
+
+
 class NotificationService:
-    """What the API's operations are written in."""
+    """The parts that operations call. `one_commit`: notification and job may share a commit of the store."""
 
     def __init__(
         self,
         *,
-        topics: TopicStore,
-        subscriptions: SubscriptionStore,
-        notifications: NotificationStore,
-        archives: ArchiveStore,
-        replays: ReplayStore,
-        platforms: PlatformStore,
-        mobile_endpoints: MobileEndpointStore,
-        sms: SmsStore,
+        stores: NotificationStores,
         queue: QueuePort,
         clock: Clock,
         events: EventSink,
@@ -55,23 +71,28 @@ class NotificationService:
         sms_sandbox: bool = False,
         quotas: Quotas = DEFAULT_QUOTAS,
     ) -> None:
+        topics, subscriptions = stores.topics, stores.subscriptions
         self.topic_cache = cache = TopicCache(topics)
         access = Access(cache, subscriptions, clock)
         self.confirmations = confirmations = Confirmations(queue, clock)
-        subscription_replays = SubscriptionReplays(replays, clock, quotas)
-        self.topics = Topics(topics, subscriptions, archives, subscription_replays, access, clock, quotas)
+        subscription_replays = SubscriptionReplays(stores.replays, clock, quotas)
+        self.topics = Topics(topics, subscriptions, stores.archives, subscription_replays, access, clock, quotas)
         self.data_protection = DataProtection(access)
         self.subscriptions = Subscriptions(subscriptions, cache, access, subscription_replays, quotas)
         self.consent = ConsentHandler(subscriptions, cache, access, confirmations, clock, subscription_replays)
         self.mail_links = MailLinks(self.consent, subscriptions)
-        archiver = Archiver(cache, archives, replays)
+        archiver = Archiver(cache, stores.archives, stores.replays)
         self.matcher = SubscriptionMatcher(subscriptions, clock, events)
-        self.dispatcher = Dispatcher(self.matcher, notifications, archiver, queue, clock, events, one_commit=one_commit)
+        self.dispatcher = Dispatcher(
+            self.matcher, stores.notifications, archiver, queue, clock, events, one_commit=one_commit
+        )
         self.publisher = Publisher(cache, access, self.dispatcher, clock)
         direct_jobs = DirectJobs(queue)
-        self.platforms = PlatformApplications(platforms, clock)
+        self.platforms = PlatformApplications(stores.platforms, clock)
         endpoint_events = EndpointEvents(self.publisher, clock)
-        self.mobile_endpoints = MobileEndpoints(mobile_endpoints, platforms, self.platforms, endpoint_events, clock)
+        self.mobile_endpoints = MobileEndpoints(
+            stores.mobile_endpoints, stores.platforms, self.platforms, endpoint_events, clock
+        )
         self.subscribe_handler = SubscribeHandler(
             subscriptions,
             access,
@@ -81,7 +102,7 @@ class NotificationService:
             subscription_replays,
             endpoint_checks(check_endpoint, self.mobile_endpoints),
         )
-        self.sms = SmsSettings(sms)
-        self.sms_sandbox = SmsSandbox(sms, direct_jobs, clock, inside=sms_sandbox)
-        recipients = RecipientChecks(sms, mobile_endpoints, platforms, in_sandbox=sms_sandbox)
+        self.sms = SmsSettings(stores.sms)
+        self.sms_sandbox = SmsSandbox(stores.sms, direct_jobs, clock, inside=sms_sandbox)
+        recipients = RecipientChecks(stores.sms, stores.mobile_endpoints, stores.platforms, in_sandbox=sms_sandbox)
         self.direct_publisher = DirectPublisher(self.mobile_endpoints, recipients, direct_jobs, clock, events)

@@ -68,14 +68,7 @@ def quotas(settings: Settings) -> Quotas:
 
 def notification_service(settings: Settings, parts: Parts, port: QueuePort, events: EventSink) -> NotificationService:
     service = NotificationService(
-        topics=parts.topics,
-        subscriptions=parts.subscriptions,
-        notifications=parts.notifications,
-        platforms=parts.platforms,
-        mobile_endpoints=parts.mobile_endpoints,
-        sms=parts.sms,
-        archives=parts.archives,
-        replays=parts.replays,
+        stores=parts,
         queue=port,
         clock=parts.clock,
         events=events,

@@ -1,4 +1,4 @@
-"""The key that signs notifications, the certificate that proves it, and the signatures themselves.
+"""The key that signs notifications, its certificate, and the signatures.
 
 RSA PKCS#1 v1.5 is deterministic: the same text under the same key always gets the same signature, so a retry sends the
 same bytes and a signature made once may be kept.
@@ -23,8 +23,8 @@ from cryptography.x509.oid import NameOID
 
 from cns.stores.contract import SigningIdentity
 
-SIGNER_NAME = "sns.amazonaws.com"  # the Java SDK's validator wants exactly this in the certificate
-OPT_IN_REGIONS = (  # where it wants sns-signing.REGION.amazonaws.com
+SIGNER_NAME = "sns.amazonaws.com"  # the Java SDK's validator requires this name in the certificate
+OPT_IN_REGIONS = (  # where it requires sns-signing.REGION.amazonaws.com
     "af-south-1",
     "ap-east-1",
     "ap-east-2",
@@ -44,7 +44,7 @@ OPT_IN_REGIONS = (  # where it wants sns-signing.REGION.amazonaws.com
     "mx-central-1",
 )
 KEY_BITS = 2048
-VALID_DAYS = 3_650  # the key stays: a retry is the same bytes, and who keeps a message may verify it years later
+VALID_DAYS = 3_650  # the key stays: retries have the same bytes, and a stored message may be verified years later
 SIGNATURES_CACHED_MAX = 8192  # of 344 characters each
 
 _NAMES = (SIGNER_NAME, *(f"sns-signing.{region}.amazonaws.com" for region in OPT_IN_REGIONS))
@@ -67,7 +67,7 @@ _SIGNS_ONLY = x509.KeyUsage(
 
 
 class MessageSignature(NamedTuple):
-    """What a signed message says of its signature."""
+    """The members of a signed message that carry its signature."""
 
     version: str
     signature: str
@@ -75,7 +75,7 @@ class MessageSignature(NamedTuple):
 
 
 def new_identity(now_ms: int) -> SigningIdentity:
-    """A fresh key with a certificate of its own, good from a day before now (receivers' clocks differ)."""
+    """A new key with a self-signed certificate, valid from a day before now (receivers' clocks differ)."""
     key = generate_private_key(public_exponent=65537, key_size=KEY_BITS)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, SIGNER_NAME)])
     now = datetime.fromtimestamp(now_ms // 1000, UTC)
@@ -130,7 +130,7 @@ def certificate_name(certificate_pem: bytes) -> str:
 
 
 def verify(canonical: bytes, signature: str, version: str, certificate_pem: bytes) -> bool:
-    """Whether the certificate's key made this signature of this text. False for anything malformed but the PEM."""
+    """Whether the certificate's key made this signature of this text. Malformed signatures are False; a bad PEM raises."""
     key = x509.load_pem_x509_certificate(certificate_pem).public_key()
     if version not in _HASHES or not isinstance(key, RSAPublicKey):
         return False

@@ -51,7 +51,7 @@ class FilterCache:
             if not audience.log:
                 self._topics.pop(topic_arn, None)
                 return audience, None
-            if filters is None or audience.anew:
+            if filters is None or audience.reload_all:
                 filters = await self._read(topic_arn, filters, audience)
             elif audience.log != position:
                 await self._update(topic_arn, filters, position, audience)
@@ -68,7 +68,7 @@ class FilterCache:
         """
         async with self._lock(topic_arn):
             audience = await self._store.audience(topic_arn, after, n, filters.log_position)
-            if not audience.log or audience.anew:
+            if not audience.log or audience.reload_all:
                 return None
             unfiltered = await self._apply(topic_arn, filters, audience.changes)
             filters.log_position = audience.log
@@ -122,7 +122,7 @@ class FilterCache:
     async def _catch_up(self, topic_arn: str, filters: TopicFilters) -> None:
         """Apply the log while filters are read: if it wrapped around meanwhile, they would have to be read again."""
         audience = await self._store.audience(topic_arn, "", 1, filters.log_position)
-        if audience.log and not audience.anew:
+        if audience.log and not audience.reload_all:
             await self._apply(topic_arn, filters, audience.changes)
             filters.log_position = audience.log
 

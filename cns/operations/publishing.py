@@ -66,12 +66,12 @@ def _response(published: PublishResult) -> Result:
 
 def _target(params: Params) -> str:
     """The name of the one parameter that holds the destination."""
-    given = [name for name in _TARGETS if name in params]
-    if not given:
+    targets = [name for name in _TARGETS if name in params]
+    if not targets:
         raise missing_parameter("TopicArn or TargetArn")
-    if len(given) > 1:
-        raise invalid_parameter(f"{' or '.join(given)} Reason: only one of them can be specified")
-    return given[0]
+    if len(targets) > 1:
+        raise invalid_parameter(f"{' or '.join(targets)} Reason: only one of them can be specified")
+    return targets[0]
 
 
 def _publish_request(members: Mapping[str, Any]) -> PublishRequest:

@@ -23,13 +23,13 @@ _NO_DEDUPLICATION = (
 def ids_of(view: TopicView, request: PublishRequest) -> tuple[str, str]:
     """Return the group id and the deduplication id; '' stands for none."""
     if view.fifo:
-        return group_of_fifo(request), _deduplication_id(view, request)
+        return fifo_group_id(request), _deduplication_id(view, request)
     if request.deduplication_id is not None:
         raise invalid_parameter(_NOT_OF_THIS_TYPE)
     return ("" if request.group_id is None else _checked("MessageGroupId", request.group_id)), ""
 
 
-def group_of_fifo(request: PublishRequest) -> str:
+def fifo_group_id(request: PublishRequest) -> str:
     """Return the group id. AWS requires it before it looks up the topic."""
     if request.group_id is None:
         raise invalid_parameter("The MessageGroupId parameter is required for FIFO topics")

@@ -25,5 +25,5 @@ class Audience(msgspec.Struct, frozen=True):
     log: str = ""
     changes: list[FilterChange] = []
     """Entries after the position given with the request."""
-    anew: bool = False
+    reload_all: bool = False
     """The given position is no longer in the log: read all filters, and then those that `changes` names again."""

@@ -10,7 +10,7 @@ from cns.errors import no_such_topic
 from cns.limits import FIFO_SUFFIX, MESSAGE_BYTES_DEFAULT
 from cns.notification import Attributes, Notification
 from cns.publishing.accept import Dispatcher
-from cns.publishing.fifo_ids import group_of_fifo, ids_of
+from cns.publishing.fifo_ids import fifo_group_id, ids_of
 from cns.publishing.message_attributes import parse_attributes, publish_bytes
 from cns.publishing.message_text import check_message, check_size, check_subject, texts_of
 from cns.publishing.requests import NO_ATTRIBUTES, BatchEntry, PublishRequest, PublishResult, SizedNotification
@@ -40,7 +40,7 @@ class Publisher:
         # AWS checks the size first, even when the topic does not exist
         check_size(size_bytes, MESSAGE_BYTES_DEFAULT if view is None else view.message_bytes_max)
         if topic_arn.endswith(FIFO_SUFFIX):
-            group_of_fifo(request)
+            fifo_group_id(request)
         if view is None or view.region != call.region:
             check_topic_arn(topic_arn, parameter, call.region)
             raise no_such_topic()

@@ -234,8 +234,8 @@ class HttpQueuePort:
         entries = [entry for each in calls for entry in each]
         results = (await self._client.call("Deliver", {"Entries": entries}, DeliverResponse)).results
         _check_answers("Deliver", len(entries), len(results))
-        given = iter(results)
-        return [[next(given) for _ in each] for each in calls]
+        unread = iter(results)
+        return [[next(unread) for _ in each] for each in calls]
 
 
 def _entry(queue_arn: str, message: QueueMessage, topic_arn: str) -> dict[str, Any]:
@@ -251,14 +251,14 @@ def _check_answers(action: str, asked: int, answered: int) -> None:
 
 
 def _leased_job(job: ReceivedJob) -> LeasedJob:
-    shown = job.attributes
+    attributes = job.attributes
     return LeasedJob(
         job.message_id,
         job.receipt_handle,
         job.body,
-        int(shown["ApproximateReceiveCount"]),
-        shown.get("MessageGroupId", ""),
-        shown.get("SequenceNumber", ""),
+        int(attributes["ApproximateReceiveCount"]),
+        attributes.get("MessageGroupId", ""),
+        attributes.get("SequenceNumber", ""),
     )
 
 

@@ -160,7 +160,7 @@ class EmbeddedSubscriptionStore:
         if place == since:
             return Audience(ids, place)
         changes = self._changes(topic, number, since)
-        return Audience(ids, place, changes or [], anew=changes is None)
+        return Audience(ids, place, changes or [], reload_all=changes is None)
 
     def _confirmed_ids(self, topic_arn: str, after: str, n: int) -> list[str]:
         rows: list[Any] = self._database.reader.execute(schema.CONFIRMED_IDS, (topic_arn, after, n)).fetchall()

@@ -106,14 +106,7 @@ class Rig:
         self.sms = EmbeddedSmsStore(database)
         self.private = "10.0.0.1"
         self.service = NotificationService(
-            topics=self.topics,
-            subscriptions=self.subscriptions,
-            notifications=self.notifications,
-            platforms=self.platforms,
-            mobile_endpoints=self.mobile_endpoints,
-            sms=self.sms,
-            archives=self.archives,
-            replays=self.replays,
+            stores=self,
             queue=port or self.queue,
             clock=clock,
             events=self.events,

@@ -122,7 +122,7 @@ async def test_who_was_away_for_longer_than_the_log_reads_all_anew(stores: Store
     place = (await stores.subscriptions.audience(topic.arn, "", 9, "")).log
     for number in range(2, 1_100):
         one = await change(stores, one, attributes=(RED, BLUE)[number % 2])
-        if number % 50 == 0 and (await stores.subscriptions.audience(topic.arn, "", 9, place)).anew:
+        if number % 50 == 0 and (await stores.subscriptions.audience(topic.arn, "", 9, place)).reload_all:
             break
     else:
         pytest.fail("the log is without end")

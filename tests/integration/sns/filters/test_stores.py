@@ -73,7 +73,7 @@ async def test_the_log_names_what_changes_who_is_filtered_and_nothing_else(store
     async def named() -> list[str]:
         nonlocal place
         answer = await stores.subscriptions.audience(topic.arn, "", 9, place)
-        assert not answer.anew
+        assert not answer.reload_all
         assert bool(answer.changes) == (answer.log != place)
         place = answer.log
         return [each.id for each in answer.changes]
@@ -106,7 +106,7 @@ async def test_a_place_that_the_log_has_left_behind_is_told(stores: Stores) -> N
     assert (await stores.subscriptions.audience(topic.arn, "", 9, place)).log == ""
     await stores.enter(again, attributes=RED)
     answer = await stores.subscriptions.audience(topic.arn, "", 9, place)
-    assert answer.anew
+    assert answer.reload_all
     assert one.id not in (await audience(stores, again))[1]
 
 
