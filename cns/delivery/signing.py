@@ -130,7 +130,7 @@ def certificate_name(certificate_pem: bytes) -> str:
 
 
 def verify(canonical: bytes, signature: str, version: str, certificate_pem: bytes) -> bool:
-    """Whether the certificate's key made this signature of this text. Malformed signatures are False; a bad PEM raises."""
+    """Whether the key of the certificate signed this text. A malformed signature is False, a bad PEM raises."""
     key = x509.load_pem_x509_certificate(certificate_pem).public_key()
     if version not in _HASHES or not isinstance(key, RSAPublicKey):
         return False
