@@ -1,4 +1,4 @@
-"""The parts of a cluster's process: stores in Cassandra, the engine `cqs`, and changes told through Redis."""
+"""The backend of a process of the cluster form: stores in Cassandra, queue engines, cache invalidation over Redis."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ CLOCK_POLL_INTERVAL_S = 1.0
 
 
 def cassandra_address(settings: Settings) -> CassandraAddress:
-    """Where the settings say that Cassandra is."""
+    """The contact points, keyspace and data centre of the settings."""
     points = read_contact_points(settings.cassandra)
     return CassandraAddress(
         hosts=points.hosts,
@@ -54,7 +54,7 @@ def cassandra_address(settings: Settings) -> CassandraAddress:
 
 
 def channel_of(settings: Settings) -> str:
-    """In Redis, which other clusters may use too."""
+    """The channel in Redis. Other clusters may use the same Redis."""
     return f"cns:{settings.cassandra_keyspace}:changes"
 
 
@@ -124,7 +124,7 @@ async def open_cluster_parts(settings: Settings) -> AsyncIterator[Parts]:
 
 @asynccontextmanager
 async def open_account_store(settings: Settings) -> AsyncIterator[CassandraAccountStore]:
-    """For a command: its changes are told to the processes that run."""
+    """The account store of a command. Its changes are announced to running processes."""
     async with open_session(settings) as (cassandra, seal):
         store = CassandraAccountStore(cassandra, seal)
         invalidation = CacheInvalidation(settings.redis, channel_of(settings), {"accounts": store}, [])
@@ -137,7 +137,8 @@ async def open_account_store(settings: Settings) -> AsyncIterator[CassandraAccou
 
 @asynccontextmanager
 async def open_session(settings: Settings) -> AsyncIterator[tuple[Cassandra, Seal]]:
-    """A session whose keyspace has all tables, and the key that opens the secrets in it."""
+    """A session, and the seal of the secrets in its keyspace. Raises StartError when a table is missing or the master
+    key is another one."""
     cassandra = await Cassandra.open(cassandra_address(settings))
     try:
         lacking = await missing(cassandra, settings.cassandra_keyspace)
@@ -155,8 +156,8 @@ async def open_session(settings: Settings) -> AsyncIterator[tuple[Cassandra, Sea
 
 
 async def _follow_clock(control: CassandraControl, clock: Clock) -> None:
-    """The test clock of a cluster without Redis; with it, this is what a lost announcement is made up by."""
+    """Follow the test clock without Redis, or after a lost announcement."""
     while True:
         await asyncio.sleep(CLOCK_POLL_INTERVAL_S)
-        with contextlib.suppress(StoreUnavailable, OutcomeUnknown):  # the next look may succeed
+        with contextlib.suppress(StoreUnavailable, OutcomeUnknown):  # the next read may succeed
             clock.follow(await control.clock_offset_ms())

@@ -1,4 +1,4 @@
-"""Which driver of the queue port a process uses, and by whose key the two sides know one another."""
+"""Chooses the driver of the queue port, and the key that CNS signs its calls to CQS with."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from cqs.service import QueueService
 
 
 async def queue_port(settings: Settings, parts: Parts, queues: QueueService) -> QueuePort:
-    """`queues` is this process's own queue service, which the http driver does not use."""
+    """The driver that the settings name. `queues` is this process's own queue service; the http driver ignores it."""
     if settings.queue_port == "inline":
         deliverer = QueueDeliverer(queues, enforced=settings.auth == "on")
         return InlineQueuePort(parts.engine, parts.clock, deliverer.deliver)
-    from cns.queue_port.http import HttpQueuePort  # with httpx: imported by those who chose it
+    from cns.queue_port.http import HttpQueuePort  # httpx is imported only when it is needed
     from cns.queue_port.http_client import QueueClient
 
     agreed = _agreed_key(settings)
@@ -31,14 +31,14 @@ async def queue_port(settings: Settings, parts: Parts, queues: QueueService) -> 
     service = SqsService(settings.queue_url or local_url(settings), key.key_id, key.secret)
     tls = client_context(settings.ca_bundle) if settings.queue_url else _own_certificate(settings)
     client = QueueClient(service, settings.region, parts.clock, tls=tls)
-    # Where a key had to be agreed on, CQS has data of its own, and a CNS on them. Ours is told from that one, and from
-    # others, by the key of its own data: that is random, and lasts as long as they do.
+    # An agreed key means that CQS has a data directory of its own, which may have a CNS too. The random key of its own
+    # data directory tells this CNS from others that use the same CQS.
     return HttpQueuePort(client, space="" if agreed is None else own.key_id)
 
 
 async def access_keys(settings: Settings, parts: Parts) -> list[AccessKey]:
-    """All that calls may be signed with."""
-    await parts.accounts.internal_key(parts.clock.now_ms())  # there from the first start on
+    """All keys that calls may be signed with."""
+    await parts.accounts.internal_key(parts.clock.now_ms())  # makes it at the first start
     agreed = _agreed_key(settings)
     return await parts.accounts.keys() + ([] if agreed is None else [agreed])
 
@@ -50,7 +50,7 @@ def _agreed_key(settings: Settings) -> AccessKey | None:
 
 
 def _own_certificate(settings: Settings) -> ssl.SSLContext | None:
-    """Trust the very certificate this service shows, whatever name it was made out to."""
+    """Trust exactly the certificate of this service, whatever name it has."""
     if settings.tls_cert is None:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

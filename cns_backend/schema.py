@@ -1,4 +1,4 @@
-"""All tables of the cluster form, gathered from those who keep them, and the steps that make and compare them."""
+"""All tables of the cluster form, and the commands that create them and compare them with the keyspace."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TABLES: tuple[str, ...] = (
 
 
 async def apply(address: CassandraAddress, replication: int) -> None:
-    """Make the keyspace, the tables and the columns that are missing; what is there stays as it is."""
+    """Create the missing keyspace, tables and columns. Existing ones are not changed."""
     bare = await Cassandra.open(address, keyspace=False)
     try:
         await bare.run_schema(keyspace_text(address, replication))
@@ -51,7 +51,7 @@ async def apply(address: CassandraAddress, replication: int) -> None:
 
 
 async def check(address: CassandraAddress, replication: int) -> list[str]:
-    """Each difference between what is declared and what is there."""
+    """The differences between the declared and the existing tables."""
     cassandra = await Cassandra.open(address, keyspace=False)
     try:
         return await differences(cassandra, address, TABLES, replication)
@@ -60,7 +60,7 @@ async def check(address: CassandraAddress, replication: int) -> list[str]:
 
 
 async def missing(cassandra: Cassandra, keyspace: str) -> list[str]:
-    """What a start would need and `apply` would make."""
+    """The tables and columns that `apply` would create."""
     there = await read_tables(cassandra, keyspace)
     names = [read_table(text).name for text in TABLES]
     columns = await _additions(cassandra, keyspace)
@@ -68,7 +68,7 @@ async def missing(cassandra: Cassandra, keyspace: str) -> list[str]:
 
 
 async def _additions(cassandra: Cassandra, keyspace: str) -> dict[str, str]:
-    """What the tables of an older program lack."""
+    """Columns that are missing in tables of an older version."""
     there = await read_tables(cassandra, keyspace)
     found: dict[str, str] = {}
     for declared in (read_table(text) for text in TABLES):
@@ -78,5 +78,5 @@ async def _additions(cassandra: Cassandra, keyspace: str) -> dict[str, str]:
 
 
 def show(address: CassandraAddress, replication: int) -> list[str]:
-    """The statements that `apply` runs, for an operator who runs them."""
+    """The statements of `apply`, for an operator to run."""
     return [keyspace_text(address, replication), f"USE {address.keyspace}", *TABLES]

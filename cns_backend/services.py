@@ -1,4 +1,4 @@
-"""The services that more than one process builds over its parts."""
+"""The services that more than one kind of process builds."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ async def queue_service(settings: Settings, parts: Parts) -> QueueService:
 
 
 def sqs_options(settings: Settings) -> LocalStackOptions:
-    """The form of URLs, and under `compat=localstack` what it takes that SQS does not."""
+    """The form of queue URLs, and LocalStack's additions to SQS under `compat=localstack`."""
     domain = urlsplit(settings.public_url).netloc
     return localstack_options(settings.sqs_endpoint_strategy, domain, localstack=settings.compat == "localstack")
 
 
 def event_log(settings: Settings, process: str, clock: Clock) -> EventLog:
-    """Where a process of this name writes what happens in it."""
+    """The event log of a process of this name."""
     if settings.events == "off":
         return NoEventLog()
     limits = SegmentLimits(

@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
 import cns
-from cns_backend.extras import extra_missing
+from cns_backend.optional_dependencies import extra_missing
 from cns_common.errors import StartError
 
 COMMANDS = {

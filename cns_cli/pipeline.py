@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from cns_backend.extras import EXIT_EXTRA_MISSING
+from cns_backend.optional_dependencies import EXIT_EXTRA_MISSING
 from cns_cli.options import Data
 from cns_common.errors import StartError
 from cns_pipeline.arguments import arguments_of, exit_code

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import structlog
 import uvloop
 
-from cns_backend.extras import extra_missing
+from cns_backend.optional_dependencies import extra_missing
 from cns_backend.urls import base_url, write_address
 from cns_common.configuration.settings import Settings, load_settings, unread_settings
 from cns_common.data_directory import EXIT_DATA_IN_USE

@@ -1,4 +1,4 @@
-"""What the core installation leaves out, and how to get it: said in one line instead of a failed import."""
+"""Optional dependencies: a missing one is a line that names the command to install it, and not a traceback."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _CLUSTER = ("cassandra", "hiredis", "celery")
 
 
 def extra_missing(error: ModuleNotFoundError) -> StartError:
-    """What to say when an import fails; raises the error anew when the module is none of an extra's."""
+    """The error for a missing module of an extra. Raises `error` again for any other module."""
     if (error.name or "").partition(".")[0] not in _CLUSTER:
         raise error
     return StartError(f"{error.name} is not installed: run `make install-cluster`", EXIT_EXTRA_MISSING)

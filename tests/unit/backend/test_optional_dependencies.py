@@ -1,10 +1,10 @@
-"""What is said when a part that the core installation leaves out is asked for: `cns_backend.extras`."""
+"""The error of a missing optional dependency."""
 
 from __future__ import annotations
 
 import pytest
 
-from cns_backend.extras import EXIT_EXTRA_MISSING, extra_missing
+from cns_backend.optional_dependencies import EXIT_EXTRA_MISSING, extra_missing
 
 
 @pytest.mark.parametrize("name", ["cassandra", "cassandra.cluster", "hiredis", "celery"])
