@@ -1,4 +1,4 @@
-"""`cns account …`: accounts and the keys of their roots."""
+"""`cns account …`: accounts and their root keys."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import typer
 
 from cns_cli import user
-from cns_cli.account_store import print_key, run_on_accounts
+from cns_cli.account_access import print_key, run_on_accounts
 from cns_cli.options import Data
 from cns_common.aws.auth.accounts import Account
 
@@ -17,13 +17,13 @@ app.add_typer(user.app, name="user")
 
 @app.command("create")
 def create(data: Data = None) -> None:
-    """Make an account and print its keys, once."""
+    """Create an account and print its root key, once."""
     print_key(run_on_accounts(data, lambda store, now_ms: store.create(now_ms), may_create=True), data)
 
 
 @app.command("show")
 def show(account: str, data: Data = None) -> None:
-    """Print an account's key ids (secrets are never shown again)."""
+    """Print an account's root key ids. Secrets are not shown again."""
     found = [known for known in run_on_accounts(data, lambda store, _: store.accounts()) if known.account == account]
     if not found:
         sys.exit(f"cns: there is no account {account}")
@@ -32,16 +32,16 @@ def show(account: str, data: Data = None) -> None:
 
 @app.command("list")
 def list_accounts(data: Data = None) -> None:
-    """Print all accounts."""
+    """Print all accounts with their root key ids."""
     found = run_on_accounts(data, lambda store, _: store.accounts())
     if not found:
-        print("cns: no accounts; `cns account create` makes one", file=sys.stderr)
+        print("cns: no accounts; `cns account create` creates one", file=sys.stderr)
     _print_accounts(found)
 
 
 @app.command("rotate")
 def rotate(account: str, data: Data = None) -> None:
-    """Print new keys of an account's root, once; its former keys are refused from then on."""
+    """Print a new root key of an account, once. Its old root keys are refused from then on."""
     print_key(run_on_accounts(data, lambda store, now_ms: store.rotate(account, now_ms)), data)
 
 

@@ -1,11 +1,11 @@
-"""`cns check`: looks through the whole store of the embedded form, which may be in use or not."""
+"""`cns check`: verifies the whole store of the embedded form, with or without a running service."""
 
 from __future__ import annotations
 
 import sys
 
 from cns_cli.options import Data
-from cns_cli.store import require_store
+from cns_cli.store_access import require_store
 from cns_common.configuration.settings import load_settings
 from cns_common.errors import StartError
 from cns_common.sqlite.database import STORE_FILE
@@ -16,11 +16,11 @@ EXIT_USAGE = 2
 
 
 def check(data: Data = None) -> None:
-    """Look through the whole store for damage, and change nothing; exit code 1 when there is some."""
+    """Verify the whole store and change nothing. Exit code 1 if it is damaged."""
     try:
         settings = load_settings(data)
         if settings.store == "cassandra":
-            print("cns: this checks the embedded store; of the cluster form see `cns schema check`", file=sys.stderr)
+            print("cns: this verifies the embedded store; for the cluster form use `cns schema check`", file=sys.stderr)
             sys.exit(EXIT_USAGE)
         require_store(settings)
         path = settings.data.absolute() / STORE_FILE

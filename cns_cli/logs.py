@@ -1,4 +1,4 @@
-"""`cns logs …`: delivery status logs, as the workers of this machine wrote them."""
+"""`cns logs …`: delivery status logs that workers of this machine wrote."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from cns_cli.durations import span_ms
+from cns_cli.durations import duration_ms
 from cns_cli.options import Data
 from cns_common.clock import Clock
 from cns_common.configuration.settings import load_settings
@@ -26,13 +26,13 @@ POLL_INTERVAL_S = 0.5
 
 
 def logs(
-    name: Annotated[str, typer.Argument(metavar="ARN", help="Of a topic or an application; or a log group: sns/….")],
-    failures: Annotated[bool, typer.Option("--failures", help="Those that failed only.")] = False,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is logged from now on.")] = False,
-    since: Annotated[str, typer.Option(help="10m, 2h, 1d, or a time: 2026-11-21T08:00 (UTC).")] = "",
+    name: Annotated[str, typer.Argument(metavar="ARN", help="A topic, a platform application, or a log group: sns/….")],
+    failures: Annotated[bool, typer.Option("--failures", help="Failed deliveries only.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new records.")] = False,
+    since: Annotated[str, typer.Option(help="Since 10m, 2h, 1d ago, or a time: 2026-11-21T08:00 (UTC).")] = "",
     data: Data = None,
 ) -> None:
-    """Print delivery status logs, a record a line, merged by time: those that workers of this machine wrote."""
+    """Print delivery status logs of this machine's workers, one record per line, ordered by time."""
     try:
         group, since_ms = _group(name), _since_ms(since, Clock().real_ms())
     except ValueError as error:
@@ -70,24 +70,24 @@ def _print(directory: Path, groups: Sequence[str], since_ms: int, *, follow: boo
 
 
 def _printable(line: str) -> str:
-    """The same JSON, without what could steer a terminal: an endpoint's answer is in it."""
+    """Escape control characters: a record has an endpoint's answer, which could steer a terminal."""
     if line.isprintable():
         return line
     return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in line)
 
 
 def _group(name: str) -> str:
-    """What is no ARN names the log group itself."""
+    """Return the log group of an ARN, or the given group itself."""
     group = name.removesuffix(FAILURE_GROUP) if name.startswith("sns/") else group_of_arn(name)
     if not group or not name.isprintable():
-        raise ValueError(f"{name} is neither the ARN of a topic or an application, nor a log group sns/…")
+        raise ValueError(f"{name} is neither the ARN of a topic or an application nor a log group sns/…")
     return group
 
 
 def _since_ms(text: str, now_ms: int) -> int:
     if not text:
         return 0
-    ago_ms = span_ms(text)
+    ago_ms = duration_ms(text)
     if ago_ms is not None:
         return now_ms - ago_ms
     try:

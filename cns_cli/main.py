@@ -31,11 +31,11 @@ COMMANDS = {
     "pool": "cns_cli.pool:app",
     "pipeline": "cns_cli.pipeline:app",
 }
-"""In the order of `cns --help`: the module of each command, and its function or, of a group, its `typer.Typer`."""
+"""Each command's module and its function or, for a group, its `typer.Typer`; in the order of `cns --help`."""
 
 
 class CommandTable(TyperGroup):
-    """The group of all commands of COMMANDS."""
+    """The group of the commands in COMMANDS."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # Typer's signature
         return list(COMMANDS)
@@ -78,7 +78,7 @@ def options(
 
 
 def main() -> None:
-    """Run a command. What keeps it from starting is one line and an exit code, in whichever command it comes up."""
+    """Run a command. A start error of any command ends it with one line and an exit code."""
     try:
         app()
     except ModuleNotFoundError as error:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
-Data = Annotated[Optional[Path], typer.Option("--data", envvar="CNS_DATA", help="The data directory. [default: data]")]  # noqa: UP045  # typer reads it
+Data = Annotated[Path | None, typer.Option("--data", envvar="CNS_DATA", help="The data directory. [default: data]")]

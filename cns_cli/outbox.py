@@ -1,12 +1,9 @@
-"""`cns outbox …`: what was to leave by ways that are not set up."""
+"""`cns outbox …`: deliveries kept because no relay or gateway is configured for their protocol."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
@@ -15,36 +12,34 @@ from cns.delivery.outbox import OutboxItem
 from cns.stores.contract import OutboxStore
 from cns.stores.embedded import EmbeddedOutboxStore
 from cns_cli.options import Data
-from cns_cli.store import embedded_store, run_command
-from cns_common.clock import Clock
-from cns_common.configuration.settings import Settings, load_settings
+from cns_cli.store_access import StoreSpec, run_on_store
 
 LINE_CHARS_MAX = 60
-Result = TypeVar("Result")
+OUTBOX = StoreSpec(OutboxStore, "outbox", EmbeddedOutboxStore, "cns.stores.cassandra:CassandraOutboxStore")
 
-app = typer.Typer(help="What was to leave by ways that are not set up.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(help="Deliveries without a configured relay or gateway.", no_args_is_help=True, add_completion=False)
 
 
 @app.command("list")
 def outbox_list(
-    account: Annotated[str, typer.Option(help="Of this account only.")] = "",
-    protocol: Annotated[str, typer.Option(help="Of this protocol only: sms, email, lambda …")] = "",
-    limit: Annotated[int, typer.Option(min=1, max=1_000, help="How many at most.")] = 20,
+    account: Annotated[str, typer.Option(help="Deliveries of this account only.")] = "",
+    protocol: Annotated[str, typer.Option(help="Deliveries of this protocol only: sms, email, lambda …")] = "",
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="At most so many.")] = 20,
     data: Data = None,
 ) -> None:
-    """Print the newest, a line each."""
-    items = _run(data, lambda store: store.newest(account, protocol, "", limit))
+    """Print the newest deliveries, one per line."""
+    items = run_on_store(data, OUTBOX, lambda store: store.newest(account, protocol, "", limit))
     if not items:
-        that = " that match" if account or protocol else ""
-        print(f"cns: no messages{that} in the outbox", file=sys.stderr)
+        matching = " that match" if account or protocol else ""
+        print(f"cns: no messages{matching} in the outbox", file=sys.stderr)
     for item in items:
         print(item.id, timestamp_text(item.at_ms), item.protocol, item.destination, _beginning(item), sep="  ")
 
 
 @app.command("show")
 def outbox_show(item_id: Annotated[str, typer.Argument(metavar="ID")], data: Data = None) -> None:
-    """Print one: to whom, by what, and what the endpoint would have got."""
-    item = _run(data, lambda store: store.get(item_id))
+    """Print one delivery: destination, protocol, and the content for the endpoint."""
+    item = run_on_store(data, OUTBOX, lambda store: store.get(item_id))
     if item is None:
         sys.exit(f"cns: there is no {item_id} in the outbox")
     facts = {
@@ -70,28 +65,7 @@ def outbox_show(item_id: Annotated[str, typer.Argument(metavar="ID")], data: Dat
 
 
 def _beginning(item: OutboxItem) -> str:
-    """Of one line; what could steer a terminal is not shown."""
+    """The first line, shortened; control characters, which could steer a terminal, become spaces."""
     text = (item.subject or item.message or item.body).partition("\n")[0]
     line = "".join(character if character.isprintable() else " " for character in text)
     return line if len(line) <= LINE_CHARS_MAX else f"{line[: LINE_CHARS_MAX - 1]}…"
-
-
-def _run(data: Path | None, work: Callable[[OutboxStore], Awaitable[Result]]) -> Result:
-    async def run() -> Result:
-        async with _store(load_settings(data)) as store:
-            return await work(store)
-
-    return run_command(run)
-
-
-@asynccontextmanager
-async def _store(settings: Settings) -> AsyncIterator[OutboxStore]:
-    if settings.store == "cassandra":
-        from cns.stores.cassandra import CassandraOutboxStore  # with drivers that only this form has installed
-        from cns_backend.cluster import open_session
-
-        async with open_session(settings) as (cassandra, _):
-            yield CassandraOutboxStore(cassandra)
-        return
-    async with embedded_store(settings, Clock(), OutboxStore, "outbox", EmbeddedOutboxStore) as store:
-        yield store

@@ -1,4 +1,4 @@
-"""What is shown of the delivery pools: a table for people, and the same with all gauges for programs."""
+"""The output of `cns pool list`: a table for people, and JSON with all gauges for programs."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from cns_common.metrics.model import Sample
 
 TITLES = ("worker", "pool", "threads", "wanted", "draining", "blocked", "in flight", "waiting", "set by")
 COLUMNS = (POOL_THREADS, POOL_THREADS_DRAINING, POOL_THREADS_BLOCKED, POOL_SENDS_IN_FLIGHT, POOL_SENDS_WAITING)
-"""Gauges that are columns of the table."""
+"""The gauges that are columns of the table."""
 OTHERS = frozenset(
     metric.name for metric in METRICS.values() if metric.kind == "gauge" and metric.name.startswith("cns_")
 ).difference({metric.name for metric in (*COLUMNS, BUILD_INFO)})
 
 
 def table(workers: Sequence[Report]) -> list[str]:
-    """A line for each pool, and below them the other gauges that workers report."""
+    """Return a line per pool, and below them the other gauges that workers report."""
     rows = [_row(report.process, state) for report in workers for state in report.pools]
     others = [(report.process, *gauge) for report in workers for gauge in _gauges(report.samples).items()]
     return [
@@ -39,7 +39,7 @@ def table(workers: Sequence[Report]) -> list[str]:
 
 
 def described(workers: Sequence[Report], sizes: Sequence[PoolSize]) -> dict[str, Any]:
-    """For programs: by worker and pool, and the sizes that were asked for."""
+    """Return the pools and gauges by worker, and the wanted sizes."""
     return {
         "workers": {
             report.process: {
@@ -69,7 +69,7 @@ def _size(size: PoolSize) -> dict[str, Any]:
 
 
 def _gauges(samples: Iterable[Sample]) -> dict[str, float]:
-    """By name, with labels where it has some."""
+    """Return the gauges that are not columns, by name and labels."""
     return {_name(sample): sample.value for sample in samples if sample.name in OTHERS}
 
 

@@ -1,4 +1,4 @@
-"""The composition roots: what each process of the service is made of. `python -m cns_cli.processes ROLE` runs one."""
+"""The composition roots of the service's processes. `python -m cns_cli.processes ROLE` runs one."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from cns_common.process.gc_tuning import short_gc_pauses
 if TYPE_CHECKING:
     from cns_backend.store_host import Parts, StoreHost
 
-PREDECESSOR_S = 15.0
-"""How long the processes of a `cns up` that was killed may take to end, when it is started again at once."""
+DATA_LOCK_TIMEOUT_S = 15.0
+"""How long a start waits for the processes of a killed `cns up` to release the data directory."""
 POLL_INTERVAL_S = 0.1
-TELLING_ROLES = ("api-store", "store")
-"""Those of a `cns up` of which there is one."""
+REPORTING_ROLES = ("api-store", "store")
+"""Roles of which a `cns up` has one process; it reports unread settings."""
 AUTH_OFF = "cns: --auth=off: ANY credentials pass and no policy is enforced. For tests only."
 LOCALSTACK_READY = "Ready."
-"""The line of LocalStack's log that is waited for."""
+"""The line of LocalStack's log that programs wait for."""
 
 log = structlog.get_logger(__name__)
 
 
 def main(role: str, *, supervised: bool = False) -> None:
-    """Run one process until a signal stops it. `supervised` leaves what is wrong with the settings, which all processes
-    of a `cns up` share, to the supervisor."""
-    gc.disable()  # until all is built
+    """Run one process until a signal stops it. With `supervised` the supervisor prints settings errors, which all
+    processes of a `cns up` share."""
+    gc.disable()  # until everything is built
     settings = _settings(role, supervised=supervised)
     try:
         set_up_logs(settings.log_level, role)
@@ -59,23 +59,23 @@ def _settings(role: str, *, supervised: bool) -> Settings:
         if supervised:
             sys.exit(error.exit_code)
         _end(error)
-    if not supervised or role in TELLING_ROLES or (role, settings.store) == ("api", "cassandra"):
+    if not supervised or role in REPORTING_ROLES or (role, settings.store) == ("api", "cassandra"):
         for line in unread_settings():
-            print(f"cns: {line}", file=sys.stderr)  # for the person who started it
+            print(f"cns: {line}", file=sys.stderr)  # for a person
     return settings
 
 
 def _end(error: StartError) -> NoReturn:
-    print(f"cns: {error}", file=sys.stderr)  # for the person who started it
+    print(f"cns: {error}", file=sys.stderr)  # for a person
     sys.exit(error.exit_code)
 
 
 async def run_api_with_store(settings: Settings) -> None:
-    """The embedded default: one process answers calls and hosts the store."""
+    """Run the API process that also hosts the store: the default of the embedded form."""
     from cns_server.api import Api
     from cns_server.listener import listen
 
-    listener = listen(settings, shared=False)  # a taken port must not touch the data
+    listener = listen(settings, shared=False)  # a port in use must not touch the data
     host = await open_store(settings)
     await print_first_key(settings, host)
     api = await Api.build(settings, host.parts)
@@ -85,7 +85,7 @@ async def run_api_with_store(settings: Settings) -> None:
 
 
 async def run_store(settings: Settings) -> None:
-    """The store host alone, for several API processes."""
+    """Run the store host alone, for several API processes."""
     from cns_server.listener import listen
 
     listener = listen(settings, shared=True)  # holds the port while API processes come and go
@@ -98,7 +98,7 @@ async def run_store(settings: Settings) -> None:
 
 
 async def run_api(settings: Settings) -> None:
-    """One of several API processes on one port."""
+    """Run one of several API processes on one port."""
     from cns_backend.store_host import open_parts
     from cns_server.api import Api
     from cns_server.listener import listen
@@ -112,7 +112,7 @@ async def run_api(settings: Settings) -> None:
 
 
 async def run_worker(settings: Settings) -> None:
-    """Producer, consumers, delivery pools and maintenance."""
+    """Run producer, consumers, delivery pools and maintenance."""
     from cns_backend.store_host import open_parts
     from workers.worker import Worker
 
@@ -131,10 +131,13 @@ ROLES: dict[str, Callable[[Settings], Coroutine[Any, Any, None]]] = {
 
 
 async def open_store(settings: Settings) -> StoreHost:
-    """Two of `cns up` cannot meet here, but one and what is left of the last, or a command that is soon done."""
+    """Open the store. Wait for a killed predecessor or a short command to release the data directory.
+
+    A second `cns up` fails earlier, at a lock of its own.
+    """
     from cns_backend.store_host import StoreHost
 
-    give_up_s = asyncio.get_running_loop().time() + PREDECESSOR_S
+    give_up_s = asyncio.get_running_loop().time() + DATA_LOCK_TIMEOUT_S
     waiting = False
     while True:
         try:
@@ -143,7 +146,7 @@ async def open_store(settings: Settings) -> StoreHost:
             if error.exit_code != EXIT_DATA_IN_USE or asyncio.get_running_loop().time() > give_up_s:
                 raise
             if not waiting:
-                print(f"cns: {error}; waiting for its end", file=sys.stderr, flush=True)  # as above
+                print(f"cns: {error}; waiting for its end", file=sys.stderr, flush=True)  # for a person
             waiting = True
             await asyncio.sleep(POLL_INTERVAL_S)
         else:
@@ -152,7 +155,7 @@ async def open_store(settings: Settings) -> StoreHost:
 
 
 async def print_first_key(settings: Settings, host: StoreHost) -> None:
-    """The first start makes an account, and says once how to use it."""
+    """Create an account at the first start and print its key, once."""
     from cns_common.aws.auth.accounts import exports
 
     url = base_url(settings)
@@ -166,29 +169,29 @@ async def print_first_key(settings: Settings, host: StoreHost) -> None:
 
 
 async def print_cluster_start(settings: Settings, parts: Parts) -> None:
-    """Nobody makes accounts here unasked: several processes may start at once."""
+    """Print what a person needs. No account is created: several processes may start at once."""
     _warn_of_auth_off(settings)
     if settings.auth == "on" and not await parts.accounts.accounts():
-        print("cns: there are no accounts yet: `cns account create` makes one", flush=True)
+        print("cns: there are no accounts yet: `cns account create` creates one", flush=True)
     where = f"keyspace {settings.cassandra_keyspace} at {settings.cassandra}"
     _announce(settings, base_url(settings), where)
 
 
 def _warn_of_auth_off(settings: Settings) -> None:
     if settings.auth == "off":
-        text = f"{AUTH_OFF} Calls are of account {settings.account_id}, or of the access key that is 12 digits."
-        print(text, file=sys.stderr)  # for the person who started it
+        text = f"{AUTH_OFF} Calls belong to account {settings.account_id}, or to a 12-digit access key."
+        print(text, file=sys.stderr)  # for a person
 
 
 def _announce(settings: Settings, url: str, data: str) -> None:
     write_address(settings)
-    print(f"cns: SNS and SQS on {url}, data in {data}", flush=True)  # for the person who started it
+    print(f"cns: SNS and SQS on {url}, data in {data}", flush=True)  # for a person
     if settings.compat == "localstack":
-        print(LOCALSTACK_READY, flush=True)  # for the programs that wait for it
+        print(LOCALSTACK_READY, flush=True)  # for programs
 
 
 def _stop_signal() -> asyncio.Future[None]:
-    """Done once a signal asks this process to stop."""
+    """Return a future that is done when SIGTERM or SIGINT arrives."""
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[None] = loop.create_future()
 

@@ -1,6 +1,7 @@
-"""`cns quarantine …`: jobs that were set aside, to be looked at and to be put back.
+"""`cns quarantine …`: lists, shows and releases the jobs in quarantine.
 
-They are received as any job is, which hides them from a second command that looks at the same time, and given back."""
+A command receives them like any job, which hides them from a second command at the same time, and releases the leases.
+"""
 
 from __future__ import annotations
 
@@ -19,40 +20,39 @@ from cns.queue_port.contract import LeasedJob, NewJob, QueuePort, Renewal
 from cns_backend.queue_port import queue_port
 from cns_backend.services import queue_service
 from cns_cli.options import Data
-from cns_cli.parts import parts_of
-from cns_cli.store import run_command
+from cns_cli.store_access import open_service_parts, run_command
 from cns_common.configuration.settings import load_settings
 from cns_common.ids import hex_id
 from workers.consumers.quarantine import QuarantinedJob, quarantine_id
 
-HOLD_MS = 60_000
-"""How long a command that dies leaves them hidden."""
-JOBS_A_RECEIVE = 10
-LOOK_MAX = 1_000
-"""So many at most are looked at by one command: they are held in memory."""
+LEASE_MS = 60_000
+"""A command that dies leaves the jobs hidden for so long."""
+JOBS_PER_RECEIVE = 10
+JOBS_MAX = 1_000
+"""Jobs that one command reads at most; it holds them in memory."""
 Result = TypeVar("Result")
 
-app = typer.Typer(help="Jobs that were begun too often and never finished.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(help="Jobs that failed too often, or cannot be read.", no_args_is_help=True, add_completion=False)
 
 
 @app.command("list")
 def quarantine_list(data: Data = None) -> None:
-    """Print all that were set aside, a line each."""
-    found = _run(data, _look)
+    """Print all jobs in quarantine, one per line."""
+    found = _run(data, _read)
     if not found:
         print("cns: no jobs in quarantine", file=sys.stderr)
-    for kept in found:
-        item = kept.item
-        print(kept.id, timestamp_text(item.at_ms), item.queue, item.topic or "-", item.why, sep="  ")
+    for job in found:
+        item = job.item
+        print(job.id, timestamp_text(item.at_ms), item.queue, item.topic or "-", item.why, sep="  ")
 
 
 @app.command("show")
 def quarantine_show(job_id: Annotated[str, typer.Argument(metavar="ID")], data: Data = None) -> None:
-    """Print one: where it was, why it is here, and what it says."""
-    kept = _one(_run(data, _look), job_id)
-    item = kept.item
+    """Print one job: its queue, why it is in quarantine, and its content."""
+    found = _find(_run(data, _read), job_id)
+    item = found.item
     facts = {
-        "id": kept.id,
+        "id": found.id,
         "time": timestamp_text(item.at_ms),
         "queue": item.queue,
         "job": item.id,
@@ -70,17 +70,17 @@ def quarantine_show(job_id: Annotated[str, typer.Argument(metavar="ID")], data: 
 
 @app.command("release")
 def quarantine_release(
-    job_id: Annotated[str, typer.Argument(metavar="ID", help="As `list` prints it; `all` is every one.")],
+    job_id: Annotated[str, typer.Argument(metavar="ID", help="As `list` prints it, or `all`.")],
     data: Data = None,
 ) -> None:
-    """Put jobs back into their queues, as if they had never been begun."""
+    """Return jobs to their queues, with no attempts counted."""
 
     async def work(port: QueuePort) -> int:
-        found = await _hold(port)
-        chosen = [kept for kept in found if job_id in ("all", kept.id)]
-        for kept in chosen:
-            await port.settle(jobs.QUARANTINE, [kept.held.handle], [_put(kept.item)])
-        await _give_back(port, [kept.held for kept in found if kept not in chosen])
+        found = await _receive_all(port)
+        chosen = [job for job in found if job_id in ("all", job.id)]
+        for job in chosen:
+            await port.settle(jobs.QUARANTINE, [job.lease.handle], [_new_job(job.item)])
+        await _release_leases(port, [job.lease for job in found if job not in chosen])
         return len(chosen)
 
     released = _run(data, work)
@@ -89,10 +89,10 @@ def quarantine_release(
     print(f"{released} put back")
 
 
-class Kept(msgspec.Struct, frozen=True):
-    """A job in quarantine, under lease."""
+class LeasedItem(msgspec.Struct, frozen=True):
+    """A job in quarantine, under a lease of this command."""
 
-    held: LeasedJob
+    lease: LeasedJob
     item: QuarantinedJob
 
     @property
@@ -100,41 +100,42 @@ class Kept(msgspec.Struct, frozen=True):
         return quarantine_id(self.item)
 
 
-def _put(item: QuarantinedJob) -> NewJob:
-    """In a FIFO queue it comes behind what its group has by now."""
+def _new_job(item: QuarantinedJob) -> NewJob:
+    """Make the job again. In a FIFO queue it comes behind the jobs that its group has by now."""
     return NewJob(item.queue, item.id, item.body, item.group, dedup=hex_id())
 
 
-async def _look(port: QueuePort) -> list[Kept]:
-    found = await _hold(port)
-    await _give_back(port, [kept.held for kept in found])
-    return sorted(found, key=lambda kept: kept.item.at_ms)
+async def _read(port: QueuePort) -> list[LeasedItem]:
+    """Return the jobs in quarantine, the oldest first."""
+    found = await _receive_all(port)
+    await _release_leases(port, [job.lease for job in found])
+    return sorted(found, key=lambda job: job.item.at_ms)
 
 
-async def _hold(port: QueuePort) -> list[Kept]:
-    found: list[Kept] = []
-    while len(found) < LOOK_MAX:
-        held = await port.receive(jobs.QUARANTINE, JOBS_A_RECEIVE, HOLD_MS, 0)
-        if not held:
+async def _receive_all(port: QueuePort) -> list[LeasedItem]:
+    found: list[LeasedItem] = []
+    while len(found) < JOBS_MAX:
+        leases = await port.receive(jobs.QUARANTINE, JOBS_PER_RECEIVE, LEASE_MS, 0)
+        if not leases:
             break
-        found += [Kept(one, msgspec.msgpack.decode(one.body, type=QuarantinedJob)) for one in held]
+        found += [LeasedItem(lease, msgspec.msgpack.decode(lease.body, type=QuarantinedJob)) for lease in leases]
     return found
 
 
-async def _give_back(port: QueuePort, held: Sequence[LeasedJob]) -> None:
-    for one in held:
-        await port.settle(jobs.QUARANTINE, renewals=[Renewal(jobs.QUARANTINE, one.handle, 0)])
+async def _release_leases(port: QueuePort, leases: Sequence[LeasedJob]) -> None:
+    for lease in leases:
+        await port.settle(jobs.QUARANTINE, renewals=[Renewal(jobs.QUARANTINE, lease.handle, 0)])
 
 
-def _one(found: Sequence[Kept], job_id: str) -> Kept:
-    for kept in found:
-        if kept.id == job_id:
-            return kept
+def _find(found: Sequence[LeasedItem], job_id: str) -> LeasedItem:
+    for job in found:
+        if job.id == job_id:
+            return job
     sys.exit(f"cns: there is no {job_id} in quarantine")
 
 
 def _text(body: bytes) -> str:
-    """As JSON; what is no job of this version, in hexadecimal digits."""
+    """Format a job as JSON, or in hexadecimal digits if this version cannot decode it."""
     try:
         job = jobs.decode(body)
     except msgspec.MsgspecError:
@@ -152,9 +153,9 @@ def _run(data: Path | None, work: Callable[[QueuePort], Awaitable[Result]]) -> R
 
 @asynccontextmanager
 async def _port(data: Path | None) -> AsyncIterator[QueuePort]:
-    """The one that the workers of this service have."""
+    """Open the queue port that the workers of this service use."""
     settings = load_settings(data)
-    async with parts_of(settings) as parts:
+    async with open_service_parts(settings) as parts:
         port = await queue_port(settings, parts, await queue_service(settings, parts))
         try:
             yield port

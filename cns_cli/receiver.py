@@ -1,4 +1,4 @@
-"""`cns receiver`: an endpoint to try deliveries out with."""
+"""`cns receiver`: an HTTP endpoint for trying and testing deliveries."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ def receiver(
         Literal["auto", "manual", "never"], typer.Option(help="Whether subscriptions are confirmed.")
     ] = "auto",
     confirm_host: Annotated[
-        list[str] | None, typer.Option(help="A host besides this machine whose URLs in messages may be visited.")
+        list[str] | None, typer.Option(help="Another host whose URLs in messages may be fetched; may be repeated.")
     ] = None,
     verify: Annotated[Literal["on", "off"], typer.Option(help="Whether signatures are checked.")] = "on",
-    keep: Annotated[int, typer.Option(min=1, max=1_000_000, help="Deliveries of an endpoint to keep.")] = 10_000,
-    body_bytes: Annotated[int, typer.Option(min=0, max=2 * 1024 * 1024, help="To keep of each body.")] = 4_096,
+    keep: Annotated[int, typer.Option(min=1, max=1_000_000, help="Deliveries to keep per endpoint.")] = 10_000,
+    body_bytes: Annotated[int, typer.Option(min=0, max=2 * 1024 * 1024, help="Bytes to keep of each body.")] = 4_096,
     journal: Annotated[
-        Path | None, typer.Option(help="Append a line per delivery to this file, and count on from it.")
+        Path | None, typer.Option(help="Append one line per delivery to this file; a restart continues its counts.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Makes what is left to chance repeatable.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Makes random behaviour repeatable.")] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="PEM certificate: serve https.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="PEM private key of --tls-cert.")] = None,
 ) -> None:
-    """Run an HTTP endpoint for trying out and testing deliveries: confirms, records, verifies, fails on command."""
+    """Run an HTTP endpoint for testing deliveries: it confirms, records and verifies, and fails on request."""
     from cns_receiver.receiver import Options, run_receiver
 
     options = Options(

@@ -1,4 +1,4 @@
-"""`cns schema …`: the cluster form's keyspace and tables, made, printed and compared."""
+"""`cns schema …`: creates, prints and checks the keyspace and tables of the cluster form."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Replication = Annotated[
 
 @app.command("apply")
 def schema_apply(replication: Replication = None) -> None:
-    """Make the keyspace and the tables that are missing."""
-    from cns_backend import cluster, schema  # with drivers that only this form has installed
+    """Create the keyspace and its missing tables and columns."""
+    from cns_backend import cluster, schema  # only this form has its drivers installed
 
     settings = load_settings()
     _run(schema.apply(cluster.cassandra_address(settings), replication or settings.cassandra_replication))
@@ -34,8 +34,8 @@ def schema_apply(replication: Replication = None) -> None:
 
 @app.command("show")
 def schema_show(replication: Replication = None) -> None:
-    """Print the CQL that `apply` runs."""
-    from cns_backend import cluster, schema  # with drivers that only this form has installed
+    """Print the CQL statements of `apply`."""
+    from cns_backend import cluster, schema  # only this form has its drivers installed
 
     settings = load_settings()
     for text in schema.show(cluster.cassandra_address(settings), replication or settings.cassandra_replication):
@@ -44,8 +44,8 @@ def schema_show(replication: Replication = None) -> None:
 
 @app.command("check")
 def schema_check(replication: Replication = None) -> None:
-    """Compare what is there with what should be, a line for each difference."""
-    from cns_backend import cluster, schema  # with drivers that only this form has installed
+    """Compare the keyspace with the declared tables. Prints one line per difference."""
+    from cns_backend import cluster, schema  # only this form has its drivers installed
 
     settings = load_settings()
     lines = _run(schema.check(cluster.cassandra_address(settings), replication or settings.cassandra_replication))

@@ -1,4 +1,4 @@
-"""`cns up`: which processes there are, and in what order they stop."""
+"""The processes of `cns up`, and the order in which they stop."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ LOCK_FILE = "up.lock"
 
 
 def run_up(api_processes: int, workers: int) -> int:
-    """Run until a signal comes; returns the exit code."""
+    """Run until a signal stops it; return the exit code."""
     data = Path(os.environ.get("CNS_DATA") or "data")  # noqa: TID251  # reading all settings takes too long here
     missing = [path for path in (data, *data.parents) if not path.exists()]
     try:
-        lock_directory(data, LOCK_FILE)  # before a second worker can disturb the first
+        lock_directory(data, LOCK_FILE)  # before a second worker can disturb a running one
         code = asyncio.run(_run(children(api_processes, workers), data / STATUS_FILE))
         if code == EXIT_SETTINGS_WRONG:
-            _explain_settings()
+            _print_settings_errors()
     except StartError as error:
         print(f"cns: {error}", file=sys.stderr)  # for the person who started it
         code = error.exit_code
     if code in EXIT_CODES_FINAL:
-        _remove_made(missing)
+        _remove_created(missing)
     return code
 
 
-def _remove_made(directories: list[Path]) -> None:
-    """A start that failed leaves no directory that it made, the innermost first, unless there is something in it."""
+def _remove_created(directories: list[Path]) -> None:
+    """Remove the empty directories that a failed start created, the innermost first."""
     with contextlib.suppress(OSError):
         for position, directory in enumerate(directories):
             if position == 0 and [entry.name for entry in directory.iterdir()] == [LOCK_FILE]:
@@ -45,23 +45,23 @@ async def _run(processes: list[Child], status_path: Path) -> int:
     return await Supervisor(processes, status_path).run()
 
 
-def _explain_settings() -> None:
-    """Once for all processes, which only say by their exit code that they could not read them."""
-    from cns_common.configuration.settings import load_settings  # slow to import, so not before it is needed
+def _print_settings_errors() -> None:
+    """Print the errors once for all processes, which report them by their exit code only."""
+    from cns_common.configuration.settings import load_settings  # slow to import
 
     load_settings()
 
 
 def children(api_processes: int, workers: int) -> list[Child]:
-    """One API process hosts the store itself, several share a store process; Cassandra is not ours to start. Workers
-    stop first, the store last."""
-    delivering = [Child(name, _command("worker"), stop_rank=0) for name in _names("worker", workers)]
+    """Return the processes: one API process hosts the store itself, several share a store process, and in the cluster
+    form there is none. Workers stop first, the store last."""
+    worker_processes = [Child(name, _command("worker"), stop_rank=0) for name in _names("worker", workers)]
     cluster = os.environ.get("CNS_STORE") == "cassandra"  # noqa: TID251  # as above
     if api_processes == 1 and not cluster:
-        return [Child("api", _command("api-store"), stop_rank=1), *delivering]
+        return [Child("api", _command("api-store"), stop_rank=1), *worker_processes]
     apis = [Child(f"api-{number}", _command("api"), stop_rank=1) for number in range(1, api_processes + 1)]
     stores = [] if cluster else [Child("store", _command("store"), stop_rank=2)]
-    return [*stores, *apis, *delivering]
+    return [*stores, *apis, *worker_processes]
 
 
 def _names(role: str, n: int) -> list[str]:
@@ -69,5 +69,5 @@ def _names(role: str, n: int) -> list[str]:
 
 
 def _command(role: str) -> list[str]:
-    """`-P`: without it a folder `cns_cli` or `workers` of the working directory would be imported instead of ours."""
+    """Return the command line. `-P` keeps packages of the working directory, such as `workers`, from being imported."""
     return [sys.executable, "-P", "-m", "cns_cli.processes", role]

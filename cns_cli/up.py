@@ -1,4 +1,4 @@
-"""`cns up`, and `cns api` and `cns worker`: one process of the cluster form each."""
+"""`cns up`, and `cns api` and `cns worker`, which run one process of the cluster form each."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def up(
     auth: Annotated[str | None, typer.Option(help="on, or off: any credentials pass. [default: on]")] = None,
     api: Annotated[int, typer.Option(envvar="CNS_API", min=1, max=64, help="API processes.")] = 1,
     worker: Annotated[
-        bool, typer.Option(envvar="CNS_WORKER", help="A worker of its own, or CNS_WORKER=off: Celery workers deliver.")
+        bool, typer.Option(envvar="CNS_WORKER", help="Whether to run workers; off if Celery workers deliver.")
     ] = True,
     workers: Annotated[int, typer.Option(envvar="CNS_WORKERS", min=1, max=64, help="Worker processes.")] = 1,
-    account_id: Annotated[str | None, typer.Option(help="Account of callers under --auth=off.")] = None,
+    account_id: Annotated[str | None, typer.Option(help="Account of callers with --auth=off.")] = None,
     compat: Annotated[str | None, typer.Option(help="localstack: its port, pages and URLs. [default: none]")] = None,
     region: Annotated[str | None, typer.Option(help="Region of unsigned calls. [default: us-east-1]")] = None,
-    public_url: Annotated[str | None, typer.Option(help="What URLs handed out begin with. [default: the Host]")] = None,
+    public_url: Annotated[str | None, typer.Option(help="Beginning of returned URLs. [default: the Host]")] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="PEM certificate: serve https.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="PEM private key of --tls-cert.")] = None,
     test_clock: Annotated[bool, typer.Option("--test-clock", help="POST /_cns/clock advances time.")] = False,
 ) -> None:
-    """Run the service on this machine: API, store and workers, watched and restarted."""
+    """Run the service on this machine: API, store and workers, supervised and restarted."""
     given = {
         "HOST": host,
         "PORT": port,

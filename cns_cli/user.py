@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from cns_cli.account_store import print_key, run_on_accounts
+from cns_cli.account_access import print_key, run_on_accounts
 from cns_cli.options import Data
 from cns_common.aws.auth.users import User
 
 app = typer.Typer(
     help="Named users of an account, with up to two keys each.", no_args_is_help=True, add_completion=False
 )
-keys = typer.Typer(help="Keys of a user: with a second one, both are good while it is rotated.", no_args_is_help=True)
+keys = typer.Typer(help="Keys of a user: two may be active, to rotate them.", no_args_is_help=True)
 app.add_typer(keys, name="key")
 
 Account = Annotated[str, typer.Argument(metavar="ACCOUNT", help="Twelve digits.")]
@@ -30,10 +30,10 @@ def add(account: Account, name: Name, data: Data = None) -> None:
 
 @app.command("list")
 def list_users(account: Account, data: Data = None) -> None:
-    """Print a line for each key: name, user id, user's state, key id, key's state."""
+    """Print a line per key: user name, user id, user state, key id, key state."""
     users = run_on_accounts(data, lambda store, _: store.users(account))
     if not users:
-        print(f"cns: no users in account {account}; `cns account user add` makes one", file=sys.stderr)
+        print(f"cns: no users in account {account}; `cns account user add` adds one", file=sys.stderr)
     for user in users:
         for line in _lines(user):
             print(line)
@@ -59,7 +59,7 @@ def delete(account: Account, name: Name, data: Data = None) -> None:
 
 @keys.command("add")
 def add_key(account: Account, name: Name, data: Data = None) -> None:
-    """Add a key and print it, once. The keys that are there stay good."""
+    """Add a key and print it, once. The existing key stays active."""
     print_key(run_on_accounts(data, lambda store, now_ms: store.add_user_key(account, name, now_ms)), data)
 
 

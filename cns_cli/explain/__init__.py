@@ -1,1 +1,1 @@
-"""One message's life, from what was told of it, what is stored, and where it is now."""
+"""Explains what became of one message: from the events about it, the stores, and the internal queues."""

@@ -1,4 +1,4 @@
-"""A topic's subscriptions as they are now, and whether their filters, as they are now, let a message through."""
+"""A topic's current subscriptions, and whether their current filters accept a message."""
 
 from __future__ import annotations
 
@@ -15,59 +15,59 @@ from cns.subscriptions.subscription import IndexState, Subscription
 
 PAGE_SUBSCRIPTIONS = 500
 SUBSCRIPTIONS_MAX = 200_000
-"""Of one topic; those behind them are known only by what was told of them."""
+"""Read for one topic; others are known by their events only."""
 
-NOT_AN_OBJECT = "its policy looks at the body, which is no JSON object"
-
-
-class Audience(NamedTuple):
-    subscriptions: dict[str, Subscription]  # by ARN
-    whole: bool
+NOT_AN_OBJECT = "its policy looks at the body, which is not a JSON object"
 
 
-async def read_audience(store: SubscriptionStore, topic_arn: str, only: str) -> Audience:
-    """All of them, or one."""
+class TopicSubscriptions(NamedTuple):
+    by_arn: dict[str, Subscription]
+    complete: bool
+
+
+async def read_subscriptions(store: SubscriptionStore, topic_arn: str, only: str) -> TopicSubscriptions:
+    """Read the subscriptions of a topic, or the one with the ARN `only`."""
     if only:
-        return Audience({one.arn: one for one in await store.get([only])}, whole=True)
+        return TopicSubscriptions({one.arn: one for one in await store.get([only])}, complete=True)
     found: dict[str, Subscription] = {}
     after = ""
     while len(found) < SUBSCRIPTIONS_MAX:
         page = await store.page_of_topic(topic_arn, after, PAGE_SUBSCRIPTIONS)
         found |= {one.arn: one for one in page}
         if len(page) < PAGE_SUBSCRIPTIONS:
-            return Audience(found, whole=True)
+            return TopicSubscriptions(found, complete=True)
         after = page[-1].id
-    return Audience(found, whole=False)
+    return TopicSubscriptions(found, complete=False)
 
 
-class Verdict(NamedTuple):
-    """`passes` is None where the filter cannot be asked: an attribute of the message is malformed."""
+class FilterResult(NamedTuple):
+    """`passes` is None if the filter cannot be evaluated, because an attribute of the message is malformed."""
 
     passes: bool | None
     reason: str = ""
 
 
-PASSES = Verdict(passes=True)
-UNANSWERABLE = Verdict(passes=None)
+PASSES = FilterResult(passes=True)
+NOT_EVALUABLE = FilterResult(passes=None)
 
 
-class Filtering:
-    """One message, and what the filters of many subscriptions find in it."""
+class MessageFilter:
+    """Evaluates the filters of many subscriptions on one message."""
 
     def __init__(self, notification: Notification) -> None:
         self._notification = notification
         self._attributes = attribute_values(notification.attributes)
         self._bodies: dict[str, MessageValues | None] = {}
 
-    def verdict(self, subscription: Subscription) -> Verdict:
+    def evaluate(self, subscription: Subscription) -> FilterResult:
         if subscription.index_state is not IndexState.FILTERED:
             return PASSES
         scope = Scope(subscription.filter_scope)
         values = self._attributes if scope is Scope.ATTRIBUTES else self._body(subscription.protocol)
         if values is None:
-            return UNANSWERABLE if scope is Scope.ATTRIBUTES else Verdict(passes=False, reason=NOT_AN_OBJECT)
+            return NOT_EVALUABLE if scope is Scope.ATTRIBUTES else FilterResult(passes=False, reason=NOT_AN_OBJECT)
         policy = compiled(subscription.filter_policy, scope)
-        return PASSES if matches(policy, values) else Verdict(passes=False, reason=reason(policy, values))
+        return PASSES if matches(policy, values) else FilterResult(passes=False, reason=reason(policy, values))
 
     def _body(self, protocol: str) -> MessageValues | None:
         text = self._notification.text_for(protocol)

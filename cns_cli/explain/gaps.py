@@ -1,4 +1,4 @@
-"""What could not be found out about a message, in sentences: what nobody knows is said, and never made up."""
+"""What could not be found out about a message, as sentences."""
 
 from __future__ import annotations
 
@@ -6,54 +6,55 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from cns_cli.explain.queue_search import Looked
+from cns_cli.explain.queue_search import QueueSearch
 from cns_common.events.search import Gap, SearchResult
 
 GAPS_SHOWN_MAX = 3
 
 
-class Events(NamedTuple):
-    """Where they are written, if they are. `shared`: processes on other machines write theirs elsewhere."""
+class EventSource(NamedTuple):
+    """The directories of events. `shared`: processes on other machines write to others."""
 
     directories: tuple[Path, ...]
     written: bool
     shared: bool
-    tables: Path  # which the pipeline has made of them
+    tables: Path  # made from the events by the pipeline
 
 
-def unknowns(
-    events: Events, found: SearchResult, looked: Looked, *, accepted: bool, topic_gone: bool, audience_whole: bool
+def unknown_facts(
+    source: EventSource, found: SearchResult, queues: QueueSearch, *, accepted: bool, topic_gone: bool, complete: bool
 ) -> Iterator[str]:
-    if not events.written:
-        yield "Events are off (CNS_EVENTS=off): what happened is not told, only what waits in the queues is known."
-    if events.shared:
+    """Name what is missing in events, queues, and the subscriptions, which were not all read unless `complete`."""
+    if not source.written:
+        yield "Events are off (CNS_EVENTS=off): what happened is not recorded, only jobs in the queues are known."
+    if source.shared:
         yield (
-            f"Events are those of the processes that write to {events.directories[0]}: what the others told is read"
-            " from copies of their directories, given as --events."
+            f"Events are those of the processes that write to {source.directories[0]}: to read those of other"
+            " machines, name copies of their directories with --events."
         )
     if not accepted:
-        yield from _before(events, [gap for gap in found.gaps if gap.removed])
+        yield from _removed(source, [gap for gap in found.gaps if gap.removed])
     yield from _gaps([gap for gap in found.gaps if not gap.removed])
     if found.unread:
         yield f"{found.unread} lines name the message and are of another version of the schema: they were not read."
-    if looked.unreadable:
-        yield f"{looked.unreadable} of its jobs cannot be read: `cns quarantine list` has them, once set aside."
-    for queue in looked.unfinished:
-        yield f"The queue {queue} is too long to be looked through: what is far behind in it was not seen."
+    if queues.unreadable:
+        yield f"{queues.unreadable} of its jobs cannot be read: `cns quarantine list` shows them, once in quarantine."
+    for queue in queues.unfinished:
+        yield f"The queue {queue} is too long to be searched: jobs at its end were not seen."
     if topic_gone:
-        yield "The topic is not there any more, nor what its subscriptions were."
-    if not audience_whole:
-        yield "The topic has more subscriptions than were read: of those behind, only what was told is known."
+        yield "The topic does not exist any more, so its subscriptions are not known."
+    if not complete:
+        yield "The topic has more subscriptions than were read: of the others, only their events are known."
 
 
-def _before(events: Events, removed: Sequence[Gap]) -> Iterator[str]:
+def _removed(source: EventSource, removed: Sequence[Gap]) -> Iterator[str]:
     if not removed:
         return
-    said = "Older events were removed when their time or their room was over"
-    if events.tables.is_dir():
-        yield f"{said}; {events.tables} has those that the pipeline had read by then."
+    text = "Older events were removed by the retention"
+    if source.tables.is_dir():
+        yield f"{text}; {source.tables} has those that the pipeline had ingested."
     else:
-        yield f"{said}: what they told is not known."
+        yield f"{text}: what they recorded is not known."
 
 
 def _gaps(gaps: Sequence[Gap]) -> Iterator[str]:
@@ -61,6 +62,7 @@ def _gaps(gaps: Sequence[Gap]) -> Iterator[str]:
         numbers = f"from number {gap.first_sequence}"
         if gap.last_sequence is not None:
             numbers += f" to {gap.last_sequence}"
-        yield f"Events of {gap.process} {gap.boot} {numbers} are missing in part or whole: what they told is not known."
+        name = f"{gap.process} {gap.boot} {numbers}"
+        yield f"Events of {name} are missing in part or whole: what they recorded is not known."
     if len(gaps) > GAPS_SHOWN_MAX:
         yield f"{len(gaps) - GAPS_SHOWN_MAX} more gaps like these."

@@ -1,4 +1,4 @@
-"""What became of each subscription, folded from what was told, what is queued, and what is stored: no I/O, no clock."""
+"""What became of a message for each subscription, derived from events, jobs and stored data: no I/O, no clock."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from cns.filters.model import Scope
 from cns.publishing.matching import UNANSWERABLE
 from cns.subscriptions.endpoint_syntax import shown
 from cns.subscriptions.subscription import Subscription, SubscriptionState
-from cns_cli.explain.current_filters import PASSES, Filtering
-from cns_cli.explain.current_filters import UNANSWERABLE as CANNOT_BE_ASKED
-from cns_cli.explain.model import End, Fate, Life, Place
-from cns_cli.explain.queue_search import DIRECT, Queued
+from cns_cli.explain.current_filters import NOT_EVALUABLE, PASSES, FilterResult, MessageFilter
+from cns_cli.explain.model import DeliveryHistory, DeliveryStatus, FinalOutcome, JobLocation
+from cns_cli.explain.queue_search import DIRECT, FoundJob
 from cns_common.events.schema import (
     DeliveryAttempted,
     DeliveryDeadLettered,
@@ -27,200 +26,233 @@ from cns_common.events.schema import (
 GONE = "the subscription is not there any more"
 LOST = "notification_lost"
 FILTERED_SOME = (
-    "filters kept the message from {} subscriptions; of so many it is not noted which, and as the message is not stored"
-    " any more, this one's policy cannot be asked"
+    "filters kept the message from {} subscriptions; of so many it is not recorded which, and as the message is not"
+    " stored any more, this one's policy cannot be evaluated"
 )
 
+StatusAndReason = tuple[DeliveryStatus, str]
+
 
 @dataclass(slots=True)
-class _Evidence:
-    """Of one subscription."""
+class SubscriptionTrace:
+    """The traces of one message for one subscription."""
 
     attempts: list[DeliveryAttempted] = field(default_factory=list)
-    ends: list[End] = field(default_factory=list)
-    places: list[Place] = field(default_factory=list)
+    outcomes: list[FinalOutcome] = field(default_factory=list)
+    locations: list[JobLocation] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class Evidence:
-    """Of one message."""
+class MessageTrace:
+    """The traces of one message in events and queues."""
 
     accepted: PublishAccepted | None = None
     filtered: int | None = None
-    keys: dict[str, str] = field(default_factory=dict)  # subscription id: the key of its policy that was not met
-    drops: list[End] = field(default_factory=list)
-    fan_outs: list[Place] = field(default_factory=list)
-    of: dict[str, _Evidence] = field(default_factory=dict)
+    filter_keys: dict[str, str] = field(default_factory=dict)  # subscription id → key of its policy that did not match
+    drops: list[FinalOutcome] = field(default_factory=list)
+    fan_outs: list[JobLocation] = field(default_factory=list)
+    by_subscription: dict[str, SubscriptionTrace] = field(default_factory=dict)
     direct_endpoint: str = ""
 
-    def take(self, event: Event) -> None:
-        """In the order of time."""
+    def add_event(self, event: Event) -> None:
+        """Add an event; they must come in the order of time."""
         match event:
             case PublishAccepted():
                 self.accepted = self.accepted or event
             case DeliveryFiltered():
                 self.filtered = event.filtered
-                self.keys |= dict(zip(event.subscription_ids, event.filter_keys, strict=True))
+                self.filter_keys |= dict(zip(event.subscription_ids, event.filter_keys, strict=True))
             case DeliveryAttempted():
                 self._of(event.subscription).attempts.append(event)
-            case DeliveryDelivered():
-                self._of(event.subscription).ends.append(
-                    End(
-                        at_ms=event.at_ms,
-                        fate=Fate.DELIVERED,
-                        attempt=event.attempt,
-                        since_publish_ms=event.since_publish_ms,
-                    )
-                )
-            case DeliveryDeadLettered():
-                self._of(event.subscription).ends.append(
-                    End(
-                        at_ms=event.at_ms,
-                        fate=Fate.DEAD_LETTERED,
-                        attempt=event.attempt,
-                        cause=event.cause,
-                        queue=event.queue,
-                        since_publish_ms=event.since_publish_ms,
-                    )
-                )
+            case DeliveryDelivered() | DeliveryDeadLettered():
+                self._of(event.subscription).outcomes.append(_outcome(event))
             case NotificationDropped():
-                end = End(
-                    at_ms=event.at_ms,
-                    fate=Fate.DROPPED,
-                    attempt=event.attempt,
-                    cause=event.cause,
-                    reason=event.reason,
-                )
                 of_one = event.subscription or not event.topic
-                (self._of(event.subscription).ends if of_one else self.drops).append(end)
+                (self._of(event.subscription).outcomes if of_one else self.drops).append(_outcome(event))
 
-    def find(self, queued: Queued) -> None:
-        if queued.place.all_subscriptions:
-            self.fan_outs.append(queued.place)
-        if isinstance(queued.job, DirectJob):
-            self.direct_endpoint = queued.job.endpoint
-        for target in queued.targets:
-            self._of(target).places.append(queued.place)
+    def add_job(self, found: FoundJob) -> None:
+        if found.location.all_subscriptions:
+            self.fan_outs.append(found.location)
+        if isinstance(found.job, DirectJob):
+            self.direct_endpoint = found.job.endpoint
+        for target in found.targets:
+            self._of(target).locations.append(found.location)
 
-    def _of(self, subscription: str) -> _Evidence:
-        return self.of.setdefault(subscription, _Evidence())
+    def _of(self, subscription: str) -> SubscriptionTrace:
+        return self.by_subscription.setdefault(subscription, SubscriptionTrace())
 
     def dropped_for_all(self, cause: str) -> bool:
         return any(drop.cause == cause for drop in self.drops)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
-    """What is stored, beside the evidence. Times are 0 where they are not known."""
+def _outcome(event: DeliveryDelivered | DeliveryDeadLettered | NotificationDropped) -> FinalOutcome:
+    match event:
+        case DeliveryDelivered():
+            return FinalOutcome(
+                at_ms=event.at_ms,
+                status=DeliveryStatus.DELIVERED,
+                attempt=event.attempt,
+                since_publish_ms=event.since_publish_ms,
+            )
+        case DeliveryDeadLettered():
+            return FinalOutcome(
+                at_ms=event.at_ms,
+                status=DeliveryStatus.DEAD_LETTERED,
+                attempt=event.attempt,
+                cause=event.cause,
+                queue=event.queue,
+                since_publish_ms=event.since_publish_ms,
+            )
+        case NotificationDropped():
+            return FinalOutcome(
+                at_ms=event.at_ms,
+                status=DeliveryStatus.DROPPED,
+                attempt=event.attempt,
+                cause=event.cause,
+                reason=event.reason,
+            )
 
-    subscriptions: Mapping[str, Subscription]
-    filtering: Filtering | None  # None: the message itself is stored nowhere any more
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The stored data that concerns the message, as it is now. Unknown times are 0."""
+
+    subscriptions: Mapping[str, Subscription]  # by ARN
+    message_filter: MessageFilter | None  # None: the message itself is not stored any more
     published_ms: int
-    replays: Mapping[str, str]  # the states of those that the topic's subscriptions have, by ARN
+    replays: Mapping[str, str]  # subscription ARN → state of its replay
     is_notification: bool
 
 
-def lives(evidence: Evidence, scene: Scene, only: str = "") -> Iterator[Life]:
-    """Of everybody who is known to have been meant, and of those subscribed now."""
-    arns = {**evidence.of, **(scene.subscriptions if scene.is_notification else {})}
+def histories(trace: MessageTrace, snapshot: Snapshot, only: str = "") -> Iterator[DeliveryHistory]:
+    """Return a history for each subscription with a trace and for each present one, or for the ARN `only`."""
+    arns = {**trace.by_subscription, **(snapshot.subscriptions if snapshot.is_notification else {})}
     for arn in [only] if only else arns:
-        subscription = scene.subscriptions.get(arn)
-        own = evidence.of.get(arn)
+        subscription = snapshot.subscriptions.get(arn)
+        own = trace.by_subscription.get(arn)
         if own is not None:
-            yield _told(arn, own, subscription, evidence.direct_endpoint)
+            yield _traced(arn, own, subscription, trace.direct_endpoint)
         elif subscription is not None:
-            yield _untold(subscription, evidence, scene)
+            yield _untraced(subscription, trace, snapshot)
 
 
-def _told(arn: str, own: _Evidence, subscription: Subscription | None, direct_endpoint: str) -> Life:
-    fate, reason = _fate(own)
+def _traced(
+    arn: str, own: SubscriptionTrace, subscription: Subscription | None, direct_endpoint: str
+) -> DeliveryHistory:
+    status, reason = _traced_status(own)
     if subscription is None and arn != DIRECT:
         reason = f"{reason}; {GONE}" if reason else GONE
-    return Life(
+    return DeliveryHistory(
         subscription=arn,
         protocol=own.attempts[0].protocol if own.attempts else subscription.protocol if subscription else "",
         endpoint=shown(subscription.endpoint) if subscription else direct_endpoint,
-        fate=fate,
+        status=status,
         reason=reason,
         attempts=tuple(own.attempts),
-        ends=tuple(own.ends),
-        places=tuple(own.places),
+        outcomes=tuple(own.outcomes),
+        locations=tuple(own.locations),
     )
 
 
-def _fate(own: _Evidence) -> tuple[Fate, str]:
-    if own.ends:
-        best = next((end for end in own.ends if end.fate is Fate.DELIVERED), own.ends[-1])
-        times = sum(end.fate is Fate.DELIVERED for end in own.ends)
-        return best.fate, f"{times} times: by a replay, or a worker died before it could note it" if times > 1 else ""
-    if any(place.queue == QUARANTINE for place in own.places):
-        return Fate.QUARANTINED, "its job was begun again and again and never finished: `cns quarantine list`"
-    if own.places:
-        return (Fate.UNDER_WAY if any(place.under_way for place in own.places) else Fate.WAITING), ""
-    return Fate.UNKNOWN, "what followed the last attempt was not told, and it is in none of the queues"
+def _traced_status(own: SubscriptionTrace) -> StatusAndReason:
+    if own.outcomes:
+        delivered = [outcome for outcome in own.outcomes if outcome.status is DeliveryStatus.DELIVERED]
+        times = f"{len(delivered)} times: by a replay, or a worker died before it recorded the delivery"
+        return [*delivered, own.outcomes[-1]][0].status, times if len(delivered) > 1 else ""
+    if any(location.queue == QUARANTINE for location in own.locations):
+        return DeliveryStatus.QUARANTINED, "its job was started too often and never finished: `cns quarantine list`"
+    if any(location.under_way for location in own.locations):
+        return DeliveryStatus.UNDER_WAY, ""
+    if own.locations:
+        return DeliveryStatus.WAITING, ""
+    return DeliveryStatus.UNKNOWN, "what followed the last attempt was not recorded, and no queue has a job for it"
 
 
-def _untold(subscription: Subscription, evidence: Evidence, scene: Scene) -> Life:
-    fate, reason = _guess_free(subscription, evidence, scene)
-    return Life(
+def _untraced(subscription: Subscription, trace: MessageTrace, snapshot: Snapshot) -> DeliveryHistory:
+    status, reason = _untraced_status(subscription, trace, snapshot)
+    return DeliveryHistory(
         subscription=subscription.arn,
         protocol=subscription.protocol,
         endpoint=shown(subscription.endpoint),
-        fate=fate,
+        status=status,
         reason=reason,
         attempts=(),
-        ends=(),
-        places=(),
+        outcomes=(),
+        locations=(),
     )
 
 
-def _guess_free(subscription: Subscription, evidence: Evidence, scene: Scene) -> tuple[Fate, str]:
-    """Of one that no attempt was told of: only what follows from what is known."""
-    if subscription.id in evidence.keys:
-        return Fate.FILTERED, _why_filtered(subscription, evidence.keys[subscription.id], scene.filtering)
-    if scene.published_ms and subscription.created_ms > scene.published_ms:
-        return Fate.LATER, f"subscribed {_after(subscription.created_ms, scene)}"
-    if scene.published_ms and subscription.confirmed_ms > scene.published_ms:
-        return Fate.UNCONFIRMED, f"confirmed {_after(subscription.confirmed_ms, scene)}"
+def _untraced_status(subscription: Subscription, trace: MessageTrace, snapshot: Snapshot) -> StatusAndReason:
+    """Infer the status of a subscription without a trace, from what is certain only."""
+    if subscription.id in trace.filter_keys:
+        key = trace.filter_keys[subscription.id]
+        return DeliveryStatus.FILTERED, _why_filtered(subscription, key, snapshot.message_filter)
+    return (
+        _status_by_subscription(subscription, snapshot)
+        or _status_by_filter(subscription, trace, snapshot)
+        or _status_by_fan_out(subscription, trace, snapshot)
+    )
+
+
+def _status_by_subscription(subscription: Subscription, snapshot: Snapshot) -> StatusAndReason | None:
+    """Return a status if the subscription could not get the message when it was published."""
+    published_ms = snapshot.published_ms
+    if published_ms and subscription.created_ms > published_ms:
+        return DeliveryStatus.LATER, f"subscribed {_after(subscription.created_ms, published_ms)}"
+    if published_ms and subscription.confirmed_ms > published_ms:
+        return DeliveryStatus.UNCONFIRMED, f"confirmed {_after(subscription.confirmed_ms, published_ms)}"
     if subscription.state is not SubscriptionState.CONFIRMED:
-        return Fate.UNCONFIRMED, f"now {subscription.state.name.lower()}"
-    if evidence.dropped_for_all(LOST):
-        return Fate.DROPPED, LOST
-    passes = PASSES
-    if subscription.filter_policy:
-        if scene.filtering is not None:
-            passes = scene.filtering.verdict(subscription)
-        elif _asks_attributes(subscription) and evidence.dropped_for_all(UNANSWERABLE):
-            passes = CANNOT_BE_ASKED
-        elif evidence.filtered:
-            return Fate.UNKNOWN, FILTERED_SOME.format(evidence.filtered)
-    if passes.passes is None:
-        return Fate.DROPPED, f"{UNANSWERABLE}: its policy looks at attributes, and one of the message's is malformed"
-    if not passes.passes:
-        return Fate.FILTERED, f"by its present policy: {passes.reason}"
-    if any(place.cursor < subscription.id for place in evidence.fan_outs):
-        return Fate.WAITING, "the fan-out has not come to it yet"
-    if subscription.arn in scene.replays:
-        return Fate.UNKNOWN, f"it has a replay ({scene.replays[subscription.arn]}), which sends what is in the archive"
-    if evidence.accepted is not None and not evidence.accepted.jobs:
-        return Fate.UNKNOWN, "when the message was accepted no subscription was to get it: this one has changed since"
-    return Fate.UNKNOWN, "nothing was told of it, and it is in none of the queues"
+        return DeliveryStatus.UNCONFIRMED, f"now {subscription.state.name.lower()}"
+    return None
 
 
-def _after(at_ms: int, scene: Scene) -> str:
-    return f"{(at_ms - scene.published_ms) / 1000:.3f} s after it was published"
+def _status_by_filter(subscription: Subscription, trace: MessageTrace, snapshot: Snapshot) -> StatusAndReason | None:
+    """Return a status if the message was dropped for all, or the subscription's filter decides."""
+    if trace.dropped_for_all(LOST):
+        return DeliveryStatus.DROPPED, LOST
+    result = _filter_result(subscription, trace, snapshot)
+    if result is None:
+        return DeliveryStatus.UNKNOWN, FILTERED_SOME.format(trace.filtered)
+    if result.passes is None:
+        text = f"{UNANSWERABLE}: its policy looks at attributes, and one of the message's is malformed"
+        return DeliveryStatus.DROPPED, text
+    return None if result.passes else (DeliveryStatus.FILTERED, f"by its present policy: {result.reason}")
 
 
-def _why_filtered(subscription: Subscription, key: str, filtering: Filtering | None) -> str:
-    """What was told when it was filtered, and where it can be had still, the values."""
+def _filter_result(subscription: Subscription, trace: MessageTrace, snapshot: Snapshot) -> FilterResult | None:
+    """Return None if the filter may have rejected the message, which is not stored any more."""
+    if not subscription.filter_policy:
+        return PASSES
+    if snapshot.message_filter is not None:
+        return snapshot.message_filter.evaluate(subscription)
+    if subscription.filter_scope == Scope.ATTRIBUTES and trace.dropped_for_all(UNANSWERABLE):
+        return NOT_EVALUABLE
+    return None if trace.filtered else PASSES
+
+
+def _status_by_fan_out(subscription: Subscription, trace: MessageTrace, snapshot: Snapshot) -> StatusAndReason:
+    """Return the status of a subscription that should get the message."""
+    if any(location.cursor < subscription.id for location in trace.fan_outs):
+        return DeliveryStatus.WAITING, "the fan-out has not reached it yet"
+    if subscription.arn in snapshot.replays:
+        replay = snapshot.replays[subscription.arn]
+        return DeliveryStatus.UNKNOWN, f"it has a replay ({replay}), which sends messages of the archive"
+    if trace.accepted is not None and not trace.accepted.jobs:
+        text = "when the message was accepted no subscription was to get it: this one has changed since"
+        return DeliveryStatus.UNKNOWN, text
+    return DeliveryStatus.UNKNOWN, "no event is about it, and no queue has a job for it"
+
+
+def _after(at_ms: int, published_ms: int) -> str:
+    return f"{(at_ms - published_ms) / 1000:.3f} s after it was published"
+
+
+def _why_filtered(subscription: Subscription, key: str, message_filter: MessageFilter | None) -> str:
+    """Return the recorded key and, if the message is still stored, the values."""
     then = f"key `{key}` of its policy was not met" if key else "its policy was not met"
-    if filtering is None or not subscription.filter_policy:
+    if message_filter is None or not subscription.filter_policy:
         return then
-    now = filtering.verdict(subscription)
+    now = message_filter.evaluate(subscription)
     if now.passes:
-        return f"{then}; its present policy lets the message through"
+        return f"{then}; its present policy accepts the message"
     return now.reason if now.reason.startswith(f"key `{key}`") else f"{then}; by its present policy: {now.reason}"
-
-
-def _asks_attributes(subscription: Subscription) -> bool:
-    return subscription.filter_scope == Scope.ATTRIBUTES

@@ -1,4 +1,7 @@
-"""A message's life as `cns explain` knows it: values that say what is known, of whom, and what is not known."""
+"""The answer of `cns explain`: values that say what is known of a message, for which subscription, and what is not.
+
+The members that `rename` lists keep their names of before in the output of `--json`.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,13 @@ import msgspec
 from cns_common.events.schema import DeliveryAttempted, PublishAccepted
 
 
-class Fate(StrEnum):
-    """Of one subscription. `unknown` is said, never guessed."""
+class DeliveryStatus(StrEnum):
+    """What became of the message for one subscription. It is `unknown` wherever it would have to be guessed."""
 
     DELIVERED = "delivered"
     DEAD_LETTERED = "dead-lettered"
     DROPPED = "dropped"
-    WAITING = "waiting"  # for its next attempt, or its first
+    WAITING = "waiting"  # for its first or next attempt
     UNDER_WAY = "under way"
     QUARANTINED = "quarantined"
     FILTERED = "filtered"
@@ -24,50 +27,62 @@ class Fate(StrEnum):
     UNKNOWN = "unknown"
 
 
-UNDELIVERED = (Fate.DROPPED, Fate.DEAD_LETTERED, Fate.QUARANTINED, Fate.UNKNOWN, Fate.WAITING, Fate.UNDER_WAY)
-"""What a person asks for first."""
+UNDELIVERED = (
+    DeliveryStatus.DROPPED,
+    DeliveryStatus.DEAD_LETTERED,
+    DeliveryStatus.QUARANTINED,
+    DeliveryStatus.UNKNOWN,
+    DeliveryStatus.WAITING,
+    DeliveryStatus.UNDER_WAY,
+)
+"""Shown first, in this order."""
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where it is now: a job in one of the internal queues."""
+class JobLocation(msgspec.Struct, frozen=True, kw_only=True):
+    """A job with the message in one of the internal queues."""
 
     queue: str
     job_id: str
-    under_way: bool  # a worker has it, until `due_ms` at the latest
+    under_way: bool  # a worker has a lease on it, until `due_ms` at the latest
     due_ms: int
     failures: int = 0
-    behind: int = 0  # in a FIFO queue: jobs of its group that go first
-    all_subscriptions: bool = False  # to be fanned out still, from `cursor` on
+    behind: int = 0  # in a FIFO queue: jobs of its group before it
+    all_subscriptions: bool = False  # a fan-out that continues after subscription id `cursor`
     cursor: str = ""
 
 
-class End(msgspec.Struct, frozen=True, kw_only=True):
-    """What no attempt follows."""
+class FinalOutcome(msgspec.Struct, frozen=True, kw_only=True, rename={"status": "fate"}):
+    """An outcome that no attempt follows."""
 
     at_ms: int
-    fate: Fate
-    attempt: int  # the last; 0: none was made
+    status: DeliveryStatus
+    attempt: int  # number of the last attempt; 0: none was made
     cause: str = ""
-    reason: str = ""  # in words, where no attempt has one
-    queue: str = ""  # ARN, of a dead letter
+    reason: str = ""  # in words, if no attempt has one
+    queue: str = ""  # ARN of the dead-letter queue
     since_publish_ms: int = 0
 
 
-class Life(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one subscription. A replay, or a worker's death, may bring the same message to several ends."""
+class DeliveryHistory(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    rename={"status": "fate", "outcomes": "ends", "locations": "places"},
+):
+    """What became of the message for one subscription. A replay, or a worker's death, may cause several outcomes."""
 
-    subscription: str  # ARN; empty: the phone or the mobile endpoint that was published to
+    subscription: str  # ARN; '' for a publish to a phone number or a mobile endpoint
     protocol: str
-    endpoint: str  # '' where the subscription is gone
-    fate: Fate
-    reason: str  # why, as far as the fate does not say it
+    endpoint: str  # '' if the subscription no longer exists
+    status: DeliveryStatus
+    reason: str  # for the status, if it needs one
     attempts: tuple[DeliveryAttempted, ...]
-    ends: tuple[End, ...]
-    places: tuple[Place, ...]
+    outcomes: tuple[FinalOutcome, ...]
+    locations: tuple[JobLocation, ...]
 
 
-class Searched(msgspec.Struct, frozen=True, kw_only=True):
-    """What was looked through, and how much."""
+class SearchSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """What was searched."""
 
     directories: tuple[str, ...]
     segments: int
@@ -76,20 +91,22 @@ class Searched(msgspec.Struct, frozen=True, kw_only=True):
     jobs: int
 
 
-class Story(msgspec.Struct, frozen=True, kw_only=True):
+class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename={"histories": "lives"}):
+    """All that is known of one message."""
+
     message_id: str
     asked_ms: int
-    known: bool  # anybody has ever heard of it
+    known: bool  # there is at least one trace of the message
     message_type: str
     topic: str
     published_ms: int  # 0: not known
-    began_ms: int  # when it was published or, as far as is known, first heard of
+    began_ms: int  # the publish or, if that is not known, the first event
     accepted: PublishAccepted | None
-    text_in: str  # where the message itself is still to be had: job, store, archive; '' nowhere
-    filtered: int | None  # subscriptions that it was told to be kept from, when that was told
-    fan_outs: tuple[Place, ...]
-    drops: tuple[End, ...]  # of no one subscription: of all, or of those that the cause is about
-    lives: tuple[Life, ...]
-    totals: dict[Fate, int]
+    text_in: str  # where the message itself is stored: job, store, archive, or '' for nowhere
+    filtered: int | None  # the number of subscriptions whose filters rejected it, if that was recorded
+    fan_outs: tuple[JobLocation, ...]
+    drops: tuple[FinalOutcome, ...]  # for all subscriptions, or for all that the cause concerns
+    histories: tuple[DeliveryHistory, ...]
+    totals: dict[DeliveryStatus, int]
     unknown: tuple[str, ...]  # what could not be found out, in sentences
-    searched: Searched
+    searched: SearchSummary

@@ -31,20 +31,20 @@ def cns_explain(service: Service, *words: str) -> subprocess.CompletedProcess[st
 
 
 def explained(service: Service, message_id: str, *words: str) -> dict[str, Any]:
-    """As JSON, once every subscription's fate is one that lasts."""
-    story: dict[str, Any] = {}
+    """As JSON, once every subscription has a status that lasts."""
+    explanation: dict[str, Any] = {}
 
     def settled() -> bool:
-        story.clear()
-        story.update(json.loads(cns_explain(service, message_id, "--json", *words).stdout))
-        return bool(story["known"] and not story["totals"].keys() & {"under way", "unknown"})
+        explanation.clear()
+        explanation.update(json.loads(cns_explain(service, message_id, "--json", *words).stdout))
+        return bool(explanation["known"] and not explanation["totals"].keys() & {"under way", "unknown"})
 
-    wait_until(settled, 20, lambda: json.dumps(story, indent=1))
-    return story
+    wait_until(settled, 20, lambda: json.dumps(explanation, indent=1))
+    return explanation
 
 
-def lives(story: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {life["subscription"]: life for life in story["lives"]}
+def histories(explanation: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {history["subscription"]: history for history in explanation["lives"]}
 
 
 def test_one_message_and_what_became_of_it_for_each_subscription(
@@ -62,26 +62,26 @@ def test_one_message_and_what_became_of_it_for_each_subscription(
     published = topic.publish("m", MessageAttributes={"kind": {"DataType": "String", "StringValue": "new"}})
     receive_one(sqs, dead)
 
-    story = explained(service, published)
-    assert {arn: life["fate"] for arn, life in lives(story).items()} == {
+    explanation = explained(service, published)
+    assert {arn: history["fate"] for arn, history in histories(explanation).items()} == {
         delivered: "delivered",
         waiting: "waiting",
         dead_lettered: "dead-lettered",
         dropped: "dropped",
         filtered: "filtered",
     }
-    assert (story["topic"], story["accepted"]["message_id"]) == (topic.arn, published)
-    (end,) = lives(story)[delivered]["ends"]
-    assert end["since_publish_ms"] >= 0
-    (attempt,) = lives(story)[waiting]["attempts"]
+    assert (explanation["topic"], explanation["accepted"]["message_id"]) == (topic.arn, published)
+    (outcome,) = histories(explanation)[delivered]["ends"]
+    assert outcome["since_publish_ms"] >= 0
+    (attempt,) = histories(explanation)[waiting]["attempts"]
     assert (attempt["status"], attempt["cause"], attempt["attempt"]) == (500, "status", 1)
-    (place,) = lives(story)[waiting]["places"]
-    due_in_s = (place["due_ms"] - attempt["at_ms"]) / 1000
-    assert place["queue"] == "redelivery" and place["failures"] == 1 and 899 <= due_in_s <= 1_000, place
-    assert lives(story)[dead_lettered]["ends"][0]["cause"] == "spent:status"
-    assert lives(story)[dead_lettered]["ends"][0]["queue"] == arn_of(sqs, dead)
-    assert lives(story)[dropped]["ends"][0]["cause"] == "spent:status"
-    assert lives(story)[filtered]["reason"] == 'key `kind`: value "new" matches none of ["paid"]'
+    (location,) = histories(explanation)[waiting]["places"]
+    due_in_s = (location["due_ms"] - attempt["at_ms"]) / 1000
+    assert location["queue"] == "redelivery" and location["failures"] == 1 and 899 <= due_in_s <= 1_000, location
+    assert histories(explanation)[dead_lettered]["ends"][0]["cause"] == "spent:status"
+    assert histories(explanation)[dead_lettered]["ends"][0]["queue"] == arn_of(sqs, dead)
+    assert histories(explanation)[dropped]["ends"][0]["cause"] == "spent:status"
+    assert histories(explanation)[filtered]["reason"] == 'key `kind`: value "new" matches none of ["paid"]'
 
     text = cns_explain(service, published).stdout
     assert "5 subscriptions: 1 delivered, 1 dead-lettered, 1 dropped, 1 waiting, 1 filtered" in text
@@ -94,17 +94,17 @@ def test_one_message_and_what_became_of_it_for_each_subscription(
 def test_which_key_was_not_met_is_known_when_the_message_is_gone(service: Service, sqs: Any, topic: Topic) -> None:
     arn = topic.subscribe("sqs", arn_of(sqs, queue_for(sqs)), FilterPolicy='{"kind":["paid"],"size":[{"exists":true}]}')
     published = topic.publish("m", MessageAttributes={"kind": {"DataType": "String", "StringValue": "paid"}})
-    story = explained(service, published)
-    assert story["text_in"] == "" and story["accepted"]["jobs"] == 0
-    assert lives(story)[arn]["fate"] == "filtered"
-    assert lives(story)[arn]["reason"] == "key `size` of its policy was not met"
+    explanation = explained(service, published)
+    assert explanation["text_in"] == "" and explanation["accepted"]["jobs"] == 0
+    assert histories(explanation)[arn]["fate"] == "filtered"
+    assert histories(explanation)[arn]["reason"] == "key `size` of its policy was not met"
 
 
-def test_a_confirmation_and_a_text_message_have_lives_too(service: Service, sns: Any) -> None:
+def test_a_confirmation_and_a_text_message_are_explained_too(service: Service, sns: Any) -> None:
     number = f"+1555{uuid.uuid4().int % 10**7:07}"
     published = sns.publish(PhoneNumber=number, Message="only you")["MessageId"]
-    (life,) = explained(service, published)["lives"]
-    assert (life["subscription"], life["protocol"], life["fate"]) == ("", "sms", "delivered")
+    (history,) = explained(service, published)["lives"]
+    assert (history["subscription"], history["protocol"], history["fate"]) == ("", "sms", "delivered")
 
 
 def test_a_message_that_nobody_knows(service: Service) -> None:
@@ -137,6 +137,6 @@ def test_why_a_queue_refused(service: Service, sqs: Any, topic: Topic) -> None:
     sqs.delete_queue(QueueUrl=missing)
     published = topic.publish("refused")
     explained(service, published)
-    story = cns_explain(service, published).stdout
-    assert f": AccessDenied: queue policy does not allow topic {topic.arn}\n" in story
-    assert ": QueueDoesNotExist: The specified queue does not exist.\n" in story
+    explanation = cns_explain(service, published).stdout
+    assert f": AccessDenied: queue policy does not allow topic {topic.arn}\n" in explanation
+    assert ": QueueDoesNotExist: The specified queue does not exist.\n" in explanation

@@ -46,8 +46,8 @@ def planned_delays_s(service: Service, subscription: str) -> list[float | None]:
 
 def queues_of(service: Service, message_id: str) -> list[str]:
     """Internal queues that have jobs of it."""
-    story = json.loads(service.cns("explain", message_id, "--json", check=False).stdout)
-    return [place["queue"] for life in story["lives"] for place in life["places"]]
+    explanation = json.loads(service.cns("explain", message_id, "--json", check=False).stdout)
+    return [location["queue"] for history in explanation["lives"] for location in history["places"]]
 
 
 def advance_until_received(service: Service, endpoint: Endpoint, attempts: int) -> list[float]:

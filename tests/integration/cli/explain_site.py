@@ -1,4 +1,4 @@
-"""What a test of `explain` needs: real stores and queues in a directory, and what the service would have told."""
+"""For tests of `explain`: real stores and queues in a directory, and the events that the service would write."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
 from cns_backend.store_host import Parts, StoreHost
 from cns_cli.explain.collect import Question, explain
-from cns_cli.explain.gaps import Events
-from cns_cli.explain.model import Life, Story
+from cns_cli.explain.gaps import EventSource
+from cns_cli.explain.model import DeliveryHistory, Explanation
 from cns_common.configuration.settings import Settings
 from cns_common.events.schema import (
     DeliveryAttempted,
@@ -80,11 +80,11 @@ class Site:
             writer.emit(event)
         writer.close()
 
-    async def story(self, **question: object) -> Story:
+    async def explain(self, **question: object) -> Explanation:
         return await explain(self.parts, self.events(), Question(ID, **question))  # type: ignore[arg-type]
 
-    def events(self, *, written: bool = True, shared: bool = False) -> Events:
-        return Events((self.directory / "events",), written, shared, self.directory / "tables")
+    def events(self, *, written: bool = True, shared: bool = False) -> EventSource:
+        return EventSource((self.directory / "events",), written, shared, self.directory / "tables")
 
 
 @asynccontextmanager
@@ -163,6 +163,6 @@ def endpoint_job(*arns: str, inline: Notification | None = None) -> EndpointJob:
     return EndpointJob(ID, TOPIC.arn, arns, inline)
 
 
-def only(story: Story) -> Life:
-    (life,) = story.lives
-    return life
+def only(explanation: Explanation) -> DeliveryHistory:
+    (history,) = explanation.histories
+    return history

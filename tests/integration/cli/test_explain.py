@@ -1,4 +1,4 @@
-"""A message's life, gathered from real stores, queues and segments: what is known, and what is said to be unknown."""
+"""What `cns explain` finds in real stores, queues and segments, and what it says is unknown."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from cns.delivery.jobs import ConfirmationJob, DirectJob
 from cns.notification import Attributes
 from cns.subscriptions.subscription import SubscriptionState
 from cns_cli.explain.collect import Question, explain
-from cns_cli.explain.model import Fate
-from cns_cli.explain.render import LIVES_SHOWN_MAX, render
+from cns_cli.explain.model import DeliveryStatus
+from cns_cli.explain.render import HISTORIES_SHOWN_MAX, render
 from cns_common.events.schema import (
     DeliveryDeadLettered,
     Event,
@@ -52,33 +52,47 @@ MALFORMED: Attributes = {"list": ("String.Array", "[1")}
 
 
 @pytest.mark.parametrize(
-    "policy, scope, told, kept, fate, reason",
+    "policy, scope, told, kept, status, reason",
     [
-        (PAID, "", filtered(1, s1="kind"), NEW, Fate.FILTERED, 'key `kind`: value "new" matches none of ["paid"]'),
-        (PAID, "", filtered(1, s1="kind"), None, Fate.FILTERED, "key `kind` of its policy was not met"),
+        (
+            PAID,
+            "",
+            filtered(1, s1="kind"),
+            NEW,
+            DeliveryStatus.FILTERED,
+            'key `kind`: value "new" matches none of ["paid"]',
+        ),
+        (PAID, "", filtered(1, s1="kind"), None, DeliveryStatus.FILTERED, "key `kind` of its policy was not met"),
         (
             '{"kind":["new"]}',
             "",
             filtered(1, s1="kind"),
             NEW,
-            Fate.FILTERED,
-            "key `kind` of its policy was not met; its present policy lets the message through",
+            DeliveryStatus.FILTERED,
+            "key `kind` of its policy was not met; its present policy accepts the message",
         ),
         (
             PAID,
             "",
             filtered(900),
             NEW,
-            Fate.FILTERED,
+            DeliveryStatus.FILTERED,
             'by its present policy: key `kind`: value "new" matches none of ["paid"]',
         ),
-        (PAID, "", filtered(900), None, Fate.UNKNOWN, "filters kept the message from 900 subscriptions; of so many"),
+        (
+            PAID,
+            "",
+            filtered(900),
+            None,
+            DeliveryStatus.UNKNOWN,
+            "filters kept the message from 900 subscriptions; of so many",
+        ),
         (
             PAID,
             "MessageBody",
             filtered(900),
             NEW,
-            Fate.FILTERED,
+            DeliveryStatus.FILTERED,
             "by its present policy: its policy looks at the body, which",
         ),
         (
@@ -86,25 +100,39 @@ MALFORMED: Attributes = {"list": ("String.Array", "[1")}
             "",
             dropped("", "invalid_attributes", 3),
             MALFORMED,
-            Fate.DROPPED,
+            DeliveryStatus.DROPPED,
             "invalid_attributes: its policy looks",
         ),
-        (PAID, "", dropped("", "invalid_attributes", 3), None, Fate.DROPPED, "invalid_attributes: its policy looks"),
-        ("", "", dropped("", "notification_lost", 0), None, Fate.DROPPED, "notification_lost"),
-        ("", "", accepted(0), None, Fate.UNKNOWN, "when the message was accepted no subscription was to get it"),
-        ("", "", accepted(), NEW, Fate.UNKNOWN, "nothing was told of it, and it is in none of the queues"),
+        (
+            PAID,
+            "",
+            dropped("", "invalid_attributes", 3),
+            None,
+            DeliveryStatus.DROPPED,
+            "invalid_attributes: its policy looks",
+        ),
+        ("", "", dropped("", "notification_lost", 0), None, DeliveryStatus.DROPPED, "notification_lost"),
+        (
+            "",
+            "",
+            accepted(0),
+            None,
+            DeliveryStatus.UNKNOWN,
+            "when the message was accepted no subscription was to get it",
+        ),
+        ("", "", accepted(), NEW, DeliveryStatus.UNKNOWN, "no event is about it, and no queue has a job for it"),
     ],
 )
 async def test_of_whom_no_attempt_was_told(
-    site: Site, policy: str, scope: str, told: Event, kept: Attributes | None, fate: Fate, reason: str
+    site: Site, policy: str, scope: str, told: Event, kept: Attributes | None, status: DeliveryStatus, reason: str
 ) -> None:
     await site.subscribe(1, policy, scope)
     site.tell(accepted(), told) if not isinstance(told, PublishAccepted) else site.tell(told)
     if kept is not None:
         await site.parts.notifications.put(notification(kept), 1, site.parts.clock.now_ms() + 60_000)
-    life = only(await site.story())
-    assert life.fate is fate
-    assert life.reason.startswith(reason)
+    history = only(await site.explain())
+    assert history.status is status
+    assert history.reason.startswith(reason)
 
 
 async def test_from_the_archive(site: Site) -> None:
@@ -115,8 +143,12 @@ async def test_from_the_archive(site: Site) -> None:
     kept = [ArchivedMessage(1_000, archive_key(one), 1 << 60, one) for one in (*others, ours)]
     await site.parts.archives.append("a", kept)
     site.tell(accepted(at_ms=1_001), filtered(900))
-    story = await site.story()
-    assert (story.text_in, only(story).subscription, only(story).fate) == ("archive", arn, Fate.FILTERED)
+    explanation = await site.explain()
+    assert (explanation.text_in, only(explanation).subscription, only(explanation).status) == (
+        "archive",
+        arn,
+        DeliveryStatus.FILTERED,
+    )
 
 
 async def test_who_came_later_or_has_not_confirmed(site: Site) -> None:
@@ -124,19 +156,19 @@ async def test_who_came_later_or_has_not_confirmed(site: Site) -> None:
     restored = await site.subscribe(2, confirmed_ms=4_500)
     later = await site.subscribe(3, created_ms=5_000, confirmed_ms=6_000)
     site.tell(accepted())
-    story = await site.story()
-    assert [(life.subscription, life.fate, life.reason) for life in story.lives] == [
-        (pending, Fate.UNCONFIRMED, "now pending"),
-        (restored, Fate.UNCONFIRMED, "confirmed 3.500 s after it was published"),
-        (later, Fate.LATER, "subscribed 4.000 s after it was published"),
+    explanation = await site.explain()
+    assert [(history.subscription, history.status, history.reason) for history in explanation.histories] == [
+        (pending, DeliveryStatus.UNCONFIRMED, "now pending"),
+        (restored, DeliveryStatus.UNCONFIRMED, "confirmed 3.500 s after it was published"),
+        (later, DeliveryStatus.LATER, "subscribed 4.000 s after it was published"),
     ]
-    assert "3 subscriptions: 2 not confirmed, 1 subscribed later" in render(story)
+    assert "3 subscriptions: 2 not confirmed, 1 subscribed later" in render(explanation)
 
 
 async def test_who_was_confirmed_before(site: Site) -> None:
     arn = await site.subscribe(1, confirmed_ms=900)
     site.tell(accepted(), delivered(arn))
-    assert only(await site.story()).fate is Fate.DELIVERED
+    assert only(await site.explain()).status is DeliveryStatus.DELIVERED
 
 
 async def test_why_attempts_failed(site: Site) -> None:
@@ -148,7 +180,7 @@ async def test_why_attempts_failed(site: Site) -> None:
         replace(attempted(arn, 1_250, 3, "timeout"), status=0),
         replace(dropped(arn, "dead_letter_queue_refused:queue"), reason="AccessDenied: queue policy denies topic t"),
     )
-    text = render(await site.story())
+    text = render(await site.explain())
     assert "attempt 1 (first): status 500 after 8 ms: Internal Server Error: disk full\n" in text
     assert "attempt 2 (backoff): queue after 8 ms: QueueDoesNotExist: The specified queue …\n" in text
     assert "attempt 3 (backoff): timeout after 8 ms\n" in text
@@ -162,17 +194,20 @@ async def test_what_is_told_ends_it_whatever_still_lies_in_a_queue(site: Site) -
     site.tell(
         accepted(), attempted(arn, cause=""), delivered(arn), delivered(arn, 1_400), dropped(gone, "subscription_gone")
     )
-    lives = {life.subscription: life for life in (await site.story()).lives}
-    assert {arn: life.fate for arn, life in lives.items()} == {arn: Fate.DELIVERED, gone: Fate.DROPPED}
-    assert lives[arn].reason.startswith("2 times: ")
-    assert lives[gone].reason == "the subscription is not there any more"
+    histories = {history.subscription: history for history in (await site.explain()).histories}
+    assert {arn: history.status for arn, history in histories.items()} == {
+        arn: DeliveryStatus.DELIVERED,
+        gone: DeliveryStatus.DROPPED,
+    }
+    assert histories[arn].reason.startswith("2 times: ")
+    assert histories[gone].reason == "the subscription is not there any more"
 
 
 async def test_an_attempt_and_nothing_after_it(site: Site) -> None:
     arn = await site.subscribe(1)
     site.tell(accepted(), attempted(arn))
-    life = only(await site.story())
-    assert (life.fate, life.reason[:35]) == (Fate.UNKNOWN, "what followed the last attempt was ")
+    history = only(await site.explain())
+    assert (history.status, history.reason[:35]) == (DeliveryStatus.UNKNOWN, "what followed the last attempt was ")
 
 
 async def test_a_dead_letter(site: Site) -> None:
@@ -190,7 +225,7 @@ async def test_a_dead_letter(site: Site) -> None:
         since_publish_ms=500,
     )
     site.tell(accepted(), *[attempted(arn, 1_000 + number, number) for number in range(1, 10)], letter)
-    text = render(await site.story())
+    text = render(await site.explain())
     assert "DEAD-LETTERED: http http://example.com/1" in text
     assert "+0.500 s   to the dead-letter queue arn:aws:sqs:us-east-1:1:dead: spent:status" in text
     assert [f"attempt {number} (" in text for number in range(1, 10)] == [True] * 3 + [False] * 3 + [True] * 3
@@ -203,16 +238,16 @@ async def test_a_dead_letter(site: Site) -> None:
 async def test_to_a_phone(site: Site) -> None:
     job = DirectJob(ID, ACCOUNT, "us-east-1", "sms", "+15550001", notification(topic_arn=""))
     await site.put(jobs.ENDPOINT_JOBS, job)
-    life = only(await site.story())
-    assert (life.subscription, life.endpoint, life.fate) == ("", "+15550001", Fate.WAITING)
+    history = only(await site.explain())
+    assert (history.subscription, history.endpoint, history.status) == ("", "+15550001", DeliveryStatus.WAITING)
 
 
 async def test_a_confirmation_is_of_one_subscription_alone(site: Site) -> None:
     pending, _ = await site.subscribe(1, state=SubscriptionState.PENDING, expires_ms=1 << 60), await site.subscribe(2)
     job = ConfirmationJob("SubscriptionConfirmation", ID, pending, TOPIC.arn, "token", 1, "http://localhost")
     await site.put(jobs.ENDPOINT_JOBS, job)
-    story = await site.story()
-    assert (story.message_type, only(story).subscription) == ("SubscriptionConfirmation", pending)
+    explanation = await site.explain()
+    assert (explanation.message_type, only(explanation).subscription) == ("SubscriptionConfirmation", pending)
 
 
 # -- what is not known ------------------------------------------------------------------------------------------------
@@ -220,41 +255,41 @@ async def test_a_confirmation_is_of_one_subscription_alone(site: Site) -> None:
 
 async def test_nothing_is_known(site: Site) -> None:
     await site.subscribe(1)
-    story = await site.story(topic=TOPIC.arn)
-    assert (story.known, story.lives) == (False, ())
-    assert render(story).startswith(f"Nothing is known of a message {ID}.\n")
+    explanation = await site.explain(topic=TOPIC.arn)
+    assert (explanation.known, explanation.histories) == (False, ())
+    assert render(explanation).startswith(f"Nothing is known of a message {ID}.\n")
 
 
 async def test_one_subscription_of_many(site: Site) -> None:
     arns = [await site.subscribe(number) for number in range(3)]
     site.tell(accepted(), *[delivered(arn) for arn in arns])
-    assert only(await site.story(subscription=arns[1])).subscription == arns[1]
+    assert only(await site.explain(subscription=arns[1])).subscription == arns[1]
 
 
 async def test_of_many_only_those_who_did_not_get_it_are_shown(site: Site) -> None:
-    arns = [await site.subscribe(number) for number in range(LIVES_SHOWN_MAX + 10)]
+    arns = [await site.subscribe(number) for number in range(HISTORIES_SHOWN_MAX + 10)]
     site.tell(accepted(), dropped(arns[7], "spent:status"), *[delivered(arn) for arn in arns if arn != arns[7]])
-    story = await site.story()
-    text = render(story)
-    assert story.totals == {Fate.DELIVERED: 29, Fate.DROPPED: 1}
+    explanation = await site.explain()
+    text = render(explanation)
+    assert explanation.totals == {DeliveryStatus.DELIVERED: 29, DeliveryStatus.DROPPED: 1}
     assert [arn for arn in arns if arn in text] == [arns[7]]
     assert "30 subscriptions: 29 delivered, 1 dropped" in text and "29 more: `--subscription ARN`" in text
 
 
 @pytest.mark.parametrize(
     "written, shared, said",
-    [(False, False, "Events are off (CNS_EVENTS=off)"), (True, True, "what the others told is read from copies")],
+    [(False, False, "Events are off (CNS_EVENTS=off)"), (True, True, "name copies of their directories")],
 )
 async def test_events_that_are_not_here(site: Site, written: bool, shared: bool, said: str) -> None:
-    story = await explain(site.parts, site.events(written=written, shared=shared), Question(ID))
-    assert said in render(story)
+    explanation = await explain(site.parts, site.events(written=written, shared=shared), Question(ID))
+    assert said in render(explanation)
 
 
 @pytest.mark.parametrize(
     "told, tables, said",
     [
-        ((delivered("s"),), False, "what they told is not known"),
-        ((delivered("s"),), True, "has those that the pipeline had read by then"),
+        ((delivered("s"),), False, "what they recorded is not known"),
+        ((delivered("s"),), True, "has those that the pipeline had ingested"),
         ((accepted(), delivered("s")), False, ""),
     ],
 )
@@ -265,17 +300,17 @@ async def test_segments_that_were_removed(site: Site, told: tuple[Event, ...], t
         path.rename(path.with_name(path.name.replace("-000000000001", "-000000000009")))
     if tables:
         (site.directory / "tables").mkdir()
-    older = [text for text in (await site.story()).unknown if text.startswith("Older events were removed")]
+    older = [text for text in (await site.explain()).unknown if text.startswith("Older events were removed")]
     assert [said in text for text in older] == ([True] if said else [])
 
 
 async def test_a_topic_that_is_gone(site: Site) -> None:
     site.tell(accepted(), delivered("s"))
     assert await site.parts.topics.delete(TOPIC.arn)
-    assert "The topic is not there any more" in "".join((await site.story()).unknown)
+    assert "The topic does not exist any more" in "".join((await site.explain()).unknown)
 
 
 async def test_what_could_steer_a_terminal_is_not_printed(site: Site) -> None:
     arn = await site.subscribe(1, endpoint="http://example.com/\x1b[2J")
     site.tell(accepted(), delivered(arn))
-    assert "\x1b" not in render(await site.story())
+    assert "\x1b" not in render(await site.explain())

@@ -13,7 +13,7 @@ from cns.delivery.jobs import PublishJob, Redelivery
 from cns.queue_port.contract import NewJob
 from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from cns_cli.explain import queue_search as queues
-from cns_cli.explain.model import Fate
+from cns_cli.explain.model import DeliveryStatus
 from cns_cli.explain.render import render
 from tests.integration.cli.explain_site import (
     ID,
@@ -41,30 +41,40 @@ async def test_a_retry_that_is_to_come(site: Site) -> None:
     arn = await site.subscribe(1)
     site.tell(accepted(), attempted(arn))
     await site.put(jobs.REDELIVERY, Redelivery(endpoint_job(arn), 1, 1_100), job_id=f"{ID}/{arn}/1", delay_ms=60_000)
-    story = await site.story()
-    life = only(story)
-    (place,) = life.places
-    assert (life.fate, place.failures, place.under_way) == (Fate.WAITING, 1, False)
-    assert 55_000 < place.due_ms - story.asked_ms <= 60_000
-    text = render(story)
+    explanation = await site.explain()
+    history = only(explanation)
+    (location,) = history.locations
+    assert (history.status, location.failures, location.under_way) == (DeliveryStatus.WAITING, 1, False)
+    assert 55_000 < location.due_ms - explanation.asked_ms <= 60_000
+    text = render(explanation)
     assert "+0.100 s   attempt 1 (first): status 500 after 8 ms" in text
     assert "attempt 2 is due at " in text and text.count(arn) == 1
 
 
 @pytest.mark.parametrize(
-    "queue, job_of, fate, said",
+    "queue, job_of, status, said",
     [
-        (jobs.ENDPOINT_JOBS, endpoint_job, Fate.WAITING, "attempt 1 is due now (endpoint-jobs)"),
-        (jobs.FIFO_ENDPOINT_JOBS, endpoint_job, Fate.WAITING, "attempt 1 is due now (fifo-endpoint-jobs.fifo)"),
-        (jobs.LANES, lambda arn: Redelivery(endpoint_job(arn), 2, 1), Fate.WAITING, "attempt 3 waits for room at its"),
+        (jobs.ENDPOINT_JOBS, endpoint_job, DeliveryStatus.WAITING, "attempt 1 is due now (endpoint-jobs)"),
+        (
+            jobs.FIFO_ENDPOINT_JOBS,
+            endpoint_job,
+            DeliveryStatus.WAITING,
+            "attempt 1 is due now (fifo-endpoint-jobs.fifo)",
+        ),
+        (
+            jobs.LANES,
+            lambda arn: Redelivery(endpoint_job(arn), 2, 1),
+            DeliveryStatus.WAITING,
+            "attempt 3 waits for room at its",
+        ),
     ],
 )
-async def test_the_queue_it_is_in(site: Site, queue: str, job_of: object, fate: Fate, said: str) -> None:
+async def test_the_queue_it_is_in(site: Site, queue: str, job_of: object, status: DeliveryStatus, said: str) -> None:
     arn = await site.subscribe(1)
     await site.put(queue, job_of(arn))  # type: ignore[operator]
-    story = await site.story()
-    assert only(story).fate is fate
-    assert said in render(story)
+    explanation = await site.explain()
+    assert only(explanation).status is status
+    assert said in render(explanation)
 
 
 async def test_set_aside(site: Site) -> None:
@@ -73,16 +83,16 @@ async def test_set_aside(site: Site) -> None:
     (held,) = await site.port.receive(jobs.ENDPOINT_JOBS, 1, 30_000, 0)
     quarantine = Quarantine(site.port, EmbeddedLeaseStore(), site.parts.clock, Stats())
     await quarantine.add(jobs.ENDPOINT_JOBS, held, TOPIC.arn, "it was begun too often")
-    story = await site.story()
-    assert only(story).fate is Fate.QUARANTINED
-    assert "QUARANTINED: http http://example.com/1" in render(story) and "set aside in quarantine" in render(story)
+    explanation = await site.explain()
+    assert only(explanation).status is DeliveryStatus.QUARANTINED
+    assert "QUARANTINED: http http://example.com/1" in render(explanation) and "in quarantine" in render(explanation)
 
 
 async def test_set_aside_because_it_cannot_be_read(site: Site) -> None:
     item = QuarantinedJob(jobs.ENDPOINT_JOBS, f"{ID}/x", "", TOPIC.arn, 1, "it cannot be read", b"\xc1")
     await site.port.settle(jobs.ENDPOINT_JOBS, [], [NewJob(jobs.QUARANTINE, "x", msgspec.msgpack.encode(item), "")])
-    story = await site.story()
-    assert story.known and "1 of its jobs cannot be read: `cns quarantine list`" in render(story)
+    explanation = await site.explain()
+    assert explanation.known and "1 of its jobs cannot be read: `cns quarantine list`" in render(explanation)
 
 
 @pytest.mark.parametrize("queue", [jobs.ENDPOINT_JOBS, jobs.REDELIVERY, jobs.FIFO_ENDPOINT_JOBS])
@@ -91,9 +101,9 @@ async def test_an_attempt_under_way(site: Site, queue: str) -> None:
     await site.put(queue, endpoint_job(arn))
     await site.port.receive(queue, 1, 30_000, 0)
     await site.port.depth(queue)  # a write, behind that of the lease, which a receive does not wait for
-    story = await site.story()
-    assert only(story).fate is Fate.UNDER_WAY
-    assert "attempt 1 is under way; its lease is good until " in render(story)
+    explanation = await site.explain()
+    assert only(explanation).status is DeliveryStatus.UNDER_WAY
+    assert "attempt 1 is under way; its lease is good until " in render(explanation)
 
 
 async def test_in_a_fifo_queue_a_retry_waits_where_the_job_lay(site: Site) -> None:
@@ -101,12 +111,12 @@ async def test_in_a_fifo_queue_a_retry_waits_where_the_job_lay(site: Site) -> No
     arn = await site.subscribe(1)
     await site.put(jobs.FIFO_ENDPOINT_JOBS, endpoint_job(arn), job_id="another")
     await site.put(jobs.FIFO_ENDPOINT_JOBS, endpoint_job(arn))
-    assert "attempt 1 waits behind 1 message in fifo-endpoint-jobs.fifo" in render(await site.story())
+    assert "attempt 1 waits behind 1 message in fifo-endpoint-jobs.fifo" in render(await site.explain())
     (held, _) = await site.port.receive(jobs.FIFO_ENDPOINT_JOBS, 2, 30_000, 0)
     await site.port.settle(jobs.FIFO_ENDPOINT_JOBS, [held.handle])
     await site.put(jobs.FIFO_ENDPOINT_JOBS, Redelivery(endpoint_job(arn), 1, 1), job_id=f"{ID}/2", group="h")
     await site.port.receive(jobs.FIFO_ENDPOINT_JOBS, 1, 30_000, 0)
-    ours = {place.job_id: place.under_way for place in only(await site.story()).places}
+    ours = {location.job_id: location.under_way for location in only(await site.explain()).locations}
     assert ours == {ID: True, f"{ID}/2": False}
 
 
@@ -115,9 +125,12 @@ async def test_a_fan_out_that_has_not_come_to_all(site: Site) -> None:
     cursor = before.rpartition(":")[2]
     site.tell(accepted(), attempted(before, cause=""), delivered(before))
     await site.put(jobs.PUBLISH_JOBS, PublishJob(ID, TOPIC.arn, notification(), cursor))
-    story = await site.story()
-    assert {life.subscription: life.fate for life in story.lives} == {before: Fate.DELIVERED, after: Fate.WAITING}
-    assert f"fan-out waiting in publish-jobs, come to {cursor}" in render(story)
+    explanation = await site.explain()
+    assert {history.subscription: history.status for history in explanation.histories} == {
+        before: DeliveryStatus.DELIVERED,
+        after: DeliveryStatus.WAITING,
+    }
+    assert f"fan-out waiting in publish-jobs, at {cursor}" in render(explanation)
 
 
 async def test_a_queue_too_long_to_look_through(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,4 +138,4 @@ async def test_a_queue_too_long_to_look_through(site: Site, monkeypatch: pytest.
     monkeypatch.setattr(queues, "JOBS_MAX", 4)
     for number in range(6):
         await site.put(jobs.REDELIVERY, endpoint_job("s"), job_id=f"other-{number}", delay_ms=number)
-    assert "The queue redelivery is too long to be looked through" in render(await site.story())
+    assert "The queue redelivery is too long to be searched" in render(await site.explain())

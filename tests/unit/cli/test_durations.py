@@ -1,10 +1,10 @@
-"""Lengths of time in the words of commands."""
+"""Durations in the options of commands."""
 
 from __future__ import annotations
 
 import pytest
 
-from cns_cli.durations import span_ms
+from cns_cli.durations import duration_ms
 
 
 @pytest.mark.parametrize(
@@ -25,5 +25,5 @@ from cns_cli.durations import span_ms
         ("1000000000s", None),
     ],
 )
-def test_spans(text: str, expected_ms: int | None) -> None:
-    assert span_ms(text) == expected_ms
+def test_duration(text: str, expected_ms: int | None) -> None:
+    assert duration_ms(text) == expected_ms

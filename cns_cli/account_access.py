@@ -1,4 +1,4 @@
-"""How account commands reach the accounts: through the running service, else on the data directory itself."""
+"""Work on accounts and users for the commands about them, and the output of a new key."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from cns_backend.urls import address_of
-from cns_cli.store import embedded_store, run_command
+from cns_cli.store_access import StoreSpec, open_stores, run_command
 from cns_common.aws.auth.accounts import AccessKey, AccountStore, EmbeddedAccountStore, exports
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings, load_settings
@@ -20,50 +20,51 @@ Result = TypeVar("Result")
 
 
 def only_account(data: Path | None) -> str:
-    """Return the account of a store that has one; otherwise the command ends."""
+    """Return the account of a store that has one; otherwise end the command."""
     found = run_on_accounts(data, lambda store, _: store.accounts())
     if len(found) != 1:
-        sys.exit(f"cns: there are {len(found)} accounts: say which with --account")
+        sys.exit(f"cns: there are {len(found)} accounts: name one with --account")
     return found[0].account
 
 
 def run_on_accounts(
     data: Path | None, work: Callable[[AccountStore, int], Awaitable[Result]], *, may_create: bool = False
 ) -> Result:
-    """Return the result of `work` on the store at the present time; a refusal ends the command with one line."""
+    """Return the result of `work` on the accounts and the present time; a refusal ends the command with one line."""
 
     async def run() -> Result:
         clock = Clock()
-        async with _store(load_settings(data), clock, may_create=may_create) as store:
-            return await work(store, clock.now_ms())
+        async with _open_accounts(load_settings(data), clock, may_create=may_create) as accounts:
+            return await work(accounts, clock.now_ms())
 
     return run_command(run)
 
 
 @asynccontextmanager
-async def _store(settings: Settings, clock: Clock, *, may_create: bool) -> AsyncIterator[AccountStore]:
+async def _open_accounts(settings: Settings, clock: Clock, *, may_create: bool) -> AsyncIterator[AccountStore]:
     if settings.store == "cassandra":
-        from cns_backend.cluster import open_account_store  # with drivers that only this form has installed
+        from cns_backend.cluster import open_account_store  # only this form has its drivers installed
 
-        async with open_account_store(settings) as kept:
-            yield kept
+        async with open_account_store(settings) as store:  # announces changes to the running processes
+            yield store
         return
 
-    def make(database: Database) -> AccountStore:
+    def embedded(database: Database) -> AccountStore:
         key = load_master_key(settings.data, settings.master_key, may_make=may_create)
         return EmbeddedAccountStore(database, Seal(key))
 
-    async with embedded_store(settings, clock, AccountStore, "accounts", make, may_create=may_create) as store:
-        yield store
+    spec = StoreSpec(AccountStore, "accounts", embedded)
+    async with open_stores(settings, clock, spec, may_create=may_create) as access:
+        yield access.store(spec)
 
 
 def print_key(key: AccessKey, data: Path | None) -> None:
-    """Print, once, the shell lines that point AWS clients with this key at the service, at its address since its last
-    start from this data directory."""
+    """Print, once, the shell lines that point AWS clients with this key at the service, at the address where it last
+    started on this data directory."""
     settings = load_settings(data)
     address = address_of(settings)
     owner = f"user {key.user} of account {key.account}" if key.user else f"account {key.account}"
     print(f"# {owner}; paste these lines, they are shown only now:")
     print(exports(key, address.region, address.url), end="")
     if settings.auth == "off":
-        print(f"# under --auth=off calls with them are of account {settings.account_id}")
+        print(f"# with --auth=off, calls with this key belong to account {settings.account_id}")

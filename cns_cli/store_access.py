@@ -1,0 +1,161 @@
+"""How a command reaches the stores: through the running service, else in the data directory itself, or in Cassandra.
+
+A command that needs one or two stores opens them alone (`run_on_store`, `open_stores`), which loads little. One that
+needs queues as well opens all parts of the service (`open_service_parts`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import ChainMap
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from cns_common.clock import Clock
+from cns_common.configuration.settings import Settings, load_settings
+from cns_common.data_directory import EXIT_DATA_IN_USE, EXIT_DATA_UNUSABLE
+from cns_common.errors import OutcomeUnknown, RequestError, StartError, StoreUnavailable
+from cns_common.logs import set_up_logs
+from cns_common.rpc.protocol_proxy import methods_of, remote
+from cns_common.rpc.rpc import Client
+from cns_common.sealing import require_master_key
+from cns_common.sqlite.database import STORE_FILE, Database
+
+if TYPE_CHECKING:
+    from cns_backend.store_host import Parts
+
+Store = TypeVar("Store")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSpec(Generic[Store]):
+    """A store by its contract, and how to make it in each form of the service."""
+
+    contract: type[Store]
+    prefix: str
+    """Of its calls on the store host's socket."""
+    embedded: Callable[[Database], Store]
+    cassandra: str = ""
+    """`module:class`, made with a Cassandra session; imported when needed, as only the cluster form has its drivers."""
+
+
+class StoreAccess:
+    """Makes the stores of the specs it was opened with."""
+
+    def __init__(self, make: Callable[[StoreSpec[Any]], Any]) -> None:
+        self._make = make
+
+    def store(self, spec: StoreSpec[Store]) -> Store:
+        made: Store = self._make(spec)
+        return made
+
+
+@asynccontextmanager
+async def open_stores(
+    settings: Settings, clock: Clock, *specs: StoreSpec[Any], may_create: bool = False
+) -> AsyncIterator[StoreAccess]:
+    """Open access to the stores of `specs`. `may_create` creates a data directory without a store."""
+    if settings.store == "cassandra":
+        from cns_backend.cluster import open_session
+
+        async with open_session(settings) as (cassandra, _):
+            yield StoreAccess(lambda spec: _imported(spec.cassandra)(cassandra))
+        return
+    if not may_create:
+        require_store(settings)
+    guard = partial(require_master_key, settings.data, settings.master_key)
+    try:
+        database = Database(settings.data, clock, guard=guard)
+    except StartError as error:
+        if error.exit_code != EXIT_DATA_IN_USE:
+            raise
+        async with _running_service(settings, specs) as client:
+            yield StoreAccess(lambda spec: remote(spec.contract, spec.prefix, client))
+        return
+    stores = {spec.prefix: spec.embedded(database) for spec in specs}
+    database.start(asyncio.get_running_loop())
+    try:
+        yield StoreAccess(lambda spec: stores[spec.prefix])
+    finally:
+        await database.close()
+
+
+@asynccontextmanager
+async def _running_service(settings: Settings, specs: tuple[StoreSpec[Any], ...]) -> AsyncIterator[Client]:
+    methods = [methods_of(spec.contract, spec.prefix) for spec in specs]
+    client = Client(settings.socket_path, dict(ChainMap(*methods)))
+    await client.start()
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+def _imported(path: str) -> Any:
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)
+
+
+@asynccontextmanager
+async def open_service_parts(settings: Settings) -> AsyncIterator[Parts]:
+    """Open all parts of the running service, else those of the data directory."""
+    from cns_backend.store_host import StoreHost, open_parts  # slow to import; only commands about queues need it
+
+    if settings.store == "embedded":
+        require_store(settings)
+        try:
+            host = StoreHost(settings)
+        except StartError as error:
+            if error.exit_code != EXIT_DATA_IN_USE:
+                raise
+        else:
+            host.database.start(asyncio.get_running_loop())
+            try:
+                yield host.parts
+            finally:
+                await host.database.close()
+            return
+    async with open_parts(settings) as parts:
+        yield parts
+
+
+def require_store(settings: Settings) -> None:
+    """Raise a StartError that names the data directory if there is no store in it."""
+    if not (settings.data / STORE_FILE).exists():
+        text = f"there is no store in {settings.data.absolute()}: name its directory with --data or CNS_DATA"
+        raise StartError(text, EXIT_DATA_UNUSABLE)
+
+
+def run_on_store(data: Path | None, spec: StoreSpec[Store], work: Callable[[Store], Awaitable[Result]]) -> Result:
+    """Return the result of `work` on one store; a refusal ends the command with one line."""
+
+    async def run() -> Result:
+        async with open_stores(load_settings(data), Clock(), spec) as access:
+            return await work(access.store(spec))
+
+    return run_command(run)
+
+
+def run_command(work: Callable[[], Awaitable[Result]]) -> Result:
+    """Return the result of `work`; a refusal ends the command with one line and an exit code."""
+
+    async def run() -> Result:
+        return await work()
+
+    set_up_logs("warning", "command")  # on standard error: programs read a command's standard output
+    try:
+        return asyncio.run(run())
+    except RequestError as error:
+        sys.exit(f"cns: {error.message}")
+    except (StoreUnavailable, OutcomeUnknown) as error:
+        sys.exit(f"cns: {error}")
+    except StartError as error:
+        print(f"cns: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
