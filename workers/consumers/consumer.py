@@ -24,7 +24,7 @@ from workers.consumers.job_order import JobOrder, JobTurn
 from workers.consumers.job_receiver import JobReceiver, ReceivedJob
 from workers.consumers.outcome_handler import OutcomeHandler
 from workers.consumers.running_jobs import RunningJobs
-from workers.delivery.deliverer import Deliverer
+from workers.delivery.channels import Channels
 from workers.delivery.traffic.admission import AdmissionController
 from workers.delivery.traffic.sends import AdmittedAttempt, Deferral
 from workers.job_settlement import JobOutcome, JobSettlement, SettlementKillPoints
@@ -48,20 +48,20 @@ class Consumer:
     """Receives jobs from one queue while it has room. First attempts and redeliveries have a consumer each."""
 
     def __init__(
-        self, queue: str, context: DeliveryContext, deliverer: Deliverer, admission: AdmissionController
+        self, queue: str, context: DeliveryContext, channels: Channels, admission: AdmissionController
     ) -> None:
         self._queue = queue
         self._context = context
-        self._deliverer = deliverer
+        self._channels = channels
         self._admission = admission
         self._receiver = JobReceiver(context.port, context.quarantine, context.clock)
-        self._outcomes = OutcomeHandler(context, deliverer)
+        self._outcomes = OutcomeHandler(context, channels)
         self._settlement = JobSettlement(queue, context.port, context.references, context.stats, KILL_POINTS)
         self._running = RunningJobs(queue, context.stats, JOBS_AT_ONCE_MAX)
         self._order = JobOrder()
 
     async def step(self) -> None:
-        sends = min(await self._deliverer.room(), await self._admission.room())
+        sends = min(await self._channels.room(), await self._admission.room())
         n = min(JOBS_A_RECEIVE, await self._running.room(), -(-sends // TARGETS_MAX))
         for received in await self._receiver.target_jobs(self._queue, n, LEASE_MS, WAIT_S):
             self._running.start(self._run(received))
@@ -75,7 +75,7 @@ class Consumer:
         turn = self._order.turn(topic)  # before the first await: tasks begin in the order of their jobs
         try:
             if not await self._context.quarantine.takes(self._queue, received.leased, topic):
-                attempts = JobAttempts(received, self._context, self._deliverer)
+                attempts = JobAttempts(received, self._context, self._channels)
                 park = self._running.park
                 await JobDelivery(attempts, self._admission, self._outcomes, self._settlement, turn, park).run()
         finally:

@@ -22,7 +22,7 @@ from workers.consumers.job_attempts import JobAttempts, NextAttempt
 from workers.consumers.job_receiver import JobReceiver, ReceivedJob
 from workers.consumers.outcome_handler import OutcomeHandler
 from workers.consumers.running_jobs import RunningJobs
-from workers.delivery.deliverer import Deliverer
+from workers.delivery.channels import Channels
 from workers.job_settlement import JobOutcome, JobSettlement, SettlementKillPoints
 
 LEASE_MS = 30_000
@@ -34,11 +34,11 @@ KILL_POINTS = SettlementKillPoints(begun=FIFO_DELIVERED, settled=FIFO_SETTLED)
 
 
 class FifoConsumer:
-    def __init__(self, context: DeliveryContext, deliverer: Deliverer) -> None:
+    def __init__(self, context: DeliveryContext, channels: Channels) -> None:
         self._context = context
-        self._deliverer = deliverer
+        self._channels = channels
         self._receiver = JobReceiver(context.port, context.quarantine, context.clock)
-        self._outcomes = OutcomeHandler(context, deliverer)
+        self._outcomes = OutcomeHandler(context, channels)
         self._settlement = JobSettlement(QUEUE, context.port, context.references, context.stats, KILL_POINTS)
         self._running = RunningJobs(QUEUE, context.stats, BATCHES_AT_ONCE_MAX)
 
@@ -57,7 +57,7 @@ class FifoConsumer:
     async def _run(self, batch: Sequence[ReceivedJob]) -> None:
         left: list[JobAttempts] = []
         for received in batch:
-            attempts = JobAttempts(received, self._context, self._deliverer)
+            attempts = JobAttempts(received, self._context, self._channels)
             expected = received.failures + received.returns
             if not await self._context.quarantine.takes(
                 QUEUE, received.leased, attempts.events.topic, expected=expected

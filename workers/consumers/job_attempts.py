@@ -18,8 +18,8 @@ from cns.queue_port.contract import LeasedJob, NewJob
 from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.job_events import JobEvents
 from workers.consumers.job_receiver import ReceivedJob
-from workers.delivery.channels import Attempt
-from workers.delivery.deliverer import Deliverer
+from workers.delivery.channel import Attempt
+from workers.delivery.channels import Channels, confirmation_of
 from workers.delivery.traffic.admission import AdmissionController
 from workers.delivery.traffic.sends import AdmittedAttempt, Deferral
 
@@ -38,14 +38,14 @@ class NextAttempt:
 
 
 class JobAttempts:
-    def __init__(self, received: ReceivedJob, context: DeliveryContext, deliverer: Deliverer) -> None:
+    def __init__(self, received: ReceivedJob, context: DeliveryContext, channels: Channels) -> None:
         self.received = received
         self.events = JobEvents(
             context.stats, context.events, context.clock, received.job, received.failures, context.delivery_log
         )
         self.notification: Notification | None = None
         self._context = context
-        self._deliverer = deliverer
+        self._channels = channels
 
     @property
     def leased(self) -> LeasedJob:
@@ -90,22 +90,22 @@ class JobAttempts:
     # -- attempts -----------------------------------------------------------------------------------------------------
 
     def traffic_key(self, target: Target) -> str:
-        return self._deliverer.traffic_key(target)
+        return self._channels.by_protocol[target.protocol].traffic_key(target)
 
     def start(self, target: Target, admission: AdmissionController) -> AdmittedAttempt:
         """Start an attempt once the endpoint has room for it, or defer it."""
-        key = self._deliverer.traffic_key(target)
+        key = self._channels.by_protocol[target.protocol].traffic_key(target)
         if not key:
             return self.start_now(target)
         return admission.start(key, self.events.message_id, partial(self.start_now, target))
 
     def start_now(self, target: Target) -> Attempt:
         """Start an attempt, whatever the state of its endpoint."""
-        job = self.received.job
+        channel, job = self._channels.by_protocol[target.protocol], self.received.job
         if isinstance(job, ConfirmationJob):
-            return self._deliverer.start_confirmation(target, job)
+            return channel.confirm(target, confirmation_of(job, target), job.base_url)
         assert self.notification is not None
-        return self._deliverer.start(target, self.notification)
+        return channel.deliver(target, self.notification)
 
     def record(self, target: Target, attempt: AdmittedAttempt) -> None:
         """Report the outcome of an attempt that ended, if it has one. What follows from it may be decided later."""
@@ -126,7 +126,7 @@ class JobAttempts:
         share that of their endpoint."""
         failures = self.received.failures
         put_id = f"{self.events.message_id}/{target.arn}/{failures}/aside"
-        lane_of = self._deliverer.traffic_key(target) if target.receives_per_second is None else target.arn
+        lane_of = self.traffic_key(target) if target.receives_per_second is None else target.arn
         lane = blake2b(lane_of.encode(), digest_size=_LANE_BYTES).hexdigest()
         return NewJob(jobs.LANES, put_id, self._single_target(target, failures), lane)
 

@@ -31,7 +31,7 @@ from workers.consumers.job_attempts import JobAttempts, NextAttempt
 from workers.consumers.job_receiver import JobReceiver, ReceivedJob
 from workers.consumers.outcome_handler import OutcomeHandler
 from workers.consumers.running_jobs import RunningJobs
-from workers.delivery.deliverer import Deliverer
+from workers.delivery.channels import Channels
 from workers.delivery.traffic.admission import AdmissionController
 from workers.delivery.traffic.sends import AdmittedAttempt, Deferral
 from workers.job_settlement import JobOutcome, JobSettlement, SettlementKillPoints
@@ -65,12 +65,12 @@ NOT_BLOCKED = LaneBlock(0.0)
 
 
 class LaneConsumer:
-    def __init__(self, context: DeliveryContext, deliverer: Deliverer, admission: AdmissionController) -> None:
+    def __init__(self, context: DeliveryContext, channels: Channels, admission: AdmissionController) -> None:
         self._context = context
-        self._deliverer = deliverer
+        self._channels = channels
         self._admission = admission
         self._receiver = JobReceiver(context.port, context.quarantine, context.clock)
-        self._outcomes = OutcomeHandler(context, deliverer)
+        self._outcomes = OutcomeHandler(context, channels)
         self._settlement = JobSettlement(QUEUE, context.port, context.references, context.stats, KILL_POINTS)
         self._running = RunningJobs(QUEUE, context.stats, BATCHES_AT_ONCE_MAX)
         self._jobs_a_receive = JOBS_A_RECEIVE_MAX
@@ -96,7 +96,7 @@ class LaneConsumer:
 
     async def _run(self, received: Sequence[ReceivedJob]) -> None:
         batch = LaneBatch(
-            [JobAttempts(each, self._context, self._deliverer) for each in received],
+            [JobAttempts(each, self._context, self._channels) for each in received],
             self._context,
             self._admission,
             self._outcomes,

@@ -12,7 +12,7 @@ from cns_common.process.kill_points import JOB_BURIED, kill_point
 from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.job_attempts import JobAttempts, NextAttempt
 from workers.consumers.retry_decision import End, judge
-from workers.delivery.deliverer import Deliverer
+from workers.delivery.channels import Channels
 
 DEAD_LETTER_RETRY_MS = 30_000
 """After a dead-letter queue could not be reached: the target comes back for the queue, not for an attempt."""
@@ -23,9 +23,9 @@ log = structlog.get_logger(__name__)
 class OutcomeHandler:
     """Its methods return None when the target is done with: delivered, dead-lettered or dropped."""
 
-    def __init__(self, context: DeliveryContext, deliverer: Deliverer) -> None:
+    def __init__(self, context: DeliveryContext, channels: Channels) -> None:
         self._context = context
-        self._deliverer = deliverer
+        self._channels = channels
 
     async def handle(self, job: JobAttempts, target: Target, outcome: Outcome) -> NextAttempt | None:
         if isinstance(outcome, Delivered):
@@ -64,7 +64,7 @@ class OutcomeHandler:
     async def _dead_letter(self, job: JobAttempts, target: Target, cause: str, attempts: int) -> NextAttempt | None:
         reason = ""
         if target.dead_letter_arn and job.notification is not None:
-            answer = await self._deliverer.dead_letter(target.dead_letter_arn, target, job.notification)
+            answer = await self._channels.queues.dead_letter(target.dead_letter_arn, target, job.notification)
             if not isinstance(answer, Failed):
                 kill_point(JOB_BURIED)
                 job.events.dead_lettered(target, cause)

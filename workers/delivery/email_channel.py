@@ -1,4 +1,4 @@
-"""The way of mails: handed over to the operator's relay by SMTP."""
+"""The channel of mails: handed to the operator's relay by SMTP."""
 
 from __future__ import annotations
 
@@ -12,44 +12,37 @@ from cns.mail import texts as mail
 from cns.mail.message import Mail, list_name, to_bytes
 from cns.notification import Notification
 from cns.subscriptions.subscription import id_of
-from workers.delivery.channels import Attempt
+from workers.delivery.channel import PoolChannel
 from workers.delivery.pool.pool import DeliveryPool
 
 
-class MailWay:
-    """`sender` is the address that all of them come from, `base_url` what the links of notifications begin with,
-    `footer` what notifications end with."""
+class EmailChannel(PoolChannel):
+    """`sender` is the address that mails come from, `base_url` the beginning of links in notifications, `footer` the
+    end of notifications."""
 
-    def __init__(self, pool: DeliveryPool, forms: PayloadRenderer, sender: str, base_url: str, footer: str) -> None:
-        self._pool = pool
-        self._forms = forms
+    def __init__(self, pool: DeliveryPool, payloads: PayloadRenderer, sender: str, base_url: str, footer: str) -> None:
+        super().__init__(pool)
+        self._payloads = payloads
         self._sender = sender
         self._base_url = base_url
         self._footer = footer
 
     def traffic_key(self, target: Target) -> str:
-        """All mailboxes are behind one relay."""
-        return "mail"
+        return "mail"  # all mailboxes are behind one relay
 
-    def deliver(self, target: Target, notification: Notification) -> Attempt:
-        return self._pool.send(lambda: self._notification(target, notification), target.group)
-
-    def confirm(self, target: Target, confirmation: Confirmation, base_url: str) -> Attempt:
-        return self._pool.send(lambda: self._confirmation(target, confirmation, base_url), target.group)
-
-    def _notification(self, target: Target, notification: Notification) -> Request:
-        item = self._forms.notification(target, notification)
+    def _request(self, target: Target, notification: Notification) -> Request:
+        item = self._payloads.notification(target, notification)
         link = mail.unsubscribe_page(self._base_url, target.arn, target.endpoint)
         html = mail.notification_html(item.message, link, self._footer) if target.protocol == "email" else ""
-        return self._request(item, html, link)
+        return self._smtp_request(item, html, link)
 
     def _confirmation(self, target: Target, confirmation: Confirmation, base_url: str) -> Request:
         link = mail.confirmation_page(base_url, confirmation.topic_arn, confirmation.token, target.endpoint)
-        return self._request(
-            self._forms.confirmation(target, confirmation, base_url), mail.confirmation_html(confirmation, link), ""
+        return self._smtp_request(
+            self._payloads.confirmation(target, confirmation, base_url), mail.confirmation_html(confirmation, link), ""
         )
 
-    def _request(self, item: OutboxItem, html: str, unsubscribe_link: str) -> Request:
+    def _smtp_request(self, item: OutboxItem, html: str, unsubscribe_link: str) -> Request:
         message = Mail(
             sender_name=item.sender,
             sender=self._sender,

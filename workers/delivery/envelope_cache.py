@@ -1,4 +1,4 @@
-"""Bodies of notifications: what is the same for all subscriptions of one is rendered and signed once."""
+"""Caches the envelopes of notifications: what is the same for all subscriptions is rendered and signed once."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from cns.mail.texts import MailBranding
 from cns.notification import Notification
 from cns_common.bounded_cache import BoundedCache
 
-ENVELOPES_REMEMBERED = 256
+ENVELOPES_CACHED = 256
 
 Key = tuple[str, str, bool]
-"""Id of the notification, protocol that its text is of ('default': everybody's), whether it is replayed."""
+"""Notification id, the protocol whose text it has ('default': the text for all others), whether it is a replay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rendering:
-    """What the bodies need besides the notification."""
+class EnvelopeContext:
+    """What bodies are made of besides the notification."""
 
     signer: Signer
     base_url: str
     mail_words: MailBranding
 
 
-class Envelopes:
-    def __init__(self, rendering: Rendering) -> None:
-        self.rendering = rendering
-        self._envelopes: BoundedCache[Key, Envelope] = BoundedCache(ENVELOPES_REMEMBERED)
+class EnvelopeCache:
+    def __init__(self, context: EnvelopeContext) -> None:
+        self.context = context
+        self._envelopes: BoundedCache[Key, Envelope] = BoundedCache(ENVELOPES_CACHED)
         self._signing: dict[Key, asyncio.Future[Envelope]] = {}
-        self._being_made: dict[Key, Lock] = {}
+        self._locks: dict[Key, Lock] = {}
 
     def body(self, target: Target, notification: Notification) -> bytes:
-        """From any thread."""
+        """Callable from any thread."""
         if target.raw:
             return notification.text_for(target.protocol).encode()
         key = _key(target, notification)
         envelope = self._envelopes.get(key) or self._make(key, target.protocol, notification)
-        return envelope.body(unsubscribe_url(self.rendering.base_url, target.arn))
+        return envelope.body(unsubscribe_url(self.context.base_url, target.arn))
 
-    async def sign_beside(self, target: Target, notification: Notification) -> None:
-        """Have the envelope made in a thread: a signature takes longer than all else, and lets other threads run."""
+    async def sign_in_thread(self, target: Target, notification: Notification) -> None:
+        """Cache the envelope, made in a thread: a signature takes longer than everything else, and releases the GIL."""
         key = _key(target, notification)
         if self._envelopes.get(key) is not None:
             return
@@ -57,13 +57,13 @@ class Envelopes:
         await asyncio.shield(signing)
 
     def _make(self, key: Key, protocol: str, notification: Notification) -> Envelope:
-        """Who comes while another thread makes it waits for that: two of them would sign the same text."""
-        with self._being_made.setdefault(key, Lock()):
+        """Of threads that need the same envelope, one makes it and the others wait."""
+        with self._locks.setdefault(key, Lock()):
             envelope = self._envelopes.get(key)
             if envelope is None:
-                envelope = signed_envelope(notification, protocol, self.rendering.signer, self.rendering.base_url)
+                envelope = signed_envelope(notification, protocol, self.context.signer, self.context.base_url)
                 self._envelopes.put(key, envelope)
-        self._being_made.pop(key, None)
+        self._locks.pop(key, None)
         return envelope
 
 

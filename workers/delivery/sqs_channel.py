@@ -1,63 +1,103 @@
-"""The way to queues: those of this service by the queue port, those of others signed, from a pool's thread."""
+"""The channel of SQS queues: this service's own through the queue port, those of other services signed, by a pool.
+
+A remote queue is an endpoint like one on the web: it may be slow or down, so its sends have limits of their own.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 
 from cns.delivery.envelope import Confirmation
 from cns.delivery.remote_queues import RemoteQueue, RemoteQueueResolver
 from cns.delivery.target import Target
-from cns.endpoints.outcome import Outcome
+from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns.endpoints.sqs import RemoteQueueRequest
 from cns.notification import Notification
-from workers.delivery.channels import Attempt, QueueWay
-from workers.delivery.envelope_cache import Envelopes
+from cns.queue_port.contract import QueueMessage, QueuePort, Refusal
+from cns_common.errors import OutcomeUnknown, StoreUnavailable
+from workers.delivery.channel import Attempt, now_s, since_ms
+from workers.delivery.envelope_cache import EnvelopeCache
 from workers.delivery.pool.pool import DeliveryPool
-from workers.delivery.sqs_message import confirmation_for, message_for, objection_to
+from workers.delivery.queue_routes import QueueRoutes, RouteSlot
+from workers.delivery.sqs_message import confirmation_for, failure_of, message_for, objection_to
+
+QUEUE_SENDS_MAX = 1_000
+"""Sends to own queues in flight before no more jobs are received: the body of each is in memory, here and in the store
+host."""
 
 
-class AnyQueueWay:
-    """Another service may be slow or away: its queues are endpoints like those on the web, and share no room with
-    `own`."""
-
-    def __init__(self, own: QueueWay, pool: DeliveryPool, envelopes: Envelopes, places: RemoteQueueResolver) -> None:
-        self._own = own
+class SqsChannel:
+    def __init__(
+        self, port: QueuePort, pool: DeliveryPool, envelopes: EnvelopeCache, remote_queues: RemoteQueueResolver
+    ) -> None:
+        self._routes = QueueRoutes(port)
         self._pool = pool
         self._envelopes = envelopes
-        self._places = places
+        self._remote_queues = remote_queues
+        self._in_flight = 0
+        self._has_room = asyncio.Event()
 
     async def room(self) -> int:
-        """Of our own."""
-        return await self._own.room()
+        """Wait until a send to an own queue may start. Returns how many may."""
+        while self._in_flight >= QUEUE_SENDS_MAX:
+            self._has_room.clear()
+            await self._has_room.wait()
+        return QUEUE_SENDS_MAX - self._in_flight
 
     def traffic_key(self, target: Target) -> str:
-        if self._places.find(target.endpoint) is None:
-            return self._own.traffic_key(target)
-        return f"{target.account} {target.endpoint}"
+        return "" if self._remote_queues.find(target.endpoint) is None else f"{target.account} {target.endpoint}"
 
     def deliver(self, target: Target, notification: Notification) -> Attempt:
-        queue = self._places.find(target.endpoint)
-        if queue is None:
-            return self._own.deliver(target, notification)
-        return self._begin(queue, target, notification)
+        remote = self._remote_queues.find(target.endpoint)
+        if remote is None:
+            return self._start(self._send_own(target.endpoint, target, notification))
+        return self._send_remote(remote, target, notification)
 
     def confirm(self, target: Target, confirmation: Confirmation, base_url: str) -> Attempt:
-        queue = self._places.find(target.endpoint)
-        if queue is None:
-            return self._own.confirm(target, confirmation, base_url)
+        remote = self._remote_queues.find(target.endpoint)
+        if remote is None:
+            return self._start(self._confirm_own(target.endpoint, confirmation, base_url))
         return self._pool.send(
-            lambda: RemoteQueueRequest(queue, confirmation_for(queue.arn, confirmation, self._envelopes, base_url)),
+            lambda: RemoteQueueRequest(remote, confirmation_for(remote.arn, confirmation, self._envelopes, base_url)),
             target.group,
         )
 
-    async def send(self, queue_arn: str, target: Target, notification: Notification) -> Outcome:
-        """To the queue of a target's dead letters."""
-        queue = self._places.find(queue_arn)
-        if queue is None:
-            return await self._own.send(queue_arn, target, notification)
-        return await self._begin(queue, target, notification)
+    async def dead_letter(self, queue_arn: str, target: Target, notification: Notification) -> Outcome:
+        """Send to the subscription's dead-letter queue what its endpoint should have got."""
+        remote = self._remote_queues.find(queue_arn)
+        if remote is None:
+            return await self._send_own(queue_arn, target, notification)
+        return await self._send_remote(remote, target, notification)
 
-    def _begin(self, queue: RemoteQueue, target: Target, notification: Notification) -> Attempt:
+    # -- own queues ---------------------------------------------------------------------------------------------------
+
+    def _start(self, send: Coroutine[None, None, Outcome]) -> Attempt:
+        attempt = asyncio.ensure_future(send)
+        self._in_flight += 1
+        attempt.add_done_callback(self._end)
+        return attempt
+
+    def _end(self, _: Attempt) -> None:
+        self._in_flight -= 1
+        self._has_room.set()
+
+    async def _send_own(self, queue_arn: str, target: Target, notification: Notification) -> Outcome:
+        objection = objection_to(target, notification)
+        if objection is not None:
+            return objection
+        with self._routes.reserve(queue_arn, notification.topic_arn) as slot:
+            if not target.raw:
+                await self._envelopes.sign_in_thread(target, notification)
+            return await _send(slot, message_for(queue_arn, target, notification, self._envelopes))
+
+    async def _confirm_own(self, queue_arn: str, confirmation: Confirmation, base_url: str) -> Outcome:
+        with self._routes.reserve(queue_arn, confirmation.topic_arn) as slot:
+            return await _send(slot, confirmation_for(queue_arn, confirmation, self._envelopes, base_url))
+
+    # -- remote queues ------------------------------------------------------------------------------------------------
+
+    def _send_remote(self, queue: RemoteQueue, target: Target, notification: Notification) -> Attempt:
         objection = objection_to(target, notification)
         if objection is not None:
             attempt: Attempt = asyncio.get_running_loop().create_future()
@@ -67,3 +107,14 @@ class AnyQueueWay:
             lambda: RemoteQueueRequest(queue, message_for(queue.arn, target, notification, self._envelopes)),
             target.group,
         )
+
+
+async def _send(slot: RouteSlot, message: QueueMessage) -> Outcome:
+    started_s = now_s()
+    try:
+        answer = await slot.send(message)
+    except (StoreUnavailable, OutcomeUnknown) as error:
+        return Failed(Cause.QUEUE, str(error), since_ms(started_s))
+    if isinstance(answer, Refusal):
+        return failure_of(answer, since_ms(started_s))
+    return Delivered(200, since_ms(started_s), answer)

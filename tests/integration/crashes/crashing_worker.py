@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -21,7 +21,7 @@ import workers.consumers.outcome_handler
 import workers.fanout.producer
 import workers.job_settlement
 from cns.delivery import jobs
-from cns.delivery.jobs import ConfirmationJob
+from cns.delivery.envelope import Confirmation
 from cns.delivery.notification_references import NotificationReferences
 from cns.delivery.target import Target, TargetCache
 from cns.endpoints.outcome import Delivered, Outcome
@@ -36,13 +36,12 @@ from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from cns_common.clock import Clock
 from cns_common.sqlite.database import Database
 from cqs.engines.embedded import EmbeddedEngine
-from tests.integration.workers.embedded_tools import no_queue
+from tests.integration.workers.embedded_tools import channels_to, no_queue
 from tests.recorded_events import RecordedEvents
 from workers.consumers.consumer import Consumer
 from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.lane_consumer import LEASE_MS, LaneConsumer
 from workers.consumers.quarantine import Quarantine
-from workers.delivery.deliverer import Deliverer
 from workers.delivery.traffic.admission import AdmissionController
 from workers.delivery.traffic.endpoint_state import EndpointLimits
 from workers.fanout.context import FanoutContext
@@ -83,10 +82,10 @@ class Desk:
     def traffic_key(self, target: Target) -> str:
         return target.endpoint if self.careful else ""  # room for all
 
-    def start(self, target: Target, notification: Notification) -> asyncio.Future[Outcome]:
+    def deliver(self, target: Target, notification: Notification) -> asyncio.Future[Outcome]:
         return self._answer(target.endpoint)
 
-    def start_confirmation(self, target: Target, job: ConfirmationJob) -> asyncio.Future[Outcome]:
+    def confirm(self, target: Target, confirmation: Confirmation, base_url: str) -> asyncio.Future[Outcome]:
         return self._answer(target.endpoint)
 
     async def dead_letter(self, queue_arn: str, target: Target, notification: Notification) -> Outcome:
@@ -153,12 +152,12 @@ class Site:
 
     async def consume(self, traffic: AdmissionController | None = None) -> None:
         for queue in (jobs.ENDPOINT_JOBS, jobs.REDELIVERY):
-            consumer = Consumer(queue, self.tools(), cast(Deliverer, self.desk), traffic or self.traffic())
+            consumer = Consumer(queue, self.tools(), channels_to(self.desk), traffic or self.traffic())
             await consumer.step()
             await consumer.drain(DRAIN_S)
 
     def lanes(self, traffic: AdmissionController | None = None) -> LaneConsumer:
-        return LaneConsumer(self.tools(), cast(Deliverer, self.desk), traffic or self.traffic())
+        return LaneConsumer(self.tools(), channels_to(self.desk), traffic or self.traffic())
 
     def traffic(self) -> AdmissionController:
         return AdmissionController(TERMS, self.clock)

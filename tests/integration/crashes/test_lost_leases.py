@@ -13,6 +13,7 @@ import pytest
 from cns.delivery import jobs
 from cns.delivery.jobs import EndpointJob, PublishJob
 from cns.delivery.notification_references import NotificationReferences
+from cns.delivery.remote_queues import RemoteQueueResolver
 from cns.delivery.target import TargetCache
 from cns.endpoints.contract import Senders
 from cns.notification import Notification
@@ -28,10 +29,10 @@ from tests.recorded_events import RecordedEvents
 from workers.consumers.consumer import LEASE_MS, Consumer
 from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.quarantine import Quarantine
-from workers.delivery.channels import QueueWay
-from workers.delivery.deliverer import Deliverer
-from workers.delivery.envelope_cache import Envelopes
+from workers.delivery.channels import Channels
+from workers.delivery.envelope_cache import EnvelopeCache
 from workers.delivery.pool.pool import DeliveryPool
+from workers.delivery.sqs_channel import SqsChannel
 from workers.delivery.traffic.admission import AdmissionController
 from workers.delivery.traffic.endpoint_state import EndpointLimits
 from workers.fanout.context import FanoutContext
@@ -137,9 +138,11 @@ async def _consume(host: Host, port: InlineQueuePort) -> None:
         events=RecordedEvents(),
         client_errors_succeed=False,
     )
-    queues = QueueWay(port, cast(Envelopes, None))  # its subscription is gone: nothing is sent
-    deliverer = Deliverer(DeliveryPool("none", 0, lambda: Senders({})), queues, {})  # type: ignore[arg-type]  # it has what is used
-    consumer = Consumer(jobs.ENDPOINT_JOBS, tools, deliverer, AdmissionController(EndpointLimits(), host.clock))
+    pool = DeliveryPool("none", 0, lambda: Senders({}))
+    # its subscription is gone: nothing is sent
+    queues = SqsChannel(port, pool, cast(EnvelopeCache, None), RemoteQueueResolver(()))
+    admission = AdmissionController(EndpointLimits(), host.clock)
+    consumer = Consumer(jobs.ENDPOINT_JOBS, tools, Channels(pool, queues, {}), admission)
     await consumer.step()
     await consumer.drain(5.0)
 

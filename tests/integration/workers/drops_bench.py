@@ -22,14 +22,14 @@ from cns.topics.topic import Topic
 from cns_backend.store_host import Parts
 from cns_common.events.schema import NotificationDropped
 from cns_common.metrics.catalogue import DROPPED
-from tests.integration.workers.embedded_tools import no_queue
+from tests.integration.workers.embedded_tools import channels_to, no_queue
 from tests.recorded_events import RecordedEvents
 from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.job_attempts import JobAttempts, NextAttempt
 from workers.consumers.job_receiver import ReceivedJob
 from workers.consumers.outcome_handler import OutcomeHandler
 from workers.consumers.quarantine import Quarantine
-from workers.delivery.deliverer import Deliverer
+from workers.delivery.channels import Channels
 from workers.fanout.context import FanoutContext
 from workers.fanout.fifo_producer import FifoProducer
 from workers.fanout.producer import Producer
@@ -114,11 +114,11 @@ class Bench:
         attempts = self.attempts(EndpointJob("m", TOPIC.arn, (target.arn,), message(TOPIC)))
         attempts.notification = message(TOPIC)
         attempts.events.attempted(target, outcome)
-        return await OutcomeHandler(self.tools, cast(Deliverer, Letters(letter))).handle(attempts, target, outcome)
+        return await OutcomeHandler(self.tools, channels_to(Letters(letter))).handle(attempts, target, outcome)
 
     def attempts(self, job: jobs.TargetJob) -> JobAttempts:
         leased = LeasedJob("m", "", b"", 1)
-        return JobAttempts(ReceivedJob(leased, job, 0, self.parts.clock.now_ms()), self.tools, cast(Deliverer, None))
+        return JobAttempts(ReceivedJob(leased, job, 0, self.parts.clock.now_ms()), self.tools, cast(Channels, None))
 
 
 @dataclass

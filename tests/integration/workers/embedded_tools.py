@@ -7,12 +7,14 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cns.delivery.notification_references import NotificationReferences
 from cns.delivery.target import TargetCache
 from cns.queue_port.contract import QueueMessage, Refusal
 from cns.queue_port.inline import DeliverToQueue, InlineQueuePort
 from cns.stores.embedded import EmbeddedNotificationStore, EmbeddedSubscriptionStore, EmbeddedTopicStore
+from cns.subscriptions.endpoint_syntax import PROTOCOLS
 from cns.topics.topic import Topic
 from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from cns_common.clock import Clock
@@ -21,6 +23,7 @@ from cqs.engines.embedded import EmbeddedEngine
 from tests.recorded_events import RecordedEvents
 from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.quarantine import Quarantine
+from workers.delivery.channels import Channels
 from workers.stats import Stats
 
 
@@ -62,3 +65,8 @@ async def embedded_tools(
     await asyncio.gather(*[kept.create(topic) for topic in topics])
     yield EmbeddedTools(clock, port, subscriptions, stats, tools)
     await database.close()
+
+
+def channels_to(endpoints: Any) -> Channels:
+    """Channels of all protocols, to endpoints that a test makes up."""
+    return Channels(endpoints, endpoints, dict.fromkeys(PROTOCOLS, endpoints))

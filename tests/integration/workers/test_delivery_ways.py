@@ -1,4 +1,4 @@
-"""By which way each protocol leaves, and what a queue is put: the rest of a way is shown against real servers."""
+"""Which channel each protocol has, and what a queue gets: the rest of a channel is shown against real servers."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ from cns.stores.contract import SubscriptionStore
 from cns_common.clock import Clock
 from cns_common.configuration.value_types import RemoteQueues
 from cns_common.errors import StoreUnavailable
-from workers.delivery.deliverer import HANDED_OVER, Deliverer
-from workers.delivery.envelope_cache import Rendering
+from workers.delivery.channel import Attempt
+from workers.delivery.channels import OUTBOX_PROTOCOLS, ChannelContext, Channels, build_channels, confirmation_of
+from workers.delivery.envelope_cache import EnvelopeContext
 from workers.delivery.pool.pool import DeliveryPool
 
 TOPIC = "arn:aws:sns:eu-west-1:111111111111:t"
@@ -130,10 +131,30 @@ class Site:
         self.outbox = RecordingOutbox()
         self.recipients = AnyRecipient()
         self.pool = DeliveryPool("delivery", 1, NoSender)
-        rendering = Rendering(signer=signer(), base_url="http://localhost", mail_words=WORDS)
-        self.deliverer = Deliverer.build(
-            self.pool, self.port, rendering, self.outbox, self.recipients, NO_LIMIT, "", RemoteQueueResolver(())
+        self.channels = build_channels(
+            self.pool, context(self.port, self.outbox, self.recipients, RemoteQueueResolver(()))
         )
+
+
+def context(
+    port: RecordingPort, outbox: RecordingOutbox, recipients: AnyRecipient, remote_queues: RemoteQueueResolver
+) -> ChannelContext:
+    return ChannelContext(
+        port=port,
+        envelopes=EnvelopeContext(signer=signer(), base_url="http://localhost", mail_words=WORDS),
+        outbox=outbox,
+        recipients=recipients,
+        mail_rate=NO_LIMIT,
+        remote_queues=remote_queues,
+    )
+
+
+def deliver(channels: Channels, target: Target, notification: Notification) -> Attempt:
+    return channels.by_protocol[target.protocol].deliver(target, notification)
+
+
+def confirm(channels: Channels, target: Target) -> Attempt:
+    return channels.by_protocol[target.protocol].confirm(target, confirmation_of(JOB, target), JOB.base_url)
 
 
 @pytest.fixture
@@ -157,17 +178,17 @@ def target(protocol: str, endpoint: str, *, raw: bool = False) -> Target:
     )
 
 
-@pytest.mark.parametrize("protocol", HANDED_OVER)
-async def test_what_has_no_way_of_its_own_is_kept(site: Site, protocol: str) -> None:
+@pytest.mark.parametrize("protocol", OUTBOX_PROTOCOLS)
+async def test_what_has_no_channel_of_its_own_is_kept(site: Site, protocol: str) -> None:
     endpoint = "arn:aws:sns:eu-west-1:111111111111:endpoint/GCM/app/1"
-    outcome = await site.deliverer.start(target(protocol, endpoint), NOTIFICATION)
+    outcome = await deliver(site.channels, target(protocol, endpoint), NOTIFICATION)
     (item,) = site.outbox.items
     assert isinstance(outcome, Delivered) and outcome.provider_id == item.id
     assert (item.protocol, item.message, item.account, item.region) == (protocol, "text", "111111111111", "eu-west-1")
-    await site.deliverer.start_confirmation(target(protocol, endpoint), JOB)
+    await confirm(site.channels, target(protocol, endpoint))
     assert [one.message_id for one in site.outbox.items] == ["n", "m"]
     site.outbox.away = True
-    away = await site.deliverer.start(target(protocol, endpoint), NOTIFICATION)
+    away = await deliver(site.channels, target(protocol, endpoint), NOTIFICATION)
     assert isinstance(away, Failed) and (away.cause, away.permanent) == (Cause.OUTBOX, False)
 
 
@@ -175,10 +196,10 @@ async def test_what_has_no_way_of_its_own_is_kept(site: Site, protocol: str) -> 
 async def test_who_is_to_be_sent_nothing_is_sent_nothing(site: Site, protocol: str) -> None:
     endpoint = "arn:aws:sns:eu-west-1:111111111111:endpoint/GCM/app/1"
     site.recipients.objection = Cause.OPTED_OUT
-    refused = await site.deliverer.start(target(protocol, endpoint), NOTIFICATION)
+    refused = await deliver(site.channels, target(protocol, endpoint), NOTIFICATION)
     assert isinstance(refused, Failed) and (refused.cause, refused.permanent) == (Cause.OPTED_OUT, True)
     site.recipients.away = True
-    unknown = await site.deliverer.start(target(protocol, endpoint), NOTIFICATION)
+    unknown = await deliver(site.channels, target(protocol, endpoint), NOTIFICATION)
     assert isinstance(unknown, Failed) and (unknown.cause, unknown.permanent) == (Cause.STORE, False)
     assert site.outbox.items == []
 
@@ -187,7 +208,7 @@ async def test_what_was_published_to_a_number_was_asked_then(site: Site) -> None
     """A one-time password goes to a number that is not verified yet."""
     site.recipients.objection = Cause.NOT_VERIFIED
     job = DirectJob("n", "111111111111", "eu-west-1", "sms", "+1555", NOTIFICATION)
-    assert isinstance(await site.deliverer.start(direct_target(job), NOTIFICATION), Delivered)
+    assert isinstance(await deliver(site.channels, direct_target(job), NOTIFICATION), Delivered)
 
 
 def test_retries_that_no_policy_changes() -> None:
@@ -209,7 +230,7 @@ def test_the_target_of_what_was_published_to_a_number() -> None:
 @pytest.mark.spec("subscribing.cross-account-fifo-queue")
 @pytest.mark.parametrize(("queue", "ids"), [(QUEUE, ("", "")), (QUEUE + ".fifo", ("Subscription", "m"))])
 async def test_a_queue_is_asked(site: Site, queue: str, ids: tuple[str, str]) -> None:
-    await site.deliverer.start_confirmation(target("sqs", queue), JOB)
+    await confirm(site.channels, target("sqs", queue))
     ((arn, message),) = site.port.delivered
     assert (arn, message.group, message.dedup) == (queue, *ids)
     assert json.loads(message.body)["Type"] == "SubscriptionConfirmation"
@@ -233,7 +254,7 @@ async def test_which_ids_a_queue_gets(
     published = replace(
         NOTIFICATION, topic_arn=TOPIC[:-1] + topic, message_group_id=own[0], message_deduplication_id=own[1]
     )
-    await site.deliverer.dead_letter(f"{QUEUE[:-1]}{queue}", target("sqs", QUEUE, raw=True), published)
+    await site.channels.queues.dead_letter(f"{QUEUE[:-1]}{queue}", target("sqs", QUEUE, raw=True), published)
     ((_, message),) = site.port.delivered
     assert (message.group, message.dedup, message.body) == (*ids, "text")
 
@@ -255,42 +276,39 @@ class KeepingSender:
 
 
 @pytest.fixture
-async def apart() -> tuple[Deliverer, RecordingPort, list[Request]]:
+async def apart() -> tuple[Channels, RecordingPort, list[Request]]:
     """One whose account 999999999999 has its queues elsewhere."""
     sent: list[Request] = []
     port = RecordingPort()
     places = RemoteQueueResolver(
         [RemoteQueues(arns="arn:aws:sqs:*:999999999999:*", url="http://x", key_id="a", secret="b")]
     )
-    rendering = Rendering(signer=signer(), base_url="http://localhost", mail_words=WORDS)
     pool = DeliveryPool("delivery", 1, lambda: KeepingSender(sent))
-    deliverer = Deliverer.build(pool, port, rendering, RecordingOutbox(), AnyRecipient(), NO_LIMIT, "", places)
-    return deliverer, port, sent
+    channels = build_channels(pool, context(port, RecordingOutbox(), AnyRecipient(), places))
+    return channels, port, sent
 
 
 async def test_queues_of_other_services_are_sent_to_from_a_pool(
-    apart: tuple[Deliverer, RecordingPort, list[Request]],
+    apart: tuple[Channels, RecordingPort, list[Request]],
 ) -> None:
-    deliverer, port, sent = apart
+    channels, port, sent = apart
     for arn in (QUEUE, REMOTE):
-        await deliverer.start(target("sqs", arn), NOTIFICATION)
-        await deliverer.start_confirmation(target("sqs", arn), JOB)
-        await deliverer.dead_letter(arn, target("http", "http://x/"), NOTIFICATION)
+        await deliver(channels, target("sqs", arn), NOTIFICATION)
+        await confirm(channels, target("sqs", arn))
+        await channels.queues.dead_letter(arn, target("http", "http://x/"), NOTIFICATION)
     own, others = [message for _, message in port.delivered], [request.message for request in sent]  # type: ignore[union-attr]
     assert [request.queue.arn for request in sent] == [REMOTE] * 3  # type: ignore[union-attr]
     assert others == own, "wherever a queue is, it gets the same"
-    assert (deliverer.traffic_key(target("sqs", QUEUE)), REMOTE in deliverer.traffic_key(target("sqs", REMOTE))) == (
-        "",
-        True,
-    )
+    assert channels.queues.traffic_key(target("sqs", QUEUE)) == ""
+    assert REMOTE in channels.queues.traffic_key(target("sqs", REMOTE))
 
 
 async def test_too_many_attributes_are_no_ones_to_take(
-    apart: tuple[Deliverer, RecordingPort, list[Request]],
+    apart: tuple[Channels, RecordingPort, list[Request]],
 ) -> None:
-    deliverer, port, sent = apart
+    channels, port, sent = apart
     many = replace(NOTIFICATION, attributes={f"a{number}": ("String", "v") for number in range(11)})
     for arn in (QUEUE, REMOTE):
-        outcome = await deliverer.start(target("sqs", arn, raw=True), many)
+        outcome = await deliver(channels, target("sqs", arn, raw=True), many)
         assert isinstance(outcome, Failed) and (outcome.permanent, outcome.code) == (True, "InvalidParameterValue")
     assert (port.delivered, sent) == ([], [])

@@ -23,7 +23,7 @@ from cns_common.configuration.settings import Settings
 from cns_common.events.schema import REASON_CHARS_MAX, DeliveryAttempted, DeliveryFiltered, NotificationDropped
 from tests.integration.workers.drops_bench import ACCOUNT, FIFO, TOPIC, Bench, NoReplays, message
 from workers.consumers.fifo_consumer import FifoConsumer
-from workers.delivery.deliverer import Deliverer
+from workers.delivery.channels import Channels
 from workers.fanout.fifo_producer import FifoProducer
 
 PAID = '{"kind":["paid"]}'
@@ -118,7 +118,7 @@ async def fifo_endpoint_job_without_its_notification(bench: Bench) -> None:
 
 async def deliver_in_order(bench: Bench, job: EndpointJob) -> None:
     await bench.put(jobs.FIFO_ENDPOINT_JOBS, job)
-    consumer = FifoConsumer(bench.tools, cast(Deliverer, None))
+    consumer = FifoConsumer(bench.tools, cast(Channels, None))
     await consumer.step()
     await consumer.drain(5.0)
 

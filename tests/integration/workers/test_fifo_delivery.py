@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
 
 import pytest
 
@@ -23,11 +22,10 @@ from cns.topics.topic import Topic
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
 from cns_common.ids import uuid_text
-from tests.integration.workers.embedded_tools import embedded_tools
+from tests.integration.workers.embedded_tools import channels_to, embedded_tools
 from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.fifo_consumer import LEASE_MS, FifoConsumer
 from workers.consumers.quarantine import LEASES_MAX
-from workers.delivery.deliverer import Deliverer
 from workers.stats import Stats
 
 ACCOUNT = "111111111111"
@@ -47,7 +45,7 @@ class Desk:
     got: list[tuple[str, str]] = field(default_factory=list)  # endpoint and text, of what was delivered
     asked: list[tuple[str, str]] = field(default_factory=list)
 
-    def start(self, target: Target, notification: Notification) -> asyncio.Future[Outcome]:
+    def deliver(self, target: Target, notification: Notification) -> asyncio.Future[Outcome]:
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         what = (target.endpoint[-1], notification.text_for("sqs"))
         self.asked.append(what)
@@ -72,7 +70,7 @@ class Host:
     subscriptions: EmbeddedSubscriptionStore
 
     def consumer(self) -> FifoConsumer:
-        return FifoConsumer(self.tools, cast(Deliverer, self.desk))
+        return FifoConsumer(self.tools, channels_to(self.desk))
 
     async def subscribed(self, name: str) -> str:
         subscription = Subscription(
@@ -199,11 +197,11 @@ async def test_who_has_lost_its_leases_sends_nothing_more(host: Host) -> None:
     arn = await host.subscribed("a")
     await host.put(arn, "1", "2", "3")
     desk, answer = host.desk, asyncio.get_running_loop().create_future()
-    start, desk.start = desk.start, lambda target, notification: answer  # type: ignore[method-assign]  # a slow one
+    start, desk.deliver = desk.deliver, lambda target, notification: answer  # type: ignore[method-assign]  # a slow one
     slow = host.consumer()
     await slow.step()
     await asyncio.sleep(0)
-    desk.start = start  # type: ignore[method-assign]  # as before
+    desk.deliver = start  # type: ignore[method-assign]  # as before
     host.clock.advance(LEASE_MS + 1)
     await host.work()
     answer.set_result(Delivered(200, 0, "id"))
@@ -235,10 +233,10 @@ async def test_a_stop_gives_back_what_was_not_tried(host: Host) -> None:
     await host.put(arn, "1", "2")
     hanging = asyncio.get_running_loop().create_future()
     desk = host.desk
-    start, desk.start = desk.start, lambda target, notification: hanging  # type: ignore[method-assign]  # one that never answers
+    start, desk.deliver = desk.deliver, lambda target, notification: hanging  # type: ignore[method-assign]  # one that never answers
     consumer = host.consumer()
     await consumer.step()
     assert await consumer.drain(0.01) == 1
-    desk.start = start  # type: ignore[method-assign]  # as before
+    desk.deliver = start  # type: ignore[method-assign]  # as before
     await host.work()
     assert desk.texts("a") == ["1", "2"]

@@ -13,6 +13,7 @@ from typing import cast
 import pytest
 
 from cns.delivery import jobs
+from cns.delivery.envelope import Confirmation
 from cns.delivery.jobs import ConfirmationJob, EndpointJob
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
@@ -26,13 +27,12 @@ from cns_common.clock import Clock
 from cns_common.events.schema import DeliveryDeadLettered
 from cns_common.ids import uuid_text
 from cns_common.metrics.catalogue import JOBS_FAILED, LANES_WAITING
-from tests.integration.workers.embedded_tools import embedded_tools
+from tests.integration.workers.embedded_tools import channels_to, embedded_tools
 from tests.recorded_events import RecordedEvents
 from workers.consumers.consumer import SETTLE_AFTER_S, Consumer
 from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.lane_consumer import BATCHES_AT_ONCE_MAX, JOBS_A_RECEIVE_MAX, PARK_AFTER_S, LaneConsumer
 from workers.consumers.outcome_handler import DEAD_LETTER_RETRY_MS
-from workers.delivery.deliverer import Deliverer
 from workers.delivery.traffic import admission as traffic
 from workers.delivery.traffic.admission import AdmissionController
 from workers.delivery.traffic.circuit_breaker import PROBE_PAUSE_FIRST_S
@@ -80,10 +80,10 @@ class Desk:
                 future.set_result(answer)
         return future
 
-    def start(self, target: Target, notification: Notification) -> asyncio.Future[Outcome]:
+    def deliver(self, target: Target, notification: Notification) -> asyncio.Future[Outcome]:
         return self.begin(target.endpoint)
 
-    def start_confirmation(self, target: Target, job: ConfirmationJob) -> asyncio.Future[Outcome]:
+    def confirm(self, target: Target, confirmation: Confirmation, base_url: str) -> asyncio.Future[Outcome]:
         return self.begin(target.endpoint)
 
     async def dead_letter(self, queue_arn: str, target: Target, notification: Notification) -> Outcome:
@@ -111,7 +111,7 @@ class Host:
     consumers: list[Consumer] = field(default_factory=list)
 
     def consumer(self, queue: str) -> Consumer:
-        self.consumers.append(Consumer(queue, self.tools, cast(Deliverer, self.desk), self.traffic))
+        self.consumers.append(Consumer(queue, self.tools, channels_to(self.desk), self.traffic))
         return self.consumers[-1]
 
     def work(self) -> None:
@@ -182,7 +182,7 @@ async def _until_left(host: Host, queue: str, n: int) -> None:
 async def host(tmp_path: Path) -> AsyncIterator[Host]:
     async with embedded_tools(tmp_path, TOPICS) as kept:
         desk, traffic = Desk(), AdmissionController(EndpointLimits(), kept.clock)
-        lanes, loops = LaneConsumer(kept.tools, cast(Deliverer, desk), traffic), Loops()
+        lanes, loops = LaneConsumer(kept.tools, channels_to(desk), traffic), Loops()
         loops.start("lanes", lanes.step)
         found = Host(kept.clock, kept.port, desk, kept.tools, traffic, lanes, kept.subscriptions, loops)
         yield found

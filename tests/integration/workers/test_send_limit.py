@@ -15,6 +15,7 @@ import pytest
 
 from cns.delivery import jobs
 from cns.delivery.jobs import TARGETS_MAX, EndpointJob
+from cns.delivery.remote_queues import RemoteQueueResolver
 from cns.delivery.target import Target
 from cns.endpoints.contract import Senders
 from cns.notification import Notification
@@ -25,10 +26,11 @@ from cns.topics.topic import Topic
 from tests.integration.workers.embedded_tools import embedded_tools
 from tests.turns import Turns
 from workers.consumers.consumer import SETTLE_TOGETHER_S, Consumer
-from workers.delivery.channels import QUEUE_SENDS_MAX, Attempt, QueueWay
-from workers.delivery.deliverer import Deliverer
-from workers.delivery.envelope_cache import Envelopes
+from workers.delivery.channel import Attempt
+from workers.delivery.channels import Channels
+from workers.delivery.envelope_cache import EnvelopeCache
 from workers.delivery.pool.pool import DeliveryPool
+from workers.delivery.sqs_channel import QUEUE_SENDS_MAX, SqsChannel
 from workers.delivery.traffic.admission import AdmissionController
 from workers.delivery.traffic.endpoint_state import EndpointLimits
 from workers.loops import Loops
@@ -71,11 +73,12 @@ class Queues:
         self.under_way -= 1
 
 
-class CountedWay(QueueWay):
+class CountedChannel(SqsChannel):
     """Tells of its sends."""
 
-    def __init__(self, port: QueuePort, queues: Queues) -> None:
-        super().__init__(port, cast(Envelopes, None))  # nothing is rendered for raw deliveries
+    def __init__(self, port: QueuePort, pool: DeliveryPool, queues: Queues) -> None:
+        # nothing is rendered for raw deliveries
+        super().__init__(port, pool, cast(EnvelopeCache, None), RemoteQueueResolver(()))
         self._queues = queues
 
     def deliver(self, target: Target, notification: Notification) -> Attempt:
@@ -96,13 +99,12 @@ class Site:
 async def site(tmp_path: Path) -> AsyncIterator[Site]:
     queues = Queues()
     async with embedded_tools(tmp_path, [TOPIC], queues.take) as kept:
-        way = CountedWay(kept.port, queues)
-        deliverer = Deliverer(DeliveryPool("none", 0, lambda: Senders({})), way, {"sqs": way})  # type: ignore[arg-type]  # it has what is used
+        pool = DeliveryPool("none", 0, lambda: Senders({}))
+        channel = CountedChannel(kept.port, pool, queues)
+        channels = Channels(pool, channel, {"sqs": channel})
         wanted = [kept.subscriptions.create(_subscription(number), None) for number in range(TARGETS_MAX)]
         await asyncio.gather(*wanted)
-        consumer = Consumer(
-            jobs.ENDPOINT_JOBS, kept.tools, deliverer, AdmissionController(EndpointLimits(), kept.clock)
-        )
+        consumer = Consumer(jobs.ENDPOINT_JOBS, kept.tools, channels, AdmissionController(EndpointLimits(), kept.clock))
         yield Site(kept.port, queues, consumer)
 
 

@@ -15,7 +15,7 @@ from cns.delivery.target import Target
 from cns.mail.texts import MailBranding
 from cns.notification import Notification
 from cns.stores.contract import SigningIdentity
-from workers.delivery.envelope_cache import Envelopes, Rendering
+from workers.delivery.envelope_cache import EnvelopeCache, EnvelopeContext
 
 NOW_MS = 1_767_323_045_000
 TOPIC = "arn:aws:sns:us-east-1:000000000000:t"
@@ -45,8 +45,8 @@ def signer(identity: SigningIdentity) -> CountingSigner:
 
 
 @pytest.fixture
-def envelopes(signer: CountingSigner) -> Envelopes:
-    return Envelopes(Rendering(signer=signer, base_url="http://localhost", mail_words=WORDS))
+def envelopes(signer: CountingSigner) -> EnvelopeCache:
+    return EnvelopeCache(EnvelopeContext(signer=signer, base_url="http://localhost", mail_words=WORDS))
 
 
 def notification(texts: Mapping[str, str], *, replayed: bool = False) -> Notification:
@@ -69,7 +69,7 @@ def target(protocol: str, name: str = "s") -> Target:
     )
 
 
-def test_threads_that_need_it_at_once_sign_once(envelopes: Envelopes, signer: CountingSigner) -> None:
+def test_threads_that_need_it_at_once_sign_once(envelopes: EnvelopeCache, signer: CountingSigner) -> None:
     begin = Barrier(THREADS)
 
     def body(number: int) -> bytes:
@@ -91,7 +91,7 @@ def test_threads_that_need_it_at_once_sign_once(envelopes: Envelopes, signer: Co
     ],
 )
 def test_each_text_is_signed_once(
-    envelopes: Envelopes, signer: CountingSigner, texts: dict[str, str], protocols: tuple[str, ...], signatures: int
+    envelopes: EnvelopeCache, signer: CountingSigner, texts: dict[str, str], protocols: tuple[str, ...], signatures: int
 ) -> None:
     given = notification(texts)
     for protocol in protocols:
@@ -99,7 +99,7 @@ def test_each_text_is_signed_once(
     assert len(signer.sealed) == signatures
 
 
-def test_a_replayed_one_says_so(envelopes: Envelopes) -> None:
+def test_a_replayed_one_says_so(envelopes: EnvelopeCache) -> None:
     texts = {"default": "hello"}
     plain = envelopes.body(target("http"), notification(texts))
     replayed = envelopes.body(target("http"), notification(texts, replayed=True))

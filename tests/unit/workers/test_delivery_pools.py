@@ -14,11 +14,11 @@ from cns.endpoints.contract import Request
 from cns.endpoints.http import HttpRequest
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from workers.delivery.pool import pool as pools
-from workers.delivery.pool.pool import LOOKS_BLOCKED, DeliveryPool
+from workers.delivery.pool.pool import MISSED_CHECKS_MAX, DeliveryPool
 from workers.delivery.pool.thread import BROKEN_OFF, IN_FLIGHT_MAX
 
 ENOUGH_S = 10.0
-BLOCKED_S = 0.1 * LOOKS_BLOCKED
+BLOCKED_S = 0.1 * MISSED_CHECKS_MAX
 FIRST = "delivery-1"
 OK = Delivered(200, 0)
 
@@ -165,25 +165,27 @@ async def test_resizing_under_5000_sends_loses_none_and_repeats_none(site: Site)
         await asyncio.sleep(0)
     await until(lambda: sum(site.sent.values()) == 5_000)
     await until(lambda: (pool.in_flight, pool.waiting) == (500, 0))
-    assert pool.leaving > 0
+    assert pool.draining > 0
     site.answer.set()
     assert set(await soon(sends)) == {OK}
     assert set(site.sent.values()) == {1}
-    await until(lambda: pool.leaving == 0)
+    await until(lambda: pool.draining == 0)
     assert (pool.size, pool.in_flight) == (4, 0)
 
 
 async def test_what_waits_for_a_thread_that_leaves_goes_to_the_others(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pools, "LOOK_S", ENOUGH_S * 10)  # a thread that has no time to answer would leave first
+    monkeypatch.setattr(
+        pools, "POLL_INTERVAL_S", ENOUGH_S * 10
+    )  # a thread that has no time to answer would leave first
     pool = site.start(2)
     site.hangs = lambda url: url != "waits"
     sends = [site.send(str(n)) for n in range(2 * IN_FLIGHT_MAX)]
     await until(lambda: len(site.sent) == len(sends))
     waiting = [site.send("waits") for _ in range(200)]
     pool.resize(1)
-    assert (pool.size, pool.leaving, pool.in_flight, pool.waiting) == (1, 1, 2 * IN_FLIGHT_MAX, 200)
+    assert (pool.size, pool.draining, pool.in_flight, pool.waiting) == (1, 1, 2 * IN_FLIGHT_MAX, 200)
     site.hangs = lambda url: url != "waits" and threading.current_thread().name != FIRST
     assert await soon(waiting) == [OK] * 200
     await until(lambda: pool.in_flight == IN_FLIGHT_MAX)
@@ -217,22 +219,22 @@ async def test_a_blocked_thread_holds_up_nothing_but_what_it_has_begun(site: Sit
     blocked = site.block()
     await until(lambda: pool.in_flight == 1)
     waited = BLOCKED_S / 2 if threads > 1 else 2 * BLOCKED_S
-    assert await soon([site.send(str(n)) for n in range(100)], waited) == [OK] * 100  # some were in its inbox
+    assert await soon([site.send(str(n)) for n in range(100)], waited) == [OK] * 100  # some were in its queue
     assert await soon([site.send(f"later {n}") for n in range(100)], waited) == [OK] * 100
-    await until(lambda: pool.leaving == 1)
-    assert (pool.size, pool.silent, site.replaced("blocked")) == (threads, 0, 1)
+    await until(lambda: pool.draining == 1)
+    assert (pool.size, pool.blocked, site.replaced("blocked")) == (threads, 0, 1)
     assert not blocked.done()
     site.answer.set()
     assert await blocked == OK
-    await until(lambda: pool.leaving == 0)
+    await until(lambda: pool.draining == 0)
     assert set(site.sent.values()) == {1}
 
 
 async def test_new_sends_avoid_a_thread_that_does_not_answer(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pools, "LOOK_S", 0.5)  # what waited for that thread would be given to the other then
+    monkeypatch.setattr(pools, "POLL_INTERVAL_S", 0.5)  # what waited for that thread would be given to the other then
     pool = site.start(2)
     blocked = site.block()
-    await until(lambda: pool.silent == 1)
+    await until(lambda: pool.blocked == 1)
     sends = [site.send(str(n)) for n in range(50)]
     assert await soon(sends, 0.4) == [OK] * 50
     site.answer.set()
@@ -249,7 +251,7 @@ async def test_a_thread_that_prepares_for_long_is_not_taken_for_blocked(site: Si
 
     sends = [pool.send(prepare, "a") for _ in range(400)]
     assert set(await soon(sends)) == {OK}
-    assert (pool.leaving, site.replaced("blocked")) == (0, 0)
+    assert (pool.draining, site.replaced("blocked")) == (0, 0)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -268,7 +270,7 @@ async def test_a_thread_that_dies_is_replaced_and_its_sends_have_an_outcome(site
     broken_off = outcomes.count(BROKEN_OFF)
     assert broken_off == 10 // threads
     assert outcomes.count(OK) == 10 - broken_off
-    assert (pool.size, pool.leaving, pool.in_flight) == (threads, 0, 0)
+    assert (pool.size, pool.draining, pool.in_flight) == (threads, 0, 0)
 
 
 async def test_a_thread_that_cannot_start_is_tried_again(site: Site) -> None:

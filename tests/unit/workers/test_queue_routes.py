@@ -48,10 +48,10 @@ class Site:
         return asyncio.create_task(self.send(QueueMessage(body), made, queue))
 
     async def send(self, message: QueueMessage, made: asyncio.Event | None = None, queue: str = QUEUE) -> str | Refusal:
-        with self.routes.place(queue, TOPIC) as place:
+        with self.routes.reserve(queue, TOPIC) as slot:
             if made is not None:
                 await made.wait()
-            return await place.send(message)
+            return await slot.send(message)
 
 
 async def turns(n: int = 5) -> None:

@@ -1,6 +1,6 @@
-"""What waits for one thread of a delivery pool: by groups, which take turns, so that nobody waits for another's burst.
+"""The sends that wait for one thread of a delivery pool, in groups that take turns, so that a burst delays only itself.
 
-Sends come from the pool's loop, and leave it there or in the thread: any thread may call any of it.
+Any thread may call any of it.
 """
 
 from __future__ import annotations
@@ -14,46 +14,43 @@ from typing import NamedTuple
 from cns.endpoints.contract import Request
 from cns.endpoints.outcome import Outcome
 
-Prepare = Callable[[], Request]
-"""Makes the request in the pool's thread: signing belongs to the send, not to the loop that settles."""
+MakeRequest = Callable[[], Request]
+"""Called in the pool's thread."""
 
 
-class Send(NamedTuple):
-    prepare: Prepare
+class PoolSend(NamedTuple):
+    make_request: MakeRequest
     outcome: asyncio.Future[Outcome]
     group: str
 
 
-class Inbox:
+class FairQueue:
     def __init__(self) -> None:
-        self._lines: dict[str, deque[Send]] = {}
+        self.size = 0
+        self._groups: dict[str, deque[PoolSend]] = {}
         self._turns: deque[str] = deque()  # each group that has sends, once
-        self._waiting = 0
         self._lock = Lock()
 
-    def __len__(self) -> int:
-        return self._waiting
-
-    def put(self, send: Send) -> None:
+    def put(self, send: PoolSend) -> None:
         with self._lock:
-            line = self._lines.get(send.group)
-            if line is None:
-                line = self._lines[send.group] = deque()
+            sends = self._groups.get(send.group)
+            if sends is None:
+                sends = self._groups[send.group] = deque()
                 self._turns.append(send.group)
-            line.append(send)
-            self._waiting += 1
+            sends.append(send)
+            self.size += 1
 
-    def take(self) -> Send | None:
-        """The first of the group whose turn it is."""
+    def take(self) -> PoolSend | None:
+        """Remove the first send of the group whose turn it is."""
         with self._lock:
             if not self._turns:
                 return None
             group = self._turns.popleft()
-            line = self._lines[group]
-            send = line.popleft()
-            if line:
+            sends = self._groups[group]
+            send = sends.popleft()
+            if sends:
                 self._turns.append(group)
             else:
-                del self._lines[group]
-            self._waiting -= 1
+                del self._groups[group]
+            self.size -= 1
             return send

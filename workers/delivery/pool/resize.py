@@ -1,4 +1,4 @@
-"""Gives a worker's delivery pools the sizes that are wanted: its settings, until an operator says otherwise."""
+"""Resizes a worker's delivery pools: to its settings, until an operator sets other sizes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cns_backend.stores.contract import BY_SETTING, PoolSize, PoolSizeStore, Poo
 from cns_common.clock import Clock
 from workers.delivery.pool.pool import DeliveryPool
 
-LOOK_S = 1.0
+POLL_INTERVAL_S = 1.0
 
 log = structlog.get_logger(__name__)
 
@@ -29,16 +29,16 @@ class PoolSizing:
         self._stored = dict(self._settings)
         self._wanted = dict(self._settings)
         self._unsaved: dict[str, PoolSize] = {}
-        self._begun = False
+        self._started = False
 
     async def step(self) -> None:
         await self.follow()
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(POLL_INTERVAL_S)
 
     async def follow(self) -> None:
-        """Look what is wanted, and see to it."""
-        if not self._begun:
-            await self._begin()
+        """Apply the sizes that the store has."""
+        if not self._started:
+            await self._start()
         for name, size in list(self._unsaved.items()):
             await self._sizes.put(size)
             if self._unsaved[name] is size:
@@ -46,12 +46,12 @@ class PoolSizing:
         sizes = await self._sizes.all()
         for name, setting in self._settings.items():
             stored = wanted_size(sizes, name, self._worker) or setting
-            if stored != self._stored[name]:  # else what this process was told since still holds
+            if stored != self._stored[name]:  # else a size that this process was told since remains
                 self._stored[name] = stored
                 self._apply(stored)
 
     def resize(self, pool: str, threads: int, set_by: str) -> None:
-        """At once, whether the store can be reached or not, and for as long as this process lives."""
+        """Resize at once, even if the store cannot be reached, for the life of this process."""
         now_ms = self._clock.now_ms()
         size = PoolSize(pool=pool, worker=self._worker, threads=threads, set_by=set_by, set_at_ms=now_ms)
         self._apply(size)
@@ -60,11 +60,11 @@ class PoolSizing:
     def states(self) -> tuple[PoolState, ...]:
         return tuple([self._state(pool) for pool in self._pools.values()])
 
-    async def _begin(self) -> None:
-        """A process of the same name, which had ended before this one began, had sizes of its own."""
+    async def _start(self) -> None:
+        """Remove the sizes of an earlier process with the same name."""
         for name in self._pools:
             await self._sizes.remove(name, self._worker)
-        self._begun = True
+        self._started = True
 
     def _apply(self, size: PoolSize) -> None:
         pool = self._pools[size.pool]
@@ -78,8 +78,8 @@ class PoolSizing:
         return PoolState(
             pool=pool.name,
             threads=pool.size,
-            draining=pool.leaving,
-            blocked=pool.silent,
+            draining=pool.draining,
+            blocked=pool.blocked,
             in_flight=pool.in_flight,
             waiting=pool.waiting,
             wanted=wanted.threads,

@@ -1,4 +1,4 @@
-"""The inbox of a pool's thread: groups take turns, and none waits for another's burst."""
+"""The queue of a pool's thread: groups take turns, and none waits for another's burst."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from cns.endpoints.contract import Request
 from cns.endpoints.http import HttpRequest
 from cns.endpoints.outcome import Delivered, Outcome
-from workers.delivery.pool.fair_queue import Inbox, Prepare, Send
-from workers.delivery.pool.pool import LOOK_S, WAITING_MAX, DeliveryPool
-from workers.delivery.pool.thread import BEGUN_A_TURN
+from workers.delivery.pool.fair_queue import FairQueue, MakeRequest, PoolSend
+from workers.delivery.pool.pool import POLL_INTERVAL_S, WAITING_MAX, DeliveryPool
+from workers.delivery.pool.thread import STARTS_A_TURN
 
 ENOUGH_S = 10.0
 BURST = 1_000
@@ -48,14 +48,14 @@ async def pool(happened: list[str]) -> AsyncIterator[DeliveryPool]:
     assert await pool.close(ENOUGH_S) == 0
 
 
-def request(name: str) -> Prepare:
+def request(name: str) -> MakeRequest:
     return lambda: HttpRequest(name, {}, b"")
 
 
-def taken(inbox: Inbox) -> str:
+def taken(queue: FairQueue) -> str:
     names = []
-    while (send := inbox.take()) is not None:
-        request = send.prepare()
+    while (send := queue.take()) is not None:
+        request = send.make_request()
         assert isinstance(request, HttpRequest)
         names.append(request.url)
     return " ".join(names)
@@ -72,17 +72,17 @@ def taken(inbox: Inbox) -> str:
     ],
 )
 async def test_groups_take_turns_and_each_keeps_its_order(put: str, taken_as: str) -> None:
-    inbox = Inbox()
+    queue = FairQueue()
     future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
     for name in put.split():
-        inbox.put(Send(request(name), future, name[0]))
-    assert len(inbox) == len(put.split())
-    assert taken(inbox) == taken_as
-    assert len(inbox) == 0
+        queue.put(PoolSend(request(name), future, name[0]))
+    assert queue.size == len(put.split())
+    assert taken(queue) == taken_as
+    assert queue.size == 0
 
 
 async def send_together(pool: DeliveryPool, groups: Sequence[str]) -> None:
-    """All are in the inbox when the first begins."""
+    """All are in the queue when the first begins."""
     go = Event()
 
     def wait() -> Request:
@@ -102,7 +102,7 @@ async def test_one_who_comes_after_a_burst_begins_among_the_first(pool: Delivery
 
 async def test_answers_are_read_in_the_midst_of_a_burst(pool: DeliveryPool, happened: list[str]) -> None:
     await send_together(pool, ["a"] * BURST)
-    assert happened.index("a answered") <= 2 * BEGUN_A_TURN
+    assert happened.index("a answered") <= 2 * STARTS_A_TURN
 
 
 async def test_no_more_jobs_are_taken_while_too_much_waits(pool: DeliveryPool) -> None:
@@ -115,7 +115,7 @@ async def test_no_more_jobs_are_taken_while_too_much_waits(pool: DeliveryPool) -
     assert await pool.room() == WAITING_MAX
     sends = [pool.send(wait, "a"), *[pool.send(request("a"), "a") for _ in range(WAITING_MAX + 1)]]
     room = asyncio.ensure_future(pool.room())
-    await asyncio.wait([room], timeout=2 * LOOK_S)
+    await asyncio.wait([room], timeout=2 * POLL_INTERVAL_S)
     assert not room.done()
     go.set()
     assert await asyncio.wait_for(room, ENOUGH_S) > 0
