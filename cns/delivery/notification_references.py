@@ -22,8 +22,8 @@ class NotificationReferences:
 
     async def add(self, notification_id: str, jobs: int) -> None:
         """Count jobs that are about to be put."""
-        await self._store.refer(notification_id, jobs)
+        await self._store.add_references(notification_id, jobs)
 
     async def release(self, notification_id: str) -> None:
         """Drop the reference of one job that is deleted, or that was not put because it was a duplicate."""
-        await self._store.refer(notification_id, -1)
+        await self._store.add_references(notification_id, -1)

@@ -1,8 +1,8 @@
-"""What CNS's stores promise: topics, subscriptions, and the notifications that jobs refer to.
+"""The contract of CNS's stores.
 
-Arguments and results are what msgspec can encode, because a store may be in another process
-(`cns_common.rpc.protocol_proxy`). Every write is durable when it returns, and every call takes about the same time
-however much is stored.
+Arguments and results can be encoded by msgspec, because a store may be in another process
+(`cns_common.rpc.protocol_proxy`). Every write is durable when it returns. The duration of a call does not depend on how
+much is stored.
 """
 
 from __future__ import annotations
@@ -35,70 +35,77 @@ class TopicStore(Protocol):
     """Topics, found by ARN."""
 
     changed: list[Callable[[str], None]]
-    """Called with the ARN of a topic that was created, replaced or deleted, by whomever: forget what you know of it."""
+    """Callbacks, called with the ARN of a topic that any process created, replaced or deleted."""
 
     async def create(self, topic: Topic) -> Topic:
-        """The topic that has this ARN from now on: the given one, or one that was there before."""
+        """Store the topic, or find the one that has this ARN already. Return the one that is stored now."""
         ...
 
     async def get(self, arn: str) -> Topic | None: ...
 
     async def replace(self, topic: Topic, expected_version: int) -> bool:
-        """False, and nothing is done, when the record is of another version or incarnation, or gone."""
+        """False, without a change, if the record has another version or incarnation, or does not exist."""
         ...
 
     async def delete(self, arn: str) -> bool:
-        """At once, whatever the number of subscriptions: those are left to `SubscriptionStore.sweep`."""
+        """Delete the topic only: its subscriptions are deleted by `SubscriptionStore.sweep`."""
         ...
 
     async def list_arns(self, account: str, region: str, after: str, n: int) -> list[str]:
-        """Up to `n` ARNs in their order, after the given one."""
+        """Up to `n` ARNs after the given one, sorted."""
         ...
 
     async def count(self, account: str) -> TopicCounts: ...
 
 
 class SubscriptionStore(Protocol):
-    """Subscriptions, found by ARN, topic, owner, or by topic and endpoint. Pages are in the order of their ids, and
-    begin after the id given ('' for the first)."""
+    """Subscriptions, found by ARN, by topic, by owner, or by topic and endpoint.
+
+    Pages are sorted by id, and begin after the given id ('' for the first page).
+    """
 
     changed: list[Callable[[str], None]]
-    """Called with the ARN of a subscription that was created, replaced or removed, by whomever."""
+    """Callbacks, called with the ARN of a subscription that any process created, replaced or removed."""
 
     async def create(self, subscription: Subscription, token: ConfirmationToken | None) -> Subscription | None:
-        """The one that the topic has for this protocol and endpoint from now on: the given one, with its token, or one
-        that was there before. None when that incarnation of the topic is gone."""
+        """Store a subscription and its token, or find the one that the topic has for this protocol and endpoint.
+
+        Return the one that is stored now. None if that incarnation of the topic does not exist.
+        """
         ...
 
     async def get(self, arns: Sequence[str]) -> list[Subscription]:
-        """Those of the given that exist. The ones of a deleted topic do until they are swept."""
+        """Those of the given subscriptions that exist. Those of a deleted topic exist until they are swept."""
         ...
 
     async def replace(self, subscription: Subscription, expected_version: int, token: ConfirmationToken | None) -> bool:
-        """Put the record, and a token for it, in place. False, and nothing is done, when the record there is of
-        another version or gone."""
+        """Replace the record, and store a token for it.
+
+        False, without a change, if the record has another version or does not exist.
+        """
         ...
 
     async def remove(self, arn: str) -> bool:
-        """Its tokens stay until they expire: they say that it was there."""
+        """Remove a subscription. Its tokens stay until they expire, to show that it existed."""
         ...
 
-    async def find_alike(self, subscription: Subscription) -> Subscription | None:
-        """The one that its incarnation of the topic has for its protocol and endpoint."""
+    async def find_same_endpoint(self, subscription: Subscription) -> Subscription | None:
+        """The subscription that the same incarnation of the topic has for the same protocol and endpoint."""
         ...
 
     async def find_token(self, text: str) -> ConfirmationToken | None: ...
 
     async def audience(self, topic_arn: str, after: str, n: int, since: str) -> Audience:
-        """What publishing asks. `since`: the log's place up to which the caller knows the filters, '' for none.
+        """A page of the subscriptions without a filter, and the filter changes after log position `since` ('': none).
 
-        Subscriptions move between the audience's ids and the filtered ones. Who reads the records of all `changes`
-        and asks again, until there are none, has missed nobody; one whose filter is new may be among the ids still.
+        Subscriptions move between the audience's ids and the filtered ones. A caller that reads the records of all
+        `changes`, and asks again until there are none, misses no subscription. One that just got a filter may still be
+        among the ids.
         """
         ...
 
     async def page_of_filtered(self, topic_arn: str, after: str, n: int) -> list[Subscription]:
-        """Of those that are confirmed and have a filter."""
+        """A page of the confirmed subscriptions with a filter."""
         ...
 
     async def page_of_topic(self, topic_arn: str, after: str, n: int) -> list[Subscription]: ...
@@ -108,31 +115,35 @@ class SubscriptionStore(Protocol):
     async def counts(self, topic_arn: str) -> SubscriptionCounts: ...
 
     async def count_pending(self, account: str) -> int:
-        """Of one owner, in all topics."""
+        """Pending subscriptions of an owner, in all topics."""
         ...
 
     async def count_filter_policies(self, account: str) -> int:
-        """Likewise."""
+        """Subscriptions of an owner with a filter policy, in all topics."""
         ...
 
     async def sweep(self, now_ms: int, budget: int) -> int:
-        """Forget up to `budget` records: expired tokens and subscriptions, subscriptions of deleted topics. Returns
-        how many there were (fewer than the budget: nothing waits)."""
+        """Delete up to `budget` records: expired tokens and subscriptions, and subscriptions of deleted topics.
+
+        Return how many were deleted: fewer than the budget if no more are due.
+        """
         ...
 
 
 class NotificationStore(Protocol):
-    """Each notification once, while jobs refer to it. References may be counted too high after a crash, never too
-    low; what is left over is swept when `expires_ms` has come."""
+    """Notifications, each stored once while jobs refer to it.
+
+    After a crash the count of references may be too high, never too low. `sweep` deletes what is left at `expires_ms`.
+    """
 
     async def put(self, notification: Notification, references: int, expires_ms: int) -> None:
-        """Called before the jobs' send in the same loop turn, it shares their commit or precedes it."""
+        """Call it before the jobs are sent, in the same loop turn: it is in the same commit or in an earlier one."""
         ...
 
     async def get(self, notification_id: str) -> Notification | None: ...
 
-    async def refer(self, notification_id: str, change: int) -> None:
-        """Count `change` more (or fewer) references; without any, the notification is removed."""
+    async def add_references(self, notification_id: str, change: int) -> None:
+        """Change the count of references. At 0 the notification is removed."""
         ...
 
     async def sweep(self, now_ms: int, budget: int) -> int: ...
@@ -142,63 +153,68 @@ class OutboxStore(Protocol):
     """See `cns.delivery.outbox`."""
 
     async def put(self, item: OutboxItem) -> None:
-        """The same id again changes nothing."""
+        """Store an item, unless its id is stored already."""
         ...
 
     async def get(self, item_id: str) -> OutboxItem | None: ...
 
     async def newest(self, account: str, protocol: str, before: str, n: int) -> list[OutboxItem]:
-        """Up to `n` items older than the id `before` ('' for the newest), newest first. Account '' is every one, and so
-        is protocol ''."""
+        """Up to `n` items older than the id `before` ('' for the newest), newest first.
+
+        '' stands for every account, and for every protocol.
+        """
         ...
 
     async def remove(self, item_ids: Sequence[str]) -> None: ...
 
     async def sweep(self, now_ms: int, budget: int) -> int:
-        """Forget what was kept for `OUTBOX_MS`, and how many that were."""
+        """Delete up to `budget` items that are older than `OUTBOX_MS`. Return how many were deleted."""
         ...
 
 
 class ArchiveStore(Protocol):
-    """The messages that topics keep. An archive is there as soon as something is in it, and its id is used once."""
+    """The archived messages of topics. An archive needs no creation, and its id is used once."""
 
     async def append(self, archive_id: str, messages: Sequence[ArchivedMessage]) -> None:
-        """A key that is there already changes nothing. Called before the jobs' send in the same loop turn, it shares
-        their commit or precedes it."""
+        """Store messages, except those whose keys are stored already.
+
+        Call it before the jobs are sent, in the same loop turn: it is in the same commit or in an earlier one.
+        """
         ...
 
     async def page(self, archive_id: str, from_ms: int, until_ms: int, after: str, n: int) -> list[ArchivedMessage]:
-        """Up to `n` of those published in [from_ms, until_ms) whose keys are behind `after`, in the order of the keys.
-        That is the order of time but for `SKEW_MS`."""
+        """Up to `n` messages published in [from_ms, until_ms) with keys above `after`, sorted by key.
+
+        That is the order of publish times, except for differences up to `SKEW_MS_MAX`.
+        """
         ...
 
     async def drop(self, archive_id: str) -> None:
-        """At once, however much is in it: its rows are left to `sweep`."""
+        """Drop an archive. Its messages are deleted by `sweep`."""
         ...
 
     async def sweep(self, now_ms: int, budget: int) -> int:
-        """Forget up to `budget` messages, those that were kept for long enough and those of dropped archives. Returns
-        how many there were."""
+        """Delete up to `budget` messages that expired or whose archive was dropped. Return how many were deleted."""
         ...
 
 
 class ReplayStore(Protocol):
-    """The replay that a subscription has, or had last."""
+    """The current or the last replay of each subscription."""
 
     async def put(self, replay: Replay) -> None:
-        """In place of whatever replay the subscription had."""
+        """Store a replay in place of any earlier one of the subscription."""
         ...
 
     async def get(self, subscription_arn: str) -> Replay | None: ...
 
     async def replace(self, replay: Replay, expected_version: int) -> bool:
-        """False, and nothing is done, when the subscription's is another one, of another version, or gone."""
+        """False, without a change, if the subscription has another replay, another version of it, or none."""
         ...
 
     async def remove(self, subscription_arn: str) -> None: ...
 
     async def of_topic(self, topic_arn: str) -> list[Replay]:
-        """As they are now, whoever changed them: what is answered here says who sends a message."""
+        """The current records, never cached ones: they decide whether the fan-out or a replay sends a message."""
         ...
 
     async def active(self) -> list[Replay]: ...

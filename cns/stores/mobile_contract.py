@@ -1,6 +1,6 @@
-"""What the stores of mobile push and SMS promise: applications, endpoints, and what an account says of phone numbers.
+"""The contract of the stores of mobile push and SMS.
 
-As in `cns.stores.contract`, every write is durable when it returns, and no call takes longer for what else is stored.
+The general terms are those of `cns.stores.contract`.
 """
 
 from __future__ import annotations
@@ -12,34 +12,38 @@ from cns.sms.numbers import SandboxNumber
 
 
 class PlatformStore(Protocol):
-    """Applications, found by ARN. Their secrets are sealed at rest."""
+    """Platform applications, found by ARN, stored encrypted."""
 
     async def create(self, application: PlatformApplication) -> PlatformApplication:
-        """The application that has this ARN from now on: the given one, or one that was there before."""
+        """Store the application, or find the one that has this ARN already. Return the one that is stored now."""
         ...
 
     async def get(self, arn: str) -> PlatformApplication | None: ...
 
     async def replace(self, application: PlatformApplication, expected_version: int) -> bool:
-        """False, and nothing is done, when the record is of another version or incarnation, or gone."""
+        """False, without a change, if the record has another version or incarnation, or does not exist."""
         ...
 
     async def delete(self, arn: str) -> bool:
-        """At once, whatever the number of endpoints: those are left to `MobileEndpointStore.sweep`."""
+        """Delete the application only: its endpoints are deleted by `MobileEndpointStore.sweep`."""
         ...
 
     async def page(self, account: str, region: str, after: str, n: int) -> list[PlatformApplication]:
-        """Up to `n`, in the order of their ARNs, after the given one."""
+        """Up to `n` applications with ARNs after the given one, sorted by ARN."""
         ...
 
 
 class MobileEndpointStore(Protocol):
-    """Endpoints, found by ARN, or by application and token. Those of a deleted application are there until they are
-    swept: ask for the application."""
+    """Mobile endpoints, found by ARN, or by application and token.
+
+    Those of a deleted application exist until they are swept: look up the application, too.
+    """
 
     async def create(self, endpoint: MobileEndpoint) -> MobileEndpoint | None:
-        """The one that the application has for this token from now on: the given one, or one that was there before.
-        None when that incarnation of the application is gone."""
+        """Store the endpoint, or find the one that the application has for this token.
+
+        Return the one that is stored now. None if that incarnation of the application does not exist.
+        """
         ...
 
     async def get(self, arn: str) -> MobileEndpoint | None: ...
@@ -49,23 +53,26 @@ class MobileEndpointStore(Protocol):
         ...
 
     async def replace(self, endpoint: MobileEndpoint, expected_version: int) -> bool:
-        """False, and nothing is done, when the record is of another version or gone, or the token another's."""
+        """False, without a change, if the record has another version or does not exist, or if another endpoint of the
+        application has the token."""
         ...
 
     async def delete(self, arn: str) -> bool: ...
 
     async def page(self, application_id: str, after: str, n: int) -> list[MobileEndpoint]:
-        """Up to `n`, in the order of their ids, after the given one ('' for the first)."""
+        """Up to `n` endpoints with ids after the given one ('' for the first page), sorted by id."""
         ...
 
     async def sweep(self, now_ms: int, budget: int) -> int:
-        """Forget up to `budget` endpoints of deleted applications. Returns how many there were (fewer: none waits)."""
+        """Delete up to `budget` endpoints of deleted applications.
+
+        Return how many were deleted: fewer than the budget if no more are due.
+        """
         ...
 
 
 class SmsStore(Protocol):
-    """SMS attributes of an account in a region, the numbers that want nothing from an account, and those an account in
-    the sandbox may send to."""
+    """An account's SMS attributes in a region, numbers that opted out of its SMS, and the numbers of its sandbox."""
 
     async def attributes(self, account: str, region: str) -> dict[str, str]: ...
 
@@ -80,17 +87,17 @@ class SmsStore(Protocol):
     async def opt_in(self, account: str, number: str) -> None: ...
 
     async def page_of_opted_out(self, account: str, after: str, n: int) -> list[str]:
-        """Up to `n` numbers after the given one ('' for the first), in an order that stays."""
+        """Up to `n` numbers after the given one ('' for the first page), in a stable order."""
         ...
 
     async def sandbox_number(self, account: str, region: str, number: str) -> SandboxNumber | None: ...
 
     async def put_sandbox_number(self, number: SandboxNumber, expected_version: int) -> bool:
-        """False, and nothing is done, when the record there is of another version; 0 stands for none."""
+        """False, without a change, if the stored record has another version; 0 stands for no record."""
         ...
 
     async def remove_sandbox_number(self, account: str, region: str, number: str) -> bool: ...
 
     async def page_of_sandbox(self, account: str, region: str, after: str, n: int) -> list[SandboxNumber]:
-        """Up to `n`, in the order of their numbers, after the given one."""
+        """Up to `n` records with numbers after the given one, sorted by number."""
         ...

@@ -1,4 +1,4 @@
-"""An application's record as it lies in a store: all of it sealed, for it holds credentials."""
+"""The stored form of platform applications: encrypted, because they contain credentials."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def filter_limits(quotas: Quotas) -> FilterLimits:
 async def check_new_subscription(store: SubscriptionStore, quotas: Quotas, subscription: Subscription) -> None:
     """Raise if a quota is reached, unless the topic already has a subscription with this protocol and endpoint."""
     error = await _quota_error(store, quotas, subscription)
-    if error is not None and await store.find_alike(subscription) is None:
+    if error is not None and await store.find_same_endpoint(subscription) is None:
         raise error
 
 

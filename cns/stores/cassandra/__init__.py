@@ -1,4 +1,4 @@
-"""CNS's stores of the cluster form, in Cassandra: what several processes share, each with a session of its own."""
+"""CNS's stores in Cassandra, for the cluster: processes share the tables, each through its own session."""
 
 from cns.stores.cassandra.archives import CassandraArchiveStore
 from cns.stores.cassandra.mobile_endpoints import CassandraMobileEndpointStore

@@ -1,8 +1,8 @@
-"""Archives of topics in Cassandra: a partition holds a minute of one archive, or a part of it.
+"""Archives of topics in Cassandra: a partition holds one minute of an archive, or a part of the minute.
 
-A writer begins another part of the minute when it has put `PART_BYTES` into the last, so no partition grows beyond what
-all writers put into one. Which partitions there are is written down before they have rows: a day of the archive lists
-its minutes, the archive its days. All rows end by their time to live.
+A writer starts another part of the minute after it wrote `PART_BYTES` to the last one; this bounds a partition at that
+size for each writer. Partitions are listed in an index before they have rows: the archive lists its days, a day its
+minutes. All rows expire by their time to live.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from cns_common.bounded_cache import BoundedCache
 from cns_common.cassandra.session import Cassandra
 
 BUCKET_MS = SKEW_MS_MAX
-"""What is archived out of the order of time is in the bucket after its own, or before it."""
+"""A message that is archived out of order of time is at most one bucket away from its neighbours."""
 DAY_MS = 86_400_000
 PART_BYTES = 16 * 1024 * 1024
 BUCKETS_READ = 1_000
 DAYS_READ = 400
 EXPIRY_MARGIN_S = 86_400
-"""How much longer than a message its index entries are kept; clocks of tests run ahead of Cassandra's."""
+"""Rows outlive their message by this, and index entries by twice this: test clocks run ahead of Cassandra's."""
 OPEN_PARTS_REMEMBERED = 10_000
 DROPPED_AT_ONCE = 10
 
@@ -35,14 +35,14 @@ _decode = msgspec.msgpack.Decoder(Notification).decode
 
 
 class Bucket(NamedTuple):
-    """A minute of an archive, and which parts it has."""
+    """A minute of an archive, and its parts."""
 
     number: int
     parts: tuple[int, ...]
 
 
 class OpenPart(NamedTuple):
-    """The part of a minute that this process fills, and how long its index entries live."""
+    """The part of a minute to which this process writes, and the time to live of its index entries."""
 
     part: int
     size_bytes: int
@@ -56,7 +56,7 @@ class CassandraArchiveStore:
         self._cassandra = cassandra
         self._part_bytes = part_bytes
         self._buckets_read = buckets_read
-        self._filling: BoundedCache[tuple[str, int], OpenPart] = BoundedCache(OPEN_PARTS_REMEMBERED)
+        self._open_parts: BoundedCache[tuple[str, int], OpenPart] = BoundedCache(OPEN_PARTS_REMEMBERED)
 
     async def append(self, archive_id: str, messages: Sequence[ArchivedMessage]) -> None:
         await asyncio.gather(*[self._append(archive_id, each) for each in messages])
@@ -70,29 +70,29 @@ class CassandraArchiveStore:
         await self._cassandra.run(schema.APPEND, *row)
 
     async def _part(self, archive_id: str, bucket: int, size_bytes: int, life_s: int) -> int:
-        """Where to write so many bytes, entered in the index for at least so long."""
+        """The part for the next message. It is in the index for at least `life_s`."""
         place = (archive_id, bucket)
-        filling = self._filling.get(place)
-        full = filling is not None and filling.size_bytes + size_bytes > self._part_bytes
-        if filling is not None and not full and filling.life_s >= life_s:
-            self._filling.put(place, filling._replace(size_bytes=filling.size_bytes + size_bytes))
-            return filling.part
-        part = 0 if filling is None else filling.part + full
+        open_part = self._open_parts.get(place)
+        full = open_part is not None and open_part.size_bytes + size_bytes > self._part_bytes
+        if open_part is not None and not full and open_part.life_s >= life_s:
+            self._open_parts.put(place, open_part._replace(size_bytes=open_part.size_bytes + size_bytes))
+            return open_part.part
+        part = 0 if open_part is None else open_part.part + full
         day = bucket * BUCKET_MS // DAY_MS
         await self._cassandra.run(schema.ENTER_DAY, archive_id, day, life_s)
         await self._cassandra.run(schema.ENTER_BUCKET, archive_id, day, bucket, part, life_s)
-        self._filling.put(place, OpenPart(part, size_bytes, life_s))
+        self._open_parts.put(place, OpenPart(part, size_bytes, life_s))
         return part
 
     async def page(self, archive_id: str, from_ms: int, until_ms: int, after: str, n: int) -> list[ArchivedMessage]:
-        """What the next bucket holds may precede something of this one, what the one behind it holds may not."""
+        """Read one bucket more than the page needs: its messages may sort before some of the page; later ones cannot."""
         found: dict[str, ArchivedMessage] = {}
         last = None
         async for bucket in self._buckets(archive_id, from_ms, until_ms):
             if last is not None and bucket.number > last:
                 break
             for each in await self._read(archive_id, bucket, (from_ms, until_ms), after, n):
-                found[each.key] = each  # the same in two parts, where a writer began anew and repeated it
+                found[each.key] = each  # a message may be in two parts, if a restarted writer repeated it
             if len(found) >= n and last is None:
                 last = bucket.number + 1
         return [found[key] for key in sorted(found)[:n]]
@@ -119,7 +119,7 @@ class CassandraArchiveStore:
     async def _read(
         self, archive_id: str, bucket: Bucket, window: tuple[int, int], after: str, n: int
     ) -> list[ArchivedMessage]:
-        """The first `n` of each part at least, less what lies outside the window."""
+        """At least the first `n` messages of each part that are in the window."""
         pages = await asyncio.gather(
             *[self._read_part(archive_id, bucket.number, part, window, after, n) for part in bucket.parts]
         )
@@ -141,13 +141,13 @@ class CassandraArchiveStore:
                 return found
             after = rows[-1][0]
 
-    # -- forgetting ---------------------------------------------------------------------------------------------------
+    # -- deleting -----------------------------------------------------------------------------------------------------
 
     async def drop(self, archive_id: str) -> None:
         await self._cassandra.run(schema.MARK_DROPPED, archive_id)
 
     async def sweep(self, now_ms: int, budget: int) -> int:
-        """Those of dropped archives, a partition counting as one; what is too old ends by its time to live."""
+        """Delete partitions of dropped archives, counting partitions. Old messages expire by their time to live."""
         done = 0
         for (archive_id,) in await self._cassandra.run(schema.DROPPED, DROPPED_AT_ONCE):
             done += await self._sweep(archive_id, now_ms, budget - done)

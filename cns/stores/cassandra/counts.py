@@ -1,4 +1,4 @@
-"""How many topics and subscriptions there are: Cassandra's counters, close to the truth, for quotas and attributes."""
+"""Approximate numbers of topics and subscriptions, in Cassandra's counters, for quotas and attributes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class AccountCounts(NamedTuple):
 
 
 class Counters:
-    """A counter cannot be repeated: where its change may be lost, that is logged, and what it counts goes on."""
+    """A counter update cannot be repeated. If its outcome is unknown, that is logged, and the operation succeeds."""
 
     def __init__(self, cassandra: Cassandra) -> None:
         self._cassandra = cassandra
@@ -40,7 +40,7 @@ class Counters:
         await self._add(schema.COUNT_ACCOUNT, change, change * topic.fifo, 0, 0, topic.account)
 
     async def count_subscription(self, before: Subscription | None, after: Subscription | None) -> None:
-        """One subscription went from a record to another; None: from, or to, nowhere."""
+        """Count the change of a subscription from one record to another; None stands for no record."""
         subscription = after or before
         changes = [now - was for was, now in zip(_counted(before), _counted(after), strict=True)]
         if subscription is None or not any(changes):
@@ -51,7 +51,7 @@ class Counters:
             await self._add(schema.COUNT_ACCOUNT, 0, 0, pending, policies, subscription.owner)
 
     async def end(self, topic_id: str) -> None:
-        """The topic is gone; a counter deleted must not be counted on again."""
+        """Delete the counters of a deleted topic. Cassandra does not support further updates of a deleted counter."""
         await self._cassandra.run(schema.END_COUNTS, topic_id)
 
     async def _add(self, statement: Statement, *values: object) -> None:
@@ -62,7 +62,7 @@ class Counters:
 
 
 def _counted(subscription: Subscription | None) -> list[int]:
-    """How it is counted: in its state, and among those with a filter policy."""
+    """The contribution to each counter: by state, and with a filter policy."""
     if subscription is None:
         return [0] * (len(SubscriptionState) + 1)
     return [*(int(subscription.state is state) for state in SubscriptionState), int(bool(subscription.filter_policy))]

@@ -1,6 +1,6 @@
-"""When subscriptions that are not confirmed are to be forgotten: an entry in the partition of its day.
+"""An index of unconfirmed subscriptions by expiry time, one partition per day.
 
-An entry is written before the record that says the same; one whose record says otherwise by now is out of date.
+An entry is written before its record. An entry that does not agree with its record is outdated.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ExpiryIndex:
         self._cassandra = cassandra
 
     async def enter(self, subscription: Subscription) -> None:
-        """The day first: entries of a day that is not listed would not be found."""
+        """Write the day first: entries of a day that is not listed would not be found."""
         if subscription.expires_ms:
             day = subscription.expires_ms // DAY_MS
             await self._cassandra.run(schema.ENTER_DAY, day)
@@ -37,7 +37,7 @@ class ExpiryIndex:
         await self._cassandra.run(schema.LEAVE_EXPIRY, entry.expires_ms // DAY_MS, entry.expires_ms, entry.id)
 
     async def due(self, now_ms: int, n: int) -> AsyncIterator[ExpiryEntry]:
-        """Up to `n` entries whose time has come. A day that is over and has none left is not looked at again."""
+        """Up to `n` expired entries. A past day without further entries is removed from the list of days."""
         today = now_ms // DAY_MS
         for (day,) in await self._cassandra.run(schema.DAYS, today, DAYS_AT_ONCE):
             rows = await self._cassandra.run(schema.EXPIRED, day, now_ms, n)

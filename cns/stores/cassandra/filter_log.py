@@ -1,10 +1,9 @@
-"""The log of a topic's filters in Cassandra: numbered entries in the topic's own row, a ring of the newest.
+"""The log of a topic's filter changes in Cassandra: a ring of the newest numbered entries, in the topic's own row.
 
-An entry is written before the records that it names change, by one conditional write together with its number. So a
-publish learns from the number, in the row it reads anyway, whether it knows all filters: no clock is compared, nothing
-is read twice, and a crash between entry and record leaves an entry whose record is older than it says, which readers
-look at until it is not (`cns.filters.topic_filters`). Changes of one topic that a process makes at the same time share
-an entry.
+An entry and its number are written in one conditional write, before the records that the entry names change. A publish
+compares the number, in a row that it reads anyway, with the number that its filters have: no clock is involved, and
+nothing is read twice. A crash between entry and record leaves a record that is older than the log says; readers read it
+again until it is not (`cns.filters.topic_filters`). Simultaneous changes of a topic in one process share an entry.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ from cns.stores.cassandra import schema
 from cns_common.cassandra.session import Cassandra
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
 
-ENTRIES = 64
-"""Processes of all versions share the ring: it is of this size for ever."""
-CHANGES_AT_ONCE = 32
-TRIES_MAX = 20
+RING_ENTRIES = 64
+"""The size of the ring. It can never change, because processes of different versions share the ring."""
+ENTRY_CHANGES_MAX = 32
+WRITE_ATTEMPTS_MAX = 20
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[FilterChange]).decode
 
-Topic = tuple[str, str]
-"""ARN, and incarnation."""
+TopicIncarnation = tuple[str, str]
+"""ARN and incarnation id."""
 
 
 @dataclass(slots=True)
 class _LogEntry:
-    """Changes that wait for their turn."""
+    """Changes that wait to be written."""
 
     changes: list[FilterChange] = field(default_factory=list)
     task: asyncio.Task[int] | None = None
@@ -42,9 +41,9 @@ class _LogEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSlice:
-    """The place in the log where a reader is, and what there was since its last one."""
+    """The position that a reader reaches, and the changes since its last position."""
 
-    place: str
+    position: str
     changes: list[FilterChange]
     anew: bool
 
@@ -52,66 +51,70 @@ class LogSlice:
 class FilterLog:
     def __init__(self, cassandra: Cassandra) -> None:
         self._cassandra = cassandra
-        self._gathering: dict[Topic, _LogEntry] = {}
-        self._newest: dict[Topic, asyncio.Task[int]] = {}
+        self._waiting: dict[TopicIncarnation, _LogEntry] = {}
+        self._last_writes: dict[TopicIncarnation, asyncio.Task[int]] = {}
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    async def append(self, topic: Topic, change: FilterChange) -> int:
-        """The number of the entry that has it; 0 when the topic is gone, and nothing is published to it."""
-        entry = self._gathering.get(topic)
-        if entry is None or len(entry.changes) >= CHANGES_AT_ONCE:
-            entry = self._gathering[topic] = _LogEntry()
-            entry.task = self._newest[topic] = asyncio.create_task(self._write(topic, entry, self._newest.get(topic)))
+    async def append(self, topic: TopicIncarnation, change: FilterChange) -> int:
+        """Write a change to the log. Return the number of its entry; 0 if the topic does not exist."""
+        entry = self._waiting.get(topic)
+        if entry is None or len(entry.changes) >= ENTRY_CHANGES_MAX:
+            entry = self._waiting[topic] = _LogEntry()
+            entry.task = self._last_writes[topic] = asyncio.create_task(
+                self._write(topic, entry, self._last_writes.get(topic))
+            )
         entry.changes.append(change)
         assert entry.task is not None
         return await asyncio.shield(entry.task)
 
-    async def keep(self, topic: Topic, change: FilterChange, number: int) -> None:
-        """Called when the record has changed. Where the ring came round since the entry was written, a reader may have
-        begun without it: it is written again."""
+    async def rewrite_if_old(self, topic: TopicIncarnation, change: FilterChange, number: int) -> None:
+        """Call it after the record changed. If the ring may have lost the entry since, write it again.
+
+        A reader that started in between would otherwise miss the change.
+        """
         rows = await self._cassandra.run(schema.AUDIENCE_OF_TOPIC, topic[0])
-        if number and rows and rows[0][0] == topic[1] and rows[0][2] - number >= ENTRIES // 2:
+        if number and rows and rows[0][0] == topic[1] and rows[0][2] - number >= RING_ENTRIES // 2:
             await self.append(topic, change)
 
-    async def _write(self, topic: Topic, entry: _LogEntry, before: asyncio.Task[int] | None) -> int:
+    async def _write(self, topic: TopicIncarnation, entry: _LogEntry, before: asyncio.Task[int] | None) -> int:
         try:
             if before is not None:
-                await asyncio.wait({before})  # one at a time: conditional writes of a row hinder one another
-            if self._gathering.get(topic) is entry:
-                del self._gathering[topic]
+                await asyncio.wait({before})  # one at a time, because conditional writes of a row contend
+            if self._waiting.get(topic) is entry:
+                del self._waiting[topic]
             return await self._put(topic, entry.changes)
         finally:
-            if self._newest.get(topic) is entry.task:
-                del self._newest[topic]
+            if self._last_writes.get(topic) is entry.task:
+                del self._last_writes[topic]
 
-    async def _put(self, topic: Topic, changes: Sequence[FilterChange]) -> int:
+    async def _put(self, topic: TopicIncarnation, changes: Sequence[FilterChange]) -> int:
         arn, topic_id = topic
-        for _ in range(TRIES_MAX):
+        for _ in range(WRITE_ATTEMPTS_MAX):
             rows = await self._cassandra.run(schema.AUDIENCE_OF_TOPIC, arn)
             if not rows or rows[0][0] != topic_id:
                 return 0
             last: int | None = rows[0][2]
             number = (last or 0) + 1
-            values = (number, number % ENTRIES, _encode(changes), arn, topic_id, last)
+            values = (number, number % RING_ENTRIES, _encode(changes), arn, topic_id, last)
             try:
                 if await self._cassandra.applied(schema.LOG_FILTER_CHANGES, *values):
                     return number
             except OutcomeUnknown:
-                continue  # an entry that is written twice does no harm
-        raise StoreUnavailable(f"the filters of {arn} change all the time")
+                continue  # writing an entry twice does no harm
+        raise StoreUnavailable(f"too many simultaneous changes of filters of {arn}")
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
     async def read(self, topic_arn: str, since: str) -> LogSlice | None:
-        """None when there is no such topic."""
+        """Read the changes after the position `since`. None if there is no such topic."""
         for topic_id, number, entries in await self._cassandra.run(schema.FILTER_LOG, topic_arn):
-            last = number or 0  # of a topic created anew
+            last = number or 0  # the topic was created again
             known_id, _, known = since.partition(":")
-            anew = known_id != topic_id or last - int(known) > ENTRIES
-            numbers = range(max(1, last - ENTRIES + 1) if anew else int(known) + 1, last + 1)
-            changes = [change for each in numbers for change in _decode(entries[each % ENTRIES])]
-            return LogSlice(place=log_position(topic_id, last), changes=changes, anew=anew)
+            anew = known_id != topic_id or last - int(known) > RING_ENTRIES
+            numbers = range(max(1, last - RING_ENTRIES + 1) if anew else int(known) + 1, last + 1)
+            changes = [change for each in numbers for change in _decode(entries[each % RING_ENTRIES])]
+            return LogSlice(position=log_position(topic_id, last), changes=changes, anew=anew)
         return None
 
 

@@ -1,9 +1,9 @@
-"""The endpoints of platform applications in Cassandra.
+"""Mobile endpoints in Cassandra.
 
-A new one is written in this order: its record; the claim of its token, which decides who is first; the index. So a
-claim whose record is missing, or has another token, belonged to an endpoint that was removed or changed, and may be
-taken over; and a crash leaves, at worst, a claimed record that no list shows, which the next CreatePlatformEndpoint
-(this one was not answered) finds and completes.
+A new endpoint is written in this order: its record; the claim of its token, by which one of several callers wins; the
+index. So a claim whose record is missing, or has another token, belonged to an endpoint that was removed or changed,
+and can be taken over. A crash leaves at worst a record with a claim but without an index entry: its call was not
+answered, and the next CreatePlatformEndpoint finds and completes it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.cassandra.verified_pages import verified_page
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
 
-TRIES_MAX = 10
+ATTEMPTS_MAX = 10
 TOKEN_KEY_BYTES = 16
 BUCKET_DIGITS = 2
-"""Of an id, hexadecimal: 256 partitions an application."""
+"""Hexadecimal digits of an id that name its partition: 256 partitions per application."""
 BUCKETS_AT_ONCE = 64
 APPLICATIONS_AT_ONCE = 100
 REMOVED_AT_ONCE = 16
@@ -49,18 +49,20 @@ class CassandraMobileEndpointStore:
         await self._cassandra.run(schema.INSERT_ENDPOINT, endpoint.id, endpoint.version, _encode(endpoint))
         holder = await self._claim(endpoint)
         if holder is not None:
-            take_back = self._cassandra.run(schema.TAKE_BACK_ENDPOINT, endpoint.id)
-            await asyncio.gather(take_back, self._enter(holder))
+            undo_insert = self._cassandra.run(schema.UNDO_INSERT_ENDPOINT, endpoint.id)
+            await asyncio.gather(undo_insert, self._enter(holder))
             return holder
         await self._enter(endpoint)
         if await self._is_live(endpoint.application_arn, endpoint.application_id):
             return endpoint
-        await self._remove(endpoint)  # the application went meanwhile, and the sweep may have passed here before us
+        await self._remove(endpoint)  # the application was deleted, and its sweep may have passed already
         return None
 
     async def replace(self, endpoint: MobileEndpoint, expected_version: int) -> bool:
-        """A new token is claimed before the record has it, and the old one given back after. Two processes that move
-        one token at once may leave it with two endpoints: its device then gets a message twice, and never none."""
+        """Claim a new token before the record has it, and release the old one afterwards.
+
+        Two processes that move a token at once may leave it with two endpoints: the device then gets messages twice.
+        """
         before = await self._find(endpoint.id)
         if before is None or before.version != expected_version:
             return False
@@ -80,21 +82,21 @@ class CassandraMobileEndpointStore:
         return replaced
 
     async def _has_its_token(self, endpoint: MobileEndpoint) -> bool:
-        """Whoever came first may have given it the same one."""
+        """Whether the stored record, which another call may have replaced first, has the token."""
         there = await self._find(endpoint.id)
         return there is not None and there.token == endpoint.token
 
     async def delete(self, arn: str) -> bool:
-        for _ in range(TRIES_MAX):
+        for _ in range(ATTEMPTS_MAX):
             endpoint = await self.get(arn)
             if endpoint is None:
                 return False
             if await self._remove(endpoint):
                 return True
-        raise StoreUnavailable(f"{arn} changes all the time")
+        raise StoreUnavailable(f"too many simultaneous changes of {arn}")
 
     async def _remove(self, endpoint: MobileEndpoint) -> bool:
-        """False when it was changed meanwhile. A crash after the record went leaves entries that point to nothing."""
+        """False if it was changed in the meantime. A crash after the record is deleted leaves an index entry alone."""
 
         async def gone() -> bool:
             return await self._find(endpoint.id) is None
@@ -107,35 +109,35 @@ class CassandraMobileEndpointStore:
     # -- the claim of a token -----------------------------------------------------------------------------------------
 
     async def _claim(self, endpoint: MobileEndpoint) -> MobileEndpoint | None:
-        """None when the token is the given one's from now on, else who has it."""
-        place = _place(endpoint)
+        """Claim the token. Return None on success, else the endpoint that holds the token."""
+        key = _claim_key(endpoint)
 
         async def ours() -> bool:
-            return await self._cassandra.run(schema.HOLDER, *place) == [(endpoint.id,)]
+            return await self._cassandra.run(schema.HOLDER, *key) == [(endpoint.id,)]
 
-        for _ in range(TRIES_MAX):
-            if await self._decide(schema.CLAIM, (*place, endpoint.id), ours):
+        for _ in range(ATTEMPTS_MAX):
+            if await self._decide(schema.CLAIM, (*key, endpoint.id), ours):
                 return None
-            for (holder_id,) in await self._cassandra.run(schema.HOLDER, *place):
+            for (holder_id,) in await self._cassandra.run(schema.HOLDER, *key):
                 if holder_id == endpoint.id:
                     return None
                 holder = await self._find(holder_id)
                 if holder is not None and holder.token == endpoint.token:
                     return holder
-                if await self._decide(schema.TAKE_OVER, (endpoint.id, *place, holder_id), ours):
+                if await self._decide(schema.TAKE_OVER, (endpoint.id, *key, holder_id), ours):
                     return None
-        raise StoreUnavailable("too many claim one token at once")
+        raise StoreUnavailable("too many simultaneous claims of one token")
 
     async def token_taken(self, endpoint: MobileEndpoint) -> bool:
-        for (holder_id,) in await self._cassandra.run(schema.HOLDER, *_place(endpoint)):
+        for (holder_id,) in await self._cassandra.run(schema.HOLDER, *_claim_key(endpoint)):
             holder = await self._find(holder_id)
             return holder is not None and holder.id != endpoint.id and holder.token == endpoint.token
         return False
 
     async def _release(self, endpoint: MobileEndpoint) -> None:
-        """One that stays can be taken over."""
+        """Release the token. If that fails, the claim can be taken over."""
         with contextlib.suppress(OutcomeUnknown):
-            await self._cassandra.applied(schema.RELEASE, *_place(endpoint), endpoint.id)
+            await self._cassandra.applied(schema.RELEASE, *_claim_key(endpoint), endpoint.id)
 
     async def _decide(
         self, statement: Statement, values: Sequence[object], ours: Callable[[], Awaitable[bool]]
@@ -193,31 +195,31 @@ class CassandraMobileEndpointStore:
         rows = await self._cassandra.run(schema.GET_APPLICATION, application_arn)
         return bool(rows) and rows[0][0] == application_id
 
-    # -- clearing up --------------------------------------------------------------------------------------------------
+    # -- sweeping -----------------------------------------------------------------------------------------------------
 
     async def sweep(self, now_ms: int, budget: int) -> int:
         done = 0
         for application_id, arn in await self._cassandra.run(schema.DROPPED, APPLICATIONS_AT_ONCE):
             if done >= budget:
                 break
-            if not await self._is_live(arn, application_id):  # else its deletion was begun and did not happen
+            if not await self._is_live(arn, application_id):  # else its deletion was started, but did not take place
                 done += await self._sweep(application_id, budget - done)
         return done
 
     async def _sweep(self, application_id: str, n: int) -> int:
-        """An application without endpoints is forgotten, which counts as one."""
+        """Delete up to `n` endpoints. An application without endpoints is forgotten, and counts as one."""
         ids = await self._ids(application_id, "", n)
         for start in range(0, len(ids), REMOVED_AT_ONCE):
             some = ids[start : start + REMOVED_AT_ONCE]
-            await asyncio.gather(*[self._sweep_away(application_id, one) for one in some])
+            await asyncio.gather(*[self._sweep_endpoint(application_id, one) for one in some])
         if ids:
             return len(ids)
         await self._cassandra.run(schema.FORGET_DROPPED, application_id)
         return 1
 
-    async def _sweep_away(self, application_id: str, endpoint_id: str) -> None:
+    async def _sweep_endpoint(self, application_id: str, endpoint_id: str) -> None:
         found = await self._find(endpoint_id)
-        if found is None:  # an entry that a crash left
+        if found is None:  # a crash left the entry
             await self._leave(application_id, endpoint_id)
         else:
             await self._remove(found)
@@ -227,6 +229,6 @@ def _bucket(endpoint_id: str) -> str:
     return endpoint_id[:BUCKET_DIGITS]
 
 
-def _place(endpoint: MobileEndpoint) -> tuple[str, bytes]:
-    """The claim's key: tokens may be long."""
+def _claim_key(endpoint: MobileEndpoint) -> tuple[str, bytes]:
+    """The key of the claim. Tokens may be long, so it contains a hash."""
     return endpoint.application_id, blake2b(endpoint.token.encode(), digest_size=TOKEN_KEY_BYTES).digest()

@@ -1,7 +1,7 @@
 """Tables and statements of mobile push and SMS in Cassandra.
 
-`platform_applications` and `mobile_endpoints` are the truth, changed by conditional writes; `mobile_tokens` says which
-endpoint a token belongs to. The others are indices, whose entries may point to nothing.
+`platform_applications` and `mobile_endpoints` are the truth, changed by conditional writes; `mobile_tokens` assigns
+tokens to endpoints. The other tables are indices, whose entries may have no record.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TABLES = (
     " PRIMARY KEY((account, region), name))",
     "CREATE TABLE IF NOT EXISTS opted_out_numbers(account text, bucket int, number text,"
     " PRIMARY KEY((account, bucket), number))",
-    # a handful of each account: the sandbox is for trying out
+    # a few rows per account (`cns.sms.sandbox.NUMBERS_MAX`)
     "CREATE TABLE IF NOT EXISTS sandbox_numbers(account text, region text, number text, version int, record blob,"
     " PRIMARY KEY((account, region), number))",
 )
@@ -56,9 +56,9 @@ FORGET_DROPPED = Statement("DELETE FROM dropped_applications WHERE shard = 0 AND
 
 GET_ENDPOINT = Statement("SELECT record FROM mobile_endpoints WHERE id = ?")
 GET_ENDPOINTS = Statement("SELECT id, record FROM mobile_endpoints WHERE id IN ?")
-# an id is used once: below every conditional write's timestamp, so that the writer's clock does not matter
+# an id is used once; its timestamp is below that of every conditional write, whatever the writer's clock
 INSERT_ENDPOINT = Statement("INSERT INTO mobile_endpoints(id, version, record) VALUES (?, ?, ?) USING TIMESTAMP 1")
-TAKE_BACK_ENDPOINT = Statement("DELETE FROM mobile_endpoints USING TIMESTAMP 1 WHERE id = ?")
+UNDO_INSERT_ENDPOINT = Statement("DELETE FROM mobile_endpoints USING TIMESTAMP 1 WHERE id = ?")
 REPLACE_ENDPOINT = Statement(
     "UPDATE mobile_endpoints SET version = ?, record = ? WHERE id = ? IF version = ?", idempotent=False
 )

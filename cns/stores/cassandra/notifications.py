@@ -1,4 +1,4 @@
-"""Notifications in Cassandra: each body once, and beside it a row for every change of how many jobs refer to it."""
+"""Notifications in Cassandra: each is stored once, with one row for each change of its number of references."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cns_common.cassandra.session import Cassandra
 from cns_common.ids import uuid_text
 
 EXPIRY_MARGIN_S = 86_400
-"""How much longer than it may be needed a notification is kept: clocks of tests run ahead of Cassandra's."""
+"""Rows live longer than their notification by this: test clocks run ahead of Cassandra's."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Notification).decode
@@ -20,16 +20,16 @@ _decode = msgspec.msgpack.Decoder(Notification).decode
 class CassandraNotificationStore:
     """See `cns.stores.contract.NotificationStore`.
 
-    A change of the count is a row under an id of its own, so it may be written twice and counts once. Whoever adds
-    references holds one itself until they are stored, so the sum of the rows a reader sees is never too low. Who
-    crashes before giving back leaves it too high; then the rows' time to live clears up.
+    A change of the count is a row with its own id, so a repeated write counts once. A process that adds references
+    holds one itself until they are stored, so the sum of the rows is never too low. A crash before a reference is
+    given back leaves it too high; then the rows expire by their time to live.
     """
 
     def __init__(self, cassandra: Cassandra) -> None:
         self._cassandra = cassandra
 
     async def put(self, notification: Notification, references: int, expires_ms: int) -> None:
-        """References first: a body that nothing counts would be removed by the first who gives back."""
+        """Write the references first: the first reference given back would remove a notification without references."""
         life_s = max(expires_ms - notification.timestamp_ms, 0) // 1000 + EXPIRY_MARGIN_S
         await self._cassandra.run(schema.REFER, notification.id, uuid_text(), references, life_s)
         await self._cassandra.run(schema.PUT_NOTIFICATION, notification.id, _encode(notification), life_s)
@@ -38,7 +38,7 @@ class CassandraNotificationStore:
         rows = await self._cassandra.run(schema.GET_NOTIFICATION, notification_id)
         return _decode(rows[0][0]) if rows else None
 
-    async def refer(self, notification_id: str, change: int) -> None:
+    async def add_references(self, notification_id: str, change: int) -> None:
         life_s = NOTIFICATION_MS // 1000 + EXPIRY_MARGIN_S
         await self._cassandra.run(schema.REFER, notification_id, uuid_text(), change, life_s)
         if change >= 0:
@@ -49,5 +49,5 @@ class CassandraNotificationStore:
             await self._cassandra.run(schema.REMOVE_REFERENCES, notification_id)
 
     async def sweep(self, now_ms: int, budget: int) -> int:
-        """Nothing waits: rows end by their time to live."""
+        """Nothing to do: rows expire by their time to live."""
         return 0

@@ -1,6 +1,6 @@
-"""The outbox in Cassandra: each item once, its id in the list of its account, its protocol and its quarter of an hour.
+"""The outbox in Cassandra: items, and lists of their ids by account, protocol and quarter of an hour.
 
-Lists are found by going back through those that have entries. All rows end by their time to live.
+Readers go back in time through the lists that have entries. All rows expire by their time to live.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from cns_common.cassandra.session import Cassandra, Statement
 
 LIFE_S = OUTBOX_MS // 1000
 PART_MS = 15 * 60_000
-"""What one list spans: at a thousand items a second it has less than a million entries."""
+"""The time that one list spans: at 1,000 items a second it has less than a million entries."""
 READ_AT_ONCE = 100
 PARTS_AT_ONCE = 1_000
 LISTS_OF_PART_MAX = 4_000
 LAST_PART = 2**31 - 1
 AFTER_ALL = "~"
-"""Sorts behind every id."""
+"""Sorts after every id."""
 
 
 TABLES = (
@@ -58,10 +58,10 @@ class CassandraOutboxStore:
         self._cassandra = cassandra
 
     async def put(self, item: OutboxItem) -> None:
-        """The item last: an entry without it is passed over, an item without its entry would not be found."""
-        place = (item.account, item.protocol, item.at_ms // PART_MS)
-        await self._cassandra.run(_ENTER_PART, *place)
-        await self._cassandra.run(_ENTER, *place, item.id)
+        """Write the item last: an entry without an item is skipped, but an item without an entry would not be found."""
+        key = (item.account, item.protocol, item.at_ms // PART_MS)
+        await self._cassandra.run(_ENTER_PART, *key)
+        await self._cassandra.run(_ENTER, *key, item.id)
         await self._cassandra.run(_PUT, item.id, _encode(item))
 
     async def get(self, item_id: str) -> OutboxItem | None:
@@ -83,21 +83,21 @@ class CassandraOutboxStore:
             await asyncio.gather(*[self._remove(item) for item in items])
 
     async def sweep(self, now_ms: int, budget: int) -> int:
-        """Nothing waits: rows end by their time to live."""
+        """Nothing to do: rows expire by their time to live."""
         return 0
 
     async def _remove(self, item: OutboxItem) -> None:
-        """The item last: what is removed again after a crash is found."""
+        """Remove the item last: after a crash it can still be read, and removed again."""
         await self._cassandra.run(_LEAVE, item.account, item.protocol, item.at_ms // PART_MS, item.id)
         await self._cassandra.run(_REMOVE, item.id)
 
     async def _read(self, ids: Sequence[str]) -> list[OutboxItem]:
-        """Newest first; without those that are gone."""
+        """The items that exist, newest first."""
         items = [_decode(record) for (record,) in await self._cassandra.run(_GET_ALL, list(ids))]
         return sorted(items, key=lambda item: item.id, reverse=True)
 
     async def _ids(self, account: str, protocol: str, before: str, n: int) -> AsyncIterator[list[str]]:
-        """Newest first, those of one time after those of another."""
+        """Ids, newest first, in pages of one quarter of an hour each."""
         async for part in self._parts(LAST_PART if before == AFTER_ALL else part_of(before)):
             lists = [
                 (has_account, has_protocol, part, before, n)
@@ -108,7 +108,7 @@ class CassandraOutboxStore:
             yield list(islice(merge(*[[item_id for (item_id,) in one] for one in found], reverse=True), n))
 
     async def _parts(self, newest: int) -> AsyncIterator[int]:
-        """Backwards from the given one."""
+        """The parts that have entries, from `newest` backwards."""
         while rows := await self._cassandra.run(_PARTS, newest):
             for part in dict.fromkeys(part for (part,) in rows):
                 yield part
@@ -116,6 +116,6 @@ class CassandraOutboxStore:
 
 
 def part_of(item_id: str) -> int:
-    """Ids begin with their time."""
+    """The part of an id, which begins with its time."""
     at_ms = item_id.partition("-")[0]
     return int(at_ms) // PART_MS if at_ms.isdecimal() else LAST_PART

@@ -1,4 +1,4 @@
-"""Which subscriptions an account has in a region, in the order of their ids, in a partition for each first digit."""
+"""An index of an account's subscriptions in a region, sorted by id, with one partition per first digit of the id."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from cns_common.cassandra.verified_pages import verified_page
 from cns_common.errors import StoreUnavailable
 from cns_common.sealing import Seal
 
-TRIES_MAX = 10
+ATTEMPTS_MAX = 10
 
 
 class CassandraPlatformStore:
@@ -24,26 +24,26 @@ class CassandraPlatformStore:
         self._records = PlatformRecords(seal)
 
     async def create(self, application: PlatformApplication) -> PlatformApplication:
-        """The list's entry comes first: one that a crash leaves without its application is passed over."""
+        """Write the index entry first: an entry that a crash leaves without an application is skipped."""
         entry = (application.account, application.region, application.arn, application.id)
         await self._cassandra.run(schema.ENTER_APPLICATION, *entry)
-        kept = await self._insert(application)
-        if kept.id != application.id:
+        stored = await self._insert(application)
+        if stored.id != application.id:
             await self._cassandra.run(schema.LEAVE_APPLICATION, *entry)
-        return kept
+        return stored
 
     async def _insert(self, application: PlatformApplication) -> PlatformApplication:
         async def ours() -> bool:
             return await self.get(application.arn) == application
 
         values = (application.arn, application.id, application.version, self._records.close(application))
-        for _ in range(TRIES_MAX):
+        for _ in range(ATTEMPTS_MAX):
             if await resolve_lost_write(lambda: self._cassandra.applied(schema.INSERT_APPLICATION, *values), ours):
                 return application
             existing = await self.get(application.arn)
             if existing is not None:
                 return existing
-        raise StoreUnavailable(f"{application.arn} is created and deleted again and again")
+        raise StoreUnavailable(f"too many simultaneous changes of {application.arn}")
 
     async def get(self, arn: str) -> PlatformApplication | None:
         rows = await self._cassandra.run(schema.GET_APPLICATION, arn)
@@ -58,7 +58,7 @@ class CassandraPlatformStore:
         return await resolve_lost_write(lambda: self._cassandra.applied(schema.REPLACE_APPLICATION, *values), ours)
 
     async def delete(self, arn: str) -> bool:
-        """What its endpoints are swept by is written first, and believed only of an application that is gone."""
+        """Mark the application for the sweep of its endpoints first. The sweep ignores the mark while it exists."""
         application = await self.get(arn)
         if application is None:
             return False

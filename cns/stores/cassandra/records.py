@@ -1,4 +1,4 @@
-"""The records of subscriptions in Cassandra, and the claims of their endpoints: what the indices are derived from."""
+"""The records of subscriptions in Cassandra, and the claims of their endpoints. The indices are derived from them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
 
-TRIES_MAX = 10
+ATTEMPTS_MAX = 10
 READ_AT_ONCE = 100
 ENDPOINT_KEY_BYTES = 16
 
@@ -25,7 +25,7 @@ _decode = msgspec.msgpack.Decoder(Subscription).decode
 
 @dataclass(frozen=True, slots=True)
 class IndexedSubscription:
-    """A subscription, and the level at which its topic's index has it."""
+    """A subscription, and its level in the topic's index."""
 
     subscription: Subscription
     level: int
@@ -49,9 +49,9 @@ class SubscriptionRecords:
         row = (subscription.id, subscription.version, indexed.level, _encode(subscription))
         await self._cassandra.run(schema.INSERT_SUBSCRIPTION, *row)
 
-    async def take_back(self, subscription: Subscription) -> None:
-        """One that was inserted and got no claim: nobody has changed it."""
-        await self._cassandra.run(schema.TAKE_BACK_SUBSCRIPTION, subscription.id)
+    async def undo_insert(self, subscription: Subscription) -> None:
+        """Delete a record that was inserted but got no claim, and so was never changed."""
+        await self._cassandra.run(schema.UNDO_INSERT_SUBSCRIPTION, subscription.id)
 
     async def replace(self, subscription: Subscription, expected_version: int) -> bool:
         async def ours() -> bool:
@@ -62,7 +62,7 @@ class SubscriptionRecords:
         return await self._decide(schema.REPLACE_SUBSCRIPTION, values, ours)
 
     async def remove(self, subscription: Subscription) -> bool:
-        """False when it was changed or removed meanwhile."""
+        """False if it was changed or removed in the meantime."""
 
         async def gone() -> bool:
             return await self.find(subscription.id) is None
@@ -70,33 +70,33 @@ class SubscriptionRecords:
         return await self._decide(schema.REMOVE_SUBSCRIPTION, (subscription.id, subscription.version), gone)
 
     async def holder(self, subscription: Subscription) -> IndexedSubscription | None:
-        """Who has the endpoint."""
-        for (holder_id,) in await self._cassandra.run(schema.HOLDER, *_endpoint(subscription)):
+        """The subscription that holds the endpoint."""
+        for (holder_id,) in await self._cassandra.run(schema.HOLDER, *_claim_key(subscription)):
             return await self.find(holder_id)
         return None
 
     async def claim(self, subscription: Subscription) -> IndexedSubscription | None:
-        """None when the endpoint is the given one's from now on, else who has it."""
-        endpoint = _endpoint(subscription)
+        """Claim the endpoint. Return None on success, else the subscription that holds it."""
+        key = _claim_key(subscription)
 
         async def ours() -> bool:
-            return await self._cassandra.run(schema.HOLDER, *endpoint) == [(subscription.id,)]
+            return await self._cassandra.run(schema.HOLDER, *key) == [(subscription.id,)]
 
-        for _ in range(TRIES_MAX):
-            if await self._decide(schema.CLAIM, (*endpoint, subscription.id), ours):
+        for _ in range(ATTEMPTS_MAX):
+            if await self._decide(schema.CLAIM, (*key, subscription.id), ours):
                 return None
-            for (holder_id,) in await self._cassandra.run(schema.HOLDER, *endpoint):
+            for (holder_id,) in await self._cassandra.run(schema.HOLDER, *key):
                 holder = await self.find(holder_id)
                 if holder is not None:
                     return holder
-                if await self._decide(schema.TAKE_OVER, (subscription.id, *endpoint, holder_id), ours):
+                if await self._decide(schema.TAKE_OVER, (subscription.id, *key, holder_id), ours):
                     return None
-        raise StoreUnavailable(f"too many subscribe one endpoint to {subscription.topic_arn} at once")
+        raise StoreUnavailable(f"too many simultaneous subscriptions of one endpoint to {subscription.topic_arn}")
 
     async def release(self, subscription: Subscription) -> None:
-        """One that stays, of a subscription that is gone, can be taken over."""
+        """Release the endpoint. If that fails, the claim can be taken over."""
         with contextlib.suppress(OutcomeUnknown):
-            await self._cassandra.applied(schema.RELEASE, *_endpoint(subscription), subscription.id)
+            await self._cassandra.applied(schema.RELEASE, *_claim_key(subscription), subscription.id)
 
     async def _decide(
         self, statement: Statement, values: Sequence[object], ours: Callable[[], Awaitable[bool]]
@@ -104,7 +104,7 @@ class SubscriptionRecords:
         return await resolve_lost_write(lambda: self._cassandra.applied(statement, *values), ours)
 
 
-def _endpoint(subscription: Subscription) -> tuple[str, bytes]:
-    """The claim's key: endpoints may be long."""
+def _claim_key(subscription: Subscription) -> tuple[str, bytes]:
+    """The key of the claim. Endpoints may be long, so it contains a hash."""
     text = f"{subscription.protocol} {subscription.endpoint}"
     return subscription.topic_id, blake2b(text.encode(), digest_size=ENDPOINT_KEY_BYTES).digest()

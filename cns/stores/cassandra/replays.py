@@ -1,7 +1,7 @@
-"""Replays in Cassandra: a partition a topic, changed by conditional writes, and an index of those under way.
+"""Replays in Cassandra: one partition per topic, changed by conditional writes, and an index of active replays.
 
-An index entry names the replay by its id. It is written before the replay it points to, and removed when that is over
-or another one is in its place; one that points to nothing is of a `put` that is under way, or was never answered.
+An index entry has the id of its replay. It is written before the replay, and removed when the replay has ended or was
+replaced. An entry without a replay belongs to a `put` that is under way or was never answered.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
 
-TRIES_MAX = 10
+ATTEMPTS_MAX = 10
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Replay).decode
@@ -32,7 +32,7 @@ class CassandraReplayStore:
     async def put(self, replay: Replay) -> None:
         key = (replay.topic_arn, replay.subscription_arn)
         await self._cassandra.run(schema.ENTER_ACTIVE, *key, replay.id)
-        for _ in range(TRIES_MAX):
+        for _ in range(ATTEMPTS_MAX):
             before = await self.get(replay.subscription_arn)
             if before is not None and before.id == replay.id:
                 return
@@ -40,7 +40,7 @@ class CassandraReplayStore:
                 if before is not None:
                     await self._cassandra.run(schema.LEAVE_ACTIVE, *key, before.id)
                 return
-        raise StoreUnavailable(f"the replay of {replay.subscription_arn} changes all the time")
+        raise StoreUnavailable(f"too many simultaneous changes of the replay of {replay.subscription_arn}")
 
     async def _put(self, replay: Replay, before: Replay | None) -> bool:
         key = (replay.topic_arn, replay.subscription_arn)
@@ -73,7 +73,7 @@ class CassandraReplayStore:
         if before is None:
             return
         key = (before.topic_arn, subscription_arn)
-        with contextlib.suppress(OutcomeUnknown):  # the next try settles it
+        with contextlib.suppress(OutcomeUnknown):  # the second attempt decides
             await self._cassandra.applied(schema.REMOVE_REPLAY, *key)
         await self._cassandra.applied(schema.REMOVE_REPLAY, *key)
         await self._cassandra.run(schema.LEAVE_ACTIVE, *key, before.id)
@@ -90,7 +90,7 @@ class CassandraReplayStore:
                 continue
             if replay.id == replay_id and replay.active:
                 found.append(replay)
-            elif replay.id == replay_id:  # whoever ended it died before its entry was removed
+            elif replay.id == replay_id:  # a process died after it ended the replay
                 await self._cassandra.run(schema.LEAVE_ACTIVE, topic, subscription, replay_id)
         return found
 

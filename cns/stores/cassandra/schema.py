@@ -1,8 +1,8 @@
 """Tables and statements of CNS's stores in Cassandra.
 
-`topics` and `subscriptions` are the truth, changed by conditional writes; `subscription_endpoints` says who is first.
-The others are indices. Their writes carry the version of the record they belong to as their timestamp: whatever order
-they arrive in, whichever machine's clock is ahead, the entry of the newest version is what stays.
+`topics` and `subscriptions` are the truth, changed by conditional writes; `subscription_endpoints` assigns endpoints to
+subscriptions. The other tables are indices. Their writes have the version of their record as timestamp: the entry of
+the newest version stays, in whatever order writes arrive and whichever machine's clock is ahead.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from cns.limits import PENDING_MS
 from cns_common.cassandra.session import Statement
 
 GONE = 2**40
-"""A timestamp above every version: ids are used once, so what is removed with it stays removed."""
+"""A timestamp above every version: ids are used once, so a row that is deleted with it stays deleted."""
 LINGER_S = 300
-"""How long a subscription that gets a filter stays among those without: longer than any publish takes from the read
-of its topic to that of its subscriptions."""
+"""How long a subscription that gets a filter stays among those without: longer than the time in a publish between the
+read of the topic and the read of its subscriptions."""
 TOKEN_LIFE_S = PENDING_MS // 1000 + 86_400
-"""Tokens are refused by the time written in them; a day later they are gone."""
+"""Tokens expire by the time in their record; a day later they are deleted."""
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS topics(arn text PRIMARY KEY, id text, version int, level int, record blob,"
@@ -24,7 +24,7 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS topics_of_account(account text, region text, arn text, id text,"
     " PRIMARY KEY((account, region), arn, id))",
     "CREATE TABLE IF NOT EXISTS dropped_topics(shard int, id text, arn text, level int, PRIMARY KEY(shard, id))",
-    # for quotas and GetTopicAttributes: nothing is delivered, or not delivered, because of a count
+    # for quotas and GetTopicAttributes: delivery does not depend on counts
     "CREATE TABLE IF NOT EXISTS topic_counts(topic text PRIMARY KEY, pending counter, confirmed counter,"
     " removed counter, filter_policies counter)",
     "CREATE TABLE IF NOT EXISTS sns_accounts(account text PRIMARY KEY, topics counter, pending counter,"
@@ -52,7 +52,7 @@ TABLES = (
 # -- topics -----------------------------------------------------------------------------------------------------------
 
 GET_TOPIC = Statement("SELECT record FROM topics WHERE arn = ?")
-PLACE_OF_TOPIC = Statement("SELECT id, level FROM topics WHERE arn = ?")
+LEVEL_OF_TOPIC = Statement("SELECT id, level FROM topics WHERE arn = ?")
 INSERT_TOPIC = Statement(
     "INSERT INTO topics(arn, id, version, level, record) VALUES (?, ?, ?, 0, ?) IF NOT EXISTS", idempotent=False
 )
@@ -97,11 +97,11 @@ COUNTS_OF_ACCOUNT = Statement(
 
 GET_SUBSCRIPTION = Statement("SELECT level, record FROM subscriptions WHERE id = ?")
 GET_SUBSCRIPTIONS = Statement("SELECT id, record FROM subscriptions WHERE id IN ?")
-# an id is used once: below every conditional write's timestamp, so that the writer's clock does not matter
+# an id is used once; its timestamp is below that of every conditional write, whatever the writer's clock
 INSERT_SUBSCRIPTION = Statement(
     "INSERT INTO subscriptions(id, version, level, record) VALUES (?, ?, ?, ?) USING TIMESTAMP 1"
 )
-TAKE_BACK_SUBSCRIPTION = Statement("DELETE FROM subscriptions USING TIMESTAMP 1 WHERE id = ?")
+UNDO_INSERT_SUBSCRIPTION = Statement("DELETE FROM subscriptions USING TIMESTAMP 1 WHERE id = ?")
 REPLACE_SUBSCRIPTION = Statement(
     "UPDATE subscriptions SET version = ?, record = ? WHERE id = ? IF version = ?", idempotent=False
 )

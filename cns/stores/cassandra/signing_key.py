@@ -1,4 +1,4 @@
-"""The signing key in Cassandra: of two processes that make the first, one's is kept, and both sign with it."""
+"""The signing key in Cassandra: if two processes create the first key, one key is stored, and both sign with it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class CassandraSigningKeyStore:
         self._seal = seal
 
     async def identity(self, now_ms: int) -> SigningIdentity:
-        return await self._newest() or await self._make(now_ms)
+        return await self._newest() or await self._create(now_ms)
 
     async def certificates(self) -> list[bytes]:
         return [certificate for (certificate,) in await self._cassandra.run(schema.CERTIFICATES)]
@@ -30,7 +30,7 @@ class CassandraSigningKeyStore:
         rows = await self._cassandra.run(schema.NEWEST_KEY)
         return SigningIdentity(self._seal.open(SIGNING_KEY_SEALED_AS, rows[0][0]), rows[0][1]) if rows else None
 
-    async def _make(self, now_ms: int) -> SigningIdentity:
+    async def _create(self, now_ms: int) -> SigningIdentity:
         made = await asyncio.to_thread(new_identity, now_ms)
         sealed = self._seal.close(SIGNING_KEY_SEALED_AS, made.key_pem)
 
@@ -40,7 +40,7 @@ class CassandraSigningKeyStore:
         row = (sealed, made.certificate_pem, now_ms)
         if await resolve_lost_write(lambda: self._cassandra.applied(schema.FIRST_KEY, *row), ours):
             return made
-        kept = await self._newest()
-        if kept is None:
-            raise StoreUnavailable("the signing key that another process made is not readable yet")
-        return kept
+        stored = await self._newest()
+        if stored is None:
+            raise StoreUnavailable("the signing key that another process created is not readable yet")
+        return stored

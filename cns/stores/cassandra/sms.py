@@ -1,4 +1,4 @@
-"""SMS attributes, opt-outs and the sandbox's numbers in Cassandra."""
+"""SMS attributes, opt-outs and sandbox numbers in Cassandra."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CassandraSmsStore:
         return dict(await self._cassandra.run(schema.SMS_ATTRIBUTES, account, region))
 
     async def set_attributes(self, account: str, region: str, changes: dict[str, str]) -> None:
-        """One write: an account's attributes of a region lie in one partition."""
+        """One batch, because the rows are in one partition."""
         parts = [
             (schema.SET_SMS_ATTRIBUTE, (account, region, name, value))
             if value
@@ -50,7 +50,7 @@ class CassandraSmsStore:
         await self._cassandra.run(schema.OPT_IN, account, _bucket(number), number)
 
     async def page_of_opted_out(self, account: str, after: str, n: int) -> list[str]:
-        """Bucket by bucket."""
+        """The order is by bucket, then by number."""
         numbers: list[str] = []
         for bucket in range(_bucket(after) if after else 0, BUCKETS):
             rows = await self._cassandra.run(schema.PAGE_OF_OPTED_OUT, account, bucket, after, n - len(numbers))

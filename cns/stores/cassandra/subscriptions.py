@@ -1,21 +1,27 @@
 """Subscriptions and their tokens in Cassandra.
 
-A new one is written in this order: its record; the claim of its endpoint, which decides who is first; the indices. So a
-claim whose record is missing belonged to a subscription that was removed, and may be taken over; and a crash leaves, at
-worst, a claimed record without indices, which the next Subscribe (this one was not answered) finds and completes. A
-change of place enters the index before the record changes and leaves the old place after it: publishing may see a
-subscription too many, which its delivery then passes over, and never one too few. A change of a filter is first of all
-entered in the topic's log (`cns.stores.cassandra.filter_log`), which says which records are to be read.
+A new subscription is written in this order: its record; the claim of its endpoint, by which one of several callers
+wins; the indices. So a claim without a record belonged to a removed subscription, and can be taken over. A crash leaves
+at worst a record with a claim but without index entries: its call was not answered, and the next Subscribe finds and
+completes it.
 
-Why no publish misses a subscription, whichever reads of its own the steps of a change fall between. It reads the
-topic's row, and then the ids without filters. (1) One gets a filter: a publish that read the log's number before finds
-it among the ids, where it stays for `LINGER_S`; one that read it after holds its filter, which goes before the ids. (2)
-One loses its filter: it is among the ids before its record says so, and those who read the record then read the ids
-anew. (3) The record is older than the log said: it is read again at every publish until it is not; a writer that died
-between the two has changed nothing. (4) A process that begins to hold a topic's filters reads the log's place, then
-all entries of the ring and of the index, in this order: a change that is not in the index yet is in the ring. Only a
-writer that is overtaken by a whole ring of entries and then dies before it can write its own again is missed by who
-began in between: its call was not answered.
+A change of index state enters the new state before the record changes, and removes the old one afterwards: a publish
+may see a subscription too many, which delivery skips, but never one too few. A change of a filter is first written to
+the topic's log (`cns.stores.cassandra.filter_log`), which names the records that readers must read again.
+
+No publish misses a subscription, whichever steps of a change happen between its reads. A publish reads the topic's row,
+then the ids without filters.
+
+1. A subscription gets a filter. A publish that read the log's number before finds it among the ids, where it stays for
+   `LINGER_S`. A publish that read the number afterwards has its filter, which takes precedence over the ids.
+2. A subscription loses its filter. It is among the ids before its record changes, and a publish that reads the record
+   then reads the ids again.
+3. The record is older than the log says. It is read again at every publish until it is not. If the writer died before
+   it changed the record, nothing has changed.
+4. A process starts to hold a topic's filters. It reads the log's position, then all entries of the ring and of the
+   index, in this order: a change that is not in the index yet is in the ring. One case remains: a writer is overtaken
+   by a whole ring of entries, and dies before it writes its own entry again. A process that started in between misses
+   the change, whose call was not answered.
 """
 
 from __future__ import annotations
@@ -46,7 +52,7 @@ from cns_common.cassandra.session import Cassandra
 from cns_common.cassandra.verified_pages import verified_page
 from cns_common.errors import OutcomeUnknown
 
-TRIES_MAX = 10
+ATTEMPTS_MAX = 10
 
 
 class CassandraSubscriptionStore(ChangeNotifier[str]):
@@ -58,12 +64,12 @@ class CassandraSubscriptionStore(ChangeNotifier[str]):
         self._bucket_rows = bucket_rows
         self._records = SubscriptionRecords(cassandra)
         self._counts = Counters(cassandra)
-        self._of_topic = TopicIndex(cassandra)
-        self._of_owner = OwnerIndex(cassandra)
+        self._topic_index = TopicIndex(cassandra)
+        self._owner_index = OwnerIndex(cassandra)
         self._expiry = ExpiryIndex(cassandra)
         self._log = FilterLog(cassandra)
         self._sweep = SubscriptionSweep(
-            cassandra, self._records, self._of_topic, self._expiry, self._counts, self._sweep_away
+            cassandra, self._records, self._topic_index, self._expiry, self._counts, self._remove_swept
         )
 
     # -- writing ------------------------------------------------------------------------------------------------------
@@ -81,39 +87,39 @@ class CassandraSubscriptionStore(ChangeNotifier[str]):
         await self._records.insert(indexed)
         holder = await self._records.claim(subscription)
         if holder is not None:
-            await asyncio.gather(self._records.take_back(subscription), self._enter(holder))
+            await asyncio.gather(self._records.undo_insert(subscription), self._enter(holder))
             return holder.subscription
         await asyncio.gather(self._enter(indexed), self._put_token(token))
         await self._counts.count_subscription(None, subscription)
-        if await self._level(subscription) is None:  # deleted meanwhile, and the sweep may have passed here before us
+        if await self._level(subscription) is None:  # the topic was deleted, and its sweep may have passed already
             await self._remove(indexed)
             return None
         return subscription
 
     async def _level_for_new(self, subscription: Subscription) -> int | None:
-        """The level to enter it at; None when that incarnation of its topic is gone."""
+        """The level at which to enter a subscription; None if its incarnation of the topic does not exist."""
         level = await self._level(subscription)
         counts = await self._counts.of_topic(subscription.topic_id)
         wanted = level_for(counts.pending + counts.confirmed + counts.removed, self._bucket_rows)
-        for _ in range(TRIES_MAX):
+        for _ in range(ATTEMPTS_MAX):
             if level is None or level >= wanted:
                 break
-            with contextlib.suppress(OutcomeUnknown):  # what came of it is read
+            with contextlib.suppress(OutcomeUnknown):  # the outcome is read next
                 step = (level + 1, subscription.topic_arn, subscription.topic_id, level)
                 await self._cassandra.applied(schema.RAISE_LEVEL, *step)
             level = await self._level(subscription)
         return level
 
     async def _level(self, subscription: Subscription) -> int | None:
-        """The one its topic has reached: where readers look."""
-        rows = await self._cassandra.run(schema.PLACE_OF_TOPIC, subscription.topic_arn)
+        """The level that the topic has reached."""
+        rows = await self._cassandra.run(schema.LEVEL_OF_TOPIC, subscription.topic_arn)
         return rows[0][1] if rows and rows[0][0] == subscription.topic_id else None
 
     async def _enter(self, indexed: IndexedSubscription) -> None:
         subscription = indexed.subscription
         await asyncio.gather(
-            self._of_topic.enter(subscription, indexed.level),
-            self._of_owner.enter(subscription),
+            self._topic_index.enter(subscription, indexed.level),
+            self._owner_index.enter(subscription),
             self._expiry.enter(subscription),
             self._log_change(None, subscription),
         )
@@ -132,29 +138,29 @@ class CassandraSubscriptionStore(ChangeNotifier[str]):
         before, level = found.subscription, found.level
         logged = await self._log_change(before, subscription)
         if before.index_state is not subscription.index_state:
-            await self._of_topic.enter(subscription, level)
+            await self._topic_index.enter(subscription, level)
         if before.expires_ms != subscription.expires_ms:
             await self._expiry.enter(subscription)
         if not await self._records.replace(subscription, expected_version):
             return False
         if logged:
-            await self._log.keep(_topic(subscription), _change(subscription), logged)
+            await self._log.rewrite_if_old(_topic(subscription), _change(subscription), logged)
         if before.index_state is not subscription.index_state:
-            await self._of_topic.leave_others(subscription, level, before.index_state)
+            await self._topic_index.leave_others(subscription, level, before.index_state)
         await self._counts.count_subscription(before, subscription)
         return True
 
     async def _log_change(self, before: Subscription | None, after: Subscription) -> int:
-        """The number of the log's entry; 0 when publishing need not know."""
+        """Write a change of filters to the log. Return the number of its entry; 0 if filtering is not affected."""
         return 0 if filters_alike(before, after) else await self._log.append(_topic(after), _change(after))
 
     async def remove(self, arn: str) -> bool:
-        removed = await self._remove_whatever_version(arn)
+        removed = await self._remove_any_version(arn)
         await self._notify(arn)
         return removed
 
-    async def _remove_whatever_version(self, arn: str) -> bool:
-        for _ in range(TRIES_MAX):
+    async def _remove_any_version(self, arn: str) -> bool:
+        for _ in range(ATTEMPTS_MAX):
             found = await self._records.find(id_of(arn))
             if found is None or found.subscription.arn != arn:
                 return False
@@ -163,16 +169,19 @@ class CassandraSubscriptionStore(ChangeNotifier[str]):
         return False
 
     async def _remove(self, indexed: IndexedSubscription) -> bool:
-        """False when it was changed meanwhile. A crash after the record went leaves entries that point to nothing:
-        lists remove them, deliveries pass them over, the endpoint's claim is taken over."""
+        """False if it was changed in the meantime.
+
+        A crash after the record is deleted leaves index entries without one: lists remove them, deliveries skip them,
+        and the claim of the endpoint is taken over.
+        """
         subscription = indexed.subscription
         if subscription.index_state is IndexState.FILTERED:
             await self._log.append(_topic(subscription), FilterChange(subscription.id, subscription.version + 1))
         if not await self._records.remove(subscription):
             return False
         await asyncio.gather(
-            self._of_topic.remove(subscription.topic_id, indexed.level, subscription.id),
-            self._of_owner.remove(subscription.owner, subscription.region, subscription.id),
+            self._topic_index.remove(subscription.topic_id, indexed.level, subscription.id),
+            self._owner_index.remove(subscription.owner, subscription.region, subscription.id),
             self._records.release(subscription),
         )
         await self._counts.count_subscription(subscription, None)
@@ -182,7 +191,7 @@ class CassandraSubscriptionStore(ChangeNotifier[str]):
         done = await self._sweep.expired(now_ms, budget)
         return done + await self._sweep.dropped_topics(budget - done)
 
-    async def _sweep_away(self, indexed: IndexedSubscription) -> bool:
+    async def _remove_swept(self, indexed: IndexedSubscription) -> bool:
         removed = await self._remove(indexed)
         await self._notify(indexed.subscription.arn)
         return removed
@@ -199,7 +208,7 @@ class CassandraSubscriptionStore(ChangeNotifier[str]):
         found = await self._records.find_all(ids)
         return [found[one] for one, arn in zip(ids, arns, strict=True) if one in found and found[one].arn == arn]
 
-    async def find_alike(self, subscription: Subscription) -> Subscription | None:
+    async def find_same_endpoint(self, subscription: Subscription) -> Subscription | None:
         holder = await self._records.holder(subscription)
         return None if holder is None else holder.subscription
 
@@ -208,25 +217,25 @@ class CassandraSubscriptionStore(ChangeNotifier[str]):
         return ConfirmationToken(*rows[0]) if rows else None
 
     async def audience(self, topic_arn: str, after: str, n: int, since: str) -> Audience:
-        """Two reads for a small topic: which incarnation there is, at which level, is never remembered."""
+        """Two reads for a small topic: its incarnation and level are never cached."""
         for topic_id, level, number in await self._cassandra.run(schema.AUDIENCE_OF_TOPIC, topic_arn):
-            ids = await self._of_topic.ids(topic_id, level, IndexState.CONFIRMED, after, n)
+            ids = await self._topic_index.ids(topic_id, level, IndexState.CONFIRMED, after, n)
             if not number:
                 return Audience(ids)
             if log_position(topic_id, number) == since:
                 return Audience(ids, since)
-            standing = await self._log.read(topic_arn, since)
-            if standing is not None:
-                return Audience(ids, standing.place, standing.changes, standing.anew)
+            unread = await self._log.read(topic_arn, since)
+            if unread is not None:
+                return Audience(ids, unread.position, unread.changes, unread.anew)
         return Audience([])
 
     async def page_of_filtered(self, topic_arn: str, after: str, n: int) -> list[Subscription]:
-        for topic_id, level in await self._cassandra.run(schema.PLACE_OF_TOPIC, topic_arn):
+        for topic_id, level in await self._cassandra.run(schema.LEVEL_OF_TOPIC, topic_arn):
             return await self._page_of_states(topic_id, level, [IndexState.FILTERED], after, n)
         return []
 
     async def page_of_topic(self, topic_arn: str, after: str, n: int) -> list[Subscription]:
-        for topic_id, level in await self._cassandra.run(schema.PLACE_OF_TOPIC, topic_arn):
+        for topic_id, level in await self._cassandra.run(schema.LEVEL_OF_TOPIC, topic_arn):
             return await self._page_of_states(topic_id, level, list(IndexState), after, n)
         return []
 
@@ -234,29 +243,29 @@ class CassandraSubscriptionStore(ChangeNotifier[str]):
         self, topic_id: str, level: int, states: Sequence[IndexState], after: str, n: int
     ) -> list[Subscription]:
         async def read(after: str, n: int) -> list[str]:
-            pages = await asyncio.gather(*[self._of_topic.ids(topic_id, level, state, after, n) for state in states])
+            pages = await asyncio.gather(*[self._topic_index.ids(topic_id, level, state, after, n) for state in states])
             return sorted({one for page in pages for one in page})[:n]
 
         async def check(ids: Sequence[str]) -> list[Subscription]:
             found = await self._records.find_all(ids)
-            await asyncio.gather(*[self._of_topic.remove(topic_id, level, one) for one in ids if one not in found])
+            await asyncio.gather(*[self._topic_index.remove(topic_id, level, one) for one in ids if one not in found])
             return [found[one] for one in ids if one in found]
 
         return await verified_page(read, check, str, after, n)
 
     async def page_of_owner(self, account: str, region: str, after: str, n: int) -> list[Subscription]:
         async def read(after: str, n: int) -> list[str]:
-            return await self._of_owner.ids(account, region, after, n)
+            return await self._owner_index.ids(account, region, after, n)
 
         async def check(ids: Sequence[str]) -> list[Subscription]:
             found = await self._records.find_all(ids)
-            await asyncio.gather(*[self._of_owner.remove(account, region, one) for one in ids if one not in found])
+            await asyncio.gather(*[self._owner_index.remove(account, region, one) for one in ids if one not in found])
             return [found[one] for one in ids if one in found]
 
         return await verified_page(read, check, str, after, n)
 
     async def counts(self, topic_arn: str) -> SubscriptionCounts:
-        for topic_id, _ in await self._cassandra.run(schema.PLACE_OF_TOPIC, topic_arn):
+        for topic_id, _ in await self._cassandra.run(schema.LEVEL_OF_TOPIC, topic_arn):
             return await self._counts.of_topic(topic_id)
         return SubscriptionCounts()
 

@@ -1,6 +1,6 @@
-"""Which subscriptions are to be swept away: those that were not confirmed in time, and those of deleted topics.
+"""The sweep of subscriptions that were not confirmed in time, and of those of deleted topics.
 
-Any number of workers may sweep at once: removing is conditional, and one of them does it.
+Workers may sweep simultaneously: each removal is conditional, so only one of them does it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cns.stores.cassandra.topic_index import TopicIndex
 from cns.subscriptions.subscription import IndexState
 from cns_common.cassandra.session import Cassandra
 
-AT_ONCE = 16
+REMOVALS_AT_ONCE = 16
 TOPICS_AT_ONCE = 100
 
 
@@ -25,24 +25,24 @@ class SubscriptionSweep:
         self,
         cassandra: Cassandra,
         records: SubscriptionRecords,
-        of_topic: TopicIndex,
+        topic_index: TopicIndex,
         expiry: ExpiryIndex,
         counts: Counters,
         remove: Callable[[IndexedSubscription], Awaitable[bool]],
     ) -> None:
         self._cassandra = cassandra
         self._records = records
-        self._of_topic = of_topic
+        self._topic_index = topic_index
         self._expiry = expiry
         self._counts = counts
         self._remove = remove
 
     async def expired(self, now_ms: int, budget: int) -> int:
-        """Looks at up to `budget` entries; returns how many subscriptions it removed."""
+        """Check up to `budget` expired entries. Return how many subscriptions were removed."""
         return sum([await self._end(entry) async for entry in self._expiry.due(now_ms, budget)])
 
     async def _end(self, entry: ExpiryEntry) -> bool:
-        """The entry goes last: a crash before leaves it for the next sweep."""
+        """Remove the entry last: after a crash the next sweep finds it again."""
         found = await self._records.find(entry.id)
         due = found is not None and found.subscription.expires_ms == entry.expires_ms
         removed = due and found is not None and await self._remove(found)
@@ -50,7 +50,7 @@ class SubscriptionSweep:
         return removed
 
     async def dropped_topics(self, budget: int) -> int:
-        """A topic without subscriptions is forgotten, which counts as one."""
+        """Remove subscriptions of deleted topics. A topic without subscriptions is forgotten, and counts as one."""
         done = 0
         for topic_id, arn, level in await self._cassandra.run(schema.DROPPED, TOPICS_AT_ONCE):
             while done < budget:
@@ -61,13 +61,13 @@ class SubscriptionSweep:
         return done
 
     async def _dropped_topic(self, topic_id: str, arn: str, level: int, n: int) -> int:
-        if await self._is_live(topic_id, arn):  # its deletion was begun and did not happen
+        if await self._is_live(topic_id, arn):  # its deletion was started, but did not take place
             return 0
         ids: list[str] = []
         for state in IndexState:
-            ids += await self._of_topic.ids(topic_id, level, state, "", n - len(ids)) if len(ids) < n else []
-        for start in range(0, len(ids), AT_ONCE):
-            await asyncio.gather(*[self._drop(one, topic_id, level) for one in ids[start : start + AT_ONCE]])
+            ids += await self._topic_index.ids(topic_id, level, state, "", n - len(ids)) if len(ids) < n else []
+        for start in range(0, len(ids), REMOVALS_AT_ONCE):
+            await asyncio.gather(*[self._drop(one, topic_id, level) for one in ids[start : start + REMOVALS_AT_ONCE]])
         if ids:
             return len(ids)
         await self._counts.end(topic_id)
@@ -75,11 +75,11 @@ class SubscriptionSweep:
         return 1
 
     async def _is_live(self, topic_id: str, arn: str) -> bool:
-        return any(live_id == topic_id for live_id, _ in await self._cassandra.run(schema.PLACE_OF_TOPIC, arn))
+        return any(live_id == topic_id for live_id, _ in await self._cassandra.run(schema.LEVEL_OF_TOPIC, arn))
 
     async def _drop(self, subscription_id: str, topic_id: str, level: int) -> None:
         found = await self._records.find(subscription_id)
-        if found is None:  # an entry that a crash left
-            await self._of_topic.remove(topic_id, level, subscription_id)
+        if found is None:  # a crash left the entry
+            await self._topic_index.remove(topic_id, level, subscription_id)
         else:
             await self._remove(found)

@@ -1,8 +1,9 @@
-"""Which subscriptions a topic has, by their index state and in the order of their ids, in partitions that stay small.
+"""An index of a topic's subscriptions, by index state and sorted by id, in partitions of bounded size.
 
-A subscription is entered at its topic's *level* of that time, in the bucket that the first `level` digits of its id
-name: one bucket at level 0, sixteen at level 1, 256 at level 2. It stays there when the topic reaches the next level,
-so nothing is ever moved; readers merge the levels. Below a full level, a page of the next one spans few buckets.
+A subscription is entered at the *level* that its topic has at that time, in the bucket that is named by the first
+`level` digits of its id: there is one bucket at level 0, 16 at level 1 and 256 at level 2. Entries stay where they are
+when the topic reaches the next level; readers merge the levels. A page of a level spans few buckets, because the level
+below it is full.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from cns.subscriptions.subscription import IndexState, Subscription
 from cns_common.cassandra.session import Cassandra
 
 BUCKET_ROWS = 4_000
-"""About how many subscriptions are in a bucket when its level is full."""
+"""Subscriptions in a bucket when its level is full, about."""
 LEVEL_MAX = 3
 FAN = 16
-"""The digits of an id are hexadecimal."""
+"""Buckets of a level per bucket of the level below: one for each hexadecimal digit."""
 BUCKETS_AT_ONCE = 16
 
 
 def level_for(subscriptions: int, bucket_rows: int) -> int:
-    """The level at which the next subscription is entered. A count that is a little wrong does no harm."""
+    """The level for the next subscription. An approximate count is sufficient."""
     level = 0
     room = bucket_rows
     while level < LEVEL_MAX and subscriptions >= room:
@@ -33,13 +34,13 @@ def level_for(subscriptions: int, bucket_rows: int) -> int:
 
 
 class TopicIndex:
-    """Its writes are dated by the record's version (see `cns.stores.cassandra.schema`)."""
+    """The timestamp of its writes is the record's version (see `cns.stores.cassandra.schema`)."""
 
     def __init__(self, cassandra: Cassandra) -> None:
         self._cassandra = cassandra
 
     async def enter(self, subscription: Subscription, level: int) -> None:
-        """In the state it has, beside any other: to be found in one too many is harmless."""
+        """Enter a subscription in its state. Other entries stay: one too many does no harm."""
         await self._cassandra.run(
             schema.ENTER_STATE,
             *_bucket(subscription, level),
@@ -49,8 +50,10 @@ class TopicIndex:
         )
 
     async def leave_others(self, subscription: Subscription, level: int, before: IndexState) -> None:
-        """The places that it is not in. One write: all places of a subscription lie in one partition. Among those that
-        get everything one that gets a filter stays for a while: a publish may look there that was begun before."""
+        """Remove the entries in other states, in one write, because all are in one partition.
+
+        A subscription that gets a filter stays CONFIRMED, too, for LINGER_S: a publish under way may look there.
+        """
         bucket = _bucket(subscription, level)
         lingering = (before, subscription.index_state) == (IndexState.CONFIRMED, IndexState.FILTERED)
         if lingering:
@@ -61,7 +64,7 @@ class TopicIndex:
         await self._leave([(subscription.version, *bucket, state, subscription.id) for state in others])
 
     async def remove(self, topic_id: str, level: int, subscription_id: str) -> None:
-        """Whatever its state, and at whatever level up to the given one it was entered."""
+        """Remove all entries of a subscription, in any state, at any level up to the given one."""
         for each in range(level + 1):
             bucket = (topic_id, bucket_of(each, subscription_id))
             await self._leave([(schema.GONE, *bucket, state, subscription_id) for state in IndexState])
@@ -70,26 +73,28 @@ class TopicIndex:
         await self._cassandra.run_batch([(schema.LEAVE_STATE, row) for row in rows], logged=False)
 
     async def ids(self, topic_id: str, level: int, state: IndexState, after: str, n: int) -> list[str]:
-        """Up to `n` ids after the given one, from a topic that has reached `level`."""
-        found = await self._read(topic_id, "0", state, after, n)
+        """Up to `n` ids after the given one. `level` is the level that the topic has reached."""
+        found = await self._read_bucket(topic_id, "0", state, after, n)
         for deeper in range(1, level + 1):
             last = found[n - 1] if len(found) >= n else ""
-            found = sorted(found + await self._walk(topic_id, deeper, state, after, last, n))[:n]
+            found = sorted(found + await self._read_level(topic_id, deeper, state, after, last, n))[:n]
         return found
 
-    async def _walk(self, topic_id: str, level: int, state: IndexState, after: str, last: str, n: int) -> list[str]:
-        """Of one level, up to `last` ('': to the end)."""
+    async def _read_level(
+        self, topic_id: str, level: int, state: IndexState, after: str, last: str, n: int
+    ) -> list[str]:
+        """Ids of one level, up to `last` ('': no bound)."""
         found: list[str] = []
         buckets = list(_buckets(level, after, last))
         for start in range(0, len(buckets), BUCKETS_AT_ONCE):
             some = buckets[start : start + BUCKETS_AT_ONCE]
-            pages = await asyncio.gather(*[self._read(topic_id, bucket, state, after, n) for bucket in some])
+            pages = await asyncio.gather(*[self._read_bucket(topic_id, bucket, state, after, n) for bucket in some])
             found += [subscription_id for page in pages for subscription_id in page]
             if len(found) >= n:
                 break
         return found
 
-    async def _read(self, topic_id: str, bucket: str, state: IndexState, after: str, n: int) -> list[str]:
+    async def _read_bucket(self, topic_id: str, bucket: str, state: IndexState, after: str, n: int) -> list[str]:
         rows = await self._cassandra.run(schema.IDS_OF_TOPIC, topic_id, bucket, state, after, n)
         return [subscription_id for (subscription_id,) in rows]
 
@@ -103,7 +108,7 @@ def _bucket(subscription: Subscription, level: int) -> tuple[str, str]:
 
 
 def _buckets(level: int, after: str, last: str) -> Iterator[str]:
-    """Those of a level in which ids from `after` to `last` lie."""
+    """The buckets of a level for ids from `after` to `last`."""
     first_number = int(after[:level] or "0", 16)
     last_number = int(last[:level], 16) if last else FAN**level - 1
     for number in range(first_number, last_number + 1):

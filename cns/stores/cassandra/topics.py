@@ -15,7 +15,7 @@ from cns_common.cassandra.session import Cassandra, Row
 from cns_common.cassandra.verified_pages import verified_page
 from cns_common.errors import StoreUnavailable
 
-TRIES_MAX = 10
+ATTEMPTS_MAX = 10
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Topic).decode
@@ -30,29 +30,29 @@ class CassandraTopicStore(ChangeNotifier[str]):
         self._counts = Counters(cassandra)
 
     async def create(self, topic: Topic) -> Topic:
-        """The list's entry comes first: one that a crash leaves without its topic is passed over."""
+        """Write the index entry first: an entry that a crash leaves without a topic is skipped."""
         entry = (topic.account, topic.region, topic.arn, topic.id)
         await self._cassandra.run(schema.ENTER_TOPIC, *entry)
-        kept = await self._insert(topic)
-        if kept.id == topic.id:
+        stored = await self._insert(topic)
+        if stored.id == topic.id:
             await self._counts.count_topic(topic, 1)
         else:
             await self._cassandra.run(schema.LEAVE_TOPIC, *entry)
         await self._notify(topic.arn)
-        return kept
+        return stored
 
     async def _insert(self, topic: Topic) -> Topic:
         async def ours() -> bool:
             return await self.get(topic.arn) == topic
 
         values = (topic.arn, topic.id, topic.version, _encode(topic))
-        for _ in range(TRIES_MAX):
+        for _ in range(ATTEMPTS_MAX):
             if await resolve_lost_write(lambda: self._cassandra.applied(schema.INSERT_TOPIC, *values), ours):
                 return topic
             existing = await self.get(topic.arn)
             if existing is not None:
                 return existing
-        raise StoreUnavailable(f"{topic.arn} is created and deleted again and again")
+        raise StoreUnavailable(f"too many simultaneous changes of {topic.arn}")
 
     async def get(self, arn: str) -> Topic | None:
         rows = await self._cassandra.run(schema.GET_TOPIC, arn)
@@ -73,20 +73,22 @@ class CassandraTopicStore(ChangeNotifier[str]):
         return deleted
 
     async def _delete(self, arn: str) -> bool:
-        """What its subscriptions are swept by is written first, and believed only of a topic that is gone. It holds
-        the level that the topic has at its end: no subscription lies where the sweep does not look."""
-        for _ in range(TRIES_MAX):
+        """Mark the topic for the sweep of its subscriptions first. The sweep ignores the mark while the topic exists.
+
+        The mark has the level that the topic has when it is deleted, so the sweep looks at every level with entries.
+        """
+        for _ in range(ATTEMPTS_MAX):
             topic = await self.get(arn)
-            place = await self._cassandra.run(schema.PLACE_OF_TOPIC, arn)
-            if topic is None or not place or place[0][0] != topic.id:
+            rows = await self._cassandra.run(schema.LEVEL_OF_TOPIC, arn)
+            if topic is None or not rows or rows[0][0] != topic.id:
                 return False
-            level = place[0][1]
+            level = rows[0][1]
             await self._cassandra.run(schema.MARK_DROPPED, topic.id, arn, level)
             if await self._delete_at(topic, level):
                 await self._cassandra.run(schema.LEAVE_TOPIC, topic.account, topic.region, arn, topic.id)
                 await self._counts.count_topic(topic, -1)
                 return True
-        raise StoreUnavailable(f"{arn} changes all the time")
+        raise StoreUnavailable(f"too many simultaneous changes of {arn}")
 
     async def _delete_at(self, topic: Topic, level: int) -> bool:
         async def ours() -> bool:

@@ -1,4 +1,4 @@
-"""CNS's stores in the store host: tables beside the embedded queue engine's, so that their writes share its commits."""
+"""CNS's stores in SQLite: in the database of the embedded queue engine, so that their writes share its commits."""
 
 from cns.stores.embedded.archives import EmbeddedArchiveStore
 from cns.stores.embedded.mobile_endpoints import EmbeddedMobileEndpointStore

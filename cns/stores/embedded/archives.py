@@ -1,4 +1,4 @@
-"""Archives of topics in the store host: a row a message, in the commit of the publish."""
+"""Archives of topics in SQLite: one row per message, written in the commit of the publish."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ class EmbeddedArchiveStore:
         await self._database.write(lambda connection: connection.executemany(schema.APPEND, rows))
 
     async def page(self, archive_id: str, from_ms: int, until_ms: int, after: str, n: int) -> list[ArchivedMessage]:
-        """Between two keys, which the times are looked up for: what is archived out of the order of time is between
-        them, too."""
+        """Read between two keys that are looked up by time, with a margin of SKEW_MS_MAX for messages out of order."""
         first = self._key(schema.LAST_BEFORE, archive_id, from_ms - SKEW_MS_MAX) or ""
         last = self._key(schema.FIRST_FROM, archive_id, until_ms + SKEW_MS_MAX) or schema.AFTER_ALL
         bounds = (archive_id, max(first, after), last, from_ms, until_ms, n)

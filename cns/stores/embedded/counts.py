@@ -1,4 +1,4 @@
-"""What follows from changes of subscriptions, in the same commit: the counts of quotas, and the logs of filters."""
+"""Writes that follow from changes of subscriptions, in the same commit: counts for quotas, logs of filter changes."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from cns.subscriptions.subscription import Subscription, SubscriptionState, filt
 
 
 class DerivedWrites:
-    """Changes are gathered, so that a sweep of many rows writes few. Topics by their keys."""
+    """Collects the changes of many subscriptions, to write few rows. Topics are given by key."""
 
     def __init__(self) -> None:
         self._topics: dict[int, list[int]] = {}
         self._owners: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         self._refiltered: list[tuple[int, str]] = []
 
-    def count(self, topic: int, before: Subscription | None, after: Subscription | None) -> None:
-        """A subscription goes from one record to another; None: from, or to, nowhere."""
+    def add(self, topic: int, before: Subscription | None, after: Subscription | None) -> None:
+        """Add the change of a subscription from one record to another; None stands for no record."""
         if before is not None:
-            self._add(topic, before, -1)
+            self._count(topic, before, -1)
         if after is not None:
-            self._add(topic, after, 1)
+            self._count(topic, after, 1)
         subscription = after or before
         if subscription is not None and not filters_alike(before, after):
             self._refiltered.append((topic, subscription.id))
 
-    def _add(self, topic: int, subscription: Subscription, change: int) -> None:
+    def _count(self, topic: int, subscription: Subscription, change: int) -> None:
         counts = self._topics.setdefault(topic, [0] * (len(SubscriptionState) + 1))
         counts[subscription.state] += change
         owner = self._owners[subscription.owner]
@@ -50,7 +50,7 @@ class DerivedWrites:
 
 def _log(connection: apsw.Connection, topic: int, subscription_id: str) -> None:
     row: Any = connection.execute(schema.LOG_FILTER_CHANGE, (topic,)).fetchone()
-    if row is None:  # the topic is gone, and nothing is published to it
+    if row is None:  # the topic was deleted
         return
     (number,) = row
     connection.execute(schema.PUT_FILTER_CHANGE, (topic, number, subscription_id))

@@ -1,4 +1,4 @@
-"""The endpoints of platform applications in the store host."""
+"""Mobile endpoints in SQLite."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class EmbeddedMobileEndpointStore:
         return found if found is not None and found.arn == arn else None
 
     async def token_taken(self, endpoint: MobileEndpoint) -> bool:
-        return _is_anothers(self._database.reader, endpoint)
+        return _has_other_owner(self._database.reader, endpoint)
 
     async def replace(self, endpoint: MobileEndpoint, expected_version: int) -> bool:
         row = (_token_key(endpoint), endpoint.version, _encode(endpoint), endpoint.id, expected_version)
 
         def update(connection: apsw.Connection) -> bool:
-            if _is_anothers(connection, endpoint):
+            if _has_other_owner(connection, endpoint):
                 return False
             connection.execute(schema.REPLACE_ENDPOINT, row)
             return connection.changes() > 0
@@ -93,12 +93,12 @@ class EmbeddedMobileEndpointStore:
         return await self._database.write(clear, grows=False)
 
 
-def _is_anothers(connection: apsw.Connection, endpoint: MobileEndpoint) -> bool:
+def _has_other_owner(connection: apsw.Connection, endpoint: MobileEndpoint) -> bool:
     key = (endpoint.application_id, _token_key(endpoint))
     row: Any = connection.execute(schema.BY_TOKEN, key).fetchone()
     return row is not None and _decode(row[0]).id != endpoint.id
 
 
 def _token_key(endpoint: MobileEndpoint) -> bytes:
-    """Tokens may be long, and their index has one for every endpoint."""
+    """A short key for the index of tokens, which may be long."""
     return blake2b(endpoint.token.encode(), digest_size=_TOKEN_KEY_BYTES).digest()

@@ -1,4 +1,4 @@
-"""Tables and statements of mobile push and SMS in the store host."""
+"""Tables, indices and statements of the embedded stores of mobile push and SMS."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TABLES = (
 )
 
 AFTER_ALL = "\x7f"
-"""Sorts behind every character of an ARN."""
+"""Sorts after every character of an ARN."""
 
 # -- applications -----------------------------------------------------------------------------------------------------
 
@@ -43,7 +43,7 @@ INSERT_ENDPOINT = "INSERT INTO mobile_endpoints(id, application, token, version,
 REPLACE_ENDPOINT = "UPDATE mobile_endpoints SET token = ?, version = ?, record = ? WHERE id = ? AND version = ?"
 DELETE_ENDPOINT = "DELETE FROM mobile_endpoints WHERE id = ?"
 PAGE_OF_ENDPOINTS = "SELECT record FROM mobile_endpoints WHERE application = ? AND id > ? ORDER BY id LIMIT ?"
-# in the order of most indices: random ones would touch many pages a row
+# in the order of most indices: other rows would touch many pages each
 DELETE_SOME = (
     "DELETE FROM mobile_endpoints WHERE key IN"
     " (SELECT key FROM mobile_endpoints WHERE application = ? ORDER BY id LIMIT ?)"

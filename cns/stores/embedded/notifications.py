@@ -1,4 +1,4 @@
-"""Notifications in the store host: those too large, or wanted by too many jobs, to travel inside a job."""
+"""Notifications in SQLite: those that are too large for a job, or that several jobs refer to."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class EmbeddedNotificationStore:
             row = await self._database.write(lambda connection: _row(connection, notification_id), grows=False)
         return None if row is None else _decode(row[0])
 
-    async def refer(self, notification_id: str, change: int) -> None:
+    async def add_references(self, notification_id: str, change: int) -> None:
         def count(connection: apsw.Connection) -> None:
             row: Any = connection.execute(schema.REFER, (change, notification_id)).fetchone()
             if row is not None and row[0] <= 0:
@@ -46,7 +46,6 @@ class EmbeddedNotificationStore:
         await self._database.write(count, grows=False)
 
     async def sweep(self, now_ms: int, budget: int) -> int:
-        """Returns how many were removed: fewer than the budget, and nothing waits."""
         expired: Any = self._database.reader.execute(schema.EXPIRED_NOTIFICATIONS, (now_ms, budget)).fetchall()
         if expired:  # an idle service does not commit
             await self._database.write(lambda connection: _remove(connection, expired), grows=False)

@@ -1,4 +1,4 @@
-"""The outbox in the store host."""
+"""The outbox in SQLite."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ NEWEST = {
     (False, True): _NEWEST.format("AND protocol = ?"),
     (True, True): _NEWEST.format("AND account = ? AND protocol = ?"),
 }
-"""By whether an account is given, and a protocol."""
+"""By whether an account and whether a protocol is given."""
 AFTER_ALL = "~"
-"""Sorts behind every id."""
+"""Sorts after every id."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(OutboxItem).decode

@@ -1,4 +1,4 @@
-"""Platform applications in the store host."""
+"""Platform applications in SQLite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replays in the store host: one row a subscription."""
+"""Replays in SQLite: one row per subscription."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class EmbeddedReplayStore:
         return await self._database.write(update)
 
     async def remove(self, subscription_arn: str) -> None:
-        if self._read(schema.GET_REPLAY, (subscription_arn,)):  # most have none, and need no commit
+        if self._read(schema.GET_REPLAY, (subscription_arn,)):  # most subscriptions have none, and need no commit
             row = (subscription_arn,)
             await self._database.write(lambda connection: connection.execute(schema.REMOVE_REPLAY, row), grows=False)
 

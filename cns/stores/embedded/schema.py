@@ -1,7 +1,8 @@
 """Tables, indices and statements of the embedded stores.
 
-A topic has an integer key, used once, that the many subscription rows and index entries hold instead of its ARN: one
-created anew has none of the old one's. No statement here reads more rows than it returns or was told to.
+A topic has an integer key, used once, which subscription rows and index entries contain in place of its ARN. A topic
+that is created again has another key, and none of its earlier subscriptions. No statement reads more rows than it
+returns or than its LIMIT.
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ ADDED_COLUMNS: Mapping[str, Sequence[str]] = {
         "filter_policies INTEGER NOT NULL DEFAULT 0",
     ),
 }
-"""Since there are filters and FIFO topics: a directory from before gets them when it is opened."""
+"""Added with filters and FIFO topics: an older database gets these columns when it is opened."""
 FILTER_CHANGES_KEPT = 1_000
-"""Of a topic. Who missed more reads all of its filters."""
+"""Entries kept in a topic's log. A reader that missed more reads all filters again."""
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS topics(key INTEGER PRIMARY KEY AUTOINCREMENT, arn TEXT NOT NULL UNIQUE,"
     " id TEXT NOT NULL, version INTEGER NOT NULL, record BLOB NOT NULL)",
     "CREATE TABLE IF NOT EXISTS dropped_topics(key INTEGER PRIMARY KEY)",
-    # one row a topic: how many subscriptions it has in each state, how many filter policies, and where its log stands
+    # one row per topic: its subscriptions by state, its filter policies, and the number of its last filter change
     "CREATE TABLE IF NOT EXISTS topic_counts(key INTEGER PRIMARY KEY, pending INTEGER NOT NULL DEFAULT 0,"
     " confirmed INTEGER NOT NULL DEFAULT 0, removed INTEGER NOT NULL DEFAULT 0,"
     f" {', '.join(ADDED_COLUMNS['topic_counts'])})",
     "CREATE TABLE IF NOT EXISTS filter_changes(topic INTEGER NOT NULL, number INTEGER NOT NULL, id TEXT NOT NULL,"
     " PRIMARY KEY(topic, number)) WITHOUT ROWID",
-    # one row an account: what its quotas count
+    # one row per account: counts for its quotas
     "CREATE TABLE IF NOT EXISTS sns_accounts(account TEXT PRIMARY KEY, topics INTEGER NOT NULL DEFAULT 0,"
     f" pending INTEGER NOT NULL DEFAULT 0, {', '.join(ADDED_COLUMNS['sns_accounts'])}) WITHOUT ROWID",
     # `state` is an IndexState
@@ -53,14 +54,14 @@ TABLES = (
     " expires_ms INTEGER NOT NULL) WITHOUT ROWID",
     "CREATE INDEX IF NOT EXISTS subscription_tokens_expiring ON subscription_tokens(expires_ms)",
     "CREATE TABLE IF NOT EXISTS notifications(id TEXT PRIMARY KEY, record BLOB NOT NULL)",
-    # apart from the records, because changing any column of a row writes all of it anew
+    # apart from the records, because a change of one column rewrites the whole row
     "CREATE TABLE IF NOT EXISTS notification_refs(id TEXT PRIMARY KEY, refs INTEGER NOT NULL,"
     " expires_ms INTEGER NOT NULL) WITHOUT ROWID",
     "CREATE INDEX IF NOT EXISTS notification_refs_expiring ON notification_refs(expires_ms)",
 )
 
 AFTER_ALL = "\x7f"
-"""Sorts behind every character of an ARN."""
+"""Sorts after every character of an ARN."""
 
 # -- topics -----------------------------------------------------------------------------------------------------------
 
@@ -115,7 +116,7 @@ REPLACE_SUBSCRIPTION = "UPDATE subscriptions SET state = ?, expires_ms = ?, vers
 REMOVE_SUBSCRIPTION = "DELETE FROM subscriptions WHERE id = ? RETURNING topic, record"
 _REMOVE_SOME = "DELETE FROM subscriptions WHERE key IN ({}) RETURNING topic, record"
 REMOVE_EXPIRED = _REMOVE_SOME.format("SELECT key FROM subscriptions WHERE expires_ms <= ? LIMIT ?")
-# in the order of most indices: random ones would touch six pages a row
+# in the order of most indices: other rows would touch six pages each
 REMOVE_OF_TOPIC = _REMOVE_SOME.format("SELECT key FROM subscriptions WHERE topic = ? ORDER BY id LIMIT ?")
 
 _THIS_TOPIC = "topic = (SELECT key FROM topics WHERE arn = ?)"

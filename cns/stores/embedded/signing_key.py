@@ -1,4 +1,4 @@
-"""The signing key in SQLite: made once and sealed; its certificate is served."""
+"""The signing key in SQLite: created once, stored encrypted, beside its certificate."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ SCHEMA = (
 
 
 class EmbeddedSigningKeyStore:
-    """See `cns.stores.contract.SigningKeyStore`; lives in the store host."""
+    """See `cns.stores.contract.SigningKeyStore`."""
 
     def __init__(self, database: Database, seal: Seal) -> None:
         database.create_tables(SCHEMA)
         self._database = database
         self._seal = seal
-        self._making = asyncio.Lock()
+        self._creating = asyncio.Lock()
 
     async def identity(self, now_ms: int) -> SigningIdentity:
-        async with self._making:
-            return self._newest() or await self._make(now_ms)
+        async with self._creating:
+            return self._newest() or await self._create(now_ms)
 
     async def certificates(self) -> list[bytes]:
         rows: list[Any] = self._database.reader.execute(
@@ -43,7 +43,7 @@ class EmbeddedSigningKeyStore:
         ).fetchone()
         return SigningIdentity(self._seal.open(SIGNING_KEY_SEALED_AS, row[0]), row[1]) if row else None
 
-    async def _make(self, now_ms: int) -> SigningIdentity:
+    async def _create(self, now_ms: int) -> SigningIdentity:
         made = await asyncio.to_thread(new_identity, now_ms)
         sealed = self._seal.close(SIGNING_KEY_SEALED_AS, made.key_pem)
 

@@ -1,4 +1,4 @@
-"""SMS attributes, opt-outs and the sandbox's numbers in the store host."""
+"""SMS attributes, opt-outs and sandbox numbers in SQLite."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class EmbeddedSmsStore:
         return [_decode(record) for (record,) in rows]
 
     async def _change(self, statement: str, *values: str | int | bytes) -> bool:
-        """Whether there was anything to change."""
+        """Run a statement. Return whether it changed a row."""
 
         def run(connection: apsw.Connection) -> bool:
             connection.execute(statement, values)

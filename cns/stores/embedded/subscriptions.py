@@ -1,4 +1,4 @@
-"""Subscriptions and their tokens in the store host."""
+"""Subscriptions and their tokens in SQLite."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from cns.subscriptions.subscription import ConfirmationToken, Subscription, Subs
 from cns_common.bounded_cache import BoundedCache
 from cns_common.sqlite.database import Database
 
-AUDIENCES_REMEMBERED = 10_000
-"""Of topics without a filter, until something is written that is no message: each publish asks for one."""
-IDS_REMEMBERED_MAX = 20
+AUDIENCES_CACHED_MAX = 10_000
+"""Audiences of topics without filters, cached because each publish needs one. Any write except messages ends them."""
+CACHED_IDS_MAX = 20
 _ENDPOINT_KEY_BYTES = 16
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Subscription).decode
 
-Row = tuple[int, bytes]  # of a removed subscription: topic's key, record
+Row = tuple[int, bytes]  # of a removed subscription: key of the topic, record
 
 
 class EmbeddedSubscriptionStore:
@@ -33,7 +33,7 @@ class EmbeddedSubscriptionStore:
     def __init__(self, database: Database) -> None:
         database.create_tables(schema.TABLES, schema.ADDED_COLUMNS)
         self._database = database
-        self._unfiltered: BoundedCache[tuple[str, str, int], tuple[int, Audience]] = BoundedCache(AUDIENCES_REMEMBERED)
+        self._unfiltered: BoundedCache[tuple[str, str, int], tuple[int, Audience]] = BoundedCache(AUDIENCES_CACHED_MAX)
         self.changed: list[Callable[[str], None]] = []
 
     # -- writing ------------------------------------------------------------------------------------------------------
@@ -54,7 +54,7 @@ class EmbeddedSubscriptionStore:
             return subscription
 
         created = await self._database.write(insert)
-        self._tell([subscription.arn])
+        self._notify([subscription.arn])
         return created
 
     async def replace(self, subscription: Subscription, expected_version: int, token: ConfirmationToken | None) -> bool:
@@ -73,14 +73,14 @@ class EmbeddedSubscriptionStore:
                     subscription.id,
                 ),
             )
-            tally = DerivedWrites()
-            tally.count(topic, _decode(record), subscription)
-            tally.write(connection)
+            derived = DerivedWrites()
+            derived.add(topic, _decode(record), subscription)
+            derived.write(connection)
             _insert_token(connection, token)
             return True
 
         replaced = await self._database.write(update)
-        self._tell([subscription.arn])
+        self._notify([subscription.arn])
         return replaced
 
     async def remove(self, arn: str) -> bool:
@@ -88,7 +88,7 @@ class EmbeddedSubscriptionStore:
             return _removed(connection, schema.REMOVE_SUBSCRIPTION, (id_of(arn),))
 
         removed = await self._database.write(delete, grows=False)
-        self._tell([arn])
+        self._notify([arn])
         return bool(removed)
 
     async def sweep(self, now_ms: int, budget: int) -> int:
@@ -110,7 +110,7 @@ class EmbeddedSubscriptionStore:
         if self._database.reader.execute(schema.SWEEPABLE, (now_ms,)).fetchone() is None:
             return 0  # an idle service does not commit
         done, arns = await self._database.write(clear, grows=False)
-        self._tell(arns)
+        self._notify(arns)
         return done
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ class EmbeddedSubscriptionStore:
         wanted = set(arns)
         return [subscription for subscription in found if subscription.arn in wanted]
 
-    async def find_alike(self, subscription: Subscription) -> Subscription | None:
+    async def find_same_endpoint(self, subscription: Subscription) -> Subscription | None:
         topic: Any = self._database.reader.execute(
             schema.KEY_OF_TOPIC, (subscription.topic_arn, subscription.topic_id)
         ).fetchone()
@@ -134,7 +134,7 @@ class EmbeddedSubscriptionStore:
         return None if row is None else ConfirmationToken(*row)
 
     async def audience(self, topic_arn: str, after: str, n: int, since: str) -> Audience:
-        """A topic that has no log after its ids were read had none while they were."""
+        """If the topic has no log after its ids are read, it had none while they were read."""
         page, writes = (topic_arn, after, n), self._database.writes
         known = self._unfiltered.get(page)
         if known is not None and known[0] == writes:
@@ -142,10 +142,10 @@ class EmbeddedSubscriptionStore:
         ids = self._confirmed_ids(topic_arn, after, n)
         if self._database.reader.execute(schema.FILTER_LOG, (topic_arn,)).fetchone() is None:
             audience = Audience(ids)
-            if writes >= 0 and len(ids) <= IDS_REMEMBERED_MAX:
+            if writes >= 0 and len(ids) <= CACHED_IDS_MAX:
                 self._unfiltered.put(page, (writes, audience))
             return audience
-        self._database.reader.execute("BEGIN")  # of one moment
+        self._database.reader.execute("BEGIN")  # reads of one snapshot
         try:
             return self._audience(topic_arn, self._confirmed_ids(topic_arn, after, n), since)
         finally:
@@ -167,8 +167,10 @@ class EmbeddedSubscriptionStore:
         return [subscription_id for (subscription_id,) in rows]
 
     def _changes(self, topic: int, number: int, since: str) -> list[FilterChange] | None:
-        """Those up to `number`; None when some are not in the log any more. All are made: log and records share their
-        commits."""
+        """The changes up to `number`. None if the log has lost some of them.
+
+        Log and records are written in the same commit, so the changes name no version.
+        """
         known_topic, _, known = since.partition(":")
         if known_topic != str(topic):
             return None
@@ -201,7 +203,7 @@ class EmbeddedSubscriptionStore:
         rows: list[Any] = self._database.reader.execute(statement, bindings).fetchall()
         return [_decode(record) for (record,) in rows]
 
-    def _tell(self, arns: Iterable[str]) -> None:
+    def _notify(self, arns: Iterable[str]) -> None:
         for arn in arns:
             for callback in self.changed:
                 callback(arn)
@@ -222,9 +224,9 @@ def _insert(connection: apsw.Connection, subscription: Subscription, topic: int,
             _encode(subscription),
         ),
     )
-    tally = DerivedWrites()
-    tally.count(topic, None, subscription)
-    tally.write(connection)
+    derived = DerivedWrites()
+    derived.add(topic, None, subscription)
+    derived.write(connection)
 
 
 def _insert_token(connection: apsw.Connection, token: ConfirmationToken | None) -> None:
@@ -233,18 +235,18 @@ def _insert_token(connection: apsw.Connection, token: ConfirmationToken | None) 
 
 
 def _removed(connection: apsw.Connection, statement: str, bindings: tuple[str | int, ...]) -> list[str]:
-    """The ARNs of what a statement removed, which are counted off."""
-    rows: list[Row] = connection.execute(statement, bindings).fetchall()  # type: ignore[assignment]  # as its RETURNING says
+    """Run a DELETE statement, and count off the removed subscriptions. Return their ARNs."""
+    rows: list[Row] = connection.execute(statement, bindings).fetchall()  # type: ignore[assignment]  # its RETURNING clause
     removed = [(topic, _decode(record)) for topic, record in rows]
-    tally = DerivedWrites()
+    derived = DerivedWrites()
     for topic, subscription in removed:
-        tally.count(topic, subscription, None)
-    tally.write(connection)
+        derived.add(topic, subscription, None)
+    derived.write(connection)
     return [subscription.arn for _, subscription in removed]
 
 
 def _endpoint_key(subscription: Subscription) -> bytes:
-    """Endpoints may be long, and their index has one for every subscription."""
+    """A short key for the index of endpoints, which may be long."""
     return blake2b(
         f"{subscription.protocol} {subscription.endpoint}".encode(), digest_size=_ENDPOINT_KEY_BYTES
     ).digest()

@@ -1,4 +1,4 @@
-"""Topics in the store host."""
+"""Topics in SQLite."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class EmbeddedTopicStore:
             return topic
 
         created = await self._database.write(insert)
-        self._tell(topic.arn)
+        self._notify(topic.arn)
         return created
 
     async def get(self, arn: str) -> Topic | None:
@@ -50,7 +50,7 @@ class EmbeddedTopicStore:
             return connection.changes() > 0
 
         replaced = await self._database.write(update)
-        self._tell(topic.arn)
+        self._notify(topic.arn)
         return replaced
 
     async def delete(self, arn: str) -> bool:
@@ -67,7 +67,7 @@ class EmbeddedTopicStore:
             return True
 
         deleted = await self._database.write(drop, grows=False)
-        self._tell(arn)
+        self._notify(arn)
         return deleted
 
     async def list_arns(self, account: str, region: str, after: str, n: int) -> list[str]:
@@ -80,6 +80,6 @@ class EmbeddedTopicStore:
         row: Any = self._database.reader.execute(schema.TOPICS_OF_ACCOUNT, (account,)).fetchone()
         return TopicCounts() if row is None else TopicCounts(*row)
 
-    def _tell(self, arn: str) -> None:
+    def _notify(self, arn: str) -> None:
         for callback in self.changed:
             callback(arn)

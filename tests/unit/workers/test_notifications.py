@@ -35,7 +35,7 @@ class Store:
             raise StoreUnavailable("away")
         return self.stored.get(notification_id)
 
-    async def refer(self, notification_id: str, change: int) -> None:
+    async def add_references(self, notification_id: str, change: int) -> None:
         raise NotImplementedError
 
     async def sweep(self, now_ms: int, budget: int) -> int:

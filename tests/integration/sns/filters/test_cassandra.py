@@ -72,7 +72,7 @@ async def test_one_that_gets_a_filter_between_the_reads_is_not_missed(stores: St
     async def filter_it() -> None:
         await change(stores, one, attributes=RED)
 
-    interrupt(reader._of_topic, "ids", filter_it)
+    interrupt(reader._topic_index, "ids", filter_it)
     assert await matched(matching, topic, "red") == [one.id]
     assert await matched(matching, topic, "blue") == []
 
@@ -100,7 +100,7 @@ async def test_one_that_loses_its_filter_between_the_reads_is_not_missed(stores:
         await change(stores, one, attributes={})
 
     assert await matched(matching, topic, "red") == [one.id]
-    interrupt(reader._of_topic, "ids", free_it)
+    interrupt(reader._topic_index, "ids", free_it)
     assert await matched(matching, topic, "red") == [one.id]
     assert await matched(matching, topic, "none") == [one.id]
 
@@ -213,7 +213,7 @@ async def test_a_change_whose_old_entry_stayed_is_as_its_record_says(stores: Sto
     topic = await stores.topic()
     one = await stores.enter(topic)
     two = await stores.enter(topic, "https://e/2", attributes=RED)
-    index = stores.subscriptions._of_topic  # type: ignore[attr-defined]
+    index = stores.subscriptions._topic_index  # type: ignore[attr-defined]
     for before, attributes in ((one, RED), (two, {})):
         interrupt(index, "leave_others", die)
         with pytest.raises(StoreUnavailable):
@@ -242,7 +242,7 @@ async def test_a_writer_that_the_log_has_left_behind_is_heard_of(
     stores: Stores, session: Cassandra, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its entry is gone from the ring before its record changes, and a reader begins in between."""
-    monkeypatch.setattr(filter_log, "ENTRIES", 4)
+    monkeypatch.setattr(filter_log, "RING_ENTRIES", 4)
     topic = await stores.topic()
     one = await stores.enter(topic, attributes=RED)
     two = await stores.enter(topic, "https://e/2", attributes=BLUE)

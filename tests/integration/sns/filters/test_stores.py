@@ -113,6 +113,6 @@ async def test_a_place_that_the_log_has_left_behind_is_told(stores: Stores) -> N
 async def test_an_endpoint_is_found_by_what_would_subscribe_it(stores: Stores) -> None:
     topic = await stores.topic()
     one = await stores.enter(topic, attributes=RED)
-    assert await stores.subscriptions.find_alike(subscription(topic)) == one
-    assert await stores.subscriptions.find_alike(subscription(topic, "https://other/")) is None
-    assert await stores.subscriptions.find_alike(subscription(replace(topic, id="another"))) is None
+    assert await stores.subscriptions.find_same_endpoint(subscription(topic)) == one
+    assert await stores.subscriptions.find_same_endpoint(subscription(topic, "https://other/")) is None
+    assert await stores.subscriptions.find_same_endpoint(subscription(replace(topic, id="another"))) is None

@@ -154,7 +154,7 @@ async def test_a_large_message_is_stored_once(rig: Rig, subscriptions: int) -> N
     stored = await rig.notifications.get(message_id)
     assert stored is not None and stored.texts == {"default": "m" * 16_385}
     assert await rig.notifications.sweep(stored.timestamp_ms + NOTIFICATION_MS - 1, 10) == 0
-    await rig.notifications.refer(message_id, -1)
+    await rig.notifications.add_references(message_id, -1)
     assert await rig.notifications.get(message_id) is None
 
 

@@ -86,7 +86,7 @@ def test_the_level_of_the_next_subscription(subscriptions: int, level: int) -> N
 async def test_pages_go_through_all_levels_in_the_order_of_ids(stores: Stores, session: Cassandra) -> None:
     topic = await stores.topic()
     entered = sorted([(await stores.enter(topic, f"https://e/{number}")).id for number in range(20)])
-    ((topic_id, level),) = await session.run(cassandra_schema.PLACE_OF_TOPIC, topic.arn)
+    ((topic_id, level),) = await session.run(cassandra_schema.LEVEL_OF_TOPIC, topic.arn)
     assert (topic_id, level) == (topic.id, 2)
     for n in (1, 7, 19, 20, 30):
         pages = [(await stores.subscriptions.audience(topic.arn, "", n, "")).ids]

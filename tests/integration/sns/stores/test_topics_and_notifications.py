@@ -100,18 +100,18 @@ async def test_a_notification_is_read_before_its_commit_ends(swept_stores: Store
 async def test_a_notification_stays_while_it_is_referred_to(stores: Stores) -> None:
     await stores.notifications.put(NOTIFICATION, 1, 100)
     assert await stores.notifications.get("n") == NOTIFICATION
-    await stores.notifications.refer("n", 3)
-    await stores.notifications.refer("n", -3)
+    await stores.notifications.add_references("n", 3)
+    await stores.notifications.add_references("n", -3)
     assert await stores.notifications.get("n") == NOTIFICATION
-    await stores.notifications.refer("n", -1)
+    await stores.notifications.add_references("n", -1)
     assert await stores.notifications.get("n") is None
-    await stores.notifications.refer("n", -1)
+    await stores.notifications.add_references("n", -1)
 
 
 async def test_a_repeated_put_only_adds_references(stores: Stores) -> None:
     await stores.notifications.put(NOTIFICATION, 1, 100)
     await stores.notifications.put(NOTIFICATION, 1, 100)
-    await stores.notifications.refer("n", -1)
+    await stores.notifications.add_references("n", -1)
     assert await stores.notifications.get("n") == NOTIFICATION
 
 
