@@ -85,7 +85,7 @@ class CassandraArchiveStore:
         return part
 
     async def page(self, archive_id: str, from_ms: int, until_ms: int, after: str, n: int) -> list[ArchivedMessage]:
-        """Read one bucket more than the page needs: its messages may sort before some of the page; later ones cannot."""
+        """Read one bucket more than the page needs: its messages may sort before some of them, later ones cannot."""
         found: dict[str, ArchivedMessage] = {}
         last = None
         async for bucket in self._buckets(archive_id, from_ms, until_ms):
