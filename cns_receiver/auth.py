@@ -1,4 +1,4 @@
-"""The credentials an endpoint of the fault receiver can ask for: HTTP Basic and Digest (RFC 7616, MD5, qop=auth)."""
+"""Credentials that an endpoint requires: HTTP Basic and Digest (RFC 7616, MD5, qop=auth)."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from cns_receiver.http_server import Request
 
 REALM = "cns receiver"
 
-_Word = Annotated[str, Meta(min_length=1, max_length=256)]
+_NonEmpty = Annotated[str, Meta(min_length=1, max_length=256)]
 
 
 class Credentials(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     scheme: Literal["basic", "digest"]
-    user: _Word
-    password: _Word
+    user: _NonEmpty
+    password: _NonEmpty
 
 
 def challenge(wanted: Credentials, request: Request, nonce: str) -> str:
-    """What to ask a client for (WWW-Authenticate), or "" when it gave the right credentials."""
+    """Return the WWW-Authenticate header for a client, or "" if its credentials are right."""
     given = request.headers.get(b"authorization", b"").decode("latin-1")
     if wanted.scheme == "basic":
-        good = hmac.compare_digest(_basic(wanted).encode(), given.encode())
-        return "" if good else f'Basic realm="{REALM}"'
-    if _digest_is_good(wanted, request, given, nonce):
+        matches = hmac.compare_digest(_basic(wanted).encode(), given.encode())
+        return "" if matches else f'Basic realm="{REALM}"'
+    if _digest_matches(wanted, request, given, nonce):
         return ""
     return f'Digest realm="{REALM}", nonce="{nonce}", qop="auth", algorithm=MD5'
 
@@ -39,16 +39,16 @@ def _basic(wanted: Credentials) -> str:
     return "Basic " + b64encode(f"{wanted.user}:{wanted.password}".encode()).decode("ascii")
 
 
-def _digest_is_good(wanted: Credentials, request: Request, given: str, nonce: str) -> bool:
-    scheme, _, words = given.partition(" ")
+def _digest_matches(wanted: Credentials, request: Request, given: str, nonce: str) -> bool:
+    scheme, _, parameters = given.partition(" ")
     try:
-        said = parse_keqv_list(parse_http_list(words))
-        target = said["uri"]
-        shape = f"{said['nonce']}:{said['nc']}:{said['cnonce']}:{said['qop']}"
-        response = said["response"]
+        digest = parse_keqv_list(parse_http_list(parameters))
+        target = digest["uri"]
+        shape = f"{digest['nonce']}:{digest['nc']}:{digest['cnonce']}:{digest['qop']}"
+        response = digest["response"]
     except (KeyError, ValueError, IndexError):
         return False
-    if scheme.lower() != "digest" or said["nonce"] != nonce or target != request.target.decode("latin-1"):
+    if scheme.lower() != "digest" or digest["nonce"] != nonce or target != request.target.decode("latin-1"):
         return False
     secret = _hash(f"{wanted.user}:{REALM}:{wanted.password}")
     expected = _hash(f"{secret}:{shape}:{_hash(f'{request.method.decode()}:{target}')}")

@@ -1,4 +1,4 @@
-"""The endpoints of the fault receiver, and the URLs under which deliveries reach them."""
+"""All endpoints, and the URLs at which deliveries reach them."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from cns_common.errors import RequestError
-from cns_receiver.behaviour import Script, Settings
-from cns_receiver.mailbox import Mailbox, Room
+from cns_receiver.behaviour import BehaviourSequence, Settings
+from cns_receiver.endpoint import Capacity, Endpoint
 
 ENDPOINTS_MAX = 10_000
 ROUTES_MAX = 20_000
-"""Distinct URLs deliveries came to; each may have a behaviour of its own in its query."""
+"""Distinct URLs of deliveries; each may have a behaviour of its own in its query."""
 
 _ENDPOINT = re.compile(r"/endpoint/(?P<name>[A-Za-z0-9._~-]{1,64})(?:/(?P<page>[a-z]+))?/?")
 
 
-class Place(NamedTuple):
-    """Where a request goes: to an endpoint (`name`) and a page of it, or to the page at `path`."""
+class Resource(NamedTuple):
+    """The target of a request: an endpoint (`name`) and one of its pages, or the page at `path`."""
 
     path: str
     name: str
@@ -28,37 +28,37 @@ class Place(NamedTuple):
 
 
 class Route(NamedTuple):
-    """One URL for deliveries: its endpoint, and what its query says."""
+    """A URL for deliveries: its endpoint, and the behaviour and settings in its query."""
 
-    mailbox: Mailbox
-    script: Script | None
+    endpoint: Endpoint
+    sequence: BehaviourSequence | None
     settings: Settings
 
 
 class Endpoints:
-    def __init__(self, room: Room) -> None:
-        self._room = room
-        self._mailboxes: dict[str, Mailbox] = {}
+    def __init__(self, capacity: Capacity) -> None:
+        self._capacity = capacity
+        self._endpoints: dict[str, Endpoint] = {}
         self._routes: dict[bytes, Route] = {}
 
-    def __iter__(self) -> Iterator[Mailbox]:
-        return iter(self._mailboxes.values())
+    def __iter__(self) -> Iterator[Endpoint]:
+        return iter(self._endpoints.values())
 
-    def mailbox(self, name: str) -> Mailbox:
-        """An endpoint exists as soon as somebody asks for it."""
-        mailbox = self._mailboxes.get(name)
-        if mailbox is None:
-            if len(self._mailboxes) >= ENDPOINTS_MAX:
+    def get(self, name: str) -> Endpoint:
+        """Return the endpoint; create it if it is new. Raises RequestError above the limit."""
+        endpoint = self._endpoints.get(name)
+        if endpoint is None:
+            if len(self._endpoints) >= ENDPOINTS_MAX:
                 raise RequestError("TooManyEndpoints", f"there are {ENDPOINTS_MAX} already: delete some")
-            mailbox = self._mailboxes[name] = Mailbox(name, self._room)
-        return mailbox
+            endpoint = self._endpoints[name] = Endpoint(name, self._capacity)
+        return endpoint
 
-    def forget(self, mailbox: Mailbox) -> None:
-        self._mailboxes.pop(mailbox.name, None)
-        self._routes = {target: route for target, route in self._routes.items() if route.mailbox is not mailbox}
-        mailbox.clear()
+    def forget(self, endpoint: Endpoint) -> None:
+        self._endpoints.pop(endpoint.name, None)
+        self._routes = {target: route for target, route in self._routes.items() if route.endpoint is not endpoint}
+        endpoint.clear()
 
-    def known(self, target: bytes) -> Route | None:
+    def route(self, target: bytes) -> Route | None:
         return self._routes.get(target)
 
     def add_route(self, target: bytes, route: Route) -> Route:
@@ -68,12 +68,12 @@ class Endpoints:
         return route
 
 
-def place_of(target: bytes) -> Place:
+def parse_target(target: bytes) -> Resource:
     try:
         url = urlsplit(target.decode("latin-1"))
     except ValueError:
-        return Place("", "", "", "")
+        return Resource("", "", "", "")
     found = _ENDPOINT.fullmatch(url.path)
     if found is None:
-        return Place(url.path, "", "", url.query)
-    return Place(url.path, found["name"], found["page"] or "", url.query)
+        return Resource(url.path, "", "", url.query)
+    return Resource(url.path, found["name"], found["page"] or "", url.query)

@@ -1,7 +1,7 @@
-"""The only requests the fault receiver makes itself: to the URLs in messages, of hosts it may ask.
+"""Fetches URLs of messages, from allowed hosts only: the only requests that the receiver makes itself.
 
-Anybody can post a message, so a URL in one is visited only on the loopback or on a host named at the start: the
-receiver must not become a way to make requests from where it runs.
+Anybody can post a message, so only URLs on the loopback or on a host named at the start are fetched: the receiver must
+not become a proxy into its network.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ PORT_MAX = 65_535
 
 
 class FetchRefused(Exception):
-    """The URL is not one to visit."""
+    """The URL must not be fetched."""
 
 
 class FetchFailed(Exception):
-    """The URL was visited in vain."""
+    """The request failed, or its status is not 200."""
 
 
 class Fetcher:
@@ -30,8 +30,8 @@ class Fetcher:
         self._hosts = frozenset(host.lower() for host in hosts)
         self._clients: dict[bool, httpx.AsyncClient] = {}  # by whether certificates are verified
 
-    def checked(self, text: str) -> httpx.URL:
-        """The URL as it will be requested, so that what is checked and what is asked cannot differ."""
+    def check(self, text: str) -> httpx.URL:
+        """Return the parsed URL, so that the checked and the requested URL cannot differ. Raises FetchRefused."""
         try:
             url = httpx.URL(text)
         except httpx.InvalidURL as error:
@@ -40,11 +40,11 @@ class Fetcher:
         if url.scheme not in ("http", "https") or not host or (url.port or 0) > PORT_MAX:
             raise FetchRefused("not a URL of http or https")
         if not _is_loopback(host) and host.lower() not in self._hosts:
-            raise FetchRefused(f"{host} is neither this machine nor given by --confirm-host")
+            raise FetchRefused(f"{host} is neither this machine nor named by --confirm-host")
         return url
 
     async def get(self, url: httpx.URL) -> bytes:
-        """The body of a 200; redirects are not followed, they could lead anywhere."""
+        """Return the body of a 200. Redirects are not followed: they could lead to any host. Raises FetchFailed."""
         body = bytearray()
         try:
             async with asyncio.timeout(TIMEOUT_S), self._client(url).stream("GET", url) as response:

@@ -1,7 +1,7 @@
-"""HTTP/1.1 for the fault receiver: bare protocol and parser, because it is also the sink that benches measure against.
+"""An HTTP/1.1 server of protocol and parser only, because benches measure against it as well.
 
-A handler answers a request at once with an `Answer`, later with a coroutine, or with None: the connection is closed
-without a word. Heads, bodies, connections and silence are bounded here.
+A handler answers a request at once with an `Answer`, later with a coroutine, or closes the connection with None. Heads,
+bodies, connections and idle times have limits.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ import msgspec
 
 HEAD_BYTES_MAX = 64 * 1024
 BODY_BYTES_MAX = 2 * 1024 * 1024
-"""Room for a message of 256 KiB whose every byte JSON had to escape."""
+"""Enough for a message of 256 KiB of which JSON escapes every byte."""
 REQUESTS_WAITING_MAX = 256
-"""Requests a client may send on one connection ahead of the answer to the first."""
-SILENCE_S = 60.0
-"""A connection is closed after one to two times this without a byte, unless an answer is still to come."""
+"""Pipelined requests on one connection."""
+IDLE_TIMEOUT_S = 60.0
+"""A connection is closed after one to two times this without a byte, unless an answer is pending."""
 
 _BODILESS = frozenset({204, 304})
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class Request:
-    """One whole request; header names are in lower case."""
+    """A complete request; header names are in lower case."""
 
     __slots__ = ("body", "headers", "keep_alive", "method", "target")
 
@@ -43,7 +43,7 @@ class Request:
 
 
 class Answer(NamedTuple):
-    """`head` lacks only the empty line that ends it."""
+    """An answer; `head` lacks only the empty line at its end."""
 
     status: int
     head: bytes
@@ -72,7 +72,7 @@ def json_answer(content: object, status: int = 200, *, indent: int = 0) -> Answe
 
 
 class Connections:
-    """All that are open."""
+    """All open connections."""
 
     def __init__(self, handle: Handle, connections_max: int) -> None:
         self.handle = handle
@@ -84,7 +84,7 @@ class Connections:
         return len(self._open)
 
     def connect(self) -> Connection:
-        """The factory that asyncio's `create_server` asks for."""
+        """Make a connection: the protocol factory for asyncio's `create_server`."""
         if self._sweep is None:
             self._schedule_sweep()
         return Connection(self)
@@ -99,34 +99,34 @@ class Connections:
         self._open.discard(connection)
 
     def close(self) -> None:
-        """Let go of every client: answers still to come are not given."""
+        """Close every connection; pending answers are not sent."""
         if self._sweep is not None:
             self._sweep.cancel()
         for connection in list(self._open):
             connection.close()
 
     def _schedule_sweep(self) -> None:
-        self._sweep = asyncio.get_running_loop().call_later(SILENCE_S, self._close_silent)
+        self._sweep = asyncio.get_running_loop().call_later(IDLE_TIMEOUT_S, self._close_idle)
 
-    def _close_silent(self) -> None:
+    def _close_idle(self) -> None:
         for connection in list(self._open):
-            connection.close_if_silent()
+            connection.close_if_idle()
         self._schedule_sweep()
 
 
 class Connection(asyncio.Protocol):
-    """One client. Requests are answered in turn, the next only when the one before has its answer."""
+    """One client's connection. Requests are answered one after another, in order."""
 
     __slots__ = (
         "_chunks",
         "_connections",
         "_head_bytes",
         "_headers",
+        "_idle",
         "_in_head",
         "_oversize",
         "_parser",
         "_requests",
-        "_silent",
         "_size",
         "_target",
         "_task",
@@ -139,33 +139,33 @@ class Connection(asyncio.Protocol):
         self._requests: deque[Request] = deque()
         self._task: asyncio.Task[Answer | None] | None = None
         self._transport: asyncio.Transport
-        self._silent = False
+        self._idle = False
         self._oversize = False
         self._head_bytes = 0
-        self._begin()
+        self._reset()
 
     # -- asyncio ------------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by inheritance
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's does not inherit from it
         if not self._connections.admit(self):
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        self._silent = False
+        self._idle = False
         requests = len(self._requests)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserCallbackError:
-            raise  # a fault of ours: asyncio logs it and closes
+            raise  # our own fault: asyncio logs it and closes
         except httptools.HttpParserUpgrade:
-            pass  # the request counts, the wish does not
+            pass  # answer the request, ignore the upgrade
         except httptools.HttpParserError:
             self._requests.clear()
             self._refuse(400)
             return
         if self._target and self._in_head and len(self._requests) == requests:
-            self._head_bytes += len(data)  # until the head is whole, which sets it to 0
+            self._head_bytes += len(data)  # a complete head resets it to 0
         if self._oversize:
             self._refuse(413)
         elif self._head_bytes > HEAD_BYTES_MAX:
@@ -176,7 +176,7 @@ class Connection(asyncio.Protocol):
             self._serve()
 
     def pause_writing(self) -> None:
-        self._transport.pause_reading()  # who does not read its answers is asked nothing more
+        self._transport.pause_reading()  # read nothing from a client that does not read its answers
 
     def resume_writing(self) -> None:
         self._transport.resume_reading()
@@ -192,12 +192,12 @@ class Connection(asyncio.Protocol):
             self._task.cancel()
         self._transport.close()
 
-    def close_if_silent(self) -> None:
-        if self._silent and self._task is None:
+    def close_if_idle(self) -> None:
+        if self._idle and self._task is None:
             self._transport.close()
-        self._silent = True
+        self._idle = True
 
-    # -- the parser's -------------------------------------------------------------------------------------------------
+    # -- parser callbacks----------------------------------------------------------------------------------------------
 
     def on_url(self, part: bytes) -> None:
         self._target += part
@@ -223,9 +223,9 @@ class Connection(asyncio.Protocol):
         body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         keep_alive = parser.should_keep_alive() and not parser.should_upgrade()
         self._requests.append(Request(parser.get_method(), self._target, self._headers, body, keep_alive))
-        self._begin()
+        self._reset()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._target = b""
         self._headers: dict[bytes, bytes] = {}
         self._chunks: list[bytes] = []
@@ -250,7 +250,7 @@ class Connection(asyncio.Protocol):
         reply = None
         try:
             reply = task.result()
-        finally:  # what the coroutine raised is a fault of ours: asyncio logs it
+        finally:  # an exception is our own fault: asyncio logs it
             self._write(reply)
         self._serve()
 
@@ -265,7 +265,7 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def _refuse(self, status: int) -> None:
-        """What cannot be read as a request ends the connection."""
+        """Answer an invalid request, and close the connection."""
         if self._task is None:
             self._transport.write(answer(status).head + b"connection: close\r\n\r\n")
         self.close()

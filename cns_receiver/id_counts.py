@@ -1,4 +1,4 @@
-"""Which messages arrived at an endpoint of the fault receiver, how often, and whether it ever accepted them.
+"""Counts the arrivals of each message at an endpoint, and remembers which messages it accepted.
 
 An arrival after the endpoint had accepted the same message is a duplicate; one before that is a retry.
 """
@@ -6,41 +6,41 @@ An arrival after the endpoint had accepted the same message is a duplicate; one 
 from __future__ import annotations
 
 MESSAGE_IDS_MAX = 1_000_000
-"""Pairs of message and subscription that a process remembers; some 120 MB."""
+"""Pairs of message and subscription that a process remembers: about 120 MB."""
 
-_ACCEPTED = 1  # the lowest bit of a state; the arrivals are counted in the others
+_ACCEPTED = 1  # the lowest bit of a state; the other bits count the arrivals
 _ARRIVAL = 2
 
 
-class IdRoom:
-    """How many more ids may be remembered; all endpoints share it."""
+class IdCapacity:
+    """The number of ids that may still be remembered, shared by all endpoints."""
 
     def __init__(self, ids_max: int = MESSAGE_IDS_MAX) -> None:
         self.left = ids_max
 
 
-class Tally:
-    def __init__(self, room: IdRoom) -> None:
-        self._room = room
+class IdCounts:
+    def __init__(self, capacity: IdCapacity) -> None:
+        self._capacity = capacity
         self._states: dict[bytes, dict[bytes, int]] = {}  # subscription → message → state
         self.distinct_messages = 0
-        """A message that came for two subscriptions counts once."""
+        """A message that arrived for two subscriptions counts once."""
         self.duplicates = 0
         self.retries = 0
         self.forgotten = 0
-        """Arrivals of messages for whose ids there was no room."""
+        """Arrivals of messages whose ids exceeded the capacity."""
 
     def arrive(self, message_id: bytes, subscription: bytes) -> int:
-        """Count an arrival; how many there have been."""
+        """Count an arrival; return the number of arrivals of the message so far."""
         states = self._states.get(subscription)
         if states is None:
             states = self._states[subscription] = {}
         state = states.get(message_id, 0)
         if not state:
-            if not self._room.left:
+            if not self._capacity.left:
                 self.forgotten += 1
                 return 1
-            self._room.left -= 1
+            self._capacity.left -= 1
             if len(self._states) == 1 or not any(message_id in others for others in self._states.values()):
                 self.distinct_messages += 1
         elif state & _ACCEPTED:
@@ -56,7 +56,7 @@ class Tally:
             states[message_id] |= _ACCEPTED
 
     def ids(self, *, accepted_only: bool = False) -> dict[str, int]:
-        """Every message's arrivals, over all subscriptions."""
+        """Return the number of arrivals of every message, summed over its subscriptions."""
         arrivals: dict[str, int] = {}
         for states in self._states.values():
             for message_id, state in states.items():
@@ -66,6 +66,6 @@ class Tally:
         return arrivals
 
     def clear(self) -> None:
-        """Give back the room."""
-        self._room.left += sum(map(len, self._states.values()))
+        """Forget all ids and release their capacity."""
+        self._capacity.left += sum(map(len, self._states.values()))
         self._states = {}

@@ -1,9 +1,9 @@
-"""The fault receiver's journal: a line per delivery, written before its answer, so that a killed receiver loses none.
+"""The journal: a line per delivery, written before its answer, so that a killed receiver loses none.
 
     nanoseconds <TAB> endpoint <TAB> message id <TAB> subscription <TAB> status of the answer, 0 for none <LF>
 
-A cleared endpoint is a line whose status is `cleared`. Lines are in the kernel's hands, not synced to the disk. The
-status comes last and has three digits, so that no line cut short looks whole.
+A cleared endpoint is a line whose status is `cleared`. Lines are written to the kernel, not synced to the disk. The
+status comes last and has three digits, so that no truncated line looks complete.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LINE = re.compile(rb"(\d{1,19})\t([\w.~-]+)\t([^\t\n]*)\t([^\t\n]*)\t(0|\d{3}|c
 
 
 class Entry(NamedTuple):
-    """`status` is None where the endpoint was cleared."""
+    """A line of the journal; `status` is None if the endpoint was cleared."""
 
     arrived_ns: int
     endpoint: str
@@ -31,7 +31,7 @@ class Entry(NamedTuple):
 class Journal:
     def __init__(self, path: Path) -> None:
         self._file = path.open("a+b", buffering=0)
-        self._end_torn_line()
+        self._end_truncated_line()
 
     def delivered(self, arrived_ns: int, endpoint: str, message_id: bytes, subscription: bytes, status: int) -> bool:
         return self._append(b"%d\t%b\t%b\t%b\t%d\n" % (arrived_ns, endpoint.encode(), message_id, subscription, status))
@@ -43,7 +43,7 @@ class Journal:
         self._file.close()
 
     def _append(self, line: bytes) -> bool:
-        """Whether all of it was written; of a line cut short by a full disk nothing stays."""
+        """Return whether the whole line was written; a line truncated by a full disk is removed."""
         try:
             written = self._file.write(line) or 0
             if written != len(line):
@@ -52,7 +52,7 @@ class Journal:
             return False
         return written == len(line)
 
-    def _end_torn_line(self) -> None:
+    def _end_truncated_line(self) -> None:
         if self._file.seek(0, os.SEEK_END):
             self._file.seek(-1, os.SEEK_END)
             if self._file.read(1) != b"\n":
@@ -60,7 +60,7 @@ class Journal:
 
 
 def read_journal(path: Path) -> Iterator[Entry]:
-    """What was written before; what is no line of ours is passed over."""
+    """Read the entries of earlier runs; invalid lines are skipped."""
     if not path.is_file():
         return
     with path.open("rb") as lines:

@@ -1,4 +1,4 @@
-"""What can be read of the fault receiver and commanded to it, by programs and by people."""
+"""The pages of the receiver: results and commands, as JSON for programs and as HTML for people."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ import msgspec
 from msgspec import Meta
 
 from cns_common.errors import RequestError
-from cns_receiver.behaviour import QUERY_FIELDS_MAX, Behaviour, Script, behaviour_of_json, settings_of_json
+from cns_receiver.behaviour import QUERY_FIELDS_MAX, Behaviour, BehaviourSequence, parse_behaviour, parse_settings
 from cns_receiver.confirm import Confirmer
-from cns_receiver.endpoints import Endpoints, Place
+from cns_receiver.endpoint import COUNTERS, Endpoint
+from cns_receiver.endpoints import Endpoints, Resource
 from cns_receiver.http_server import Answer, Reply, Request, answer, json_answer
-from cns_receiver.mailbox import COUNTERS, Mailbox
 
 ROWS_MAX = 500
 WAIT_S_MAX = 300.0
 
-_STATUS_OF_FAULT = {"TooManyEndpoints": 503}
+_STATUS_BY_CODE = {"TooManyEndpoints": 503}
 _COLUMNS = ("received", "distinct_messages", "retries", "duplicates", "confirmed", "good", "bad", "unsigned")
 
-Handler = Callable[[Mailbox, Request, dict[str, str]], Reply]
+Handler = Callable[[Endpoint, Request, dict[str, str]], Reply]
 
 
-class _Question(msgspec.Struct, forbid_unknown_fields=True):
-    """How much of an endpoint to show, and how long to wait for what."""
+class _ShowQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """The query of GET /endpoint/ID: `n` newest messages, and the longest wait for counters."""
 
     n: Annotated[int, Meta(ge=0, le=100_000)] = 20
     wait_s: Annotated[float, Meta(ge=0, le=WAIT_S_MAX)] = 0.0
@@ -41,83 +41,83 @@ class Pages:
         self,
         endpoints: Endpoints,
         confirmer: Confirmer,
-        script_of: Callable[[Behaviour], Script],
-        forget: Callable[[Mailbox], None],
+        make_sequence: Callable[[Behaviour], BehaviourSequence],
+        forget: Callable[[Endpoint], None],
     ) -> None:
         self._endpoints = endpoints
         self._confirmer = confirmer
-        self._script_of = script_of
+        self._sequence = make_sequence
         self._forget = forget
         self._template = Template(Path(__file__).with_name("receiver.html").read_text(encoding="utf-8"))
         self._plain_pages: dict[str, Callable[[], Answer]] = {"/": self._overview, "/health": _health}
         self._handlers: dict[str, dict[bytes, Handler]] = {
             "": {b"GET": self._show, b"DELETE": self._delete},
             "ids": {b"GET": self._ids},
-            "behaviour": {b"GET": self._behaviour, b"PUT": self._behave, b"DELETE": self._behave_well},
-            "settings": {b"GET": self._settings, b"PUT": self._set},
+            "behaviour": {b"GET": self._behaviour, b"PUT": self._set_behaviour, b"DELETE": self._reset_behaviour},
+            "settings": {b"GET": self._settings, b"PUT": self._set_settings},
             "confirm": {b"POST": self._confirm},
         }
 
-    def reply(self, place: Place, request: Request) -> Reply:
-        """Raises RequestError."""
+    def reply(self, resource: Resource, request: Request) -> Reply:
+        """Return the answer of a page, at once or as a coroutine. Raises RequestError."""
         method = b"GET" if request.method == b"HEAD" else request.method
-        if not place.name:
-            return self._plain_page(place.path, method)
-        methods = self._handlers.get(place.page, {})
+        if not resource.name:
+            return self._plain_page(resource.path, method)
+        methods = self._handlers.get(resource.page, {})
         if not methods:
             return not_found()
         if method not in methods:
-            allowed = b", ".join((*methods, *((b"POST",) if not place.page else ()))).decode()
+            allowed = b", ".join((*methods, *((b"POST",) if not resource.page else ()))).decode()
             return answer(405, headers=[("allow", allowed)])
-        return methods[method](self._endpoints.mailbox(place.name), request, _fields(place.query))
+        return methods[method](self._endpoints.get(resource.name), request, _fields(resource.query))
 
     # -- one endpoint -------------------------------------------------------------------------------------------------
 
-    def _show(self, mailbox: Mailbox, request: Request, query: dict[str, str]) -> Reply:
+    def _show(self, endpoint: Endpoint, request: Request, query: dict[str, str]) -> Reply:
         try:
             wanted = {name: int(query.pop(name)) for name in COUNTERS if name in query}
-            question = msgspec.convert(query, _Question, strict=False)
+            options = msgspec.convert(query, _ShowQuery, strict=False)
         except ValueError as error:
             raise RequestError("InvalidQuery", str(error)) from error
-        if wanted and question.wait_s:
-            return self._show_when(mailbox, wanted, question)
-        return _summary(mailbox, question)
+        if wanted and options.wait_s:
+            return self._show_when(endpoint, wanted, options)
+        return _summary(endpoint, options)
 
-    async def _show_when(self, mailbox: Mailbox, wanted: dict[str, int], question: _Question) -> Answer:
-        await mailbox.wait(wanted, question.wait_s)
-        return _summary(mailbox, question)
+    async def _show_when(self, endpoint: Endpoint, wanted: dict[str, int], options: _ShowQuery) -> Answer:
+        await endpoint.wait(wanted, options.wait_s)
+        return _summary(endpoint, options)
 
-    def _delete(self, mailbox: Mailbox, request: Request, query: dict[str, str]) -> Answer:
-        self._forget(mailbox)
+    def _delete(self, endpoint: Endpoint, request: Request, query: dict[str, str]) -> Answer:
+        self._forget(endpoint)
         return answer(204)
 
-    def _ids(self, mailbox: Mailbox, request: Request, query: dict[str, str]) -> Answer:
-        ids = mailbox.tally.ids(accepted_only=query.get("accepted") == "true")
-        return json_answer({"ids": ids, "forgotten": mailbox.tally.forgotten})
+    def _ids(self, endpoint: Endpoint, request: Request, query: dict[str, str]) -> Answer:
+        ids = endpoint.id_counts.ids(accepted_only=query.get("accepted") == "true")
+        return json_answer({"ids": ids, "forgotten": endpoint.id_counts.forgotten})
 
-    def _behaviour(self, mailbox: Mailbox, request: Request, query: dict[str, str]) -> Answer:
-        return json_answer(mailbox.script.now if mailbox.script else None)
+    def _behaviour(self, endpoint: Endpoint, request: Request, query: dict[str, str]) -> Answer:
+        return json_answer(endpoint.sequence.now if endpoint.sequence else None)
 
-    def _behave(self, mailbox: Mailbox, request: Request, query: dict[str, str]) -> Answer:
-        mailbox.script = self._script_of(behaviour_of_json(request.body))
+    def _set_behaviour(self, endpoint: Endpoint, request: Request, query: dict[str, str]) -> Answer:
+        endpoint.sequence = self._sequence(parse_behaviour(request.body))
         return answer(204)
 
-    def _behave_well(self, mailbox: Mailbox, request: Request, query: dict[str, str]) -> Answer:
-        mailbox.script = None
+    def _reset_behaviour(self, endpoint: Endpoint, request: Request, query: dict[str, str]) -> Answer:
+        endpoint.sequence = None
         return answer(204)
 
-    def _settings(self, mailbox: Mailbox, request: Request, query: dict[str, str]) -> Answer:
-        return json_answer(mailbox.settings)
+    def _settings(self, endpoint: Endpoint, request: Request, query: dict[str, str]) -> Answer:
+        return json_answer(endpoint.settings)
 
-    def _set(self, mailbox: Mailbox, request: Request, query: dict[str, str]) -> Answer:
-        mailbox.settings = settings_of_json(request.body)
+    def _set_settings(self, endpoint: Endpoint, request: Request, query: dict[str, str]) -> Answer:
+        endpoint.settings = parse_settings(request.body)
         return answer(204)
 
-    def _confirm(self, mailbox: Mailbox, request: Request, query: dict[str, str]) -> Answer:
-        self._confirmer.visit_all(mailbox)
+    def _confirm(self, endpoint: Endpoint, request: Request, query: dict[str, str]) -> Answer:
+        self._confirmer.confirm_all(endpoint)
         return answer(202)
 
-    # -- all ----------------------------------------------------------------------------------------------------------
+    # -- pages -------------------------------------------------------------------------------------------------------
 
     def _plain_page(self, path: str, method: bytes) -> Answer:
         if path not in self._plain_pages:
@@ -125,8 +125,8 @@ class Pages:
         return self._plain_pages[path]() if method == b"GET" else answer(405, headers=[("allow", "GET")])
 
     def _overview(self) -> Answer:
-        newest = sorted(self._endpoints, key=lambda mailbox: mailbox.last_ns, reverse=True)
-        rows = "\n".join(_row(mailbox) for mailbox in newest[:ROWS_MAX])
+        newest = sorted(self._endpoints, key=lambda endpoint: endpoint.last_ns, reverse=True)
+        rows = "\n".join(_row(endpoint) for endpoint in newest[:ROWS_MAX])
         text = self._template.substitute(
             heads="".join(f"<th>{name.replace('_', ' ')}</th>" for name in _COLUMNS),
             rows=rows,
@@ -145,12 +145,12 @@ def not_found() -> Answer:
 
 
 def refusal(error: RequestError) -> Answer:
-    status = _STATUS_OF_FAULT.get(error.code, 400)
+    status = _STATUS_BY_CODE.get(error.code, 400)
     return json_answer({"error": error.code, "message": error.message}, status)
 
 
-def _summary(mailbox: Mailbox, question: _Question) -> Answer:
-    return json_answer(mailbox.summary(question.n), indent=2)
+def _summary(endpoint: Endpoint, options: _ShowQuery) -> Answer:
+    return json_answer(endpoint.summary(options.n), indent=2)
 
 
 def _fields(query: str) -> dict[str, str]:
@@ -160,10 +160,12 @@ def _fields(query: str) -> dict[str, str]:
         raise RequestError("InvalidQuery", str(error)) from error
 
 
-def _row(mailbox: Mailbox) -> str:
-    name = escape(mailbox.name)
-    counts = "".join(f"<td>{COUNTERS[column](mailbox):,}</td>" for column in _COLUMNS)
-    behaviour = mailbox.script.now if mailbox.script else None
-    doing = msgspec.json.encode(behaviour).decode() if behaviour else "as its URL says"
-    last = datetime.fromtimestamp(mailbox.last_ns // 1_000_000_000, UTC).strftime("%H:%M:%S") if mailbox.last_ns else ""
-    return f'<tr><th><a href="/endpoint/{name}">{name}</a></th>{counts}<td>{last}</td><td>{escape(doing)}</td></tr>'
+def _row(endpoint: Endpoint) -> str:
+    name = escape(endpoint.name)
+    counts = "".join(f"<td>{COUNTERS[column](endpoint):,}</td>" for column in _COLUMNS)
+    behaviour = endpoint.sequence.now if endpoint.sequence else None
+    shown = msgspec.json.encode(behaviour).decode() if behaviour else "as in its URL"
+    last = (
+        datetime.fromtimestamp(endpoint.last_ns // 1_000_000_000, UTC).strftime("%H:%M:%S") if endpoint.last_ns else ""
+    )
+    return f'<tr><th><a href="/endpoint/{name}">{name}</a></th>{counts}<td>{last}</td><td>{escape(shown)}</td></tr>'

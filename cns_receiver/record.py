@@ -1,4 +1,4 @@
-"""One delivery as the fault receiver keeps it, and what says which message it is."""
+"""The record of one delivery, and how the message in it is identified."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ SUBSCRIPTION_CONFIRMATION = MessageType.SUBSCRIPTION_CONFIRMATION.encode()
 _CONFIRMING = frozenset({SUBSCRIPTION_CONFIRMATION, MessageType.UNSUBSCRIBE_CONFIRMATION.encode()})
 
 
-class Verdict(StrEnum):
+class SignatureStatus(StrEnum):
     GOOD = "good"
     BAD = "bad"
     UNSIGNED = "unsigned"
     WAITING = "waiting"
-    UNCHECKED = "unchecked"  # nobody asked, or the certificate could not be had
+    UNCHECKED = "unchecked"  # not requested, or the certificate could not be fetched
 
 
 class Identity(NamedTuple):
-    """Empty is what a delivery does not say."""
+    """The message and its subscription; empty if a delivery does not name them."""
 
     type: bytes
     message_id: bytes
@@ -39,16 +39,16 @@ class Record(msgspec.Struct, gc=False):
     attempt: int
     target: bytes
     headers: dict[bytes, bytes]
-    body: bytes  # its beginning
-    body_bytes: int  # of all of it
+    body: bytes  # the beginning
+    body_bytes: int  # of the whole body
     status: int = 0  # 0: never answered
-    verdict: Verdict = Verdict.UNCHECKED
+    signature: SignatureStatus = SignatureStatus.UNCHECKED
 
     @property
     def confirming(self) -> bool:
         return self.identity.type in _CONFIRMING
 
-    def shown(self) -> dict[str, object]:
+    def as_json(self) -> dict[str, object]:
         identity = self.identity
         return {
             "arrived_ms": self.arrived_ns // 1_000_000,
@@ -57,7 +57,7 @@ class Record(msgspec.Struct, gc=False):
             "subscription_arn": _text(identity.subscription),
             "attempt": self.attempt,
             "status": self.status,
-            "signature": self.verdict.value,
+            "signature": self.signature.value,
             "target": _text(self.target),
             "headers": {_text(name): _text(value) for name, value in self.headers.items()},
             "body": self.body.decode("utf-8", "replace"),
@@ -71,28 +71,28 @@ class _Members(msgspec.Struct, rename="pascal"):
 
 
 def identify(request: Request) -> Identity:
-    """From the headers SNS sends; without them, from the body: a person may post one by hand."""
+    """Read the identity from SNS's headers or, for a delivery posted by hand, from the body."""
     headers = request.headers
     message_id = headers.get(b"x-amz-sns-message-id")
     if message_id is None:
         return _identify_body(request.body)
     return Identity(
         headers.get(b"x-amz-sns-message-type", b""),
-        _one_word(message_id),
-        _one_word(headers.get(b"x-amz-sns-subscription-arn", b"")),
+        _valid_id(message_id),
+        _valid_id(headers.get(b"x-amz-sns-subscription-arn", b"")),
     )
 
 
 def _identify_body(body: bytes) -> Identity:
     try:
         members = msgspec.json.decode(body, type=_Members)
-        return Identity(_one_word(members.type.encode()), _one_word(members.message_id.encode()), b"")
+        return Identity(_valid_id(members.type.encode()), _valid_id(members.message_id.encode()), b"")
     except (ValueError, RecursionError):
         return Identity(b"", b"", b"")
 
 
-def _one_word(value: bytes) -> bytes:
-    """Ids that would break a journal's line, or are no ids, are none."""
+def _valid_id(value: bytes) -> bytes:
+    """Return the id, or b"" if it is not one or would break a line of the journal."""
     return value if len(value) <= ID_BYTES_MAX and len(value.split()) == 1 else b""
 
 

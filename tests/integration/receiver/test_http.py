@@ -143,7 +143,7 @@ async def test_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_the_silent_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(receiver_http, "SILENCE_S", 0.02)
+    monkeypatch.setattr(receiver_http, "IDLE_TIMEOUT_S", 0.02)
     async with receiving() as client:
         assert await say(client.port, POST) == b""
         slow = asyncio.create_task(client.notify("a?delay_ms=100"))

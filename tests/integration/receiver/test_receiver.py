@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from yarl import URL
 
+from cns_receiver import endpoint as receiver_endpoint
 from cns_receiver import endpoints as receiver_endpoints
-from cns_receiver import mailbox as receiver_mailbox
+from cns_receiver.endpoint import Capacity
 from cns_receiver.endpoints import Endpoints
 from cns_receiver.http_server import Request
-from cns_receiver.id_counts import IdRoom, Tally
+from cns_receiver.id_counts import IdCapacity, IdCounts
 from cns_receiver.journal import Entry, Journal, read_journal
-from cns_receiver.mailbox import Room
 from cns_receiver.receiver import Options
 from tests.integration.receiver.receiver_support import SUBSCRIPTION, TOPIC, receiving
 
@@ -76,21 +76,21 @@ async def test_only_what_was_accepted_counts_as_delivered() -> None:
 
 
 def test_a_message_for_two_subscriptions_is_one_message() -> None:
-    tally = Tally(IdRoom())
-    assert [tally.arrive(b"m", b"one"), tally.arrive(b"m", b"two"), tally.arrive(b"n", b"two")] == [1, 1, 1]
-    assert (tally.distinct_messages, tally.retries, tally.ids()) == (2, 0, {"m": 2, "n": 1})
+    id_counts = IdCounts(IdCapacity())
+    assert [id_counts.arrive(b"m", b"one"), id_counts.arrive(b"m", b"two"), id_counts.arrive(b"n", b"two")] == [1, 1, 1]
+    assert (id_counts.distinct_messages, id_counts.retries, id_counts.ids()) == (2, 0, {"m": 2, "n": 1})
 
 
 def test_ids_are_bounded_and_the_rest_is_counted() -> None:
-    room = IdRoom(2)
-    tally, other = Tally(room), Tally(room)
+    capacity = IdCapacity(2)
+    id_counts, other = IdCounts(capacity), IdCounts(capacity)
     for message_id in (b"1", b"2", b"3", b"1"):
-        tally.arrive(message_id, b"")
-    tally.accept(b"3", b"")
-    assert (tally.ids(), tally.forgotten) == ({"1": 2, "2": 1}, 1)
-    tally.clear()
+        id_counts.arrive(message_id, b"")
+    id_counts.accept(b"3", b"")
+    assert (id_counts.ids(), id_counts.forgotten) == ({"1": 2, "2": 1}, 1)
+    id_counts.clear()
     assert other.arrive(b"4", b"") == 1
-    assert (other.ids(), room.left) == ({"4": 1}, 1)
+    assert (other.ids(), capacity.left) == ({"4": 1}, 1)
 
 
 async def test_records_are_bounded_by_number_and_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +100,7 @@ async def test_records_are_bounded_by_number_and_by_bytes(monkeypatch: pytest.Mo
         shown = await client.show("a", n=100)
         assert [message["message_id"] for message in shown["messages"]] == ["m-2", "m-3", "m-4"]
         assert [message["message_id"] for message in (await client.show("a", n=1))["messages"]] == ["m-4"]
-        monkeypatch.setattr(receiver_mailbox, "KEPT_BYTES_MAX", 100)
+        monkeypatch.setattr(receiver_endpoint, "RECORDS_BYTES_MAX", 100)
         await client.notify("b", "m-5")
         await client.notify("a", "m-6")
         assert [message["message_id"] for message in (await client.show("a"))["messages"]] == ["m-6"]
@@ -119,14 +119,14 @@ async def test_endpoints_are_bounded(monkeypatch: pytest.MonkeyPatch, limit: str
 
 
 def test_what_is_forgotten_gives_back_its_room() -> None:
-    room = Room(records_max=10, body_bytes_kept=10)
-    endpoints, ids = Endpoints(room), room.ids.left
+    capacity = Capacity(records_max=10, body_bytes_kept=10)
+    endpoints, ids = Endpoints(capacity), capacity.ids.left
     for type_ in (b"Notification", b"SubscriptionConfirmation"):
         headers = {b"x-amz-sns-message-type": type_, b"x-amz-sns-message-id": b"m"}
-        endpoints.mailbox("a").record(1, Request(b"POST", b"/endpoint/a", headers, b"body", True))
-    assert (room.ids.left, room.used_bytes > 0) == (ids - 2, True)
-    endpoints.forget(endpoints.mailbox("a"))
-    assert (room.ids.left, room.used_bytes, list(endpoints)) == (ids, 0, [])
+        endpoints.get("a").record(1, Request(b"POST", b"/endpoint/a", headers, b"body", True))
+    assert (capacity.ids.left, capacity.used_bytes > 0) == (ids - 2, True)
+    endpoints.forget(endpoints.get("a"))
+    assert (capacity.ids.left, capacity.used_bytes, list(endpoints)) == (ids, 0, [])
 
 
 async def test_a_client_can_wait() -> None:

@@ -131,10 +131,10 @@ async def test_other_urls_are_not_visited(client: Client, subscribe_url: str) ->
 def test_hosts_that_may_be_asked(url: str, allowed: bool) -> None:
     fetcher = Fetcher(["cns.test"])
     if allowed:
-        assert str(fetcher.checked(url))
+        assert str(fetcher.check(url))
     else:
         with pytest.raises(FetchRefused):
-            fetcher.checked(url)
+            fetcher.check(url)
 
 
 # -- signatures -------------------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def _signed(signer: Signer, base_url: str, **changed: object) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("changed", "verdict"),
+    ("changed", "signature"),
     [
         ({}, "good"),
         ({"UnsubscribeURL": "is not signed"}, "good"),
@@ -181,16 +181,16 @@ def _signed(signer: Signer, base_url: str, **changed: object) -> bytes:
     ],
 )
 async def test_signatures_are_judged(
-    client: Client, service: Service, signer: Signer, changed: dict[str, object], verdict: str
+    client: Client, service: Service, signer: Signer, changed: dict[str, object], signature: str
 ) -> None:
     changed = {
         name: value.replace("{service}", service.url) if isinstance(value, str) else value
         for name, value in changed.items()
     }
     assert await client.notify("a", "m-1", _signed(signer, service.url, **changed)) == 200
-    shown = await client.show("a", **{verdict: 1})
-    assert [message["signature"] for message in shown["messages"]] == [verdict]
-    assert {name: count for name, count in shown["signature"].items() if count} == {verdict: 1}
+    shown = await client.show("a", **{signature: 1})
+    assert [message["signature"] for message in shown["messages"]] == [signature]
+    assert {name: count for name, count in shown["signature"].items() if count} == {signature: 1}
 
 
 @pytest.mark.parametrize("body", [b"", b"raw", b"[1]", b'{"a":1}', b"\xff", b"[" * 100_000, b'{"Signature":"\\ud800"}'])
