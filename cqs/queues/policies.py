@@ -13,7 +13,7 @@ from cqs.limits import POLICY_BYTES_MAX, POLICY_CONDITIONS_MAX, POLICY_PRINCIPAL
 
 UNKNOWN_ACTIONS_MAX = 5
 UNKNOWN_CHARS_MAX = 80
-"""Of each unknown action in a warning."""
+"""The length to which an unknown action is cut in a warning."""
 
 
 def read_policy(text: str) -> Policy:

@@ -1,7 +1,8 @@
-"""The engine on Cassandra and Redis: rows in time buckets are the truth, a sorted set hides and shows them.
+"""The engine on Cassandra and Redis, named `cqs`. Rows in time buckets are the truth; a sorted set in Redis says which
+messages are visible.
 
-After the original CQS (seed 000), without its faults: the cache is never trusted to be complete, and losing it loses
-nothing. FIFO queues have a log of their own instead (`fifo`).
+It follows the original CQS (seed 000), except that the cache need not be complete: losing it loses no message. FIFO
+queues have a log instead (`fifo`).
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ RECONCILE_INTERVAL_S = 2.0
 FAILOVER_RETRY_S = 0.5
 LISTEN_RETRY_S = 0.5
 FIFO_POLL_INTERVAL_S = 1.0
-"""Between two looks at FIFO queues that somebody waits for, where nothing hints at what others do."""
+"""The poll interval of FIFO queues with waiters, if there is no Redis for hints from other processes."""
 FIFO_POLL_INTERVAL_HINTED_S = 5.0
 MAINTENANCE_INTERVAL_S = 15.0
 MAINTENANCE_ROWS = 500
 LISTEN_S_MAX = 3.0
-"""How long the start waits for Redis before it goes on without."""
+"""How long the start waits for Redis before it continues without it."""
 
 log = structlog.get_logger(__name__)
 
@@ -54,7 +55,7 @@ log = structlog.get_logger(__name__)
 async def open_engine(
     cassandra: Cassandra, redis_url: str, clock: Clock, prefix: str = PREFIX
 ) -> AsyncIterator[ClusterEngine]:
-    """`redis_url` '' is for ever without Redis. Nothing is lost when it comes and goes."""
+    """The engine and its background tasks. Without a `redis_url` it never uses Redis."""
     waiters = WaiterRegistry(clock)
 
     def notify(queue_id: str, visible: int, due_ms: int | None) -> None:
@@ -124,7 +125,8 @@ async def _listen(
     waiters: WaiterRegistry,
     heard: asyncio.Event,
 ) -> None:
-    """Wake who waits here for what came anywhere. After a gap all are woken: what came meanwhile is not known."""
+    """Wake local waiters when messages come in any process. After a gap wake all: notifications may have been
+    missed."""
     try:
         async with redis.listening(notify) as read:
             waiters.wake_all_queues()

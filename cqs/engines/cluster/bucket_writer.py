@@ -1,4 +1,4 @@
-"""Where this process puts what is sent: one open bucket a queue, written by nobody else, bounded in rows and bytes."""
+"""Chooses the locations of sent messages: one open bucket per queue, written by this process only, limited in size."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cqs.engines.cluster.ids import COUNTER_BITS, MessageLocation, bucket_name
 from cqs.engines.cluster.schema import BUCKET_BYTES_MAX, BUCKET_ROWS_MAX, BUCKET_SPAN_MS
 
 OPEN_MAX = 20_000
-"""Queues this process knows an open bucket of; for another, it opens a new one."""
+"""Queues with an open bucket in this process. A queue beyond gets a new bucket."""
 
 
 class _OpenBucket:
@@ -22,18 +22,18 @@ class _OpenBucket:
         self.name = name
         self.rows = 0
         self.bytes = 0
-        self.listed = False  # whether readers can find it
+        self.listed = False  # whether the bucket is in `cqs_buckets`, where readers find it
 
 
 class OpenBuckets:
     def __init__(self, node: str) -> None:
         self._node = node
         self._numbers = count()
-        self._next = 0  # sequence numbers rise throughout the process, whatever its clock does
+        self._next = 0  # sequence numbers rise within the process even if its clock does not
         self._open: BoundedCache[str, _OpenBucket] = BoundedCache(OPEN_MAX)
 
     def allocate(self, queue_id: str, generation: int, sizes: Sequence[int], now_ms: int) -> list[MessageLocation]:
-        """A place for each message, all in one bucket, in their order."""
+        """A location for each message, in order, all in one bucket."""
         opened = self._open.get(queue_id)
         if opened is None or not self._has_room(opened, generation, sizes, now_ms):
             opened = _OpenBucket(generation, now_ms, bucket_name(generation, now_ms, self._node, next(self._numbers)))
@@ -46,7 +46,7 @@ class OpenBuckets:
         return [MessageLocation(opened.name, first + n) for n in range(len(sizes))]
 
     def is_listed(self, queue_id: str, bucket: str) -> bool:
-        """False when readers may not find the bucket yet: then it must be added to the table."""
+        """Whether readers can find the bucket. If not, the caller must add it to `cqs_buckets`."""
         opened = self._open.get(queue_id)
         return opened is not None and opened.name == bucket and opened.listed
 

@@ -1,7 +1,9 @@
-"""What a cache of the engine does: it knows which messages are visible when, and who holds them; never their bodies.
+"""The contract of the engine's cache: it knows when each message is visible and which delivery is the newest, but no
+bodies.
 
-It may be lost at any time. Its *epoch* is one life of what it knows of one queue: a new one begins empty and is filled
-from the rows. While it is filling, what is in it can be received already, and what is not in it may still exist.
+It may be lost at any time. An *epoch* is one lifetime of the cache's knowledge of one queue: it begins empty and is
+filled from the rows. During the fill, messages in the cache can be received; messages that are not in it may still
+exist.
 """
 
 from __future__ import annotations
@@ -19,15 +21,15 @@ FILLED_BY_ANOTHER = -2
 
 
 MaybeOutcome = Outcome | None
-"""Of a key, whether it still names its message's newest delivery. None: unknown, the rows must say."""
+"""For a delivery key, whether it names its message's newest delivery. None if the cache does not know: ask the rows."""
 
 
 class CacheUnavailable(Exception):
-    """The cache cannot be reached: what was asked may or may not have been done."""
+    """The cache did not answer: the call may or may not have taken effect."""
 
 
 class CachedMessage(NamedTuple):
-    """A message as it comes into the cache."""
+    """A message as the cache stores it."""
 
     location: MessageLocation
     visible_at_ms: int
@@ -48,7 +50,7 @@ class LeaseRequest(NamedTuple):
     visible_at_ms: int
     max_receives: int
     require_filled: bool = True
-    """Rather nothing than less than what is wanted, while the cache is filled: to ask again when that is done."""
+    """During a fill, return nothing instead of fewer messages than wanted: the caller asks again after the fill."""
 
 
 class LeaseResult(NamedTuple):
@@ -66,69 +68,69 @@ class CacheCounts(NamedTuple):
 
 
 class Cache(Protocol):
-    """`add`, `take`, `counts` and `page` answer None when nothing is known of the queue: an epoch must be begun. Any
-    method may raise CacheAway."""
+    """`add`, `lease`, `counts` and `page` return None if the cache knows nothing of the queue: an epoch must be begun.
+    Each method may raise CacheUnavailable."""
 
     async def add(self, queue_id: str, items: Sequence[CachedMessage], now_ms: int) -> int | None:
-        """Add messages that were sent, and wake who waits. Returns the generation that is current, or DROPPED."""
+        """Add sent messages and wake waiters. Returns the queue's current generation, or DROPPED."""
         ...
 
     async def undo_delete(self, queue_id: str, items: Sequence[CachedMessage], now_ms: int) -> None:
-        """Bring back what was taken out to be deleted, and was not."""
+        """Return messages to the cache whose rows, after `begin_delete`, may not have been deleted."""
         ...
 
-    async def lease(self, queue_id: str, wish: LeaseRequest) -> LeaseResult | None: ...
+    async def lease(self, queue_id: str, request: LeaseRequest) -> LeaseResult | None: ...
 
     async def begin_delete(self, queue_id: str, keys: Sequence[DeliveryKey]) -> list[MaybeOutcome]:
-        """Take messages that are to be deleted out. None: unknown, the rows must say. Who holds a delivery whose hiding
-        was lost may delete the message, though another has it as well by now."""
+        """Remove messages from the cache before their rows are deleted. If the cache lost the visibility of a delivery,
+        the key of that delivery still deletes, even if the message was delivered again meanwhile."""
         ...
 
     async def check(self, queue_id: str, key: DeliveryKey) -> MaybeOutcome:
-        """Whether a key still names its message's newest delivery; nothing is changed. None: unknown."""
+        """Whether the key names its message's newest delivery. Changes nothing."""
         ...
 
     async def set_visible_at(self, queue_id: str, key: DeliveryKey, visible_at_ms: int, now_ms: int) -> MaybeOutcome:
-        """As `check`; when it does, and the cache has not been lost since, its message is visible from then on."""
+        """Like `check`; if DONE, also set the time at which the message becomes visible."""
         ...
 
     async def postpone(self, queue_id: str, items: Sequence[CachedMessage]) -> None:
-        """They were taken, and their rows say that another process hid them longer."""
+        """Hide messages that were leased although another process had hidden them for longer, as their rows say."""
         ...
 
     async def keep_hidden(self, queue_id: str, items: Sequence[CachedMessage]) -> None:
-        """Hide for so long at least what was given out while the cache was away."""
+        """Hide messages that were leased while the cache was unavailable for at least as long as given."""
         ...
 
     async def forget(self, queue_id: str, locations: Sequence[MessageLocation]) -> None:
-        """Those messages have no rows any more."""
+        """Remove messages that have no rows."""
         ...
 
     async def counts(self, queue_id: str, now_ms: int, *, require_filled: bool) -> CacheCounts | None:
-        """Patient: None as long as the cache is filled."""
+        """None during a fill, if `require_filled`."""
         ...
 
     async def page(
         self, queue_id: str, after: tuple[int, str], n: int, *, require_filled: bool
     ) -> list[CachedMessage] | None:
-        """Soonest due first, after (due, member). Patient: as above."""
+        """Up to `n` messages, soonest due first, after (due, member). None during a fill, if `require_filled`."""
         ...
 
     async def begin_epoch(self, queue_id: str, generation: int, filler: str) -> int:
-        """Begin a new epoch, unless one runs. Returns the generation that `filler` is to fill it with; or FILLED, or
-        FILLED_BY_ANOTHER while that one lives."""
+        """Begin an epoch unless one exists. Returns the generation that `filler` must fill it with, FILLED, or
+        FILLED_BY_ANOTHER while another filler is alive."""
         ...
 
     async def fill_page(self, queue_id: str, filler: str, items: Sequence[CachedMessage]) -> bool:
-        """A page of what is there. False when another fills now: stop."""
+        """Add a page of the queue's messages. Returns False if another filler has taken over: stop."""
         ...
 
     async def end_fill(self, queue_id: str, filler: str) -> None: ...
 
     async def add_missing(self, queue_id: str, items: Sequence[CachedMessage], now_ms: int) -> int:
-        """Add those that the cache lacks; returns how many there were."""
+        """Add the messages that the cache lacks. Returns their number."""
         ...
 
     async def reset(self, queue_id: str, generation: int) -> None:
-        """Forget all of a queue, whose generation has risen or is now DROPPED, and wake who waits."""
+        """Forget the queue, whose generation has risen or is now DROPPED, and wake its waiters."""
         ...

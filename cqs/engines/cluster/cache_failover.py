@@ -1,4 +1,4 @@
-"""Who hides messages now: Redis, or the processes themselves while it is away."""
+"""Decides which cache is in use: Redis or, while it is unavailable, the processes' own memory."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from cqs.engines.cluster.rows import MessageRows
 from cqs.engines.cluster.unacked import UnackedDeliveries
 
 GRACE_MS = 2_000
-"""So long nothing is given out after Redis was lost: it may be back at once, and what it hid is written down."""
+"""No messages are leased for this long after Redis was lost. It may return at once, and meanwhile all processes save
+the visibility of their deliveries."""
 HANDOVER_S = 0.5
 HANDOVER_S_MAX = 5.0
-"""So long nothing is given out after it is back, until all processes have written down what they hide."""
+"""No messages are leased for this long after Redis returned, until all processes saved what they hide."""
 POLL_INTERVAL_S = 0.5
 QUEUES_AT_ONCE = 16
 
@@ -31,7 +32,7 @@ log = structlog.get_logger(__name__)
 
 
 class CacheFailover:
-    """A circuit breaker: after one failure Redis is asked by `watch` alone until it answers again."""
+    """A circuit breaker: after a failure only `run` calls Redis, until it answers again."""
 
     def __init__(
         self,
@@ -46,7 +47,7 @@ class CacheFailover:
         self._unacked = unacked
         self._rows = rows
         self._clock = clock
-        self._run = ""
+        self._run_id = ""
         self._lost = asyncio.Event()
         self.losses = 0
         self.on_fallback = redis is None
@@ -58,20 +59,20 @@ class CacheFailover:
             except CacheUnavailable as error:
                 self.mark_lost(str(error))
             else:
-                if self._redis.run == self._run or not self._run:
-                    self._run = self._redis.run
+                if self._redis.run_id == self._run_id or not self._run_id:
+                    self._run_id = self._redis.run_id
                     return answer
                 self.mark_lost("another server answers")
         return await question(self._fallback)
 
     @property
     def redis(self) -> RedisCache | None:
-        """None while it is away."""
+        """None while it is unavailable."""
         return None if self.on_fallback else self._redis
 
     @property
     def has_redis(self) -> bool:
-        """Whether a Redis is configured, lost or not."""
+        """Whether a Redis is configured, available or not."""
         return self._redis is not None
 
     @property
@@ -79,12 +80,13 @@ class CacheFailover:
         return self._redis is not None and self.on_fallback
 
     def hint(self, queue_id: str) -> None:
-        """Tell other processes that there is something new in a queue that has nothing to do with the cache."""
+        """Tell other processes that a FIFO queue, which the cache does not know, has changed."""
         if self._redis is not None and not self.on_fallback:
             self._redis.hint(queue_id)
 
     async def finish_delete(self, queue_id: str, locations: Sequence[MessageLocation], *, redis_knows: bool) -> None:
-        """Their rows are gone. Redis may not know it where it was away when they were released, and is back."""
+        """Report that the rows are deleted. Redis may still have the messages if it was unavailable at
+        `begin_delete`."""
         if self.on_fallback:
             self._fallback.finish_delete(queue_id, locations)
         elif self._redis is not None and redis_knows:
@@ -99,10 +101,10 @@ class CacheFailover:
             self.on_fallback = True
             self._lost.set()
 
-    # -- while it is away ---------------------------------------------------------------------------------------------
+    # -- switching ----------------------------------------------------------------------------------------------------
 
     async def run(self, wake_all_queues: Callable[[], None]) -> None:
-        """Runs as long as the engine does."""
+        """Switch between Redis and the fallback, for as long as the engine runs."""
         while self._redis is None:
             await self.step_fallback()
             await asyncio.sleep(POLL_INTERVAL_S)
@@ -113,7 +115,7 @@ class CacheFailover:
             await self._run_fallback(self._redis)
             self.on_fallback = False
             log.info("redis.recovered")
-            with suppress(CacheUnavailable):  # the reconciler finds what Redis is not told
+            with suppress(CacheUnavailable):  # the reconciler finds messages that are not reported
                 await self._replay_changes(self._redis)
             wake_all_queues()
 
@@ -125,7 +127,8 @@ class CacheFailover:
             await redis.forget(queue_id, locations)
 
     async def _until_lost(self, redis: RedisCache) -> None:
-        """A process that asks nothing must notice, too: others give out what it holds, unless that is written down."""
+        """Return once Redis is lost. Idle processes must notice, too: others may lease what they hold until they save
+        its visibility."""
         while not self._lost.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._lost.wait(), POLL_INTERVAL_S)
@@ -135,16 +138,16 @@ class CacheFailover:
                 self.mark_lost(str(error))
 
     async def _run_fallback(self, redis: RedisCache) -> None:
-        """Until Redis is back, and knows what happened meanwhile."""
+        """Use the fallback until Redis is back and knows what happened meanwhile."""
         open_at_ms = self._clock.wall_ms() + GRACE_MS
         while True:
-            await self._persist_all_leases()  # again: answers of Redis may have been under way when it was lost
+            await self._persist_all_leases()  # each time: answers may have been under way when Redis was lost
             try:
                 await redis.ping()
                 for queue_id, items in (await self._fallback.close()).items():
                     await redis.keep_hidden(queue_id, items)
                 await self._wait_for_others()
-                self._run = redis.run
+                self._run_id = redis.run_id
             except CacheUnavailable:
                 if self._clock.wall_ms() >= open_at_ms:
                     await self.step_fallback()
@@ -171,7 +174,7 @@ class CacheFailover:
             await asyncio.gather(*[self.persist_leases(queue_id) for queue_id in queues[at : at + QUEUES_AT_ONCE]])
 
     async def persist_leases(self, queue_id: str) -> None:
-        """What this process gave out of it, and what Redis may not know any more, stays hidden."""
+        """Save the visibility of this process's deliveries from the queue in their rows: Redis may have lost it."""
         unacked = self._unacked.still_hidden(queue_id, self._clock.now_ms())
         try:
             await self._rows.keep_hidden(queue_id, unacked)
@@ -182,12 +185,12 @@ class CacheFailover:
 
     @property
     def duplicates(self) -> int:
-        """Deliveries whose hiding was lost, and whose messages others had got by the time they were settled."""
+        """Deliveries whose visibility was lost and whose messages were delivered again before they were settled."""
         return self._fallback.duplicates + (self._redis.duplicates if self._redis else 0)
 
     async def close(self) -> None:
-        """What this process hides stays hidden when it has ended."""
+        """Save what this process hides, so that it stays hidden."""
         if self.on_fallback:
             await self._fallback.close()
-            with suppress(CnsError):  # it ends by itself
+            with suppress(CnsError):  # it expires by itself
                 await self._fallback.end_heartbeat()

@@ -1,4 +1,5 @@
-"""From leases to messages: bodies are read, deliveries counted where it matters, and what is gone is passed over."""
+"""Makes messages from leases: reads bodies, stores delivery counts if a redrive policy needs them, skips deleted
+messages."""
 
 from __future__ import annotations
 
@@ -22,11 +23,11 @@ class DeliveryBuilder:
 
     async def build(self, queue: KnownQueue, taken: LeaseResult, now_ms: int) -> ReceiveResult:
         q = queue.q
-        for lease in taken.leases:  # of a purge that another process did
+        for lease in taken.leases:  # another process may have purged the queue
             queue.observe_generation(generation_of(lease.key.location.bucket))
         current = [lease for lease in taken.leases if generation_of(lease.key.location.bucket) == queue.generation]
         reading = self._rows.read(q.id, [lease.key.location for lease in current])
-        # only a redrive policy needs deliveries to be counted beyond the life of the cache
+        # the cache counts deliveries, too: only a redrive policy needs counts that survive it
         counting = self._count(queue, current, now_ms) if q.max_receives else None
         rows = (await asyncio.gather(reading, counting))[0] if counting else await reading
         messages: list[Message] = []
@@ -58,11 +59,11 @@ class DeliveryBuilder:
             for lease in leases
             if not lease.spent
         ]
-        with suppress(CnsError):  # a count that is lost costs one delivery more, not the message
+        with suppress(CnsError):  # a lost count costs one more delivery, not the message
             await self._rows.count_deliveries(queue.q.id, items)
 
     async def oldest_born_at_ms(self, queue: KnownQueue) -> int:
-        """Of what arrived first; 0 when there is nothing."""
+        """The send time of the oldest message; 0 for an empty queue."""
         async for bucket in buckets_of(self._rows, queue.q.id, queue.generation):
             for row in await self._rows.page(queue.q.id, bucket, -1, 1):
                 return row.born_at_ms

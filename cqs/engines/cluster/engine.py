@@ -1,4 +1,4 @@
-"""The engine itself: each operation by the queue's kind, and what spans queues."""
+"""The engine: passes operations on by the queue's kind, and does those that span queues."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from cqs.engines.waiters import LocalWaiter, WaiterRegistry
 
 
 class ClusterEngine:
-    """See `cqs.engines.contract.Engine`. `open_engine` makes one, with what runs beside it."""
+    """See `cqs.engines.contract.LocalEngine`. `open_engine` creates it."""
 
     capabilities = Capabilities(
         fifo=True,
@@ -101,7 +101,7 @@ class ClusterEngine:
     # -- across queues ------------------------------------------------------------------------------------------------
 
     async def settle(self, settlement: Settlement, now_ms: int) -> SettlementResult:
-        """Sends first: a crash between leaves a message twice, never not at all."""
+        """Sends first: a crash before the deletes repeats messages and loses none."""
         known_queues = {q.id: await self._known_queues.get(q) for q, _ in settlement.sends}
         if any(queue.generation == DROPPED for queue in known_queues.values()):
             return SettlementResult(sends=_rejected(settlement, known_queues))
@@ -115,7 +115,7 @@ class ClusterEngine:
         return SettlementResult(deletes, answers, tuple([outcome for (outcome,) in changes]))
 
     async def _delete_each(self, settlement: Settlement, now_ms: int) -> tuple[Outcome, ...]:
-        """One delete a queue."""
+        """One delete per queue."""
         handles: dict[QueueRef, list[bytes]] = {}
         for q, handle in settlement.deletes:
             handles.setdefault(q, []).append(handle)
@@ -124,7 +124,7 @@ class ClusterEngine:
         return tuple([next(answers[q]) for q, _ in settlement.deletes])
 
     async def _send_each(self, settlement: Settlement, now_ms: int) -> tuple[SentEntry | RejectedEntry, ...]:
-        """What goes to one FIFO queue goes together, in its order."""
+        """Entries of one FIFO queue are sent in one call, in order."""
         batches: dict[object, tuple[QueueRef, list[int]]] = {}
         for index, (q, _) in enumerate(settlement.sends):
             batches.setdefault(q.id if q.fifo else index, (q, []))[1].append(index)
@@ -153,12 +153,12 @@ class ClusterEngine:
         await self._fifo.redelay(q, delay_ms, now_ms)
 
     async def maintain(self, budget: int, now_ms: int) -> int:
-        """Anybody's garbage, and what `tidy` does."""
+        """Clean up after purges and drops of all processes, then `maintain_queues`."""
         done = await clear_garbage(self._rows, self._fifo.clear_log, budget)
         return done + await self.maintain_queues(budget - done, now_ms) if done < budget else done
 
     async def maintain_queues(self, budget: int, now_ms: int) -> int:
-        """What is past its retention in the queues that this process uses, and their buckets that are empty."""
+        """Remove expired messages and empty buckets of the queues that this process uses."""
 
         def expire_of(queue: KnownQueue, n: int) -> Coroutine[Any, Any, int]:
             return self._queues_of_kind(queue.q).maintain(queue, n, now_ms)
@@ -166,7 +166,7 @@ class ClusterEngine:
         return await maintain_queues(self._rows, self._known_queues, expire_of, budget, now_ms, self._clock.wall_ms())
 
     def samples(self) -> list[Sample]:
-        """For the metrics page."""
+        """Values for the metrics page."""
         return [
             *([REDIS_UP.sample(not self._failover.redis_is_lost)] if self._failover.has_redis else []),
             REDIS_OUTAGES.sample(self._failover.losses),

@@ -1,4 +1,4 @@
-"""Where a message lies, as text: members of the cache, receipt handles, and the names of buckets."""
+"""Message locations and their text forms: cache members, receipt handles and bucket names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NUMBER_DIGITS = 4
 BUCKET_LENGTH = GENERATION_DIGITS + START_DIGITS + NODE_DIGITS + NUMBER_DIGITS
 SEQ_DIGITS = 12
 COUNTER_BITS = 20
-"""A place's number is the time since its bucket began, in ms, and below it a counter for messages of one ms."""
+"""The `seq` of a location is the time since its bucket began, in ms, followed by this many bits of a counter."""
 
 _HANDLE = re.compile(rb"([0-9a-f]{16})\.([0-9]{1,18})\.([0-9a-f]{30})([0-9a-f]{12})\Z")
 
@@ -23,7 +23,7 @@ class MessageLocation(NamedTuple):
 
     @property
     def member(self) -> str:
-        return f"{self.bucket}{self.seq:0{SEQ_DIGITS}x}"  # members sort as their messages came
+        return f"{self.bucket}{self.seq:0{SEQ_DIGITS}x}"  # members sort in the order of the sends
 
     @property
     def arrived_ms(self) -> int:
@@ -31,16 +31,16 @@ class MessageLocation(NamedTuple):
 
     @property
     def sequence(self) -> int:
-        """Rises from message to message of one sender, whatever buckets they are in."""
+        """Rises from message to message of one sender, across buckets."""
         return (start_of(self.bucket) << COUNTER_BITS) + self.seq
 
 
 ANY_LEASE = -1
-"""In a key: the delivery it names counts as the newest, whatever was delivered since."""
+"""As a key's `lease`: treat the delivery as the newest, whatever was delivered since."""
 
 
 class DeliveryKey(NamedTuple):
-    """One delivery: `lease` counts deliveries of one life of the cache, its `epoch`."""
+    """One delivery. `lease` counts the deliveries within one `epoch` of the cache."""
 
     epoch: str
     lease: int
@@ -60,7 +60,7 @@ def make_handle(key: DeliveryKey) -> bytes:
 
 
 def parse_handle(handle: bytes, *, older_handles: bool = False) -> DeliveryKey | None:
-    """None when it is no handle of this engine. With `older_handles` its delivery counts as the newest."""
+    """None if it is not a handle of this engine. With `older_handles` its delivery counts as the newest."""
     found = _HANDLE.match(handle)
     if found is None:
         return None
@@ -71,13 +71,13 @@ def parse_handle(handle: bytes, *, older_handles: bool = False) -> DeliveryKey |
 
 
 def bucket_name(generation: int, start_ms: int, node: str, number: int) -> str:
-    """`turn` tells buckets apart that a process opens in one ms, for whatever queues."""
+    """`number` distinguishes the buckets that a process opens in one ms."""
     wrapped = number % 16**NUMBER_DIGITS
     return f"{generation:0{GENERATION_DIGITS}x}{start_ms:0{START_DIGITS}x}{node}{wrapped:0{NUMBER_DIGITS}x}"
 
 
 def generation_prefix(generation: int) -> str:
-    """Sorts below every bucket of the generation, and above all earlier ones."""
+    """Sorts before every bucket of the generation and after all earlier ones."""
     return f"{generation:0{GENERATION_DIGITS}x}"
 
 

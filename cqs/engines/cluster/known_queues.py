@@ -1,4 +1,4 @@
-"""The queues this process has to do with: their generations, and the fills of their caches that are under way."""
+"""The queues that this process uses: their generations, and the running fills of their cache."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from cqs.engines.contract import QueueRef
 
 KNOWN_MAX = 20_000
 GENERATION_AGE_MS_MAX = 5_000
-"""How old a known generation may be. The cache tells of a purge at once; without it this bounds what is lost to one."""
+"""How old a known generation may be. The cache reports a purge at once; without it, messages sent within this time
+after another process's purge may be lost to it."""
 RECENTLY_USED_MS = 60_000
 FILL_RETRY_S = 0.25
 FILL_CLOSE_S = 5.0
 FILL_WAIT_S = 1.0
-"""How long a receive waits for a fill before it answers with what is there."""
+"""How long a receive waits for a fill before it returns what the cache has."""
 
 log = structlog.get_logger(__name__)
 
 
 class KnownQueue:
-    """A queue as this process knows it."""
+    """What this process knows of a queue."""
 
     __slots__ = ("generation", "last_examined", "progress", "q", "read_ms", "reconciled_ms", "seen_empty", "used_ms")
 
@@ -37,13 +38,13 @@ class KnownQueue:
         self.generation = generation
         self.read_ms = read_ms
         self.used_ms = read_ms
-        self.reconciled_ms = read_ms  # up to when its rows were compared with the cache
-        self.seen_empty: dict[str, int] = {}  # closed buckets that were seen empty, and when first
-        self.last_examined = ""  # the closed bucket last seen so
+        self.reconciled_ms = read_ms  # up to this time the queue's rows were compared with the cache
+        self.seen_empty: dict[str, int] = {}  # closed buckets that were empty, and when that was first seen
+        self.last_examined = ""  # the closed bucket that was last examined for being empty
         self.progress = ReconcileProgress(generation)
 
     def observe_generation(self, generation: int) -> None:
-        """Of one, from whomever: they only rise, and a queue that was dropped stays so."""
+        """Take note of a generation, wherever it comes from. Generations only rise; DROPPED is final."""
         if DROPPED in (generation, self.generation):
             self.generation = DROPPED
         else:
@@ -64,14 +65,14 @@ class KnownQueues:
         return iter(list(self._known_queues.values()))
 
     def next_batch(self, n: int) -> list[KnownQueue]:
-        """So many, each in its turn."""
+        """The next `n` queues in turn."""
         known_queues = list(self._known_queues.values())
         begin = self._next_batch if self._next_batch < len(known_queues) else 0
         self._next_batch = begin + n
         return known_queues[begin : self._next_batch]
 
     def recently_used(self) -> list[KnownQueue]:
-        """Those that the cache has to do with and this process used lately, the longest not compared with it first."""
+        """The standard queues that this process used recently, those reconciled longest ago first."""
         now_ms = self._clock.wall_ms()
         cached = [queue for queue in self if not queue.q.fifo and queue.generation != DROPPED]
         lately = [queue for queue in cached if now_ms - queue.used_ms < RECENTLY_USED_MS]
@@ -84,12 +85,12 @@ class KnownQueues:
             queue = await asyncio.shield(self._reads.get(q.id) or self._read(q))
         queue.q = q
         if now_ms - queue.used_ms >= RECENTLY_USED_MS:
-            queue.reconciled_ms = now_ms  # nobody here missed anything until now
+            queue.reconciled_ms = now_ms  # this process was not using the queue, so it missed nothing
         queue.used_ms = now_ms
         return queue
 
     def _read(self, q: QueueRef) -> asyncio.Task[KnownQueue]:
-        """Once for all who ask."""
+        """One read for all concurrent callers."""
         read = self._reads[q.id] = asyncio.create_task(self._read_generation(q))
         read.add_done_callback(lambda _: self._reads.pop(q.id))
         return read
@@ -108,7 +109,7 @@ class KnownQueues:
         return queue
 
     def start_fill(self, queue: KnownQueue) -> asyncio.Task[None]:
-        """Fill the queue's cache, unless that is under way."""
+        """Fill the queue's cache, unless a fill is running."""
         task = self._fills.get(queue.q.id)
         if task is None:
             task = self._fills[queue.q.id] = asyncio.create_task(self._fill(queue))
@@ -117,11 +118,11 @@ class KnownQueues:
 
     def _fill_ended(self, queue_id: str, task: asyncio.Task[None]) -> None:
         del self._fills[queue_id]
-        if not task.cancelled() and (error := task.exception()):
-            log.warning("queue.cache_fill_failed", queue=queue_id, error=str(error))  # the next who asks fills again
+        if not task.cancelled() and (error := task.exception()):  # the next receive starts another fill
+            log.warning("queue.cache_fill_failed", queue=queue_id, error=str(error))
 
     async def wait_for_fill(self, queue: KnownQueue) -> None:
-        """Wait for the fill, but not for long: what is in the cache can be received meanwhile."""
+        """Wait for the fill, at most `FILL_WAIT_S`: messages in the cache can be received meanwhile."""
         done, _ = await asyncio.wait({self.start_fill(queue)}, timeout=FILL_WAIT_S)
         for task in done:
             task.result()
@@ -142,7 +143,7 @@ class KnownQueues:
             await asyncio.sleep(FILL_RETRY_S)
 
     async def close(self) -> None:
-        """A fill that is left in the midst keeps others from filling until its lease is over."""
+        """Wait for running fills: an aborted one would block fills by other processes until its lease ends."""
         fills = set(self._fills.values())
         if fills:
             _, left = await asyncio.wait(fills, timeout=FILL_CLOSE_S)

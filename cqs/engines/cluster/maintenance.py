@@ -1,4 +1,4 @@
-"""Clearing up in bounded steps: what purges and drops left, and what is past its retention."""
+"""Clean-up in bounded steps: buckets of purged and dropped queues, expired messages, empty buckets."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ log = structlog.get_logger(__name__)
 
 QUEUES_MAX = 100
 QUEUES_AT_ONCE = 50
-"""Of a process's queues: each costs a few statements, whether or not there is anything to do."""
+"""Queues of this process per step. Each costs a few statements even if there is nothing to do."""
 EMPTY_CHECKS = 2
 EMPTY_MS = 30_000
-"""No write is under way for longer."""
+"""No write runs for longer than this."""
 
 
 Clear = Callable[[str, int], Coroutine[Any, Any, int]]
-"""What of a queue is to be cleared beside its buckets; how much of it went."""
+"""Clears what a queue has beside its buckets, up to a budget; returns how much was removed."""
 
 
 async def maintain_queues(
@@ -38,7 +38,7 @@ async def maintain_queues(
     now_ms: int,
     wall_ms: int,
 ) -> int:
-    """See to some of the queues that this process uses; returns how many rows or buckets went."""
+    """Maintain some of the queues that this process uses. Returns how many rows and buckets were removed."""
     done = 0
     for queue in known_queues.next_batch(QUEUES_AT_ONCE):
         if done >= budget:
@@ -48,15 +48,16 @@ async def maintain_queues(
         try:
             done += await expire_of(queue, budget - done)
             done += await _drop_empty(rows, queue, now_ms, wall_ms)
-        except CnsError as error:  # the others have their turn all the same
+        except CnsError as error:  # go on with the other queues
             log.warning("queue.maintenance_failed", queue=queue.q.id, error=str(error))
     return done
 
 
 async def _drop_empty(rows: MessageRows, queue: KnownQueue, now_ms: int, wall_ms: int) -> int:
-    """Of closed buckets, those that were seen empty twice: what was under way the first time is there by the second.
+    """Remove closed buckets that were seen empty twice, `EMPTY_MS` apart: a write that ran at the first time has ended
+    by then.
 
-    A few at a time, each in turn.
+    Each call examines `EMPTY_CHECKS` buckets, in turn.
     """
     dropped = 0
     closed = [bucket async for bucket in buckets_of(rows, queue.q.id, queue.generation) if is_closed(bucket, now_ms)]
@@ -73,7 +74,7 @@ async def _drop_empty(rows: MessageRows, queue: KnownQueue, now_ms: int, wall_ms
 
 
 async def clear_garbage(rows: MessageRows, clear_log: Clear, budget: int) -> int:
-    """What purges and drops left behind, of all queues."""
+    """Remove the buckets that purges and drops left, of all queues."""
     done = 0
     while done < budget:
         garbage = await rows.garbage(min(budget - done, QUEUES_MAX))
@@ -92,7 +93,7 @@ async def clear_garbage(rows: MessageRows, clear_log: Clear, budget: int) -> int
 
 
 async def expire(rows: MessageRows, failover: CacheFailover, queue: KnownQueue, budget: int, now_ms: int) -> int:
-    """Messages past their retention, from the oldest on."""
+    """Remove expired messages, oldest first."""
     queue_id, oldest_ms, done = queue.q.id, now_ms - queue.q.retention_ms, 0
     async for bucket in buckets_of(rows, queue_id, queue.generation):
         if start_of(bucket) > oldest_ms:
@@ -100,7 +101,7 @@ async def expire(rows: MessageRows, failover: CacheFailover, queue: KnownQueue, 
         async for page in headers_of(rows, queue_id, bucket):
             expired = [one.location for one in page if one.born_at_ms <= oldest_ms][: budget - done]
             if not expired:
-                break  # the bucket's rest is younger
+                break  # later messages of the bucket have not expired
             await rows.delete(queue_id, expired)
             await failover.ask(partial(_forget, queue_id, expired))
             done += len(expired)

@@ -1,4 +1,4 @@
-"""Keeps what Redis knows in step with the rows: brings what it lacks, ends deletes that a dead process began."""
+"""Keeps Redis consistent with the rows: adds missing messages, and finishes deletes of processes that died."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = structlog.get_logger(__name__)
 
 
 class Reconciler:
-    """Of the queues that this process used lately."""
+    """Reconciles the queues that this process used recently."""
 
     def __init__(self, rows: MessageRows, failover: CacheFailover, known_queues: KnownQueues, clock: Clock) -> None:
         self._rows = rows
@@ -29,8 +29,8 @@ class Reconciler:
 
     @property
     def lag_ms(self) -> int:
-        """How long ago the queue was compared that waits longest: it bounds how late a message is that its sender could
-        not tell Redis of."""
+        """The longest time since a queue was compared: the maximum delay of a message that its sender could not add to
+        Redis."""
         return max(
             (self._clock.wall_ms() - queue.reconciled_ms for queue in self._known_queues.recently_used()),
             default=0,
@@ -45,7 +45,7 @@ class Reconciler:
             begun_ms = self._clock.wall_ms()
             try:
                 await self._compare(redis, queue)
-            except CnsError as error:  # the others have their turn all the same
+            except CnsError as error:  # go on with the other queues
                 log.warning("redis.reconcile_failed", queue=queue.q.id, error=str(error))
             else:
                 queue.reconciled_ms = begun_ms

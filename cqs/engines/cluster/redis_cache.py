@@ -1,4 +1,5 @@
-"""The cache in Redis: a sorted set of messages by the time they become visible, changed by scripts alone."""
+"""The cache in Redis: a sorted set of messages by the time at which they become visible, changed by Lua scripts
+only."""
 
 from __future__ import annotations
 
@@ -35,13 +36,13 @@ from cqs.engines.contract import IN_FLIGHT_MAX, SPENT_HIDE_MS, Outcome
 PREFIX = "cqs"
 TIMEOUT_S = 2.0
 FILLER_LIFE_MS = 5_000
-"""A filler that has not added a page for so long has died: another goes on."""
+"""A filler that added no page for this long is dead: another process continues the fill."""
 GREETING_LIFE_MS = 1_000
 DROPPED_LIFE_MS = 86_400_000
 UNFINISHED_DELETE_MS = 5_000
-"""What takes longer to be deleted is deleted by another process as well: it is the same write."""
+"""After this time another process finishes a delete. Both may delete the row: the writes are the same."""
 AT_ONCE = 1_000
-"""Messages of one script: Redis does nothing else meanwhile."""
+"""Messages per script call. Redis does nothing else while a script runs."""
 
 
 class _Script:
@@ -64,7 +65,7 @@ _KEEP_HIDDEN, _FINISH_DELETES, _UNFINISHED_DELETES, _UNDO_DELETE = map(
 )
 
 LOST_HIDING = 8
-_VERDICTS: dict[int | None, MaybeOutcome] = {
+_OUTCOMES: dict[int | None, MaybeOutcome] = {
     None: None,
     9: None,
     LOST_HIDING: Outcome.STALE,
@@ -73,7 +74,7 @@ _VERDICTS: dict[int | None, MaybeOutcome] = {
 
 
 class RedisCache:
-    """See `Cache`. A server that was started anew is noticed by its run id, on the first connection made to it."""
+    """See `Cache`. A restarted server is noticed by its run id when the first connection to it is made."""
 
     def __init__(self, url: str, clock: Clock, unacked: UnackedDeliveries, prefix: str = PREFIX) -> None:
         self._clock = clock
@@ -81,17 +82,17 @@ class RedisCache:
         self._prefix = prefix
         self._deleted: dict[str, list[str]] = {}
         self.duplicates = 0
-        """Deliveries whose hiding was lost, and which others had got as well by the time they were settled."""
+        """Deliveries whose visibility was lost and whose messages were delivered again before they were settled."""
         self._hints: set[asyncio.Task[None]] = set()
         self._pipe = RedisPipe(url, TIMEOUT_S)
         self._redis = Redis.from_url(
             url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=Retry(NoBackoff(), 0)
         )
-        """For wake-ups alone: what is asked often goes through the pipe."""
+        """For the subscription only; frequent calls go through the pipe."""
 
     @property
-    def run(self) -> str:
-        """Which server it is, as of the newest connection."""
+    def run_id(self) -> str:
+        """The run id of the server, as of the newest connection."""
         return self._pipe.run
 
     async def close(self) -> None:
@@ -100,15 +101,15 @@ class RedisCache:
         await self._redis.aclose()
 
     def keys(self, queue_id: str) -> list[str]:
-        """All of one queue in one slot."""
+        """All keys of a queue are in one cluster slot."""
         return [f"{self._prefix}:{{{queue_id}}}:{part}" for part in lua.PARTS]
 
     async def ping(self) -> None:
-        """See that it answers and may be written, and which server it is."""
+        """Check that the server answers and accepts writes; this also reads its run id."""
         try:
             await (await self._pipe.connection()).ask("SET", f"{self._prefix}:greeting", "", "PX", GREETING_LIFE_MS)
         except (PipeError, ReplyError) as error:
-            self._pipe.close()  # the name may mean another server by now
+            self._pipe.close()  # the host name may resolve to another server by now
             raise CacheUnavailable(str(error)) from error
 
     async def _call(self, script: _Script, queue_id: str, *arguments: Word) -> Any:
@@ -133,17 +134,17 @@ class RedisCache:
     async def undo_delete(self, queue_id: str, items: Sequence[CachedMessage], now_ms: int) -> None:
         await self._call(_UNDO_DELETE, queue_id, now_ms, *_flat(items))
 
-    async def lease(self, queue_id: str, wish: LeaseRequest) -> LeaseResult | None:
+    async def lease(self, queue_id: str, request: LeaseRequest) -> LeaseResult | None:
         answer = await self._call(
             _LEASE,
             queue_id,
-            wish.now_ms,
-            wish.want,
-            wish.visible_at_ms,
-            wish.max_receives,
+            request.now_ms,
+            request.want,
+            request.visible_at_ms,
+            request.max_receives,
             IN_FLIGHT_MAX,
-            wish.now_ms + SPENT_HIDE_MS,
-            int(wish.require_filled),
+            request.now_ms + SPENT_HIDE_MS,
+            int(request.require_filled),
         )
         if answer is None:
             return None
@@ -163,22 +164,22 @@ class RedisCache:
         )
         for (_, _, location), taken, first_at_ms, spent in leases:
             if not spent:
-                self._unacked.add(queue_id, CachedMessage(location, wish.visible_at_ms, taken, first_at_ms))
+                self._unacked.add(queue_id, CachedMessage(location, request.visible_at_ms, taken, first_at_ms))
         return LeaseResult(leases, due_ms, filling=bool(filling))
 
     async def begin_delete(self, queue_id: str, keys: Sequence[DeliveryKey]) -> list[MaybeOutcome]:
         words = [word for key in keys for word in (key.location.member, key.epoch, key.lease)]
-        outcomes = await self._call(_BEGIN_DELETE, queue_id, self._clock.wall_ms(), *words)
-        verdicts = [
-            Outcome.DONE if self._verdict(outcome) is Outcome.STALE and outcome == LOST_HIDING else _VERDICTS[outcome]
-            for outcome in outcomes or [None] * len(keys)
+        codes = await self._call(_BEGIN_DELETE, queue_id, self._clock.wall_ms(), *words)
+        outcomes = [
+            Outcome.DONE if self._outcome(code) is Outcome.STALE and code == LOST_HIDING else _OUTCOMES[code]
+            for code in codes or [None] * len(keys)
         ]
-        ended = [key.location for key, verdict in zip(keys, verdicts, strict=True) if verdict is not Outcome.STALE]
+        ended = [key.location for key, outcome in zip(keys, outcomes, strict=True) if outcome is not Outcome.STALE]
         self._unacked.forget(queue_id, ended)
-        return verdicts
+        return outcomes
 
     def finish_delete(self, queue_id: str, locations: Sequence[MessageLocation]) -> None:
-        """Their rows are gone: what is kept until then may go with the next `clear_deleted`."""
+        """Note deleted rows: the next `flush_finished_deletes` removes them from the set of unfinished deletes."""
         self._deleted.setdefault(queue_id, []).extend([location.member for location in locations])
 
     async def flush_finished_deletes(self) -> None:
@@ -188,30 +189,30 @@ class RedisCache:
                 await self._call(_FINISH_DELETES, queue_id, *members[at : at + AT_ONCE])
 
     async def unfinished_deletes(self, queue_id: str) -> list[MessageLocation]:
-        """What was taken out to be deleted by a process that has not come to do it."""
+        """Messages that were removed for a delete which their process did not finish in time."""
         members = await self._call(_UNFINISHED_DELETES, queue_id, self._clock.wall_ms() - UNFINISHED_DELETE_MS)
         return [parse_location(member.decode()) for member in members]
 
-    def _verdict(self, outcome: int | None) -> MaybeOutcome:
-        self.duplicates += outcome == LOST_HIDING
-        return _VERDICTS[outcome]
+    def _outcome(self, code: int | None) -> MaybeOutcome:
+        self.duplicates += code == LOST_HIDING
+        return _OUTCOMES[code]
 
     async def check(self, queue_id: str, key: DeliveryKey) -> MaybeOutcome:
-        return self._verdict(await self._call(_CHECK, queue_id, key.location.member, key.epoch, key.lease))
+        return self._outcome(await self._call(_CHECK, queue_id, key.location.member, key.epoch, key.lease))
 
     async def set_visible_at(self, queue_id: str, key: DeliveryKey, visible_at_ms: int, now_ms: int) -> MaybeOutcome:
-        outcome = await self._call(
+        code = await self._call(
             _SET_VISIBLE_AT, queue_id, key.location.member, key.epoch, key.lease, visible_at_ms, now_ms
         )
-        verdict = self._verdict(outcome)
-        if outcome == LOST_HIDING and key.any_lease:
-            verdict = Outcome.DONE
-        if verdict is Outcome.DONE:
+        outcome = self._outcome(code)
+        if code == LOST_HIDING and key.any_lease:
+            outcome = Outcome.DONE
+        if outcome is Outcome.DONE:
             self._unacked.set_visible_at(queue_id, key.location, visible_at_ms)
-        return verdict
+        return outcome
 
     async def postpone(self, queue_id: str, items: Sequence[CachedMessage]) -> None:
-        """Redis was told itself when it was hidden longer."""
+        """Nothing to do: whoever hid the message for longer changed it in Redis."""
 
     async def keep_hidden(self, queue_id: str, items: Sequence[CachedMessage]) -> None:
         for at in range(0, len(items), AT_ONCE):
@@ -260,7 +261,7 @@ class RedisCache:
     # -- wake-ups -----------------------------------------------------------------------------------------------------
 
     def hint(self, queue_id: str) -> None:
-        """Wakes who waits, if it arrives."""
+        """Wake waiters in other processes. The notification may be lost."""
         hinting = asyncio.create_task(self._hint(queue_id))
         self._hints.add(hinting)
         hinting.add_done_callback(self._hints.discard)
@@ -271,9 +272,10 @@ class RedisCache:
 
     @contextlib.asynccontextmanager
     async def listening(self, notify: Callable[[str, int, int | None], None]) -> AsyncIterator[Callable[[], Any]]:
-        """`tell(queue, visible, due)` whenever messages of a queue came; yields what reads until the server is lost.
+        """Subscribe to notifications; yields a function that reads them until the server is lost. `notify` gets (queue
+        id, visible messages, next due time).
 
-        One pattern for all queues: a subscription a queue would be one more round trip for each poll.
+        One pattern covers all queues: a subscription per queue would add a round trip to each poll.
         """
         pubsub = self._redis.pubsub(ignore_subscribe_messages=True)
         pattern = f"{self._prefix}:{{*}}:e"
@@ -292,7 +294,7 @@ class RedisCache:
             raise CacheUnavailable(str(error)) from error
         finally:
             with contextlib.suppress(RedisError, OSError):
-                await pubsub.aclose()  # type: ignore[no-untyped-call]  # redis-py has none here
+                await pubsub.aclose()  # type: ignore[no-untyped-call]  # redis-py has no type here
 
 
 def _flat(items: Sequence[CachedMessage]) -> list[Word]:

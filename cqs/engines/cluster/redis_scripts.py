@@ -1,9 +1,9 @@
-"""What Redis does atomically, as scripts. Every one begins with the head, which knows the names of a queue's keys.
+"""The atomic operations in Redis, as Lua scripts. Each script is prefixed with `HEAD`, which names a queue's keys.
 
-For a queue there are: `z`, all messages by when they become visible; `f`, of those the ones that were ever delivered;
-`m`, their records "deliveries:lease:first received"; `d`, what was deleted while the rest is filled in; `x`, what was
-taken out to be deleted, by when, until its row is gone; `e`, the epoch.
-An epoch that began in another life of the server (a snapshot was loaded, a replica took over) is as good as none.
+The keys of a queue: `z`, all messages by the time at which they become visible; `f`, the delivered ones of them; `m`,
+their delivery records "deliveries:lease:first received"; `d`, messages deleted during a fill; `x`, messages removed for
+a delete, by time, until their rows are deleted; `e`, the epoch. An epoch of another run of the server (a loaded
+snapshot, a replica that took over) does not count.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ PARTS = "zfmdxe"
 HEAD = """
 local z, f, m, d, x, e = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local run = ARGV[1]
-local function known() return redis.call('HGET', e, 'run') == run end
-local function record(member)
+local function current() return redis.call('HGET', e, 'run') == run end
+local function delivered(member)
   local text = redis.call('HGET', m, member)
   if not text then return 0, 0, 0 end
   local d, l, a = string.match(text, '^(%d+):(%d+):(%d+)$')
@@ -24,24 +24,24 @@ local function keep(member, deliveries, lease, first_at, due)
   redis.call('ZADD', f, due, member)
 end
 local function lost() return redis.call('HGET', e, 'state') ~= 'ok' end
--- DONE 0, GONE 1, STALE 2, as in the contract; 8: STALE, for that delivery's hiding was lost; 9: the rows must say
--- a lease below 0 counts as the newest, whatever was delivered since
+-- DONE 0, GONE 1 and STALE 2 as in the contract; 8: STALE, since Redis lost the visibility of the delivery and the
+-- message was delivered again; 9: unknown here, ask the rows. A lease below 0 counts as the newest delivery.
 local function judge(member, epoch, lease)
   if not redis.call('ZSCORE', z, member) then
     if lost() then return 9 end
     return 1
   end
-  local _, newest = record(member)
+  local _, newest = delivered(member)
   if redis.call('HGET', e, 'epoch') ~= epoch then return newest > 0 and 8 or 0 end
   if lease >= 0 and newest > lease then return 2 end
   return 0
 end
-local function add(at, but)
+local function add(at, except)
   local added, visible, due = 0, 0, ''
   local now = tonumber(ARGV[2])
   for i = at, #ARGV, 4 do
     local member, score, deliveries = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
-    local leaving = redis.call('SISMEMBER', d, member) == 1 or but and redis.call('ZSCORE', but, member)
+    local leaving = redis.call('SISMEMBER', d, member) == 1 or except and redis.call('ZSCORE', except, member)
     if not leaving and redis.call('ZADD', z, 'NX', score, member) == 1 then
       added = added + 1
       if deliveries > 0 then keep(member, deliveries, 0, tonumber(ARGV[i + 3]), score) end
@@ -51,31 +51,31 @@ local function add(at, but)
   end
   return added, visible, due
 end
-local function call(visible, due)
+local function notify(visible, due)
   if visible > 0 or due ~= '' then redis.call('PUBLISH', e, visible .. ':' .. due) end
 end
 """
 
 ADD = """
-if not known() then return false end
+if not current() then return false end
 local _, visible, due = add(3)
-call(visible, due)
+notify(visible, due)
 return tonumber(redis.call('HGET', e, 'generation'))
 """
 
 UNDO_DELETE = """
-if not known() then return 0 end
+if not current() then return 0 end
 for i = 3, #ARGV, 4 do
   redis.call('SREM', d, ARGV[i])
   redis.call('ZREM', x, ARGV[i])
 end
 local _, visible, due = add(3)
-call(visible, due)
+notify(visible, due)
 return 1
 """
 
 LEASE = """
-if not known() then return false end
+if not current() then return false end
 if redis.call('HGET', e, 'generation') == '-1' then return {'', 0, 2, ''} end
 local now, want, due = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local limit, in_flight_max, spent_due = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
@@ -91,7 +91,7 @@ if #members == 0 then return {'', filling, 0, next_due()} end
 local lease = redis.call('HINCRBY', e, 'lease', 1)
 local answer = {redis.call('HGET', e, 'epoch'), filling, 0, '', lease}
 for _, member in ipairs(members) do
-  local deliveries, _, first_at = record(member)
+  local deliveries, _, first_at = delivered(member)
   local spent = limit > 0 and deliveries >= limit
   local until_ms = due
   if spent then until_ms = spent_due
@@ -111,7 +111,7 @@ return answer
 """
 
 BEGIN_DELETE = """
-if not known() then return false end
+if not current() then return false end
 local outcomes = {}
 for i = 3, #ARGV, 3 do
   local member = ARGV[i]
@@ -129,29 +129,29 @@ return outcomes
 """
 
 CHECK = """
-if not known() then return false end
+if not current() then return false end
 return judge(ARGV[2], ARGV[3], tonumber(ARGV[4]))
 """
 
 SET_VISIBLE_AT = """
-if not known() then return false end
+if not current() then return false end
 local member, epoch, lease, due, now = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local outcome = judge(member, epoch, lease)
 if outcome == 0 or (outcome == 8 and lease < 0) then
   redis.call('ZADD', z, 'XX', due, member)
   redis.call('ZADD', f, due, member)
-  if due <= now then call(1, '') else call(0, ARGV[5]) end
+  if due <= now then notify(1, '') else notify(0, ARGV[5]) end
 end
 return outcome
 """
 
 KEEP_HIDDEN = """
-if not known() then return 0 end
+if not current() then return 0 end
 for i = 2, #ARGV, 4 do
   local member, due = ARGV[i], tonumber(ARGV[i + 1])
   local score = redis.call('ZSCORE', z, member)
   if not score or tonumber(score) < due then
-    local deliveries, _, first_at = record(member)
+    local deliveries, _, first_at = delivered(member)
     redis.call('ZADD', z, due, member)
     keep(member, math.max(deliveries, tonumber(ARGV[i + 2])), 0, math.max(first_at, tonumber(ARGV[i + 3])), due)
   end
@@ -178,7 +178,7 @@ return 0
 """
 
 COUNTS = """
-if not known() or (ARGV[3] == '1' and lost()) then return false end
+if not current() or (ARGV[3] == '1' and lost()) then return false end
 local now = tonumber(ARGV[2])
 local visible = redis.call('ZCOUNT', z, '-inf', now)
 local in_flight = redis.call('ZCOUNT', f, string.format('(%.0f', now), '+inf')
@@ -186,7 +186,7 @@ return {visible, in_flight, redis.call('ZCARD', z) - visible - in_flight}
 """
 
 PAGE = """
-if not known() or (ARGV[5] == '1' and lost()) then return false end
+if not current() or (ARGV[5] == '1' and lost()) then return false end
 local from, after, n = ARGV[2], ARGV[3], tonumber(ARGV[4])
 local answer, offset = {}, 0
 repeat
@@ -194,7 +194,7 @@ repeat
   for i = 1, #found, 2 do
     local member, due = found[i], tonumber(found[i + 1])
     if (due > tonumber(from) or member > after) and #answer < 4 * n then
-      local deliveries, _, first_at = record(member)
+      local deliveries, _, first_at = delivered(member)
       table.insert(answer, member)
       table.insert(answer, string.format('%.0f', due))
       table.insert(answer, deliveries)
@@ -208,7 +208,7 @@ return answer
 
 BEGIN_EPOCH = """
 local generation, filler, epoch, now, life = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
-local has = known() and tonumber(redis.call('HGET', e, 'generation'))
+local has = current() and tonumber(redis.call('HGET', e, 'generation'))
 if has and (has < 0 or has >= tonumber(generation)) then
   if not lost() then return -1 end
   if tonumber(redis.call('HGET', e, 'filler_until')) > now then return -2 end
@@ -222,15 +222,15 @@ return tonumber(generation)
 """
 
 FILL_PAGE = """
-if not known() or redis.call('HGET', e, 'filler') ~= ARGV[3] then return 0 end
+if not current() or redis.call('HGET', e, 'filler') ~= ARGV[3] then return 0 end
 redis.call('HSET', e, 'filler_until', ARGV[4])
 local _, visible, due = add(5)
-call(visible, due)
+notify(visible, due)
 return 1
 """
 
 END_FILL = """
-if known() and redis.call('HGET', e, 'filler') == ARGV[2] then
+if current() and redis.call('HGET', e, 'filler') == ARGV[2] then
   redis.call('HSET', e, 'state', 'ok')
   redis.call('UNLINK', d)
 end
@@ -238,9 +238,9 @@ return 0
 """
 
 ADD_MISSING = """
-if not known() then return 0 end
+if not current() then return 0 end
 local added, visible, due = add(3, x)
-call(visible, due)
+notify(visible, due)
 return added
 """
 

@@ -1,4 +1,4 @@
-"""Walks over a queue's rows that bring them into the cache: to fill it when it begins, and to find what it lacks."""
+"""Scans of a queue's rows: to fill the cache when an epoch begins, and to find messages that it lacks."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from cqs.engines.cluster.rows import MessageRows, RowHeader
 from cqs.engines.cluster.schema import BUCKET_SPAN_MS
 
 RECONCILE_AGE_MS = 5_000
-"""A row this old is in the cache, or whoever wrote it could not tell the cache."""
+"""A row of this age is in the cache, or its writer could not add it."""
 
 
 def is_closed(bucket: str, now_ms: int) -> bool:
-    """Nobody writes into it any more."""
+    """Whether no process writes into the bucket any more."""
     return start_of(bucket) + BUCKET_SPAN_MS + 2 * RECONCILE_AGE_MS < now_ms
 
 
@@ -45,12 +45,13 @@ async def has_messages(rows: MessageRows, queue_id: str, bucket: str) -> bool:
 
 
 def cached_messages(headers: list[RowHeader]) -> list[CachedMessage]:
-    """Those past their retention, too: only a receive knows what that is by then."""
+    """Expired messages are included: only a receive knows the queue's current retention."""
     return [CachedMessage(one.location, one.visible_at_ms, one.deliveries, one.first_at_ms) for one in headers]
 
 
 async def fill_cache(rows: MessageRows, cache: Cache, queue_id: str, generation: int) -> bool:
-    """Fill an epoch, if that is to be done. False while another does: it may die over it."""
+    """Fill an epoch, if that is needed. Returns False while another process does: call again, since that one may
+    die."""
     filler = hex_id()
     to_fill = await cache.begin_epoch(queue_id, generation, filler)
     if to_fill < 0:
@@ -74,7 +75,8 @@ class ReconcileProgress:
 
 
 async def reconcile(rows: MessageRows, cache: Cache, queue_id: str, progress: ReconcileProgress, now_ms: int) -> int:
-    """Add what the cache lacks of the rows that are old enough and new since the last walk; returns how many."""
+    """Add rows that are old enough and new since the last call to the cache, if it lacks them. Returns how many it
+    lacked."""
     added = 0
     buckets = [bucket async for bucket in buckets_of(rows, queue_id, progress.generation)]
     for bucket in buckets:

@@ -1,4 +1,4 @@
-"""The truth: messages as rows of Cassandra, written, read and removed."""
+"""Reads and writes messages as rows of Cassandra, which are the truth."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class MessageRow(NamedTuple):
 
 
 class RowHeader(NamedTuple):
-    """What a cache keeps of a row."""
+    """A row without its body: what the cache needs."""
 
     location: MessageLocation
     born_at_ms: int
@@ -49,7 +49,8 @@ class MessageRows:
     # -- queues -------------------------------------------------------------------------------------------------------
 
     async def generation(self, queue_id: str) -> int | None:
-        """Its messages are in buckets of this generation only; None when the queue was dropped."""
+        """The queue's generation: its messages are in buckets of this generation only. None if the queue was
+        dropped."""
         rows = await self._cassandra.run(schema.FIND_QUEUE, queue_id)
         if not rows:
             return 0
@@ -57,7 +58,7 @@ class MessageRows:
         return None if dropped else generation or 0
 
     async def raise_generation(self, queue_id: str) -> int | None:
-        """Leave all that was sent behind; returns the new generation, None when the queue was dropped."""
+        """Begin a new generation, without the messages sent before. Returns it; None if the queue was dropped."""
         while True:
             generation = await self.generation(queue_id)
             if generation is None:
@@ -76,14 +77,14 @@ class MessageRows:
     async def drop(self, queue_id: str) -> None:
         if not await self._cassandra.applied(schema.DROP_UNKNOWN, queue_id):
             await self._cassandra.applied(schema.DROP_KNOWN, queue_id)
-        await self._cassandra.run(schema.ADD_GARBAGE, queue_id, "g")  # above every bucket's name
+        await self._cassandra.run(schema.ADD_GARBAGE, queue_id, "g")  # sorts after every bucket's name
 
     # -- messages -----------------------------------------------------------------------------------------------------
 
     async def insert(
         self, queue_id: str, generation: int, entries: Sequence[Entry], now_ms: int
     ) -> list[MessageLocation]:
-        """One write; a second one beside it when the bucket is new."""
+        """One write, and another in parallel if the bucket is new."""
         locations = self._open_buckets.allocate(queue_id, generation, [len(entry.body) for entry in entries], now_ms)
         bucket = locations[0].bucket
         write_us = self._write_us()
@@ -103,7 +104,7 @@ class MessageRows:
         return locations
 
     async def _add_bucket(self, queue_id: str, bucket: str) -> None:
-        """Once for all who write the first rows."""
+        """One write for all senders of the bucket's first rows."""
         adding = self._adding.get(bucket)
         if adding is None:
             adding = self._adding[bucket] = asyncio.create_task(
@@ -114,7 +115,7 @@ class MessageRows:
         self._open_buckets.mark_listed(queue_id, bucket)
 
     async def read(self, queue_id: str, locations: Iterable[MessageLocation]) -> dict[MessageLocation, MessageRow]:
-        """Those that are there; one read a bucket, all at once."""
+        """The rows that exist: one read per bucket, in parallel."""
         by_bucket: dict[str, list[int]] = {}
         for location in locations:
             by_bucket.setdefault(location.bucket, []).append(location.seq)
@@ -125,11 +126,11 @@ class MessageRows:
             MessageLocation(bucket, row[0]): MessageRow(*row)
             for bucket, rows in zip(by_bucket, pages, strict=True)
             for row in rows
-            if row[1] is not None  # else only a count or a body that was written beside the delete
+            if row[1] is not None  # else the row has only a count or a body written after its delete
         }
 
     async def count_deliveries(self, queue_id: str, items: Sequence[CachedMessage]) -> None:
-        """One batch a bucket."""
+        """One batch per bucket."""
         write_us = self._write_us()
         await asyncio.gather(
             *[
@@ -139,7 +140,7 @@ class MessageRows:
         )
 
     async def keep_hidden(self, queue_id: str, items: Sequence[CachedMessage]) -> None:
-        """Write down until when messages are hidden, and what of their deliveries is known, a batch after the other."""
+        """Save when messages become visible, and their known deliveries, one batch after the other."""
         write_us = self._write_us()
         for some in _by_bucket(items):
             for at in range(0, len(some), HIDE_BATCH):
@@ -154,7 +155,7 @@ class MessageRows:
         await self._cassandra.run(schema.REPLACE_BODY, self._write_us(), body, queue_id, location.bucket, location.seq)
 
     async def delete(self, queue_id: str, locations: Sequence[MessageLocation]) -> None:
-        """All at once; of one bucket, in one write."""
+        """One write per bucket, in parallel."""
         write_us = self._write_us() + schema.DELETE_AHEAD_US
         by_bucket: dict[str, list[tuple[object, ...]]] = {}
         for location in locations:
@@ -166,14 +167,14 @@ class MessageRows:
             for rows in by_bucket.values()
         ]
         if len(deletes) == 1:
-            await deletes[0]  # without a task for it
+            await deletes[0]  # without the cost of a task
         else:
             await asyncio.gather(*deletes)
 
-    # -- walking ------------------------------------------------------------------------------------------------------
+    # -- scans and clean-up -------------------------------------------------------------------------------------------
 
     async def buckets(self, queue_id: str, after: str) -> list[str]:
-        """A page of the queue's buckets, in their order."""
+        """A page of the queue's bucket names, sorted."""
         return [row[0] for row in await self._cassandra.run(schema.LIST_BUCKETS, queue_id, after)]
 
     async def page(self, queue_id: str, bucket: str, after_seq: int, n: int) -> list[MessageRow]:
@@ -181,7 +182,7 @@ class MessageRows:
         return [MessageRow(*row) for row in rows if row[1] is not None]
 
     async def headers(self, queue_id: str, bucket: str, after_seq: int) -> tuple[list[RowHeader], int | None]:
-        """A page, and the number to go on after; None at the end."""
+        """A page of headers, and the number after which the next page starts; None at the end."""
         rows = await self._cassandra.run(schema.HEADERS, queue_id, bucket, after_seq)
         headers = [
             RowHeader(MessageLocation(bucket, seq), born_at, visible_at, deliveries, first_at)
@@ -191,19 +192,19 @@ class MessageRows:
         return headers, (rows[-1][0] if len(rows) == schema.PAGE_ROWS else None)
 
     async def remove_bucket(self, queue_id: str, bucket: str) -> None:
-        """Messages first: while readers find the bucket, nothing is left behind."""
+        """Messages first: readers find the bucket until all are removed."""
         await self._cassandra.run(schema.EMPTY_BUCKET, queue_id, bucket)
         await self._cassandra.run(schema.REMOVE_BUCKET, queue_id, bucket)
 
     async def garbage(self, n: int) -> list[tuple[str, str]]:
-        """(queue, name all its buckets below which are garbage)"""
+        """(queue id, name before which all its buckets are garbage)"""
         return [(row[0], row[1]) for row in await self._cassandra.run(schema.LIST_GARBAGE, n)]
 
     async def forget_garbage(self, queue_id: str) -> None:
         await self._cassandra.run(schema.REMOVE_GARBAGE, queue_id)
 
     def _write_us(self) -> int:
-        """Wall time: a test clock that was moved must not date writes after deletes."""
+        """The wall clock: a test clock that was advanced must not date writes after deletes."""
         return self._clock.wall_ms() * 1000
 
 

@@ -1,9 +1,9 @@
-"""The engine's tables, statements and limits in Cassandra, and its names in Redis.
+"""The engine's tables, statements and limits in Cassandra.
 
-A *bucket* is a partition that one process writes and all read: its name says the queue's generation, when it began and
-who writes it, so that names sort by time within a generation. Purging raises the generation. Every write carries its
-time: a delete is dated `DELETE_AHEAD_US` ahead, so that it wins over what a node with a slow clock writes beside it.
-A row is never written anew once deleted, because its place is never used twice.
+A *bucket* is a partition that one process writes and all read. Its name has the queue's generation, its start time and
+its writer, so names sort by time within a generation. A purge raises the generation. Each write carries its own
+timestamp; that of a delete is `DELETE_AHEAD_US` ahead, so that it wins over concurrent writes of nodes with slow
+clocks. A deleted row is never written again, because locations are not reused.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from cns_common.cassandra.session import Statement
 BUCKET_SPAN_MS = 3_600_000
 BUCKET_ROWS_MAX = 50_000
 BUCKET_BYTES_MAX = 32 * 1024 * 1024
-"""A bucket is closed by whichever comes first."""
+"""A bucket is closed at the first of these limits."""
 TTL_S = 31 * 86_400
-"""Longer than any retention (an internal queue's is 30 days): expiry is decided when a row is read."""
+"""Longer than any retention (30 days for internal queues): reads decide what has expired."""
 DELETE_AHEAD_US = 60_000_000
 PAGE_ROWS = 1_000
 
@@ -60,7 +60,7 @@ HEADERS = Statement(
     "SELECT seq, id, born_at, visible_at, deliveries, first_at FROM cqs_messages"
     f" WHERE queue = ? AND bucket = ? AND seq > ? LIMIT {PAGE_ROWS}"
 )
-"""All of a page that a cache is filled with: no bodies."""
+"""A page of rows without their bodies, to fill a cache with."""
 COUNT_DELIVERY = Statement(
     "UPDATE cqs_messages USING TIMESTAMP ? SET deliveries = ?, first_at = ? WHERE queue = ? AND bucket = ? AND seq = ?"
 )
@@ -80,7 +80,7 @@ HEARTBEAT = Statement("INSERT INTO cqs_living (one, node) VALUES (1, ?) USING TT
 END_HEARTBEAT = Statement("DELETE FROM cqs_living WHERE one = 1 AND node = ?")
 LIST_ALIVE = Statement("SELECT node FROM cqs_living WHERE one = 1")
 LIST_CLAIMS = Statement(f"SELECT bucket, node FROM cqs_claims WHERE queue = ? AND bucket > ? LIMIT {PAGE_ROWS}")
-"""Of a generation with more, some look unclaimed: claiming them fails."""
+"""If a generation has more claims than a page, some buckets look unclaimed: claiming these fails."""
 CLAIM = Statement("INSERT INTO cqs_claims (queue, bucket, node) VALUES (?, ?, ?) IF NOT EXISTS", idempotent=False)
 CLAIM_FROM = Statement("UPDATE cqs_claims SET node = ? WHERE queue = ? AND bucket = ? IF node = ?", idempotent=False)
 UNCLAIM = Statement("DELETE FROM cqs_claims WHERE queue = ? AND bucket = ? IF node = ?", idempotent=False)

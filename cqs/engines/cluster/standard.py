@@ -1,7 +1,7 @@
-"""The engine's operations on standard queues: rows are the truth, the cache says what is visible, both asked seldom.
+"""The engine's operations on standard queues. The rows are the truth; the cache says which messages are visible.
 
-Statements: send 1 (1 more for a new bucket), receive one read of bodies a bucket (and one batched count where a redrive
-policy needs it), visibility 0, delete 1.
+Statements: send 1 (2 for a new bucket), receive 1 read per bucket (with a redrive policy also 1 batch of counts),
+visibility change 0, delete 1 per bucket.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ from cqs.engines.contract import (
 from cqs.engines.waiters import WaiterRegistry
 
 GENERATIONS_MAX = 5
-"""How often one send may meet a purge before it says that it could not be done."""
+"""Purges that one send may meet before it fails."""
 ROUNDS_MAX = 20
+"""Batches without a message to return that one receive leases before it returns nothing."""
 EXPIRED_AT_ONCE = 1_000
-"""How many batches of messages that are gone one receive passes over before it answers with nothing."""
+"""Expired messages that a receive removes after such a batch."""
 
 T = TypeVar("T")
 
@@ -55,7 +56,7 @@ class StandardQueues:
     async def send(self, q: QueueRef, entries: Sequence[Entry], now_ms: int) -> list[SentEntry | RejectedEntry]:
         queue = await self._known_queues.get(q)
         for _ in range(GENERATIONS_MAX):
-            generation = queue.generation  # which others raise when they hear of a purge
+            generation = queue.generation  # other tasks raise it when they learn of a purge
             if generation == DROPPED:
                 return [RejectedEntry() for _ in entries]
             locations = await self._rows.insert(q.id, generation, entries, now_ms)
@@ -64,61 +65,61 @@ class StandardQueues:
                 return [
                     SentEntry(entry.id, location.sequence) for entry, location in zip(entries, locations, strict=True)
                 ]
-            queue.observe_generation(current)  # purged or dropped meanwhile: what was written belongs to before
+            queue.observe_generation(current)  # purged or dropped meanwhile: the rows are of the old generation
         raise StoreUnavailable("the queue is purged again and again")
 
     async def _announce(
         self, queue: KnownQueue, locations: Sequence[MessageLocation], entries: Sequence[Entry], now_ms: int
     ) -> int:
-        """Bring what was written into the cache; returns the queue's generation."""
+        """Add the written messages to the cache. Returns the queue's generation."""
         items = [
             CachedMessage(location, entry.visible_at_ms, entry.deliveries, entry.first_received_ms)
             for location, entry in zip(locations, entries, strict=True)
         ]
         current = await self._failover.ask(lambda cache: cache.add(queue.q.id, items, now_ms))
         if current is None or DROPPED < current < queue.generation:
-            self._known_queues.start_fill(queue)  # which finds it, and wakes who waits
-            return queue.generation  # who wrote for an older one writes anew
+            self._known_queues.start_fill(queue)  # the fill finds the messages and wakes waiters
+            return queue.generation  # a sender of an older generation sends again
         return current
 
     # -- receiving ----------------------------------------------------------------------------------------------------
 
     async def receive(self, q: QueueRef, want: int, visible_at_ms: int, now_ms: int, attempt_id: str) -> ReceiveResult:
-        """An attempt id is for FIFO queues only."""
+        """`attempt_id` is ignored: it is for FIFO queues only."""
         queue = await self._known_queues.get(q)
         for _ in range(ROUNDS_MAX):
             if queue.generation == DROPPED:
                 return ReceiveResult(dropped=True)
-            taken = await self._take(queue, LeaseRequest(now_ms, want, visible_at_ms, q.max_receives))
+            taken = await self._lease(queue, LeaseRequest(now_ms, want, visible_at_ms, q.max_receives))
             if taken.dropped:
                 queue.observe_generation(DROPPED)
                 continue
             if q.id in self.waiters:
-                self._follow(q.id, taken, want)
+                self._wake_others(q.id, taken, want)
             if not taken.leases:
                 return ReceiveResult(next_due_ms=taken.next_due_ms, limit_reached=taken.limit_reached)
             received = await self._delivery_builder.build(queue, taken, now_ms)
             if received.messages or received.spent:
                 return received
-            await expire(self._rows, self._failover, queue, EXPIRED_AT_ONCE, now_ms)  # there may be any number of them
+            await expire(self._rows, self._failover, queue, EXPIRED_AT_ONCE, now_ms)  # there may be many more
         return ReceiveResult()
 
-    async def _take(self, queue: KnownQueue, wish: LeaseRequest) -> LeaseResult:
-        taken = await self._failover.ask(lambda cache: cache.lease(queue.q.id, wish))
+    async def _lease(self, queue: KnownQueue, request: LeaseRequest) -> LeaseResult:
+        taken = await self._failover.ask(lambda cache: cache.lease(queue.q.id, request))
         if taken is None or (taken.filling and not taken.leases):
             await self._known_queues.wait_for_fill(queue)
-            content = wish._replace(require_filled=False)
+            content = request._replace(require_filled=False)
             taken = await self._failover.ask(lambda cache: cache.lease(queue.q.id, content))
         return taken or LeaseResult()
 
-    def _follow(self, queue_id: str, taken: LeaseResult, want: int) -> None:
-        """See to it that others who wait are woken."""
+    def _wake_others(self, queue_id: str, taken: LeaseResult, want: int) -> None:
+        """Wake further waiters: one after a full batch, one when the next message is due."""
         if len(taken.leases) == want:
             self.waiters.wake(queue_id, 1)
         if taken.next_due_ms is not None and queue_id in self.waiters:
             self.waiters.wake_at(queue_id, taken.next_due_ms)
 
-    # -- holding ------------------------------------------------------------------------------------------------------
+    # -- settling -----------------------------------------------------------------------------------------------------
 
     async def delete(self, q: QueueRef, handles: Sequence[bytes], now_ms: int) -> list[Outcome]:
         keys = [parse_handle(handle, older_handles=q.older_handles) for handle in handles]
@@ -129,18 +130,15 @@ class StandardQueues:
     async def _delete(self, queue: KnownQueue, keys: Sequence[DeliveryKey], now_ms: int) -> list[Outcome]:
         released = await self._failover.ask(lambda cache: cache.begin_delete(queue.q.id, keys))
         redis_knows = not self._failover.on_fallback
-        outcomes = await self._judged(queue, keys, released)
+        outcomes = await self._resolve_unknown(queue, keys, released)
         judged = list(zip(keys, outcomes, strict=True))
         locations = [key.location for key, outcome in judged if outcome is Outcome.DONE]
         gone = [key.location for key, outcome in judged if outcome is Outcome.GONE]
         try:
-            await self._rows.delete(
-                queue.q.id, locations + gone
-            )  # who took it out may have died before it deleted the row
-        except CnsError:
-            items = [
-                CachedMessage(location, now_ms) for location in locations
-            ]  # not deleted for certain: to be delivered again
+            # Also the rows of messages that are GONE: the process that began their delete may have died before its end.
+            await self._rows.delete(queue.q.id, locations + gone)
+        except CnsError:  # whether they are deleted is unknown: deliver them again
+            items = [CachedMessage(location, now_ms) for location in locations]
             if items:
                 await self._failover.ask(lambda cache: cache.undo_delete(queue.q.id, items, now_ms))
             raise
@@ -159,7 +157,7 @@ class StandardQueues:
         queue_id, due_ms, body = queue.q.id, change.visible_at_ms, change.body
         if body is not None or due_ms is None:
             known = await self._failover.ask(lambda cache: cache.check(queue_id, key))
-            (outcome,) = await self._judged(queue, [key], [known])
+            (outcome,) = await self._resolve_unknown(queue, [key], [known])
             if outcome is not Outcome.DONE:
                 return outcome
         if body is not None:
@@ -167,15 +165,16 @@ class StandardQueues:
         if due_ms is None:
             return Outcome.DONE
         hidden = await self._failover.ask(lambda cache: cache.set_visible_at(queue_id, key, due_ms, now_ms))
-        (outcome,) = await self._judged(queue, [key], [hidden])
+        (outcome,) = await self._resolve_unknown(queue, [key], [hidden])
         if outcome is Outcome.DONE and (hidden is None or self._failover.on_fallback):
-            await self._rows.keep_hidden(queue_id, [CachedMessage(key.location, due_ms)])  # for whoever hides it now
+            hidden_message = CachedMessage(key.location, due_ms)
+            await self._rows.keep_hidden(queue_id, [hidden_message])  # for the cache that hides it from now on
         return outcome
 
-    async def _judged(
+    async def _resolve_unknown(
         self, queue: KnownQueue, keys: Sequence[DeliveryKey], known: Sequence[Outcome | None]
     ) -> list[Outcome]:
-        """What the cache does not know, the rows do: a message that is there may be deleted by its last holder."""
+        """Fill in the outcomes that the cache does not know: the key of a message that exists is valid."""
         unknown = [key.location for key, outcome in zip(keys, known, strict=True) if outcome is None]
         there = await self._rows.read(queue.q.id, unknown) if unknown else {}
         outcomes = []
@@ -189,13 +188,13 @@ class StandardQueues:
                 outcomes.append(outcome)
         return outcomes
 
-    # -- looking ------------------------------------------------------------------------------------------------------
+    # -- peek and counts ----------------------------------------------------------------------------------------------
 
     async def peek(self, q: QueueRef, cursor: str, n: int, now_ms: int) -> PeekPage:
         due_text, _, member = cursor.partition(":")
         after = (int(due_text), member) if cursor else (-1, "")
         queue = await self._known_queues.get(q)
-        items = await self._known(
+        items = await self._ask_filled(
             queue, lambda cache, require_filled: cache.page(q.id, after, n, require_filled=require_filled)
         )
         rows = await self._rows.read(q.id, [item.location for item in items or ()])
@@ -206,25 +205,25 @@ class StandardQueues:
 
     async def counts(self, q: QueueRef, now_ms: int) -> Counts:
         queue = await self._known_queues.get(q)
-        counted = await self._known(
+        counted = await self._ask_filled(
             queue, lambda cache, require_filled: cache.counts(q.id, now_ms, require_filled=require_filled)
         )
         if counted is None or not sum(counted):
             return Counts()
         return Counts(*counted, await self._delivery_builder.oldest_born_at_ms(queue))
 
-    async def _known(self, queue: KnownQueue, question: Callable[[Cache, bool], Awaitable[T | None]]) -> T | None:
-        """What a full cache answers, or one that is still being filled when that takes long."""
+    async def _ask_filled(self, queue: KnownQueue, question: Callable[[Cache, bool], Awaitable[T | None]]) -> T | None:
+        """The answer of a filled cache; of a cache during its fill if that takes long."""
         answer = await self._failover.ask(lambda cache: question(cache, True))
         if answer is None and queue.generation != DROPPED:
             await self._known_queues.wait_for_fill(queue)
             answer = await self._failover.ask(lambda cache: question(cache, False))
         return answer
 
-    # -- ending -------------------------------------------------------------------------------------------------------
+    # -- the whole queue ----------------------------------------------------------------------------------------------
 
     async def begin_generation(self, q: QueueRef, generation: int, now_ms: int) -> None:
-        """Everything of before is gone; all of it, where the queue was dropped."""
+        """The queue's earlier messages are gone; all messages if `generation` is DROPPED."""
         (await self._known_queues.get(q)).observe_generation(generation)
         await self._failover.ask(lambda cache: cache.reset(q.id, generation))
         if generation == DROPPED:

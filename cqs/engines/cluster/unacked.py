@@ -1,7 +1,7 @@
-"""What this process gave out and nobody has settled: so that it stays hidden when Redis forgets it.
+"""The deliveries of this process that are not settled, so that their messages stay hidden if Redis loses them.
 
-A delivery is remembered here beside Redis and costs no write. When Redis is lost, what is held still is written into
-the rows once, and whatever hides messages next begins with that.
+It is memory beside Redis and costs no write. When Redis is lost, the visibility of these messages is saved in their
+rows once, and the next cache starts from the rows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from cqs.engines.cluster.cache_contract import CachedMessage
 from cqs.engines.cluster.ids import MessageLocation
 
 UNACKED_MAX = 50_000
-"""Deliveries remembered by a process, the newest: those beyond may come twice when Redis is lost."""
+"""The newest deliveries that are remembered; messages of older ones may be delivered twice when Redis is lost."""
 
 
 class UnackedDeliveries:
@@ -47,5 +47,5 @@ class UnackedDeliveries:
         return list(self._queues)
 
     def still_hidden(self, queue_id: str, now_ms: int) -> list[CachedMessage]:
-        """What of a queue is not visible again by now."""
+        """The messages of the queue that are not visible yet."""
         return [item for item in self._queues.get(queue_id, {}).values() if item.visible_at_ms > now_ms]

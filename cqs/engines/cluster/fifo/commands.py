@@ -1,4 +1,4 @@
-"""What can be done to a FIFO queue, as the log keeps it, and what it answers. Times are the proposer's."""
+"""The commands of a FIFO queue's log, and their answers. Times are those of the process that appends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cqs.engines.contract import Outcome, RejectedEntry, SentEntry
 
 
 class NewMessage(msgspec.Struct, frozen=True, array_like=True):
-    """An entry whose body has been stored at `place`."""
+    """An entry whose body is stored at `location`."""
 
     id: str
     location: str
@@ -23,7 +23,7 @@ class NewMessage(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Send(msgspec.Struct, frozen=True, array_like=True, tag="s"):
-    """`generation` is that of the bodies' places; one that is older than the queue's is answered by the queue's."""
+    """`generation` is the one of the bodies' locations. If it is older than the queue's, the answer has the queue's."""
 
     now_ms: int
     generation: int
@@ -48,14 +48,14 @@ class Change(msgspec.Struct, frozen=True, array_like=True, tag="c"):
     now_ms: int
     key: tuple[int, int]
     visible_at_ms: int | None
-    location: str  # of a new body; '' for none
+    location: str  # of the new body; '' for none
 
 
 class Remove(msgspec.Struct, frozen=True, array_like=True, tag="g"):
-    """Messages that have no body any more, or are past their retention, if they are of that place still."""
+    """Messages to remove because they are expired or have no body, unless their body has another location by now."""
 
     now_ms: int
-    messages: tuple[tuple[int, str], ...]  # (sequence, place)
+    messages: tuple[tuple[int, str], ...]  # (sequence, location)
 
 
 class Redelay(msgspec.Struct, frozen=True, array_like=True, tag="y"):
@@ -76,14 +76,14 @@ Command: TypeAlias = Send | Receive | Delete | Change | Remove | Redelay | Purge
 
 
 class SendAnswer(msgspec.Struct, frozen=True):
-    """Of a Send: an answer for each message; none when its places were of before a purge, to be written anew."""
+    """One answer per message; none if the bodies' generation is over: write them again."""
 
     generation: int
     answers: tuple[SentEntry | RejectedEntry, ...] = ()
 
 
 class LeasedMessage(msgspec.Struct, frozen=True):
-    """One message given out under a lease."""
+    """A message under a lease."""
 
     seq: int
     lease: int
@@ -98,7 +98,7 @@ class LeasedMessage(msgspec.Struct, frozen=True):
 class ReceiveAnswer(msgspec.Struct, frozen=True):
     messages: tuple[LeasedMessage, ...] = ()
     spent: tuple[LeasedMessage, ...] = ()
-    expired: tuple[str, ...] = ()  # places of messages that were past their retention
+    expired: tuple[str, ...] = ()  # locations of the bodies of expired messages
     next_due_ms: int | None = None
     limit_reached: bool = False
     dropped: bool = False
@@ -106,7 +106,7 @@ class ReceiveAnswer(msgspec.Struct, frozen=True):
 
 
 class OutcomeAnswer(msgspec.Struct, frozen=True):
-    """Of a Delete or Change: outcomes, and the places whose bodies nobody needs any more."""
+    """For Delete and Change: the outcomes, and the locations of bodies that are not needed any more."""
 
     outcomes: tuple[Outcome, ...]
     locations: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Between the engine's values and the log's: entries, handles, messages, places in a queue that is browsed."""
+"""Conversions between the engine's and the log's values: entries, handles, messages, cursors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cqs.engines.cluster.rows import MessageRow
 from cqs.engines.contract import Entry, Message, PeekedMessage
 
 _BUCKET = "0" * BUCKET_LENGTH
-"""Handles are made as those of standard queues are, and of no bucket."""
+"""Receipt handles have the form of those of standard queues, with this bucket."""
 
 
 def new_message(entry: Entry, location: MessageLocation) -> NewMessage:
@@ -36,7 +36,8 @@ def message_of(queue_id: str, given: LeasedMessage, row: MessageRow) -> Message:
 
 
 def delivery_of(queue_id: str, handle: bytes) -> tuple[int, int] | None:
-    """(sequence, lease); of another queue's handle, what no message has; None when it is no handle."""
+    """(sequence, lease) of the delivery. (0, 0), which no message has, for a handle of another queue; None for no
+    handle."""
     key = parse_handle(handle)
     if key is None:
         return None
@@ -44,7 +45,7 @@ def delivery_of(queue_id: str, handle: bytes) -> tuple[int, int] | None:
 
 
 def _tag(queue_id: str) -> str:
-    """Sequence numbers are a queue's own."""
+    """Sequence numbers are unique within a queue only, so handles need its hash."""
     return hashlib.sha256(queue_id.encode()).hexdigest()[:EPOCH_DIGITS]
 
 

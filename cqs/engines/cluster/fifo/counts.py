@@ -1,21 +1,21 @@
-"""How many messages are in flight or delayed, kept as they come and go."""
+"""Counts of messages in flight and delayed, kept up to date."""
 
 from __future__ import annotations
 
 import heapq
 
 GARBAGE_MIN = 64
-"""The heap is made anew when more than half of it, and more than this, is what is so no more."""
+"""The heap is rebuilt when it has this many stale entries more than valid ones."""
 
 
 class HiddenMessages:
-    """Messages that are hidden, and until when."""
+    """The hidden messages, and when each becomes visible."""
 
     __slots__ = ("_heap", "_until", "delayed", "in_flight")
 
     def __init__(self) -> None:
-        self._until: dict[int, tuple[int, bool]] = {}  # until when, and whether it is in flight
-        self._heap: list[tuple[int, int]] = []  # (until when, sequence); what is not so any more is passed over
+        self._until: dict[int, tuple[int, bool]] = {}  # by sequence: (visible at, whether it is in flight)
+        self._heap: list[tuple[int, int]] = []  # (visible at, sequence); stale entries are skipped
         self.in_flight = 0
         self.delayed = 0
 
@@ -33,7 +33,7 @@ class HiddenMessages:
             self._count(known[1], -1)
 
     def expire(self, now_ms: int) -> None:
-        """Take out all that is visible by now."""
+        """Remove the messages that are visible by now."""
         while self._heap and self._heap[0][0] <= now_ms:
             until_ms, seq = heapq.heappop(self._heap)
             known = self._until.get(seq)
@@ -41,7 +41,8 @@ class HiddenMessages:
                 self.remove(seq)
 
     def counts(self, now_ms: int) -> tuple[int, int]:
-        """(in flight, delayed) at a time that no command has brought yet; looks at those alone that end before it."""
+        """(in flight, delayed) at a time after the last command. Visits only the messages that become visible until
+        then."""
         in_flight, delayed = self.in_flight, self.delayed
         ended: set[int] = set()
         at = [0]

@@ -1,4 +1,4 @@
-"""What a FIFO queue remembers for five minutes: what was sent, and who received what."""
+"""What a FIFO queue remembers for five minutes: deduplication keys and receive attempts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class DedupRecord(msgspec.Struct, frozen=True, array_like=True):
     until_ms: int
     key: str
     id: str
-    location: str  # of its body: the same command, appended twice, is no duplicate
+    location: str  # of the body: a command that was appended twice is not a duplicate of itself
     seq: int
 
 
@@ -30,7 +30,8 @@ class ReceiveAttempt(msgspec.Struct, frozen=True, array_like=True):
 
 
 class DedupWindow:
-    """Deduplication: the first of each key. They end in the order they came in, since the queue's time only rises."""
+    """The first message of each deduplication key. They expire in the order of their sends, since the queue's time only
+    rises."""
 
     def __init__(self, known: Iterable[DedupRecord] = ()) -> None:
         self._ends = deque(known)
@@ -53,7 +54,7 @@ class DedupWindow:
 
 
 class ReceiveAttempts:
-    """Receives that gave an attempt id, by that and by their lease."""
+    """Receives with an attempt id, by that id and by their lease."""
 
     def __init__(self, known: Iterable[ReceiveAttempt] = ()) -> None:
         self._ends = deque(known)

@@ -1,4 +1,4 @@
-"""The engine's operations on FIFO queues: bodies are stored, commands appended, and what nobody needs is removed."""
+"""The engine's operations on FIFO queues: store bodies, append commands, remove bodies that are not needed any more."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from cqs.engines.waiters import WaiterRegistry
 GENERATIONS_MAX = 5
 ROUNDS_MAX = 20
 LOGS_MAX = 1_000
-"""Queues whose state this process keeps; for another, it reads the log anew."""
+"""Queues whose state a process keeps in memory. For another queue it reads the log again."""
 POLLED_AT_ONCE = 16
 
 
 class FifoQueues:
-    """`hint(queue)` tells other processes that there is something new."""
+    """`hint(queue_id)` tells other processes that the queue has changed."""
 
     def __init__(
         self,
@@ -64,10 +64,10 @@ class FifoQueues:
     # -- sending ------------------------------------------------------------------------------------------------------
 
     async def send(self, q: QueueRef, entries: Sequence[Entry], now_ms: int) -> list[SentEntry | RejectedEntry]:
-        """What turns out to be a duplicate has stored its body for nothing."""
+        """The body of a duplicate is stored, too, and removed afterwards."""
         queue = await self._known_queues.get(q)
         for _ in range(GENERATIONS_MAX):
-            generation = queue.generation  # which others raise when they hear of a purge
+            generation = queue.generation  # other tasks raise it when they learn of a purge
             if generation == DROPPED:
                 return [RejectedEntry() for _ in entries]
             locations = await self._rows.insert(q.id, generation, entries, now_ms)
@@ -79,7 +79,7 @@ class FifoQueues:
                     [location for location, one in zip(locations, accepted.answers, strict=True) if _is_unused(one)],
                 )
                 return list(accepted.answers)
-            queue.observe_generation(accepted.generation)  # purged meanwhile: what was written belongs to before
+            queue.observe_generation(accepted.generation)  # purged meanwhile: the bodies are of the old generation
         raise StoreUnavailable("the queue is purged again and again")
 
     # -- receiving ----------------------------------------------------------------------------------------------------
@@ -107,7 +107,8 @@ class FifoQueues:
         return ReceiveResult(next_due_ms=state.order.next_due_ms(), limit_reached=limit_reached)
 
     async def _with_bodies(self, q: QueueRef, log: CommandLog, taken: c.ReceiveAnswer, now_ms: int) -> ReceiveResult:
-        """A message without a body was purged by who has not said so yet, or is older than any retention."""
+        """A message without a body was purged by a process that has not appended its Purge yet, or is older than any
+        retention."""
         given = (*taken.messages, *taken.spent)
         rows = await self._rows.read(q.id, [parse_location(one.location) for one in given])
         gone = tuple([(one.seq, one.location) for one in given if parse_location(one.location) not in rows])
@@ -125,7 +126,7 @@ class FifoQueues:
         ]
         return ReceiveResult(messages, spent, received_at_ms=taken.received_at_ms)
 
-    # -- holding ------------------------------------------------------------------------------------------------------
+    # -- settling -----------------------------------------------------------------------------------------------------
 
     async def delete(self, q: QueueRef, handles: Sequence[bytes], now_ms: int) -> list[Outcome]:
         deliveries = [delivery_of(q.id, handle) for handle in handles]
@@ -150,20 +151,20 @@ class FifoQueues:
         return done.outcomes[0]
 
     async def _store(self, q: QueueRef, seq: int, body: bytes, now_ms: int) -> str:
-        """A new body for a message; '' when there is no such message to have it."""
+        """Store a new body for a message. Returns its location, or '' if the message does not exist."""
         state = await self._log(q.id).catch_up()
         message = state.order.messages.get(seq)
         if message is None:
             return ""
         entry = Entry(message.id, body, message.born_at_ms, message.visible_at_ms, message.group)
-        generation = state.generation  # the message's own, or it is being purged
+        generation = state.generation  # of the message; if the queue is being purged, the message goes with it
         (location,) = await self._rows.insert(q.id, generation, [entry], now_ms)
         return location.member
 
-    # -- looking ------------------------------------------------------------------------------------------------------
+    # -- peek and counts ----------------------------------------------------------------------------------------------
 
     async def peek(self, q: QueueRef, cursor: str, n: int, now_ms: int) -> PeekPage:
-        """Firsts of groups, soonest due first, then all behind them: each once, wherever the cursor stands."""
+        """Heads of groups, soonest due first, then all messages behind them."""
         first, behind = (await self._log(q.id).catch_up()).order.heads_and_behind()
         kind, at, seq = ("first", -1, -1) if not cursor else read_cursor(cursor)
         firsts = [message for message in first if kind == "first" and (message.visible_at_ms, message.seq) > (at, seq)][
@@ -194,7 +195,7 @@ class FifoQueues:
     # -- the whole queue ----------------------------------------------------------------------------------------------
 
     async def begin_generation(self, q: QueueRef, generation: int, now_ms: int) -> None:
-        """Everything of before is gone: its rows are of a generation that is over already."""
+        """Drop the earlier messages. Their rows are of an old generation, which maintenance removes."""
         log = self._log(q.id)
         if generation != DROPPED:
             await log.append(c.Purge(now_ms, generation))
@@ -206,7 +207,7 @@ class FifoQueues:
         await self._log(q.id).append(c.Redelay(now_ms, delay_ms))
 
     async def maintain(self, queue: KnownQueue, budget: int, now_ms: int) -> int:
-        """Remove what is past its retention, of a queue whose state this process has."""
+        """Remove expired messages, if this process has the queue's state."""
         log = self._logs.get(queue.q.id)
         if log is None:
             return 0
@@ -223,17 +224,17 @@ class FifoQueues:
         return len(expired)
 
     async def clear_log(self, queue_id: str, budget: int) -> int:
-        """What newer images, or the end of the queue, have made needless."""
+        """Remove segments and snapshots of the log that are not needed any more."""
         return await self._snapshots.clear(queue_id, budget)
 
-    # -- news ---------------------------------------------------------------------------------------------------------
+    # -- wake-ups -----------------------------------------------------------------------------------------------------
 
     def on_hint(self, queue_id: str) -> None:
-        """A hint: there may be news for those who wait here."""
+        """Called at a hint: the queue may have messages for waiters of this process."""
         if queue_id not in self.waiters:
             return
         if queue_id in self._polls:
-            self._hinted.add(queue_id)  # while it is looked at: what the look began too early for
+            self._hinted.add(queue_id)  # poll again afterwards: the running poll may have begun too early
             return
         poll = self._polls[queue_id] = asyncio.create_task(self._poll(queue_id))
         poll.add_done_callback(lambda _: self._poll_ended(queue_id))
@@ -245,17 +246,17 @@ class FifoQueues:
             self.on_hint(queue_id)
 
     async def _poll(self, queue_id: str) -> None:
-        with suppress(CnsError):  # it is looked at again soon
+        with suppress(CnsError):  # the next poll comes soon
             self._wake(await self._log(queue_id).catch_up(), queue_id, 1)
 
     async def poll_all(self) -> None:
-        """At the queues that somebody here waits for: a hint may have been lost."""
+        """Poll the queues that have waiters in this process: hints can be lost."""
         queues = self.waiters.queues()
         for at in range(0, len(queues), POLLED_AT_ONCE):
             await asyncio.gather(*[self._poll(queue_id) for queue_id in queues[at : at + POLLED_AT_ONCE]])
 
     def _changed(self, log: CommandLog, commands: Sequence[c.Command], by_us: bool) -> None:
-        if by_us and not all(isinstance(one, c.Receive) for one in commands):  # a receive makes nothing visible
+        if by_us and not all(isinstance(one, c.Receive) for one in commands):  # a Receive makes no message visible
             self._hint(log.queue_id)
         if log.queue_id in self.waiters:
             self._wake(
@@ -285,7 +286,7 @@ class FifoQueues:
         return log
 
     def _evict_logs(self) -> None:
-        """Of those used longest ago."""
+        """Evict the least recently used logs."""
         for queue_id in list(self._logs)[: len(self._logs) - LOGS_MAX]:
             if self._logs[queue_id].idle:
                 del self._logs[queue_id]
@@ -294,7 +295,7 @@ class FifoQueues:
         await asyncio.gather(*self._polls.values(), *[log.close() for log in self._logs.values()])
 
     async def _remove(self, queue_id: str, locations: Sequence[MessageLocation]) -> None:
-        """Bodies that nothing names any more. What is left of them ends by itself."""
+        """Remove bodies that no command names any more. Bodies that remain after an error expire by their TTL."""
         if locations:
             with suppress(CnsError):
                 await self._rows.delete(queue_id, locations)

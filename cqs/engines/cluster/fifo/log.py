@@ -1,4 +1,5 @@
-"""A FIFO queue's log: commands of all callers of this process appended together, those of other processes followed."""
+"""A FIFO queue's log in one process: appends the commands of all callers together and applies those of other
+processes."""
 
 from __future__ import annotations
 
@@ -19,16 +20,16 @@ from cqs.engines.cluster.fifo.snapshots import Snapshots
 from cqs.engines.cluster.fifo.state import FORMAT_VERSION, FifoState, check_format
 
 RACES_MAX = 50
-"""How often others may be first before an append is given up."""
+"""Slots lost to other processes before an append fails."""
 LOADS_MAX = 5
 CLEARED_AT_ONCE = 100
-"""Segments and images that are cleared after one was written."""
+"""Segments and snapshots that are removed after a snapshot was written."""
 
 log = structlog.get_logger(__name__)
 
 
 class _Slot(msgspec.Struct, frozen=True, array_like=True):
-    """`writer` is drawn anew for each attempt, so that a slot says whose it is."""
+    """`writer` is random for each attempt, so the winner recognises its slot."""
 
     format_version: int
     writer: str
@@ -43,7 +44,7 @@ OnChange: TypeAlias = Callable[["CommandLog", Sequence[Command], bool], None]
 
 
 class CommandLog:
-    """One queue's, in one process. `on_change` is told what has changed its state, and whether it was appended here."""
+    """`on_change` gets the applied commands, and whether this process appended them."""
 
     def __init__(self, cassandra: Cassandra, snapshots: Snapshots, queue_id: str, on_change: OnChange) -> None:
         self.queue_id = queue_id
@@ -51,13 +52,13 @@ class CommandLog:
         self._cassandra = cassandra
         self._snapshots = snapshots
         self._on_change = on_change
-        self._next_slot = -1  # the slot to be written next; below 0, nothing is known yet
-        self._bytes_since_snapshot = 0  # of commands since the last image
+        self._next_slot = -1  # the next slot to write; below 0, nothing has been read yet
+        self._bytes_since_snapshot = 0  # of commands
         self._snapshot_bytes = 0
         self._snapshot_slot = 0
         self._lock = asyncio.Lock()
         self._waiting: list[tuple[Command, asyncio.Future[Any]]] = []
-        self._next_read: asyncio.Task[None] | None = None  # that has not begun
+        self._next_read: asyncio.Task[None] | None = None  # a read that has not begun
         self._reads: set[asyncio.Task[None]] = set()
         self._append_task: asyncio.Task[None] | None = None
         self._snapshot_task: asyncio.Task[None] | None = None
@@ -67,7 +68,8 @@ class CommandLog:
         return not (self._waiting or self._reads or self._append_task or self._snapshot_task)
 
     async def catch_up(self) -> FifoState:
-        """The state, with all that was acknowledged before now. Who asks before a look begins shares it."""
+        """The state with all commands that were acknowledged before this call. Callers share a read that has not
+        begun."""
         if self._next_read is None:
             self._next_read = asyncio.create_task(self._catch_up_once())
             self._reads.add(self._next_read)
@@ -83,10 +85,10 @@ class CommandLog:
     def _read_ended(self, read: asyncio.Task[None]) -> None:
         self._reads.discard(read)
         if not read.cancelled():
-            read.exception()  # perhaps nobody waits for it any more
+            read.exception()  # its caller may not wait for it any more
 
     async def append(self, command: Command) -> Any:
-        """What the command answers, once it is durable."""
+        """Append the command. Returns its answer once it is durable."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append((command, answer))
         if self._append_task is None:
@@ -94,13 +96,13 @@ class CommandLog:
         return await answer
 
     async def drop(self) -> None:
-        """Append the last command, if nobody has, and leave the rest to `clear`."""
+        """Append Drop unless another process has, and leave the rest to `Snapshots.clear`."""
         await self.append(Drop(self.state.now_ms))
         if self._next_slot != schema.DROPPED_SLOT:
             await self._snapshots.drop(self.queue_id, self._next_slot)
 
     async def close(self) -> None:
-        """End what is under way."""
+        """Wait for running appends, reads and snapshots."""
         while tasks := [*self._reads, *[task for task in (self._append_task, self._snapshot_task) if task is not None]]:
             await asyncio.gather(*tasks, return_exceptions=True)
 
@@ -120,9 +122,9 @@ class CommandLog:
         try:
             async with self._lock:
                 answers = await self._append([command for command, _ in some])
-        except Exception as error:  # noqa: BLE001  # every caller is told; the log goes on
+        except Exception as error:  # noqa: BLE001  # each caller gets the error, and the log goes on
             if not isinstance(error, CnsError):
-                self._reset()  # the state is in doubt
+                self._reset()  # the state is unknown
             for _, waiter in some:
                 if not waiter.done():
                     waiter.set_exception(error)
@@ -136,7 +138,7 @@ class CommandLog:
             await self._catch_up()
         for _ in range(RACES_MAX):
             if self.state.dropped:
-                return [self.state.apply(command) for command in commands]  # for ever the same: nobody need know
+                return [self.state.apply(command) for command in commands]  # nothing to store: it stays dropped
             slot = _encode(_Slot(FORMAT_VERSION, hex_id(), commands))
             if await self._wins_slot(slot):
                 answers = [self.state.apply(command) for command in commands]
@@ -149,20 +151,20 @@ class CommandLog:
         raise StoreUnavailable(f"others append to {self.queue_id} all the time")
 
     async def _wins_slot(self, slot: bytes) -> bool:
-        location = (self.queue_id, *divmod(self._next_slot, schema.SEGMENT_SLOTS))
+        slot_key = (self.queue_id, *divmod(self._next_slot, schema.SEGMENT_SLOTS))
 
         async def attempt() -> bool:
-            return await self._cassandra.applied(schema.PROPOSE, slot, *location)
+            return await self._cassandra.applied(schema.PROPOSE, slot, *slot_key)
 
         async def ours() -> bool:
-            rows = await self._cassandra.run(schema.SLOT, *location)
-            if not rows:  # whoever's it was, the segment has been cleared since
+            rows = await self._cassandra.run(schema.SLOT, *slot_key)
+            if not rows:  # the segment was removed since, whoever won
                 raise OutcomeUnknown(f"an append to {self.queue_id} took too long")
             return bool(rows[0][0] == slot)
 
         return await resolve_lost_write(attempt, ours)
 
-    # -- written down -------------------------------------------------------------------------------------------------
+    # -- snapshots ----------------------------------------------------------------------------------------------------
 
     def _snapshot_if_due(self) -> None:
         slots = self._next_slot - self._snapshot_slot
@@ -173,7 +175,7 @@ class CommandLog:
             self._snapshot_task = asyncio.create_task(self._write_snapshot())
 
     async def _write_snapshot(self) -> None:
-        """Unless another process has lately; whoever does clears what has become needless before."""
+        """Write a snapshot unless another process has. Then remove what it makes obsolete."""
         try:
             newest = await self._snapshots.newest_slot(self.queue_id)
             if newest > self._snapshot_slot:
@@ -186,12 +188,12 @@ class CommandLog:
                 self._bytes_since_snapshot, self._snapshot_bytes, self._snapshot_slot = 0, len(snapshot), slot
             await self._snapshots.write(self.queue_id, slot, snapshot)
             await self._snapshots.clear(self.queue_id, CLEARED_AT_ONCE)
-        except CnsError as error:
-            log.warning("fifo_queue.snapshot_failed", queue=self.queue_id, error=str(error))  # a later one will be
+        except CnsError as error:  # a later snapshot is written instead
+            log.warning("fifo_queue.snapshot_failed", queue=self.queue_id, error=str(error))
         finally:
             self._snapshot_task = None
 
-    # -- following ----------------------------------------------------------------------------------------------------
+    # -- reading ------------------------------------------------------------------------------------------------------
 
     async def _catch_up(self) -> None:
         if self._next_slot < 0:
@@ -202,7 +204,7 @@ class CommandLog:
             news: list[Command] = []
             for number, commands in rows:
                 if number != self._next_slot % schema.SEGMENT_SLOTS:
-                    break  # one that is written beside this question, or the end of a segment that was cleared
+                    break  # a slot written during this read, or the end of a removed segment
                 news += self._apply(commands)
             if news:
                 self._on_change(self, news, False)

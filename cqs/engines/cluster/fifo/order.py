@@ -1,4 +1,4 @@
-"""Messages in the order of a FIFO queue: each in its group, and of each group the first by when it may be received."""
+"""The messages of a FIFO queue in order: by group, and the groups by the time at which their first message is due."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import msgspec
 from cqs.engines.cluster.fifo.counts import HiddenMessages
 
 GARBAGE_MIN = 64
-"""A heap is made anew when more than half of it, and more than this, is what is so no more."""
+"""A heap is rebuilt when it has this many stale entries more than valid ones."""
 
 
 class QueuedMessage(msgspec.Struct, array_like=True):
-    """A message that is in the queue."""
+    """A message in the queue."""
 
     seq: int
     id: str
@@ -31,10 +31,10 @@ class QueuedMessage(msgspec.Struct, array_like=True):
 
 class MessageOrder:
     def __init__(self, messages: Iterable[QueuedMessage] = (), now_ms: int = 0) -> None:
-        self.messages: dict[int, QueuedMessage] = {}  # as their sequence numbers rise
+        self.messages: dict[int, QueuedMessage] = {}  # in the order of their sequence numbers
         self.hidden = HiddenMessages()
-        self._groups: dict[str, OrderedDict[int, None]] = {}  # whose first is found, and any removed, at once
-        self._heads: list[tuple[int, int]] = []  # (due, sequence) of each group's first; what is so no more, too
+        self._groups: dict[str, OrderedDict[int, None]] = {}  # finds the head and removes any message in O(1)
+        self._heads: list[tuple[int, int]] = []  # (due, sequence) of each group's head; stale entries are skipped
         for message in messages:
             self.add(message, now_ms)
 
@@ -53,25 +53,25 @@ class MessageOrder:
         self.requeue_group(message.group)
 
     def reschedule(self, message: QueuedMessage, visible_at_ms: int, now_ms: int) -> None:
-        """It is visible from then on."""
+        """Set when the message becomes visible."""
         self.set_visible_at(message, visible_at_ms, now_ms)
         if self._head(message.group) == message.seq:
             self.requeue_group(message.group)
 
     def set_visible_at(self, message: QueuedMessage, visible_at_ms: int, now_ms: int) -> None:
-        """As `show`, of a message whose group is put back afterwards."""
+        """Like `reschedule`, for a message whose group the caller queues again."""
         message.visible_at_ms = visible_at_ms
         self.hidden.remove(message.seq)
         if visible_at_ms > now_ms:
             self.hidden.add(message.seq, visible_at_ms, in_flight=message.deliveries > 0)
 
     def pop_due_head(self, now_ms: int) -> QueuedMessage | None:
-        """The first message of a group, due longest. Its group is out until it is put back."""
+        """The head of the group that has been due longest. The group is out of the queue until `requeue_group`."""
         if not self.is_due(now_ms):
             return None
         _, seq = heapq.heappop(self._heads)
         while self._heads and self._heads[0][1] == seq:
-            heapq.heappop(self._heads)  # the same, put there twice
+            heapq.heappop(self._heads)  # duplicate entries of the same head
         return self.messages[seq]
 
     def requeue_group(self, group: str) -> None:
@@ -85,7 +85,7 @@ class MessageOrder:
             heapq.heapify(self._heads)
 
     def visible_of_group(self, group: str, n: int, now_ms: int) -> list[QueuedMessage]:
-        """A group's first `n` messages, up to one that is hidden."""
+        """The first `n` messages of a group, ending before the first hidden one."""
         visible: list[QueuedMessage] = []
         for seq in islice(self._groups[group], n):
             message = self.messages[seq]
@@ -104,7 +104,7 @@ class MessageOrder:
         return self._heads[0][0] if self._heads else None
 
     def heads_and_behind(self) -> tuple[list[QueuedMessage], list[QueuedMessage]]:
-        """The first of each group, soonest due first; and all that stand behind another, as they came."""
+        """The head of each group, soonest due first; and the other messages, in order."""
         firsts = {next(iter(seqs)) for seqs in self._groups.values()}
         first = [message for message in self.messages.values() if message.seq in firsts]
         behind = [message for message in self.messages.values() if message.seq not in firsts]

@@ -1,8 +1,8 @@
-"""The log's tables and statements.
+"""Tables and statements of the log.
 
-A *slot* of the log holds commands, written once by a conditional write. Slots are numbered from 0; a partition holds a
-*segment* of them. A *mark* says that the state before some slot has been written down, in chunks. What a newer mark has
-made needless goes after a while; a segment that goes is sealed first, so that nobody can write into it any more.
+A *slot* holds commands, written once by a conditional write. Slots are numbered from 0; a partition holds a *segment*
+of them. A *mark* names a snapshot of the state before a slot, stored in chunks. What a newer mark makes obsolete is
+removed after a while. A segment is sealed before it is removed, so that no process can write into it.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from cns_common.cassandra.session import Statement
 
 SEGMENT_SLOTS = 500
 SEALED_SLOT = 2**31 - 1
-"""In a segment that is cleared, or is about to be: who reads it knows that it must look for an image."""
+"""The last slot of a segment that is or will be removed: its reader must start from a snapshot."""
 COMMANDS_MAX = 200
-"""Of one slot."""
+"""Per slot."""
 CHUNK_BYTES = 256 * 1024
 SNAPSHOT_EVERY_BYTES = 512 * 1024
-"""Commands, beyond the size of the last image, after which the state is written down anew."""
+"""Bytes of commands, beyond the size of the last snapshot, after which a new one is written."""
 SNAPSHOT_EVERY_SLOTS = 4 * SEGMENT_SLOTS
-"""Or so many slots, where their commands come to an eighth of the last image."""
+"""Or this many slots, if their commands have an eighth of the size of the last snapshot."""
 DROPPED_SLOT = 2**31 - 1
-"""The mark of a queue that is gone for ever."""
+"""The mark of a dropped queue."""
 OBSOLETE_KEEP_MS = 300_000
-"""How long what a newer mark made needless is kept for those who read it."""
+"""How long obsolete data is kept for its readers."""
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS cqs_fifo_log (queue text, segment int, slot int, sealed boolean static, commands blob,"

@@ -1,4 +1,5 @@
-"""States written down, so that nobody has to read a log from its beginning; and the end of what they made needless."""
+"""Snapshots of a queue's state, so that no process reads a log from its beginning; and removal of what they make
+obsolete."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ READ_TRIES_MAX = 10
 
 
 class SnapshotMark(NamedTuple):
-    """The state before `slot`, in so many chunks; none stands for the empty state of slot 0."""
+    """A snapshot of the state before `slot`. No chunks stand for the empty state before slot 0."""
 
     slot: int
     snapshot: str
@@ -30,12 +31,12 @@ class Snapshots:
         self._clock = clock
 
     async def newest_slot(self, queue_id: str) -> int:
-        """Which slot the newest image is of; 0 when there is none."""
+        """The slot of the newest snapshot; 0 if there is none."""
         rows = await self._cassandra.run(schema.NEWEST_MARK, queue_id)
         return int(rows[0][0]) if rows else 0
 
     async def read(self, queue_id: str) -> tuple[FifoState, int, int]:
-        """The newest state that was written down, the slot to go on at, and the size of what was read."""
+        """(state of the newest snapshot, slot to go on at, size of the snapshot)"""
         for _ in range(READ_TRIES_MAX):
             rows = await self._cassandra.run(schema.NEWEST_MARK, queue_id)
             if not rows:
@@ -48,11 +49,11 @@ class Snapshots:
             if all(chunks):
                 snapshot = b"".join([chunk[0][0] for chunk in chunks])
                 return (FifoState.from_snapshot(snapshot) if snapshot else FifoState()), mark.slot, len(snapshot)
-            # a newer one has made it needless meanwhile: it is found by the next look
+            # a newer snapshot has made it obsolete meanwhile: read that one
         raise StoreUnavailable(f"the newest image of {queue_id} is not whole")
 
     async def write(self, queue_id: str, slot: int, snapshot: bytes) -> None:
-        """Chunks first."""
+        """Write the chunks before the mark."""
         name = hex_id()
         chunks = [snapshot[at : at + schema.CHUNK_BYTES] for at in range(0, len(snapshot), schema.CHUNK_BYTES)]
         for number, chunk in enumerate(chunks):
@@ -60,20 +61,20 @@ class Snapshots:
         await self._mark(queue_id, SnapshotMark(slot, name, len(chunks), self._clock.wall_ms()))
 
     async def drop(self, queue_id: str, last_slot: int) -> None:
-        """There is nothing to read for ever. What there was is for `clear`, which is told how many segments."""
+        """Mark the queue as dropped, with the number of its segments for `clear`."""
         segments = last_slot // schema.SEGMENT_SLOTS + 1
         await self._mark(queue_id, SnapshotMark(schema.DROPPED_SLOT, "", segments, self._clock.wall_ms()))
 
     async def _mark(self, queue_id: str, mark: SnapshotMark) -> None:
-        """The first of a queue marks the log's beginning, too: from there on there is to clear."""
+        """Before its first mark, mark the beginning of the log, where `clear` starts."""
         if not await self._cassandra.run(schema.NEWEST_MARK, queue_id):
             await self._cassandra.run(schema.ADD_MARK, queue_id, 0, "", 0, mark.made_ms)
         await self._cassandra.run(schema.ADD_MARK, queue_id, *mark)
 
     async def clear(self, queue_id: str, budget: int) -> int:
-        """Remove marks, oldest first, whose next has been there long enough for all who still read the one before.
+        """Remove marks whose successor is old enough that no process reads them any more, oldest first.
 
-        Returns how many segments and marks went.
+        Returns how many segments and marks were removed.
         """
         done = 0
         while done < budget:
@@ -92,7 +93,7 @@ class Snapshots:
         return is_dropped or self._clock.wall_ms() - mark.made_ms >= schema.OBSOLETE_KEEP_MS
 
     async def _remove(self, queue_id: str, mark: SnapshotMark, after: SnapshotMark) -> int:
-        """The mark last: while it is there, somebody goes on."""
+        """Remove the mark last: until then another process can repeat this."""
         first = mark.slot // schema.SEGMENT_SLOTS
         end = after.chunks if after.slot == schema.DROPPED_SLOT else after.slot // schema.SEGMENT_SLOTS
         for segment in range(first, end):

@@ -1,8 +1,8 @@
-"""A FIFO queue as all its processes see it: what the commands of its log make of it, and nothing else.
+"""The state of a FIFO queue: a pure function of the commands in its log.
 
-Nothing here asks for the time, waits, or draws a number: two processes that apply the same commands are in the same
-state. The queue's own time is the latest that any command brought; for whoever's clock is behind that, the time that
-something is to be hidden counts from then.
+It reads no clock, waits for nothing and draws no random number, so processes that apply the same commands have the same
+state. The queue's time is the latest time of any command. If a command's clock is behind it, its visibility times are
+shifted by the difference.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from cqs.engines.cluster.fifo.order import MessageOrder, QueuedMessage
 from cqs.engines.contract import FIFO_DELAY_MS_MAX, IN_FLIGHT_MAX, SPENT_HIDE_MS, Outcome, RejectedEntry, SentEntry
 
 FORMAT_VERSION = 1
-"""Of commands and images, and of what commands do. A process that knows only an older one must not guess."""
+"""The version of stored commands and snapshots, including what commands do. A process must not read a newer version
+than its own."""
 EXPIRED_MAX = 1_000
-"""Messages past their retention that one receive removes before it answers with what it has."""
+"""Expired messages that one receive removes before it returns what it has."""
 
 
 class _Snapshot(msgspec.Struct, array_like=True):
-    """A state, written down. What is not here follows from it."""
+    """The stored form of a state, without what can be derived."""
 
     format_version: int
     generation: int
@@ -49,7 +50,7 @@ class FifoState:
         self.generation = 0
         self.dropped = False
         self.now_ms = 0
-        self._lag_ms = 0  # of the clock that the command came from
+        self._lag_ms = 0  # how far the command's clock is behind the queue's time
         self.order = MessageOrder()
         self._attempts = ReceiveAttempts()
         self._dedup = DedupWindow()
@@ -106,7 +107,7 @@ class FifoState:
             case c.Redelay():
                 self._redelay(command.delay_ms)
             case c.Purge():
-                if command.generation > self.generation:  # else it was begun by a send, and more was sent since
+                if command.generation > self.generation:  # else a send has begun it, and its messages must stay
                     self._begin_generation(command.generation)
             case c.Drop():
                 self._begin_generation(self.generation)
@@ -114,7 +115,7 @@ class FifoState:
         return None
 
     def _begin_generation(self, generation: int) -> None:
-        """Nothing of before is there any more; numbers go on rising."""
+        """Start with no messages. Sequence and lease numbers go on rising."""
         self.generation = generation
         self.order, self._dedup, self._attempts = MessageOrder(), DedupWindow(), ReceiveAttempts()
 
@@ -125,7 +126,7 @@ class FifoState:
             return c.SendAnswer(self.generation, tuple([RejectedEntry() for _ in command.messages]))
         if command.generation < self.generation:
             return c.SendAnswer(self.generation)
-        if command.generation > self.generation:  # a purge was begun by who has not said so yet
+        if command.generation > self.generation:  # another process began a purge and has not appended Purge yet
             self._begin_generation(command.generation)
         return c.SendAnswer(self.generation, tuple([self._enqueue(message) for message in command.messages]))
 
@@ -170,21 +171,22 @@ class FifoState:
         spent: list[c.LeasedMessage] = []
         expired: list[str] = []
         groups: list[str] = []
-        oldest_ms = command.now_ms - command.retention_ms  # by the caller's clock: one that was wrong ends no messages
+        # By the command's clock: another process's wrong clock, which the queue's time follows, must expire nothing.
+        oldest_ms = command.now_ms - command.retention_ms
         while len(messages) + len(spent) < n and len(expired) < EXPIRED_MAX:
             head = self.order.pop_due_head(self.now_ms)
             if head is None:
                 break
             groups.append(head.group)
             if head.lease == lease:
-                continue  # it stays visible: it was to be hidden for no time at all
+                continue  # received just now with a visibility timeout of 0
             for message in self.order.visible_of_group(head.group, n - len(messages) - len(spent), self.now_ms):
                 if message.born_at_ms <= oldest_ms:
                     expired.append(message.location)
                     self.order.remove(message)
                 elif 0 < command.max_receives <= message.deliveries:
                     spent.append(self._lease(message, lease, self.now_ms + SPENT_HIDE_MS))
-                    break  # what follows it waits until it is moved
+                    break  # the rest of the group waits until the spent message is moved
                 else:
                     message.deliveries += 1
                     message.first_at_ms = message.first_at_ms or self.now_ms
@@ -195,7 +197,8 @@ class FifoState:
         return c.ReceiveAnswer(tuple(messages), tuple(spent), tuple(expired), next_due_ms, received_at_ms=self.now_ms)
 
     def _repeat_attempt(self, attempt_id: str, visible_at_ms: int) -> c.ReceiveAnswer | None:
-        """The messages an earlier receive with this attempt id got, if none was deleted, changed or received since."""
+        """Lease the messages of an earlier receive with this attempt id again; None if one was deleted, changed or
+        received since."""
         attempt = self._attempts.find(attempt_id, self.now_ms)
         if attempt is None:
             return None
@@ -223,12 +226,12 @@ class FifoState:
         )
 
     def would_return_messages(self, command: c.Receive) -> bool:
-        """Whether this receive would get messages, now or again."""
+        """Whether the command would return messages, new ones or those of a repeated attempt."""
         now_ms = max(self.now_ms, command.now_ms)
         again = self._attempts.find(command.attempt_id, now_ms) if command.attempt_id else None
         return again is not None or self.order.is_due(now_ms)
 
-    # -- holding ------------------------------------------------------------------------------------------------------
+    # -- settling -----------------------------------------------------------------------------------------------------
 
     def _delete(self, command: c.Delete) -> c.OutcomeAnswer:
         outcomes, locations = [], []
@@ -241,7 +244,8 @@ class FifoState:
         return c.OutcomeAnswer(tuple(outcomes), tuple(locations))
 
     def _change(self, command: c.Change) -> c.OutcomeAnswer:
-        """A body that is not used any more is the old one, or the new one when the change was refused."""
+        """The answer has the location of the body that is not needed: the old one, or the new one if the change was
+        refused."""
         outcome, message = self._leased(*command.key)
         if message is None:
             return c.OutcomeAnswer((outcome,), (command.location,) if command.location else ())
@@ -254,7 +258,7 @@ class FifoState:
         return c.OutcomeAnswer((outcome,), (replaced,))
 
     def _leased(self, seq: int, lease: int) -> tuple[Outcome, QueuedMessage | None]:
-        """The message, if `lease` is its newest delivery and not over."""
+        """The message, if `lease` is its newest delivery and has not expired; and the outcome."""
         message = self.order.messages.get(seq)
         if message is None:
             return Outcome.GONE, None
@@ -273,6 +277,6 @@ class FifoState:
     def _redelay(self, delay_ms: int) -> None:
         for message in reversed(self.order.messages.values()):
             if message.born_at_ms <= self.now_ms - FIFO_DELAY_MS_MAX:
-                break  # it was sent before any delay that can be now
+                break  # it and all earlier messages are past the longest possible delay
             if not message.deliveries and message.visible_at_ms != message.born_at_ms + delay_ms:
                 self.order.reschedule(message, message.born_at_ms + delay_ms, self.now_ms)

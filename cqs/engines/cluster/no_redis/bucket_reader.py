@@ -1,7 +1,7 @@
-"""How a process without Redis comes by its messages: it claims buckets where they are asked for, and reads their rows.
+"""Reads messages without Redis: claims buckets of the queues that this process receives from, and reads their rows.
 
-Claims move to where messages are asked for. Who gives a bucket back writes into the rows until when its messages are
-hidden, so they come twice only when a process dies with its claims.
+Claims move to the processes that receive. A process that releases a bucket saves in the rows until when its messages
+are hidden, so messages are delivered twice only if a process dies with its claims.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from cqs.engines.cluster.rows import MessageRows
 QUEUES_AT_ONCE = 16
 READ_INTERVAL_MS = 100
 READ_REST_FACTOR = 5
-"""Between two looks at a queue's rows lies so many times what the first took."""
+"""The pause between two reads of a queue's rows, as a multiple of the first one's duration."""
 IDLE_MS = 2_000
-"""A queue that nobody here has asked for messages so long is given back."""
+"""After this time without a receive the claims of a queue are released."""
 WRITE_MS_MAX = 40_000
-"""A row that was begun so long ago is there, or will never be: all tries of a statement are over."""
+"""A row whose write began this long ago exists or never will: all retries of the statement are over."""
 RELEASED_HIDDEN_MAX = 50_000
 
 Notify = Callable[[str, int, int | None], None]
@@ -35,8 +35,8 @@ log = structlog.get_logger(__name__)
 
 
 class BucketReader:
-    """`shelves` has what this process hides, by queue. `waiting` says whose messages are waited for here; `tell` is
-    called when messages of a queue become visible or are due."""
+    """`visibilities` has what this process hides, by queue. `waiting` returns the queues that have waiters; `notify` is
+    called with (queue id, messages that became visible, next due time)."""
 
     def __init__(
         self, rows: MessageRows, claims: BucketClaims, clock: Clock, waiting: Callable[[], list[str]], notify: Notify
@@ -48,12 +48,12 @@ class BucketReader:
         self._notify = notify
         self.visibilities: dict[str, LocalVisibility] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._unreleased: dict[str, set[str]] = {}  # claims that are to be given back still
-        self._released_hidden: dict[str, list[CachedMessage]] = {}  # what was hidden in what was given back
-        self._claims_in_doubt = False  # whether others may have taken what is claimed here
+        self._unreleased: dict[str, set[str]] = {}  # claims whose release failed
+        self._released_hidden: dict[str, list[CachedMessage]] = {}  # hidden at the release of their buckets
+        self._claims_in_doubt = False  # whether other processes may have taken over claims of this one
 
     async def heartbeat(self) -> None:
-        """Show that this process lives, and find out what is left to it if others had to think that it does not."""
+        """Renew the heartbeat. If it was late, drop the claims of queues that other processes took over meanwhile."""
         self._claims_in_doubt = self._claims_in_doubt or not self.claims.certain
         await self.claims.heartbeat()
         if self._claims_in_doubt:
@@ -64,7 +64,7 @@ class BucketReader:
             self._claims_in_doubt = False
 
     async def step(self) -> None:
-        """What is to be done every now and then."""
+        """Read for waiters, release idle queues, retry failed releases. Call it regularly."""
         now_ms = self._clock.wall_ms()
         waited_for = self._waiting()
         due = [
@@ -81,7 +81,7 @@ class BucketReader:
                 del self._unreleased[queue_id]
 
     async def release_all(self) -> dict[str, list[CachedMessage]]:
-        """Give everything back; returns what is hidden, by queue."""
+        """Release all claims. Returns the hidden messages by queue."""
         await self._each(list(self.visibilities), self._release)
         given, self._released_hidden = self._released_hidden, {}
         now_ms = self._clock.now_ms()
@@ -105,18 +105,18 @@ class BucketReader:
 
     async def read_queue(self, queue_id: str, want: int) -> None:
         if queue_id in self._tasks:
-            await self.wait_until_idle(queue_id)  # it looks for all who ask
+            await self.wait_until_idle(queue_id)  # the running read is for all callers
         else:
             await self._run_exclusively(queue_id, self._read_buckets(queue_id, want))
 
     async def wait_until_idle(self, queue_id: str) -> None:
-        """Returns when no look is under way, in whose midst a bucket is neither here nor there."""
+        """Wait for the running read of the queue, during which buckets change hands."""
         task = self._tasks.get(queue_id)
         if task is not None:
             await asyncio.wait({task})
 
     def read_soon(self, queue_id: str) -> None:
-        """Something came into a bucket that is not claimed here: who waits here may have it."""
+        """A message came into a bucket that this process has not claimed: try to claim it for local waiters."""
         visibility = self.visibilities.get(queue_id)
         if visibility is not None:
             visibility.read_again_ms = 0
@@ -131,7 +131,7 @@ class BucketReader:
             self._notify(queue_id, len(added) - len(later), min(later, default=None))
         return len(added)
 
-    # -- one at a time, of a queue ------------------------------------------------------------------------------------
+    # -- reads and releases, one at a time per queue ------------------------------------------------------------------
 
     async def _run_exclusively(self, queue_id: str, work: Coroutine[Any, Any, None]) -> None:
         task = self._start_task(queue_id, work)
@@ -146,7 +146,7 @@ class BucketReader:
     def _task_ended(self, queue_id: str, task: asyncio.Task[None]) -> None:
         del self._tasks[queue_id]
         if not task.cancelled():
-            task.exception()  # whoever waits for it has it; who went away does not need it
+            task.exception()  # the caller gets the error, unless it does not wait any more
 
     async def _read_for_waiters(self, queue_id: str) -> None:
         try:
@@ -155,7 +155,7 @@ class BucketReader:
             log.warning("redis_outage.read_failed", queue=queue_id, error=str(error))
 
     async def _read_buckets(self, queue_id: str, want: int) -> None:
-        """Read what came into the claimed buckets, and claim more until there is what is wanted."""
+        """Read new rows of the claimed buckets, and claim more buckets until `want` messages are visible."""
         begun_ms = self._clock.wall_ms()
         generation = await self._rows.generation(queue_id)
         visibility = self._visibility(queue_id, DROPPED if generation is None else generation)
@@ -174,7 +174,8 @@ class BucketReader:
         visibility.read_again_ms = ended_ms + max(READ_INTERVAL_MS, READ_REST_FACTOR * (ended_ms - begun_ms))
 
     def _visibility(self, queue_id: str, generation: int) -> LocalVisibility:
-        """A purge leaves the old one behind, with its claims: nobody needs those buckets any more."""
+        """The visibility for this generation. After a purge the old one is dropped with its claims: its buckets are
+        garbage."""
         visibility = self.visibilities.get(queue_id)
         if visibility is None or DROPPED != visibility.generation != generation:
             visibility = self.visibilities[queue_id] = LocalVisibility(generation, self._clock.wall_ms())

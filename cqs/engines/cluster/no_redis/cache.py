@@ -1,4 +1,4 @@
-"""What stands in for Redis while it is away: each process hides the messages of the buckets that it claims."""
+"""The cache while Redis is unavailable: each process hides the messages of the buckets that it claims."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from cqs.engines.contract import Outcome
 HEARTBEAT_INTERVAL_S = 1.0
 POLL_INTERVAL_S = 0.1
 UNREPORTED_MAX = 50_000
-"""Messages sent and deleted meanwhile that Redis is told of when it is back. Of those beyond, the reconciler finds what
-was sent; what was deleted is in counts until it would be received."""
+"""Sends and deletes that are reported to Redis when it returns. Beyond this, the reconciler finds the sent messages;
+the deleted ones are counted until a receive meets them."""
 
 log = structlog.get_logger(__name__)
 
 
 class FallbackCache:
-    """See `Cache`. While it is not open it takes messages in and answers that there are none."""
+    """See `Cache`. While it is not open it accepts messages and returns none."""
 
     def __init__(
         self, reader: BucketReader, fallback_counts: FallbackCounts, clock: Clock, notify: Notify, *, permanent: bool
     ) -> None:
-        """`for_ever`: there is no Redis that will come back."""
+        """`permanent`: there is no Redis that could return."""
         self._reader = reader
         self._fallback_counts = fallback_counts
         self._clock = clock
@@ -53,7 +53,7 @@ class FallbackCache:
         self.duplicates = 0
 
     async def step(self) -> None:
-        """Open it, or go on: to be called every now and then."""
+        """Open it, or continue: call this regularly."""
         if self._heartbeat_task is None:
             await self._reader.heartbeat()
             self._heartbeat_task = asyncio.create_task(self._keep_heartbeat())
@@ -61,7 +61,7 @@ class FallbackCache:
         await self._reader.step()
 
     async def close(self) -> dict[str, list[CachedMessage]]:
-        """Returns what is hidden, by queue; it is written down, too."""
+        """Returns the hidden messages by queue, which it also saves in their rows."""
         self.is_open = False
         hidden = await self._reader.release_all()
         if self._heartbeat_task is not None:
@@ -74,20 +74,20 @@ class FallbackCache:
             await asyncio.sleep(HEARTBEAT_INTERVAL_S)
             try:
                 await self._reader.heartbeat()
-            except CnsError as error:  # if it lasts, others take over what is claimed here
+            except CnsError as error:  # if this lasts, other processes take over the claims
                 log.warning("redis_outage.heartbeat_failed", error=str(error))
 
     async def end_heartbeat(self) -> None:
-        """Say that nothing is hidden here any more."""
+        """Tell other processes that this one hides nothing any more."""
         await self._reader.claims.end_heartbeat()
 
     async def wait_until_others_ended(self) -> None:
-        """Wait until nobody hides anything himself."""
+        """Wait until no other process hides messages itself."""
         while await self._reader.claims.others_alive():  # noqa: ASYNC110  # they are other processes
             await asyncio.sleep(POLL_INTERVAL_S)
 
     def take_unreported(self) -> tuple[dict[str, list[CachedMessage]], dict[str, list[MessageLocation]]]:
-        """What was sent and what was deleted while Redis was away, by queue."""
+        """The sent and the deleted messages since Redis was lost, by queue."""
         news, self._sent, self._deleted, self._unreported_room = (self._sent, self._deleted), {}, {}, UNREPORTED_MAX
         return news
 
@@ -117,21 +117,21 @@ class FallbackCache:
     async def undo_delete(self, queue_id: str, items: Sequence[CachedMessage], now_ms: int) -> None:
         await self.add_missing(queue_id, items, now_ms)
 
-    async def lease(self, queue_id: str, wish: LeaseRequest) -> LeaseResult | None:
+    async def lease(self, queue_id: str, request: LeaseRequest) -> LeaseResult | None:
         if not self.is_open or not self._reader.claims.certain:
             return LeaseResult()
         visibility = self._visibility(queue_id)
         if visibility is None or not (
-            self._clock.wall_ms() < visibility.read_again_ms or visibility.has_visible(wish.want, wish.now_ms)
+            self._clock.wall_ms() < visibility.read_again_ms or visibility.has_visible(request.want, request.now_ms)
         ):
-            await self._reader.read_queue(queue_id, wish.want)
+            await self._reader.read_queue(queue_id, request.want)
             visibility = self._visibility(queue_id)
         if visibility is None or not self.is_open or not self._reader.claims.certain:
             return LeaseResult()
         if visibility.generation == DROPPED:
             return LeaseResult(dropped=True)
         visibility.used_ms = self._clock.wall_ms()
-        return visibility.lease(wish)
+        return visibility.lease(request)
 
     async def begin_delete(self, queue_id: str, keys: Sequence[DeliveryKey]) -> list[MaybeOutcome]:
         self._fallback_counts.forget(queue_id)
@@ -139,34 +139,34 @@ class FallbackCache:
         return [self._release(visibility, key) for key in keys]
 
     def _release(self, visibility: LocalVisibility | None, key: DeliveryKey) -> MaybeOutcome:
-        verdict = self._judge(visibility, key)
-        if visibility is None or verdict is None:
+        outcome = self._judge(visibility, key)
+        if visibility is None or outcome is None:
             return None
-        if verdict is Outcome.STALE and key.epoch != visibility.epoch:
-            verdict = Outcome.DONE
-        if verdict is Outcome.DONE:
+        if outcome is Outcome.STALE and key.epoch != visibility.epoch:
+            outcome = Outcome.DONE
+        if outcome is Outcome.DONE:
             visibility.remove(key.location)
-        return verdict
+        return outcome
 
     async def check(self, queue_id: str, key: DeliveryKey) -> MaybeOutcome:
         return self._judge(self._visibility(queue_id), key)
 
     async def set_visible_at(self, queue_id: str, key: DeliveryKey, visible_at_ms: int, now_ms: int) -> MaybeOutcome:
         visibility = self._visibility(queue_id)
-        verdict = self._judge(visibility, key)
-        if verdict is Outcome.STALE and key.any_lease:  # of another epoch: counted as delivered twice
-            verdict = Outcome.DONE
-        if visibility is not None and verdict is Outcome.DONE:
+        outcome = self._judge(visibility, key)
+        if outcome is Outcome.STALE and key.any_lease:  # of an earlier epoch: `_judge` counted a duplicate delivery
+            outcome = Outcome.DONE
+        if visibility is not None and outcome is Outcome.DONE:
             visibility.set_visible_at(key.location, visible_at_ms)
             self._notify(queue_id, int(visible_at_ms <= now_ms), visible_at_ms)
-        return verdict
+        return outcome
 
     def _judge(self, visibility: LocalVisibility | None, key: DeliveryKey) -> MaybeOutcome:
         if visibility is None:
             return None
-        verdict = visibility.judge(key)
-        self.duplicates += verdict is Outcome.STALE and key.epoch != visibility.epoch
-        return verdict
+        outcome = visibility.judge(key)
+        self.duplicates += outcome is Outcome.STALE and key.epoch != visibility.epoch
+        return outcome
 
     async def postpone(self, queue_id: str, items: Sequence[CachedMessage]) -> None:
         visibility = self._visibility(queue_id)
@@ -191,21 +191,21 @@ class FallbackCache:
         return await self._fallback_counts.page(queue_id, after, n)
 
     async def begin_epoch(self, queue_id: str, generation: int, filler: str) -> int:
-        """There is nothing to fill: looks do that."""
+        """Nothing needs to be filled: the reader reads the rows."""
         return FILLED
 
     async def fill_page(self, queue_id: str, filler: str, items: Sequence[CachedMessage]) -> bool:
         return False
 
     async def end_fill(self, queue_id: str, filler: str) -> None:
-        """Nothing is ever filled."""
+        """Nothing was filled."""
 
     async def add_missing(self, queue_id: str, items: Sequence[CachedMessage], now_ms: int) -> int:
         visibility = self._visibility(queue_id)
         return 0 if visibility is None else self._reader.add_messages(queue_id, visibility, items)
 
     async def keep_hidden(self, queue_id: str, items: Sequence[CachedMessage]) -> None:
-        """What is given out here is hidden here."""
+        """Nothing to do: messages leased here are hidden here."""
 
     async def reset(self, queue_id: str, generation: int) -> None:
         self._fallback_counts.forget(queue_id)

@@ -1,7 +1,7 @@
-"""Which process alone may give out a bucket's messages while there is no Redis to keep them apart.
+"""Claims on buckets: without Redis, only the process with the claim leases a bucket's messages.
 
-A claim is a conditional row, taken when somebody here asks for messages and given back when nobody does. It holds as
-long as its process shows that it lives: one row of its own a second, which goes by itself after `HEARTBEAT_TTL_S`.
+A claim is a conditional row. A process takes it when it receives from the queue and releases it when it stops. It is
+valid while the process renews its heartbeat, a row that expires after `HEARTBEAT_TTL_S`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cqs.engines.cluster.ids import generation_prefix
 HEARTBEAT_TTL_S = 6
 ALIVE_CACHE_MS = 1_000
 CERTAIN_MS = 4_000
-"""A process that has not shown for so long that it lives must take its claims for lost."""
+"""After this time without a heartbeat a process must assume that it lost its claims."""
 
 
 class BucketClaims:
@@ -26,7 +26,7 @@ class BucketClaims:
         self._clock = clock
         self._node = node
         self._shown_ms = 0
-        self._alive: set[str] = set()  # as last looked at: who is in it may have died since
+        self._alive: set[str] = set()  # as last read; some may have died since
         self._looked_ms = 0
 
     async def heartbeat(self) -> None:
@@ -35,7 +35,7 @@ class BucketClaims:
         self._shown_ms = begun_ms
 
     async def end_heartbeat(self) -> None:
-        """Everything is given back."""
+        """Release all claims of this process."""
         self._shown_ms = 0
         await self._cassandra.run(schema.END_HEARTBEAT, self._node)
 
@@ -44,21 +44,21 @@ class BucketClaims:
 
     @property
     def certain(self) -> bool:
-        """Whether what this process claimed is its own for certain."""
+        """Whether this process's claims are certainly valid."""
         return self._clock.wall_ms() - self._shown_ms < CERTAIN_MS
 
     async def owners(self, queue_id: str, generation: int) -> dict[str, str]:
-        """Process by bucket, dead ones too."""
+        """Process by bucket, including dead processes."""
         rows = await self._cassandra.run(schema.LIST_CLAIMS, queue_id, generation_prefix(generation))
         return {str(bucket): str(node) for bucket, node in rows}
 
     async def owns(self, queue_id: str, generation: int, buckets: Iterable[str]) -> bool:
-        """Whether all of them are this process's still."""
+        """Whether this process has the claims on all these buckets."""
         owners = await self.owners(queue_id, generation)
         return all(owners.get(bucket) == self._node for bucket in buckets)
 
     async def claim(self, queue_id: str, bucket: str, owner: str | None) -> bool:
-        """Whether the bucket is ours now; `owner` is whom it was seen with."""
+        """Try to claim the bucket, last seen with `owner`. Returns whether this process has it."""
         if owner == self._node:
             return True
         if owner is None:
@@ -77,7 +77,8 @@ class BucketClaims:
         return {row[0] for row in await self._cassandra.run(schema.LIST_ALIVE)}
 
     async def release(self, queue_id: str, buckets: Iterable[str]) -> set[str]:
-        """Returns those for which it is to be tried again: nobody else has them as long as this process lives."""
+        """Release the claims. Returns the buckets for which that failed: try again, since others cannot take them
+        meanwhile."""
         left = set()
         for bucket in buckets:
             try:

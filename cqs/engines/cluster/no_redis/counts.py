@@ -1,4 +1,4 @@
-"""Counts and pages of a queue while there is no Redis: from what is hidden here, and the rows of all other buckets."""
+"""Counts and peeks without Redis: from the messages hidden in this process, and the rows of all other buckets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cqs.engines.cluster.refill import buckets_of, cached_messages, headers_of
 from cqs.engines.cluster.rows import MessageRows
 
 SCAN_REST_FACTOR = 5
-"""Between two walks over a queue's rows lies so many times what the first took."""
+"""The pause between two scans of a queue's rows, as a multiple of the first one's duration."""
 
 
 class _Scan(NamedTuple):
@@ -27,11 +27,11 @@ class FallbackCounts:
         self._scans: dict[str, _Scan] = {}
 
     def forget(self, queue_id: str) -> None:
-        """This process changed what is in its rows."""
+        """Forget the last scan: this process changed the queue's rows."""
         self._scans.pop(queue_id, None)
 
     async def counts(self, queue_id: str, now_ms: int) -> CacheCounts:
-        """What others hide is known as of their last word in the rows."""
+        """Counts messages that other processes hide as these processes last saved them in the rows."""
         visibility, elsewhere = await self._scan_queue(queue_id)
         here = visibility.items() if visibility else []
         in_flight = sum(item.deliveries > 0 and item.visible_at_ms > now_ms for item in elsewhere)
@@ -46,7 +46,7 @@ class FallbackCounts:
         return sorted(behind, key=lambda item: (item.visible_at_ms, item.location))[:n]
 
     async def _scan_queue(self, queue_id: str) -> tuple[LocalVisibility | None, list[CachedMessage]]:
-        """The shelf, and what is in no bucket of it."""
+        """The queue's visibility in this process, and the messages of all other buckets."""
         scan = self._scans.get(queue_id)
         begun_ms = self._clock.wall_ms()
         if scan is None or begun_ms >= scan.good_until_ms:

@@ -1,4 +1,4 @@
-"""What a process remembers of one queue while it hides messages itself: those of the buckets that it claimed."""
+"""The visibility of one queue's messages in the memory of one process, for the buckets that it has claimed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Record:
 
 
 class LocalVisibility:
-    """One life of one queue's hiding: its epoch."""
+    """One epoch of one queue."""
 
     __slots__ = (
         "_heap",
@@ -48,52 +48,52 @@ class LocalVisibility:
     def __init__(self, generation: int, now_ms: int) -> None:
         self.epoch = hex_id()[:EPOCH_DIGITS]
         self.generation = generation
-        self.buckets: dict[str, int] = {}  # claimed ones, and up to which number their rows have been read for good
-        self.read_to_end: set[str] = set()  # of those, the ones that were read to their end
-        self.finished: set[str] = set()  # and the ones that were so after their last row was written
-        self.read_again_ms = 0  # when the rows are worth another look
+        self.buckets: dict[str, int] = {}  # claimed buckets, and the `seq` up to which no more rows can come
+        self.read_to_end: set[str] = set()  # claimed buckets that were read to their end
+        self.finished: set[str] = set()  # those that were read to their end after their last row was written
+        self.read_again_ms = 0  # when the rows should be read again
         self.used_ms = now_ms
         self._lease = 0
         self._records: dict[MessageLocation, _Record] = {}
         self._heap: list[
             tuple[int, MessageLocation]
-        ] = []  # entries that a record no longer agrees with are passed over
+        ] = []  # (due, location); entries that differ from the record are skipped
         self._in_flight: dict[MessageLocation, _Record] = {}
 
     def add(self, items: Sequence[CachedMessage], now_ms: int) -> list[CachedMessage]:
-        """Returns those that are new and of buckets that are claimed."""
+        """Add messages of claimed buckets. Returns those that were new."""
         added = [item for item in items if item.location not in self._records and item.location.bucket in self.buckets]
         for item in added:
             record = self._records[item.location] = _Record(item)
             if item.deliveries and item.visible_at_ms > now_ms:
-                self._in_flight[item.location] = record  # somebody got it from who had the claim before
+                self._in_flight[item.location] = record  # leased by the process that had the claim before
             heapq.heappush(self._heap, (item.visible_at_ms, item.location))
         return added
 
-    def lease(self, wish: LeaseRequest) -> LeaseResult:
-        room = IN_FLIGHT_MAX - self.count_in_flight(wish.now_ms)
+    def lease(self, request: LeaseRequest) -> LeaseResult:
+        room = IN_FLIGHT_MAX - self.count_in_flight(request.now_ms)
         if room <= 0:
             return LeaseResult(limit_reached=True)
         self._lease += 1
         locations: list[MessageLocation] = []
         soonest = self._soonest()
-        while soonest is not None and soonest[0] <= wish.now_ms and len(locations) < min(wish.want, room):
+        while soonest is not None and soonest[0] <= request.now_ms and len(locations) < min(request.want, room):
             location = soonest[1]
             locations.append(location)
-            self._records[location].due_ms = -1  # taken: not the soonest any more
+            self._records[location].due_ms = -1  # leased now: not a candidate any more
             soonest = self._soonest()
-        leases = tuple([self._give(location, wish) for location in locations])
+        leases = tuple([self._give(location, request) for location in locations])
         soonest = self._soonest()
         return LeaseResult(leases, None if soonest is None else soonest[0])
 
-    def _give(self, location: MessageLocation, wish: LeaseRequest) -> Lease:
+    def _give(self, location: MessageLocation, request: LeaseRequest) -> Lease:
         record = self._records[location]
-        spent = 0 < wish.max_receives <= record.deliveries
+        spent = 0 < request.max_receives <= record.deliveries
         record.lease = self._lease
         if not spent:
             record.deliveries += 1
-            record.first_at_ms = record.first_at_ms or wish.now_ms
-        self._move(location, wish.now_ms + SPENT_HIDE_MS if spent else wish.visible_at_ms)
+            record.first_at_ms = record.first_at_ms or request.now_ms
+        self._move(location, request.now_ms + SPENT_HIDE_MS if spent else request.visible_at_ms)
         self._in_flight[location] = record
         return Lease(DeliveryKey(self.epoch, self._lease, location), record.deliveries, record.first_at_ms, spent)
 
@@ -111,7 +111,7 @@ class LocalVisibility:
         self._in_flight[location] = self._records[location]
 
     def postpone(self, location: MessageLocation, visible_at_ms: int) -> None:
-        """It was given out, and is not to be yet: another process moved it."""
+        """Undo a lease: another process hid the message for longer."""
         record = self._records.get(location)
         if record is not None:
             record.deliveries -= 1
@@ -134,7 +134,7 @@ class LocalVisibility:
         return len(self._in_flight)
 
     def has_visible(self, want: int, now_ms: int) -> bool:
-        """Whether there are so many visible messages; looks at no others."""
+        """Whether `want` messages are visible. Visits no others."""
         ready, at = 0, [0]
         while at and ready < want:
             n = at.pop()

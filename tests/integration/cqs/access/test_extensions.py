@@ -125,7 +125,8 @@ async def test_a_key_that_both_sides_were_given(cqs: Cqs) -> None:
     assert agreed in await access_keys(given, cqs.parts)
     assert agreed not in await access_keys(cqs.settings, cqs.parts)
     port = await queue_port(given.model_copy(update={"queue_port": "http"}), cqs.parts, cqs.queues)
-    assert port._client._place.key == agreed  # type: ignore[attr-defined]  # what it signs with
+    signing = port._client._service  # type: ignore[attr-defined]  # it signs with this key
+    assert (signing.key_id, signing.secret) == (agreed.key_id, agreed.secret)
     await port.close()
 
 
