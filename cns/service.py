@@ -103,6 +103,6 @@ class NotificationService:
             endpoint_checks(check_endpoint, self.mobile_endpoints),
         )
         self.sms = SmsSettings(stores.sms)
-        self.sms_sandbox = SmsSandbox(stores.sms, direct_jobs, clock, inside=sms_sandbox)
+        self.sms_sandbox = SmsSandbox(stores.sms, direct_jobs, clock, enabled=sms_sandbox)
         recipients = RecipientChecks(stores.sms, stores.mobile_endpoints, stores.platforms, in_sandbox=sms_sandbox)
         self.direct_publisher = DirectPublisher(self.mobile_endpoints, recipients, direct_jobs, clock, events)

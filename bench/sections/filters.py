@@ -21,7 +21,7 @@ from cns.filters.evaluation import matches
 from cns.filters.index import FilterIndex
 from cns.filters.message_values import MessageValues, attribute_values
 from cns.filters.model import Filter, Scope
-from cns.filters.parser import compiled
+from cns.filters.parser import compile_stored
 from tests.filter_mixes import MATCHING, MIXES, Mix
 
 SIZES = (10_000, 100_000)
@@ -80,7 +80,7 @@ def _typical() -> tuple[Filter, MessageValues]:
     policy = {"store": ["s16", "s17"], "total": [{"numeric": [">=", 100]}], "kind": [{"anything-but": ["draft"]}]}
     values = attribute_values({"store": ("String", "s17"), "total": ("Number", "120"), "kind": ("String", "sale")})
     assert values is not None
-    return compiled(json.dumps(policy), Scope.ATTRIBUTES), values
+    return compile_stored(json.dumps(policy), Scope.ATTRIBUTES), values
 
 
 def _best_us(*actions: Callable[[], object]) -> list[float]:

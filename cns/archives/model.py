@@ -7,8 +7,8 @@ import msgspec
 from cns.notification import Notification
 
 SKEW_MS_MAX = 60_000
-"""How far the publish times of two neighbouring messages may be out of order. The clocks of processes differ, and time
-passes between the stamp of a message and its place in the order."""
+"""Publish times in an archive may be out of order by at most this. The clocks of processes differ, and a message gets
+its publish time before its place in the order."""
 
 
 class Archive(msgspec.Struct, frozen=True):

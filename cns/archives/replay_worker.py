@@ -27,7 +27,7 @@ from cns_common.clock import Clock
 PAGE_MESSAGES = 100
 PUT_BYTES_MAX = 4 * 1024 * 1024
 QUEUE_DEPTH_MAX = 10_000
-"""A replay pauses while so many jobs wait: archived messages are not lost by waiting."""
+"""A replay pauses while its queue has this many jobs: archived messages can wait."""
 START_DELAY_MS = 1_000
 """How long a replay waits before it starts, so that every fan-out that did not see its record has ended."""
 ORPHAN_AGE_MS = 60_000

@@ -1,4 +1,4 @@
-"""Whether a notification meets a filter policy.
+"""Evaluate a filter policy: whether a notification meets it.
 
 Where a body has arrays of objects, all conditions on paths in one array must hold in the same element of it. The
 conditions that need a value choose that element; `exists: false` is then checked against the chosen element, or against

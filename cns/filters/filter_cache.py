@@ -21,7 +21,7 @@ PAGE_FILTERS = 100
 PAGES_BETWEEN_LOG_READS = 5
 """While many filters are read."""
 UNLOCKED_READS_MAX = 3
-"""Reads of an audience without the lock; after so many changes in between, the lock is taken."""
+"""Reads of an audience without the lock, before the lock is taken."""
 
 
 class FilterCache:

@@ -98,7 +98,7 @@ class FilterIndex:
     def _candidates(self, scope: Scope, values: MessageValues) -> set[Rule]:
         message = MessageLookup(values.by_path)
         found = self._trees[scope].lookup(message)
-        return {entry.rule for entry in found if not entry.ranges or message.is_in(entry.ranges)}
+        return {entry.rule for entry in found if not entry.ranges or message.has_numbers_in(entry.ranges)}
 
     def _new_rule(self, policy: Filter) -> Rule:
         rule = self._rules[policy] = Rule(policy)

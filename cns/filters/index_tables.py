@@ -65,7 +65,7 @@ class MessageLookup:
             values = self._values[path] = PathValues(self.literals[path])
         return values
 
-    def is_in(self, ranges: Sequence[Range]) -> bool:
+    def has_numbers_in(self, ranges: Sequence[Range]) -> bool:
         """Whether the message has a number in each of the ranges."""
         for path, least, most in ranges:
             for number in self._numbers.get(path) or self._numbers_at(path):

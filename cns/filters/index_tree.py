@@ -16,8 +16,8 @@ from cns.filters.rule import BranchEntry
 UNSORTED_MAX = 4
 """Entries that a node evaluates one by one: sorting so few would cost more time and memory."""
 TUPLE_MAX = 16
-"""Up to so many entries are kept in a tuple, which is small (most nodes have one entry). More are kept in a set, from
-which each is removed at the same cost."""
+"""Up to this many entries are kept in a tuple, which is small (most nodes have one entry). More are kept in a set, from
+which an entry is removed in constant time."""
 
 
 class Node:

@@ -7,7 +7,7 @@ from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, ROUND_FLOOR, Context, Decimal,
 STRING_MARK = '"'
 NULL, TRUE, FALSE = "null", "true", "false"
 DECIMALS_MAX = 5
-"""AWS compares the numbers of filters to so many decimals."""
+"""AWS compares numbers in filters to five decimals."""
 
 _PLAIN_DIGITS_MAX = 30
 _PLAIN_CHARS_MAX = 16
@@ -28,13 +28,13 @@ def of_number(spelling: str) -> str:
     except InvalidOperation:
         return spelling
     if len(spelling) - spelling.find(".") > DECIMALS_MAX + 1 or "e" in spelling or "E" in spelling:
-        number = cut(number)
+        number = round_down(number)
     return _shortest(number)
 
 
 def of_decimal(number: Decimal) -> str:
     """The literal of a number, cut to five decimals."""
-    return _shortest(cut(number))
+    return _shortest(round_down(number))
 
 
 def _shortest(number: Decimal) -> str:
@@ -44,7 +44,7 @@ def _shortest(number: Decimal) -> str:
     return f"{reduced:f}" if 0 <= reduced.adjusted() < _PLAIN_DIGITS_MAX else str(reduced)
 
 
-def cut(number: Decimal) -> Decimal:
+def round_down(number: Decimal) -> Decimal:
     """Round down to five decimals, as AWS's rule engine does: it adds a constant and drops further decimals."""
     if number == number.to_integral_value(context=_EXACT):  # quantize would write out all digits of 1E+999999999
         return number

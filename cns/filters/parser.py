@@ -54,7 +54,7 @@ def read_filter(
 
 
 @lru_cache(COMPILED_CACHE_MAX)
-def compiled(text: str, scope: Scope) -> Filter:
+def compile_stored(text: str, scope: Scope) -> Filter:
     """Parse a stored text. The limits are not checked: it may have been stored under others."""
     return Filter(scope, _Reader(text, stored=True).read())
 

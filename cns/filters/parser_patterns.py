@@ -34,11 +34,11 @@ def numeric(cursor: Cursor) -> Numeric:
         raise cursor.error(f"Invalid member in numeric match: {cursor.text()}")
     operator = cursor.text()
     if operator == "=":
-        value = literals.cut(_bound(cursor, "equals"))
+        value = literals.round_down(_bound(cursor, "equals"))
         _end(cursor)
         return Numeric(value, value)
     if operator in _TOPS:
-        value = literals.cut(_bound(cursor, operator))
+        value = literals.round_down(_bound(cursor, operator))
         _end(cursor)
         return Numeric(None, value, most_included=_TOPS[operator])
     if operator not in _BOTTOMS:
@@ -47,7 +47,7 @@ def numeric(cursor: Cursor) -> Numeric:
     value = _bound(cursor, operator)
     kind = cursor.next()
     if kind == "]":
-        return Numeric(literals.cut(value), None, least_included=_BOTTOMS[operator])
+        return Numeric(literals.round_down(value), None, least_included=_BOTTOMS[operator])
     return _range(cursor, kind, value, least_included=_BOTTOMS[operator])
 
 
@@ -62,7 +62,7 @@ def _range(cursor: Cursor, kind: str, least: Decimal, *, least_included: bool) -
         raise cursor.error("Too many terms in numeric range expression")
     if least >= most:
         raise cursor.error("Bottom must be less than top")
-    return Numeric(literals.cut(least), literals.cut(most), least_included, _TOPS[operator])
+    return Numeric(literals.round_down(least), literals.round_down(most), least_included, _TOPS[operator])
 
 
 def _bound(cursor: Cursor, operator: str) -> Decimal:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from cns.filters.index import FilterIndex, Matches
 from cns.filters.message_values import MessageValues, attribute_values, body_values
 from cns.filters.model import Scope
-from cns.filters.parser import compiled
+from cns.filters.parser import compile_stored
 from cns.filters.reasons import first_unmet
 from cns.notification import Notification
 from cns.publishing.filter_changes import FilterChange
@@ -75,7 +75,7 @@ class TopicFilters:
             return
         self._drop(subscription.id)
         scope = Scope(subscription.filter_scope)
-        self._index.put(subscription.id, subscription.protocol, compiled(subscription.filter_policy, scope))
+        self._index.put(subscription.id, subscription.protocol, compile_stored(subscription.filter_policy, scope))
         self._subscriptions[subscription.id] = subscription
         self._groups[scope][subscription.protocol] += 1
         self.revision += 1
@@ -124,7 +124,7 @@ class TopicFilters:
             scope = Scope(subscription.filter_scope)
             values = _values_for(scope, subscription.protocol, found.inputs)
             if values is not None:
-                keys[one] = first_unmet(compiled(subscription.filter_policy, scope), values)
+                keys[one] = first_unmet(compile_stored(subscription.filter_policy, scope), values)
             elif scope is Scope.BODY:
                 keys[one] = ""
         return keys

@@ -63,7 +63,7 @@ class SmsOperations:
     # -- the sandbox --------------------------------------------------------------------------------------------------
 
     async def get_sms_sandbox_account_status(self, call: Call, params: Params) -> Result:
-        return {"IsInSandbox": self._sandbox.inside}
+        return {"IsInSandbox": self._sandbox.enabled}
 
     async def create_sms_sandbox_phone_number(self, call: Call, params: Params) -> Result:
         number = _number(params)

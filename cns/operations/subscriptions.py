@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cns.errors import null_member, required_text
 from cns.subscriptions.confirm_and_unsubscribe import ConsentHandler
-from cns.subscriptions.endpoint_syntax import shown
+from cns.subscriptions.endpoint_syntax import masked_endpoint
 from cns.subscriptions.subscribe import SubscribeHandler, SubscribeRequest
 from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.subscriptions.subscriptions import SubscriptionPage, Subscriptions
@@ -50,11 +50,11 @@ class SubscriptionOperations:
         return {}
 
     async def list_subscriptions(self, call: Call, params: Params) -> Result:
-        return _listing(await self._subscriptions.of_owner(call, params.get("NextToken")))
+        return _listing(await self._subscriptions.page_of_owner(call, params.get("NextToken")))
 
     async def list_subscriptions_by_topic(self, call: Call, params: Params) -> Result:
         arn = required_text(params, "TopicArn")
-        return _listing(await self._subscriptions.of_topic(call, arn, params.get("NextToken")))
+        return _listing(await self._subscriptions.page_of_topic(call, arn, params.get("NextToken")))
 
 
 def _listing(listed: SubscriptionPage) -> Result:
@@ -66,7 +66,7 @@ def _member(subscription: Subscription) -> Result:
     return {
         "Owner": subscription.owner,
         "Protocol": subscription.protocol,
-        "Endpoint": shown(subscription.endpoint),
+        "Endpoint": masked_endpoint(subscription.endpoint),
         "SubscriptionArn": _shown_arn(subscription),
         "TopicArn": subscription.topic_arn,
     }

@@ -17,7 +17,7 @@ from cns.push.attributes import (
     check_application_name,
     check_platform,
     check_secrets,
-    merged,
+    merge,
     split_secrets,
 )
 from cns.push.model import PlatformApplication
@@ -51,7 +51,7 @@ class PlatformApplications:
             platform=platform,
             name=name,
             created_ms=self._clock.now_ms(),
-            attributes=merged({}, shown),
+            attributes=merge({}, shown),
             secrets=secret,
         )
         existing = await self._store.create(application)
@@ -80,8 +80,8 @@ class PlatformApplications:
             after = replace(
                 current,
                 version=current.version + 1,
-                attributes=merged(current.attributes, shown),
-                secrets=merged(current.secrets, secret),
+                attributes=merge(current.attributes, shown),
+                secrets=merge(current.secrets, secret),
             )
             if await self._store.replace(after, current.version):
                 return

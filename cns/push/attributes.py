@@ -69,7 +69,7 @@ def split_secrets(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, s
     return shown, {name: text for name, text in given.items() if name in SECRETS}
 
 
-def merged(current: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
+def merge(current: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
     """An empty value removes an attribute."""
     return {name: text for name, text in {**current, **changes}.items() if text}
 

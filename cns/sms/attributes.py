@@ -34,7 +34,7 @@ def check_account_attributes(given: Mapping[str, str]) -> None:
             raise RequestError("InvalidParameter", _ERROR_TEXTS.get(name, f"{name} is invalid"))
 
 
-def shown(stored: Mapping[str, str], wanted: Sequence[str]) -> dict[str, str]:
+def visible_attributes(stored: Mapping[str, str], wanted: Sequence[str]) -> dict[str, str]:
     """The attributes that GetSMSAttributes shows: those wanted, or all."""
     return {name: text for name, text in {**DEFAULTS, **stored}.items() if not wanted or name in wanted}
 

@@ -30,11 +30,11 @@ FAILURES_MAX = 5
 
 
 class SmsSandbox:
-    def __init__(self, store: SmsStore, jobs: DirectJobs, clock: Clock, *, inside: bool) -> None:
+    def __init__(self, store: SmsStore, jobs: DirectJobs, clock: Clock, *, enabled: bool) -> None:
         self._store = store
         self._jobs = jobs
         self._clock = clock
-        self.inside = inside
+        self.enabled = enabled
 
     async def add_number(self, call: Call, number: str) -> None:
         """Add a number and send it a password. A pending number gets a new one; a verified number stays verified."""
@@ -70,20 +70,20 @@ class SmsSandbox:
         """Verify a number. A wrong guess is counted before the call is answered."""
         for _ in range(UPDATE_TRIES_MAX):
             before = await self._find(call, number)
-            good = self._is_good(before, password)
+            valid = self._is_valid(before, password)
             failures = before.failures + 1
-            if good:
+            if valid:
                 after = replace(before, state=NumberState.VERIFIED, password="", failures=0)
             else:
                 spent = failures >= FAILURES_MAX
                 after = replace(before, failures=failures, password="" if spent else before.password)
             if await self._store.put_sandbox_number(replace(after, version=before.version + 1), before.version):
-                if good:
+                if valid:
                     return
                 raise RequestError("VerificationException", "The one-time password is invalid or has expired")
         raise concurrent_access()
 
-    def _is_good(self, number: SandboxNumber, password: str) -> bool:
+    def _is_valid(self, number: SandboxNumber, password: str) -> bool:
         in_time = self._clock.now_ms() < number.password_expires_ms
         return bool(number.password) and in_time and hmac.compare_digest(number.password, password)
 

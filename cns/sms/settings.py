@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from cns.limits import PAGE_SIZE
 from cns.paging import page_of, read_token
-from cns.sms.attributes import check_account_attributes, shown
+from cns.sms.attributes import check_account_attributes, visible_attributes
 from cns.sms.numbers import check_number
 from cns.stores.mobile_contract import SmsStore
 from cns_common.aws.call import Call
@@ -19,7 +19,7 @@ class SmsSettings:
         self._store = store
 
     async def attributes(self, call: Call, wanted: Sequence[str]) -> dict[str, str]:
-        return shown(await self._store.attributes(call.caller.account, call.region), wanted)
+        return visible_attributes(await self._store.attributes(call.caller.account, call.region), wanted)
 
     async def set_attributes(self, call: Call, given: Mapping[str, str]) -> None:
         check_account_attributes(given)

@@ -17,7 +17,7 @@ from cns.filters.model import Scope
 from cns.filters.parser import read_filter
 from cns.json_errors import json_fault
 from cns.limits import FIFO_SUFFIX
-from cns.subscriptions.endpoint_syntax import account_of, shown
+from cns.subscriptions.endpoint_syntax import account_of, masked_endpoint
 from cns.subscriptions.subscription import HTTP_PROTOCOLS, RAW_PROTOCOLS, Subscription, SubscriptionState
 from cns_common.arn import Arn, parse_arn
 from cns_common.aws.call import Call
@@ -64,7 +64,7 @@ def check_change(
     return {name: _check(subscription, name, text, "", limits)}
 
 
-def merged(current: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
+def merge(current: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
     """The attributes after the changes. '' removes an attribute."""
     return {name: text for name, text in {**current, **changes}.items() if text}
 
@@ -85,7 +85,7 @@ def describe(subscription: Subscription, topic_delivery_policy: str | None) -> d
     }
     if FILTER in own:
         described[FILTER] = own[FILTER]
-    described |= {"TopicArn": subscription.topic_arn, "Endpoint": shown(subscription.endpoint)}
+    described |= {"TopicArn": subscription.topic_arn, "Endpoint": masked_endpoint(subscription.endpoint)}
     if subscription.protocol in HTTP_PROTOCOLS:
         effective = effective_subscription_policy(topic_delivery_policy, own.get("DeliveryPolicy"))
         described["EffectiveDeliveryPolicy"] = policy_text(effective)

@@ -71,7 +71,7 @@ def redis_channel(endpoint: str) -> str:
     return unquote(urlsplit(endpoint).path.removeprefix("/"))
 
 
-def shown(endpoint: str) -> str:
+def masked_endpoint(endpoint: str) -> str:
     """The endpoint for lists and attributes: the password of a URL is masked."""
     if "@" not in endpoint or not endpoint.lower().startswith(_MASKED_SCHEMES):
         return endpoint

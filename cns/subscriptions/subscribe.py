@@ -14,7 +14,7 @@ from cns.errors import AT_CREATION, concurrent_access, invalid_parameter, missin
 from cns.limits import FIFO_SUFFIX, MESSAGE_BYTES_DEFAULT, UPDATE_TRIES_MAX, Quotas
 from cns.push.endpoints import MobileEndpoints
 from cns.stores.contract import SubscriptionStore
-from cns.subscriptions.attributes import check_firehose_role, check_new, differs, merged
+from cns.subscriptions.attributes import check_firehose_role, check_new, differs, merge
 from cns.subscriptions.confirmation_tokens import Confirmations
 from cns.subscriptions.endpoint_syntax import account_of, check_endpoint, check_pairing, check_protocol
 from cns.subscriptions.quotas import check_new_subscription, filter_limits
@@ -80,7 +80,7 @@ class SubscribeHandler:
             await large_messages.check_subscriber(self._store, view.arn, protocol, endpoint)
         wanted = check_new(draft, request.attributes, filter_limits(self._quotas))
         replay = wanted.pop(REPLAY_POLICY, "")
-        draft = replace(draft, attributes=merged({}, wanted))
+        draft = replace(draft, attributes=merge({}, wanted))
         check_firehose_role(call, draft)
         if protocol in self._checks:
             await self._checks[protocol](endpoint)

@@ -96,7 +96,7 @@ class SubscriptionCounts(msgspec.Struct, frozen=True):
     confirmed: int = 0
     removed: int = 0
     filter_policies: int = 0
-    """Of subscriptions in any state."""
+    """Filter policies of subscriptions in any state."""
 
 
 def filters_alike(one: Subscription | None, other: Subscription | None) -> bool:

@@ -13,7 +13,7 @@ from cns.errors import concurrent_access, no_such_topic
 from cns.limits import PAGE_SIZE, UPDATE_TRIES_MAX, Quotas
 from cns.paging import page_of, read_token
 from cns.stores.contract import SubscriptionStore
-from cns.subscriptions.attributes import check_change, check_firehose_role, describe, merged
+from cns.subscriptions.attributes import check_change, check_firehose_role, describe, merge
 from cns.subscriptions.quotas import check_changed_filter, filter_limits
 from cns.subscriptions.subscription import Subscription
 from cns.topics.cache import TopicCache
@@ -45,7 +45,7 @@ class Subscriptions:
             return
         for _ in range(UPDATE_TRIES_MAX):
             before = await self._access.own_subscription(call, arn, "SetSubscriptionAttributes")
-            attributes = merged(before.attributes, check_change(before, name, text, filter_limits(self._quotas)))
+            attributes = merge(before.attributes, check_change(before, name, text, filter_limits(self._quotas)))
             after = replace(before, attributes=attributes, version=before.version + 1)
             check_firehose_role(call, after)
             await check_changed_filter(self._store, self._quotas, before, after)
@@ -61,11 +61,11 @@ class Subscriptions:
             raise no_such_topic()
         await self._replays.start(subscription, topic.topic, text, "")
 
-    async def of_owner(self, call: Call, token: str | None) -> SubscriptionPage:
+    async def page_of_owner(self, call: Call, token: str | None) -> SubscriptionPage:
         account = call.caller.account
         return _page(await self._store.page_of_owner(account, call.region, read_token(token), PAGE_SIZE + 1))
 
-    async def of_topic(self, call: Call, topic_arn: str, token: str | None) -> SubscriptionPage:
+    async def page_of_topic(self, call: Call, topic_arn: str, token: str | None) -> SubscriptionPage:
         await self._access.topic(call, topic_arn, "ListSubscriptionsByTopic")
         return _page(await self._store.page_of_topic(topic_arn, read_token(token), PAGE_SIZE + 1))
 

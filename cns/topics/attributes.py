@@ -70,12 +70,12 @@ def check_change(topic: Topic, name: str, text: str) -> dict[str, str]:
     return {name: stored}
 
 
-def initial(name: str) -> dict[str, str]:
+def initial_attributes(name: str) -> dict[str, str]:
     """The attributes of a new topic: a FIFO topic has explicit values from the start."""
     return {"FifoTopic": "true", "ContentBasedDeduplication": "false"} if name.endswith(FIFO_SUFFIX) else {}
 
 
-def merged(current: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
+def merge(current: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
     """The attributes after the changes. '' removes an attribute."""
     return {name: text for name, text in {**current, **changes}.items() if text}
 

@@ -17,7 +17,7 @@ from cns.paging import page_of, read_token
 from cns.stores.contract import ArchiveStore, SubscriptionStore, TopicStore
 from cns.tags import with_tags
 from cns.topics import large_messages
-from cns.topics.attributes import check_change, check_name, check_new, describe, differs, initial, merged
+from cns.topics.attributes import check_change, check_name, check_new, describe, differs, initial_attributes, merge
 from cns.topics.policy import default_policy_text, with_grant, without_grant
 from cns.topics.topic import Topic
 from cns_common.aws.call import Call
@@ -62,7 +62,7 @@ class Topics:
             region=call.region,
             name=name,
             created_ms=now_ms,
-            attributes=merged(initial(name), wanted),
+            attributes=merge(initial_attributes(name), wanted),
             tags=with_tags({}, tags),
         )
         topic = archive_policy.with_archive(topic, now_ms)
@@ -101,7 +101,7 @@ class Topics:
         ended: list[Archive | None] = []
 
         def changed(topic: Topic) -> Topic:
-            after = replace(topic, attributes=merged(topic.attributes, changes))
+            after = replace(topic, attributes=merge(topic.attributes, changes))
             after = archive_policy.with_archive(after, self._clock.now_ms())
             ended.append(None if after.archive == topic.archive else topic.archive)
             return after

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from cns.filters.evaluation import matches
 from cns.filters.message_values import MessageValues, attribute_values, body_values
 from cns.filters.model import Scope
-from cns.filters.parser import compiled
+from cns.filters.parser import compile_stored
 from cns.filters.reasons import reason
 from cns.notification import Notification
 from cns.stores.contract import SubscriptionStore
@@ -66,7 +66,7 @@ class MessageFilter:
         values = self._attributes if scope is Scope.ATTRIBUTES else self._body(subscription.protocol)
         if values is None:
             return NOT_EVALUABLE if scope is Scope.ATTRIBUTES else FilterResult(passes=False, reason=NOT_AN_OBJECT)
-        policy = compiled(subscription.filter_policy, scope)
+        policy = compile_stored(subscription.filter_policy, scope)
         return PASSES if matches(policy, values) else FilterResult(passes=False, reason=reason(policy, values))
 
     def _body(self, protocol: str) -> MessageValues | None:

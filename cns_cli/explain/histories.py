@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from cns.delivery.jobs import QUARANTINE, DirectJob
 from cns.filters.model import Scope
 from cns.publishing.matching import UNANSWERABLE
-from cns.subscriptions.endpoint_syntax import shown
+from cns.subscriptions.endpoint_syntax import masked_endpoint
 from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns_cli.explain.current_filters import NOT_EVALUABLE, PASSES, FilterResult, MessageFilter
 from cns_cli.explain.model import DeliveryHistory, DeliveryStatus, FinalOutcome, JobLocation
@@ -145,7 +145,7 @@ def _traced(
     return DeliveryHistory(
         subscription=arn,
         protocol=own.attempts[0].protocol if own.attempts else subscription.protocol if subscription else "",
-        endpoint=shown(subscription.endpoint) if subscription else direct_endpoint,
+        endpoint=masked_endpoint(subscription.endpoint) if subscription else direct_endpoint,
         status=status,
         reason=reason,
         attempts=tuple(own.attempts),
@@ -173,7 +173,7 @@ def _untraced(subscription: Subscription, trace: MessageTrace, snapshot: Snapsho
     return DeliveryHistory(
         subscription=subscription.arn,
         protocol=subscription.protocol,
-        endpoint=shown(subscription.endpoint),
+        endpoint=masked_endpoint(subscription.endpoint),
         status=status,
         reason=reason,
         attempts=(),

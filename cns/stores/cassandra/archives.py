@@ -27,7 +27,7 @@ BUCKETS_READ = 1_000
 DAYS_READ = 400
 EXPIRY_MARGIN_S = 86_400
 """Rows outlive their message by this, and index entries by twice this: test clocks run ahead of Cassandra's."""
-OPEN_PARTS_REMEMBERED = 10_000
+OPEN_PARTS_CACHED_MAX = 10_000
 DROPPED_AT_ONCE = 10
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -56,7 +56,7 @@ class CassandraArchiveStore:
         self._cassandra = cassandra
         self._part_bytes = part_bytes
         self._buckets_read = buckets_read
-        self._open_parts: BoundedCache[tuple[str, int], OpenPart] = BoundedCache(OPEN_PARTS_REMEMBERED)
+        self._open_parts: BoundedCache[tuple[str, int], OpenPart] = BoundedCache(OPEN_PARTS_CACHED_MAX)
 
     async def append(self, archive_id: str, messages: Sequence[ArchivedMessage]) -> None:
         await asyncio.gather(*[self._append(archive_id, each) for each in messages])

@@ -28,11 +28,11 @@ class Counters:
     def __init__(self, cassandra: Cassandra) -> None:
         self._cassandra = cassandra
 
-    async def of_topic(self, topic_id: str) -> SubscriptionCounts:
+    async def topic_counts(self, topic_id: str) -> SubscriptionCounts:
         rows = await self._cassandra.run(schema.COUNTS, topic_id)
         return SubscriptionCounts(*(max(count or 0, 0) for count in rows[0])) if rows else SubscriptionCounts()
 
-    async def of_account(self, account: str) -> AccountCounts:
+    async def account_counts(self, account: str) -> AccountCounts:
         rows = await self._cassandra.run(schema.COUNTS_OF_ACCOUNT, account)
         return AccountCounts(*(max(count or 0, 0) for count in rows[0])) if rows else AccountCounts()
 
@@ -50,7 +50,7 @@ class Counters:
         if pending or policies:
             await self._add(schema.COUNT_ACCOUNT, 0, 0, pending, policies, subscription.owner)
 
-    async def end(self, topic_id: str) -> None:
+    async def delete_topic(self, topic_id: str) -> None:
         """Delete the counters of a deleted topic. Cassandra does not support further updates of a deleted counter."""
         await self._cassandra.run(schema.END_COUNTS, topic_id)
 

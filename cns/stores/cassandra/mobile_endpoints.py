@@ -74,7 +74,7 @@ class CassandraMobileEndpointStore:
             return await self._find(endpoint.id) == endpoint
 
         values = (endpoint.version, _encode(endpoint), endpoint.id, expected_version)
-        replaced = await self._decide(schema.REPLACE_ENDPOINT, values, ours)
+        replaced = await self._write_conditionally(schema.REPLACE_ENDPOINT, values, ours)
         if moved and replaced:
             await self._release(before)
         elif moved and not await self._has_its_token(endpoint):
@@ -101,7 +101,7 @@ class CassandraMobileEndpointStore:
         async def gone() -> bool:
             return await self._find(endpoint.id) is None
 
-        if not await self._decide(schema.DELETE_ENDPOINT, (endpoint.id, endpoint.version), gone):
+        if not await self._write_conditionally(schema.DELETE_ENDPOINT, (endpoint.id, endpoint.version), gone):
             return False
         await asyncio.gather(self._leave(endpoint.application_id, endpoint.id), self._release(endpoint))
         return True
@@ -116,7 +116,7 @@ class CassandraMobileEndpointStore:
             return await self._cassandra.run(schema.HOLDER, *key) == [(endpoint.id,)]
 
         for _ in range(ATTEMPTS_MAX):
-            if await self._decide(schema.CLAIM, (*key, endpoint.id), ours):
+            if await self._write_conditionally(schema.CLAIM, (*key, endpoint.id), ours):
                 return None
             for (holder_id,) in await self._cassandra.run(schema.HOLDER, *key):
                 if holder_id == endpoint.id:
@@ -124,7 +124,7 @@ class CassandraMobileEndpointStore:
                 holder = await self._find(holder_id)
                 if holder is not None and holder.token == endpoint.token:
                     return holder
-                if await self._decide(schema.TAKE_OVER, (endpoint.id, *key, holder_id), ours):
+                if await self._write_conditionally(schema.TAKE_OVER, (endpoint.id, *key, holder_id), ours):
                     return None
         raise StoreUnavailable("too many simultaneous claims of one token")
 
@@ -139,7 +139,7 @@ class CassandraMobileEndpointStore:
         with contextlib.suppress(OutcomeUnknown):
             await self._cassandra.applied(schema.RELEASE, *_claim_key(endpoint), endpoint.id)
 
-    async def _decide(
+    async def _write_conditionally(
         self, statement: Statement, values: Sequence[object], ours: Callable[[], Awaitable[bool]]
     ) -> bool:
         return await resolve_lost_write(lambda: self._cassandra.applied(statement, *values), ours)

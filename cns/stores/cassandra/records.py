@@ -59,7 +59,7 @@ class SubscriptionRecords:
             return there is not None and there.subscription == subscription
 
         values = (subscription.version, _encode(subscription), subscription.id, expected_version)
-        return await self._decide(schema.REPLACE_SUBSCRIPTION, values, ours)
+        return await self._write_conditionally(schema.REPLACE_SUBSCRIPTION, values, ours)
 
     async def remove(self, subscription: Subscription) -> bool:
         """False if it was changed or removed in the meantime."""
@@ -67,7 +67,9 @@ class SubscriptionRecords:
         async def gone() -> bool:
             return await self.find(subscription.id) is None
 
-        return await self._decide(schema.REMOVE_SUBSCRIPTION, (subscription.id, subscription.version), gone)
+        return await self._write_conditionally(
+            schema.REMOVE_SUBSCRIPTION, (subscription.id, subscription.version), gone
+        )
 
     async def holder(self, subscription: Subscription) -> IndexedSubscription | None:
         """The subscription that holds the endpoint."""
@@ -83,13 +85,13 @@ class SubscriptionRecords:
             return await self._cassandra.run(schema.HOLDER, *key) == [(subscription.id,)]
 
         for _ in range(ATTEMPTS_MAX):
-            if await self._decide(schema.CLAIM, (*key, subscription.id), ours):
+            if await self._write_conditionally(schema.CLAIM, (*key, subscription.id), ours):
                 return None
             for (holder_id,) in await self._cassandra.run(schema.HOLDER, *key):
                 holder = await self.find(holder_id)
                 if holder is not None:
                     return holder
-                if await self._decide(schema.TAKE_OVER, (subscription.id, *key, holder_id), ours):
+                if await self._write_conditionally(schema.TAKE_OVER, (subscription.id, *key, holder_id), ours):
                     return None
         raise StoreUnavailable(f"too many simultaneous subscriptions of one endpoint to {subscription.topic_arn}")
 
@@ -98,7 +100,7 @@ class SubscriptionRecords:
         with contextlib.suppress(OutcomeUnknown):
             await self._cassandra.applied(schema.RELEASE, *_claim_key(subscription), subscription.id)
 
-    async def _decide(
+    async def _write_conditionally(
         self, statement: Statement, values: Sequence[object], ours: Callable[[], Awaitable[bool]]
     ) -> bool:
         return await resolve_lost_write(lambda: self._cassandra.applied(statement, *values), ours)

@@ -99,7 +99,7 @@ class CassandraSubscriptionStore(ChangeNotifier[str]):
     async def _level_for_new(self, subscription: Subscription) -> int | None:
         """The level at which to enter a subscription; None if its incarnation of the topic does not exist."""
         level = await self._level(subscription)
-        counts = await self._counts.of_topic(subscription.topic_id)
+        counts = await self._counts.topic_counts(subscription.topic_id)
         wanted = level_for(counts.pending + counts.confirmed + counts.removed, self._bucket_rows)
         for _ in range(ATTEMPTS_MAX):
             if level is None or level >= wanted:
@@ -146,7 +146,7 @@ class CassandraSubscriptionStore(ChangeNotifier[str]):
         if logged:
             await self._log.rewrite_if_old(_topic(subscription), _change(subscription), logged)
         if before.index_state is not subscription.index_state:
-            await self._topic_index.leave_others(subscription, level, before.index_state)
+            await self._topic_index.remove_other_states(subscription, level, before.index_state)
         await self._counts.count_subscription(before, subscription)
         return True
 
@@ -266,14 +266,14 @@ class CassandraSubscriptionStore(ChangeNotifier[str]):
 
     async def counts(self, topic_arn: str) -> SubscriptionCounts:
         for topic_id, _ in await self._cassandra.run(schema.LEVEL_OF_TOPIC, topic_arn):
-            return await self._counts.of_topic(topic_id)
+            return await self._counts.topic_counts(topic_id)
         return SubscriptionCounts()
 
     async def count_pending(self, account: str) -> int:
-        return (await self._counts.of_account(account)).pending
+        return (await self._counts.account_counts(account)).pending
 
     async def count_filter_policies(self, account: str) -> int:
-        return (await self._counts.of_account(account)).filter_policies
+        return (await self._counts.account_counts(account)).filter_policies
 
 
 def _topic(subscription: Subscription) -> tuple[str, str]:

@@ -39,9 +39,9 @@ class SubscriptionSweep:
 
     async def expired(self, now_ms: int, budget: int) -> int:
         """Check up to `budget` expired entries. Return how many subscriptions were removed."""
-        return sum([await self._end(entry) async for entry in self._expiry.due(now_ms, budget)])
+        return sum([await self._remove_expired(entry) async for entry in self._expiry.due(now_ms, budget)])
 
-    async def _end(self, entry: ExpiryEntry) -> bool:
+    async def _remove_expired(self, entry: ExpiryEntry) -> bool:
         """Remove the entry last: after a crash the next sweep finds it again."""
         found = await self._records.find(entry.id)
         due = found is not None and found.subscription.expires_ms == entry.expires_ms
@@ -67,17 +67,19 @@ class SubscriptionSweep:
         for state in IndexState:
             ids += await self._topic_index.ids(topic_id, level, state, "", n - len(ids)) if len(ids) < n else []
         for start in range(0, len(ids), REMOVALS_AT_ONCE):
-            await asyncio.gather(*[self._drop(one, topic_id, level) for one in ids[start : start + REMOVALS_AT_ONCE]])
+            await asyncio.gather(
+                *[self._remove_entry(one, topic_id, level) for one in ids[start : start + REMOVALS_AT_ONCE]]
+            )
         if ids:
             return len(ids)
-        await self._counts.end(topic_id)
+        await self._counts.delete_topic(topic_id)
         await self._cassandra.run(schema.FORGET_DROPPED, topic_id)
         return 1
 
     async def _is_live(self, topic_id: str, arn: str) -> bool:
         return any(live_id == topic_id for live_id, _ in await self._cassandra.run(schema.LEVEL_OF_TOPIC, arn))
 
-    async def _drop(self, subscription_id: str, topic_id: str, level: int) -> None:
+    async def _remove_entry(self, subscription_id: str, topic_id: str, level: int) -> None:
         found = await self._records.find(subscription_id)
         if found is None:  # a crash left the entry
             await self._topic_index.remove(topic_id, level, subscription_id)

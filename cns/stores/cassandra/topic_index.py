@@ -49,7 +49,7 @@ class TopicIndex:
             subscription.version,
         )
 
-    async def leave_others(self, subscription: Subscription, level: int, before: IndexState) -> None:
+    async def remove_other_states(self, subscription: Subscription, level: int, before: IndexState) -> None:
         """Remove the entries in other states, in one write, because all are in one partition.
 
         A subscription that gets a filter stays CONFIRMED, too, for LINGER_S: a publish under way may look there.

@@ -115,5 +115,5 @@ class CassandraTopicStore(ChangeNotifier[str]):
         return await verified_page(read, check, lambda entry: str(entry[0]), after, n)
 
     async def count(self, account: str) -> TopicCounts:
-        counts = await self._counts.of_account(account)
+        counts = await self._counts.account_counts(account)
         return TopicCounts(counts.topics - counts.fifo_topics, counts.fifo_topics)

@@ -30,7 +30,7 @@ NEWEST = {
     (False, True): _NEWEST.format("AND protocol = ?"),
     (True, True): _NEWEST.format("AND account = ? AND protocol = ?"),
 }
-"""By whether an account and whether a protocol is given."""
+"""Statements by (account given, protocol given)."""
 AFTER_ALL = "~"
 """Sorts after every id."""
 

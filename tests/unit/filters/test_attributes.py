@@ -9,7 +9,7 @@ import pytest
 from cns.filters.evaluation import matches
 from cns.filters.message_values import attribute_values
 from cns.filters.model import Scope
-from cns.filters.parser import compiled, read_filter
+from cns.filters.parser import compile_stored, read_filter
 
 Json = dict[str, object]
 Given = str | tuple[str, str]  # the value of a String, or the data type and the value
@@ -253,13 +253,13 @@ def test_policy_of_attributes(policy: Json, message: dict[str, Given], expected:
     values = attribute_values(given)
     assert values is not None
     assert matches(read, values) is expected
-    assert compiled(stored, Scope.ATTRIBUTES) == read
+    assert compile_stored(stored, Scope.ATTRIBUTES) == read
 
 
 @pytest.mark.parametrize(("value", "expected"), [("rugby", False), ("baseball", False), ("tennis", True)])
 def test_a_stored_anything_but_suffix_is_evaluated(value: str, expected: bool) -> None:
     """It is refused today, but subscriptions of earlier versions have it."""
-    policy = compiled('{"interests":[{"anything-but":{"suffix":["ball","by"]}}]}', Scope.ATTRIBUTES)
+    policy = compile_stored('{"interests":[{"anything-but":{"suffix":["ball","by"]}}]}', Scope.ATTRIBUTES)
     values = attribute_values({"interests": ("String", value)})
     assert values is not None
     assert matches(policy, values) is expected

@@ -9,7 +9,7 @@ import pytest
 from cns.filters.evaluation import matches
 from cns.filters.message_values import body_values
 from cns.filters.model import Scope
-from cns.filters.parser import compiled, read_filter
+from cns.filters.parser import compile_stored, read_filter
 
 Json = dict[str, object]
 
@@ -183,7 +183,7 @@ def test_policy_of_bodies(policy: Json, body: object, expected: bool) -> None:
     stored, read = read_filter(json.dumps(policy), Scope.BODY)
     values = body_values(json.dumps(body))
     assert (values is not None and matches(read, values)) is expected
-    assert compiled(stored, Scope.BODY) == read
+    assert compile_stored(stored, Scope.BODY) == read
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from ipaddress import ip_network
 import pytest
 
 from cns.filters.model import AllOf, AnyOf, AnythingBut, Cidr, Exact, Exists, Filter, Leaf, Scope, Suffix, Wildcard
-from cns.filters.parser import compiled, read_filter
+from cns.filters.parser import compile_stored, read_filter
 from cns_common.errors import RequestError
 
 STORED = [  # what is given, what is kept
@@ -27,7 +27,7 @@ STORED = [  # what is given, what is kept
 def test_policy_is_stored_compactly(given: str, kept: str) -> None:
     stored, read = read_filter(given, Scope.ATTRIBUTES)
     assert stored == kept
-    assert compiled(stored, Scope.ATTRIBUTES) == read
+    assert compile_stored(stored, Scope.ATTRIBUTES) == read
     assert read_filter(stored, Scope.ATTRIBUTES) == (stored, read)
 
 
@@ -270,10 +270,10 @@ def test_acceptance(text: str) -> None:
 
 def test_a_stored_policy_is_read_as_it_was_accepted() -> None:
     """Earlier versions took anything-but with suffix: the subscriptions that have it keep working."""
-    (leaf,) = compiled(of_key('{"anything-but":{"suffix":["a","b"]}}'), Scope.ATTRIBUTES).root.parts
+    (leaf,) = compile_stored(of_key('{"anything-but":{"suffix":["a","b"]}}'), Scope.ATTRIBUTES).root.parts
     assert leaf == Leaf("key", (AnythingBut((Suffix("a"), Suffix("b"))),))
     text = of_key('{"anything-but":{"suffix":"a"}}')
-    assert read_filter(text, Scope.BODY, stored=True) == (text, compiled(text, Scope.BODY))
+    assert read_filter(text, Scope.BODY, stored=True) == (text, compile_stored(text, Scope.BODY))
 
 
 def test_nesting_is_for_bodies() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from cns.filters.message_values import attribute_values, body_values
 from cns.filters.model import Scope
-from cns.filters.parser import compiled
+from cns.filters.parser import compile_stored
 from cns.filters.reasons import first_unmet, reason
 
 
@@ -58,14 +58,14 @@ def test_of_attributes(policy: dict[str, object], key: str, words: str) -> None:
         {"kind": ("String", "new"), "size": ("Number", "7"), "colours": ("String.Array", '["red","green"]')}
     )
     assert values is not None
-    read = compiled(json.dumps(policy), Scope.ATTRIBUTES)
+    read = compile_stored(json.dumps(policy), Scope.ATTRIBUTES)
     assert (first_unmet(read, values), reason(read, values)) == (key, words)
 
 
 def test_each_key_alone_is_met_and_not_in_one_element() -> None:
     values = body_values('{"cars":[{"colour":"red","doors":2},{"colour":"blue","doors":4}]}')
     assert values is not None
-    read = compiled('{"cars":{"colour":["red"],"doors":[4]}}', Scope.BODY)
+    read = compile_stored('{"cars":{"colour":["red"],"doors":[4]}}', Scope.BODY)
     assert first_unmet(read, values) == ""
     assert reason(read, values) == "no element of an array meets all that the policy asks of it together"
 
@@ -75,6 +75,6 @@ def test_values_are_shown_on_one_line_and_not_too_long(text: str, shown: str) ->
     values = attribute_values({"kind": ("String", text)})
     assert values is not None
     assert (
-        reason(compiled('{"kind":["a"]}', Scope.ATTRIBUTES), values)
+        reason(compile_stored('{"kind":["a"]}', Scope.ATTRIBUTES), values)
         == f'key `kind`: value {shown} matches none of ["a"]'
     )

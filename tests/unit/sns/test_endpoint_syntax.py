@@ -9,8 +9,8 @@ from cns.subscriptions.endpoint_syntax import (
     check_endpoint,
     check_pairing,
     check_protocol,
+    masked_endpoint,
     redis_channel,
-    shown,
 )
 from cns_common.errors import RequestError
 
@@ -221,4 +221,4 @@ def test_the_channel_is_all_of_the_path(endpoint: str, channel: str) -> None:
     ],
 )
 def test_passwords_are_not_shown(endpoint: str, as_shown: str) -> None:
-    assert shown(endpoint) == as_shown
+    assert masked_endpoint(endpoint) == as_shown

@@ -7,7 +7,7 @@ import json
 import msgspec
 import pytest
 
-from cns.subscriptions.attributes import check_change, check_new, describe, differs, merged
+from cns.subscriptions.attributes import check_change, check_new, describe, differs, merge
 from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns_common.errors import RequestError
 
@@ -239,6 +239,6 @@ def test_the_topic_s_policy_is_in_effect_until_there_is_an_own_one() -> None:
     topic = json.dumps({"http": {"defaultHealthyRetryPolicy": {**RETRIES, "numRetries": 7}}})
     own = check_change(subscription(), "DeliveryPolicy", json.dumps({"healthyRetryPolicy": RETRIES}))
     assert '"numRetries":7' in describe(subscription(), topic)["EffectiveDeliveryPolicy"]
-    described = describe(subscription(**merged({}, own)), topic)
+    described = describe(subscription(**merge({}, own)), topic)
     assert '"numRetries":1' in described["EffectiveDeliveryPolicy"]
     assert '"numRetries":1' in described["DeliveryPolicy"]

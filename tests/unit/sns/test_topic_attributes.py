@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from cns.subscriptions.subscription import SubscriptionCounts
-from cns.topics.attributes import check_change, check_name, check_new, describe, differs, merged, message_bytes_max
+from cns.topics.attributes import check_change, check_name, check_new, describe, differs, merge, message_bytes_max
 from cns.topics.topic import Topic
 from cns_common.errors import RequestError
 
@@ -236,7 +236,7 @@ def test_what_a_topic_shows_of_what_was_set() -> None:
         "HTTPSuccessFeedbackSampleRate": "5",
     }
     topic = Topic(
-        id="1", account="1" * 12, region="r", name="t", created_ms=0, attributes=merged({}, check_new("t", given))
+        id="1", account="1" * 12, region="r", name="t", created_ms=0, attributes=merge({}, check_new("t", given))
     )
     described = describe(topic, SubscriptionCounts())
     assert list(described) == [
@@ -258,7 +258,7 @@ def test_what_a_topic_shows_of_what_was_set() -> None:
 
 
 def test_empty_values_remove() -> None:
-    assert merged({"KmsMasterKeyId": "k", "DisplayName": "d"}, {"KmsMasterKeyId": ""}) == {"DisplayName": "d"}
+    assert merge({"KmsMasterKeyId": "k", "DisplayName": "d"}, {"KmsMasterKeyId": ""}) == {"DisplayName": "d"}
 
 
 @pytest.mark.parametrize(("attributes", "most"), [({}, 262_144), ({"MaximumMessageSize": "2000"}, 2_000)])

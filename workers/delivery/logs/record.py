@@ -9,7 +9,7 @@ import msgspec
 
 from cns.delivery.target import Target
 from cns.endpoints.outcome import RESPONSE_CHARS_MAX, Delivered, Failed, Outcome
-from cns.subscriptions.endpoint_syntax import shown
+from cns.subscriptions.endpoint_syntax import masked_endpoint
 from cns_common.arn import parse_arn
 from cns_common.ids import uuid_text
 
@@ -74,7 +74,7 @@ def record_line(attempt: LoggedAttempt, *, success: bool) -> bytes:
         ),
         _Delivery(
             delivery_id=delivery_id,
-            destination=shown(target.endpoint),
+            destination=masked_endpoint(target.endpoint),
             provider_response=_response(target.protocol, outcome, delivery_id)[:RESPONSE_CHARS_MAX],
             # as AWS counts it: from the publish to when it was handed to the endpoint
             dwell_time_ms=max(attempt.at_ms - outcome.dwell_ms - attempt.published_ms, 0),

@@ -215,7 +215,7 @@ async def test_a_change_whose_old_entry_stayed_is_as_its_record_says(stores: Sto
     two = await stores.enter(topic, "https://e/2", attributes=RED)
     index = stores.subscriptions._topic_index  # type: ignore[attr-defined]
     for before, attributes in ((one, RED), (two, {})):
-        interrupt(index, "leave_others", die)
+        interrupt(index, "remove_other_states", die)
         with pytest.raises(StoreUnavailable):
             await change(stores, before, attributes=attributes)
     for matching in (matching_of(stores), matching_of(stores)):

@@ -134,7 +134,7 @@ async def test_a_late_removal_of_a_state_does_not_take_a_newer_one(stores: Store
         changed = replace(one, version=version, state=state, expires_ms=expires_ms)
         assert await stores.subscriptions.replace(changed, version - 1, None)
     late = replace(one, version=2, state=SubscriptionState.REMOVED)
-    await TopicIndex(session).leave_others(late, 0, IndexState.CONFIRMED)
+    await TopicIndex(session).remove_other_states(late, 0, IndexState.CONFIRMED)
     assert (await stores.subscriptions.audience(topic.arn, "", 9, "")).ids == [one.id]
 
 
