@@ -61,17 +61,20 @@ class JobSettlement:
     async def settle(self, outcomes: Sequence[JobOutcome], renewals: Sequence[Renewal] = ()) -> None:
         """Settle jobs together. `renewals` are of further jobs of the queue, of which nothing else is to be written."""
         kill_point(self._kill_points.begun)
+        done: list[JobOutcome] = []
+        new_jobs: list[NewJob] = []
+        all_renewals = [*renewals]
         for outcome in outcomes:
             if outcome.notification_id and outcome.new_jobs:
                 await self._references.add(outcome.notification_id, len(outcome.new_jobs))
+            new_jobs += outcome.new_jobs
+            if outcome.renewal is None:
+                done.append(outcome)
+            else:
+                all_renewals.append(outcome.renewal)
         kill_point(self._kill_points.referred)
-        done = [outcome for outcome in outcomes if outcome.renewal is None]
-        still_leased = await self._port.settle(
-            self._queue,
-            [outcome.handle for outcome in done],
-            [new_job for outcome in outcomes for new_job in outcome.new_jobs],
-            [*[outcome.renewal for outcome in outcomes if outcome.renewal is not None], *renewals],
-        )
+        handles = [outcome.handle for outcome in done]
+        still_leased = await self._port.settle(self._queue, handles, new_jobs, all_renewals)
         kill_point(self._kill_points.settled if done else self._kill_points.continued)
         for outcome, is_leased in zip(done, still_leased, strict=True):
             if not is_leased:  # the lease had run out, so the job's work may be done twice

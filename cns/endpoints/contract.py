@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any, Protocol, TypeVar
 
 from cns.endpoints.http import HttpRequest
@@ -25,8 +25,8 @@ class Senders:
     def __init__(self, senders: Mapping[type[Request], Sender[Any]]) -> None:
         self._senders = senders
 
-    async def send(self, request: Request) -> Outcome:
-        return await self._senders[type(request)].send(request)
+    def send(self, request: Request) -> Coroutine[Any, Any, Outcome]:
+        return self._senders[type(request)].send(request)
 
     async def close(self) -> None:
         for sender in self._senders.values():

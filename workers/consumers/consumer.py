@@ -112,27 +112,22 @@ class JobDelivery:
 
     async def run(self) -> None:
         try:
-            await self._deliver(await self._attempts.load())
+            targets = await self._attempts.load()
+            self._remaining = dict.fromkeys([target.arn for target in targets])
+            self._unanswered = len(targets)
+            await self._turn.wait()
+            ended = self._attempts.received.ended
+            for target in () if ended else targets:
+                self._start(target)
+            self._turn.end()
+            if ended or not targets:
+                await self._give_up(targets, ended)
+            while self._remaining:
+                await self._wait_until_due()
+                await self._settle_results(LEASE_MS)
         except asyncio.CancelledError:
             await self._give_back()
             raise
-
-    async def _deliver(self, targets: Sequence[Target]) -> None:
-        self._remaining = dict.fromkeys([target.arn for target in targets])
-        self._unanswered = len(targets)
-        await self._turn.come()
-        if ended := self._attempts.received.ended:
-            self._turn.end()
-            await self._give_up(targets, ended)
-            return
-        for target in targets:
-            self._start(target)
-        self._turn.end()
-        while self._remaining:
-            await self._wait_until_due()
-            await self._settle_results(LEASE_MS)
-        if not targets:
-            await self._settle([], {}, LEASE_MS)
 
     def _start(self, target: Target) -> None:
         if target.receives_per_second is None:
@@ -195,6 +190,7 @@ class JobDelivery:
         return None if following is None else self._attempts.redelivery(target, following)
 
     async def _give_up(self, targets: Sequence[Target], cause: str) -> None:
+        """Settle the job without attempts."""
         new_jobs: list[NewJob] = []
         for target in targets:
             following = await self._outcomes.give_up(self._attempts, target, cause)
@@ -204,7 +200,7 @@ class JobDelivery:
 
     async def _settle(self, new_jobs: Sequence[NewJob], remaining: dict[str, None], lease_ms: int) -> None:
         """`self._remaining` shrinks only after the write: a job that is stopped before gives back all of them."""
-        handle, renewal = self._attempts.leased.handle, None
+        handle, renewal = self._attempts.received.leased.handle, None
         if remaining:
             changed = len(remaining) < len(self._remaining)
             body = self._attempts.remaining_body(remaining) if changed else None
@@ -217,4 +213,4 @@ class JobDelivery:
         if self._remaining:
             await self._settle_results(0)
         else:
-            await self._settlement.settle([], [self._settlement.renewal(self._attempts.leased.handle, 0)])
+            await self._settlement.settle([], [self._settlement.renewal(self._attempts.received.leased.handle, 0)])

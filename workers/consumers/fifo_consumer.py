@@ -93,13 +93,13 @@ class FifoBatch:
                 if following is not None:
                     await self._give_back_until(following)
                     return
-                self._done.append(JobOutcome(job.leased.handle, job.stored_id))
+                self._done.append(JobOutcome(job.received.leased.handle, job.stored_id))
                 del self._left[0]
                 if _now_s() - self._settled_s >= SETTLE_AFTER_S:
                     await self._settle()
             await self._settle_done()
         except asyncio.CancelledError:
-            await self._settle([self._settlement.renewal(job.leased.handle, 0) for job in self._left])
+            await self._settle([self._settlement.renewal(job.received.leased.handle, 0) for job in self._left])
             raise
         except CnsError:  # a store is away, which is no reason to repeat what was sent before
             await self._settle_done()
@@ -126,7 +126,7 @@ class FifoBatch:
 
     async def _renew(self) -> None:
         now_ms = self._clock.now_ms()
-        await self._settle([self._settlement.renewal(job.leased.handle, LEASE_MS) for job in self._left])
+        await self._settle([self._settlement.renewal(job.received.leased.handle, LEASE_MS) for job in self._left])
         if now_ms < self._leased_until_ms:  # a lease that has run out does not come back
             self._leased_until_ms = now_ms + LEASE_MS
 

@@ -14,7 +14,7 @@ from cns.delivery.jobs import ConfirmationJob, DirectJob, EndpointJob, Redeliver
 from cns.delivery.target import Target, direct_target
 from cns.endpoints.outcome import Outcome
 from cns.notification import Notification
-from cns.queue_port.contract import LeasedJob, NewJob
+from cns.queue_port.contract import NewJob
 from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.job_events import JobEvents
 from workers.consumers.job_receiver import ReceivedJob
@@ -46,10 +46,6 @@ class JobAttempts:
         self.notification: Notification | None = None
         self._context = context
         self._channels = channels
-
-    @property
-    def leased(self) -> LeasedJob:
-        return self.received.leased
 
     @property
     def stored_id(self) -> str:

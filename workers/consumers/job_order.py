@@ -1,14 +1,14 @@
-"""The order in which jobs of one topic begin their sends: that in which they were received.
+"""The jobs of one topic begin their sends in the order in which they were received.
 
-Jobs read what they need side by side; only the beginning of the sends waits for the jobs before. A job waits for TURN_S
-at most, so that one slow read does not stop its topic: then the order is lost, and nothing else.
+Jobs read what they need side by side; only the start of their sends waits for the jobs before. A job waits for
+TURN_WAIT_MAX_S at most, so that one slow read does not stop its topic: then the order is lost, and nothing else.
 """
 
 from __future__ import annotations
 
 import asyncio
 
-TURN_S = 1.0
+TURN_WAIT_MAX_S = 1.0
 
 
 class JobOrder:
@@ -16,7 +16,7 @@ class JobOrder:
         self._last: dict[str, JobTurn] = {}
 
     def turn(self, topic: str) -> JobTurn:
-        """Return the turn behind all others of the topic. The caller must end it."""
+        """Returns the turn behind all others of the topic. The caller must end it."""
         turn = JobTurn(self, topic, self._last.get(topic))
         self._last[topic] = turn
         return turn
@@ -26,7 +26,7 @@ class JobOrder:
             del self._last[topic]
 
     def __len__(self) -> int:
-        """Count the topics that have jobs which did not begin."""
+        """Count the topics with jobs that have not begun."""
         return len(self._last)
 
 
@@ -40,13 +40,13 @@ class JobTurn:
         self._ended = False
         self._waiting: asyncio.Future[None] | None = None
 
-    async def come(self) -> None:
-        """Wait until the jobs before it have begun, or TURN_S have passed."""
+    async def wait(self) -> None:
+        """Wait until the jobs before it have begun, or TURN_WAIT_MAX_S have passed."""
         before, self._before = self._next_open(), None
         if before is None:
             return
         loop = asyncio.get_running_loop()
-        too_late = loop.time() + TURN_S
+        too_late = loop.time() + TURN_WAIT_MAX_S
         while before is not None and loop.time() < too_late:
             before._waiting = waiting = loop.create_future()
             timer = loop.call_at(too_late, _release, waiting)
@@ -57,7 +57,7 @@ class JobTurn:
             before = before._next_open() if before._ended else None
 
     def end(self) -> None:
-        """Say that the job has begun, or never will: then the next one waits for the jobs before this one."""
+        """The job has begun, or never will: the next one waits for the jobs before this one, if any."""
         if self._ended:
             return
         self._ended = True
@@ -67,7 +67,7 @@ class JobTurn:
             _release(self._waiting)
 
     def _next_open(self) -> JobTurn | None:
-        """Return the nearest turn before this one that has not ended."""
+        """Returns the nearest turn before this one that has not ended."""
         before = self._before
         while before is not None and before._ended:
             before = before._before

@@ -163,7 +163,7 @@ class LaneBatch:
     @property
     def head(self) -> LeasedJob:
         """The first job that was given back."""
-        return self._left[0].leased
+        return self._left[0].received.leased
 
     async def run(self) -> LaneBlock:
         """Returns why the jobs that are left had to be given back."""
@@ -178,7 +178,7 @@ class LaneBatch:
             await self._settle(self._give_back(block))
         except asyncio.CancelledError:
             await self._handle_answered()
-            await self._settle([self._settlement.renewal(job.leased.handle, 0) for job in self._leased()])
+            await self._settle([self._settlement.renewal(job.received.leased.handle, 0) for job in self._leased()])
             raise
         return block
 
@@ -197,7 +197,7 @@ class LaneBatch:
             job = self._left[0]
             target = next(iter(await job.load()), None)
             if target is None:  # counted as a drop
-                self._done.append(JobOutcome(self._left.pop(0).leased.handle, job.stored_id))
+                self._done.append(JobOutcome(self._left.pop(0).received.leased.handle, job.stored_id))
             elif self._context.clock.now_ms() > job.received.first_attempt_ms + lifetime_s(target.retry) * 1000:
                 await self._give_up(self._left.pop(0), target)
             else:
@@ -255,7 +255,7 @@ class LaneBatch:
 
     def _end(self, job: JobAttempts, target: Target, following: NextAttempt | None) -> None:
         new_jobs = () if following is None else (job.redelivery(target, following),)
-        self._done.append(JobOutcome(job.leased.handle, job.stored_id, new_jobs))
+        self._done.append(JobOutcome(job.received.leased.handle, job.stored_id, new_jobs))
 
     # -- leases -------------------------------------------------------------------------------------------------------
 
@@ -266,14 +266,14 @@ class LaneBatch:
         if _now_s() - self._leased_s < RENEW_S:
             return []
         self._leased_s = _now_s()
-        return [self._settlement.renewal(job.leased.handle, LEASE_MS) for job in self._leased()]
+        return [self._settlement.renewal(job.received.leased.handle, LEASE_MS) for job in self._leased()]
 
     def _give_back(self, block: LaneBlock) -> list[Renewal]:
         """Hide the head, which hides the lane. The jobs behind it are given back."""
         hidden_ms = max(ceil((block.until_s - _now_s()) * 1000), 0)
         delays_ms = [hidden_ms, *[0] * len(self._left)]
         return [
-            self._settlement.renewal(job.leased.handle, delay_ms)
+            self._settlement.renewal(job.received.leased.handle, delay_ms)
             for job, delay_ms in zip(self._left, delays_ms, strict=False)
         ]
 

@@ -32,7 +32,7 @@ class RunningJobs:
     async def room(self) -> int:
         """Wait until a job may start. Returns how many may."""
         await self._has_room.wait()
-        return self._busy_max - self._busy
+        return self._busy_max - len(self._tasks) + len(self._parked)
 
     def start(self, job: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(job)
@@ -57,12 +57,9 @@ class RunningJobs:
         await asyncio.gather(*left, return_exceptions=True)
         return len(left)
 
-    @property
-    def _busy(self) -> int:
-        return len(self._tasks) - len(self._parked)
-
     def _update_room(self) -> None:
-        if self._busy < self._busy_max and len(self._parked) < PARKED_MAX:
+        busy = len(self._tasks) - len(self._parked)
+        if busy < self._busy_max and len(self._parked) < PARKED_MAX:
             self._has_room.set()
         else:
             self._has_room.clear()

@@ -17,7 +17,7 @@ async def test_what_is_read_first_waits_for_the_jobs_before_it() -> None:
     async def run(number: int) -> None:
         turn = order.turn("t")
         await read[number].wait()
-        await turn.come()
+        await turn.wait()
         begun.append(number)
         turn.end()
 
@@ -33,8 +33,8 @@ async def test_what_is_read_first_waits_for_the_jobs_before_it() -> None:
 async def test_topics_do_not_wait_for_one_another_nor_for_a_job_that_ended() -> None:
     order = JobOrder()
     first, other, second = order.turn("t"), order.turn("u"), order.turn("t")
-    await other.come()
-    waiting = asyncio.create_task(second.come())
+    await other.wait()
+    waiting = asyncio.create_task(second.wait())
     await asyncio.sleep(0)
     assert not waiting.done()
     first.end()
@@ -45,16 +45,16 @@ async def test_topics_do_not_wait_for_one_another_nor_for_a_job_that_ended() -> 
 
 
 async def test_a_job_that_never_begins_holds_up_its_topic_for_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_order, "TURN_S", 0.01)
+    monkeypatch.setattr(job_order, "TURN_WAIT_MAX_S", 0.01)
     order = JobOrder()
     order.turn("t")  # its read hangs
     second, third = order.turn("t"), order.turn("t")
-    await second.come()
+    await second.wait()
     second.end()
-    await third.come()
+    await third.wait()
     third.end()
     fourth = order.turn("t")
-    await fourth.come()
+    await fourth.wait()
     fourth.end()
     assert len(order) == 0
 
@@ -62,7 +62,7 @@ async def test_a_job_that_never_begins_holds_up_its_topic_for_a_bounded_time(mon
 async def test_a_job_that_ends_without_its_turn_lets_nobody_pass_those_before_it() -> None:
     order = JobOrder()
     first, quarantined, third = order.turn("t"), order.turn("t"), order.turn("t")
-    waiting = asyncio.create_task(third.come())
+    waiting = asyncio.create_task(third.wait())
     await asyncio.sleep(0)
     quarantined.end()
     await asyncio.sleep(0)
@@ -71,4 +71,4 @@ async def test_a_job_that_ends_without_its_turn_lets_nobody_pass_those_before_it
     await waiting
     late = order.turn("t")
     third.end()
-    await late.come()
+    await late.wait()

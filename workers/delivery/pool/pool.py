@@ -70,16 +70,16 @@ class DeliveryPool:
     @property
     def blocked(self) -> int:
         """Threads that do not answer checks."""
-        return sum(thread.missed_checks > 0 for thread in self._threads)
+        return sum([thread.missed_checks > 0 for thread in self._threads])
 
     @property
     def in_flight(self) -> int:
-        return sum(thread.load - thread.queue.size for thread in (*self._threads, *self._draining))
+        return sum([thread.load - thread.queue.size for thread in (*self._threads, *self._draining)])
 
     @property
     def waiting(self) -> int:
         """Sends that no thread has room for."""
-        return sum(thread.queue.size for thread in (*self._threads, *self._draining))
+        return sum([thread.queue.size for thread in (*self._threads, *self._draining)])
 
     def samples(self) -> list[Sample]:
         name = self.name
@@ -189,7 +189,7 @@ class DeliveryPool:
 
     def _spread(self) -> None:
         """Give what waits for a thread that is full, or does not answer, to threads with room."""
-        room = sum(max(IN_FLIGHT_MAX - thread.load, 0) for thread in self._threads if not thread.missed_checks)
+        room = sum([max(IN_FLIGHT_MAX - thread.load, 0) for thread in self._threads if not thread.missed_checks])
         for thread in self._threads:
             if room and thread.queue.size and (thread.missed_checks or thread.is_full):
                 sends = thread.withdraw(room)
