@@ -93,12 +93,12 @@ def _met_together(leaves: Sequence[Leaf], values: Values, body: Element) -> bool
             if not _met(leaf.conditions, NOTHING):
                 return False
             met_separately = False
-    if all(len(_concerned(array, leaves)) < 2 for array in body.arrays):
+    if all(len(_leaves_in(array, leaves)) < 2 for array in body.arrays):
         return met_separately  # no two leaves are in the same array
     return _ElementMatcher(leaves).matches(body)
 
 
-def _concerned(array: Array, leaves: Sequence[Leaf]) -> list[Leaf]:
+def _leaves_in(array: Array, leaves: Sequence[Leaf]) -> list[Leaf]:
     below = f"{array.path}."
     return [leaf for leaf in leaves if leaf.path.startswith(below) or leaf.path == array.path]
 
@@ -128,9 +128,9 @@ class _ElementMatcher:
                     met |= self._bits[leaf]
         states = {(met, there)}
         for array in element.arrays:
-            concerned = _concerned(array, leaves)
-            if concerned:
-                choices = self._choices(array, concerned)
+            inside = _leaves_in(array, leaves)
+            if inside:
+                choices = self._choices(array, inside)
                 states = {(met | more, there | also) for met, there in states for more, also in choices}
         return states
 
@@ -162,7 +162,7 @@ def _suffix(condition: Suffix, literal: str) -> bool:
     return literal.endswith(condition.text, 1)
 
 
-def _folded(condition: EqualsIgnoreCase, literal: str) -> bool:
+def _equals_ignore_case(condition: EqualsIgnoreCase, literal: str) -> bool:
     return literal[0] == STRING_MARK and fold(literal[1:]) == condition.text
 
 
@@ -215,7 +215,7 @@ _MEETS: dict[type, Callable[[Any, str], bool]] = {
     Exact: _exact,
     Prefix: _prefix,
     Suffix: _suffix,
-    EqualsIgnoreCase: _folded,
+    EqualsIgnoreCase: _equals_ignore_case,
     Wildcard: _wildcard,
     Numeric: _numeric,
     Cidr: _cidr,

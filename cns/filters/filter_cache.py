@@ -19,7 +19,7 @@ FILTERS_CACHED_MAX = 200_000
 """Filters of all topics together. The least recently used topics are evicted; a topic in use stays, however large."""
 PAGE_FILTERS = 100
 PAGES_BETWEEN_LOG_READS = 5
-"""While many filters are read."""
+"""Pages of filters between two reads of the log."""
 UNLOCKED_READS_MAX = 3
 """Reads of an audience without the lock, before the lock is taken."""
 

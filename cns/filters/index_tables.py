@@ -31,7 +31,7 @@ class PathValues:
         return [literal[1:] for literal in self.literals if literal[0] == STRING_MARK]
 
     @property
-    def folded(self) -> list[str]:
+    def folded_texts(self) -> list[str]:
         return [fold(text) for text in self.texts]
 
     @property
@@ -143,7 +143,7 @@ class ExactTable(Table[T]):
 class FoldedTable(Table[T]):
     def lookup(self, values: PathValues) -> list[T]:
         items = self.items
-        return [items[text] for text in values.folded if text in items]
+        return [items[text] for text in values.folded_texts if text in items]
 
 
 class PresenceTable(Table[T]):
@@ -171,7 +171,10 @@ class FoldedPrefixTable(SizedTable[T]):
     def lookup(self, values: PathValues) -> list[T]:
         items = self.items
         return [
-            items[cut] for text in values.folded for n in self.sizes if (cut := text[:n]) in items and n <= len(text)
+            items[cut]
+            for text in values.folded_texts
+            for n in self.sizes
+            if (cut := text[:n]) in items and n <= len(text)
         ]
 
 
@@ -179,7 +182,10 @@ class FoldedSuffixTable(SizedTable[T]):
     def lookup(self, values: PathValues) -> list[T]:
         items = self.items
         return [
-            items[cut] for text in values.folded for n in self.sizes if (cut := text[-n:]) in items and n <= len(text)
+            items[cut]
+            for text in values.folded_texts
+            for n in self.sizes
+            if (cut := text[-n:]) in items and n <= len(text)
         ]
 
 

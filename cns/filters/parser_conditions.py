@@ -87,7 +87,7 @@ def _affix(cursor: Cursor, name: str) -> tuple[str, bool]:
     return literals.fold(text), True
 
 
-def _folded(cursor: Cursor) -> EqualsIgnoreCase:
+def _equals_ignore_case(cursor: Cursor) -> EqualsIgnoreCase:
     return EqualsIgnoreCase(literals.fold(_pattern(cursor, IGNORE_CASE)))
 
 
@@ -206,7 +206,7 @@ def _close(cursor: Cursor, otherwise: str) -> None:
 OPERATORS: dict[str, Callable[[Cursor], Condition]] = {
     "prefix": _prefix,
     "suffix": _suffix,
-    IGNORE_CASE: _folded,
+    IGNORE_CASE: _equals_ignore_case,
     "wildcard": _wildcard,
     "anything-but": _anything_but,
     "numeric": _numeric,

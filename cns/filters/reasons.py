@@ -106,14 +106,14 @@ def _numeric(condition: Numeric) -> str:
     return " and ".join(bounds)
 
 
-def _folding(condition: Prefix | Suffix, name: str) -> str:
+def _affix(condition: Prefix | Suffix, name: str) -> str:
     return f"{name} {_quoted(condition.text)}" + (" in any case" if condition.ignore_case else "")
 
 
 _SHOWN: dict[type, Callable[[Any], str]] = {
     Exact: lambda condition: _literal(condition.literal),
-    Prefix: lambda condition: _folding(condition, "prefix"),
-    Suffix: lambda condition: _folding(condition, "suffix"),
+    Prefix: lambda condition: _affix(condition, "prefix"),
+    Suffix: lambda condition: _affix(condition, "suffix"),
     EqualsIgnoreCase: lambda condition: f"{_quoted(condition.text)} in any case",
     Wildcard: lambda condition: f"wildcard {_quoted('*'.join(condition.parts))}",
     Numeric: _numeric,

@@ -62,24 +62,24 @@ class _Pages:
     async def show_confirmation(self, token: str, own_query: str) -> Response:
         subscription = await self._links.find_by_token(token)
         if subscription.state is SubscriptionState.CONFIRMED:
-            return self._confirmed(subscription)
+            return self._confirmed_page(subscription)
         title, text, button = _QUESTIONS[subscription.state]
         return self._page.show(title, text, facts=_facts(subscription), button=(button, own_query))
 
     async def confirm(self, topic_arn: str, token: str) -> Response:
-        return self._confirmed(await self._links.confirm(topic_arn, token))
+        return self._confirmed_page(await self._links.confirm(topic_arn, token))
 
     async def show_unsubscribe(self, arn: str, address: str, own_query: str) -> Response:
         subscription = await self._links.find_removable(arn, address)
         if subscription is None or subscription.state is SubscriptionState.REMOVED:
-            return self._unsubscribed(subscription, None)
+            return self._unsubscribed_page(subscription, None)
         text = "You will get no more mails from this topic."
         return self._page.show("Unsubscribe?", text, facts=_facts(subscription), button=("Unsubscribe", own_query))
 
     async def unsubscribe(self, arn: str, address: str, base_url: str, *, one_click: bool) -> Response:
         subscription = await self._links.find_removable(arn, address)
         token = None if subscription is None else await self._links.unsubscribe(subscription, base_url)
-        return PlainTextResponse("Unsubscribed.\n") if one_click else self._unsubscribed(subscription, token)
+        return PlainTextResponse("Unsubscribed.\n") if one_click else self._unsubscribed_page(subscription, token)
 
     async def or_error_page(self, page: Awaitable[Response]) -> Response:
         """Return the page, or in place of its error a page that explains it."""
@@ -93,7 +93,7 @@ class _Pages:
             title, text, status = _UNAVAILABLE
             return self._page.show(title, text, status=status)
 
-    def _confirmed(self, subscription: Subscription) -> Response:
+    def _confirmed_page(self, subscription: Subscription) -> Response:
         unsubscribe = mail.unsubscribe_page(".", subscription.arn, subscription.endpoint)
         return self._page.show(
             "Subscription confirmed!",
@@ -104,7 +104,7 @@ class _Pages:
             else ("If it was not your intention to subscribe,", "click here to unsubscribe.", unsubscribe),
         )
 
-    def _unsubscribed(self, subscription: Subscription | None, token: ConfirmationToken | None) -> Response:
+    def _unsubscribed_page(self, subscription: Subscription | None, token: ConfirmationToken | None) -> Response:
         title, text = "You are unsubscribed", "You get no more mails from this topic."
         if subscription is None:
             return self._page.show(title, text)

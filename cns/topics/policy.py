@@ -148,10 +148,10 @@ def _statements(document: Document) -> list[Document]:
 
 
 def _with_roots(principals: str | list[str]) -> str | list[str]:
-    return _rooted(principals) if isinstance(principals, str) else list(map(_rooted, principals))
+    return _with_root(principals) if isinstance(principals, str) else list(map(_with_root, principals))
 
 
-def _rooted(principal: str) -> str:
+def _with_root(principal: str) -> str:
     return _root(principal) if _ACCOUNT.fullmatch(principal) else principal
 
 

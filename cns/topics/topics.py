@@ -100,13 +100,13 @@ class Topics:
         """Change attributes. Start an archive, or drop it, if the ArchivePolicy was set or removed."""
         ended: list[Archive | None] = []
 
-        def changed(topic: Topic) -> Topic:
+        def change_topic(topic: Topic) -> Topic:
             after = replace(topic, attributes=merge(topic.attributes, changes))
             after = archive_policy.with_archive(after, self._clock.now_ms())
             ended.append(None if after.archive == topic.archive else topic.archive)
             return after
 
-        await self._update(topic, changed)
+        await self._update(topic, change_topic)
         if ended[-1] is not None:
             await self._archives.drop(ended[-1].id)
 
@@ -132,30 +132,30 @@ class Topics:
         await self._update_policy(view.topic, lambda _, text: without_grant(text, label))
 
     async def _update_policy(self, topic: Topic, change: Callable[[Topic, str], str]) -> None:
-        def changed(topic: Topic) -> Topic:
+        def change_topic(topic: Topic) -> Topic:
             before = topic.attributes.get("Policy") or default_policy_text(topic)
             after = change(topic, before)
             return topic if after == before else replace(topic, attributes={**topic.attributes, "Policy": after})
 
-        await self._update(topic, changed)
+        await self._update(topic, change_topic)
 
     # -- tags ---------------------------------------------------------------------------------------------------------
 
     async def tags(self, call: Call, arn: str) -> dict[str, str]:
-        return (await self._tagged(call, arn, "ListTagsForResource")).tags
+        return (await self._taggable_topic(call, arn, "ListTagsForResource")).tags
 
     async def tag(self, call: Call, arn: str, tags: Mapping[str, str]) -> None:
-        topic = await self._tagged(call, arn, "TagResource")
+        topic = await self._taggable_topic(call, arn, "TagResource")
         await self._update(topic, lambda topic: replace(topic, tags=with_tags(topic.tags, tags)))
 
     async def untag(self, call: Call, arn: str, keys: Sequence[str]) -> None:
-        topic = await self._tagged(call, arn, "UntagResource")
+        topic = await self._taggable_topic(call, arn, "UntagResource")
         await self._update(
             topic,
             lambda topic: replace(topic, tags={key: value for key, value in topic.tags.items() if key not in keys}),
         )
 
-    async def _tagged(self, call: Call, arn: str, action: str) -> Topic:
+    async def _taggable_topic(self, call: Call, arn: str, action: str) -> Topic:
         try:
             return (await self._access.own_topic(call, arn, action, "ResourceArn")).topic
         except RequestError as error:

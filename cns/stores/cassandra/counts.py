@@ -42,7 +42,7 @@ class Counters:
     async def count_subscription(self, before: Subscription | None, after: Subscription | None) -> None:
         """Count the change of a subscription from one record to another; None stands for no record."""
         subscription = after or before
-        changes = [now - was for was, now in zip(_counted(before), _counted(after), strict=True)]
+        changes = [now - was for was, now in zip(_contributions(before), _contributions(after), strict=True)]
         if subscription is None or not any(changes):
             return
         await self._add(schema.COUNT, *changes, subscription.topic_id)
@@ -61,7 +61,7 @@ class Counters:
             log.warning("subscription_count.update_failed", values=values, error=str(error))
 
 
-def _counted(subscription: Subscription | None) -> list[int]:
+def _contributions(subscription: Subscription | None) -> list[int]:
     """The contribution to each counter: by state, and with a filter policy."""
     if subscription is None:
         return [0] * (len(SubscriptionState) + 1)

@@ -188,8 +188,8 @@ class CassandraSubscriptionStore(ChangeNotifier[str]):
         return True
 
     async def sweep(self, now_ms: int, budget: int) -> int:
-        done = await self._sweep.expired(now_ms, budget)
-        return done + await self._sweep.dropped_topics(budget - done)
+        done = await self._sweep.sweep_expired(now_ms, budget)
+        return done + await self._sweep.sweep_dropped_topics(budget - done)
 
     async def _remove_swept(self, indexed: IndexedSubscription) -> bool:
         removed = await self._remove(indexed)

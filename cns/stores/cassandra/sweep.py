@@ -37,7 +37,7 @@ class SubscriptionSweep:
         self._counts = counts
         self._remove = remove
 
-    async def expired(self, now_ms: int, budget: int) -> int:
+    async def sweep_expired(self, now_ms: int, budget: int) -> int:
         """Check up to `budget` expired entries. Return how many subscriptions were removed."""
         return sum([await self._remove_expired(entry) async for entry in self._expiry.due(now_ms, budget)])
 
@@ -49,7 +49,7 @@ class SubscriptionSweep:
         await self._expiry.leave(entry)
         return removed
 
-    async def dropped_topics(self, budget: int) -> int:
+    async def sweep_dropped_topics(self, budget: int) -> int:
         """Remove subscriptions of deleted topics. A topic without subscriptions is forgotten, and counts as one."""
         done = 0
         for topic_id, arn, level in await self._cassandra.run(schema.DROPPED, TOPICS_AT_ONCE):

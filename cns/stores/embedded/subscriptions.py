@@ -85,7 +85,7 @@ class EmbeddedSubscriptionStore:
 
     async def remove(self, arn: str) -> bool:
         def delete(connection: apsw.Connection) -> list[str]:
-            return _removed(connection, schema.REMOVE_SUBSCRIPTION, (id_of(arn),))
+            return _delete(connection, schema.REMOVE_SUBSCRIPTION, (id_of(arn),))
 
         removed = await self._database.write(delete, grows=False)
         self._notify([arn])
@@ -95,12 +95,12 @@ class EmbeddedSubscriptionStore:
         def clear(connection: apsw.Connection) -> tuple[int, list[str]]:
             connection.execute(schema.REMOVE_TOKENS, (now_ms, budget))
             done = connection.changes()
-            arns = _removed(connection, schema.REMOVE_EXPIRED, (now_ms, budget - done))
+            arns = _delete(connection, schema.REMOVE_EXPIRED, (now_ms, budget - done))
             while done + len(arns) < budget:
                 dropped: Any = connection.execute(schema.FIND_DROPPED).fetchone()
                 if dropped is None:
                     break
-                some = _removed(connection, schema.REMOVE_OF_TOPIC, (*dropped, budget - done - len(arns)))
+                some = _delete(connection, schema.REMOVE_OF_TOPIC, (*dropped, budget - done - len(arns)))
                 arns += some
                 if not some:
                     connection.execute(schema.FORGET_DROPPED, dropped)
@@ -234,7 +234,7 @@ def _insert_token(connection: apsw.Connection, token: ConfirmationToken | None) 
         connection.execute(schema.INSERT_TOKEN, (token.text, token.subscription_arn, token.expires_ms))
 
 
-def _removed(connection: apsw.Connection, statement: str, bindings: tuple[str | int, ...]) -> list[str]:
+def _delete(connection: apsw.Connection, statement: str, bindings: tuple[str | int, ...]) -> list[str]:
     """Run a DELETE statement, and count off the removed subscriptions. Return their ARNs."""
     rows: list[Row] = connection.execute(statement, bindings).fetchall()  # type: ignore[assignment]  # its RETURNING clause
     removed = [(topic, _decode(record)) for topic, record in rows]
