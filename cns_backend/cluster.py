@@ -20,10 +20,10 @@ from cns.stores.cassandra import (
     CassandraSubscriptionStore,
     CassandraTopicStore,
 )
+from cns_backend.backend import Backend
 from cns_backend.cache_invalidation import CacheInvalidation, SharedStore
 from cns_backend.engines import CLUSTER_ENGINES, DEFAULT_CLUSTER_ENGINE, ClusterServers, engine_samples
 from cns_backend.schema import missing
-from cns_backend.store_host import Parts
 from cns_backend.stores.cassandra.control import CassandraControl, check_master_key
 from cns_backend.stores.cassandra.leases import CassandraLeaseStore
 from cns_backend.stores.cassandra.pool_sizes import CassandraPoolSizeStore
@@ -59,8 +59,8 @@ def channel_of(settings: Settings) -> str:
 
 
 @asynccontextmanager
-async def open_cluster_parts(settings: Settings) -> AsyncIterator[Parts]:
-    """See `cns_backend.store_host.open_parts`."""
+async def open_cluster_backend(settings: Settings) -> AsyncIterator[Backend]:
+    """See `cns_backend.store_client.open_backend`."""
     clock = Clock(test=settings.test_clock)
     async with open_session(settings) as (cassandra, seal), AsyncExitStack() as stack:
         servers = ClusterServers(
@@ -90,7 +90,7 @@ async def open_cluster_parts(settings: Settings) -> AsyncIterator[Parts]:
         invalidation.start()
         following = asyncio.create_task(_follow_clock(control, clock)) if settings.test_clock else None
         try:
-            yield Parts(
+            yield Backend(
                 clock=clock,
                 engines=engines,
                 default_engine=DEFAULT_CLUSTER_ENGINE,

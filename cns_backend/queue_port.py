@@ -8,7 +8,7 @@ from cns.queue_port.contract import QueuePort
 from cns.queue_port.inline import InlineQueuePort
 from cns.queue_port.sqs_delivery import QueueDeliverer
 from cns.queue_port.sqs_requests import SqsService
-from cns_backend.store_host import Parts
+from cns_backend.backend import Backend
 from cns_backend.urls import local_url
 from cns_common.aws.auth.accounts import AccessKey
 from cns_common.aws.call import INTERNAL_ACCOUNT
@@ -17,30 +17,30 @@ from cns_common.tls import client_context
 from cqs.service import QueueService
 
 
-async def queue_port(settings: Settings, parts: Parts, queues: QueueService) -> QueuePort:
+async def queue_port(settings: Settings, backend: Backend, queues: QueueService) -> QueuePort:
     """The driver that the settings name. `queues` is this process's own queue service; the http driver ignores it."""
     if settings.queue_port == "inline":
         deliverer = QueueDeliverer(queues, enforced=settings.auth == "on")
-        return InlineQueuePort(parts.engine, parts.clock, deliverer.deliver)
+        return InlineQueuePort(backend.engine, backend.clock, deliverer.deliver)
     from cns.queue_port.http import HttpQueuePort  # httpx is imported only when it is needed
     from cns.queue_port.http_client import QueueClient
 
     agreed = _agreed_key(settings)
-    own = await parts.accounts.internal_key(parts.clock.now_ms())
+    own = await backend.accounts.internal_key(backend.clock.now_ms())
     key = agreed or own
     service = SqsService(settings.queue_url or local_url(settings), key.key_id, key.secret)
     tls = client_context(settings.ca_bundle) if settings.queue_url else _own_certificate(settings)
-    client = QueueClient(service, settings.region, parts.clock, tls=tls)
+    client = QueueClient(service, settings.region, backend.clock, tls=tls)
     # An agreed key means that CQS has a data directory of its own, which may have a CNS too. The random key of its own
     # data directory tells this CNS from others that use the same CQS.
     return HttpQueuePort(client, space="" if agreed is None else own.key_id)
 
 
-async def access_keys(settings: Settings, parts: Parts) -> list[AccessKey]:
+async def access_keys(settings: Settings, backend: Backend) -> list[AccessKey]:
     """All keys that calls may be signed with."""
-    await parts.accounts.internal_key(parts.clock.now_ms())  # makes it at the first start
+    await backend.accounts.internal_key(backend.clock.now_ms())  # makes it at the first start
     agreed = _agreed_key(settings)
-    return await parts.accounts.keys() + ([] if agreed is None else [agreed])
+    return await backend.accounts.keys() + ([] if agreed is None else [agreed])
 
 
 def _agreed_key(settings: Settings) -> AccessKey | None:

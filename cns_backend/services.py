@@ -8,7 +8,7 @@ from cns.endpoints.address_guard import AddressGuard
 from cns.limits import Quotas
 from cns.queue_port.contract import QueuePort
 from cns.service import NotificationService
-from cns_backend.store_host import Parts
+from cns_backend.backend import Backend
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings
 from cns_common.events.schema import EventSink
@@ -17,18 +17,18 @@ from cqs.localstack.options import LocalStackOptions, localstack_options
 from cqs.service import QueueService
 
 
-async def queue_service(settings: Settings, parts: Parts) -> QueueService:
+async def queue_service(settings: Settings, backend: Backend) -> QueueService:
     service = QueueService(
-        parts.queues,
-        parts.move_tasks,
-        parts.engines,
-        parts.clock,
-        receipt_key=await parts.receipt_keys.receipt_key(),
-        default_engine=parts.default_engine,
+        backend.queues,
+        backend.move_tasks,
+        backend.engines,
+        backend.clock,
+        receipt_key=await backend.receipt_keys.receipt_key(),
+        default_engine=backend.default_engine,
         recreate_wait_s=settings.recreate_wait_s,
         purge_wait_s=settings.purge_wait_s,
     )
-    parts.reconnected.append(service.cache.clear)
+    backend.reconnected.append(service.cache.clear)
     return service
 
 
@@ -66,16 +66,18 @@ def quotas(settings: Settings) -> Quotas:
     )
 
 
-def notification_service(settings: Settings, parts: Parts, port: QueuePort, events: EventSink) -> NotificationService:
+def notification_service(
+    settings: Settings, backend: Backend, port: QueuePort, events: EventSink
+) -> NotificationService:
     service = NotificationService(
-        stores=parts,
+        stores=backend,
         queue=port,
-        clock=parts.clock,
+        clock=backend.clock,
         events=events,
-        one_commit=parts.one_commit and settings.queue_port == "inline",
+        one_commit=backend.one_commit and settings.queue_port == "inline",
         sms_sandbox=settings.sms_sandbox == "on",
         check_endpoint=AddressGuard(settings.networks()).refusal,
         quotas=quotas(settings),
     )
-    parts.reconnected.append(service.topic_cache.clear)
+    backend.reconnected.append(service.topic_cache.clear)
     return service

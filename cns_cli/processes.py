@@ -22,7 +22,8 @@ from cns_common.process.cpu_affinity import pinned_to_one_core
 from cns_common.process.gc_tuning import short_gc_pauses
 
 if TYPE_CHECKING:
-    from cns_backend.store_host import Parts, StoreHost
+    from cns_backend.backend import Backend
+    from cns_backend.store_host import StoreHost
 
 DATA_LOCK_TIMEOUT_S = 15.0
 """How long a start waits for the processes of a killed `cns up` to release the data directory."""
@@ -78,7 +79,7 @@ async def run_api_with_store(settings: Settings) -> None:
     listener = listen(settings, shared=False)  # a port in use must not touch the data
     host = await open_store(settings)
     await print_first_key(settings, host)
-    api = await Api.build(settings, host.parts)
+    api = await Api.build(settings, host.backend)
     with short_gc_pauses():
         await api.serve(listener, until=_stop_signal())
     await host.close()
@@ -99,25 +100,25 @@ async def run_store(settings: Settings) -> None:
 
 async def run_api(settings: Settings) -> None:
     """Run one of several API processes on one port."""
-    from cns_backend.store_host import open_parts
+    from cns_backend.store_client import open_backend
     from cns_server.api import Api
     from cns_server.listener import listen
 
-    async with open_parts(settings) as parts:
+    async with open_backend(settings) as backend:
         if settings.store == "cassandra":
-            await print_cluster_start(settings, parts)
-        api = await Api.build(settings, parts)
+            await print_cluster_start(settings, backend)
+        api = await Api.build(settings, backend)
         with short_gc_pauses():
             await api.serve(listen(settings, shared=True), until=_stop_signal())
 
 
 async def run_worker(settings: Settings) -> None:
     """Run producer, consumers, delivery pools and maintenance."""
-    from cns_backend.store_host import open_parts
+    from cns_backend.store_client import open_backend
     from workers.worker import Worker
 
-    async with open_parts(settings) as parts:
-        worker = await Worker.build(settings, parts)
+    async with open_backend(settings) as backend:
+        worker = await Worker.build(settings, backend)
         with short_gc_pauses(), pinned_to_one_core(wanted=settings.worker_one_core):
             await worker.run(until=_stop_signal())
 
@@ -161,17 +162,17 @@ async def print_first_key(settings: Settings, host: StoreHost) -> None:
     url = base_url(settings)
     _warn_of_auth_off(settings)
     if host.accounts.empty():
-        key = await host.accounts.create(host.parts.clock.now_ms())
+        key = await host.accounts.create(host.backend.clock.now_ms())
         account = settings.account_id if settings.auth == "off" else key.account
         print(f"# account {account}; paste these lines, they are shown only now:")
         print(exports(key, settings.region, url), end="", flush=True)
     _announce(settings, url, str(settings.data))
 
 
-async def print_cluster_start(settings: Settings, parts: Parts) -> None:
+async def print_cluster_start(settings: Settings, backend: Backend) -> None:
     """Print what a person needs. No account is created: several processes may start at once."""
     _warn_of_auth_off(settings)
-    if settings.auth == "on" and not await parts.accounts.accounts():
+    if settings.auth == "on" and not await backend.accounts.accounts():
         print("cns: there are no accounts yet: `cns account create` creates one", flush=True)
     where = f"keyspace {settings.cassandra_keyspace} at {settings.cassandra}"
     _announce(settings, base_url(settings), where)

@@ -20,7 +20,7 @@ from cns.queue_port.contract import LeasedJob, NewJob, QueuePort, Renewal
 from cns_backend.queue_port import queue_port
 from cns_backend.services import queue_service
 from cns_cli.options import Data
-from cns_cli.store_access import open_service_parts, run_command
+from cns_cli.store_access import open_service_backend, run_command
 from cns_common.configuration.settings import load_settings
 from cns_common.ids import hex_id
 from workers.consumers.quarantine import QuarantinedJob, quarantine_id
@@ -155,8 +155,8 @@ def _run(data: Path | None, work: Callable[[QueuePort], Awaitable[Result]]) -> R
 async def _port(data: Path | None) -> AsyncIterator[QueuePort]:
     """Open the queue port that the workers of this service use."""
     settings = load_settings(data)
-    async with open_service_parts(settings) as parts:
-        port = await queue_port(settings, parts, await queue_service(settings, parts))
+    async with open_service_backend(settings) as backend:
+        port = await queue_port(settings, backend, await queue_service(settings, backend))
         try:
             yield port
         finally:

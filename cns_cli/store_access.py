@@ -1,7 +1,7 @@
 """How a command reaches the stores: through the running service, else in the data directory itself, or in Cassandra.
 
 A command that needs one or two stores opens them alone (`run_on_store`, `open_stores`), which loads little. One that
-needs queues as well opens all parts of the service (`open_service_parts`).
+needs queues as well opens the backend of the service (`open_service_backend`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from cns_common.sealing import require_master_key
 from cns_common.sqlite.database import STORE_FILE, Database
 
 if TYPE_CHECKING:
-    from cns_backend.store_host import Parts
+    from cns_backend.backend import Backend
 
 Store = TypeVar("Store")
 Result = TypeVar("Result")
@@ -104,9 +104,10 @@ def _imported(path: str) -> Any:
 
 
 @asynccontextmanager
-async def open_service_parts(settings: Settings) -> AsyncIterator[Parts]:
-    """Open all parts of the running service, else those of the data directory."""
-    from cns_backend.store_host import StoreHost, open_parts  # slow to import; only commands about queues need it
+async def open_service_backend(settings: Settings) -> AsyncIterator[Backend]:
+    """Open the backend of the running service, else of the data directory."""
+    from cns_backend.store_client import open_backend
+    from cns_backend.store_host import StoreHost  # slow to import; only commands about queues need it
 
     if settings.store == "embedded":
         require_store(settings)
@@ -118,12 +119,12 @@ async def open_service_parts(settings: Settings) -> AsyncIterator[Parts]:
         else:
             host.database.start(asyncio.get_running_loop())
             try:
-                yield host.parts
+                yield host.backend
             finally:
                 await host.database.close()
             return
-    async with open_parts(settings) as parts:
-        yield parts
+    async with open_backend(settings) as backend:
+        yield backend
 
 
 def require_store(settings: Settings) -> None:

@@ -18,9 +18,9 @@ from cns.delivery.signing import certificate_name
 from cns.mail.pages import mail_pages
 from cns.queue_port.contract import QueuePort
 from cns.service import NotificationService
+from cns_backend.backend import Backend
 from cns_backend.queue_port import access_keys, queue_port
 from cns_backend.services import event_log, notification_service, queue_service, sqs_options
-from cns_backend.store_host import Parts
 from cns_common.aws import sts
 from cns_common.aws.auth.accounts import KeyRing
 from cns_common.aws.auth.authentication import Authenticator
@@ -54,14 +54,14 @@ class Api:
     def __init__(
         self,
         settings: Settings,
-        parts: Parts,
+        backend: Backend,
         front: FrontDoor,
         events: EventLog,
         port: QueuePort,
         filtering: Counters,
     ) -> None:
         self._settings = settings
-        self._parts = parts
+        self._backend = backend
         self._front = front
         self._certificates: dict[str, bytes] = {}
         self._events = events
@@ -72,18 +72,18 @@ class Api:
             health=self.health,
             metrics=self.metrics,
             certificate=self.certificate,
-            advance_clock=parts.control.advance_clock if settings.test_clock else None,
+            advance_clock=backend.control.advance_clock if settings.test_clock else None,
         )
         self.app = App(front, pages)
 
     @classmethod
-    async def build(cls, settings: Settings, parts: Parts) -> Api:
-        authenticator = await _authenticator(settings, parts)
-        queues = await queue_service(settings, parts)
+    async def build(cls, settings: Settings, backend: Backend) -> Api:
+        authenticator = await _authenticator(settings, backend)
+        queues = await queue_service(settings, backend)
         await queues.start()
-        events = event_log(settings, "api", parts.clock)
-        port = await queue_port(settings, parts, queues)
-        notifications = notification_service(settings, parts, port, events)
+        events = event_log(settings, "api", backend.clock)
+        port = await queue_port(settings, backend, queues)
+        notifications = notification_service(settings, backend, port, events)
         front = FrontDoor(
             _services(settings, queues, notifications),
             authenticator,
@@ -91,17 +91,17 @@ class Api:
             body_bytes_max=settings.body_bytes_max,
             log_calls=settings.log_level == "debug",
         )
-        api = cls(settings, parts, front, events, port, notifications.matcher.counts)
+        api = cls(settings, backend, front, events, port, notifications.matcher.counts)
         api.app.include_router(mail_pages(notifications.mail_links, settings.public_url))
         if settings.compat == "localstack":
             messages = MessagePages(queues, authenticator, settings.region)
             sent = NotificationPages(
-                parts.outbox,
-                parts.sms,
-                lambda arn: notifications.confirmations.issue(parts.subscriptions, arn),
+                backend.outbox,
+                backend.sms,
+                lambda arn: notifications.confirmations.issue(backend.subscriptions, arn),
                 api.certificate,
             )
-            api.app.include_router(localstack_pages(api.health, messages, sent, parts.clock))
+            api.app.include_router(localstack_pages(api.health, messages, sent, backend.clock))
         return api
 
     async def serve(self, listener: socket.socket, until: asyncio.Future[None]) -> None:
@@ -146,8 +146,8 @@ class Api:
     async def _load_certificates(self) -> None:
         """Serve the signing keys' certificates; the first start makes a key, which takes long, while calls are
         answered."""
-        await self._parts.signing_keys.identity(self._parts.clock.real_ms())
-        for pem in await self._parts.signing_keys.certificates():
+        await self._backend.signing_keys.identity(self._backend.clock.real_ms())
+        for pem in await self._backend.signing_keys.certificates():
             self._certificates[certificate_name(pem)] = pem
 
     # -- pages --------------------------------------------------------------------------------------------------------
@@ -156,17 +156,17 @@ class Api:
         return self._certificates.get(name)
 
     async def health(self) -> Health:
-        state = await self._parts.control.state()
-        return judge_health(state, self._settings.data, self._parts.samples())
+        state = await self._backend.control.state()
+        return judge_health(state, self._settings.data, self._backend.samples())
 
     async def metrics(self) -> str:
-        state = await self._parts.control.state()
+        state = await self._backend.control.state()
         samples = self._front.samples()
         own = (
             *process_samples(cns.__version__),
             *self._events.samples(),
             *self._filtering.samples(),
-            *self._parts.samples(),
+            *self._backend.samples(),
         )
         samples += [sample.labelled("process", f"api-{os.getpid()}") for sample in own]
         samples += state.samples
@@ -175,15 +175,15 @@ class Api:
         return page(samples)
 
 
-async def _authenticator(settings: Settings, parts: Parts) -> Authenticator:
+async def _authenticator(settings: Settings, backend: Backend) -> Authenticator:
     """Its key ring follows changes of the accounts' keys."""
-    ring = KeyRing(await access_keys(settings, parts))
-    refresh = KeyRefresh(ring, partial(access_keys, settings, parts))
-    parts.accounts.changed.append(lambda _account: refresh.request())
-    parts.reconnected.append(refresh.request)
+    ring = KeyRing(await access_keys(settings, backend))
+    refresh = KeyRefresh(ring, partial(access_keys, settings, backend))
+    backend.accounts.changed.append(lambda _account: refresh.request())
+    backend.reconnected.append(refresh.request)
     return Authenticator(
         ring,
-        parts.clock,
+        backend.clock,
         enforced=settings.auth == "on",
         region=settings.region,
         account_id=settings.account_id,

@@ -22,9 +22,9 @@ from cns.publishing.matching import SubscriptionMatcher
 from cns.publishing.recipient_checks import RecipientChecks
 from cns.queue_port.contract import QueuePort
 from cns.topics.cache import TopicCache
+from cns_backend.backend import Backend
 from cns_backend.queue_port import queue_port
 from cns_backend.services import event_log, queue_service
-from cns_backend.store_host import Parts
 from cns_backend.stores.contract import DELIVERY, REDELIVERY, REPORT_INTERVAL_S, Report
 from cns_backend.urls import base_url, mail_sender
 from cns_common.configuration.settings import Settings
@@ -64,64 +64,70 @@ log = structlog.get_logger(__name__)
 
 class Worker:
     def __init__(
-        self, settings: Settings, parts: Parts, envelopes: EnvelopeContext, queues: QueueService, port: QueuePort
+        self, settings: Settings, backend: Backend, envelopes: EnvelopeContext, queues: QueueService, port: QueuePort
     ) -> None:
-        self._parts = parts
+        self._backend = backend
         self._port = port
         self._stats = Stats()
-        self._events = event_log(settings, "worker", parts.clock)
-        self._delivery_log = delivery_log(settings, parts)
+        self._events = event_log(settings, "worker", backend.clock)
+        self._delivery_log = delivery_log(settings, backend)
         self._loops = Loops()
         self._process = f"worker-{os.getpid()}"
 
-        make_senders = sender_factory(settings, parts.clock)
+        make_senders = sender_factory(settings, backend.clock)
         self._delivery = DeliveryPool(DELIVERY, settings.delivery_threads, make_senders)
         self._redelivery = DeliveryPool(REDELIVERY, settings.redelivery_threads, make_senders)
         self.pools = {pool.name: pool for pool in (self._delivery, self._redelivery)}
-        self.sizing = PoolSizing(parts.machine + self._process, self.pools, parts.pool_sizes, parts.clock)
+        self.sizing = PoolSizing(backend.machine + self._process, self.pools, backend.pool_sizes, backend.clock)
 
         context = self._delivery_context(settings)
-        channels = _channel_context(settings, parts, port, envelopes)
+        channels = _channel_context(settings, backend, port, envelopes)
         self._consumers = Consumers(context, channels, self._delivery, self._redelivery, _endpoint_limits(settings))
 
-        self._matcher = SubscriptionMatcher(parts.subscriptions, parts.clock, self._events)
-        topics = TopicCache(parts.topics)
-        parts.reconnected.append(topics.clear)
+        self._matcher = SubscriptionMatcher(backend.subscriptions, backend.clock, self._events)
+        topics = TopicCache(backend.topics)
+        backend.reconnected.append(topics.clear)
         fanout = self._fanout_context(context)
         self._producer = Producer(fanout)
-        self._fifo_producer = FifoProducer(fanout, Archiver(topics, parts.archives, parts.replays))
+        self._fifo_producer = FifoProducer(fanout, Archiver(topics, backend.archives, backend.replays))
         self._producers = settings.producers
 
         self._move_tasks = LeasedTaskRunner(
-            MoveTasks(parts.move_tasks, queues.mover, parts.clock), parts.leases, parts.clock
+            MoveTasks(backend.move_tasks, queues.mover, backend.clock), backend.leases, backend.clock
         )
         replay_worker = ReplayWorker(
-            parts.replays, parts.archives, parts.topics, parts.subscriptions, port, parts.clock
+            backend.replays, backend.archives, backend.topics, backend.subscriptions, port, backend.clock
         )
-        self._replays = LeasedTaskRunner(Replays(parts.replays, replay_worker), parts.leases, parts.clock)
-        swept = (parts.notifications, parts.subscriptions, parts.archives, parts.outbox, parts.mobile_endpoints)
-        self.maintenance = Maintenance(tuple(parts.engines.values()), swept, parts.leases, parts.clock)
+        self._replays = LeasedTaskRunner(Replays(backend.replays, replay_worker), backend.leases, backend.clock)
+        swept = (
+            backend.notifications,
+            backend.subscriptions,
+            backend.archives,
+            backend.outbox,
+            backend.mobile_endpoints,
+        )
+        self.maintenance = Maintenance(tuple(backend.engines.values()), swept, backend.leases, backend.clock)
 
     @classmethod
-    async def build(cls, settings: Settings, parts: Parts) -> Worker:
-        identity = await parts.signing_keys.identity(parts.clock.real_ms())
-        queues = await queue_service(settings, parts)
-        port = await queue_port(settings, parts, queues)
+    async def build(cls, settings: Settings, backend: Backend) -> Worker:
+        identity = await backend.signing_keys.identity(backend.clock.real_ms())
+        queues = await queue_service(settings, backend)
+        port = await queue_port(settings, backend, queues)
         words = MailBranding(sender_name=settings.mail_sender_name, footer=settings.mail_footer)
         envelopes = EnvelopeContext(signer=Signer(identity), base_url=base_url(settings), mail_words=words)
-        return cls(settings, parts, envelopes, queues, port)
+        return cls(settings, backend, envelopes, queues, port)
 
     def _delivery_context(self, settings: Settings) -> DeliveryContext:
-        parts = self._parts
-        targets = TargetCache(parts.topics, parts.subscriptions)
-        parts.reconnected.append(targets.forget_all)
+        backend = self._backend
+        targets = TargetCache(backend.topics, backend.subscriptions)
+        backend.reconnected.append(targets.forget_all)
         return DeliveryContext(
             port=self._port,
-            notifications=NotificationCache(parts.notifications),
-            references=NotificationReferences(parts.notifications),
+            notifications=NotificationCache(backend.notifications),
+            references=NotificationReferences(backend.notifications),
             targets=targets,
-            clock=parts.clock,
-            quarantine=Quarantine(self._port, parts.leases, parts.clock, self._stats),
+            clock=backend.clock,
+            quarantine=Quarantine(self._port, backend.leases, backend.clock, self._stats),
             stats=self._stats,
             events=self._events,
             client_errors_succeed=settings.permanent_4xx == "aws",
@@ -132,12 +138,12 @@ class Worker:
         return FanoutContext(
             port=self._port,
             matcher=self._matcher,
-            notifications=self._parts.notifications,
+            notifications=self._backend.notifications,
             references=delivery.references,
             quarantine=delivery.quarantine,
             stats=self._stats,
             events=self._events,
-            clock=self._parts.clock,
+            clock=self._backend.clock,
         )
 
     async def run(self, until: asyncio.Future[None]) -> None:
@@ -175,12 +181,12 @@ class Worker:
             *self._consumers.samples(),
             *self._matcher.counts.samples(),
             *self._events.samples(),
-            *self._parts.samples(),
+            *self._backend.samples(),
             *await self._quarantine_depth(),
             *self._delivery.samples(),
             *self._redelivery.samples(),
         ]
-        await self._parts.control.report(
+        await self._backend.control.report(
             Report(self._process, "worker", tuple(self._loops.failing), tuple(samples), self.sizing.states())
         )
         await asyncio.sleep(REPORT_INTERVAL_S)
@@ -189,7 +195,7 @@ class Worker:
         """Withdraw the last report. It would expire by itself, but until then others would wait for these pools."""
         with suppress(TimeoutError, StoreUnavailable, OutcomeUnknown):
             async with asyncio.timeout(REPORT_INTERVAL_S):
-                await self._parts.control.retire(self._process)
+                await self._backend.control.retire(self._process)
 
     async def _quarantine_depth(self) -> list[Sample]:
         """No sample while the queues cannot be asked: the report must tell of the loops that fail for that."""
@@ -201,14 +207,16 @@ class Worker:
         return [QUARANTINE_JOBS.sample(depth)]
 
 
-def _channel_context(settings: Settings, parts: Parts, port: QueuePort, envelopes: EnvelopeContext) -> ChannelContext:
+def _channel_context(
+    settings: Settings, backend: Backend, port: QueuePort, envelopes: EnvelopeContext
+) -> ChannelContext:
     in_sandbox = settings.sms_sandbox == "on"
     return ChannelContext(
         port=port,
         envelopes=envelopes,
-        outbox=parts.outbox,
-        recipients=RecipientChecks(parts.sms, parts.mobile_endpoints, parts.platforms, in_sandbox=in_sandbox),
-        mail_rate=MailRateLimit(parts.subscriptions, parts.clock, settings.mail_rate),
+        outbox=backend.outbox,
+        recipients=RecipientChecks(backend.sms, backend.mobile_endpoints, backend.platforms, in_sandbox=in_sandbox),
+        mail_rate=MailRateLimit(backend.subscriptions, backend.clock, settings.mail_rate),
         remote_queues=RemoteQueueResolver(settings.remote_queues),
         gateway_url=settings.gateway_url,
         mail_sender=mail_sender(settings) if settings.smtp_url else "",

@@ -11,7 +11,7 @@ from cns.delivery.envelope import MessageType
 from cns.delivery.jobs import ConfirmationJob, DirectJob, PublishJob, Redelivery, TargetJob
 from cns.notification import Notification
 from cns.topics.topic import Topic
-from cns_backend.store_host import Parts
+from cns_backend.backend import Backend
 from cns_cli.explain.current_filters import MessageFilter, TopicSubscriptions, read_subscriptions
 from cns_cli.explain.gaps import EventSource, unknown_facts
 from cns_cli.explain.histories import MessageTrace, Snapshot, histories
@@ -57,23 +57,23 @@ class Findings(NamedTuple):
         return bool(events.events or events.unread or queues.found or queues.unreadable or self.notification)
 
 
-async def explain(parts: Parts, source: EventSource, question: Question) -> Explanation:
+async def explain(backend: Backend, source: EventSource, question: Question) -> Explanation:
     """Return what is known of the message now, and what is not."""
-    asked_ms = parts.clock.now_ms()
-    findings = await _find(parts, source, question, asked_ms)
+    asked_ms = backend.clock.now_ms()
+    findings = await _find(backend, source, question, asked_ms)
     topic_arn = question.topic or _topic_arn(findings)
-    topic = await parts.topics.get(topic_arn) if topic_arn else None
+    topic = await backend.topics.get(topic_arn) if topic_arn else None
     if findings.notification is None and topic is not None:
-        findings = await _with_archived(parts, topic, question.message_id, findings)
+        findings = await _with_archived(backend, topic, question.message_id, findings)
     message_type = _message_type(findings)
     subscriptions = TopicSubscriptions({}, complete=True)
     if topic is not None and findings.any:
-        subscriptions = await read_subscriptions(parts.subscriptions, topic_arn, question.subscription)
+        subscriptions = await read_subscriptions(backend.subscriptions, topic_arn, question.subscription)
     snapshot = Snapshot(
         subscriptions=subscriptions.by_arn,
         message_filter=None if findings.notification is None else MessageFilter(findings.notification),
         published_ms=findings.published_ms,
-        replays=await _replays(parts, topic),
+        replays=await _replays(backend, topic),
         is_notification=message_type == MessageType.NOTIFICATION,
     )
     trace, found = findings.trace, findings.in_events
@@ -114,12 +114,12 @@ async def explain(parts: Parts, source: EventSource, question: Question) -> Expl
     )
 
 
-async def _find(parts: Parts, source: EventSource, question: Question, now_ms: int) -> Findings:
-    in_queues = await search_queues(parts.engine, question.message_id, now_ms)
+async def _find(backend: Backend, source: EventSource, question: Question, now_ms: int) -> Findings:
+    in_queues = await search_queues(backend.engine, question.message_id, now_ms)
     notification = next(filter(None, map(notification_in, in_queues.found)), None)
     text_in = "job" if notification is not None else ""
     if notification is None:
-        notification = await parts.notifications.get(question.message_id)
+        notification = await backend.notifications.get(question.message_id)
         text_in = "store" if notification is not None else ""
     since_ms = notification.timestamp_ms if notification is not None else 0
     if question.ago_ms:
@@ -137,14 +137,14 @@ async def _find(parts: Parts, source: EventSource, question: Question, now_ms: i
     return Findings(in_queues, in_events, took_ms, trace, notification, text_in)
 
 
-async def _with_archived(parts: Parts, topic: Topic, message_id: str, findings: Findings) -> Findings:
+async def _with_archived(backend: Backend, topic: Topic, message_id: str, findings: Findings) -> Findings:
     """Add the message itself, if the topic's archive has it at the time of its acceptance."""
     at_ms = findings.published_ms
     if topic.archive is None or not at_ms:
         return findings
     after = ""
     for _ in range(ARCHIVE_PAGES_MAX):
-        page = await parts.archives.page(topic.archive.id, at_ms - EVENT_DELAY_MS_MAX, at_ms + 1, after, ARCHIVE_PAGE)
+        page = await backend.archives.page(topic.archive.id, at_ms - EVENT_DELAY_MS_MAX, at_ms + 1, after, ARCHIVE_PAGE)
         for archived in page:
             if archived.notification.id == message_id:
                 return findings._replace(notification=archived.notification, text_in="archive")
@@ -154,10 +154,10 @@ async def _with_archived(parts: Parts, topic: Topic, message_id: str, findings: 
     return findings
 
 
-async def _replays(parts: Parts, topic: Topic | None) -> dict[str, str]:
+async def _replays(backend: Backend, topic: Topic | None) -> dict[str, str]:
     if topic is None or topic.archive is None:
         return {}
-    return {one.subscription_arn: one.status for one in await parts.replays.of_topic(topic.arn)}
+    return {one.subscription_arn: one.status for one in await backend.replays.of_topic(topic.arn)}
 
 
 def _topic_arn(findings: Findings) -> str:

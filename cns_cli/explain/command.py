@@ -17,7 +17,7 @@ from cns_cli.explain.gaps import EventSource
 from cns_cli.explain.model import Explanation
 from cns_cli.explain.render import render
 from cns_cli.options import Data
-from cns_cli.store_access import open_service_parts, run_command
+from cns_cli.store_access import open_service_backend, run_command
 from cns_common.arn import parse_arn
 from cns_common.configuration.settings import load_settings
 from cns_pipeline.paths import Places
@@ -65,8 +65,8 @@ def show(options: Options, *, as_json: bool) -> None:
             shared=settings.store == "cassandra" and not options.events,
             tables=Places(settings.data / "pipeline").table,
         )
-        async with open_service_parts(settings) as parts:
-            return await collect.explain(parts, source, question)
+        async with open_service_backend(settings) as backend:
+            return await collect.explain(backend, source, question)
 
     explanation = run_command(run)
     print(msgspec.json.encode(explanation).decode() if as_json else render(explanation))

@@ -1,7 +1,7 @@
 """mypy checks every store against its contract where the composition roots name it: shown by stores that are broken.
 
-A copy of the product gets a wrong return type in one method of each store. mypy must refuse each store where `Parts` is
-made.
+A copy of the product gets a wrong return type in one method of each store. mypy must refuse each store where a
+`Backend` is made.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import get_type_hints
 
 import pytest
 
-from cns_backend.store_host import CONTRACTS, Parts
+from cns_backend.backend import CONTRACTS, Backend
 
 ROOT = Path(__file__).parents[2]
 ROOTS = ("cns_backend/store_host.py", "cns_backend/cluster.py")
@@ -26,7 +26,7 @@ MYPY_S = 600
 
 
 def stores_of(root: str) -> dict[str, str]:
-    """The class that a composition root gives to `Parts` for each contract."""
+    """The class that a composition root gives to `Backend` for each contract."""
     tree = ast.parse((ROOT / root).read_text())
     made = {
         target.id: node.value.func.id
@@ -40,7 +40,7 @@ def stores_of(root: str) -> dict[str, str]:
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
-        and node.func.id == Parts.__name__
+        and node.func.id == Backend.__name__
         and not any(
             isinstance(each.value, ast.Call) and ast.unparse(each.value).startswith("remote(") for each in node.keywords
         )
@@ -122,9 +122,9 @@ def complaints(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize(("root", "prefix"), [(root, prefix) for root in ROOTS for prefix in CONTRACTS])
 @pytest.mark.timeout(MYPY_S)
 def test_a_store_that_breaks_its_contract_is_refused(complaints: str, root: str, prefix: str) -> None:
-    expected = f'Argument "{prefix}" to "Parts" has incompatible type "{stores_of(root)[prefix]}"'
+    expected = f'Argument "{prefix}" to "Backend" has incompatible type "{stores_of(root)[prefix]}"'
     assert any(line.startswith(f"{root}:") and expected in line for line in complaints.splitlines()), complaints
 
 
-def test_each_contract_is_a_field_of_the_parts() -> None:
-    assert CONTRACTS.items() <= get_type_hints(Parts).items()
+def test_each_contract_is_a_field_of_the_backend() -> None:
+    assert CONTRACTS.items() <= get_type_hints(Backend).items()

@@ -19,7 +19,7 @@ from celery.exceptions import ImproperlyConfigured
 from celery.platforms import EX_FAILURE
 from celery.worker import state
 
-from cns_backend.store_host import open_parts
+from cns_backend.store_client import open_backend
 from cns_common.configuration.settings import Settings, load_settings, unread_settings
 from cns_common.errors import OutcomeUnknown, StartError, StoreUnavailable
 from cns_common.process.cpu_affinity import pinned_to_one_core
@@ -120,8 +120,8 @@ class WorkerHost:
     async def _serve(self) -> None:
         while not self._until.done():
             try:
-                async with open_parts(self._settings) as parts:
-                    worker = self._worker = await Worker.build(self._settings, parts)
+                async with open_backend(self._settings) as backend:
+                    worker = self._worker = await Worker.build(self._settings, backend)
                     log.info("worker.started")
                     with short_gc_pauses(), pinned_to_one_core(wanted=self._settings.worker_one_core):
                         await worker.run(until=self._until)

@@ -17,7 +17,8 @@ from cns.queue_port.contract import NewJob
 from cns.queue_port.inline import InlineQueuePort
 from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
-from cns_backend.store_host import Parts, StoreHost
+from cns_backend.backend import Backend
+from cns_backend.store_host import StoreHost
 from cns_cli.explain.collect import Question, explain
 from cns_cli.explain.gaps import EventSource
 from cns_cli.explain.model import DeliveryHistory, Explanation
@@ -47,7 +48,7 @@ def notification(attributes: Attributes = NEW, **members: object) -> Notificatio
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    parts: Parts
+    backend: Backend
     port: InlineQueuePort
     directory: Path
 
@@ -67,7 +68,7 @@ class Site:
             attributes=attributes,
         )
         subscription = replace(subscription, **members)
-        assert await self.parts.subscriptions.create(subscription, None) == subscription
+        assert await self.backend.subscriptions.create(subscription, None) == subscription
         return subscription.arn
 
     async def put(self, queue: str, job: jobs.Job, *, job_id: str = ID, group: str = "g", delay_ms: int = 0) -> None:
@@ -75,13 +76,13 @@ class Site:
         await self.port.enqueue([NewJob(queue, job_id, jobs.encode(job), group, delay_ms, dedup)])
 
     def tell(self, *events: Event) -> None:
-        writer = SegmentWriter(self.directory / "events", "test", self.parts.clock, LIMITS)
+        writer = SegmentWriter(self.directory / "events", "test", self.backend.clock, LIMITS)
         for event in events:
             writer.emit(event)
         writer.close()
 
     async def explain(self, **question: object) -> Explanation:
-        return await explain(self.parts, self.events(), Question(ID, **question))  # type: ignore[arg-type]
+        return await explain(self.backend, self.events(), Question(ID, **question))  # type: ignore[arg-type]
 
     def events(self, *, written: bool = True, shared: bool = False) -> EventSource:
         return EventSource((self.directory / "events",), written, shared, self.directory / "tables")
@@ -92,8 +93,8 @@ async def open_site(directory: Path) -> AsyncIterator[Site]:
     host = StoreHost(Settings(data=directory))
     host.database.start(asyncio.get_running_loop())
     try:
-        await host.parts.topics.create(TOPIC)
-        yield Site(host.parts, InlineQueuePort(host.parts.engine, host.parts.clock, no_queue), directory)
+        await host.backend.topics.create(TOPIC)
+        yield Site(host.backend, InlineQueuePort(host.backend.engine, host.backend.clock, no_queue), directory)
     finally:
         await host.database.close()
 

@@ -129,7 +129,7 @@ async def test_of_whom_no_attempt_was_told(
     await site.subscribe(1, policy, scope)
     site.tell(accepted(), told) if not isinstance(told, PublishAccepted) else site.tell(told)
     if kept is not None:
-        await site.parts.notifications.put(notification(kept), 1, site.parts.clock.now_ms() + 60_000)
+        await site.backend.notifications.put(notification(kept), 1, site.backend.clock.now_ms() + 60_000)
     history = only(await site.explain())
     assert history.status is status
     assert history.reason.startswith(reason)
@@ -137,11 +137,11 @@ async def test_of_whom_no_attempt_was_told(
 
 async def test_from_the_archive(site: Site) -> None:
     arn = await site.subscribe(1, PAID)
-    assert await site.parts.topics.replace(replace(TOPIC, version=2, archive=Archive("a", 1)), 1)
+    assert await site.backend.topics.replace(replace(TOPIC, version=2, archive=Archive("a", 1)), 1)
     ours = notification()
     others = [replace(ours, id=f"{number}") for number in range(150)]
     kept = [ArchivedMessage(1_000, archive_key(one), 1 << 60, one) for one in (*others, ours)]
-    await site.parts.archives.append("a", kept)
+    await site.backend.archives.append("a", kept)
     site.tell(accepted(at_ms=1_001), filtered(900))
     explanation = await site.explain()
     assert (explanation.text_in, only(explanation).subscription, only(explanation).status) == (
@@ -281,7 +281,7 @@ async def test_of_many_only_those_who_did_not_get_it_are_shown(site: Site) -> No
     [(False, False, "Events are off (CNS_EVENTS=off)"), (True, True, "name copies of their directories")],
 )
 async def test_events_that_are_not_here(site: Site, written: bool, shared: bool, said: str) -> None:
-    explanation = await explain(site.parts, site.events(written=written, shared=shared), Question(ID))
+    explanation = await explain(site.backend, site.events(written=written, shared=shared), Question(ID))
     assert said in render(explanation)
 
 
@@ -306,7 +306,7 @@ async def test_segments_that_were_removed(site: Site, told: tuple[Event, ...], t
 
 async def test_a_topic_that_is_gone(site: Site) -> None:
     site.tell(accepted(), delivered("s"))
-    assert await site.parts.topics.delete(TOPIC.arn)
+    assert await site.backend.topics.delete(TOPIC.arn)
     assert "The topic does not exist any more" in "".join((await site.explain()).unknown)
 
 

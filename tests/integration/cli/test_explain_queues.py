@@ -81,7 +81,7 @@ async def test_set_aside(site: Site) -> None:
     arn = await site.subscribe(1)
     await site.put(jobs.ENDPOINT_JOBS, endpoint_job(arn))
     (held,) = await site.port.receive(jobs.ENDPOINT_JOBS, 1, 30_000, 0)
-    quarantine = Quarantine(site.port, EmbeddedLeaseStore(), site.parts.clock, Stats())
+    quarantine = Quarantine(site.port, EmbeddedLeaseStore(), site.backend.clock, Stats())
     await quarantine.add(jobs.ENDPOINT_JOBS, held, TOPIC.arn, "it was begun too often")
     explanation = await site.explain()
     assert only(explanation).status is DeliveryStatus.QUARANTINED

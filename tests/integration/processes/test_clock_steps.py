@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from cns_backend.store_host import StoreHost, StoreLink
+from cns_backend.store_client import StoreClient
+from cns_backend.store_host import StoreHost
 from cns_common.configuration.settings import Settings
 from cns_server.health import judge_health
 from tests.integration.cqs.door import opened
@@ -26,6 +27,7 @@ def machine() -> MachineClocks:
 def settings(tmp_path: Path, machine: MachineClocks, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """Of a service that runs on this machine."""
     monkeypatch.setattr("cns_backend.store_host.Clock", machine.clock)
+    monkeypatch.setattr("cns_backend.store_client.Clock", machine.clock)
     return Settings(data=tmp_path)
 
 
@@ -50,11 +52,11 @@ async def test_the_test_clock_does_not_move_signatures(tmp_path: Path, machine: 
 async def test_a_step_forward_is_followed_by_every_process_at_once(machine: MachineClocks, settings: Settings) -> None:
     host = StoreHost(settings)
     await host.start()
-    link = StoreLink(settings)
-    await link.start()
+    client = StoreClient(settings)
+    await client.start()
     machine.step(HOUR_NS)
-    assert link.clock.now_ms() == host.parts.clock.now_ms() == machine.wall_ns // 1_000_000
-    await link.close()
+    assert client.clock.now_ms() == host.backend.clock.now_ms() == machine.wall_ns // 1_000_000
+    await client.close()
     await host.close()
 
 
@@ -63,12 +65,12 @@ async def test_a_process_that_starts_after_a_step_back_has_the_time_of_the_other
 ) -> None:
     host = StoreHost(settings)
     await host.start()
-    before_ms = host.parts.clock.now_ms()
+    before_ms = host.backend.clock.now_ms()
     machine.step(-HOUR_NS)
-    link = StoreLink(settings)
-    await link.start()
-    assert link.clock.now_ms() == host.parts.clock.now_ms() == before_ms
-    await link.close()
+    client = StoreClient(settings)
+    await client.start()
+    assert client.clock.now_ms() == host.backend.clock.now_ms() == before_ms
+    await client.close()
     await host.close()
 
 
@@ -84,9 +86,9 @@ async def test_health_is_yellow_after_a_step(
 ) -> None:
     host = StoreHost(settings)
     await host.start()
-    assert (await host.parts.control.state()).clock_warning == ""
+    assert (await host.backend.control.state()).clock_warning == ""
     machine.step(by_ns)
-    health = judge_health(await host.parts.control.state(), settings.data)
+    health = judge_health(await host.backend.control.state(), settings.data)
     assert reason in health.reasons
     assert health.reasons == ("no worker reports: nothing is delivered", reason), "the clock alone is no reason for red"
     await host.close()

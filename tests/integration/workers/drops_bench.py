@@ -1,4 +1,4 @@
-"""A worker's parts that may end a message undelivered, over real stores, and what they counted and told."""
+"""The parts of a worker that may end a message undelivered, over real stores, and what they counted and told."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cns.queue_port.contract import LeasedJob, NewJob
 from cns.queue_port.inline import InlineQueuePort
 from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
-from cns_backend.store_host import Parts
+from cns_backend.backend import Backend
 from cns_common.events.schema import NotificationDropped
 from cns_common.metrics.catalogue import DROPPED
 from tests.integration.workers.embedded_tools import channels_to, no_queue
@@ -45,21 +45,21 @@ def message(topic: Topic, **members: object) -> Notification:
 
 
 class Bench:
-    """A worker's parts that end messages, with a count and an event sink that all of them share."""
+    """The parts of a worker that end messages, with a count and an event sink that all of them share."""
 
-    def __init__(self, parts: Parts) -> None:
-        self.parts = parts
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
         self.stats = Stats()
         self.events = RecordedEvents()
-        self.port = InlineQueuePort(parts.engine, parts.clock, no_queue)
-        self.matching = SubscriptionMatcher(parts.subscriptions, parts.clock, self.events)
-        quarantine = Quarantine(self.port, parts.leases, parts.clock, self.stats)
+        self.port = InlineQueuePort(backend.engine, backend.clock, no_queue)
+        self.matching = SubscriptionMatcher(backend.subscriptions, backend.clock, self.events)
+        quarantine = Quarantine(self.port, backend.leases, backend.clock, self.stats)
         self.tools = DeliveryContext(
             port=self.port,
-            notifications=parts.notifications,
-            references=NotificationReferences(parts.notifications),
-            targets=TargetCache(parts.topics, parts.subscriptions),
-            clock=parts.clock,
+            notifications=backend.notifications,
+            references=NotificationReferences(backend.notifications),
+            targets=TargetCache(backend.topics, backend.subscriptions),
+            clock=backend.clock,
             quarantine=quarantine,
             stats=self.stats,
             events=self.events,
@@ -68,12 +68,12 @@ class Bench:
         self.fanout = FanoutContext(
             port=self.port,
             matcher=self.matching,
-            notifications=parts.notifications,
+            notifications=backend.notifications,
             references=self.tools.references,
             quarantine=quarantine,
             stats=self.stats,
             events=self.events,
-            clock=parts.clock,
+            clock=backend.clock,
         )
         self.producer = Producer(self.fanout)
         self.fifo_producer = FifoProducer(self.fanout, cast(Any, NoReplays()))
@@ -92,7 +92,7 @@ class Bench:
             attributes={"FilterPolicy": policy} if policy else {},
         )
         subscription = replace(subscription, **members)
-        assert await self.parts.subscriptions.create(subscription, None) is not None
+        assert await self.backend.subscriptions.create(subscription, None) is not None
         return subscription.arn
 
     async def put(self, queue: str, job: jobs.Job) -> None:
@@ -118,7 +118,7 @@ class Bench:
 
     def attempts(self, job: jobs.TargetJob) -> JobAttempts:
         leased = LeasedJob("m", "", b"", 1)
-        return JobAttempts(ReceivedJob(leased, job, 0, self.parts.clock.now_ms()), self.tools, cast(Channels, None))
+        return JobAttempts(ReceivedJob(leased, job, 0, self.backend.clock.now_ms()), self.tools, cast(Channels, None))
 
 
 @dataclass

@@ -13,9 +13,10 @@ from typing import Any
 import httpx
 
 from cns.queue_port.contract import QueuePort
+from cns_backend.backend import Backend
 from cns_backend.queue_port import queue_port
 from cns_backend.services import queue_service
-from cns_backend.store_host import Parts, StoreHost
+from cns_backend.store_host import StoreHost
 from cns_common.aws.auth.accounts import AccessKey
 from cns_common.aws.auth.request_signing import SigningCredential, sign
 from cns_common.clock import Clock
@@ -35,25 +36,25 @@ class Cqs:
     """A service without workers, so that nobody else takes what is put."""
 
     settings: Settings
-    parts: Parts
+    backend: Backend
     queues: QueueService
     tenant: AccessKey
 
     @property
     def clock(self) -> Clock:
-        return self.parts.clock
+        return self.backend.clock
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.settings.port}/"
 
     async def polls_waiting(self) -> float:
-        state = await self.parts.control.state()
+        state = await self.backend.control.state()
         return sum(sample.value for sample in state.samples if sample.name == LONG_POLLS_WAITING.name)
 
     @asynccontextmanager
     async def port(self, driver: str) -> AsyncIterator[QueuePort]:
-        port = await queue_port(self.settings.model_copy(update={"queue_port": driver}), self.parts, self.queues)
+        port = await queue_port(self.settings.model_copy(update={"queue_port": driver}), self.backend, self.queues)
         try:
             yield port
         finally:
@@ -114,12 +115,14 @@ async def serving(directory: Path, *, auth: str = "on") -> AsyncIterator[Cqs]:
     settings = Settings(data=directory, port=free_port(), auth=auth, events="off")  # type: ignore[arg-type]  # on or off
     host = StoreHost(settings)
     await host.start()
-    tenant = await host.accounts.create(host.parts.clock.now_ms())
+    tenant = await host.accounts.create(host.backend.clock.now_ms())
     until: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    api = await Api.build(settings, host.parts)
+    api = await Api.build(settings, host.backend)
     served = asyncio.create_task(api.serve(listen(settings, shared=False), until))
     try:
-        yield Cqs(settings=settings, parts=host.parts, queues=await queue_service(settings, host.parts), tenant=tenant)
+        yield Cqs(
+            settings=settings, backend=host.backend, queues=await queue_service(settings, host.backend), tenant=tenant
+        )
     finally:
         until.set_result(None)
         await served

@@ -11,7 +11,7 @@ import pytest
 
 from cns.delivery.target import TargetCache
 from cns.endpoints.outcome import Cause, Failed, Outcome
-from cns_backend.store_host import Parts
+from cns_backend.backend import Backend
 from cns_common.configuration.settings import Settings
 from cns_common.errors import StoreUnavailable
 from tests.integration.sns.cns_support import Rig
@@ -174,7 +174,7 @@ async def test_while_the_store_is_away_records_are_counted_as_lost(
 
 async def test_a_service_that_keeps_no_logs(rig: Rig, tmp_path: Path) -> None:
     settings = Settings(data=tmp_path / "data", delivery_log_days=0)
-    log = delivery_log(settings, cast(Parts, rig))  # whose stores are not asked
+    log = delivery_log(settings, cast(Backend, rig))  # whose stores are not asked
     site = Site(rig, tmp_path)
     log.log_attempt(logged_attempt(await site.phone()))
     assert log.samples() == []

@@ -36,9 +36,9 @@ NO_RETRIES = RetryPolicy(retries=0)
 async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     host = StoreHost(Settings(data=tmp_path))
     host.database.start(asyncio.get_running_loop())
-    await host.parts.topics.create(TOPIC)
-    await host.parts.topics.create(FIFO)
-    yield Bench(host.parts)
+    await host.backend.topics.create(TOPIC)
+    await host.backend.topics.create(FIFO)
+    yield Bench(host.backend)
     await host.database.close()
 
 
@@ -81,7 +81,7 @@ async def malformed_attributes_at_a_fifo_topic_that_waits_for_a_replay(bench: Be
     async with asyncio.timeout(20):
         while await bench.port.depth(jobs.FIFO_PUBLISH_JOBS):
             await bench.fifo_producer.step()
-            bench.parts.clock.advance(1_000)
+            bench.backend.clock.advance(1_000)
 
 
 # -- when it is to be sent --------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ async def running(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cqs
 async def cqs(running: Cqs) -> Cqs:
     """With no job in it, and no queue that a test knows."""
     for name in INTERNAL_QUEUES:
-        await running.parts.engine.purge(internal_ref(name), running.clock.now_ms())
+        await running.backend.engine.purge(internal_ref(name), running.clock.now_ms())
     return running
 
 

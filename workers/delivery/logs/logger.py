@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from cns.delivery.status_logging import Feedback, application_feedback, sms_feedback
 from cns.endpoints.outcome import Cause, Delivered
 from cns.stores.mobile_contract import PlatformStore, SmsStore
-from cns_backend.store_host import Parts
+from cns_backend.backend import Backend
 from cns_common.arn import parse_arn
 from cns_common.bounded_cache import BoundedCache
 from cns_common.clock import Clock
@@ -162,11 +162,13 @@ def _group(owner: Owner, attempt: LoggedAttempt) -> str:
     return group_of_arn(attempt.topic) if attempt.topic else group_of_phones(owner.account, owner.region)
 
 
-def delivery_log(settings: Settings, parts: Parts) -> DeliveryLog:
+def delivery_log(settings: Settings, backend: Backend) -> DeliveryLog:
     """Build the delivery log of a worker: a log without files where the settings keep no days."""
     if not settings.delivery_log_days:
         return NoDeliveryLog()
     limits = LogLimits(days=settings.delivery_log_days, bytes_max=settings.delivery_log_bytes_max)
-    writer = DeliveryLogWriter(settings.delivery_logs_path, parts.clock, limits)
+    writer = DeliveryLogWriter(settings.delivery_logs_path, backend.clock, limits)
     client_errors_succeed = settings.permanent_4xx == "aws"
-    return FeedbackLog(writer, parts.sms, parts.platforms, parts.clock, client_errors_succeed=client_errors_succeed)
+    return FeedbackLog(
+        writer, backend.sms, backend.platforms, backend.clock, client_errors_succeed=client_errors_succeed
+    )

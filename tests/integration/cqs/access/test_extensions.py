@@ -9,8 +9,8 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from cns_backend.backend import Backend
 from cns_backend.queue_port import access_keys, queue_port
-from cns_backend.store_host import Parts
 from cns_common.aws.auth.accounts import AccessKey, EmbeddedAccountStore
 from cns_common.aws.call import INTERNAL_ACCOUNT
 from cns_common.configuration.settings import Settings
@@ -34,8 +34,8 @@ async def cqs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
         yield running
 
 
-async def internal_key(parts: Parts) -> AccessKey:
-    return await parts.accounts.internal_key(0)
+async def internal_key(backend: Backend) -> AccessKey:
+    return await backend.accounts.internal_key(0)
 
 
 def shown(answer: httpx.Response) -> tuple[object, ...]:
@@ -45,8 +45,8 @@ def shown(answer: httpx.Response) -> tuple[object, ...]:
 
 
 async def test_to_tenants_and_strangers_they_are_unknown_operations(cqs: Cqs) -> None:
-    other = await cqs.parts.accounts.create(0)
-    ours = await internal_key(cqs.parts)
+    other = await cqs.backend.accounts.create(0)
+    ours = await internal_key(cqs.backend)
     nobody = AccessKey("", "AKIANOBODYKNOWSTHIS0", "x", 0)
     forged = AccessKey("", ours.key_id, "not its secret", 0)
     enforced = cqs.settings.auth == "on"
@@ -72,7 +72,7 @@ async def test_the_query_protocol_does_not_have_them(cqs: Cqs, action: str) -> N
 
 
 async def test_to_cns_they_answer(cqs: Cqs) -> None:
-    key = await internal_key(cqs.parts)
+    key = await internal_key(cqs.backend)
     answer = await cqs.post(SETTLE, PUT, key)
     assert (answer.status_code, answer.json()) == (200, {"Sends": ["SENT"]})
     answer = await cqs.post(SETTLE, {}, key)
@@ -82,7 +82,7 @@ async def test_to_cns_they_answer(cqs: Cqs) -> None:
 
 @pytest.mark.parametrize("address", ["/cns/publish-jobs", "{url}cns/publish-jobs", "publish-jobs"])
 async def test_internal_queues_are_seen_by_cns_alone(cqs: Cqs, address: str) -> None:
-    key = await internal_key(cqs.parts)
+    key = await internal_key(cqs.backend)
     await cqs.post(SETTLE, PUT, key)
     members = {"QueueUrl": address.format(url=cqs.url)}
     for action in ("ReceiveMessage", "GetQueueAttributes", "DeleteQueue", "PurgeQueue", "SendMessage"):
@@ -96,14 +96,14 @@ async def test_internal_queues_are_seen_by_cns_alone(cqs: Cqs, address: str) -> 
     "action", ["SendMessage", "SendMessageBatch", "PurgeQueue", "DeleteQueue", "SetQueueAttributes", "TagQueue"]
 )
 async def test_what_would_spoil_an_internal_queue_is_refused_to_cns_too(cqs: Cqs, action: str) -> None:
-    key = await internal_key(cqs.parts)
+    key = await internal_key(cqs.backend)
     answer = await cqs.post(f"AmazonSQS.{action}", {"QueueUrl": "/cns/publish-jobs", "MessageBody": "m"}, key)
     assert answer.status_code == 400
     assert "UnsupportedOperation" in answer.text
 
 
 async def test_the_key_is_made_once_and_shown_nowhere(cqs: Cqs) -> None:
-    store = cqs.parts.accounts
+    store = cqs.backend.accounts
     assert isinstance(store, EmbeddedAccountStore)
     key = await store.internal_key(1)
     assert await store.internal_key(2) == key
@@ -122,9 +122,9 @@ async def test_a_key_that_both_sides_were_given(cqs: Cqs) -> None:
     """Where CNS and CQS have data of their own."""
     given = cqs.settings.model_copy(update={"queue_key_id": KEY_ID, "queue_secret": "s", "queue_url": cqs.url})
     agreed = AccessKey(INTERNAL_ACCOUNT, KEY_ID, "s", 0)
-    assert agreed in await access_keys(given, cqs.parts)
-    assert agreed not in await access_keys(cqs.settings, cqs.parts)
-    port = await queue_port(given.model_copy(update={"queue_port": "http"}), cqs.parts, cqs.queues)
+    assert agreed in await access_keys(given, cqs.backend)
+    assert agreed not in await access_keys(cqs.settings, cqs.backend)
+    port = await queue_port(given.model_copy(update={"queue_port": "http"}), cqs.backend, cqs.queues)
     signing = port._client._service  # type: ignore[attr-defined]  # it signs with this key
     assert (signing.key_id, signing.secret) == (agreed.key_id, agreed.secret)
     await port.close()

@@ -1,0 +1,85 @@
+"""The backend of a process that does not host the store: over the host's socket, or in the cluster form its own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from cns.stores.contract import (
+    ArchiveStore,
+    NotificationStore,
+    OutboxStore,
+    ReplayStore,
+    SigningKeyStore,
+    SubscriptionStore,
+    TopicStore,
+)
+from cns.stores.mobile_contract import MobileEndpointStore, PlatformStore, SmsStore
+from cns_backend.backend import Backend, store_methods
+from cns_backend.engines import DEFAULT_EMBEDDED_ENGINE, EMBEDDED_ENGINES
+from cns_backend.stores.contract import CLOCK, LeaseStore, PoolSizeStore, ServiceControl
+from cns_common.aws.auth.accounts import AccountStore
+from cns_common.clock import Clock
+from cns_common.configuration.settings import Settings
+from cns_common.rpc.protocol_proxy import remote
+from cns_common.rpc.rpc import Client
+from cqs.engines.remote import RemoteEngine
+from cqs.stores.contract import MoveTaskStore, QueueStore, ReceiptKeyStore
+
+
+@asynccontextmanager
+async def open_backend(settings: Settings) -> AsyncIterator[Backend]:
+    """Open the backend of a process that does not host the store, in the form that the settings name."""
+    if settings.store == "cassandra":
+        from cns_backend.cluster import open_cluster_backend  # its drivers are installed in the cluster form only
+
+        async with open_cluster_backend(settings) as backend:
+            yield backend
+        return
+    client = StoreClient(settings)
+    try:
+        yield await client.start()
+    finally:
+        await client.close()
+
+
+class StoreClient:
+    """The backend over the socket of the store host, whose announcements call the `changed` callbacks here."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.client = Client(settings.socket_path, store_methods())
+        self.clock = Clock(test=settings.test_clock)
+        self.client.on_event(CLOCK, int, self.clock.follow)
+
+    async def start(self) -> Backend:
+        await self.client.start()
+        client = self.client
+        backend = Backend(
+            clock=self.clock,
+            engines={name: await RemoteEngine.connect(client, name) for name in EMBEDDED_ENGINES},
+            default_engine=DEFAULT_EMBEDDED_ENGINE,
+            reconnected=client.on_connect,
+            accounts=remote(AccountStore, "accounts", client),
+            queues=remote(QueueStore, "queues", client),
+            move_tasks=remote(MoveTaskStore, "move_tasks", client),
+            receipt_keys=remote(ReceiptKeyStore, "receipt_keys", client),
+            topics=remote(TopicStore, "topics", client),
+            subscriptions=remote(SubscriptionStore, "subscriptions", client),
+            notifications=remote(NotificationStore, "notifications", client),
+            outbox=remote(OutboxStore, "outbox", client),
+            archives=remote(ArchiveStore, "archives", client),
+            replays=remote(ReplayStore, "replays", client),
+            platforms=remote(PlatformStore, "platforms", client),
+            mobile_endpoints=remote(MobileEndpointStore, "mobile_endpoints", client),
+            sms=remote(SmsStore, "sms", client),
+            signing_keys=remote(SigningKeyStore, "signing_keys", client),
+            leases=remote(LeaseStore, "leases", client),
+            pool_sizes=remote(PoolSizeStore, "pool_sizes", client),
+            control=remote(ServiceControl, "control", client),
+        )
+        self.clock.follow(await backend.control.clock_offset_ms())
+        self.clock.not_before(await backend.control.clock_ms())  # the wall clock may have been set back
+        return backend
+
+    async def close(self) -> None:
+        await self.client.close()
