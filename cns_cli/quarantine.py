@@ -23,7 +23,7 @@ from cns_cli.options import Data
 from cns_cli.store_access import open_service_backend, run_command
 from cns_common.configuration.settings import load_settings
 from cns_common.ids import hex_id
-from workers.consumers.quarantine import QuarantinedJob, quarantine_id
+from workers.jobs.quarantine import QuarantinedJob, quarantine_id
 
 LEASE_MS = 60_000
 """A command that dies leaves the jobs hidden for so long."""

@@ -40,7 +40,6 @@ from workers.background.replays import Replays
 from workers.consumers.consumers import Consumers
 from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.notification_cache import NotificationCache
-from workers.consumers.quarantine import Quarantine
 from workers.delivery.channels import ChannelContext
 from workers.delivery.envelope_cache import EnvelopeContext
 from workers.delivery.logs.logger import delivery_log
@@ -51,6 +50,7 @@ from workers.delivery.traffic.endpoint_state import EndpointLimits
 from workers.fanout.context import FanoutContext
 from workers.fanout.fifo_producer import FifoProducer
 from workers.fanout.producer import Producer
+from workers.jobs.quarantine import Quarantine
 from workers.loops import Loops
 from workers.stats import Stats
 

@@ -13,7 +13,7 @@ from cns.notification import Notification
 from cns_cli.explain.model import JobLocation
 from cqs.engines.contract import Engine, PeekedMessage
 from cqs.internal_queues import internal_ref
-from workers.consumers.quarantine import QuarantinedJob
+from workers.jobs.quarantine import QuarantinedJob
 
 PAGE_JOBS = 100
 JOBS_MAX = 200_000

@@ -21,13 +21,13 @@ from cns_common.process.kill_points import JOB_CONTINUED, JOB_DELIVERED, JOB_REF
 from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.job_attempts import JobAttempts
 from workers.consumers.job_order import JobOrder, JobTurn
-from workers.consumers.job_receiver import JobReceiver, ReceivedJob
 from workers.consumers.outcome_handler import OutcomeHandler
 from workers.consumers.running_jobs import RunningJobs
 from workers.delivery.channels import Channels
 from workers.delivery.traffic.admission import AdmissionController
 from workers.delivery.traffic.sends import AdmittedAttempt, Deferral
-from workers.job_settlement import JobOutcome, JobSettlement, SettlementKillPoints
+from workers.jobs.receiver import JobReceiver, ReceivedJob
+from workers.jobs.settlement import JobOutcome, JobSettlement, SettlementKillPoints
 
 LEASE_MS = 30_000
 RENEW_S = 10.0

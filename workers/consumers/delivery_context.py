@@ -11,8 +11,8 @@ from cns_common.clock import Clock
 from cns_common.events.schema import EventSink
 from workers.consumers.job_events import NO_DELIVERY_LOG
 from workers.consumers.notification_cache import Notifications
-from workers.consumers.quarantine import Quarantine
 from workers.delivery.logs.logger import AttemptLog
+from workers.jobs.quarantine import Quarantine
 from workers.stats import Stats
 
 

@@ -19,11 +19,11 @@ from cns_common.process.kill_points import FIFO_DELIVERED, FIFO_SETTLED
 from workers.consumers.consumer import SETTLE_AFTER_S
 from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.job_attempts import JobAttempts, NextAttempt
-from workers.consumers.job_receiver import JobReceiver, ReceivedJob
 from workers.consumers.outcome_handler import OutcomeHandler
 from workers.consumers.running_jobs import RunningJobs
 from workers.delivery.channels import Channels
-from workers.job_settlement import JobOutcome, JobSettlement, SettlementKillPoints
+from workers.jobs.receiver import JobReceiver, ReceivedJob
+from workers.jobs.settlement import JobOutcome, JobSettlement, SettlementKillPoints
 
 LEASE_MS = 30_000
 JOBS_A_RECEIVE = 10

@@ -17,11 +17,11 @@ from cns.notification import Notification
 from cns.queue_port.contract import NewJob
 from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.job_events import JobEvents
-from workers.consumers.job_receiver import ReceivedJob
 from workers.delivery.channel import Attempt
 from workers.delivery.channels import Channels, confirmation_of
 from workers.delivery.traffic.admission import AdmissionController
 from workers.delivery.traffic.sends import AdmittedAttempt, Deferral
+from workers.jobs.receiver import ReceivedJob
 
 _LANE_BYTES = 16
 

@@ -28,13 +28,13 @@ from workers.consumers.consumer import SETTLE_AFTER_S
 from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.hidden_lanes import HiddenLanes
 from workers.consumers.job_attempts import JobAttempts, NextAttempt
-from workers.consumers.job_receiver import JobReceiver, ReceivedJob
 from workers.consumers.outcome_handler import OutcomeHandler
 from workers.consumers.running_jobs import RunningJobs
 from workers.delivery.channels import Channels
 from workers.delivery.traffic.admission import AdmissionController
 from workers.delivery.traffic.sends import AdmittedAttempt, Deferral
-from workers.job_settlement import JobOutcome, JobSettlement, SettlementKillPoints
+from workers.jobs.receiver import JobReceiver, ReceivedJob
+from workers.jobs.settlement import JobOutcome, JobSettlement, SettlementKillPoints
 
 LEASE_MS = 60_000
 RENEW_S = 20.0

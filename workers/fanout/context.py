@@ -12,7 +12,7 @@ from cns.queue_port.contract import QueuePort
 from cns.stores.contract import NotificationStore
 from cns_common.clock import Clock
 from cns_common.events.schema import EventSink, NotificationDropped
-from workers.consumers.quarantine import Quarantine
+from workers.jobs.quarantine import Quarantine
 from workers.stats import Stats
 
 

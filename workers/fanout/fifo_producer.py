@@ -20,9 +20,9 @@ from cns.notification import Notification
 from cns.publishing.matching import MatchPage
 from cns.queue_port.contract import LeasedJob, NewJob, Renewal
 from cns_common.process.kill_points import FIFO_FANNED_OUT, FIFO_PUBLISHED
-from workers.consumers.job_receiver import JobReceiver, ReceivedPublishJob
 from workers.fanout.context import FanoutContext
-from workers.job_settlement import JobOutcome, JobSettlement, SettlementKillPoints
+from workers.jobs.receiver import JobReceiver, ReceivedPublishJob
+from workers.jobs.settlement import JobOutcome, JobSettlement, SettlementKillPoints
 
 QUEUE = jobs.FIFO_PUBLISH_JOBS
 LEASE_MS = 30_000

@@ -11,9 +11,9 @@ from cns.notification import Notification
 from cns.publishing.matching import MatchPage
 from cns.queue_port.contract import LeasedJob, NewJob
 from cns_common.process.kill_points import PUBLISH_FANNED_OUT, PUBLISH_SETTLED, PUBLISH_TAKEN, kill_point
-from workers.consumers.job_receiver import JobReceiver
 from workers.fanout.context import FanoutContext
-from workers.job_settlement import JobOutcome, JobSettlement, SettlementKillPoints
+from workers.jobs.receiver import JobReceiver
+from workers.jobs.settlement import JobOutcome, JobSettlement, SettlementKillPoints
 
 QUEUE = jobs.PUBLISH_JOBS
 LEASE_MS = 30_000

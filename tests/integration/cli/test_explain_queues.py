@@ -27,7 +27,7 @@ from tests.integration.cli.explain_site import (
     only,
     open_site,
 )
-from workers.consumers.quarantine import Quarantine, QuarantinedJob
+from workers.jobs.quarantine import Quarantine, QuarantinedJob
 from workers.stats import Stats
 
 

@@ -19,7 +19,7 @@ from cqs.engines.embedded import EmbeddedEngine
 from tests.acceptance.running import cns, running
 from tests.integration.workers.embedded_tools import no_queue
 from tests.waiting import wait_until
-from workers.consumers.quarantine import Quarantine
+from workers.jobs.quarantine import Quarantine
 from workers.stats import Stats
 
 TOPIC = "arn:aws:sns:us-east-1:111111111111:t"

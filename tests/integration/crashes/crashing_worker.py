@@ -19,7 +19,7 @@ import workers.consumers.consumer
 import workers.consumers.lane_consumer
 import workers.consumers.outcome_handler
 import workers.fanout.producer
-import workers.job_settlement
+import workers.jobs.settlement
 from cns.delivery import jobs
 from cns.delivery.envelope import Confirmation
 from cns.delivery.notification_references import NotificationReferences
@@ -41,11 +41,11 @@ from tests.recorded_events import RecordedEvents
 from workers.consumers.consumer import Consumer
 from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.lane_consumer import LEASE_MS, LaneConsumer
-from workers.consumers.quarantine import Quarantine
 from workers.delivery.traffic.admission import AdmissionController
 from workers.delivery.traffic.endpoint_state import EndpointLimits
 from workers.fanout.context import FanoutContext
 from workers.fanout.producer import Producer
+from workers.jobs.quarantine import Quarantine
 from workers.stats import Stats
 
 ACCOUNT = "111111111111"
@@ -229,7 +229,7 @@ def die_at(monkeypatch: pytest.MonkeyPatch, point: str, count: int) -> Death:
     death = Death(point, count)
     for module in (
         workers.consumers.outcome_handler,
-        workers.job_settlement,
+        workers.jobs.settlement,
         workers.fanout.producer,
     ):
         monkeypatch.setattr(module, "kill_point", death.passed)

@@ -28,7 +28,6 @@ from cqs.engines.embedded import EmbeddedEngine
 from tests.recorded_events import RecordedEvents
 from workers.consumers.consumer import LEASE_MS, Consumer
 from workers.consumers.delivery_context import DeliveryContext
-from workers.consumers.quarantine import Quarantine
 from workers.delivery.channels import Channels
 from workers.delivery.envelope_cache import EnvelopeCache
 from workers.delivery.pool.pool import DeliveryPool
@@ -37,6 +36,7 @@ from workers.delivery.traffic.admission import AdmissionController
 from workers.delivery.traffic.endpoint_state import EndpointLimits
 from workers.fanout.context import FanoutContext
 from workers.fanout.producer import Producer
+from workers.jobs.quarantine import Quarantine
 from workers.stats import Stats
 
 TOPIC = "arn:aws:sns:us-east-1:111111111111:t"

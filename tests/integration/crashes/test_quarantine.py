@@ -26,10 +26,10 @@ from cqs.engines.embedded import EmbeddedEngine
 from tests.integration.workers.embedded_tools import no_queue
 from tests.recorded_events import RecordedEvents
 from tests.waiting import POLL_INTERVAL_S
-from workers.consumers.job_receiver import JobReceiver
-from workers.consumers.quarantine import LEASES_MAX, Quarantine, QuarantinedJob
 from workers.fanout.context import FanoutContext
 from workers.fanout.producer import LEASE_MS, Producer
+from workers.jobs.quarantine import LEASES_MAX, Quarantine, QuarantinedJob
+from workers.jobs.receiver import JobReceiver
 from workers.stats import Stats
 
 TOPIC = "arn:aws:sns:us-east-1:111111111111:t"

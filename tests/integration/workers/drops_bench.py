@@ -26,13 +26,13 @@ from tests.integration.workers.embedded_tools import channels_to, no_queue
 from tests.recorded_events import RecordedEvents
 from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.job_attempts import JobAttempts, NextAttempt
-from workers.consumers.job_receiver import ReceivedJob
 from workers.consumers.outcome_handler import OutcomeHandler
-from workers.consumers.quarantine import Quarantine
 from workers.delivery.channels import Channels
 from workers.fanout.context import FanoutContext
 from workers.fanout.fifo_producer import FifoProducer
 from workers.fanout.producer import Producer
+from workers.jobs.quarantine import Quarantine
+from workers.jobs.receiver import ReceivedJob
 from workers.stats import Stats
 
 ACCOUNT = "111111111111"

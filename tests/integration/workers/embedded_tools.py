@@ -22,8 +22,8 @@ from cns_common.sqlite.database import Database
 from cqs.engines.embedded import EmbeddedEngine
 from tests.recorded_events import RecordedEvents
 from workers.consumers.delivery_context import DeliveryContext
-from workers.consumers.quarantine import Quarantine
 from workers.delivery.channels import Channels
+from workers.jobs.quarantine import Quarantine
 from workers.stats import Stats
 
 

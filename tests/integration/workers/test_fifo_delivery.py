@@ -25,7 +25,7 @@ from cns_common.ids import uuid_text
 from tests.integration.workers.embedded_tools import channels_to, embedded_tools
 from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.fifo_consumer import LEASE_MS, FifoConsumer
-from workers.consumers.quarantine import LEASES_MAX
+from workers.jobs.quarantine import LEASES_MAX
 from workers.stats import Stats
 
 ACCOUNT = "111111111111"

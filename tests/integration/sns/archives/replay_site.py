@@ -29,9 +29,9 @@ from tests.integration.workers.embedded_tools import no_queue
 from tests.recorded_events import RecordedEvents
 from workers.background.leased_tasks import LeasedTaskRunner
 from workers.background.replays import Replays
-from workers.consumers.quarantine import Quarantine
 from workers.fanout.context import FanoutContext
 from workers.fanout.fifo_producer import FifoProducer
+from workers.jobs.quarantine import Quarantine
 from workers.stats import Stats
 
 

@@ -13,7 +13,7 @@ from cns.delivery import jobs
 from cns.delivery.jobs import Job, PublishJob, Redelivery, TargetJob
 from cns.queue_port.contract import LeasedJob, QueuePort
 from cns_common.clock import Clock
-from workers.consumers.quarantine import LEASES_MAX, Quarantine
+from workers.jobs.quarantine import LEASES_MAX, Quarantine
 
 log = structlog.get_logger(__name__)
 

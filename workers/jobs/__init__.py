@@ -1,0 +1,1 @@
+"""Jobs of the internal queues: how they are received, settled and quarantined."""
