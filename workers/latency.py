@@ -1,4 +1,4 @@
-"""How long notifications take from publish to delivery, as a histogram since the worker started."""
+"""A histogram of the time from publish to delivery, since the worker started."""
 
 from __future__ import annotations
 

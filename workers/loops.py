@@ -12,16 +12,16 @@ from cns_common.errors import CnsError
 PAUSE_FIRST_S = 0.1
 PAUSE_MAX_S = 5.0
 FAILURES_RED = 2
-"""In a row. One alone may be the end of a call to a store that is back by now, and the next step may wait for long."""
+"""In a row. A single one may come from a store that is back by now, while the next step waits for long."""
 
 log = structlog.get_logger(__name__)
 
 Step = Callable[[], Awaitable[None]]
-"""Waits for work, does some of it, returns."""
+"""Waits for work, does some of it, and returns."""
 
 
 class Loops:
-    """`failing` names the loops whose last steps failed: health is red while there are any."""
+    """`failing` names the loops whose last steps failed. Health is red while there are any."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -33,7 +33,7 @@ class Loops:
         self._tasks[name] = asyncio.create_task(self._run(name, step), name=name)
 
     async def stop(self, *, cancel: tuple[str, ...], grace_s: float) -> None:
-        """Let every loop end the step it is in; cancel those that only rest or look, and what exceeds the grace."""
+        """Cancel the loops in `cancel`. Let the others end their step, and cancel them when the grace time is over."""
         self._stopping = True
         for name in cancel:
             self._tasks[name].cancel()

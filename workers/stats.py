@@ -1,4 +1,4 @@
-"""What the worker counts: deliveries, failures by cause, drops by cause. Reported to the store host once a second."""
+"""A worker's counters: deliveries, failures and drops by cause, jobs. The worker reports them every second."""
 
 from __future__ import annotations
 
@@ -38,29 +38,29 @@ class Stats(Counters):
         for metric in (JOBS_FAILED, JOB_LEASES_LOST, JOBS_QUARANTINED):
             self.start(metric, queue=INTERNAL_QUEUES)
 
-    def delivered(self, protocol: str) -> None:
+    def count_delivery(self, protocol: str) -> None:
         self.add(DELIVERIES, protocol=protocol)
 
-    def failed(self, protocol: str, cause: str) -> None:
+    def count_failure(self, protocol: str, cause: str) -> None:
         self.add(ATTEMPTS_FAILED, protocol=protocol, cause=cause)
 
-    def retried(self, phase: str) -> None:
+    def count_retry(self, phase: str) -> None:
         self.add(RETRIES_SCHEDULED, phase=phase)
 
-    def dead_lettered(self, cause: str) -> None:
+    def count_dead_letter(self, cause: str) -> None:
         self.add(DEAD_LETTERED, cause=cause)
 
-    def dropped(self, cause: str, n: int = 1) -> None:
-        """A notification that one subscription will never get, and has no dead-letter queue for."""
+    def count_drop(self, cause: str, n: int = 1) -> None:
+        """Count notifications that a subscription neither gets nor finds in a dead-letter queue."""
         self.add(DROPPED, n, cause=cause)
 
-    def quarantined(self, queue: str) -> None:
+    def count_quarantined_job(self, queue: str) -> None:
         self.add(JOBS_QUARANTINED, queue=queue)
 
-    def crashed(self, queue: str) -> None:
-        """A job that failed by our own fault; it comes back when its lease ends."""
+    def count_job_failure(self, queue: str) -> None:
+        """Count a job that failed by a defect of ours or an absent store. It comes back when its lease runs out."""
         self.add(JOBS_FAILED, queue=queue)
 
-    def lease_lost(self, queue: str) -> None:
-        """A cause of duplicates: the job was taken from us before it was settled."""
+    def count_lost_lease(self, queue: str) -> None:
+        """Count a job whose lease ran out before it was settled: its work may be done twice."""
         self.add(JOB_LEASES_LOST, queue=queue)

@@ -192,13 +192,13 @@ class Worker:
         await asyncio.sleep(REPORT_INTERVAL_S)
 
     async def _retire(self) -> None:
-        """Withdraw the last report. It would expire by itself, but until then others would wait for these pools."""
+        """Withdraw the last report. It would expire by itself, but until then commands would wait for these pools."""
         with suppress(TimeoutError, StoreUnavailable, OutcomeUnknown):
             async with asyncio.timeout(REPORT_INTERVAL_S):
                 await self._backend.control.retire(self._process)
 
     async def _quarantine_depth(self) -> list[Sample]:
-        """No sample while the queues cannot be asked: the report must tell of the loops that fail for that."""
+        """Returns no sample while the queues cannot be asked: the report of failing loops must still go out."""
         try:
             async with asyncio.timeout(REPORT_INTERVAL_S):
                 depth = await self._port.depth(jobs.QUARANTINE)

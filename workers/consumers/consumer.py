@@ -74,7 +74,7 @@ class Consumer:
         topic = group_of(received.job)
         turn = self._order.turn(topic)  # before the first await: tasks begin in the order of their jobs
         try:
-            if not await self._context.quarantine.takes(self._queue, received.leased, topic):
+            if not await self._context.quarantine.intercept(self._queue, received.leased, topic):
                 attempts = JobAttempts(received, self._context, self._channels)
                 park = self._running.park
                 await JobDelivery(attempts, self._admission, self._outcomes, self._settlement, turn, park).run()
@@ -133,16 +133,16 @@ class JobDelivery:
         if target.receives_per_second is None:
             attempt = self._attempts.start(target, self._admission)
         else:
-            attempt = self._admission.defer(Deferral.THROTTLED)  # the holder of its lane keeps the rate
+            attempt = self._admission.defer(Deferral.THROTTLED)  # in its lane one worker keeps the rate
         attempt.add_done_callback(partial(self._collect, target))
 
     def _collect(self, target: Target, attempt: AdmittedAttempt) -> None:
-        self._attempts.record(target, attempt)
+        self._attempts.report(target, attempt)
         self._results.append((target, attempt))
         self._unanswered -= 1
         loop = asyncio.get_running_loop()
         if self._unanswered == 0 or len(self._results) == SETTLE_AFTER_RESULTS:
-            # a common deadline: jobs that become due by then share a frame to the store host and a commit
+            # a common time: jobs that are due by then share a frame to the store host and a commit
             loop.call_at((floor(loop.time() / SETTLE_TOGETHER_S) + 1) * SETTLE_TOGETHER_S, self._set_due)
         elif len(self._results) == 1:
             loop.call_later(SETTLE_AFTER_S, self._set_due)
@@ -185,7 +185,7 @@ class JobDelivery:
 
     async def _follow_up(self, target: Target, outcome: Outcome | Deferral) -> NewJob | None:
         if isinstance(outcome, Deferral):
-            return self._attempts.deferred(target)
+            return self._attempts.deferral(target)
         following = await self._outcomes.handle(self._attempts, target, outcome)
         return None if following is None else self._attempts.redelivery(target, following)
 

@@ -1,4 +1,4 @@
-"""All consumers of a worker: their loops, their end, their metrics."""
+"""The four consumers of a worker: their loops, their shutdown, their metrics."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Consumers:
         self._fifo = FifoConsumer(context, build_channels(delivery, channels))
 
     def steps(self) -> dict[str, Step]:
-        """By the names of their loops."""
+        """The step of each loop, by its name."""
         return {
             "consumer": self._first.step,
             "redelivery": self._again.step,

@@ -1,4 +1,4 @@
-"""What all consumers of a worker share."""
+"""The dependencies that all consumers of a worker share."""
 
 from __future__ import annotations
 

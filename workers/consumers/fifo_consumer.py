@@ -59,7 +59,7 @@ class FifoConsumer:
         for received in batch:
             attempts = JobAttempts(received, self._context, self._channels)
             expected = received.failures + received.returns
-            if not await self._context.quarantine.takes(
+            if not await self._context.quarantine.intercept(
                 QUEUE, received.leased, attempts.events.topic, expected=expected
             ):
                 left.append(attempts)
@@ -113,7 +113,7 @@ class FifoBatch:
         if job.received.ended:
             return await self._outcomes.give_up(job, target, job.received.ended)
         outcome = await self._outcome(job.start_now(target))
-        job.events.attempted(target, outcome)
+        job.events.report_attempt(target, outcome)
         return await self._outcomes.handle(job, target, outcome)
 
     async def _outcome(self, attempt: asyncio.Future[Outcome]) -> Outcome:
@@ -131,7 +131,7 @@ class FifoBatch:
             self._leased_until_ms = now_ms + LEASE_MS
 
     async def _give_back_until(self, following: NextAttempt) -> None:
-        """Hide the first job until its next attempt. Count in the others that they were returned without one."""
+        """Hide the first job until its next attempt. Give back the others, marked as returned without one."""
         first, *rest = [job.received for job in self._left]
         returns = first.returns + bool(first.ended)
         body = jobs.encode(Redelivery(first.job, following.failures, first.first_attempt_ms, returns, following.ended))

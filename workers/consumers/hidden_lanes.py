@@ -11,7 +11,7 @@ class HiddenLanes:
     """A head is forgotten when it becomes visible by itself, so endpoints that are gone leave nothing here."""
 
     def __init__(self) -> None:
-        self._handles: dict[str, dict[str, str]] = {}  # by endpoint key, then by lane: throttled subscriptions have own
+        self._handles: dict[str, dict[str, str]] = {}  # by endpoint key and lane
         self._expiries: deque[tuple[float, str, str, str]] = deque()  # in order of time
 
     def __len__(self) -> int:

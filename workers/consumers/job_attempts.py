@@ -54,12 +54,12 @@ class JobAttempts:
         return job.notification_id if isinstance(job, EndpointJob) and job.inline is None else ""
 
     async def load(self) -> list[Target]:
-        """Read the notification and the targets. TargetCache that are gone are counted as drops."""
+        """Read the notification and the targets. Targets that are gone are counted as drops."""
         job = self.received.job
         if isinstance(job, ConfirmationJob):
             found = await self._context.targets.find([job.subscription])
             if not found:
-                self.events.dropped(job.subscription, "subscription_gone")
+                self.events.report_drop(job.subscription, "subscription_gone")
             return found
         await self._load_notification(job)
         if isinstance(job, DirectJob):
@@ -67,11 +67,11 @@ class JobAttempts:
         targets = [target for target in await self._context.targets.find(job.subscriptions) if target.confirmed]
         if len(targets) < len(job.subscriptions):
             for gone in set(job.subscriptions).difference([target.arn for target in targets]):
-                self.events.dropped(gone, "subscription_gone")
+                self.events.report_drop(gone, "subscription_gone")
         if self.notification is not None:
             return targets
         for target in targets:
-            self.events.dropped(target.arn, "notification_lost")
+            self.events.report_drop(target.arn, "notification_lost")
         return []
 
     async def _load_notification(self, job: EndpointJob | DirectJob) -> None:
@@ -103,28 +103,27 @@ class JobAttempts:
         assert self.notification is not None
         return channel.deliver(target, self.notification)
 
-    def record(self, target: Target, attempt: AdmittedAttempt) -> None:
-        """Report the outcome of an attempt that ended, if it has one. What follows from it may be decided later."""
+    def report(self, target: Target, attempt: AdmittedAttempt) -> None:
+        """Report an attempt that has ended, unless it was deferred, was cancelled or crashed."""
         if not attempt.cancelled() and attempt.exception() is None:
             outcome: Outcome | Deferral = attempt.result()
             if not isinstance(outcome, Deferral):
-                self.events.attempted(target, outcome)
+                self.events.report_attempt(target, outcome)
 
     # -- jobs that follow ---------------------------------------------------------------------------------------------
 
     def redelivery(self, target: Target, following: NextAttempt) -> NewJob:
-        put_id = f"{self.events.message_id}/{target.arn}/{following.failures}" + ("/ended" if following.ended else "")
+        job_id = f"{self.events.message_id}/{target.arn}/{following.failures}" + ("/ended" if following.ended else "")
         body = self._single_target(target, following.failures, following.ended)
-        return NewJob(jobs.REDELIVERY, put_id, body, group_of(self.received.job), following.delay_ms)
+        return NewJob(jobs.REDELIVERY, job_id, body, group_of(self.received.job), following.delay_ms)
 
-    def deferred(self, target: Target) -> NewJob:
-        """Without an attempt, the target goes into its lane. A throttled subscription has a lane of its own; the others
-        share that of their endpoint."""
+    def deferral(self, target: Target) -> NewJob:
+        """The job for the target's lane. A throttled subscription has its own lane, others share their endpoint's."""
         failures = self.received.failures
-        put_id = f"{self.events.message_id}/{target.arn}/{failures}/aside"
+        job_id = f"{self.events.message_id}/{target.arn}/{failures}/aside"
         lane_of = self.traffic_key(target) if target.receives_per_second is None else target.arn
         lane = blake2b(lane_of.encode(), digest_size=_LANE_BYTES).hexdigest()
-        return NewJob(jobs.LANES, put_id, self._single_target(target, failures), lane)
+        return NewJob(jobs.LANES, job_id, self._single_target(target, failures), lane)
 
     def remaining_body(self, arns: Iterable[str]) -> bytes | None:
         """The job's body when only these targets remain; None when it stays as it is."""

@@ -63,12 +63,12 @@ class JobEvents:
         self._notification = notification
         self.published_ms = notification.timestamp_ms
 
-    def attempted(self, target: Target, outcome: Outcome) -> None:
-        """An attempt ended. What follows from it is reported later, up to a second."""
+    def report_attempt(self, target: Target, outcome: Outcome) -> None:
+        """Report an attempt as soon as it has ended. What follows from it is reported up to a second later."""
         self._answered_ms[target.arn] = now_ms = self._clock.now_ms()
         cause = outcome.cause.value if isinstance(outcome, Failed) else ""
         if cause:
-            self._stats.failed(target.protocol, cause)
+            self._stats.count_failure(target.protocol, cause)
         self._events.emit(
             DeliveryAttempted(
                 at_ms=now_ms,
@@ -89,8 +89,8 @@ class JobEvents:
         if target.feedback is not None:
             self._log_attempt(target, outcome, now_ms)
 
-    def delivered(self, target: Target) -> None:
-        self._stats.delivered(target.protocol)
+    def report_delivery(self, target: Target) -> None:
+        self._stats.count_delivery(target.protocol)
         at_ms = self._answered_ms[target.arn]
         since_publish_ms = at_ms - self.published_ms
         if self._notification is not None and not self._notification.replayed:
@@ -108,8 +108,8 @@ class JobEvents:
             )
         )
 
-    def dead_lettered(self, target: Target, cause: str) -> None:
-        self._stats.dead_lettered(cause)
+    def report_dead_letter(self, target: Target, cause: str) -> None:
+        self._stats.count_dead_letter(cause)
         at_ms = self._clock.now_ms()
         self._events.emit(
             DeliveryDeadLettered(
@@ -126,9 +126,9 @@ class JobEvents:
             )
         )
 
-    def dropped(self, subscription: str, cause: str, reason: str = "") -> None:
-        """There is no further attempt, or none at all where the subscription or the notification is gone."""
-        self._stats.dropped(cause)
+    def report_drop(self, subscription: str, cause: str, reason: str = "") -> None:
+        """Report that there is no further attempt, or none at all: the subscription or the notification is gone."""
+        self._stats.count_drop(cause)
         self._events.emit(
             NotificationDropped(
                 at_ms=self._clock.now_ms(),
@@ -157,7 +157,7 @@ class JobEvents:
         )
 
     def _message_md5(self, protocol: str) -> str:
-        """Of the text for this protocol. The last digest is kept, as most protocols get the same text."""
+        """The digest of the text for this protocol. The last one is cached: most protocols get the same text."""
         if self._notification is None:
             return ""
         text = self._notification.text_for(protocol)

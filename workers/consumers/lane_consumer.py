@@ -224,7 +224,7 @@ class LaneBatch:
 
     def _collect(self, job: JobAttempts, target: Target, attempt: AdmittedAttempt) -> None:
         self._answered.append(attempt)
-        job.record(target, attempt)
+        job.report(target, attempt)
 
     # -- outcomes -----------------------------------------------------------------------------------------------------
 
@@ -246,7 +246,7 @@ class LaneBatch:
     def _redeliver_crashed(self, job: JobAttempts, target: Target, error: BaseException) -> None:
         """A job that crashes would hold up its lane. As a redelivery it is quarantined if it keeps crashing."""
         log.error("lane.crashed", subscription=target.arn, exc_info=error)
-        self._context.stats.crashed(QUEUE)
+        self._context.stats.count_job_failure(QUEUE)
         self._end(job, target, NextAttempt(job.received.failures, 0))
 
     async def _give_up(self, job: JobAttempts, target: Target) -> None:

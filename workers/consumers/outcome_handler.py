@@ -1,4 +1,4 @@
-"""What follows from an attempt at a target: delivered, another attempt, the dead-letter queue, or a counted drop."""
+"""Decides and does what follows from an attempt: another attempt, the dead-letter queue, a drop, or nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class OutcomeHandler:
 
     async def handle(self, job: JobAttempts, target: Target, outcome: Outcome) -> NextAttempt | None:
         if isinstance(outcome, Delivered):
-            job.events.delivered(target)
+            job.events.report_delivery(target)
             return None
         received = job.received
         failures = received.failures + 1
@@ -50,10 +50,10 @@ class OutcomeHandler:
             retry_in_s=verdict.retry.delay_s if verdict.retry else None,
         )
         if verdict.delivered:
-            job.events.delivered(target)
+            job.events.report_delivery(target)
             return None
         if verdict.retry is not None:
-            self._context.stats.retried(verdict.retry.phase)
+            self._context.stats.count_retry(verdict.retry.phase)
             return NextAttempt(failures, int(verdict.retry.delay_s * 1000))
         return await self._dead_letter(job, target, f"{verdict.end or End.SPENT}:{outcome.cause}", failures)
 
@@ -67,13 +67,13 @@ class OutcomeHandler:
             answer = await self._channels.queues.dead_letter(target.dead_letter_arn, target, job.notification)
             if not isinstance(answer, Failed):
                 kill_point(JOB_BURIED)
-                job.events.dead_lettered(target, cause)
+                job.events.report_dead_letter(target, cause)
                 return None
             if not answer.permanent:
                 return NextAttempt(attempts, DEAD_LETTER_RETRY_MS, cause)
             cause = f"dead_letter_queue_refused:{cause.rpartition(':')[2]}"
             reason = answer.text
-        job.events.dropped(target.arn, cause, reason)
+        job.events.report_drop(target.arn, cause, reason)
         detail = {"text": reason} if reason else {}
         log.warning("notification.dropped", subscription=target.arn, topic=job.events.topic, cause=cause, **detail)
         return None

@@ -1,4 +1,4 @@
-"""What becomes of an attempt: from its outcome to delivered, another try, the dead-letter queue, or a drop."""
+"""The retry decision: from the outcome of an attempt to delivered, another attempt, or the end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cns.endpoints.outcome import Cause, Delivered, Outcome
 
 
 class End(StrEnum):
-    """Why a target gets no further attempt although it was not delivered to."""
+    """Why there is no further attempt although none succeeded."""
 
     PERMANENT = "permanent"
     SPENT = "spent"
@@ -18,7 +18,7 @@ class End(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`delivered`, or a `retry`, or an `end`: exactly one."""
+    """Exactly one of its members is set."""
 
     delivered: bool = False
     retry: Retry | None = None
@@ -37,10 +37,10 @@ def judge(
     jitter: float,
     client_errors_succeed: bool,
 ) -> Verdict:
-    """`failures` counts this attempt if it failed; `elapsed_s` is from the first attempt to now.
+    """`failures` includes this attempt if it failed; `elapsed_s` is the time since the first attempt.
 
-    A 3xx or 4xx other than 429 is permanent. AWS was recorded to count those as delivered (sns.md §9): with
-    `client_errors_succeed` so do we.
+    A 3xx or 4xx other than 429 is permanent. AWS was recorded to count these as delivered (sns.md §9); with
+    `client_errors_succeed` so does this service.
     """
     if isinstance(outcome, Delivered):
         return DELIVERED

@@ -70,7 +70,7 @@ class RunningJobs:
         self._update_room()
         if not task.cancelled() and (error := task.exception()) is not None:
             # its lease runs out and it comes back; after `LEASES_MAX` leases it is quarantined
-            self._stats.crashed(self._queue)
+            self._stats.count_job_failure(self._queue)
             if isinstance(error, CnsError):
                 log.warning("job.failed", queue=self._queue, error=str(error))
             else:

@@ -18,7 +18,7 @@ Attempt = asyncio.Future[Outcome]
 
 
 class Channel(Protocol):
-    """How deliveries of a protocol leave. `deliver` and `confirm` each start one attempt."""
+    """Delivers to the endpoints of a protocol. `deliver` and `confirm` each start one attempt."""
 
     def traffic_key(self, target: Target) -> str:
         """Name the endpoint that may be slow or down: sends with the same key share its limits

@@ -1,4 +1,4 @@
-"""Which channel each protocol has."""
+"""The table of delivery channels by protocol."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ or stored in the outbox where there is none."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelContext:
-    """What the channels of all pools are made of."""
+    """The dependencies of the channels of all pools."""
 
     port: QueuePort
     envelopes: EnvelopeContext

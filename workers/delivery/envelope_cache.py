@@ -1,4 +1,4 @@
-"""Caches the envelopes of notifications: what is the same for all subscriptions is rendered and signed once."""
+"""Caches the signed envelopes of notifications: the part that all subscriptions share is rendered and signed once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Key = tuple[str, str, bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvelopeContext:
-    """What bodies are made of besides the notification."""
+    """What a body has besides the notification: signature, links, words."""
 
     signer: Signer
     base_url: str
@@ -57,7 +57,7 @@ class EnvelopeCache:
         await asyncio.shield(signing)
 
     def _make(self, key: Key, protocol: str, notification: Notification) -> Envelope:
-        """Of threads that need the same envelope, one makes it and the others wait."""
+        """Make an envelope in one thread, while other threads that need the same one wait."""
         with self._locks.setdefault(key, Lock()):
             envelope = self._envelopes.get(key)
             if envelope is None:

@@ -16,7 +16,7 @@ from cns.queue_port.contract import DELIVER_ENTRIES_MAX, QueueMessage, QueuePort
 from cns_common.errors import OutcomeUnknown
 
 DELIVER_BYTES_MAX = 512 * 1024
-"""Of bodies and attributes in one request. A larger message goes alone."""
+"""The size of bodies and attributes in one request. A larger message goes alone."""
 
 Answer = str | Refusal
 """The message's id in the queue, or why the queue refused it."""

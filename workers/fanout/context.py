@@ -1,4 +1,4 @@
-"""What both producers need to fan out publish jobs."""
+"""The dependencies that both producers share."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class FanoutContext:
     clock: Clock
 
     def drop(self, job: PublishJob, cause: str) -> None:
-        """Count a notification that is given up before its fan-out. It is one drop, with no subscription: how many
-        subscriptions the job had still to reach is unknown."""
-        self.stats.dropped(cause)
+        """Report a notification that is given up before its fan-out: one drop without a subscription, as the number of
+        subscriptions that the job had still to reach is unknown."""
+        self.stats.count_drop(cause)
         self.events.emit(
             NotificationDropped(
                 at_ms=self.clock.now_ms(),

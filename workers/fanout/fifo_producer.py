@@ -31,7 +31,7 @@ WAIT_S = 20.0
 PAGE_SUBSCRIPTIONS = 100
 JOBS_A_SETTLEMENT = 400
 REPLAY_WAIT_MS = 200
-"""How long a group waits until a replay has sent the page that it reads."""
+"""A group waits this long for a replay to send the page that it reads."""
 KILL_POINTS = SettlementKillPoints(referred=FIFO_FANNED_OUT, settled=FIFO_PUBLISHED)
 
 
@@ -59,7 +59,7 @@ class FifoProducer:
         unsettled: list[JobOutcome] = []
         waiting: list[Renewal] = []
         for leased, job in group:
-            if await self._context.quarantine.takes(QUEUE, leased, job.topic, expected=job.waits):
+            if await self._context.quarantine.intercept(QUEUE, leased, job.topic, expected=job.waits):
                 continue
             fanned_out = None if waiting else await self._fan_out(leased, job)
             if fanned_out is None:

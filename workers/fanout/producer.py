@@ -45,7 +45,7 @@ class Producer:
 
     async def _run(self, leased: LeasedJob, job: PublishJob) -> None:
         kill_point(PUBLISH_TAKEN)
-        if not await self._context.quarantine.takes(QUEUE, leased, job.topic):
+        if not await self._context.quarantine.intercept(QUEUE, leased, job.topic):
             await self._fan_out(leased, job)
 
     async def _fan_out(self, leased: LeasedJob, job: PublishJob) -> None:

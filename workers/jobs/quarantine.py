@@ -35,7 +35,7 @@ log = structlog.get_logger(__name__)
 
 
 class QuarantinedJob(msgspec.Struct, frozen=True, array_like=True):
-    """Everything needed to look at a job, and to put it back."""
+    """Everything that is needed to show a job, and to put it back."""
 
     queue: str
     id: str
@@ -54,8 +54,8 @@ class Quarantine:
         self._stats = stats
         self._deletions: set[asyncio.Task[None]] = set()
 
-    async def takes(self, queue: str, leased: LeasedJob, topic: str, *, expected: int = 0) -> bool:
-        """Quarantine the job if it is time for that. Returns whether it is no longer the caller's.
+    async def intercept(self, queue: str, leased: LeasedJob, topic: str, *, expected: int = 0) -> bool:
+        """Quarantine the job if it was leased too often. Returns True when it did: the caller has the job no longer.
 
         Must be called in a task of the job's own: how the task ends is how the trial ends. `expected` of the job's
         leases ended as they should.
@@ -71,7 +71,7 @@ class Quarantine:
         item = QuarantinedJob(queue, leased.id, leased.group or topic, topic, self._clock.now_ms(), why, leased.body)
         new_job = NewJob(jobs.QUARANTINE, quarantine_id(item), msgspec.msgpack.encode(item), topic)
         await self._port.settle(queue, [leased.handle], [new_job])
-        self._stats.quarantined(queue)
+        self._stats.count_quarantined_job(queue)
         log.error("job.quarantined", queue=queue, job=leased.id, topic=topic, why=why)
 
     async def _begin_trial(self, queue: str, leased: LeasedJob) -> bool:

@@ -1,4 +1,4 @@
-"""Receives jobs of the internal queues, decoded. Jobs that cannot be decoded are withheld, and quarantined in the end.
+"""Receives and decodes jobs of the internal queues. Jobs that cannot be decoded are withheld, and later quarantined.
 
 A newer version may have written such a job, so other workers get the chance to read it first. If a loop got it, the job
 would fail the loop's step again and again, and with it the other jobs of the same receive.
@@ -27,9 +27,9 @@ class ReceivedJob(msgspec.Struct, frozen=True):
     leased: LeasedJob
     job: TargetJob
     failures: int
-    first_attempt_ms: int  # of a first attempt: now
+    first_attempt_ms: int  # now, if there was none yet
     returns: int = 0  # FIFO: how often it was given back without an attempt
-    ended: str = ""  # why no attempt is left: only the dead-letter queue is to be tried
+    ended: str = ""  # why no attempt is left: only its dead-letter queue is tried
 
 
 class JobReceiver:

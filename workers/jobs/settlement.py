@@ -22,16 +22,16 @@ from workers.stats import Stats
 
 
 class JobOutcome(msgspec.Struct, frozen=True):
-    """What becomes of one leased job: it is done, or with a `renewal` kept. The `new_jobs` follow from it."""
+    """The end of one leased job, or with a `renewal` its continuation. `new_jobs` follow from it."""
 
     handle: str
-    notification_id: str = ""  # the stored notification that it and `new_jobs` refer to; '' where they carry their own
+    notification_id: str = ""  # that it and `new_jobs` refer to; '' where they carry what is sent
     new_jobs: Sequence[NewJob] = ()
     renewal: Renewal | None = None
 
 
 class SettlementKillPoints(NamedTuple):
-    """Names for `cns_common.process.kill_points`: before step 1, after 1, after 2 with and without a deleted job."""
+    """See `cns_common.process.kill_points`: before step 1, after it, after step 2 with and without a done job."""
 
     begun: str = ""
     referred: str = ""
@@ -55,11 +55,11 @@ class JobSettlement:
         self._kill_points = kill_points
 
     def renewal(self, handle: str, visible_in_ms: int, body: bytes | None = None) -> Renewal:
-        """Of a job of this queue."""
+        """Keep a job of this queue leased, or give it back with `visible_in_ms` 0; a `body` replaces its own."""
         return Renewal(self._queue, handle, visible_in_ms, body)
 
     async def settle(self, outcomes: Sequence[JobOutcome], renewals: Sequence[Renewal] = ()) -> None:
-        """Settle jobs together. `renewals` are of further jobs of the queue, of which nothing else is to be written."""
+        """Settle jobs together. `renewals` are for further jobs of the queue."""
         kill_point(self._kill_points.begun)
         done: list[JobOutcome] = []
         new_jobs: list[NewJob] = []
@@ -78,6 +78,6 @@ class JobSettlement:
         kill_point(self._kill_points.settled if done else self._kill_points.continued)
         for outcome, is_leased in zip(done, still_leased, strict=True):
             if not is_leased:  # the lease had run out, so the job's work may be done twice
-                self._stats.lease_lost(self._queue)
+                self._stats.count_lost_lease(self._queue)
             elif outcome.notification_id:
                 await self._references.release(outcome.notification_id)

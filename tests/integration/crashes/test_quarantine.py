@@ -178,7 +178,7 @@ async def test_a_job_that_ends_its_process_is_set_aside(site: Site) -> None:
     for _ in range(LEASES_MAX):
         (held,) = await site.port.receive(jobs.PUBLISH_JOBS, 1, LEASE_MS, 0)
         dying = Quarantine(site.port, site.leases, site.clock, stats)
-        assert not await dying.takes(jobs.PUBLISH_JOBS, held, TOPIC)  # by this task, which does not end here
+        assert not await dying.intercept(jobs.PUBLISH_JOBS, held, TOPIC)  # by this task, which does not end here
         site.clock.advance(LEASE_MS + 1)
     await site.work()
     assert len(await site.set_aside()) == 1

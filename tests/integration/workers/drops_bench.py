@@ -113,7 +113,7 @@ class Bench:
         """What follows from its last attempt; `letter` is what its dead-letter queue answers."""
         attempts = self.attempts(EndpointJob("m", TOPIC.arn, (target.arn,), message(TOPIC)))
         attempts.notification = message(TOPIC)
-        attempts.events.attempted(target, outcome)
+        attempts.events.report_attempt(target, outcome)
         return await OutcomeHandler(self.tools, channels_to(Letters(letter))).handle(attempts, target, outcome)
 
     def attempts(self, job: jobs.TargetJob) -> JobAttempts:

@@ -177,7 +177,7 @@ async def test_a_job_whose_lease_runs_out_again_and_again_is_set_aside(host: Hos
     await host.put(arn, "1", "2")
     for _ in range(LEASES_MAX):
         (held,) = await host.port.receive(jobs.FIFO_ENDPOINT_JOBS, 1, LEASE_MS, 0)
-        assert not await host.tools.quarantine.takes(jobs.FIFO_ENDPOINT_JOBS, held, TOPIC.arn)
+        assert not await host.tools.quarantine.intercept(jobs.FIFO_ENDPOINT_JOBS, held, TOPIC.arn)
         host.clock.advance(LEASE_MS + 1)  # the process has died
     await host.work()
     assert host.desk.texts("a") == ["2"]

@@ -48,9 +48,9 @@ async def test_what_a_job_says_of_an_attempt(rig: Rig, tmp_path: Path) -> None:
     notification = Notification(id="m", topic_arn=topic, timestamp_ms=7, texts=texts)
     facts = facts_of(EndpointJob("m", topic, (target.arn,), notification), log, failures=2)
     facts.notification_loaded(notification)
-    facts.attempted(target, OK)
-    facts.attempted(replace(target, protocol="sqs"), OK)
-    facts.attempted(replace(target, feedback=None), OK)
+    facts.report_attempt(target, OK)
+    facts.report_attempt(replace(target, protocol="sqs"), OK)
+    facts.report_attempt(replace(target, feedback=None), OK)
     first, second = log.told
     assert (first.message_id, first.topic, first.published_ms, first.number) == ("m", topic, 7, 3)
     assert first.message_md5 == "5d41402abc4b2a76b9719d911017c592"
@@ -64,8 +64,8 @@ async def test_what_a_job_says_of_a_confirmation(rig: Rig, tmp_path: Path) -> No
     topic, target = await site.subscribed("http", "http://127.0.0.1/a", HTTPSuccessFeedbackRoleArn=ROLE)
     job = ConfirmationJob("SubscriptionConfirmation", "c", target.arn, topic, "t", 3, "http://localhost")
     facts = facts_of(job, log, stats=stats)
-    facts.attempted(target, OK)
-    facts.delivered(target)
+    facts.report_attempt(target, OK)
+    facts.report_delivery(target)
     (told,) = log.told
     assert (told.message_id, told.message_md5, told.published_ms) == ("c", "", 3)
     assert stats.latency.samples() == []  # nothing was published
@@ -81,8 +81,8 @@ async def test_a_delivery_is_measured_unless_it_is_a_replay(
     notification = Notification(id="m", topic_arn=topic, timestamp_ms=7, texts={"default": "m"}, replayed=replayed)
     facts = facts_of(EndpointJob("m", topic, (target.arn,), notification), site.log, stats=stats)
     facts.notification_loaded(notification)
-    facts.attempted(target, OK)
-    facts.delivered(target)
+    facts.report_attempt(target, OK)
+    facts.report_delivery(target)
     counts = [sample.value for sample in stats.latency.samples() if sample.name == "cns_delivery_seconds_count"]
     assert sum(counts) == observed
     await site.log.close()

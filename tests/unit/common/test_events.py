@@ -86,7 +86,7 @@ def test_the_phase_of_an_attempt(failures: int, phase: str) -> None:
 )
 def test_a_drop_without_an_attempt(job: EndpointJob | ConfirmationJob, message_id: str, message_type: str) -> None:
     sink, stats, clock = RecordedEvents(), Stats(), Clock()
-    JobEvents(stats, sink, clock, job, 2).dropped("s", "subscription_gone")
+    JobEvents(stats, sink, clock, job, 2).report_drop("s", "subscription_gone")
     (dropped,) = sink.events
     assert isinstance(dropped, NotificationDropped)
     assert (dropped.message_id, dropped.message_type, dropped.attempt) == (message_id, message_type, 2)

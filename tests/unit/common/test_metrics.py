@@ -82,7 +82,7 @@ def test_two_processes_on_a_page_that_prometheus_reads() -> None:
     latency = Latency()
     latency.observe("http", 7, first=True)
     stats = Stats()
-    stats.delivered("http")
+    stats.count_delivery("http")
     own = [*stats.samples(), *latency.samples(), *process_samples("1.2.3"), QUARANTINE_JOBS.sample(2)]
     text = page([sample.labelled("process", name) for name in ("worker-1", "worker-2") for sample in own])
     families = {family.name: family for family in text_string_to_metric_families(text)}

@@ -43,7 +43,7 @@ class PoolThread:
         """Sends that wait or are in flight."""
         self.queue = FairQueue()
         self.missed_checks = 0
-        """How many checks in a row it has neither answered nor started a send."""
+        """Checks in a row in which it has neither answered nor started a send."""
         self._make_sender = make_sender
         self._on_ended = on_ended
         self._owner = asyncio.get_running_loop()

@@ -1,1 +1,1 @@
-"""How much is sent to one endpoint at once, so that one which is slow or dead keeps nothing from the others."""
+"""Limits the sends to one endpoint at a time, so that slow and dead endpoints are isolated from healthy ones."""

@@ -348,5 +348,5 @@ def _ignore(_key: str) -> None:
 
 
 def _without_credentials(key: str) -> str:
-    """Of an endpoint's URL."""
+    """Hide the user and password of an endpoint's URL."""
     return _CREDENTIALS.sub("//****@", key)

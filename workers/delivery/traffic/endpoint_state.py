@@ -1,4 +1,4 @@
-"""What is known of one endpoint from its sends: how many it takes at once, and whether it may hang.
+"""The state of one endpoint, as its sends show it: how many it takes at once, and whether it may hang.
 
 Arithmetic over starts and ends of sends, without I/O. Times are seconds of the caller's clock.
 """
@@ -71,7 +71,7 @@ class EndpointState:
         """A lane waits for its room."""
 
     def room(self, now_s: float, *, scarce: bool) -> int:
-        """How many sends may start. `scarce`: sends that hang are about to take all the room there is."""
+        """The number of sends that may start. `scarce`: sends that hang are about to take all room."""
         if self.breaker.is_open:
             limit = 1 if now_s >= self.breaker.probe_at_s else 0
         elif self.overdue:
