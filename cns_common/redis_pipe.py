@@ -30,14 +30,14 @@ class ReplyError(Exception):
 
 
 class RedisPipe:
-    """`url` has redis-py's form, TLS and Unix sockets included. `run` is the run id of the server connected to last."""
+    """`url` has redis-py's form, with TLS and Unix sockets. `run_id` is the run id of the server connected to last."""
 
     def __init__(self, url: str, timeout_s: float) -> None:
         self._address: dict[str, Any] = dict(parse_url(url))  # type: ignore[no-untyped-call]  # redis-py: untyped
         self._timeout_s = timeout_s
         self._connection: _Connection | None = None
         self._connecting: asyncio.Task[_Connection] | None = None
-        self.run = ""
+        self.run_id = ""
 
     async def connection(self) -> _Connection:
         """The connection; a lost one is replaced."""
@@ -71,10 +71,12 @@ class RedisPipe:
                 await self._open(connection)
                 if password := self._address.get("password"):
                     user = self._address.get("username")
-                    await connection.ask("AUTH", user, password) if user else await connection.ask("AUTH", password)
+                    await connection.execute("AUTH", user, password) if user else await connection.execute(
+                        "AUTH", password
+                    )
                 if database := self._address.get("db"):
-                    await connection.ask("SELECT", database)
-                facts: bytes = await connection.ask("INFO", "server")
+                    await connection.execute("SELECT", database)
+                facts: bytes = await connection.execute("INFO", "server")
         except (OSError, TimeoutError, ReplyError, PipeError) as error:
             connection.close()
             raise PipeError(f"cannot use Redis: {str(error) or 'no answer'}") from error
@@ -84,7 +86,7 @@ class RedisPipe:
         lines = dict(line.split(":", 1) for line in facts.decode().splitlines() if ":" in line)
         if "run_id" not in lines:
             raise PipeError("Redis does not report its run id")
-        self.run = lines["run_id"]
+        self.run_id = lines["run_id"]
         return connection
 
     async def _open(self, connection: _Connection) -> None:
@@ -111,7 +113,7 @@ class _Connection(asyncio.Protocol):
         self._is_late = False
         self.lost = False
 
-    def ask(self, *words: Word) -> asyncio.Future[Any]:
+    def execute(self, *words: Word) -> asyncio.Future[Any]:
         """Send a command. Awaiting the answer raises ReplyError or PipeError."""
         future: asyncio.Future[Any] = self._loop.create_future()
         if self.lost:

@@ -10,7 +10,7 @@ class HttpRequest:
 
     __slots__ = ("body", "fields", "headers", "method", "path", "query", "raw_path", "scheme", "source_ip", "when_gone")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # one per field; a dataclass would cost each request a further call
         self,
         method: str,
         path: str,  # decoded

@@ -168,7 +168,7 @@ class Cassandra:
             return [await self.run(statement, *all_values[0])]  # saves a task
         return list(await asyncio.gather(*[self.run(statement, *values) for values in all_values]))
 
-    async def applied(self, statement: Statement, *values: object) -> bool:
+    async def run_conditional(self, statement: Statement, *values: object) -> bool:
         """Run a conditional statement. Returns whether its condition held."""
         return bool((await self.run(statement, *values))[0][0])
 

@@ -35,7 +35,9 @@ _TEXTS: Mapping[str, str] = {
 def describe(error: ValidationError, fields: Mapping[str, FieldInfo], secret: frozenset[str]) -> str:
     """One line that names each wrong setting, its value, and what it must be. The values of `secret` settings, and of
     URLs with a user, are hidden."""
-    faults = [f"CNS_{_variable(fault)}={_shown(fault, secret)}: {_text(fault, fields)}" for fault in error.errors()]
+    faults = [
+        f"CNS_{_variable(fault)}={_value_text(fault, secret)}: {_text(fault, fields)}" for fault in error.errors()
+    ]
     return "; ".join(faults)
 
 
@@ -44,7 +46,7 @@ def _variable(fault: ErrorDetails) -> str:
     return str(name).upper() + "".join(f"[{part}]" for part in inside)
 
 
-def _shown(fault: ErrorDetails, secret: frozenset[str]) -> str:
+def _value_text(fault: ErrorDetails, secret: frozenset[str]) -> str:
     text = str(fault["input"])
     if fault["loc"][0] in secret or "@" in text:
         return _HIDDEN

@@ -43,7 +43,7 @@ class Child:
     deaths: deque[float] = field(default_factory=lambda: deque(maxlen=LOOP_CRASHES))
     process: asyncio.subprocess.Process | None = None
 
-    def looping(self, now_s: float) -> bool:
+    def in_crash_loop(self, now_s: float) -> bool:
         return len(self.deaths) == LOOP_CRASHES and now_s - self.deaths[0] < LOOP_WINDOW_S
 
 
@@ -77,18 +77,18 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
-        keepers = [asyncio.create_task(self._keep(child), name=child.name) for child in self._children]
+        supervised = [asyncio.create_task(self._supervise(child), name=child.name) for child in self._children]
         await self._stop.wait()
         for rank in sorted({child.stop_rank for child in self._children}):
-            await asyncio.gather(*(self._end(child) for child in self._children if child.stop_rank == rank))
-        for keeper in keepers:
-            keeper.cancel()
-        await asyncio.gather(*keepers, return_exceptions=True)
+            await asyncio.gather(*(self._stop_child(child) for child in self._children if child.stop_rank == rank))
+        for task in supervised:
+            task.cancel()
+        await asyncio.gather(*supervised, return_exceptions=True)
         with contextlib.suppress(OSError):
             self._status_path.unlink()
         return self._exit_code
 
-    async def _keep(self, child: Child) -> None:
+    async def _supervise(self, child: Child) -> None:
         backoff_s = BACKOFF_FIRST_S
         loop = asyncio.get_running_loop()
         while not self._stop.is_set():
@@ -114,7 +114,7 @@ class Supervisor:
                 await asyncio.wait_for(self._stop.wait(), backoff_s)
             backoff_s = min(backoff_s * 2, BACKOFF_MAX_S)
 
-    async def _end(self, child: Child) -> None:
+    async def _stop_child(self, child: Child) -> None:
         process = child.process
         if process is None or process.returncode is not None:
             return
@@ -129,7 +129,9 @@ class Supervisor:
     def _write_status(self) -> None:
         now_s = asyncio.get_running_loop().time()
         statuses = [
-            ChildStatus(child.name, child.process.pid if child.process else 0, child.restarts, child.looping(now_s))
+            ChildStatus(
+                child.name, child.process.pid if child.process else 0, child.restarts, child.in_crash_loop(now_s)
+            )
             for child in self._children
         ]
         scratch = self._status_path.with_suffix(".new")

@@ -40,7 +40,7 @@ class Checkpointer:
         self._commit_pages_max = 0
         self.wal_pages = 0
         self.disk_is_full = False
-        """Whether a commit found no room to copy the log back; whoever handles that sets it to False."""
+        """Whether a commit found no room to copy the log back. The database handles that, and sets it to False."""
 
     def request(self) -> None:
         """Begin a checkpoint, unless one is under way."""

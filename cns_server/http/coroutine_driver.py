@@ -1,7 +1,7 @@
-"""Runs a coroutine without a task: it begins at once, and goes on as soon as what it awaits is done.
+"""Runs a coroutine without a task: its first step at once, each next one when the awaited future is done.
 
 A task costs a loop turn before its first step and an entry in asyncio's registry of all tasks, together as much as
-verifying a signature (ADR 0002). What is run here may await futures and tasks; what needs a task around itself, such as
+verifying a signature (ADR 0002). The coroutine may await futures and tasks. Code that needs a current task, such as
 `asyncio.timeout`, must be awaited as a task of its own.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 
 class Eager:
-    """Begins when made. The coroutine handles its own errors: whatever it raises goes to the loop's handler."""
+    """Starts the coroutine when made. An exception that the coroutine raises goes to the loop's exception handler."""
 
     __slots__ = ("_coroutine", "_loop")
 
@@ -27,7 +27,7 @@ class Eager:
             awaited = self._coroutine.send(None)
         except StopIteration:
             return
-        except Exception as error:  # noqa: BLE001  # nobody awaits this coroutine: as a task's that is never fetched
+        except Exception as error:  # noqa: BLE001  # no caller awaits this coroutine: logged, as a task's error is
             self._loop.call_exception_handler({"message": f"{self._coroutine!r} failed", "exception": error})
             return
         if awaited is None:  # asyncio.sleep(0)

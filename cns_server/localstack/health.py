@@ -46,7 +46,7 @@ class HealthBoard:
         self._put = tree
         return True
 
-    def shown(self, health: Health) -> Tree:
+    def to_page(self, health: Health) -> Tree:
         """The page. Scripts wait until services are `running` or `available`."""
         state = "running" if health.ready else "starting"
         services = dict.fromkeys(SERVICES, state)

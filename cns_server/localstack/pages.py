@@ -43,7 +43,7 @@ def _add_health(router: APIRouter, health: Callable[[], Awaitable[Health]]) -> N
 
     @router.get("/_localstack/health")
     async def show() -> Response:
-        return JSONResponse(board.shown(await health()))
+        return JSONResponse(board.to_page(await health()))
 
     @router.head("/_localstack/health")
     async def head() -> Response:

@@ -60,7 +60,7 @@ class NotificationPages:
         """Push messages by endpoint, oldest first."""
         wanted, account, region = _endpoint_filter(request)
         items = await self._items("application", account, region, wanted)
-        shown = _by_destination(items, wanted, lambda item: {"TargetArn": item.destination, **_shown(item)})
+        shown = _by_destination(items, wanted, lambda item: {"TargetArn": item.destination, **_describe(item)})
         return JSONResponse({"platform_endpoint_messages": shown, "region": region})
 
     async def _delete_push_messages(self, request: Request) -> Response:
@@ -77,7 +77,7 @@ class NotificationPages:
             lambda item: {
                 "PhoneNumber": item.destination,
                 "SubscriptionArn": item.subscription_arn or None,
-                **_shown(item),
+                **_describe(item),
             },
         )
         return JSONResponse({"sms_messages": shown, "region": region})
@@ -151,7 +151,7 @@ def _by_destination(
     return found
 
 
-def _shown(item: OutboxItem) -> dict[str, Any]:
+def _describe(item: OutboxItem) -> dict[str, Any]:
     return {
         "TopicArn": item.topic_arn or None,
         "MessageId": item.message_id,

@@ -43,6 +43,10 @@ def _letter_faults(letter: Letter, received: list[Receipt], arrived: list[Receip
             yield f"came back: {letter.text} after its delete"
     if len(received) > WORN_RECEIVES_MAX:
         yield f"received too often: {letter.text} {len(received)} times"
+    yield from _dead_letter_faults(letter, arrived, ledger)
+
+
+def _dead_letter_faults(letter: Letter, arrived: list[Receipt], ledger: Ledger) -> Iterator[str]:
     if arrived and not arrived[-1].deleted_ns:
         yield f"never deleted: {letter.text} in the dead-letter queue"
     if len({receipt.sequence for receipt in arrived}) > 1:

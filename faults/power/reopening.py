@@ -75,13 +75,7 @@ class Reopening:
         for q in QUEUES:
             rows: list[Any] = connection.execute(SCAN, (q.id,)).fetchall()
             self._scanned[q.id] = [row[:3] for row in rows]
-        there: dict[str, str] = {}
-        for queue, found in self._scanned.items():
-            for message_id, body, seq in found:
-                self._check_message(queue, message_id, body, seq)
-                if message_id in there:
-                    self._fault("twice", f"{message_id} in {queue} and {there[message_id]}")
-                there[message_id] = queue
+        there = self._check_scanned()
         for message_id in sorted(expected.certain - there.keys()):
             self._fault("lost", message_id)
         for message_id in sorted(expected.gone & there.keys()):
@@ -90,6 +84,17 @@ class Reopening:
             self._check_pair([put.id in there for put in puts], message.id, message.id in there)
         if expected.records:
             self._check_records(connection)
+
+    def _check_scanned(self) -> dict[str, str]:
+        """Check each message by itself. Returns message id → queue."""
+        there: dict[str, str] = {}
+        for queue, found in self._scanned.items():
+            for message_id, body, seq in found:
+                self._check_message(queue, message_id, body, seq)
+                if message_id in there:
+                    self._fault("twice", f"{message_id} in {queue} and {there[message_id]}")
+                there[message_id] = queue
+        return there
 
     def _check_message(self, queue: str, message_id: str, body: bytes, seq: int) -> None:
         expected = self._expected

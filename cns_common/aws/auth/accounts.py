@@ -219,7 +219,7 @@ class EmbeddedAccountStore(UserStore):
 
         return await self._database.write(write)
 
-    async def _keys_changed(self, account: str) -> None:
+    async def _notify_key_change(self, account: str) -> None:
         self._announce(account)
 
 

@@ -118,7 +118,7 @@ class CassandraAccountStore(ChangeNotifier[str], UserStore):
         async def ours() -> bool:
             return any(row[2] == key.key_id for row in await self._cassandra.run(_GET, key.account))
 
-        written = await resolve_lost_write(lambda: self._cassandra.applied(statement, *values), ours)
+        written = await resolve_lost_write(lambda: self._cassandra.run_conditional(statement, *values), ours)
         if written:
             await self._notify(key.account)
         return written
@@ -167,7 +167,7 @@ class CassandraAccountStore(ChangeNotifier[str], UserStore):
             rows = await self._cassandra.run(_GET_USER, record.account, stored_name(record.name))
             return (rows[0][2] if rows else "") == written
 
-        return await resolve_lost_write(lambda: self._cassandra.applied(statement, *values), ours)
+        return await resolve_lost_write(lambda: self._cassandra.run_conditional(statement, *values), ours)
 
-    async def _keys_changed(self, account: str) -> None:
+    async def _notify_key_change(self, account: str) -> None:
         await self._notify(account)

@@ -110,14 +110,14 @@ class UserStore(ABC):
         """Returns False when the stored record has another version than `version`."""
 
     @abstractmethod
-    async def _keys_changed(self, account: str) -> None:
+    async def _notify_key_change(self, account: str) -> None:
         """Make every process read the keys again."""
 
     # -- the operations -----------------------------------------------------------------------------------------------
 
     async def users(self, account: str) -> list[User]:
         await self._check_account(account)
-        return [_shown(record) for record in await self._users(account)]
+        return [_listed_user(record) for record in await self._users(account)]
 
     async def add_user(self, account: str, name: str, now_ms: int) -> AccessKey:
         """A new user with a first key."""
@@ -130,7 +130,7 @@ class UserStore(ABC):
         key, record = self._with_new_key(bare, now_ms)
         if not await self._insert_user(record):
             raise RequestError("EntityAlreadyExists", f"account {account} has a user {name} already")
-        await self._keys_changed(account)
+        await self._notify_key_change(account)
         return key
 
     async def add_user_key(self, account: str, name: str, now_ms: int) -> AccessKey:
@@ -203,7 +203,7 @@ class UserStore(ABC):
                 raise RequestError("NoSuchEntity", f"account {account} has no user {name}")
             changed = replace(change(record), version=hex_id())
             if await self._replace_user(record.version, changed, delete=delete):
-                await self._keys_changed(account)
+                await self._notify_key_change(account)
                 return
         raise StoreUnavailable(f"other changes to user {name} met this one {CHANGE_TRIES_MAX} times")
 
@@ -222,7 +222,7 @@ def _check_key(record: UserRecord, key_id: str) -> None:
         raise RequestError("NoSuchEntity", f"user {record.name} has no key {key_id}")
 
 
-def _shown(record: UserRecord) -> User:
+def _listed_user(record: UserRecord) -> User:
     keys = tuple([UserKey(key.key_id, key.created_ms, key.active) for key in record.keys])
     return User(record.account, record.name, record.user_id, record.created_ms, record.active, keys)
 

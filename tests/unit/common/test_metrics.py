@@ -30,7 +30,19 @@ TAKEN_LABELS = {"le", "quantile", "process", "job", "instance"}
 
 
 def complaints(metric: Metric) -> Iterator[str]:
-    """What is wrong with it, as `promtool check metrics` and Prometheus' naming page have it."""
+    """The faults of a metric, by the rules of `promtool check metrics` and Prometheus' naming page."""
+    yield from name_complaints(metric)
+    if not re.fullmatch(r"[A-Z0-9].{20,150}\.", metric.help) or metric.help.lower().startswith(
+        metric.name.replace("_", " ")
+    ):
+        yield "no sentence as help"
+    if len(set(metric.labels)) != len(metric.labels) or set(metric.labels) & TAKEN_LABELS:
+        yield "labels that are taken"
+    if not all(re.fullmatch(r"[a-z][a-z_]*", label) for label in metric.labels):
+        yield "labels that are not snake case"
+
+
+def name_complaints(metric: Metric) -> Iterator[str]:
     name = metric.name
     if not re.fullmatch(r"(cns|process)_[a-z][a-z0-9]*(_[a-z0-9]+)*", name):
         yield "not snake case with the prefix of the service"
@@ -46,12 +58,6 @@ def complaints(metric: Metric) -> Iterator[str]:
         yield "a histogram without a unit"
     if re.search(r"(counter|gauge|histogram|metric)", name):
         yield "its type in its name"
-    if not re.fullmatch(r"[A-Z0-9].{20,150}\.", metric.help) or metric.help.lower().startswith(name.replace("_", " ")):
-        yield "no sentence as help"
-    if len(set(metric.labels)) != len(metric.labels) or set(metric.labels) & TAKEN_LABELS:
-        yield "labels that are taken"
-    if not all(re.fullmatch(r"[a-z][a-z_]*", label) for label in metric.labels):
-        yield "labels that are not snake case"
 
 
 @pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)

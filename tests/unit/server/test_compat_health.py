@@ -18,7 +18,7 @@ def shown_after(*puts: object) -> dict[str, Any]:
     board = HealthBoard()
     for put in puts:
         assert board.put(json.dumps(put).encode())
-    shown = board.shown(READY)
+    shown = board.to_page(READY)
     assert (shown.pop("edition"), shown.pop("version")) == ("community", "4.0.0")
     return shown
 
@@ -61,7 +61,7 @@ def test_a_service_that_was_put_stands_beside_ours() -> None:
 def test_put_refused(body: bytes | None) -> None:
     board = HealthBoard()
     assert not board.put(body)
-    assert board.shown(READY)["services"] == RUNNING
+    assert board.to_page(READY)["services"] == RUNNING
 
 
 def test_what_is_put_is_bounded_as_a_whole() -> None:
@@ -71,7 +71,7 @@ def test_what_is_put_is_bounded_as_a_whole() -> None:
 
 
 def test_what_is_not_ready_starts() -> None:
-    services = HealthBoard().shown(Health("red", ready=False))["services"]
+    services = HealthBoard().to_page(Health("red", ready=False))["services"]
     assert services == dict.fromkeys(RUNNING, "starting")
 
 
