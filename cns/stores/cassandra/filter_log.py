@@ -98,7 +98,7 @@ class FilterLog:
             number = (last or 0) + 1
             values = (number, number % RING_ENTRIES, _encode(changes), arn, topic_id, last)
             try:
-                if await self._cassandra.applied(schema.LOG_FILTER_CHANGES, *values):
+                if await self._cassandra.run_conditional(schema.LOG_FILTER_CHANGES, *values):
                     return number
             except OutcomeUnknown:
                 continue  # writing an entry twice does no harm

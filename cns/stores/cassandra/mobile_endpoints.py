@@ -137,12 +137,12 @@ class CassandraMobileEndpointStore:
     async def _release(self, endpoint: MobileEndpoint) -> None:
         """Release the token. If that fails, the claim can be taken over."""
         with contextlib.suppress(OutcomeUnknown):
-            await self._cassandra.applied(schema.RELEASE, *_claim_key(endpoint), endpoint.id)
+            await self._cassandra.run_conditional(schema.RELEASE, *_claim_key(endpoint), endpoint.id)
 
     async def _write_conditionally(
         self, statement: Statement, values: Sequence[object], ours: Callable[[], Awaitable[bool]]
     ) -> bool:
-        return await resolve_lost_write(lambda: self._cassandra.applied(statement, *values), ours)
+        return await resolve_lost_write(lambda: self._cassandra.run_conditional(statement, *values), ours)
 
     # -- the index ----------------------------------------------------------------------------------------------------
 

@@ -38,7 +38,9 @@ class CassandraPlatformStore:
 
         values = (application.arn, application.id, application.version, self._records.close(application))
         for _ in range(ATTEMPTS_MAX):
-            if await resolve_lost_write(lambda: self._cassandra.applied(schema.INSERT_APPLICATION, *values), ours):
+            if await resolve_lost_write(
+                lambda: self._cassandra.run_conditional(schema.INSERT_APPLICATION, *values), ours
+            ):
                 return application
             existing = await self.get(application.arn)
             if existing is not None:
@@ -55,7 +57,9 @@ class CassandraPlatformStore:
 
         sealed = self._records.close(application)
         values = (application.version, sealed, application.arn, application.id, expected_version)
-        return await resolve_lost_write(lambda: self._cassandra.applied(schema.REPLACE_APPLICATION, *values), ours)
+        return await resolve_lost_write(
+            lambda: self._cassandra.run_conditional(schema.REPLACE_APPLICATION, *values), ours
+        )
 
     async def delete(self, arn: str) -> bool:
         """Mark the application for the sweep of its endpoints first. The sweep ignores the mark while it exists."""
@@ -69,7 +73,7 @@ class CassandraPlatformStore:
 
         await self._cassandra.run(schema.MARK_DROPPED, application.id, arn)
         deletion = (schema.DELETE_APPLICATION, arn, application.id)
-        if not await resolve_lost_write(lambda: self._cassandra.applied(*deletion), gone):
+        if not await resolve_lost_write(lambda: self._cassandra.run_conditional(*deletion), gone):
             return False
         await self._cassandra.run(
             schema.LEAVE_APPLICATION, application.account, application.region, arn, application.id

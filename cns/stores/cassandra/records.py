@@ -98,12 +98,12 @@ class SubscriptionRecords:
     async def release(self, subscription: Subscription) -> None:
         """Release the endpoint. If that fails, the claim can be taken over."""
         with contextlib.suppress(OutcomeUnknown):
-            await self._cassandra.applied(schema.RELEASE, *_claim_key(subscription), subscription.id)
+            await self._cassandra.run_conditional(schema.RELEASE, *_claim_key(subscription), subscription.id)
 
     async def _write_conditionally(
         self, statement: Statement, values: Sequence[object], ours: Callable[[], Awaitable[bool]]
     ) -> bool:
-        return await resolve_lost_write(lambda: self._cassandra.applied(statement, *values), ours)
+        return await resolve_lost_write(lambda: self._cassandra.run_conditional(statement, *values), ours)
 
 
 def _claim_key(subscription: Subscription) -> tuple[str, bytes]:

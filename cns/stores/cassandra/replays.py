@@ -48,8 +48,8 @@ class CassandraReplayStore:
 
         async def attempt() -> bool:
             if before is None:
-                return await self._cassandra.applied(schema.FIRST_REPLAY, *key, *values)
-            return await self._cassandra.applied(schema.NEXT_REPLAY, *values, *key, before.id, before.version)
+                return await self._cassandra.run_conditional(schema.FIRST_REPLAY, *key, *values)
+            return await self._cassandra.run_conditional(schema.NEXT_REPLAY, *values, *key, before.id, before.version)
 
         return await resolve_lost_write(attempt, lambda: self._is(replay))
 
@@ -62,7 +62,7 @@ class CassandraReplayStore:
         key = (replay.topic_arn, replay.subscription_arn)
         values = (replay.id, replay.version, _encode(replay), *key, replay.id, expected_version)
         replaced = await resolve_lost_write(
-            lambda: self._cassandra.applied(schema.NEXT_REPLAY, *values), lambda: self._is(replay)
+            lambda: self._cassandra.run_conditional(schema.NEXT_REPLAY, *values), lambda: self._is(replay)
         )
         if replaced and not replay.active:
             await self._cassandra.run(schema.LEAVE_ACTIVE, *key, replay.id)
@@ -74,8 +74,8 @@ class CassandraReplayStore:
             return
         key = (before.topic_arn, subscription_arn)
         with contextlib.suppress(OutcomeUnknown):  # the second attempt decides
-            await self._cassandra.applied(schema.REMOVE_REPLAY, *key)
-        await self._cassandra.applied(schema.REMOVE_REPLAY, *key)
+            await self._cassandra.run_conditional(schema.REMOVE_REPLAY, *key)
+        await self._cassandra.run_conditional(schema.REMOVE_REPLAY, *key)
         await self._cassandra.run(schema.LEAVE_ACTIVE, *key, before.id)
 
     async def of_topic(self, topic_arn: str) -> list[Replay]:

@@ -38,7 +38,7 @@ class CassandraSigningKeyStore:
             return await self._cassandra.run(schema.NEWEST_KEY) == [(sealed, made.certificate_pem)]
 
         row = (sealed, made.certificate_pem, now_ms)
-        if await resolve_lost_write(lambda: self._cassandra.applied(schema.FIRST_KEY, *row), ours):
+        if await resolve_lost_write(lambda: self._cassandra.run_conditional(schema.FIRST_KEY, *row), ours):
             return made
         stored = await self._newest()
         if stored is None:

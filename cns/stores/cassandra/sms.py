@@ -72,8 +72,8 @@ class CassandraSmsStore:
 
         async def attempt() -> bool:
             if expected_version:
-                return await self._cassandra.applied(schema.REPLACE_NUMBER, *value, *key, expected_version)
-            return await self._cassandra.applied(schema.INSERT_NUMBER, *key, *value)
+                return await self._cassandra.run_conditional(schema.REPLACE_NUMBER, *value, *key, expected_version)
+            return await self._cassandra.run_conditional(schema.INSERT_NUMBER, *key, *value)
 
         async def ours() -> bool:
             return await self.sandbox_number(*key) == number
@@ -85,7 +85,7 @@ class CassandraSmsStore:
             return await self.sandbox_number(account, region, number) is None
 
         return await resolve_lost_write(
-            lambda: self._cassandra.applied(schema.REMOVE_NUMBER, account, region, number), gone
+            lambda: self._cassandra.run_conditional(schema.REMOVE_NUMBER, account, region, number), gone
         )
 
     async def page_of_sandbox(self, account: str, region: str, after: str, n: int) -> list[SandboxNumber]:

@@ -106,7 +106,7 @@ class CassandraSubscriptionStore(ChangeNotifier[str]):
                 break
             with contextlib.suppress(OutcomeUnknown):  # the outcome is read next
                 step = (level + 1, subscription.topic_arn, subscription.topic_id, level)
-                await self._cassandra.applied(schema.RAISE_LEVEL, *step)
+                await self._cassandra.run_conditional(schema.RAISE_LEVEL, *step)
             level = await self._level(subscription)
         return level
 

@@ -47,7 +47,7 @@ class CassandraTopicStore(ChangeNotifier[str]):
 
         values = (topic.arn, topic.id, topic.version, _encode(topic))
         for _ in range(ATTEMPTS_MAX):
-            if await resolve_lost_write(lambda: self._cassandra.applied(schema.INSERT_TOPIC, *values), ours):
+            if await resolve_lost_write(lambda: self._cassandra.run_conditional(schema.INSERT_TOPIC, *values), ours):
                 return topic
             existing = await self.get(topic.arn)
             if existing is not None:
@@ -63,7 +63,9 @@ class CassandraTopicStore(ChangeNotifier[str]):
             return await self.get(topic.arn) == topic
 
         values = (topic.version, _encode(topic), topic.arn, topic.id, expected_version)
-        replaced = await resolve_lost_write(lambda: self._cassandra.applied(schema.REPLACE_TOPIC, *values), ours)
+        replaced = await resolve_lost_write(
+            lambda: self._cassandra.run_conditional(schema.REPLACE_TOPIC, *values), ours
+        )
         await self._notify(topic.arn)
         return replaced
 
@@ -96,7 +98,7 @@ class CassandraTopicStore(ChangeNotifier[str]):
             return there is None or there.id != topic.id
 
         return await resolve_lost_write(
-            lambda: self._cassandra.applied(schema.DELETE_TOPIC, topic.arn, topic.id, level), ours
+            lambda: self._cassandra.run_conditional(schema.DELETE_TOPIC, topic.arn, topic.id, level), ours
         )
 
     async def list_arns(self, account: str, region: str, after: str, n: int) -> list[str]:

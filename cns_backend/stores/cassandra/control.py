@@ -86,8 +86,8 @@ class CassandraControl(CassandraReports):
 
         async def attempt() -> bool:
             if not rows:
-                return await self._cassandra.applied(_FIRST, CLOCK_NAME, value)
-            return await self._cassandra.applied(_NEXT, value, CLOCK_NAME, rows[0][0])
+                return await self._cassandra.run_conditional(_FIRST, CLOCK_NAME, value)
+            return await self._cassandra.run_conditional(_NEXT, value, CLOCK_NAME, rows[0][0])
 
         async def ours() -> bool:
             return await self._cassandra.run(_GET, CLOCK_NAME) == [(value,)]
@@ -104,7 +104,7 @@ class CassandraControl(CassandraReports):
 
 async def check_master_key(cassandra: Cassandra, seal: Seal) -> None:
     """Raise unless `seal` has the master key of the first process that used the keyspace: see `Seal.open`."""
-    await cassandra.applied(_FIRST, KEY_NAME, seal.close(KEY_NAME, KEY_NAME.encode()))
+    await cassandra.run_conditional(_FIRST, KEY_NAME, seal.close(KEY_NAME, KEY_NAME.encode()))
     for (sealed,) in await cassandra.run(_GET, KEY_NAME):
         seal.open(KEY_NAME, sealed)
 

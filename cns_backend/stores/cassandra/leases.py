@@ -38,8 +38,8 @@ class CassandraLeaseStore:
 
         async def attempt() -> bool:
             if not rows:
-                return await self._cassandra.applied(_FIRST, task, part, holder, until_ms)
-            return await self._cassandra.applied(_NEXT, holder, until_ms, task, part, *rows[0])
+                return await self._cassandra.run_conditional(_FIRST, task, part, holder, until_ms)
+            return await self._cassandra.run_conditional(_NEXT, holder, until_ms, task, part, *rows[0])
 
         async def ours() -> bool:
             return await self._cassandra.run(_FIND, task, part) == [(holder, until_ms)]
@@ -48,4 +48,4 @@ class CassandraLeaseStore:
 
     async def give_back(self, task: str, part: str, holder: str) -> None:
         with contextlib.suppress(OutcomeUnknown):  # the lease ends by itself
-            await self._cassandra.applied(_GIVE_BACK, task, part, holder)
+            await self._cassandra.run_conditional(_GIVE_BACK, task, part, holder)

@@ -93,7 +93,7 @@ class RedisCache:
     @property
     def run_id(self) -> str:
         """The run id of the server, as of the newest connection."""
-        return self._pipe.run
+        return self._pipe.run_id
 
     async def close(self) -> None:
         await cancel_and_wait(self._hints)
@@ -107,7 +107,7 @@ class RedisCache:
     async def ping(self) -> None:
         """Check that the server answers and accepts writes; this also reads its run id."""
         try:
-            await (await self._pipe.connection()).ask("SET", f"{self._prefix}:greeting", "", "PX", GREETING_LIFE_MS)
+            await (await self._pipe.connection()).execute("SET", f"{self._prefix}:greeting", "", "PX", GREETING_LIFE_MS)
         except (PipeError, ReplyError) as error:
             self._pipe.close()  # the host name may resolve to another server by now
             raise CacheUnavailable(str(error)) from error
@@ -115,13 +115,13 @@ class RedisCache:
     async def _call(self, script: _Script, queue_id: str, *arguments: Word) -> Any:
         try:
             connection = await self._pipe.connection()
-            words = (len(lua.PARTS), *self.keys(queue_id), self._pipe.run, *arguments)
+            words = (len(lua.PARTS), *self.keys(queue_id), self._pipe.run_id, *arguments)
             try:
-                return await connection.ask("EVALSHA", script.sha, *words)
+                return await connection.execute("EVALSHA", script.sha, *words)
             except ReplyError as error:
                 if not str(error).startswith("NOSCRIPT"):
                     raise
-                return await connection.ask("EVAL", script.text, *words)
+                return await connection.execute("EVAL", script.text, *words)
         except (PipeError, ReplyError) as error:
             raise CacheUnavailable(str(error)) from error
 
@@ -268,7 +268,7 @@ class RedisCache:
 
     async def _hint(self, queue_id: str) -> None:
         with contextlib.suppress(PipeError, ReplyError):
-            await (await self._pipe.connection()).ask("PUBLISH", f"{self._prefix}:{{{queue_id}}}:e", "1:")
+            await (await self._pipe.connection()).execute("PUBLISH", f"{self._prefix}:{{{queue_id}}}:e", "1:")
 
     @contextlib.asynccontextmanager
     async def listening(self, notify: Callable[[str, int, int | None], None]) -> AsyncIterator[Callable[[], Any]]:

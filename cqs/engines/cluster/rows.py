@@ -64,7 +64,7 @@ class MessageRows:
             if generation is None:
                 return None
             new = generation + 1
-            run = self._cassandra.applied
+            run = self._cassandra.run_conditional
             applied = (
                 await run(schema.NEXT_GENERATION, new, queue_id, generation)
                 if generation
@@ -75,8 +75,8 @@ class MessageRows:
                 return new
 
     async def drop(self, queue_id: str) -> None:
-        if not await self._cassandra.applied(schema.DROP_UNKNOWN, queue_id):
-            await self._cassandra.applied(schema.DROP_KNOWN, queue_id)
+        if not await self._cassandra.run_conditional(schema.DROP_UNKNOWN, queue_id):
+            await self._cassandra.run_conditional(schema.DROP_KNOWN, queue_id)
         await self._cassandra.run(schema.ADD_GARBAGE, queue_id, "g")  # sorts after every bucket's name
 
     # -- messages -----------------------------------------------------------------------------------------------------

@@ -62,7 +62,9 @@ class CassandraMoveTaskStore:
     async def create(self, task: MoveTask) -> bool:
         await self._cassandra.run(_ENTER, task.source_arn, task.id)
         values = (task.id, task.version, _encode(task), task.source_arn, task.started_ms, task.id)
-        if not await resolve_lost_write(lambda: self._cassandra.applied(_START, *values), lambda: self._is(task)):
+        if not await resolve_lost_write(
+            lambda: self._cassandra.run_conditional(_START, *values), lambda: self._is(task)
+        ):
             await self._cassandra.run(_LEAVE, task.source_arn, task.id)
             return False
         for old in (await self.newest(task.source_arn, _READ_MAX))[MOVE_TASKS_LISTED_MAX:]:
@@ -75,7 +77,9 @@ class CassandraMoveTaskStore:
     async def replace(self, task: MoveTask, expected_version: int) -> bool:
         values = (task.version, _encode(task), task.source_arn, task.started_ms, task.id, expected_version)
         statement = _GO_ON if task.active else _END
-        replaced = await resolve_lost_write(lambda: self._cassandra.applied(statement, *values), lambda: self._is(task))
+        replaced = await resolve_lost_write(
+            lambda: self._cassandra.run_conditional(statement, *values), lambda: self._is(task)
+        )
         if replaced and not task.active:
             await self._cassandra.run(_LEAVE, task.source_arn, task.id)
         return replaced

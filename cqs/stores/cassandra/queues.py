@@ -94,7 +94,7 @@ class CassandraQueueStore(ChangeNotifier[QueueKey]):
     async def _decide(
         self, statement: Statement, values: Sequence[object], ours: Callable[[], Awaitable[bool]]
     ) -> bool:
-        return await resolve_lost_write(lambda: self._cassandra.applied(statement, *values), ours)
+        return await resolve_lost_write(lambda: self._cassandra.run_conditional(statement, *values), ours)
 
     async def _enter(self, queue: Queue) -> None:
         await asyncio.gather(

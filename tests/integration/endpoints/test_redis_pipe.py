@@ -23,7 +23,7 @@ async def pipe(own_redis: OwnRedis) -> AsyncIterator[RedisPipe]:
 
 async def test_many_at_once_get_each_their_answer(pipe: RedisPipe) -> None:
     connection = await pipe.connection()
-    assert await asyncio.gather(*[connection.ask("ECHO", str(n)) for n in range(1_000)]) == [
+    assert await asyncio.gather(*[connection.execute("ECHO", str(n)) for n in range(1_000)]) == [
         b"%d" % n for n in range(1_000)
     ]
     assert await pipe.connection() is connection
@@ -37,9 +37,9 @@ async def test_all_who_need_a_connection_share_one(pipe: RedisPipe) -> None:
 async def test_an_error_is_its_own_command_s(pipe: RedisPipe) -> None:
     connection = await pipe.connection()
     good, bad, after = (
-        connection.ask("ECHO", "a"),
-        connection.ask("EVALSHA", "0" * 40, 0),
-        connection.ask("ECHO", b"\x00\xff"),
+        connection.execute("ECHO", "a"),
+        connection.execute("EVALSHA", "0" * 40, 0),
+        connection.execute("ECHO", b"\x00\xff"),
     )
     assert await good == b"a"
     with pytest.raises(ReplyError, match="NOSCRIPT"):
@@ -49,7 +49,7 @@ async def test_an_error_is_its_own_command_s(pipe: RedisPipe) -> None:
 
 async def test_who_went_away_leaves_the_others_their_answers(pipe: RedisPipe) -> None:
     connection = await pipe.connection()
-    gone, stays = connection.ask("ECHO", "gone"), connection.ask("ECHO", "stays")
+    gone, stays = connection.execute("ECHO", "gone"), connection.execute("ECHO", "stays")
     gone.cancel()
     assert await stays == b"stays"
 
@@ -58,19 +58,19 @@ async def test_a_server_that_dies_fails_what_is_under_way_and_the_next_one_is_an
     pipe: RedisPipe, own_redis: OwnRedis
 ) -> None:
     connection = await pipe.connection()
-    first = pipe.run
-    waiting = [connection.ask("BLPOP", "nothing", 0), connection.ask("ECHO", "behind")]
+    first = pipe.run_id
+    waiting = [connection.execute("BLPOP", "nothing", 0), connection.execute("ECHO", "behind")]
     own_redis.kill()
     for each in waiting:
         with pytest.raises(PipeError):
             await each
     with pytest.raises(PipeError):
-        await connection.ask("PING")
+        await connection.execute("PING")
     with pytest.raises(PipeError, match="cannot use Redis"):
         await pipe.connection()
     own_redis.start()
-    assert await (await pipe.connection()).ask("PING") == b"PONG"
-    assert pipe.run != first
+    assert await (await pipe.connection()).execute("PING") == b"PONG"
+    assert pipe.run_id != first
 
 
 async def test_a_server_that_is_silent_is_given_up(pipe: RedisPipe, own_redis: OwnRedis) -> None:
@@ -78,12 +78,12 @@ async def test_a_server_that_is_silent_is_given_up(pipe: RedisPipe, own_redis: O
     own_redis.pause()
     try:
         with pytest.raises(PipeError, match="closed the connection"):
-            await connection.ask("PING")
+            await connection.execute("PING")
         with pytest.raises(PipeError, match="no answer"):
             await pipe.connection()
     finally:
         own_redis.resume()
-    assert await (await pipe.connection()).ask("PING") == b"PONG"
+    assert await (await pipe.connection()).execute("PING") == b"PONG"
 
 
 async def test_passwords_databases_and_sockets(tmp_path: Path) -> None:
@@ -99,9 +99,9 @@ async def test_passwords_databases_and_sockets(tmp_path: Path) -> None:
         ):
             pipe = RedisPipe(url, TIMEOUT_S)
             if is_let_in:
-                assert await (await pipe.connection()).ask("SET", "key", "value") == b"OK"
+                assert await (await pipe.connection()).execute("SET", "key", "value") == b"OK"
                 database = b"db=3" if url.endswith(("/3", "=3")) else b"db=0"
-                assert database in await (await pipe.connection()).ask("CLIENT", "INFO")
+                assert database in await (await pipe.connection()).execute("CLIENT", "INFO")
             else:
                 with pytest.raises(PipeError, match="cannot use Redis"):
                     await pipe.connection()

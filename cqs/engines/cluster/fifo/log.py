@@ -154,7 +154,7 @@ class CommandLog:
         slot_key = (self.queue_id, *divmod(self._next_slot, schema.SEGMENT_SLOTS))
 
         async def attempt() -> bool:
-            return await self._cassandra.applied(schema.PROPOSE, slot, *slot_key)
+            return await self._cassandra.run_conditional(schema.PROPOSE, slot, *slot_key)
 
         async def ours() -> bool:
             rows = await self._cassandra.run(schema.SLOT, *slot_key)

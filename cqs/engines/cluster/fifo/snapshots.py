@@ -97,7 +97,7 @@ class Snapshots:
         first = mark.slot // schema.SEGMENT_SLOTS
         end = after.chunks if after.slot == schema.DROPPED_SLOT else after.slot // schema.SEGMENT_SLOTS
         for segment in range(first, end):
-            await self._cassandra.applied(schema.SEAL, queue_id, segment)
+            await self._cassandra.run_conditional(schema.SEAL, queue_id, segment)
             await self._cassandra.run(schema.MARK_SEALED, queue_id, segment)
             await self._cassandra.run(schema.CLEAR_SEGMENT, queue_id, segment)
         for chunk in range(mark.chunks):

@@ -62,10 +62,10 @@ class BucketClaims:
         if owner == self._node:
             return True
         if owner is None:
-            return await self._cassandra.applied(schema.CLAIM, queue_id, bucket, self._node)
+            return await self._cassandra.run_conditional(schema.CLAIM, queue_id, bucket, self._node)
         if await self._is_alive(owner):
             return False
-        return await self._cassandra.applied(schema.CLAIM_FROM, self._node, queue_id, bucket, owner)
+        return await self._cassandra.run_conditional(schema.CLAIM_FROM, self._node, queue_id, bucket, owner)
 
     async def _is_alive(self, node: str) -> bool:
         now_ms = self._clock.wall_ms()
@@ -82,7 +82,7 @@ class BucketClaims:
         left = set()
         for bucket in buckets:
             try:
-                await self._cassandra.applied(schema.UNCLAIM, queue_id, bucket, self._node)
+                await self._cassandra.run_conditional(schema.UNCLAIM, queue_id, bucket, self._node)
             except CnsError:
                 left.add(bucket)
         return left

@@ -161,19 +161,19 @@ async def test_an_append_whose_answer_came_too_late(
         await late.send(b"first", group="g")
         assert isinstance(late.engine, ClusterEngine)
         cassandra = late.engine._fifo._cassandra
-        applied = cassandra.applied
+        applied = cassandra.run_conditional
 
         async def stopped_in_between(statement: Statement, *values: object) -> bool:
             answer: bool = await applied(statement, *values)
-            if statement is schema.PROPOSE and cassandra.applied is stopped_in_between:
-                cassandra.applied = applied  # type: ignore[method-assign]  # for one statement
+            if statement is schema.PROPOSE and cassandra.run_conditional is stopped_in_between:
+                cassandra.run_conditional = applied  # type: ignore[method-assign]  # for one statement
                 for number in range(40):
                     await other.send(b"other", group=f"{number}")
                 await _clear(other)
                 raise OutcomeUnknown("no answer for minutes")
             return answer
 
-        cassandra.applied = stopped_in_between  # type: ignore[method-assign]  # for one statement
+        cassandra.run_conditional = stopped_in_between  # type: ignore[method-assign]  # for one statement
         with pytest.raises(OutcomeUnknown):
             await late.send(b"precious", group="p", dedup=dedup)
         if dedup:

@@ -195,12 +195,12 @@ async def test_a_token_whose_endpoint_is_gone_or_has_another_is_taken_over(sessi
     stores = in_cassandra(session)
     application = await stores.application()
     gone = await stores.endpoint(application, "gone")
-    await session.applied(cassandra_schema.DELETE_ENDPOINT, gone.id, 1)
+    await session.run_conditional(cassandra_schema.DELETE_ENDPOINT, gone.id, 1)
     assert await stores.all_endpoints(application) == [], "the list removed what points to nothing"
     assert (await stores.endpoint(application, "gone")).id != gone.id
     moved = await stores.endpoint(application, "moved")
     claim = (moved.application_id, cassandra_store._claim_key(with_token(moved, "claimed"))[1], moved.id)
-    assert await session.applied(cassandra_schema.CLAIM, *claim), "as before a change that never came"
+    assert await session.run_conditional(cassandra_schema.CLAIM, *claim), "as before a change that never came"
     assert (await stores.endpoint(application, "claimed")).id != moved.id
     assert await stores.endpoints.get(moved.arn) == moved
 

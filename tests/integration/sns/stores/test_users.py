@@ -240,7 +240,7 @@ async def test_a_change_whose_answer_was_lost_is_made_once(
     async with emptied(cassandra_address) as cassandra:
         store = CassandraAccountStore(cassandra, SEAL)
         account = (await store.create(1)).account
-        applied, lost = cassandra.applied, list[bool]()
+        applied, lost = cassandra.run_conditional, list[bool]()
 
         async def lose_first(*arguments: object) -> bool:
             done: bool = await applied(*arguments)  # type: ignore[arg-type]  # passed on as they are
@@ -255,7 +255,7 @@ async def test_a_change_whose_answer_was_lost_is_made_once(
             lambda: store.delete_user(account, "alice"),
         ):
             lost.clear()
-            monkeypatch.setattr(cassandra, "applied", lose_first)
+            monkeypatch.setattr(cassandra, "run_conditional", lose_first)
             await work()
             assert lost == [True]
         assert await store.users(account) == []
