@@ -50,7 +50,7 @@ class Stores:
     pool_sizes: PoolSizeStore
     control: ServiceControl
 
-    def announced(self) -> dict[str, ChangeSource]:
+    def announced_stores(self) -> dict[str, ChangeSource]:
         """The stores whose changes are announced to every process, by prefix."""
         return {
             "accounts": self.accounts,

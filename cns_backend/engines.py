@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # its driver is installed in the cluster form only
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterServers:
-    """What the engines of the cluster form are opened with."""
+    """The servers that the engines of the cluster form use."""
 
     cassandra: Cassandra
     redis_url: str

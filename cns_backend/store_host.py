@@ -82,7 +82,7 @@ class StoreHost:
         for prefix, contract in CONTRACTS.items():
             self._server.answer(handlers_of(contract, prefix, getattr(self.backend, prefix)))
         self._server.on_close.append(engine_calls.end_session)
-        for prefix, store in self.backend.announced().items():
+        for prefix, store in self.backend.announced_stores().items():
             announce(prefix, store, self._server)
         self._path = settings.socket_path
         self._reserve_bytes = settings.reserve_bytes

@@ -62,7 +62,7 @@ class StoredFile(NamedTuple):
     path: Path
 
 
-class Removed(NamedTuple):
+class RemovedFiles(NamedTuple):
     """How many files were removed for their age, and how many for the size of all."""
 
     age: int
@@ -92,7 +92,7 @@ class FileWriter(ABC):
         self._refused = False
         self._written = 0
         self._lost = dict.fromkeys(("buffer_full", "disk_full", "disk_refused"), 0)
-        self._removed = dict.fromkeys(Removed._fields, 0)
+        self._removed = dict.fromkeys(RemovedFiles._fields, 0)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -133,7 +133,7 @@ class FileWriter(ABC):
         """Write a batch, all of it or nothing. Raises OSError."""
 
     @abstractmethod
-    def _remove_old(self, now_ms: int) -> Removed:
+    def _remove_old(self, now_ms: int) -> RemovedFiles:
         """Raises OSError."""
 
     def _rotate(self) -> None:  # noqa: B027  # not every writer has something to do
@@ -201,7 +201,7 @@ def append_all(fd: int, data: bytes | bytearray) -> None:
         raise
 
 
-def remove_old(files: Iterable[StoredFile], first_period: str, bytes_max: int) -> Removed:
+def remove_old(files: Iterable[StoredFile], first_period: str, bytes_max: int) -> RemovedFiles:
     """Remove the files of periods before `first_period`, then the oldest of what exceeds `bytes_max`."""
     ordered = sorted(files)
     aged = [file for file in ordered if file.period < first_period]
@@ -219,7 +219,7 @@ def remove_old(files: Iterable[StoredFile], first_period: str, bytes_max: int) -
         with contextlib.suppress(OSError):  # not empty
             folder.rmdir()
             folder.parent.rmdir()
-    return Removed(len(aged), len(crowded))
+    return RemovedFiles(len(aged), len(crowded))
 
 
 def stored_file(path: Path, period: str) -> StoredFile | None:

@@ -21,6 +21,7 @@ from cns.service import NotificationService
 from cns_backend.backend import Backend
 from cns_backend.queue_port import access_keys, queue_port
 from cns_backend.services import event_log, notification_service, queue_service, sqs_options
+from cns_backend.stores.contract import store_process
 from cns_common.aws import sts
 from cns_common.aws.auth.accounts import KeyRing
 from cns_common.aws.auth.authentication import Authenticator
@@ -169,7 +170,8 @@ class Api:
             *self._backend.samples(),
         )
         samples += [sample.labelled("process", f"api-{os.getpid()}") for sample in own]
-        samples += state.samples
+        hosting = ("process", store_process(os.getpid()))  # these samples are among its own
+        samples += [sample for sample in state.samples if hosting not in sample.labels]
         for report in state.reports:
             samples += [sample.labelled("process", report.process) for sample in report.samples]
         return page(samples)

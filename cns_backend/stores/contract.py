@@ -128,6 +128,11 @@ class ServiceState(msgspec.Struct, frozen=True):
     """Why writes that would grow the store are refused."""
 
 
+def store_process(pid: int) -> str:
+    """The name of the store host's process in the label `process`."""
+    return f"store-{pid}"
+
+
 class ServiceReports(Protocol):
     """The part of `ServiceControl` that only reads."""
 

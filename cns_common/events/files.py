@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from cns_common.events.schema import SCHEMA_VERSION, SegmentFact, SegmentSealed
-from cns_common.file_writer import Removed, remove_old, stored_file
+from cns_common.file_writer import RemovedFiles, remove_old, stored_file
 
 SEALED = ".jsonl"
 OPEN = ".jsonl.open"
@@ -63,7 +63,7 @@ def seal_orphans(directory: Path, now_ms: int) -> int:
     return sum([_seal_orphan(path, now_ms) for path in directory.glob(f"*/*/*{OPEN}")])
 
 
-def remove_old_segments(directory: Path, keep_from_ms: int, bytes_max: int) -> Removed:
+def remove_old_segments(directory: Path, keep_from_ms: int, bytes_max: int) -> RemovedFiles:
     """Remove sealed segments of hours before `keep_from_ms`, then the oldest of what exceeds `bytes_max`."""
     paths = chain.from_iterable([directory.glob(f"*/*/*{suffix}") for suffix in (SEALED, NEW)])
     files = [stored_file(path, f"{path.parent.parent.name}/{path.parent.name}") for path in paths]

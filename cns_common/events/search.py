@@ -62,7 +62,7 @@ class _Segment(NamedTuple):
     first_sequence: int
 
 
-class _Searched(NamedTuple):
+class _SegmentMatches(NamedTuple):
     lines: list[bytes]
     size_bytes: int
     last_line: bytes
@@ -109,7 +109,7 @@ def _segments(directories: Sequence[Path], since_ms: int) -> list[_Segment]:
     return sorted(found.values(), key=lambda segment: (segment.boot, segment.first_sequence))
 
 
-def _search(path: Path, needle: bytes) -> _Searched | None:
+def _search(path: Path, needle: bytes) -> _SegmentMatches | None:
     """The complete lines with the needle, and the last complete line."""
     try:
         file = path.open("rb")
@@ -130,7 +130,7 @@ def _search(path: Path, needle: bytes) -> _Searched | None:
             if end:
                 last_line = block[block.rfind(b"\n", 0, end - 1) + 1 : end]
                 lines += _lines_with(needle, block, end)
-    return _Searched(lines, size_bytes, last_line)
+    return _SegmentMatches(lines, size_bytes, last_line)
 
 
 def _lines_with(needle: bytes, block: bytes, end: int) -> Iterator[bytes]:

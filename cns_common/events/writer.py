@@ -27,7 +27,7 @@ from cns_common.events.files import (
     segment_name,
 )
 from cns_common.events.schema import Event, EventSink, NoEvents, SegmentOpened, SegmentSealed
-from cns_common.file_writer import Batch, FileWriter, Removed, WriterMetrics, append_all
+from cns_common.file_writer import Batch, FileWriter, RemovedFiles, WriterMetrics, append_all
 from cns_common.ids import hex_id
 from cns_common.metrics.catalogue import EVENT_SEGMENTS_REMOVED, EVENTS_LOST, EVENTS_WRITTEN
 from cns_common.metrics.model import Sample
@@ -114,7 +114,7 @@ class SegmentWriter(FileWriter):
             log.warning("event_segment.seal_failed", error=str(error))
             segment.leave()
 
-    def _remove_old(self, now_ms: int) -> Removed:
+    def _remove_old(self, now_ms: int) -> RemovedFiles:
         if orphans := seal_orphans(self._directory, now_ms):
             log.info("event_segment.recovered", segments=orphans)
         keep_from_ms = now_ms - self._limits.retention_s * 1000

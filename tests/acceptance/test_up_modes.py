@@ -19,6 +19,18 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
+from cns_common.metrics.catalogue import (
+    API_CALL_FAILURES,
+    ATTEMPTS_FAILED,
+    CASSANDRA_STATEMENTS,
+    DELIVERY_SECONDS,
+    METRICS,
+    QUEUE_DUPLICATE_DELIVERIES,
+    RECONCILE_LAG_SECONDS,
+    RECONCILE_REPAIRS,
+    REDIS_OUTAGES,
+    REDIS_UP,
+)
 from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.polls import Poll
 from tests.acceptance.running import Up, cns, keys_in, running
@@ -217,6 +229,38 @@ def test_several_api_processes_are_one_service(several: Up, endpoint: Endpoint) 
             attributes = several.client("sqs").get_queue_attributes(QueueUrl=queue, AttributeNames=["DelaySeconds"])
             assert attributes["Attributes"] == {"DelaySeconds": "7"}, "what one changes the other knows"
     assert receive_one(several.client("sqs"), delaying)["Body"] == "later"
+
+
+def _processes(service: Up, name: str) -> set[str]:
+    """The processes that have a metric, each once."""
+    found = [labels for labels in service.samples() if labels[0] == name]
+    processes = {re.sub(r'.*process="([a-z0-9-]+)".*', r"\1", ",".join(sorted(labels))) for _, labels in found}
+    assert len(processes) == len(found)
+    return processes
+
+
+def test_each_process_shows_its_version_and_memory(several: Up) -> None:
+    pids = several.pids()
+    roles = {name: name.partition("-")[0] for name in pids}
+    asked = {f"{roles[name]}-{pid}" for name, pid in pids.items()}
+    for metric in ("cns_build_info", "process_resident_memory_bytes"):
+        wait_until(lambda metric=metric: len(_processes(several, metric)) == 3, 10)  # type: ignore[misc]
+        processes = _processes(several, metric)
+        assert processes < asked  # of the API processes the one that was asked
+        assert {f"store-{pids['store']}", f"worker-{pids['worker']}"} <= processes
+
+
+def test_counters_are_there_before_anything_happens(tmp_path: Path) -> None:
+    with running(tmp_path / "data") as service:
+        wait_until(lambda: service.is_ready(), 20)
+        samples = service.samples()
+        shown = {re.sub("_(bucket|count|sum)$", "", name) for name, _ in samples}
+        cluster = {REDIS_UP, REDIS_OUTAGES, RECONCILE_REPAIRS, RECONCILE_LAG_SECONDS, QUEUE_DUPLICATE_DELIVERIES}
+        later = {*cluster, CASSANDRA_STATEMENTS, API_CALL_FAILURES, ATTEMPTS_FAILED, DELIVERY_SECONDS}
+        assert set(METRICS) - shown == {metric.name for metric in later}
+        assert service.metric("cns_notifications_dropped_total") == 0
+        assert service.metric("cns_api_calls_total") == 0
+        assert len(_processes(service, "cns_build_info")) == 2  # the API, which hosts the store, and the worker
 
 
 def test_of_two_workers_each_delivers_and_one_may_die(tmp_path: Path, endpoint: Endpoint) -> None:

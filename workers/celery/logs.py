@@ -14,11 +14,11 @@ log = structlog.get_logger(__name__)
 def set_up_celery_logs(level: str) -> None:
     set_up_logs(level, "celery")
     root = logging.getLogger()
-    root.handlers = [_AsEvents()]
+    root.handlers = [_EventHandler()]
     root.setLevel(level.upper())
 
 
-class _AsEvents(logging.Handler):
+class _EventHandler(logging.Handler):
     """Logs each record of the standard library's loggers as the event `celery.message_logged`."""
 
     def emit(self, record: logging.LogRecord) -> None:

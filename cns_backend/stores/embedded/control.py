@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Collection
 
+import cns
 from cns_backend.engines import engine_samples
-from cns_backend.stores.contract import CLOCK, REPORT_LIFE_S, Report, ServiceState
+from cns_backend.stores.contract import CLOCK, REPORT_LIFE_S, Report, ServiceState, store_process
 from cns_common.clock import Clock
 from cns_common.metrics.catalogue import STORE_COMMITS, STORE_WAL_BYTES
+from cns_common.metrics.page import process_samples
 from cns_common.rpc.rpc import Server
 from cns_common.sqlite.database import Database
 from cns_common.sqlite.opening import PAGE_BYTES
@@ -51,6 +54,7 @@ class EmbeddedControl:
             STORE_COMMITS.sample(self._database.commits),
             STORE_WAL_BYTES.sample(self._database.wal_pages * PAGE_BYTES),
             *engine_samples(self._engines),
+            *[sample.labelled("process", store_process(os.getpid())) for sample in process_samples(cns.__version__)],
         )
         reports = tuple(report for _, report in self._reports.values())
         return ServiceState(self._database.failure, reports, samples, self._clock.warning(), self._database.full())

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from cns_common.bounded_cache import BoundedCache
 from cns_common.clock import Clock
-from cns_common.file_writer import Batch, FileWriter, Removed, WriterMetrics, append_all, remove_old, stored_file
+from cns_common.file_writer import Batch, FileWriter, RemovedFiles, WriterMetrics, append_all, remove_old, stored_file
 from cns_common.ids import hex_id
 from cns_common.metrics.catalogue import (
     DELIVERY_LOG_FILES_REMOVED,
@@ -95,7 +95,7 @@ class DeliveryLogWriter(FileWriter):
             number += 1
             self._file_numbers.put((group, date), number)
 
-    def _remove_old(self, now_ms: int) -> Removed:
+    def _remove_old(self, now_ms: int) -> RemovedFiles:
         first_date = _date_text(now_ms - self._limits.days * DAY_MS)
         return remove_old_logs(self._directory, first_date, self._limits.bytes_max)
 
@@ -105,7 +105,7 @@ def folder_of(directory: Path, group: str) -> Path:
     return directory.joinpath(*[_safe(part) for part in group.split("/")])
 
 
-def remove_old_logs(directory: Path, first_date: str, bytes_max: int) -> Removed:
+def remove_old_logs(directory: Path, first_date: str, bytes_max: int) -> RemovedFiles:
     """Remove the files of days before `first_date`, then the oldest of what exceeds `bytes_max`."""
     files = [stored_file(path, path.name[:_DATE_CHARS]) for path in directory.rglob(f"*{SUFFIX}")]
     return remove_old(filter(None, files), first_date, bytes_max)
