@@ -18,6 +18,7 @@ from pathlib import Path
 
 import redis
 
+from tests import commands
 from tests.acceptance.running import ANNOUNCEMENT, exports_in, plain_environment
 from tests.acceptance.service import BIN, fetch
 from tests.keyspace import keyspace
@@ -185,14 +186,8 @@ class Cluster:
         return self.run(*words).stdout
 
     def run(self, *words: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [BIN / "cns", *words],
-            env={**os.environ, **self.environment, "CNS_DATA": str(self.directory / "command")},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=START_S,
-        )
+        environment = {**os.environ, **self.environment, "CNS_DATA": str(self.directory / "command")}
+        done = commands.run(*words, environment=environment)
         assert done.returncode == 0 or not check, done.stderr
         return done
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests import commands
 from tests.acceptance.service import BIN, Service
 from tests.parts import need
 from tests.ports import free_port
@@ -123,7 +124,7 @@ def own_disk(directory: Path, size_mib: int) -> list[str]:
 
 def cns(*words: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
     """Another `cns` command, run to its end."""
-    done = subprocess.run([BIN / "cns", *words], capture_output=True, text=True, check=False, timeout=60)
+    done = commands.run(*words)
     assert done.returncode == 0 or not check, done.stderr
     return done
 

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,8 +22,6 @@ from tests.acceptance.service import BIN, REGION
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one
 from tests.waiting import wait_until
 
-WAKE_S = 0.5
-"""Far above what is measured, and far below any timer that could have helped."""
 SDK_TRIES = 5
 """Of the SDKs, when nobody says otherwise."""
 
@@ -53,35 +50,22 @@ def test_each_request_goes_to_the_next_process(service: Clustered, sqs: Any, que
 
 
 @pytest.mark.slice
-def test_a_poll_at_one_is_woken_by_a_send_at_the_other(
-    service: Clustered, queue: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    took_s = []
-    for n in range(10):
+def test_a_poll_at_one_is_woken_by_a_send_at_the_other(service: Clustered, queue: str) -> None:
+    for n in range(4):
         there, here = n % 2, 1 - n % 2
         poll = Poll(service.at(there), at(service, there, queue))
         poll.start()
-        sent_s = time.monotonic()
         service.at(here).client("sqs").send_message(QueueUrl=at(service, here, queue), MessageBody=str(n))
         assert poll.bodies() == [str(n)]
-        took_s.append(time.monotonic() - sent_s)
-    with capsys.disabled():
-        print(f"\nsend at one API, received at the other: {min(took_s) * 1e3:.0f} to {max(took_s) * 1e3:.0f} ms")
-    assert max(took_s) < WAKE_S
 
 
-def test_a_poll_at_one_is_woken_when_a_message_of_the_other_is_due(
-    service: Clustered, queue: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_poll_at_one_is_woken_when_a_message_of_the_other_is_due(service: Clustered, queue: str) -> None:
     poll = Poll(service.at(0), at(service, 0, queue))
     poll.start()
-    sent_s = time.monotonic()
-    service.at(1).client("sqs").send_message(QueueUrl=at(service, 1, queue), MessageBody="later", DelaySeconds=1)
+    service.at(1).client("sqs").send_message(QueueUrl=at(service, 1, queue), MessageBody="later", DelaySeconds=600)
+    assert poll.is_alive()
+    service.advance(600)
     assert poll.bodies() == ["later"]
-    late_s = time.monotonic() - sent_s - 1
-    with capsys.disabled():
-        print(f"\ndelayed at one API, received at the other {late_s * 1e3:.0f} ms after it was due")
-    assert 0 <= late_s < WAKE_S
 
 
 def test_who_dies_in_a_poll_gets_no_message(service: Clustered, sqs: Any, queue: str) -> None:

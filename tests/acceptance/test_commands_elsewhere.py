@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests import commands
 from tests.acceptance.running import cns
-from tests.acceptance.service import BIN
 
 MESSAGE_ID = "6a8c3322-3458-468a-ba36-83c9331c6f05"
 EXIT_DATA_UNUSABLE = 74
@@ -33,7 +32,7 @@ TOPIC = "arn:aws:sns:us-east-1:111111111111:orders"
     ],
 )
 def test_a_command_that_reads_says_where_it_looked_and_makes_nothing(tmp_path: Path, words: tuple[str, ...]) -> None:
-    done = subprocess.run([BIN / "cns", *words], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    done = commands.run(*words, cwd=tmp_path)
     assert done.returncode not in (0, 1), done.stdout
     assert list(tmp_path.iterdir()) == [], done.stderr
     if words[0] != "pipeline":  # where PySpark is missing, that is what it says

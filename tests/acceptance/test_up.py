@@ -6,9 +6,6 @@ import ctypes
 import os
 import signal
 import socket
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -20,11 +17,6 @@ from tests.acceptance.topics import Topic
 from tests.ports import free_port
 from tests.waiting import wait_until
 
-STARTS = 10
-START_S_MAX = 2.0
-BARE_STARTS_MAX = 5
-"""On a machine so busy that importing the libraries alone takes long, a start may take this many times that, as it was
-just before the start or just after."""
 EXIT_SETTINGS_WRONG = 71
 EXIT_PORT_TAKEN = 72
 EXIT_DATA_IN_USE = 73
@@ -55,26 +47,6 @@ def alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
-
-
-def bare_start_s() -> float:
-    began_s = time.monotonic()
-    subprocess.run([sys.executable, "-c", "import apsw, botocore, cryptography.x509, fastapi, uvicorn"], check=True)
-    return time.monotonic() - began_s
-
-
-def test_it_is_ready_soon(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    bare_s, took_s = [bare_start_s()], []
-    for n in range(STARTS):
-        began_s = time.monotonic()
-        with running(tmp_path / str(n)):
-            took_s.append(time.monotonic() - began_s)
-        bare_s.append(bare_start_s())
-    with capsys.disabled():
-        print(f"\nready after {', '.join(f'{seconds:.2f}' for seconds in took_s)} s, worst {max(took_s):.2f} s")
-        print(f"a bare import took {', '.join(f'{seconds:.2f}' for seconds in bare_s)} s")
-    for seconds, *beside in zip(took_s, bare_s, bare_s[1:], strict=False):
-        assert seconds < max(START_S_MAX, BARE_STARTS_MAX * max(beside))
 
 
 def test_what_the_first_start_prints_works(tmp_path: Path) -> None:
@@ -185,13 +157,10 @@ def test_a_stop_lets_work_end(tmp_path: Path, endpoint: Endpoint) -> None:
         topic.publish("slow")
         endpoint.wait(received=1)
         pids = [service.process.pid, *service.pids().values()]
-        began_s = time.monotonic()
         service.process.terminate()
         assert [poll.bodies() for poll in polls] == [[], [], []]
         assert service.process.wait(20) == 0
-        took_s = time.monotonic() - began_s
         assert endpoint.look()["accepted"] == 1
-        assert took_s < 10, "a poll must not hold up the stop"
         assert [pid for pid in pids if alive(pid)] == []
         assert [stop["jobs_given_back"] for stop in service.events("worker.stopped")] == [0]
     with running(tmp_path / "data", port=free_port()) as again:

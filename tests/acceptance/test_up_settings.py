@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from tests import commands
 from tests.acceptance.running import running, start
 from tests.acceptance.service import BIN
 from tests.acceptance.test_up import EXIT_SETTINGS_WRONG, EXIT_TLS_UNUSABLE, ends_saying
@@ -51,7 +52,7 @@ def test_a_process_of_its_own_says_so_itself(tmp_path: Path, role: str) -> None:
 )
 def test_commands_say_so_too(tmp_path: Path, command: str) -> None:
     environment = {**os.environ, "CNS_REDIS": "localhost", "CNS_DATA": str(tmp_path)}
-    done = subprocess.run([BIN / "cns", *command.split()], env=environment, capture_output=True, text=True, timeout=60)
+    done = commands.run(*command.split(), environment=environment)
     (line,) = done.stderr.splitlines()
     assert (done.returncode, line[:24]) == (EXIT_SETTINGS_WRONG, "cns: CNS_REDIS=localhost")
 

@@ -1,9 +1,8 @@
-"""Groups that wait do not slow down those that do not, however many they are."""
+"""Groups that wait keep nothing from those that do not, however many they are."""
 
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 
@@ -13,10 +12,8 @@ from tests.conformance.support import Desk, bodies
 
 pytestmark = pytest.mark.needs(fifo=True)
 
-BLOCKED_GROUPS = 5_000
-ROUNDS = 100
-SLOWER_MAX = 4.0
-"""Twenty-five would be linear; the rest is this machine's noise."""
+BLOCKED_GROUPS = 500
+ROUNDS = 10
 
 
 async def _blocked(engine: Engine, clock: Clock, groups: int) -> Desk:
@@ -37,23 +34,14 @@ async def _send_one_to_each(desk: Desk, groups: int) -> None:
         await desk.put(entries[start : start + 1_000])
 
 
-async def _seconds(desk: Desk) -> float:
-    """How long it takes to send, receive and delete through a free group."""
-    started = time.perf_counter()
+async def test_a_free_group_does_not_wait_for_blocked_ones(engine: Engine, clock: Clock) -> None:
+    """What it costs beside them is counted in `tests/integration/cqs/engines`, and measured by the bench (`groups`)."""
+    desk = await _blocked(engine, clock, BLOCKED_GROUPS)
     for i in range(ROUNDS):
         await desk.send(b"%d" % i, group="free")
         (message,) = await desk.take()
         assert message.body == b"%d" % i
         await desk.delete(message)
-    return time.perf_counter() - started
-
-
-async def test_a_free_group_does_not_wait_for_blocked_ones(engine: Engine, clock: Clock) -> None:
-    few = await _blocked(engine, clock, BLOCKED_GROUPS // 25)
-    many = await _blocked(engine, clock, BLOCKED_GROUPS)
-    beside_few = min([await _seconds(few) for _ in range(2)])
-    beside_many = min([await _seconds(many) for _ in range(2)])
-    assert beside_many <= beside_few * SLOWER_MAX
 
 
 async def test_each_of_many_groups_gets_its_turn(engine: Engine, clock: Clock) -> None:

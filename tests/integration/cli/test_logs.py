@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from cns_common.clock import Clock
+from tests.acceptance.running import cns
 from workers.delivery.logs.record import log_time_text
 from workers.delivery.logs.writer import DeliveryLogWriter, LogLimits
 
@@ -69,23 +71,20 @@ def names(output: str) -> list[str]:
     ],
 )
 def test_what_was_logged(data: Path, words: list[str], expected: list[str]) -> None:
-    done = subprocess.run(
-        [str(CNS), "logs", *words, "--data", data], capture_output=True, text=True, check=True, timeout=30
-    )
+    done = cns("logs", *words, "--data", data)
     assert names(done.stdout) == expected
 
 
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     for name, code in ((GROUP, 0), (b"sns/\xff", 2)):
-        done = subprocess.run([str(CNS), "logs", name, "--data", tmp_path], capture_output=True, text=True, timeout=30)
+        done = cns("logs", os.fsdecode(name), "--data", tmp_path, check=False)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (code, "", 1)
 
 
 def test_an_answer_steers_no_terminal(tmp_path: Path) -> None:
     with logging(tmp_path) as files:
         files.append(GROUP, line("x").replace(b'"dwell', b'"providerResponse": "\xc2\x9b31m", "dwell'))
-    words = [str(CNS), "logs", TOPIC, "--data", str(tmp_path)]
-    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=30)
+    done = cns("logs", TOPIC, "--data", tmp_path)
     assert done.stdout.strip().isprintable() and json.loads(done.stdout)["delivery"]["providerResponse"] == "\x9b31m"
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
+from cns.endpoints import http_connection
 from cns.endpoints.http_connection import (
     BODY_BYTES_MAX,
     HEAD_BYTES_MAX,
@@ -110,6 +112,20 @@ async def test_one_read_keeps_no_more_than_many() -> None:
     assert len(given.headers) == HEADERS_KEPT_MAX
     assert len(given.body) == BODY_BYTES_MAX
     assert kept_bytes(connection, given) <= KEPT_BYTES_MAX
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer is its status, and the dwell time ends with that."""
+    monkeypatch.setattr(http_connection, "BODY_TIMEOUT_S", 0)
+    monotonic_s = iter([3.0, 99.0])
+    monkeypatch.setattr(http_connection, "time", SimpleNamespace(monotonic=lambda: next(monotonic_s)))
+    connection, _ = opened()
+    answer = asked(connection)
+    connection.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+    assert not answer.done()
+    given = await answer
+    assert (given.status, given.dwell_ms) == (200, 3_000)
+    assert not connection.usable
 
 
 async def test_fields_that_are_read_are_those_of_the_last_head() -> None:

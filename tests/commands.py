@@ -1,0 +1,67 @@
+"""`cns` commands run to their end, each in a process forked from one that has loaded them all.
+
+A fresh Python spends most of a command's time on imports. `cns up`, and what the installed program is tested by, start
+the program itself: `tests.acceptance.running`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from multiprocessing import get_context
+from pathlib import Path
+
+TIMEOUT_S = 60.0
+_context = get_context("forkserver")
+_context.set_forkserver_preload(
+    [
+        "cns_backend.cluster",
+        "cns_cli.account",
+        "cns_cli.check",
+        "cns_cli.explain.command",
+        "cns_cli.logs",
+        "cns_cli.main",
+        "cns_cli.outbox",
+        "cns_cli.pool",
+        "cns_cli.quarantine",
+        "cns_cli.schema",
+        "cns_cli.sms",
+        "tests.commands",
+    ]
+)
+
+
+def run(
+    *words: str | Path, environment: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """`cns` with these words; `environment` is all of it, that of the test unless given."""
+    with tempfile.TemporaryDirectory() as directory:
+        out, err = Path(directory, "out"), Path(directory, "err")
+        arguments = [str(word) for word in words]
+        process = _context.Process(
+            target=_run, args=(arguments, dict(environment or os.environ), cwd or Path.cwd(), out, err)
+        )
+        process.start()
+        process.join(TIMEOUT_S)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+            raise subprocess.TimeoutExpired(["cns", *arguments], TIMEOUT_S)
+        return subprocess.CompletedProcess(["cns", *arguments], process.exitcode, out.read_text(), err.read_text())
+
+
+def _run(words: list[str], environment: dict[str, str], cwd: Path, out: Path, err: Path) -> None:
+    """In the forked process: become the command."""
+    from cns_cli.main import main
+
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(cwd)
+    for stream, number, path in ((sys.stdout, 1, out), (sys.stderr, 2, err)):
+        stream.flush()
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), number)
+    sys.argv = ["cns", *words]
+    main()
