@@ -12,6 +12,8 @@ import pytest
 from tests.acceptance.service import Service
 from tests.acceptance.topics import arn_of, queue_for
 
+pytestmark = pytest.mark.extended
+
 
 def test_the_first_five_minutes(service: Service, new_name: Callable[[], str]) -> None:
     aws, name = service.aws, new_name()

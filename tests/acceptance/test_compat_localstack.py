@@ -14,6 +14,7 @@ import pytest
 from tests.acceptance.running import Up, cns, running
 from tests.acceptance.service import Service, error_of, fetch
 from tests.acceptance.topics import Topic, arn_of, receive_one
+from tests.marks import extended
 from tests.waiting import wait_until
 
 LOCAL = "localhost.localstack.cloud"
@@ -128,11 +129,13 @@ def test_without_it_an_unsigned_call_is_where_its_address_is(open_service: Servi
     ("strategy", "here", "there"),
     [
         ("standard", "http://sqs.us-east-1.{local}/{q}", "http://sqs.eu-west-1.{local}/{q}"),
-        ("domain", "http://queue.{local}/{q}", "http://eu-west-1.queue.{local}/{q}"),
         ("path", "http://{host}/queue/us-east-1/{q}", "http://{host}/queue/eu-west-1/{q}"),
-        ("dynamic", "http://{host}/queue/us-east-1/{q}", "http://{host}/queue/eu-west-1/{q}"),
-        ("off", "http://{host}/{q}", "http://{host}/{q}"),
-        ("anything else", "http://{host}/{q}", "http://{host}/{q}"),
+        *extended(
+            ("domain", "http://queue.{local}/{q}", "http://eu-west-1.queue.{local}/{q}"),
+            ("dynamic", "http://{host}/queue/us-east-1/{q}", "http://{host}/queue/eu-west-1/{q}"),
+            ("off", "http://{host}/{q}", "http://{host}/{q}"),
+            ("anything else", "http://{host}/{q}", "http://{host}/{q}"),
+        ),
     ],
 )
 def test_endpoint_strategies(

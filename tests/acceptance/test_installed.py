@@ -76,7 +76,7 @@ def test_it_is_the_wheel(installed: Path, here: Path) -> None:
     assert done.stdout.startswith(str(installed.parent)), done.stdout
 
 
-@pytest.mark.parametrize("options", [(), ("--api", "2", "--workers", "2")])
+@pytest.mark.parametrize("options", [(), pytest.param(("--api", "2", "--workers", "2"), marks=pytest.mark.extended)])
 def test_folders_of_its_packages_names_are_passed_over(installed: Path, here: Path, options: tuple[str, ...]) -> None:
     port, said_path = free_port(), here.parent / "said"
     with said_path.open("wb") as out:

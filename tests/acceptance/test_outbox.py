@@ -11,6 +11,7 @@ import pytest
 
 from tests.acceptance.service import Service, fetch
 from tests.acceptance.topics import Topic
+from tests.marks import extended
 from tests.waiting import wait_until
 
 ARRIVAL_S = 20.0
@@ -117,7 +118,7 @@ def test_a_mobile_endpoint_of_a_topic(service: Service, sns: Any, topic: Topic, 
     "mail.footer-link",
     "mail.farewell",
 )
-@pytest.mark.parametrize("protocol", ["email", "email-json"])
+@pytest.mark.parametrize("protocol", ["email", *extended("email-json")])
 def test_a_mailbox_is_asked_told_and_asked_again(service: Service, topic: Topic, protocol: str) -> None:
     address = f"{uuid.uuid4().hex}@example.com"
     topic.set("DisplayName", "Shop")

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.service import Service
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one
@@ -14,6 +16,7 @@ from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, recei
 LARGE_BYTES = 200 * 1024
 
 
+@pytest.mark.extended
 def test_a_large_topic_reaches_everybody_once(
     service: Service, sqs: Any, topic: Topic, endpoint: Endpoint, new_name: Callable[[], str]
 ) -> None:

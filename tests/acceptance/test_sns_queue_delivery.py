@@ -140,6 +140,7 @@ def test_a_batch_reaches_each_queue_in_the_order_of_its_entries(sqs: Any, topic:
     check_order_of_batches(sqs, topic, raw)
 
 
+@pytest.mark.extended
 def test_a_batch_keeps_its_order_over_the_http_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CNS_QUEUE_PORT", "http")
     with running(tmp_path / "data") as service:

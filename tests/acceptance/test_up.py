@@ -14,6 +14,7 @@ from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.polls import Poll
 from tests.acceptance.running import Up, running, start
 from tests.acceptance.topics import Topic
+from tests.marks import extended
 from tests.ports import free_port
 from tests.waiting import wait_until
 
@@ -79,6 +80,7 @@ def test_a_second_start_on_the_same_data_harms_nothing(tmp_path: Path) -> None:
         assert first.client("sqs").create_queue(QueueName="q")["QueueUrl"]
 
 
+@pytest.mark.extended
 def test_a_certificate_that_is_none(tmp_path: Path) -> None:
     wrong = tmp_path / "cert.pem"
     wrong.write_text("my diary")
@@ -108,6 +110,7 @@ def test_a_data_directory_that_cannot_be_written(tmp_path: Path) -> None:
     ends_saying(start(data, port=free_port(), first=without_override), EXIT_DATA_UNUSABLE, str(data), "Permission")
 
 
+@pytest.mark.extended
 def test_a_store_that_cannot_be_written(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
@@ -115,6 +118,7 @@ def test_a_store_that_cannot_be_written(tmp_path: Path) -> None:
     ends_saying(start(data, first=without_override), EXIT_DATA_UNUSABLE, str(data / "store.db"), "Permission")
 
 
+@pytest.mark.extended
 def test_a_store_that_is_gone_while_its_key_is_not(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
@@ -123,6 +127,7 @@ def test_a_store_that_is_gone_while_its_key_is_not(tmp_path: Path) -> None:
     assert sorted(path.name for path in data.iterdir()) == ["lock", "master.key", "up.lock"]
 
 
+@pytest.mark.extended
 def test_what_is_no_database_is_said_so(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
@@ -135,9 +140,11 @@ def test_what_is_no_database_is_said_so(tmp_path: Path) -> None:
     "option, exit_code",
     [
         (("--auth", "maybe"), EXIT_SETTINGS_WRONG),
-        (("--account-id", "12"), EXIT_SETTINGS_WRONG),
-        (("--host", "no.such.host.invalid"), EXIT_ADDRESS_UNUSABLE),
-        (("--tls-cert", "/no/such/file"), EXIT_SETTINGS_WRONG),
+        *extended(
+            (("--account-id", "12"), EXIT_SETTINGS_WRONG),
+            (("--host", "no.such.host.invalid"), EXIT_ADDRESS_UNUSABLE),
+            (("--tls-cert", "/no/such/file"), EXIT_SETTINGS_WRONG),
+        ),
     ],
 )
 def test_wrong_options(tmp_path: Path, option: tuple[str, str], exit_code: int) -> None:

@@ -125,6 +125,7 @@ def test_a_crash_loop_turns_health_red(lone: Up) -> None:
     assert sqs.create_queue(QueueName="q")["QueueUrl"], "the API goes on"
 
 
+@pytest.mark.extended
 def test_a_full_disk_refuses_sends_and_harms_nothing(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with running(data, disk_mib=DISK_MIB) as service:
@@ -223,6 +224,7 @@ def test_a_full_disk_turns_health_red_and_takes_deletes_and_purges(tmp_path: Pat
         assert len(receive_ids(full.sqs, full.queue, 1)) == 1
 
 
+@pytest.mark.extended
 def test_a_disk_that_has_room_again_turns_health_green_and_has_a_reserve(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with on_a_full_disk(data, reserve=True) as full:
@@ -233,6 +235,7 @@ def test_a_disk_that_has_room_again_turns_health_green_and_has_a_reserve(tmp_pat
         assert len(send_until_refused(full.sqs, full.queue, 1)) == 1
 
 
+@pytest.mark.extended
 def test_a_full_disk_without_reserve_is_read_from(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with on_a_full_disk(data, reserve=False) as full:
@@ -261,6 +264,7 @@ def _fill(path: Path) -> None:
 
 
 @pytest.mark.spec("moves.resumed")
+@pytest.mark.extended
 def test_a_move_task_outlives_its_worker(lone: Up) -> None:
     of = moves(lone.client("sqs", tries=5), hex_id)
     of.die(60)
@@ -280,6 +284,7 @@ LARGE_MESSAGE_CHARS = 200_000
 SENDERS = 6
 
 
+@pytest.mark.extended
 def test_a_small_disk_that_sends_filled_is_emptied_by_receivers(tmp_path: Path) -> None:
     """The log of a full disk can still be copied back into the store, also after a restart."""
     with running(tmp_path / "data", disk_mib=SMALL_DISK_MIB) as service:

@@ -35,6 +35,7 @@ from tests.acceptance.polls import Poll
 from tests.acceptance.running import Up, cns, keys_in, running
 from tests.acceptance.service import fetch
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_one, signature_is_good
+from tests.marks import extended
 from tests.ports import free_port
 from tests.waiting import wait_until
 
@@ -57,7 +58,7 @@ def envelope_through(service: Up, **options: str) -> dict[str, str]:
 # -- addresses --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+@pytest.mark.parametrize("host", ["127.0.0.1", *extended("::1")])
 def test_policies_know_ipv4_clients_of_an_ipv6_socket(tmp_path: Path, host: str) -> None:
     """`::ffff:127.0.0.1` is no address of any IPv4 network: a Deny for one would let it pass."""
     with running(tmp_path / "data", "--host", "::") as service:
@@ -287,7 +288,7 @@ def _delivering(service: Up) -> set[int]:
     }
 
 
-@pytest.mark.parametrize("name", ["api-1", "store"])
+@pytest.mark.parametrize("name", ["store", *extended("api-1")])
 def test_each_of_several_processes_may_die(several: Up, endpoint: Endpoint, name: str) -> None:
     sqs, sns = several.client("sqs", tries=10), several.client("sns", tries=10)
     queue = sqs.create_queue(QueueName="q")["QueueUrl"]

@@ -8,6 +8,8 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.acceptance.running import Up, cns, running
 from tests.waiting import wait_until
 
@@ -35,6 +37,7 @@ def test_a_size_outlives_the_worker_and_the_service(tmp_path: Path) -> None:
         wait_until(lambda: list(threads(service).values()) == [6], RESTART_S, lambda: str(threads(service)))
 
 
+@pytest.mark.extended
 def test_with_the_service_stopped_a_size_is_noted_down(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with running(data, "--auth=off"):
@@ -49,6 +52,7 @@ def test_with_the_service_stopped_a_size_is_noted_down(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.extended
 def test_a_size_of_one_worker_ends_with_it(tmp_path: Path) -> None:
     with running(tmp_path / "data", "--auth=off") as service:
         pid = service.pids()["worker"]
@@ -58,6 +62,7 @@ def test_a_size_of_one_worker_ends_with_it(tmp_path: Path) -> None:
         wait_until(lambda: threads(service) == {f"worker-{service.pids()['worker']}": 2}, RESTART_S)
 
 
+@pytest.mark.extended
 def test_a_worker_that_ends_in_order_is_gone_at_once(tmp_path: Path) -> None:
     with running(tmp_path / "data", "--auth=off") as service:
         wait_until(lambda: threads(service), RESTART_S)

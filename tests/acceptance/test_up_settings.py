@@ -19,18 +19,17 @@ from tests.acceptance.running import running, start
 from tests.acceptance.service import BIN
 from tests.acceptance.test_up import EXIT_SETTINGS_WRONG, EXIT_TLS_UNUSABLE, ends_saying
 from tests.certificates import make_certificates
+from tests.marks import extended
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
         ("CNS_CASSANDRA", "foo:bar"),
-        ("CNS_REDIS", "localhost:6379"),
-        ("CNS_PUBLIC_URL", "host"),
-        ("CNS_MASTER_KEY", "secret"),
+        *extended(("CNS_REDIS", "localhost:6379"), ("CNS_PUBLIC_URL", "host"), ("CNS_MASTER_KEY", "secret")),
     ],
 )
-@pytest.mark.parametrize("store", ["embedded", "cassandra"])
+@pytest.mark.parametrize("store", ["embedded", *extended("cassandra")])
 def test_up_ends_with_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, store: str
 ) -> None:
@@ -39,7 +38,7 @@ def test_up_ends_with_one_line(
     ends_saying(start(tmp_path / "data"), EXIT_SETTINGS_WRONG, f"{name}=", "must be")
 
 
-@pytest.mark.parametrize("role", ["api", "worker"])
+@pytest.mark.parametrize("role", ["api", *extended("worker")])
 def test_a_process_of_its_own_says_so_itself(tmp_path: Path, role: str) -> None:
     environment = {**os.environ, "CNS_STORE": "cassandra", "CNS_CASSANDRA": "foo:bar", "CNS_DATA": str(tmp_path)}
     done = subprocess.run([BIN / "cns", role], env=environment, capture_output=True, text=True, timeout=60)
@@ -66,7 +65,7 @@ def test_a_key_with_a_passphrase_asks_nobody(tmp_path: Path) -> None:
     ends_saying(service, EXIT_TLS_UNUSABLE, "passphrase")
 
 
-@pytest.mark.parametrize("api", ["1", "2"])
+@pytest.mark.parametrize("api", ["1", *extended("2")])
 def test_a_misspelt_variable_is_told_once_and_ignored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, api: str
 ) -> None:

@@ -18,8 +18,6 @@ from tests.conformance.drivers import DRIVERS, Driver
 from tests.conformance.model import Kept, Model
 from tests.conformance.support import Desk
 
-pytestmark = pytest.mark.differs_by_engine
-
 EXAMPLES = 30
 EXAMPLES_OVER_NETWORK = 10
 STEPS = 40

@@ -18,6 +18,8 @@ from cassandra.policies import RoundRobinPolicy
 from tests import servers
 from tests.ports import free_port
 
+pytestmark = pytest.mark.extended
+
 INCREASE = "return redis.call('INCRBY', KEYS[1], ARGV[1])"
 NOTHING: Mapping[str, str] = {}
 

@@ -48,6 +48,7 @@ def test_every_table_is_declared_once() -> None:
     assert len(set(names)) == len(names) > 20
 
 
+@pytest.mark.extended
 async def test_each_difference_is_said_in_a_line(cassandra_address: CassandraAddress) -> None:
     with keyspace() as place:
         assert await schema.check(place, 1) == []

@@ -14,6 +14,7 @@ _LOOK = Statement("SELECT generation FROM cqs_queues WHERE queue = ?")
 TRIES = 100
 
 
+@pytest.mark.extended
 async def test_a_node_that_comes_back_elsewhere_is_found(cassandra_address: CassandraAddress) -> None:
     session = await Cassandra.open(cassandra_address)
     assert await session.run(_LOOK, "none") == []

@@ -11,6 +11,8 @@ from cqs.engines.contract import Entry, QueueRef
 from cqs.queues.model import Body, encode_body
 from tests.integration.cqs.sqs import ACCOUNT, Sqs
 
+pytestmark = pytest.mark.extended
+
 BACKLOG = 125_000
 """AWS searches the first 120,000 messages of a FIFO queue."""
 AT_ONCE = 5_000

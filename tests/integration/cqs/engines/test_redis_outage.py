@@ -117,6 +117,7 @@ async def test_who_gives_a_queue_back_says_what_is_hidden(cassandra_address: Clu
         assert await two.counts() == (0, 2, 0)
 
 
+@pytest.mark.extended
 async def test_a_process_that_dies_with_its_claims_is_followed_by_another(cassandra_address: Cluster) -> None:
     async with desks(cassandra_address, "", 1) as (desk,):
         await desk.send(*numbered(3))
@@ -154,6 +155,7 @@ async def test_what_is_in_flight_when_redis_dies_stays_hidden(cassandra_address:
         assert [sample(desk.engine, QUEUE_DUPLICATE_DELIVERIES) for desk in (one, two)] == [0, 0]
 
 
+@pytest.mark.extended
 async def test_a_redis_that_only_paused_learns_what_happened(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
     async with desks(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(*numbered(4))
@@ -171,6 +173,7 @@ async def test_a_redis_that_only_paused_learns_what_happened(cassandra_address: 
         await counting(one, (0, 4, 0))
 
 
+@pytest.mark.extended
 async def test_redis_is_told_of_a_delete_that_it_came_back_amid(
     cassandra_address: Cluster, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,6 +237,7 @@ async def test_an_older_handle_of_an_earlier_life_of_the_cache(
         await counting(two, (0, 0, 0))
 
 
+@pytest.mark.extended
 async def test_a_delete_that_its_process_did_not_live_to_finish(
     cassandra_address: Cluster, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,6 +289,7 @@ async def test_empty_buckets_of_before_go(
         await cassandra.close()
 
 
+@pytest.mark.extended
 async def test_a_redis_that_is_full_counts_as_away(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
     """It answers, and takes nothing more in."""
     async with desks(cassandra_address, own_redis.url, 2) as (one, two):
@@ -311,6 +316,7 @@ async def test_what_is_made_visible_while_redis_is_away(cassandra_address: Clust
         assert bodies(await arriving(two, 1)) == [b"one"]
 
 
+@pytest.mark.extended
 async def test_a_purge_while_redis_does_not_answer(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
     """Redis comes back with what was purged."""
     async with desks(cassandra_address, own_redis.url, 2) as (one, two):

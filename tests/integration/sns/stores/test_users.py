@@ -204,6 +204,7 @@ async def test_secrets_of_users_are_sealed(tmp_path: Path) -> None:
             await store.keys()
 
 
+@pytest.mark.extended
 async def test_a_keyspace_of_before_keeps_its_accounts(cassandra_address: CassandraAddress) -> None:
     with keyspace() as place:
         cassandra = await Cassandra.open(place)
