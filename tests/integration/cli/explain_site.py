@@ -32,7 +32,7 @@ from cns_common.events.schema import (
     PublishAccepted,
 )
 from cns_common.events.writer import SegmentLimits, SegmentWriter
-from tests.integration.workers.embedded_tools import no_queue
+from tests.integration.workers.embedded_context import no_queue
 
 ACCOUNT = "111111111111"
 TOPIC = Topic(id="0" * 32, account=ACCOUNT, region="us-east-1", name="t", created_ms=1)

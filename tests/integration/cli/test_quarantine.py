@@ -17,7 +17,7 @@ from cns_common.clock import Clock
 from cns_common.sqlite.database import Database
 from cqs.engines.embedded import EmbeddedEngine
 from tests.acceptance.running import cns, running
-from tests.integration.workers.embedded_tools import no_queue
+from tests.integration.workers.embedded_context import no_queue
 from tests.waiting import wait_until
 from workers.jobs.quarantine import Quarantine
 from workers.stats import Stats

@@ -36,7 +36,7 @@ from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from cns_common.clock import Clock
 from cns_common.sqlite.database import Database
 from cqs.engines.embedded import EmbeddedEngine
-from tests.integration.workers.embedded_tools import channels_to, no_queue
+from tests.integration.workers.embedded_context import channels_to, no_queue
 from tests.recorded_events import RecordedEvents
 from workers.consumers.consumer import Consumer
 from workers.consumers.delivery_context import DeliveryContext
@@ -74,7 +74,7 @@ class Desk:
     slow: dict[str, float] = field(default_factory=dict)
     dead_letters: Counter[str] = field(default_factory=Counter)
     careful: bool = False
-    """Whether its endpoints are given no more than the traffic says."""
+    """Whether its endpoints are given no more than the admission says."""
 
     async def room(self) -> int:
         return 1_000
@@ -128,41 +128,41 @@ class Site:
 
     async def live(self) -> None:
         """A process: all its loops, a few steps each; what dies in it stays dead."""
-        tools = self.tools()
+        context = self.context()
         producer = Producer(
             FanoutContext(
                 port=self.port,
-                matcher=SubscriptionMatcher(self.subscriptions, self.clock, tools.events),
+                matcher=SubscriptionMatcher(self.subscriptions, self.clock, context.events),
                 notifications=self.notifications,
-                references=tools.references,
-                quarantine=tools.quarantine,
-                stats=tools.stats,
-                events=tools.events,
+                references=context.references,
+                quarantine=context.quarantine,
+                stats=context.stats,
+                events=context.events,
                 clock=self.clock,
             )
         )
         for _ in range(PAGES):
             await producer.step()
-        traffic = self.traffic()
-        await self.consume(traffic)
-        lanes = self.lanes(traffic)
+        admission = self.admission()
+        await self.consume(admission)
+        lanes = self.lanes(admission)
         await lanes.step()
         await lanes.drain(DRAIN_S)
         self.clock.advance(LEASE_MS + RETRY_MS)
 
-    async def consume(self, traffic: AdmissionController | None = None) -> None:
+    async def consume(self, admission: AdmissionController | None = None) -> None:
         for queue in (jobs.ENDPOINT_JOBS, jobs.REDELIVERY):
-            consumer = Consumer(queue, self.tools(), channels_to(self.desk), traffic or self.traffic())
+            consumer = Consumer(queue, self.context(), channels_to(self.desk), admission or self.admission())
             await consumer.step()
             await consumer.drain(DRAIN_S)
 
-    def lanes(self, traffic: AdmissionController | None = None) -> LaneConsumer:
-        return LaneConsumer(self.tools(), channels_to(self.desk), traffic or self.traffic())
+    def lanes(self, admission: AdmissionController | None = None) -> LaneConsumer:
+        return LaneConsumer(self.context(), channels_to(self.desk), admission or self.admission())
 
-    def traffic(self) -> AdmissionController:
+    def admission(self) -> AdmissionController:
         return AdmissionController(TERMS, self.clock)
 
-    def tools(self) -> DeliveryContext:
+    def context(self) -> DeliveryContext:
         stats, events = Stats(), RecordedEvents()
         return DeliveryContext(
             port=self.port,

@@ -127,7 +127,7 @@ def _producer(host: Host, port: InlineQueuePort) -> Producer:
 
 
 async def _consume(host: Host, port: InlineQueuePort) -> None:
-    tools = DeliveryContext(
+    context = DeliveryContext(
         port=port,
         notifications=host.notifications,
         references=NotificationReferences(host.notifications),
@@ -142,7 +142,7 @@ async def _consume(host: Host, port: InlineQueuePort) -> None:
     # its subscription is gone: nothing is sent
     queues = SqsChannel(port, pool, cast(EnvelopeCache, None), RemoteQueueResolver(()))
     admission = AdmissionController(EndpointLimits(), host.clock)
-    consumer = Consumer(jobs.ENDPOINT_JOBS, tools, Channels(pool, queues, {}), admission)
+    consumer = Consumer(jobs.ENDPOINT_JOBS, context, Channels(pool, queues, {}), admission)
     await consumer.step()
     await consumer.drain(5.0)
 

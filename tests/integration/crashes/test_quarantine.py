@@ -23,7 +23,7 @@ from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
 from cns_common.sqlite.database import Database
 from cqs.engines.embedded import EmbeddedEngine
-from tests.integration.workers.embedded_tools import no_queue
+from tests.integration.workers.embedded_context import no_queue
 from tests.recorded_events import RecordedEvents
 from tests.waiting import POLL_INTERVAL_S
 from workers.fanout.context import FanoutContext

@@ -22,7 +22,7 @@ from cns.topics.topic import Topic
 from cns_backend.backend import Backend
 from cns_common.events.schema import NotificationDropped
 from cns_common.metrics.catalogue import DROPPED
-from tests.integration.workers.embedded_tools import channels_to, no_queue
+from tests.integration.workers.embedded_context import channels_to, no_queue
 from tests.recorded_events import RecordedEvents
 from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.job_attempts import JobAttempts, NextAttempt
@@ -54,7 +54,7 @@ class Bench:
         self.port = InlineQueuePort(backend.engine, backend.clock, no_queue)
         self.matching = SubscriptionMatcher(backend.subscriptions, backend.clock, self.events)
         quarantine = Quarantine(self.port, backend.leases, backend.clock, self.stats)
-        self.tools = DeliveryContext(
+        self.context = DeliveryContext(
             port=self.port,
             notifications=backend.notifications,
             references=NotificationReferences(backend.notifications),
@@ -69,7 +69,7 @@ class Bench:
             port=self.port,
             matcher=self.matching,
             notifications=backend.notifications,
-            references=self.tools.references,
+            references=self.context.references,
             quarantine=quarantine,
             stats=self.stats,
             events=self.events,
@@ -114,11 +114,11 @@ class Bench:
         attempts = self.attempts(EndpointJob("m", TOPIC.arn, (target.arn,), message(TOPIC)))
         attempts.notification = message(TOPIC)
         attempts.events.report_attempt(target, outcome)
-        return await OutcomeHandler(self.tools, channels_to(Letters(letter))).handle(attempts, target, outcome)
+        return await OutcomeHandler(self.context, channels_to(Letters(letter))).handle(attempts, target, outcome)
 
     def attempts(self, job: jobs.TargetJob) -> JobAttempts:
         leased = LeasedJob("m", "", b"", 1)
-        return JobAttempts(ReceivedJob(leased, job, 0, self.backend.clock.now_ms()), self.tools, cast(Channels, None))
+        return JobAttempts(ReceivedJob(leased, job, 0, self.backend.clock.now_ms()), self.context, cast(Channels, None))
 
 
 @dataclass

@@ -118,7 +118,7 @@ async def fifo_endpoint_job_without_its_notification(bench: Bench) -> None:
 
 async def deliver_in_order(bench: Bench, job: EndpointJob) -> None:
     await bench.put(jobs.FIFO_ENDPOINT_JOBS, job)
-    consumer = FifoConsumer(bench.tools, cast(Channels, None))
+    consumer = FifoConsumer(bench.context, cast(Channels, None))
     await consumer.step()
     await consumer.drain(5.0)
 

@@ -22,7 +22,7 @@ from cns.topics.topic import Topic
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
 from cns_common.ids import uuid_text
-from tests.integration.workers.embedded_tools import channels_to, embedded_tools
+from tests.integration.workers.embedded_context import channels_to, embedded_context
 from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.fifo_consumer import LEASE_MS, FifoConsumer
 from workers.jobs.quarantine import LEASES_MAX
@@ -66,11 +66,11 @@ class Host:
     port: InlineQueuePort
     desk: Desk
     stats: Stats
-    tools: DeliveryContext
+    context: DeliveryContext
     subscriptions: EmbeddedSubscriptionStore
 
     def consumer(self) -> FifoConsumer:
-        return FifoConsumer(self.tools, channels_to(self.desk))
+        return FifoConsumer(self.context, channels_to(self.desk))
 
     async def subscribed(self, name: str) -> str:
         subscription = Subscription(
@@ -108,8 +108,8 @@ class Host:
 
 @pytest.fixture
 async def host(tmp_path: Path) -> AsyncIterator[Host]:
-    async with embedded_tools(tmp_path, [TOPIC]) as kept:
-        yield Host(kept.clock, kept.port, Desk(), kept.stats, kept.tools, kept.subscriptions)
+    async with embedded_context(tmp_path, [TOPIC]) as kept:
+        yield Host(kept.clock, kept.port, Desk(), kept.stats, kept.context, kept.subscriptions)
 
 
 @pytest.mark.spec("fifo-delivery.retried-in-place")
@@ -177,7 +177,7 @@ async def test_a_job_whose_lease_runs_out_again_and_again_is_set_aside(host: Hos
     await host.put(arn, "1", "2")
     for _ in range(LEASES_MAX):
         (held,) = await host.port.receive(jobs.FIFO_ENDPOINT_JOBS, 1, LEASE_MS, 0)
-        assert not await host.tools.quarantine.intercept(jobs.FIFO_ENDPOINT_JOBS, held, TOPIC.arn)
+        assert not await host.context.quarantine.intercept(jobs.FIFO_ENDPOINT_JOBS, held, TOPIC.arn)
         host.clock.advance(LEASE_MS + 1)  # the process has died
     await host.work()
     assert host.desk.texts("a") == ["2"]
@@ -214,14 +214,14 @@ async def test_what_was_delivered_before_the_store_went_away_is_not_sent_again(
 ) -> None:
     arn = await host.subscribed("a")
     await host.put(arn, "1", "2", "3")
-    find, looks = host.tools.targets.find, iter([True, True, False])
+    find, looks = host.context.targets.find, iter([True, True, False])
 
     async def once_away(arns: Sequence[str]) -> list[Target]:
         if not next(looks, True):
             raise StoreUnavailable("away")
         return await find(arns)
 
-    monkeypatch.setattr(host.tools.targets, "find", once_away)
+    monkeypatch.setattr(host.context.targets, "find", once_away)
     await host.work()
     host.clock.advance(LEASE_MS + 1)
     await host.work()

@@ -27,13 +27,13 @@ from cns_common.clock import Clock
 from cns_common.events.schema import DeliveryDeadLettered
 from cns_common.ids import uuid_text
 from cns_common.metrics.catalogue import JOBS_FAILED, LANES_WAITING
-from tests.integration.workers.embedded_tools import channels_to, embedded_tools
+from tests.integration.workers.embedded_context import channels_to, embedded_context
 from tests.recorded_events import RecordedEvents
 from workers.consumers.consumer import SETTLE_AFTER_S, Consumer
 from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.lane_consumer import BATCHES_AT_ONCE_MAX, JOBS_A_RECEIVE_MAX, PARK_AFTER_S, LaneConsumer
 from workers.consumers.outcome_handler import DEAD_LETTER_RETRY_MS
-from workers.delivery.traffic import admission as traffic
+from workers.delivery.traffic import admission as admission
 from workers.delivery.traffic.admission import AdmissionController
 from workers.delivery.traffic.circuit_breaker import PROBE_PAUSE_FIRST_S
 from workers.delivery.traffic.endpoint_state import EndpointLimits
@@ -103,15 +103,15 @@ class Host:
     clock: Clock
     port: InlineQueuePort
     desk: Desk
-    tools: DeliveryContext
-    traffic: AdmissionController
+    context: DeliveryContext
+    admission: AdmissionController
     lanes: LaneConsumer
     subscriptions: EmbeddedSubscriptionStore
     loops: Loops
     consumers: list[Consumer] = field(default_factory=list)
 
     def consumer(self, queue: str) -> Consumer:
-        self.consumers.append(Consumer(queue, self.tools, channels_to(self.desk), self.traffic))
+        self.consumers.append(Consumer(queue, self.context, channels_to(self.desk), self.admission))
         return self.consumers[-1]
 
     def work(self) -> None:
@@ -149,7 +149,7 @@ class Host:
 
     def send(self, endpoint: str) -> asyncio.Future[Outcome]:
         """Of somebody else's message."""
-        self.traffic.start(endpoint, uuid_text(), lambda: self.desk.begin(endpoint))
+        self.admission.start(endpoint, uuid_text(), lambda: self.desk.begin(endpoint))
         return self.desk.asked.pop()[1]
 
     async def fail(self, endpoint: str) -> None:
@@ -180,11 +180,11 @@ async def _until_left(host: Host, queue: str, n: int) -> None:
 
 @pytest.fixture
 async def host(tmp_path: Path) -> AsyncIterator[Host]:
-    async with embedded_tools(tmp_path, TOPICS) as kept:
-        desk, traffic = Desk(), AdmissionController(EndpointLimits(), kept.clock)
-        lanes, loops = LaneConsumer(kept.tools, channels_to(desk), traffic), Loops()
+    async with embedded_context(tmp_path, TOPICS) as kept:
+        desk, admission = Desk(), AdmissionController(EndpointLimits(), kept.clock)
+        lanes, loops = LaneConsumer(kept.context, channels_to(desk), admission), Loops()
         loops.start("lanes", lanes.step)
-        found = Host(kept.clock, kept.port, desk, kept.tools, traffic, lanes, kept.subscriptions, loops)
+        found = Host(kept.clock, kept.port, desk, kept.context, admission, lanes, kept.subscriptions, loops)
         yield found
         kept.port.stop_waiting()
         await loops.stop(cancel=(), grace_s=ENOUGH_S)
@@ -223,7 +223,7 @@ async def test_all_lanes_of_one_endpoint_hear_of_its_room_at_once(host: Host, mo
     arns = [await host.subscribed("slow", per_second=10, topic=topic) for topic in TOPICS]
     hanging = host.send("slow")
     host.clock.advance(LATE_MS)
-    await _until(lambda: host.traffic.wait_s("slow"))
+    await _until(lambda: host.admission.wait_s("slow"))
     host.work()
     for number, arn in enumerate(arns):
         await host.publish(str(number), arn)
@@ -248,7 +248,7 @@ async def test_lanes_whose_endpoints_hang_leave_the_others_their_turn(host: Host
 
 async def test_as_many_are_received_as_there_was_room_for(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """A lane whose endpoint has room for one is not read ahead of it; one that flows is received ten at a time."""
-    monkeypatch.setattr(traffic, "POLL_INTERVAL_S", TURN_S)
+    monkeypatch.setattr(admission, "POLL_INTERVAL_S", TURN_S)
     received, receive = list[int](), host.port.receive
 
     async def counted(queue: str, n: int, lease_ms: int, wait_s: float) -> list[LeasedJob]:
@@ -260,7 +260,7 @@ async def test_as_many_are_received_as_there_was_room_for(host: Host, monkeypatc
     arn = await host.subscribed("e")
     hanging = host.send("e")
     host.clock.advance(LATE_MS)
-    await _until(lambda: host.traffic.wait_s("e"))
+    await _until(lambda: host.admission.wait_s("e"))
     for number in range(40):
         await host.publish(str(number), arn)
     consumer = host.consumer(jobs.ENDPOINT_JOBS)
@@ -304,7 +304,7 @@ async def test_an_answer_in_the_moment_of_settling_is_settled_the_next_time(host
     loop.call_later(SETTLE_AFTER_S + 0.1, host.desk.answer, TOOK)
     await _until_left(host, jobs.LANES, 0)
     assert host.desk.names() == ["e"]
-    assert not [sample for sample in host.tools.stats.samples() if sample.name == JOBS_FAILED.name and sample.value]
+    assert not [sample for sample in host.context.stats.samples() if sample.name == JOBS_FAILED.name and sample.value]
 
 
 async def test_while_the_dead_letter_queue_is_away_there_is_no_further_attempt(host: Host) -> None:
@@ -324,7 +324,7 @@ async def test_while_the_dead_letter_queue_is_away_there_is_no_further_attempt(h
     await _until_left(host, jobs.REDELIVERY, 0)
     assert host.desk.names() == ["e"]
     (end,) = [
-        event for event in cast(RecordedEvents, host.tools.events).events if isinstance(event, DeliveryDeadLettered)
+        event for event in cast(RecordedEvents, host.context.events).events if isinstance(event, DeliveryDeadLettered)
     ]
     assert (end.attempt, end.cause) == (1, "permanent:status")
 

@@ -23,7 +23,7 @@ from cns.queue_port.contract import NewJob, QueueMessage, QueuePort, Refusal
 from cns.queue_port.inline import InlineQueuePort
 from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
-from tests.integration.workers.embedded_tools import embedded_tools
+from tests.integration.workers.embedded_context import embedded_context
 from tests.turns import Turns
 from workers.consumers.consumer import SETTLE_TOGETHER_S, Consumer
 from workers.delivery.channel import Attempt
@@ -98,13 +98,15 @@ class Site:
 @pytest.fixture
 async def site(tmp_path: Path) -> AsyncIterator[Site]:
     queues = Queues()
-    async with embedded_tools(tmp_path, [TOPIC], queues.take) as kept:
+    async with embedded_context(tmp_path, [TOPIC], queues.take) as kept:
         pool = DeliveryPool("none", 0, lambda: Senders({}))
         channel = CountedChannel(kept.port, pool, queues)
         channels = Channels(pool, channel, {"sqs": channel})
         wanted = [kept.subscriptions.create(_subscription(number), None) for number in range(TARGETS_MAX)]
         await asyncio.gather(*wanted)
-        consumer = Consumer(jobs.ENDPOINT_JOBS, kept.tools, channels, AdmissionController(EndpointLimits(), kept.clock))
+        consumer = Consumer(
+            jobs.ENDPOINT_JOBS, kept.context, channels, AdmissionController(EndpointLimits(), kept.clock)
+        )
         yield Site(kept.port, queues, consumer)
 
 

@@ -25,7 +25,7 @@ from cns_common.clock import Clock
 from cns_common.sqlite.database import Database
 from cqs.engines.embedded import EmbeddedEngine
 from tests.integration.sns.cns_support import Rig, queue_arn
-from tests.integration.workers.embedded_tools import no_queue
+from tests.integration.workers.embedded_context import no_queue
 from tests.recorded_events import RecordedEvents
 from workers.background.leased_tasks import LeasedTaskRunner
 from workers.background.replays import Replays

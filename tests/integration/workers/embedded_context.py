@@ -28,12 +28,12 @@ from workers.stats import Stats
 
 
 @dataclass(frozen=True, slots=True)
-class EmbeddedTools:
+class EmbeddedContext:
     clock: Clock
     port: InlineQueuePort
     subscriptions: EmbeddedSubscriptionStore
     stats: Stats
-    tools: DeliveryContext
+    context: DeliveryContext
 
 
 async def no_queue(queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refusal]:
@@ -42,15 +42,15 @@ async def no_queue(queue_arn: str, messages: Sequence[QueueMessage], topic_arn: 
 
 
 @asynccontextmanager
-async def embedded_tools(
+async def embedded_context(
     directory: Path, topics: Sequence[Topic], deliver: DeliverToQueue = no_queue
-) -> AsyncIterator[EmbeddedTools]:
+) -> AsyncIterator[EmbeddedContext]:
     clock, stats = Clock(), Stats()
     database = Database(directory, clock)
     port = InlineQueuePort(EmbeddedEngine(database, clock), clock, deliver)
     notifications = EmbeddedNotificationStore(database)
     kept, subscriptions = EmbeddedTopicStore(database), EmbeddedSubscriptionStore(database)
-    tools = DeliveryContext(
+    context = DeliveryContext(
         port=port,
         notifications=notifications,
         references=NotificationReferences(notifications),
@@ -63,7 +63,7 @@ async def embedded_tools(
     )
     database.start(asyncio.get_running_loop())
     await asyncio.gather(*[kept.create(topic) for topic in topics])
-    yield EmbeddedTools(clock, port, subscriptions, stats, tools)
+    yield EmbeddedContext(clock, port, subscriptions, stats, context)
     await database.close()
 
 

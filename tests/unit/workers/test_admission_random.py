@@ -62,7 +62,7 @@ class _LoopClock(Clock):
 
 @dataclass
 class Turmoil:
-    traffic: AdmissionController = field(
+    admission: AdmissionController = field(
         default_factory=lambda: AdmissionController(
             EndpointLimits(sends=SENDS_MAX, sends_fast=SENDS_FAST_MAX, failures=FAILURES), _LoopClock()
         )
@@ -91,7 +91,7 @@ class Turmoil:
                 future.set_result(outcome)
 
         began_s = loop.time()
-        attempt = self.traffic.start(key, f"m{len(self.wanted)}", begin)
+        attempt = self.admission.start(key, f"m{len(self.wanted)}", begin)
         self.wanted.append((began_s, attempt))
         attempt.add_done_callback(lambda done: self._see(done, loop.time() - began_s))
 
@@ -100,7 +100,7 @@ class Turmoil:
             self.waited_s.append(took_s)
 
     def ask(self, key: str) -> None:
-        wait_s = self.traffic.await_room(key)
+        wait_s = self.admission.await_room(key)
         assert 0 <= wait_s <= BLOCKED_S + 0.001
         if wait_s:
             self.asked[key] = asyncio.get_running_loop().time() + wait_s
@@ -119,7 +119,7 @@ class Turmoil:
             await asyncio.gather(*attempts, return_exceptions=True)
         await asyncio.sleep(POLL_INTERVAL_S * 2)
         for key, due_s in self.asked.items():
-            rest_s = self.traffic.wait_s(key)
+            rest_s = self.admission.wait_s(key)
             now_s = asyncio.get_running_loop().time()
             assert due_s <= now_s + max(rest_s, 0.001) + 1e-6, (  # they are sums of other numbers
                 f"{key} has had room for a while, or will sooner than it was told"
@@ -131,14 +131,14 @@ class Turmoil:
 def test_nobody_waits_for_ever_and_all_is_counted_back(happened: list[tuple[str, str, int, int, bool]]) -> None:
     async def run() -> None:
         turmoil = Turmoil()
-        turmoil.traffic.on_room = turmoil.told
+        turmoil.admission.on_room = turmoil.told
         for key, answer, after_ms, pause_ms, asks in happened:
             if asks:
                 turmoil.ask(key)
             turmoil.send(key, answer, after_ms)
             await asyncio.sleep(pause_ms / 1000)
         await turmoil.settled()
-        found = {sample.name: sample.value for sample in turmoil.traffic.samples()}
+        found = {sample.name: sample.value for sample in turmoil.admission.samples()}
         assert (found["cns_sends_overdue"], found["cns_sends_on_probation"]) == (0, 0)
         assert max(turmoil.waited_s, default=0.0) <= 60 * WAIT_MAX_S
         assert not +turmoil.under_way

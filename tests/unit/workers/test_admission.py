@@ -185,7 +185,7 @@ def test_a_pace_says_when_a_whole_batch_may_go() -> None:
 class Desk:
     """Begins sends, and ends them when it is told."""
 
-    traffic: AdmissionController = field(default_factory=lambda: AdmissionController(LIMITS, Clock()))
+    admission: AdmissionController = field(default_factory=lambda: AdmissionController(LIMITS, Clock()))
     under_way: dict[str, list[asyncio.Future[Outcome]]] = field(default_factory=dict)
     messages: count[int] = field(default_factory=count)
 
@@ -197,7 +197,7 @@ class Desk:
             self.under_way.setdefault(key, []).append(future)
             return future
 
-        return self.traffic.start(key, f"m{next(self.messages)}", begin)
+        return self.admission.start(key, f"m{next(self.messages)}", begin)
 
     async def end(self, key: str, outcome: Outcome) -> None:
         self.under_way[key].pop(0).set_result(outcome)
@@ -206,7 +206,7 @@ class Desk:
 
     async def hang(self, key: str) -> None:
         """Once, in its turn."""
-        await _until(lambda: self.traffic.wait_s(key) == 0)
+        await _until(lambda: self.admission.wait_s(key) == 0)
         self.start(key)
         await self.end(key, DOWN)
 
@@ -250,14 +250,14 @@ async def test_the_line_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CROWD_DEFERRALS_A_POLL", 0)
     desk = Desk(AdmissionController(LIMITS, StoppedClock()))
     attempts = [desk.start("busy") for _ in range(10 + WAITING_MAX)]
-    full = asyncio.create_task(desk.traffic.room())
+    full = asyncio.create_task(desk.admission.room())
     await asyncio.sleep(0)
     assert not full.done()
     await desk.end("busy", FAST)
     assert await asyncio.wait_for(full, 1) == 1, "one has begun"
     attempts[-1].cancel()
     await asyncio.sleep(0)
-    assert await desk.traffic.room() == 2, "nobody wants another one any more"
+    assert await desk.admission.room() == 2, "nobody wants another one any more"
 
 
 async def test_a_crowd_gives_way_before_its_patience_ends() -> None:
@@ -282,19 +282,19 @@ async def test_open_breakers_are_counted_until_they_close_or_are_forgotten(monke
         attempts = [desk.start(key) for _ in range(6)]
         for _ in attempts[:5]:
             await desk.end(key, DOWN)
-    assert _open_breakers(desk.traffic) == 2
+    assert _open_breakers(desk.admission) == 2
     await desk.end("closes", FAST)
-    assert _open_breakers(desk.traffic) == 1
+    assert _open_breakers(desk.admission) == 1
     await desk.end("is forgotten", DOWN)
     monkeypatch.setattr(module, "ENDPOINTS_REMEMBERED", 2)
     monkeypatch.setattr(clock, "now_ms", lambda: 1_000_000)
     for key in ("new", "newer"):
         desk.start(key)
-    assert _open_breakers(desk.traffic) == 0
+    assert _open_breakers(desk.admission) == 0
 
 
-def _open_breakers(traffic: AdmissionController) -> float:
-    return next(sample.value for sample in traffic.samples() if sample.name == "cns_circuit_breakers_open")
+def _open_breakers(admission: AdmissionController) -> float:
+    return next(sample.value for sample in admission.samples() if sample.name == "cns_circuit_breakers_open")
 
 
 async def test_those_that_wait_are_deferred_when_the_breaker_opens() -> None:
@@ -330,14 +330,14 @@ async def test_those_that_worked_and_hang_take_from_the_same_room() -> None:
     clock.advance(1_500)
     await _until(lambda: _gauge(desk, "cns_sends_overdue") == len(hanging))
     assert _gauge(desk, "cns_sends_on_probation") == len(hanging)
-    assert desk.traffic.wait_s("new") > 0
+    assert desk.admission.wait_s("new") > 0
     for key in hanging:
         await desk.end(key, DOWN)
-    assert (_gauge(desk, "cns_sends_on_probation"), desk.traffic.wait_s("new"), crashes) == (0, 0, [])
+    assert (_gauge(desk, "cns_sends_on_probation"), desk.admission.wait_s("new"), crashes) == (0, 0, [])
 
 
 def _gauge(desk: Desk, name: str) -> float:
-    return next(sample.value for sample in desk.traffic.samples() if sample.name == name)
+    return next(sample.value for sample in desk.admission.samples() if sample.name == name)
 
 
 async def test_many_that_nobody_knows_yet_take_turns() -> None:
@@ -350,11 +350,11 @@ async def test_many_that_nobody_knows_yet_take_turns() -> None:
 
 async def test_who_waits_for_room_is_told_of_it() -> None:
     desk, told = Desk(), list[str]()
-    desk.traffic.on_room = told.append
+    desk.admission.on_room = told.append
     for _ in range(5):
         await desk.hang("dead")
-    assert desk.traffic.wait_s("dead") > 0
-    desk.traffic.await_room("alive")
+    assert desk.admission.wait_s("dead") > 0
+    desk.admission.await_room("alive")
     desk.start("alive")
     await desk.end("alive", FAST)
     assert told == ["alive"]
@@ -362,11 +362,11 @@ async def test_who_waits_for_room_is_told_of_it() -> None:
 
 async def test_who_lacks_room_on_probation_alone_is_told_of_it_in_turn() -> None:
     desk, told = Desk(), list[str]()
-    desk.traffic.on_room = told.append
+    desk.admission.on_room = told.append
     for number in range(PROBATION_SENDS_MAX):
         desk.start(f"hangs-{number}")
     for key in ("first", "second"):
-        assert desk.traffic.await_room(key) > 1, "who looks again at once has nothing else to do"
+        assert desk.admission.await_room(key) > 1, "who looks again at once has nothing else to do"
     await asyncio.sleep(POLL_INTERVAL_S * 3)
     assert told == []
     for number in range(2):
@@ -379,7 +379,7 @@ async def test_one_that_hung_is_tried_in_its_turn() -> None:
     desk = Desk()
     await desk.hang("e")
     assert desk.start("e").result() is Deferral.BUSY
-    await _until(lambda: desk.traffic.wait_s("e") == 0)
+    await _until(lambda: desk.admission.wait_s("e") == 0)
     desk.start("e")
     assert desk.start("e").result() is Deferral.BUSY, "a turn is for one"
     await desk.end("e", FAST)
@@ -391,14 +391,14 @@ async def test_one_that_hung_is_tried_in_its_turn() -> None:
 async def test_who_comes_anew_finds_room_beside_all_that_hung() -> None:
     desk = Desk()
     await desk.hang("tried")
-    await _until(lambda: desk.traffic.wait_s("tried") == 0)
+    await _until(lambda: desk.admission.wait_s("tried") == 0)
     for number in range(HUNG_SENDS_MAX):
         desk.start(f"hangs-{number}")
     assert desk.start("tried").result() is Deferral.BUSY, "although it is its turn"
     desk.start("new")
     await desk.end("new", FAST)
     await desk.end("hangs-0", DOWN)
-    assert desk.traffic.wait_s("tried") == 0
+    assert desk.admission.wait_s("tried") == 0
 
 
 async def test_those_that_time_out_together_are_tried_one_after_another() -> None:
@@ -410,11 +410,11 @@ async def test_of_thousands_many_are_tried_at_once() -> None:
 
 
 async def _told_at_once(endpoints: int, until: int) -> list[int]:
-    """Of how many that left their only send without an answer the traffic says with each look that they have room."""
+    """Of how many that left their only send without an answer the admission says with each look that they have room."""
     desk, told, steps = Desk(), list[str](), list[int]()
-    desk.traffic.on_room = told.append
+    desk.admission.on_room = told.append
     for number in range(endpoints):
-        desk.traffic.await_room(f"e{number}")
+        desk.admission.await_room(f"e{number}")
         desk.start(f"e{number}")
         await desk.end(f"e{number}", DOWN)
     seen = len(told)
@@ -431,6 +431,6 @@ async def _told_at_once(endpoints: int, until: int) -> list[int]:
 async def test_after_a_stop_nothing_waits() -> None:
     desk = Desk()
     waiting = [desk.start("e") for _ in range(11)][-1]
-    desk.traffic.stop()
+    desk.admission.stop()
     assert waiting.result() is Deferral.BUSY
     assert desk.start("e").result() is Deferral.BUSY
