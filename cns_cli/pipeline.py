@@ -16,7 +16,7 @@ import typer
 from cns_backend.optional_dependencies import EXIT_EXTRA_MISSING
 from cns_cli.options import Data
 from cns_common.errors import StartError
-from cns_pipeline.arguments import arguments_of, exit_code
+from cns_pipeline.arguments import exit_code, make_arguments
 
 JAVA_VERSION_MIN = 17
 _VERSION = re.compile(rb'version "(\d+)')
@@ -38,7 +38,7 @@ def pipeline_ingest(
         check_tools()
         from cns_pipeline.jobs.ingest import run
 
-        return run(arguments_of(data, events, out))
+        return run(make_arguments(data, events, out))
 
     sys.exit(exit_code(work))
 
@@ -51,7 +51,7 @@ def pipeline_report(data: Data = None, out: Out = None) -> None:
         check_tools()
         from cns_pipeline.jobs.report import run
 
-        return run(arguments_of(data, None, out))
+        return run(make_arguments(data, None, out))
 
     sys.exit(exit_code(work))
 

@@ -1,1 +1,1 @@
-"""Spark jobs over the events that every process writes. Nothing here is imported by the service."""
+"""Spark jobs over the events that every process writes. The service imports nothing of it."""

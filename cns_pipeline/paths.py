@@ -1,4 +1,4 @@
-"""Where the pipeline keeps what it makes."""
+"""The directories of the pipeline's output."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """All in one directory, which can be removed: `ingest` makes it anew from the segments that are left."""
+class PipelinePaths:
+    """The paths below `out`, which may be removed: `ingest` makes them again from the remaining segments."""
 
     out: Path
 

@@ -1,4 +1,4 @@
-"""The delivery report: from the table to a CSV file, a JSON file, and what a person sees of it."""
+"""The delivery report: a CSV file, a JSON file, and the rows that a person sees."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cns_pipeline.paths import Places
-from cns_pipeline.read import ingested
+from cns_pipeline.paths import PipelinePaths
+from cns_pipeline.read import read_events
 from cns_pipeline.schema import EVENT, MALFORMED
-from cns_pipeline.transforms.accepted import accepted
 from cns_pipeline.transforms.coverage import coverage
 from cns_pipeline.transforms.deliveries import deliveries
 from cns_pipeline.transforms.delivery_report import delivery_report
+from cns_pipeline.transforms.publishes import publishes
 
 CSV = "deliveries.csv"
 JSON_LINES = "deliveries.jsonl"
@@ -27,7 +27,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """`top` are the first rows; the files have all. `unknown` is how many events no segment has."""
+    """`top` are the first rows; the files have all. `unknown` counts the events that no segment has."""
 
     rows: int
     top: list[Row]
@@ -37,9 +37,9 @@ class Report:
     files: tuple[Path, Path]
 
 
-def report(spark: SparkSession, places: Places, top: int) -> Report:
-    events = ingested(spark, places.table)
-    rows, first = _write(delivery_report(accepted(events), deliveries(events)), places.reports, top)
+def report(spark: SparkSession, paths: PipelinePaths, top: int) -> Report:
+    events = read_events(spark, paths.table)
+    rows, first = _write(delivery_report(publishes(events), deliveries(events)), paths.reports, top)
     known = coverage(events).agg({"events": "sum", "unknown": "sum"}).first()
     assert known is not None  # an aggregate over all has one row
     return Report(
@@ -48,12 +48,15 @@ def report(spark: SparkSession, places: Places, top: int) -> Report:
         events=known["sum(events)"] or 0,
         unknown=known["sum(unknown)"] or 0,
         malformed=events.where(F.col(EVENT) == MALFORMED).count(),
-        files=(places.reports / CSV, places.reports / JSON_LINES),
+        files=(paths.reports / CSV, paths.reports / JSON_LINES),
     )
 
 
 def _write(frame: DataFrame, directory: Path, top: int) -> tuple[int, list[Row]]:
-    """Row by row, however many there are; a reader sees the former files or the new ones whole."""
+    """Write both files row by row, to limit memory; return the number of rows and the top ones.
+
+    Readers see complete files, old or new.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     table, lines = directory / f"{CSV}.new", directory / f"{JSON_LINES}.new"
     written, first = 0, []

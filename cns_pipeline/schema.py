@@ -22,17 +22,17 @@ from cns_common.events.schema import EVENTS, Origin
 _TYPES: dict[type, DataType] = {int: LongType(), float: DoubleType(), bool: BooleanType(), str: StringType()}
 EVENT = "event"
 LINE = "line"
-"""The text of a line that could not be read; null in all others."""
+"""The column with the text of an invalid line; null for events."""
 FILE = "file"
 DATE = "date"
 MALFORMED = "malformed"
-"""Stands where an event's name would."""
+"""The event name of an invalid line."""
 
 EVENT_NAMES: tuple[str, ...] = tuple([str(event.__struct_config__.tag) for event in EVENTS])
 
 
 def event_schema() -> StructType:
-    """Every field of every event, once: first those that all have."""
+    """Return every field of every event once, the common ones first."""
     types = {**_fields(Origin), EVENT: StringType()}
     for event in EVENTS:
         for name, data_type in _fields(event).items():
@@ -42,7 +42,7 @@ def event_schema() -> StructType:
 
 
 def table_schema() -> StructType:
-    """What `ingest` writes: the events, and beside each where it came from."""
+    """Return the columns that `ingest` writes: those of the events, and the origin of each."""
     added = [StructField(LINE, StringType()), StructField(FILE, StringType()), StructField(DATE, DateType())]
     return StructType([*event_schema().fields, *added])
 

@@ -1,4 +1,4 @@
-"""The one place that makes a Spark session: small, on this machine alone, without a web page, unless submitted."""
+"""Makes the Spark session: small, local and without a web page, unless the job was submitted."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 
 _LOG_SETTINGS = Path(__file__).parent / "log4j2.properties"
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
-"""In the environment of what `spark-submit` runs, whose options then count: its Java process is there already."""
+"""Set in the environment of a job that `spark-submit` runs with its own options and Java process."""
 ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.files.ignoreMissingFiles": "true",  # retention removed a segment: a gap that the segments tell of
+    "spark.sql.files.ignoreMissingFiles": "true",  # the retention removed a segment; its gap is counted
     "spark.sql.streaming.numRecentProgressUpdates": "10000",
 }
 LOCAL = {
@@ -32,7 +32,7 @@ LOCAL = {
 
 @contextmanager
 def open_session(name: str) -> Iterator[SparkSession]:
-    """Stopped at the end."""
+    """Open a session that is stopped at the end."""
     session = SparkSession.builder.config(conf=_conf(name)).getOrCreate()
     try:
         yield session
@@ -43,7 +43,7 @@ def open_session(name: str) -> Iterator[SparkSession]:
 def _conf(name: str) -> SparkConf:
     submitted = SUBMITTED in os.environ  # noqa: TID251  # Spark's variable
     for key, value in ALWAYS.items() if submitted else ():
-        SparkContext.setSystemProperty(key, value)  # finds the Java process, so that SparkConf knows what was submitted
+        SparkContext.setSystemProperty(key, value)  # starts the gateway, so that SparkConf reads the submitted options
     conf = SparkConf().setAppName(name).setAll(list(ALWAYS.items()))
     if (conf.get("spark.master") or "local").startswith("local"):
         for key, value in LOCAL.items():

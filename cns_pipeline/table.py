@@ -1,4 +1,4 @@
-"""The delivery report as a person reads it in a terminal."""
+"""The delivery report as text for a terminal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COLUMNS = (
 )
 
 
-def printed(report: Report) -> str:
+def format_report(report: Report) -> str:
     table = Table(box=None, pad_edge=False)
     for name, title in _COLUMNS:
         table.add_column(title, justify="left" if name in ("topic", "subscription") else "right", overflow="fold")
@@ -37,7 +37,7 @@ def printed(report: Report) -> str:
     left_out = report.rows - len(report.top)
     more = f"; {left_out} more rows are in the files" if left_out else ""
     lines = (
-        f"{report.events} events, {report.unknown} unknown (never written, or of a segment that was removed unread), "
+        f"{report.events} events, {report.unknown} unknown (never written, or removed before they were ingested), "
         f"{report.malformed} malformed lines kept aside{more}",
         *[str(path) for path in report.files],
     )

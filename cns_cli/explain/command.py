@@ -20,7 +20,7 @@ from cns_cli.options import Data
 from cns_cli.store_access import open_service_backend, run_command
 from cns_common.arn import parse_arn
 from cns_common.configuration.settings import load_settings
-from cns_pipeline.paths import Places
+from cns_pipeline.paths import PipelinePaths
 
 EXIT_UNKNOWN = 1
 EXIT_USAGE = 2
@@ -63,7 +63,7 @@ def show(options: Options, *, as_json: bool) -> None:
             directories=options.events or (settings.events_path,),
             written=settings.events == "on",
             shared=settings.store == "cassandra" and not options.events,
-            tables=Places(settings.data / "pipeline").table,
+            tables=PipelinePaths(settings.data / "pipeline").table,
         )
         async with open_service_backend(settings) as backend:
             return await collect.explain(backend, source, question)

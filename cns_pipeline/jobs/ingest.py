@@ -1,4 +1,4 @@
-"""`spark-submit cns_pipeline/jobs/ingest.py [--events DIR] [--out DIR]`, and what `cns pipeline ingest` runs."""
+"""`spark-submit cns_pipeline/jobs/ingest.py [--events DIR] [--out DIR]`; `cns pipeline ingest` runs it too."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from cns_pipeline.session import open_session
 
 
 def run(arguments: Arguments) -> str:
-    """What to tell the person who started it."""
+    """Run the job; return a line about its result."""
     arguments.check_events()
-    lock_directory(arguments.places.out, LOCK)  # two at once would both write the same batch
+    lock_directory(arguments.paths.out, LOCK)  # two runs at once would write the same batch
     with open_session("cns-ingest") as spark:
-        lines = ingest(spark, arguments.events, arguments.places, arguments.retention_s)
-    return f"{lines} new lines of {arguments.events} are in {arguments.places.table}"
+        lines = ingest(spark, arguments.events, arguments.paths, arguments.retention_s)
+    return f"{lines} new lines of {arguments.events} are in {arguments.paths.table}"
 
 
 if __name__ == "__main__":

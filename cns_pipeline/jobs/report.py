@@ -1,20 +1,20 @@
-"""`spark-submit cns_pipeline/jobs/report.py [--out DIR]`, and what `cns pipeline report` runs."""
+"""`spark-submit cns_pipeline/jobs/report.py [--out DIR]`; `cns pipeline report` runs it too."""
 
 from __future__ import annotations
 
 from cns_pipeline.arguments import Arguments, main
 from cns_pipeline.report import report
 from cns_pipeline.session import open_session
-from cns_pipeline.table import printed
+from cns_pipeline.table import format_report
 
 TOP_ROWS = 40
 
 
 def run(arguments: Arguments) -> str:
-    """The table that is printed."""
+    """Run the job; return the table to print."""
     arguments.check_table()
     with open_session("cns-report") as spark:
-        return printed(report(spark, arguments.places, TOP_ROWS))
+        return format_report(report(spark, arguments.paths, TOP_ROWS))
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""From frame to frame, one to a file: no session, no reading, no writing, no collecting."""
+"""Functions from frame to frame, one per file: no session, no reading, writing or collecting."""

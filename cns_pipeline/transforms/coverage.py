@@ -1,4 +1,4 @@
-"""How much of what each process said is here: what is missing is unknown, which is not the same as lost."""
+"""Counts the events present and missing of each process. Missing events are unknown, not lost messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 
 def coverage(events: DataFrame) -> DataFrame:
-    """One row for each start of a process. Its numbers begin with 1 and its sealed segments name the last."""
+    """Return one row per start of a process. Its events are numbered from 1; its sealed segments name the last."""
     return (
         events.where(F.col("boot").isNotNull())
         .groupBy("boot")

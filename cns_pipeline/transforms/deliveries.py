@@ -1,4 +1,4 @@
-"""What became of the notifications of each subscription, and how long they took."""
+"""Attempts, outcomes and delivery times of notifications by subscription."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pyspark.sql import functions as F
 from cns_pipeline.schema import EVENT
 
 NOTIFICATION = "Notification"
-"""Confirmations are attempted too, but nobody published them."""
+"""Confirmations are attempted as well, but not published."""
 ACCURACY = 10_000
-"""A percentile is off by at most one in so many ranks."""
+"""Spark's accuracy of percentiles: the rank error is at most 1 / ACCURACY of the rows."""
 
 
 def deliveries(events: DataFrame) -> DataFrame:

@@ -1,4 +1,4 @@
-"""One row for each topic and subscription, the busiest first: accepted, attempts, how much got there, how fast."""
+"""One row per topic and subscription, the busiest first: accepted, attempts, outcomes, times."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 
-def delivery_report(accepted: DataFrame, deliveries: DataFrame) -> DataFrame:
-    """Takes what `accepted` and `deliveries` give. A topic without subscriptions has a row; so has a subscription whose
-    topic's publishes are not among the events."""
+def delivery_report(publishes: DataFrame, deliveries: DataFrame) -> DataFrame:
+    """Join the frames of `publishes` and `deliveries`. A topic without subscriptions has a row, and so has a subscription
+    whose topic's publishes are not among the events."""
     ended = F.col("delivered") + F.col("dead_lettered") + F.col("dropped")
     return (
-        accepted.join(deliveries, on="topic", how="full_outer")
+        publishes.join(deliveries, on="topic", how="full_outer")
         .orderBy(F.desc_nulls_last("attempts"), "topic", "subscription")
         .select(
             "topic",

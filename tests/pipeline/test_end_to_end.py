@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from cns_pipeline.paths import Places
+from cns_pipeline.paths import PipelinePaths
 from cns_pipeline.report import report
 from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.running import Up, running
@@ -57,7 +57,7 @@ def test_the_report_has_the_numbers_that_the_test_kept(
     submitted = job("spark-submit", "cns_pipeline/jobs/ingest.py", "--data", data, "--out", out)
     assert submitted.returncode == 0, submitted.stderr
     assert submitted.stdout.replace(str(out), str(data / "pipeline")) == ingested.stdout
-    assert counts_of(report(spark, Places(out), 40).top) == counted
+    assert counts_of(report(spark, PipelinePaths(out), 40).top) == counted
 
 
 def make_traffic(service: Up, receiver: str) -> Counted:

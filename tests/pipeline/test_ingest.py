@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cns_pipeline.ingest import ingest
-from cns_pipeline.paths import Places
-from cns_pipeline.read import ingested
+from cns_pipeline.paths import PipelinePaths
+from cns_pipeline.read import read_events
 from tests.pipeline.jobs import QUICK_JAVA, ROOT
 from tests.pipeline.segments import publish, write_segment
 from tests.waiting import wait_until
@@ -27,13 +27,13 @@ def segments(tmp_path: Path) -> Path:
     return tmp_path / "segments"
 
 
-def run(spark: SparkSession, segments: Path, out: Path, files_a_batch: int = 1_000) -> int:
-    return ingest(spark, segments, Places(out), WEEK_S, files_a_batch)
+def run(spark: SparkSession, segments: Path, out: Path, files_per_batch: int = 1_000) -> int:
+    return ingest(spark, segments, PipelinePaths(out), WEEK_S, files_per_batch)
 
 
 def numbers(spark: SparkSession, out: Path) -> Counter[tuple[str, int]]:
     """How often each event is in the table."""
-    frame = ingested(spark, Places(out).table).where("sequence > 0").select("boot", "sequence")
+    frame = read_events(spark, PipelinePaths(out).table).where("sequence > 0").select("boot", "sequence")
     return Counter((row["boot"], row["sequence"]) for row in frame.collect())
 
 
@@ -66,7 +66,7 @@ def test_lines_that_are_no_events_are_kept_aside(spark: SparkSession, segments: 
     junk = b'no JSON\n{"version":1,"boot":"b","sequ\n'
     path = write_segment(segments, "b", 1, [publish()] * 2, junk)
     run(spark, segments, out)
-    aside = ingested(spark, Places(out).table).where("event = 'malformed'").select("line", "file").collect()
+    aside = read_events(spark, PipelinePaths(out).table).where("event = 'malformed'").select("line", "file").collect()
     assert sorted((row["line"], row["file"]) for row in aside) == [
         (text, path.name) for text in sorted(junk.decode().splitlines())
     ]
@@ -115,10 +115,10 @@ INGEST = """
 import sys
 from pathlib import Path
 from cns_pipeline.ingest import ingest
-from cns_pipeline.paths import Places
+from cns_pipeline.paths import PipelinePaths
 from cns_pipeline.session import open_session
 with open_session("victim") as spark:
-    ingest(spark, Path(sys.argv[1]), Places(Path(sys.argv[2])), 604_800, files_a_batch=1)
+    ingest(spark, Path(sys.argv[1]), PipelinePaths(Path(sys.argv[2])), 604_800, files_per_batch=1)
 """
 
 

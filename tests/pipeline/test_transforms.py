@@ -12,11 +12,11 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from cns_common.events.schema import Event
 from cns_pipeline.schema import EVENT_NAMES, event_schema, table_schema
-from cns_pipeline.transforms.accepted import accepted
 from cns_pipeline.transforms.coverage import coverage
 from cns_pipeline.transforms.deliveries import deliveries
 from cns_pipeline.transforms.delivery_report import delivery_report
-from cns_pipeline.transforms.parsed import parsed
+from cns_pipeline.transforms.parse import parse_lines
+from cns_pipeline.transforms.publishes import publishes
 from tests.pipeline.segments import AT_MS, DAY_MS, attempt, dead_letter, delivery, drop, event_line, publish
 
 LINES = StructType([StructField("value", StringType()), StructField("file", StringType())])
@@ -32,14 +32,14 @@ def lines(spark: SparkSession, *texts: str) -> DataFrame:
 
 
 def events(spark: SparkSession, told: Sequence[Event]) -> DataFrame:
-    return parsed(lines(spark, *[event_line("b", n, event).decode().strip() for n, event in enumerate(told, 1)]))
+    return parse_lines(lines(spark, *[event_line("b", n, event).decode().strip() for n, event in enumerate(told, 1)]))
 
 
 # -- parsed -----------------------------------------------------------------------------------------------------------
 
 
 def test_an_event_keeps_all_its_fields(spark: SparkSession) -> None:
-    frame = parsed(lines(spark, json.dumps(GOOD)))
+    frame = parse_lines(lines(spark, json.dumps(GOOD)))
     (row,) = rows(frame)
     assert frame.schema.simpleString() == table_schema().simpleString()
     assert {name: value for name, value in row.items() if value is not None} == GOOD | {
@@ -49,7 +49,7 @@ def test_an_event_keeps_all_its_fields(spark: SparkSession) -> None:
 
 
 def test_every_event_of_the_schema_is_understood(spark: SparkSession) -> None:
-    found = rows(parsed(lines(spark, *[json.dumps(GOOD | {"event": name}) for name in EVENT_NAMES])))
+    found = rows(parse_lines(lines(spark, *[json.dumps(GOOD | {"event": name}) for name in EVENT_NAMES])))
     assert [(row["event"], row["line"]) for row in found] == [(name, None) for name in EVENT_NAMES]
 
 
@@ -76,7 +76,7 @@ MALFORMED = {
 
 
 def test_what_is_no_event_is_kept_whole_and_apart(spark: SparkSession) -> None:
-    found = rows(parsed(lines(spark, *MALFORMED.values())))
+    found = rows(parse_lines(lines(spark, *MALFORMED.values())))
     told = {
         name: {key: value for key, value in row.items() if value is not None}
         for name, row in zip(MALFORMED, found, strict=True)
@@ -85,7 +85,7 @@ def test_what_is_no_event_is_kept_whole_and_apart(spark: SparkSession) -> None:
 
 
 def test_a_field_of_a_later_addition_is_passed_over(spark: SparkSession) -> None:
-    (row,) = rows(parsed(lines(spark, json.dumps(GOOD | {"colour": "blue"}))))
+    (row,) = rows(parse_lines(lines(spark, json.dumps(GOOD | {"colour": "blue"}))))
     assert (row["event"], row["line"]) == ("publish.accepted", None)
 
 
@@ -105,7 +105,7 @@ def test_accepted_counts_publishes_by_topic(spark: SparkSession) -> None:
         publish("u", size_bytes=4),
         attempt("v", "s"),
     ]
-    found = {row["topic"]: (row["accepted"], row["accepted_bytes"]) for row in rows(accepted(events(spark, told)))}
+    found = {row["topic"]: (row["accepted"], row["accepted_bytes"]) for row in rows(publishes(events(spark, told)))}
     assert found == {"t": (2, 3), "u": (1, 4)}
 
 
@@ -146,7 +146,7 @@ def test_the_report_has_topics_without_deliveries_and_deliveries_without_publish
         attempt("waiting", "s", "status"),
     ]
     frame = events(spark, told)
-    report = rows(delivery_report(accepted(frame), deliveries(frame)))
+    report = rows(delivery_report(publishes(frame), deliveries(frame)))
     shown = ("topic", "subscription", "accepted", "attempts", "delivered", "dropped", "success_share", "p50_ms")
     assert [tuple(row[name] for name in shown) for row in report] == [
         ("t", "s", 2, 4, 3, 1, 0.75, 5),
@@ -167,7 +167,7 @@ def test_coverage_knows_what_is_missing(spark: SparkSession) -> None:
         json.dumps(GOOD | {"boot": "c", "sequence": 2}),
         "no event",
     ]
-    found = {row["boot"]: row for row in rows(coverage(parsed(lines(spark, *texts))))}
+    found = {row["boot"]: row for row in rows(coverage(parse_lines(lines(spark, *texts))))}
     assert {boot: (row["process"], row["events"], row["unknown"]) for boot, row in found.items()} == {
         "a": ("p", 3, 0),
         "b": ("p", 2, 4),

@@ -1,4 +1,4 @@
-"""What each topic accepted."""
+"""Accepted publishes by topic: their number and bytes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from cns_pipeline.schema import EVENT
 
 
-def accepted(events: DataFrame) -> DataFrame:
+def publishes(events: DataFrame) -> DataFrame:
     is_publish = F.col(EVENT) == "publish.accepted"
     return (
         events.where(is_publish)

@@ -1,4 +1,4 @@
-"""Lines of segments as events; a line that is none is kept whole under the name `malformed`."""
+"""Parses lines of segments into events; an invalid line is kept whole as the event `malformed`."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from cns_common.events.schema import SCHEMA_VERSION
 from cns_pipeline.schema import DATE, EVENT, EVENT_NAMES, FILE, LINE, MALFORMED, event_schema
 
 TEXT = "value"
-"""The column that Spark's text source has its lines in."""
+"""The column of lines in Spark's text source."""
 _READ = "read"
 
 
-def parsed(lines: DataFrame) -> DataFrame:
-    """From `value` and `file` to the columns of `table_schema`."""
+def parse_lines(lines: DataFrame) -> DataFrame:
+    """Turn the columns `value` and `file` into those of `table_schema`."""
     schema = StructType([*event_schema().fields, StructField(LINE, StringType())])
     read = F.from_json(F.col(TEXT), schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": LINE})
-    understood = _understood()
-    columns = {name: F.when(understood, _member(name)) for name in event_schema().fieldNames()}
+    valid = _is_valid()
+    columns = {name: F.when(valid, _member(name)) for name in event_schema().fieldNames()}
     columns[EVENT] = columns[EVENT].otherwise(MALFORMED)
     return lines.withColumn(_READ, read).select(
         *[column.alias(name) for name, column in columns.items()],
-        F.when(~understood, F.col(TEXT)).alias(LINE),
+        F.when(~valid, F.col(TEXT)).alias(LINE),
         F.col(FILE),
         F.to_date(F.timestamp_millis(columns["at_ms"])).alias(DATE),
     )
 
 
-def _understood() -> Column:
+def _is_valid() -> Column:
     whole = _member(LINE).isNull()
     known = (_member("version") <= SCHEMA_VERSION) & _member(EVENT).isin(*EVENT_NAMES)
     identified = _member("boot").isNotNull() & _member("sequence").isNotNull() & _member("at_ms").isNotNull()
