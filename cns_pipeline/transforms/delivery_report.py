@@ -7,8 +7,10 @@ from pyspark.sql import functions as F
 
 
 def delivery_report(publishes: DataFrame, deliveries: DataFrame) -> DataFrame:
-    """Join the frames of `publishes` and `deliveries`. A topic without subscriptions has a row, and so has a subscription
-    whose topic's publishes are not among the events."""
+    """Join the frames of `publishes` and `deliveries`.
+
+    A topic without subscriptions has a row, and so has a subscription whose topic's publishes are not among the events.
+    """
     ended = F.col("delivered") + F.col("dead_lettered") + F.col("dropped")
     return (
         publishes.join(deliveries, on="topic", how="full_outer")
