@@ -44,7 +44,7 @@ from workers.delivery.channels import ChannelContext
 from workers.delivery.envelope_cache import EnvelopeContext
 from workers.delivery.logs.logger import delivery_log
 from workers.delivery.pool.pool import DeliveryPool
-from workers.delivery.pool.resize import PoolSizing
+from workers.delivery.pool.resize import PoolResizer
 from workers.delivery.senders import sender_factory
 from workers.delivery.traffic.endpoint_state import EndpointLimits
 from workers.fanout.context import FanoutContext
@@ -78,7 +78,7 @@ class Worker:
         self._delivery = DeliveryPool(DELIVERY, settings.delivery_threads, make_senders)
         self._redelivery = DeliveryPool(REDELIVERY, settings.redelivery_threads, make_senders)
         self.pools = {pool.name: pool for pool in (self._delivery, self._redelivery)}
-        self.sizing = PoolSizing(backend.machine + self._process, self.pools, backend.pool_sizes, backend.clock)
+        self.resizer = PoolResizer(backend.machine + self._process, self.pools, backend.pool_sizes, backend.clock)
 
         context = self._delivery_context(settings)
         channels = _channel_context(settings, backend, port, envelopes)
@@ -156,7 +156,7 @@ class Worker:
         self._loops.start("maintenance", self.maintenance.step)
         self._loops.start("moves", self._move_tasks.step)
         self._loops.start("replays", self._replays.step)
-        self._loops.start("pools", self.sizing.step)
+        self._loops.start("pools", self.resizer.step)
         self._loops.start("report", self._report)
         await until
         self._port.stop_waiting()
@@ -187,7 +187,7 @@ class Worker:
             *self._redelivery.samples(),
         ]
         await self._backend.control.report(
-            Report(self._process, "worker", tuple(self._loops.failing), tuple(samples), self.sizing.states())
+            Report(self._process, "worker", tuple(self._loops.failing), tuple(samples), self.resizer.states())
         )
         await asyncio.sleep(REPORT_INTERVAL_S)
 

@@ -37,7 +37,7 @@ def resize_pool(state: Any, pool: str = "", threads: str = "") -> Reply:
     async def resize(worker: Worker) -> Reply:
         if str(pool) not in worker.pools:
             return {"error": f"pool must be one of {', '.join(worker.pools)}"}
-        worker.sizing.resize(str(pool), n, SET_BY)
+        worker.resizer.resize(str(pool), n, SET_BY)
         return {"ok": f"{pool} has {n} threads"}
 
     return _answer(state.app.host, resize)

@@ -81,7 +81,7 @@ class JobAttempts:
         if isinstance(job, EndpointJob) and job.sequence_number:
             notification = replace(notification, sequence_number=job.sequence_number)
         self.notification = notification
-        self.events.notification_loaded(notification)
+        self.events.set_notification(notification)
 
     # -- attempts -----------------------------------------------------------------------------------------------------
 

@@ -59,7 +59,7 @@ class JobEvents:
             self._message_type = MessageType.NOTIFICATION.value
             self.published_ms = 0  # until the notification is read
 
-    def notification_loaded(self, notification: Notification) -> None:
+    def set_notification(self, notification: Notification) -> None:
         self._notification = notification
         self.published_ms = notification.timestamp_ms
 

@@ -21,7 +21,7 @@ class JobOrder:
         self._last[topic] = turn
         return turn
 
-    def ended(self, topic: str, turn: JobTurn) -> None:
+    def remove(self, topic: str, turn: JobTurn) -> None:
         if self._last.get(topic) is turn:
             del self._last[topic]
 
@@ -62,7 +62,7 @@ class JobTurn:
             return
         self._ended = True
         self._before = self._next_open()
-        self._order.ended(self._topic, self)
+        self._order.remove(self._topic, self)
         if self._waiting is not None:
             _release(self._waiting)
 

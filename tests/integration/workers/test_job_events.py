@@ -47,7 +47,7 @@ async def test_what_a_job_says_of_an_attempt(rig: Rig, tmp_path: Path) -> None:
     texts = {"default": "hello", "sqs": "other"}
     notification = Notification(id="m", topic_arn=topic, timestamp_ms=7, texts=texts)
     facts = facts_of(EndpointJob("m", topic, (target.arn,), notification), log, failures=2)
-    facts.notification_loaded(notification)
+    facts.set_notification(notification)
     facts.report_attempt(target, OK)
     facts.report_attempt(replace(target, protocol="sqs"), OK)
     facts.report_attempt(replace(target, feedback=None), OK)
@@ -80,7 +80,7 @@ async def test_a_delivery_is_measured_unless_it_is_a_replay(
     topic, target = await site.subscribed("http", "http://127.0.0.1/a")
     notification = Notification(id="m", topic_arn=topic, timestamp_ms=7, texts={"default": "m"}, replayed=replayed)
     facts = facts_of(EndpointJob("m", topic, (target.arn,), notification), site.log, stats=stats)
-    facts.notification_loaded(notification)
+    facts.set_notification(notification)
     facts.report_attempt(target, OK)
     facts.report_delivery(target)
     counts = [sample.value for sample in stats.latency.samples() if sample.name == "cns_delivery_seconds_count"]

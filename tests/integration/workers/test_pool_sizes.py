@@ -22,7 +22,7 @@ from cns_common.rpc.rpc import Client, Server
 from cns_common.sqlite.database import Database
 from tests.keyspace import emptied
 from workers.delivery.pool.pool import DeliveryPool
-from workers.delivery.pool.resize import PoolSizing
+from workers.delivery.pool.resize import PoolResizer
 
 ENOUGH_S = 10.0
 HERE = "here/worker-1"
@@ -141,14 +141,14 @@ class Worker:
         self.store = store
         self.sizes = Away(store)
         self.pools = {name: DeliveryPool(name, threads, NoSender) for name, threads in SETTINGS.items()}
-        self.sizing = PoolSizing(HERE, self.pools, self.sizes, Clock())
+        self.resizer = PoolResizer(HERE, self.pools, self.sizes, Clock())
 
     def state(self, pool: str = "delivery") -> PoolState:
-        return next(state for state in self.sizing.states() if state.pool == pool)
+        return next(state for state in self.resizer.states() if state.pool == pool)
 
     async def look(self) -> tuple[int, int, str]:
         """Threads, wanted threads, and by whom, after it has looked."""
-        await self.sizing.follow()
+        await self.resizer.apply_stored()
         state = self.state()
         return state.threads, state.wanted, state.set_by
 
@@ -185,10 +185,10 @@ async def test_a_worker_that_is_told_itself_needs_no_store(worker: Worker) -> No
     await worker.store.put(ALL)
     await worker.look()
     worker.sizes.away = True
-    worker.sizing.resize("delivery", 5, "celery control")
+    worker.resizer.resize("delivery", 5, "celery control")
     assert worker.state().threads == 5
     with pytest.raises(StoreUnavailable):
-        await worker.sizing.follow()
+        await worker.resizer.apply_stored()
     assert worker.state().threads == 5
     worker.sizes.away = False
     assert await worker.look() == (5, 5, "celery control")
@@ -199,7 +199,7 @@ async def test_a_worker_that_is_told_itself_needs_no_store(worker: Worker) -> No
 
 
 async def test_what_a_worker_is_told_while_it_looks_stands(worker: Worker) -> None:
-    worker.sizes.meanwhile = lambda: worker.sizing.resize("delivery", 5, "celery control")
+    worker.sizes.meanwhile = lambda: worker.resizer.resize("delivery", 5, "celery control")
     assert await worker.look() == (5, 5, "celery control")
     worker.sizes.meanwhile = lambda: None
     assert await worker.look() == (5, 5, "celery control")

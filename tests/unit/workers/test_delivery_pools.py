@@ -15,7 +15,7 @@ from cns.endpoints.http import HttpRequest
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from workers.delivery.pool import pool as pools
 from workers.delivery.pool.pool import MISSED_CHECKS_MAX, DeliveryPool
-from workers.delivery.pool.thread import BROKEN_OFF, IN_FLIGHT_MAX
+from workers.delivery.pool.thread import IN_FLIGHT_MAX, THREAD_ENDED
 
 ENOUGH_S = 10.0
 BLOCKED_S = 0.1 * MISSED_CHECKS_MAX
@@ -149,7 +149,7 @@ async def test_what_is_sent_and_what_fails_comes_back(site: Site) -> None:
     site.raises = {"bug": ValueError("bug"), "cancelled": asyncio.CancelledError()}
     assert await soon([site.send("a"), site.send("b")]) == [OK, OK]
     assert await site.send("bug") == Failed(Cause.WORKER, "ValueError: bug", 0), "one attempt, not all of its job"
-    assert await site.send("cancelled") == BROKEN_OFF
+    assert await site.send("cancelled") == THREAD_ENDED
     assert await site.send("c") == OK
     assert (site.pool.in_flight, site.pool.waiting, site.replaced("died")) == (0, 0, 0)
 
@@ -261,13 +261,13 @@ async def test_a_thread_that_dies_is_replaced_and_its_sends_have_an_outcome(site
     site.hangs = lambda url: url.startswith("hangs")
     hanging = [site.send(f"hangs {n}") for n in range(10)]
     await until(lambda: pool.in_flight == 10)
-    assert await site.send("deadly") == BROKEN_OFF
+    assert await site.send("deadly") == THREAD_ENDED
     after = [site.send(str(n)) for n in range(100)]
     assert await soon(after) == [OK] * 100
     await until(lambda: site.replaced("died") == 1)
     site.answer.set()
     outcomes = await soon(hanging)
-    broken_off = outcomes.count(BROKEN_OFF)
+    broken_off = outcomes.count(THREAD_ENDED)
     assert broken_off == 10 // threads
     assert outcomes.count(OK) == 10 - broken_off
     assert (pool.size, pool.draining, pool.in_flight) == (threads, 0, 0)
@@ -281,8 +281,8 @@ async def test_a_thread_that_cannot_start_is_tried_again(site: Site) -> None:
 
 
 async def test_what_is_broken_off_is_tried_again_and_is_not_the_endpoints_fault() -> None:
-    assert isinstance(BROKEN_OFF, Failed)
-    assert (BROKEN_OFF.cause, BROKEN_OFF.permanent) == (Cause.WORKER, False)
+    assert isinstance(THREAD_ENDED, Failed)
+    assert (THREAD_ENDED.cause, THREAD_ENDED.permanent) == (Cause.WORKER, False)
 
 
 async def test_closing_waits_for_what_is_under_way(site: Site) -> None:

@@ -137,7 +137,7 @@ class DeliveryPool:
 
     def _start(self) -> PoolThread:
         thread = PoolThread(f"{self.name}-{next(self._numbers)}", self._make_sender, self._room.set)
-        thread.ended.add_done_callback(lambda ended: self._ended(thread, ended.result()))
+        thread.ended.add_done_callback(lambda ended: self._replace_ended(thread, ended.result()))
         return thread
 
     def _drain(self, thread: PoolThread) -> None:
@@ -148,7 +148,7 @@ class DeliveryPool:
         for send in thread.withdraw(thread.queue.size):
             min(self._answering, key=_load).submit(send)
 
-    def _ended(self, thread: PoolThread, error: BaseException | None) -> None:
+    def _replace_ended(self, thread: PoolThread, error: BaseException | None) -> None:
         self._draining.discard(thread)
         if error is not None:
             log.error("pool.thread_died", pool=self.name, thread=thread.name, exc_info=error)

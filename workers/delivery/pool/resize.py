@@ -16,7 +16,7 @@ POLL_INTERVAL_S = 1.0
 log = structlog.get_logger(__name__)
 
 
-class PoolSizing:
+class PoolResizer:
     def __init__(self, worker: str, pools: Mapping[str, DeliveryPool], sizes: PoolSizeStore, clock: Clock) -> None:
         """`worker` is the name of this process."""
         self._worker = worker
@@ -32,11 +32,11 @@ class PoolSizing:
         self._started = False
 
     async def step(self) -> None:
-        await self.follow()
+        await self.apply_stored()
         await asyncio.sleep(POLL_INTERVAL_S)
 
-    async def follow(self) -> None:
-        """Apply the sizes that the store has."""
+    async def apply_stored(self) -> None:
+        """Apply the sizes in the store, after those that could not be stored before."""
         if not self._started:
             await self._start()
         for name, size in list(self._unsaved.items()):

@@ -27,7 +27,7 @@ STARTS_A_TURN = 16
 LOOKUPS_MAX = 1_000
 """Name lookups at a time, each in a thread of its own: more than sends that may hang, so that no name server delays
 another."""
-BROKEN_OFF = Failed(Cause.WORKER, "the thread that sent it has ended", 0)
+THREAD_ENDED = Failed(Cause.WORKER, "the thread that sent it has ended", 0)
 """The message may have arrived. It is tried again, as after a connection that broke."""
 
 log = structlog.get_logger(__name__)
@@ -133,7 +133,7 @@ class PoolThread:
             if task.done() and not task.cancelled():
                 task.exception()  # it is `error` or follows from it; unread, it would be logged when the task is freed
         for future in list(self._in_flight):
-            self._end(future, BROKEN_OFF)
+            self._end(future, THREAD_ENDED)
         with contextlib.suppress(RuntimeError):  # the owner's loop has ended
             self._owner.call_soon_threadsafe(self.ended.set_result, error)
 
@@ -165,7 +165,7 @@ class PoolThread:
             return
         self._started += 1
         self._in_flight.add(send.outcome)
-        result: Outcome | BaseException = BROKEN_OFF
+        result: Outcome | BaseException = THREAD_ENDED
         try:
             request = send.make_request()
         except Exception as error:  # noqa: BLE001  # handed to the caller, who logs it
