@@ -12,7 +12,7 @@ from cns_common.clock import Clock
 from cqs.engines.cluster import known_queues
 from cqs.engines.contract import Engine
 from tests.conformance.drivers import DRIVERS, FAIR, FORGETFUL, Driver
-from tests.conformance.support import Desk
+from tests.conformance.support import QueueFixture
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -75,16 +75,16 @@ async def engine(driver: Driver) -> AsyncIterator[Engine]:
 
 
 @pytest.fixture
-def standard(engine: Engine, clock: Clock) -> Desk:
-    return Desk(engine, clock)
+def standard(engine: Engine, clock: Clock) -> QueueFixture:
+    return QueueFixture(engine, clock)
 
 
 @pytest.fixture
-def fifo(engine: Engine, clock: Clock) -> Desk:
-    return Desk(engine, clock, fifo=True)
+def fifo(engine: Engine, clock: Clock) -> QueueFixture:
+    return QueueFixture(engine, clock, fifo=True)
 
 
 @pytest.fixture
-def desk(engine: Engine, clock: Clock, fifo_queue: bool) -> Desk:
+def queue(engine: Engine, clock: Clock, fifo_queue: bool) -> QueueFixture:
     """A standard queue, and a FIFO queue."""
-    return Desk(engine, clock, fifo=fifo_queue)
+    return QueueFixture(engine, clock, fifo=fifo_queue)

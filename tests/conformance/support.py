@@ -40,7 +40,7 @@ def numbered(n: int, prefix: bytes = b"") -> list[bytes]:
     return [prefix + b"%06d" % i for i in range(n)]
 
 
-class Desk:
+class QueueFixture:
     """One queue, and the time it is used at. `later` moves that time, and the engine's clock along with it."""
 
     def __init__(
@@ -57,15 +57,15 @@ class Desk:
         self.q = QueueRef(f"queue-{uuid.uuid4()}", fifo, retention_ms, max_receives)
         self.now_ms = clock.now_ms()
 
-    def at(self, engine: Engine) -> Desk:
+    def at(self, engine: Engine) -> QueueFixture:
         """The same queue, at the same time, in another process or after a restart."""
-        desk = Desk(engine, self.clock)
-        desk.q = self.q
-        desk.now_ms = self.now_ms
-        return desk
+        queue = QueueFixture(engine, self.clock)
+        queue.q = self.q
+        queue.now_ms = self.now_ms
+        return queue
 
     @property
-    def counts_on(self) -> bool:
+    def continues_sequence(self) -> bool:
         """Whether a process goes on counting where the last one ended, or its sequence numbers come of the time."""
         return self.q.fifo or self.engine.capabilities.atomic_settle
 
@@ -76,14 +76,14 @@ class Desk:
         if max_receives is not None:
             self.q = msgspec.structs.replace(self.q, max_receives=max_receives)
 
-    def later(self, ms: int) -> None:
+    def advance(self, ms: int) -> None:
         self.now_ms += ms
         self.clock.advance(ms)
 
     def entry(self, body: bytes, *, group: str = "", dedup: str = "", delay_ms: int = 0, age_ms: int = 0) -> Entry:
         return Entry(str(uuid.uuid4()), body, self.now_ms - age_ms, self.now_ms + delay_ms, group, dedup)
 
-    async def put(self, entries: Sequence[Entry]) -> list[SentEntry | RejectedEntry]:
+    async def send_entries(self, entries: Sequence[Entry]) -> list[SentEntry | RejectedEntry]:
         return await self.engine.send(self.q, entries, self.now_ms)
 
     async def send(
@@ -91,7 +91,7 @@ class Desk:
     ) -> list[SentEntry]:
         """Send, and fail unless all were taken."""
         entries = [self.entry(body, group=group, dedup=dedup, delay_ms=delay_ms, age_ms=age_ms) for body in bodies]
-        sent = await self.put(entries)
+        sent = await self.send_entries(entries)
         accepted = [one for one in sent if isinstance(one, SentEntry)]
         assert len(accepted) == len(bodies)
         return accepted
@@ -145,19 +145,19 @@ class Desk:
 
     async def wait(self) -> Waiter:
         """A receive that waits: it has looked, and found nothing."""
-        wakeups = self.engine.waiter(self.q)
+        waiter = self.engine.waiter(self.q)
         assert not await self.take()
-        return wakeups
+        return waiter
 
     async def poll(self, want: int = 1) -> ReceiveResult:
         """A long poll, as the service does it, by the engine's clock."""
-        wakeups = self.engine.waiter(self.q)
+        waiter = self.engine.waiter(self.q)
         try:
             while True:
                 now_ms = self.clock.now_ms()
                 received = await self.engine.receive(self.q, want, now_ms + HIDE_MS, now_ms)
                 if received.messages or received.dropped:
                     return received
-                assert await wakeups.wait(POLL_S), "a waiting receive was never woken"
+                assert await waiter.wait(POLL_S), "a waiting receive was never woken"
         finally:
-            wakeups.close()
+            waiter.close()

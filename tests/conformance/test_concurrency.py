@@ -10,7 +10,7 @@ import pytest
 
 from cns_common.clock import Clock
 from cqs.engines.contract import Message
-from tests.conformance.support import DONE, HIDE_MS, Desk
+from tests.conformance.support import DONE, HIDE_MS, QueueFixture
 
 pytestmark = pytest.mark.differs_by_engine
 
@@ -21,8 +21,8 @@ EACH = 40
 class Floor:
     """Receivers of one queue, and what they got."""
 
-    def __init__(self, desk: Desk, expected: int) -> None:
-        self.desk = desk
+    def __init__(self, queue: QueueFixture, expected: int) -> None:
+        self.queue = queue
         self.expected = expected
         self.got: list[Message] = []
         self.held: Counter[str] = Counter()
@@ -31,48 +31,48 @@ class Floor:
     async def receive(self, dice: random.Random) -> None:
         """Take and delete until as many were taken as are expected."""
         while len(self.got) < self.expected:
-            taken = await self.desk.take(dice.randrange(1, 11))
+            taken = await self.queue.take(dice.randrange(1, 11))
             if not taken:
                 await asyncio.sleep(0)
                 continue
-            if self.desk.q.fifo:
+            if self.queue.q.fifo:
                 assert not [message.group for message in taken if self.held[message.group]], "two of a group in flight"
             self.got += taken
             self.held.update(message.group for message in taken)
             for _ in range(dice.randrange(3)):
                 await asyncio.sleep(0)
             self.held.subtract(message.group for message in taken)
-            assert await self.desk.delete(*taken) == [DONE] * len(taken)
+            assert await self.queue.delete(*taken) == [DONE] * len(taken)
 
 
-async def _send(desk: Desk, sender: int, dice: random.Random) -> list[str]:
+async def _send(queue: QueueFixture, sender: int, dice: random.Random) -> list[str]:
     """Send some, alone or in batches; the ids of what was taken."""
     ids: list[str] = []
     left = EACH
     while left:
         n = min(left, dice.choice([1, 1, 10]))
-        entries = [desk.entry(b"%d %d" % (sender, EACH - left + i), group=f"{sender % 8}") for i in range(n)]
-        await desk.put(entries)
+        entries = [queue.entry(b"%d %d" % (sender, EACH - left + i), group=f"{sender % 8}") for i in range(n)]
+        await queue.send_entries(entries)
         ids += [entry.id for entry in entries]
         left -= n
     return ids
 
 
 @pytest.mark.parametrize("seed", range(2))
-async def test_nothing_is_lost_invented_or_repeated(desk: Desk, seed: int) -> None:
-    floor = Floor(desk, SENDERS * EACH)
-    sending = [_send(desk, sender, random.Random(f"{seed} {sender}")) for sender in range(SENDERS)]
+async def test_nothing_is_lost_invented_or_repeated(queue: QueueFixture, seed: int) -> None:
+    floor = Floor(queue, SENDERS * EACH)
+    sending = [_send(queue, sender, random.Random(f"{seed} {sender}")) for sender in range(SENDERS)]
     receiving = [floor.receive(random.Random(f"{seed} r {receiver}")) for receiver in range(RECEIVERS)]
     sent, _ = await asyncio.gather(asyncio.gather(*sending), asyncio.gather(*receiving))
     assert Counter(message.id for message in floor.got) == Counter(one for ids in sent for one in ids)
     assert {message.deliveries for message in floor.got} == {1}
-    assert await desk.counts() == (0, 0, 0)
-    assert not await desk.peek_all()
+    assert await queue.counts() == (0, 0, 0)
+    assert not await queue.peek_all()
 
 
 @pytest.mark.needs(fifo=True)
 @pytest.mark.parametrize("seed", range(2))
-async def test_each_group_keeps_its_order(fifo: Desk, seed: int) -> None:
+async def test_each_group_keeps_its_order(fifo: QueueFixture, seed: int) -> None:
     floor = Floor(fifo, SENDERS * EACH)
     sending = [_send(fifo, sender, random.Random(f"{seed} {sender}")) for sender in range(SENDERS)]
     receiving = [floor.receive(random.Random(f"{seed} r {receiver}")) for receiver in range(RECEIVERS)]
@@ -90,10 +90,10 @@ async def test_each_group_keeps_its_order(fifo: Desk, seed: int) -> None:
         assert all(numbers == list(range(EACH)) for numbers in by_sender.values())
 
 
-async def test_leases_that_run_out_are_the_only_repeats(standard: Desk) -> None:
+async def test_leases_that_run_out_are_the_only_repeats(standard: QueueFixture) -> None:
     """Half of the receivers forget what they took; after the timeout, and not before, it comes again."""
     dice = random.Random(1)
-    await standard.put([standard.entry(b"%d" % i) for i in range(400)])
+    await standard.send_entries([standard.entry(b"%d" % i) for i in range(400)])
     done: list[str] = []
     for round_ in range(1, 30):
         taken = [message for got in await asyncio.gather(*[standard.take() for _ in range(50)]) for message in got]
@@ -107,27 +107,27 @@ async def test_leases_that_run_out_are_the_only_repeats(standard: Desk) -> None:
         await standard.delete(*finished)
         done += [message.id for message in finished]
         assert not await standard.take()
-        standard.later(HIDE_MS)
+        standard.advance(HIDE_MS)
     assert len(done) == len(set(done)) == 400
 
 
-async def test_one_message_is_deleted_once_by_whoever_tries(desk: Desk) -> None:
-    await desk.send(b"one", group="g")
-    message = await desk.take_one()
-    outcomes = await asyncio.gather(*[desk.delete(message) for _ in range(50)])
+async def test_one_message_is_deleted_once_by_whoever_tries(queue: QueueFixture) -> None:
+    await queue.send(b"one", group="g")
+    message = await queue.take_one()
+    outcomes = await asyncio.gather(*[queue.delete(message) for _ in range(50)])
     assert [outcome for (outcome,) in outcomes].count(DONE) == 1
-    assert await desk.counts() == (0, 0, 0)
+    assert await queue.counts() == (0, 0, 0)
 
 
-async def test_a_receive_finds_what_was_answered_before_it(desk: Desk, clock: Clock) -> None:
+async def test_a_receive_finds_what_was_answered_before_it(queue: QueueFixture, clock: Clock) -> None:
     for i in range(50):
-        await desk.send(b"%d" % i, group=f"{i}")
-        (message,) = await desk.take()
+        await queue.send(b"%d" % i, group=f"{i}")
+        (message,) = await queue.take()
         assert message.body == b"%d" % i
-        await desk.delete(message)
+        await queue.delete(message)
 
 
-async def test_callers_that_give_up_disturb_nobody(standard: Desk) -> None:
+async def test_callers_that_give_up_disturb_nobody(standard: QueueFixture) -> None:
     """What they asked for is done or not done, and whole; the others get their answers."""
     sends = [asyncio.create_task(standard.send(b"%d" % i)) for i in range(100)]
     await asyncio.sleep(0)

@@ -10,112 +10,112 @@ import pytest
 from cns_common.clock import Clock
 from cqs.engines.contract import Outcome
 from tests.conformance.drivers import Driver
-from tests.conformance.support import HIDE_MS, Desk, numbered
+from tests.conformance.support import HIDE_MS, QueueFixture, numbered
 
 
-async def test_a_new_queue_is_empty(desk: Desk) -> None:
-    counts = await desk.engine.counts(desk.q, desk.now_ms)
+async def test_a_new_queue_is_empty(queue: QueueFixture) -> None:
+    counts = await queue.engine.counts(queue.q, queue.now_ms)
     assert (counts.visible, counts.in_flight, counts.delayed, counts.oldest_born_at_ms) == (0, 0, 0, 0)
 
 
-async def test_each_step_of_a_message(desk: Desk) -> None:
-    await desk.send(b"one", group="g", delay_ms=10_000)
-    assert await desk.counts() == (0, 0, 1)
-    desk.later(10_000)
-    assert await desk.counts() == (1, 0, 0)
-    message = await desk.take_one(10_000)
-    assert await desk.counts() == (0, 1, 0)
-    await desk.hide(message, 20_000)
-    desk.later(10_000)
-    assert await desk.counts() == (0, 1, 0)
-    desk.later(10_000)
-    assert await desk.counts() == (1, 0, 0)
-    message = await desk.take_one(10_000)
-    await desk.hide(message, 0)
-    assert await desk.counts() == (1, 0, 0)
-    await desk.delete(await desk.take_one())
-    assert await desk.counts() == (0, 0, 0)
+async def test_each_step_of_a_message(queue: QueueFixture) -> None:
+    await queue.send(b"one", group="g", delay_ms=10_000)
+    assert await queue.counts() == (0, 0, 1)
+    queue.advance(10_000)
+    assert await queue.counts() == (1, 0, 0)
+    message = await queue.take_one(10_000)
+    assert await queue.counts() == (0, 1, 0)
+    await queue.hide(message, 20_000)
+    queue.advance(10_000)
+    assert await queue.counts() == (0, 1, 0)
+    queue.advance(10_000)
+    assert await queue.counts() == (1, 0, 0)
+    message = await queue.take_one(10_000)
+    await queue.hide(message, 0)
+    assert await queue.counts() == (1, 0, 0)
+    await queue.delete(await queue.take_one())
+    assert await queue.counts() == (0, 0, 0)
 
 
 @pytest.mark.parametrize("ms", [1, 49, 50, 99, 100, 101, 12_345])
-async def test_times_are_exact_to_the_millisecond(desk: Desk, ms: int) -> None:
-    await desk.send(b"taken", group="g")
-    await desk.take_one(ms)
-    await desk.send(b"delayed", group="h", delay_ms=ms)
-    desk.later(ms - 1)
-    assert await desk.counts() == (0, 1, 1)
-    desk.later(1)
-    assert await desk.counts() == (2, 0, 0)
+async def test_times_are_exact_to_the_millisecond(queue: QueueFixture, ms: int) -> None:
+    await queue.send(b"taken", group="g")
+    await queue.take_one(ms)
+    await queue.send(b"delayed", group="h", delay_ms=ms)
+    queue.advance(ms - 1)
+    assert await queue.counts() == (0, 1, 1)
+    queue.advance(1)
+    assert await queue.counts() == (2, 0, 0)
 
 
-async def test_deleting_in_the_moment_of_return(standard: Desk) -> None:
+async def test_deleting_in_the_moment_of_return(standard: QueueFixture) -> None:
     await standard.send(*numbered(4))
     messages = await standard.take(4, 1_010)
     for message in messages:
         await standard.delete(message)
-        standard.later(5)
+        standard.advance(5)
         visible, in_flight, delayed = await standard.counts()
         assert visible + in_flight + delayed == 3 - messages.index(message)
-        standard.later(1_000)
+        standard.advance(1_000)
     assert await standard.counts() == (0, 0, 0)
 
 
-async def test_messages_behind_a_group_that_is_taken_are_visible(fifo: Desk) -> None:
+async def test_messages_behind_a_group_that_is_taken_are_visible(fifo: QueueFixture) -> None:
     """As AWS counts them: they were not delivered, and no delay hides them."""
     await fifo.send(*numbered(5), group="g")
     await fifo.take(2)
     assert await fifo.counts() == (3, 2, 0)
 
 
-async def test_the_oldest(desk: Desk) -> None:
-    born_at_ms = desk.now_ms
+async def test_the_oldest(queue: QueueFixture) -> None:
+    born_at_ms = queue.now_ms
     for _ in range(3):
-        await desk.send(b"x", group="g")
-        desk.later(1_000)
-    assert (await desk.engine.counts(desk.q, desk.now_ms)).oldest_born_at_ms == born_at_ms
-    await desk.delete(await desk.take_one())
-    assert (await desk.engine.counts(desk.q, desk.now_ms)).oldest_born_at_ms == born_at_ms + 1_000
+        await queue.send(b"x", group="g")
+        queue.advance(1_000)
+    assert (await queue.engine.counts(queue.q, queue.now_ms)).oldest_born_at_ms == born_at_ms
+    await queue.delete(await queue.take_one())
+    assert (await queue.engine.counts(queue.q, queue.now_ms)).oldest_born_at_ms == born_at_ms + 1_000
 
 
-async def test_after_a_purge(desk: Desk) -> None:
-    await desk.send(*numbered(5), group="g")
-    await desk.take(2)
-    await desk.send(b"delayed", group="h", delay_ms=1_000)
-    await desk.purge()
-    assert await desk.counts() == (0, 0, 0)
-    await desk.send(b"new", group="g")
-    desk.later(HIDE_MS)
-    assert await desk.counts() == (1, 0, 0)
+async def test_after_a_purge(queue: QueueFixture) -> None:
+    await queue.send(*numbered(5), group="g")
+    await queue.take(2)
+    await queue.send(b"delayed", group="h", delay_ms=1_000)
+    await queue.purge()
+    assert await queue.counts() == (0, 0, 0)
+    await queue.send(b"new", group="g")
+    queue.advance(HIDE_MS)
+    assert await queue.counts() == (1, 0, 0)
 
 
-async def test_after_a_drop(desk: Desk) -> None:
-    await desk.send(*numbered(3), group="g")
-    await desk.drop()
-    assert await desk.counts() == (0, 0, 0)
+async def test_after_a_drop(queue: QueueFixture) -> None:
+    await queue.send(*numbered(3), group="g")
+    await queue.drop()
+    assert await queue.counts() == (0, 0, 0)
 
 
 @pytest.mark.needs(keeps_leases=True)
 async def test_after_a_restart(driver: Driver, clock: Clock, fifo_queue: bool) -> None:
     async with driver.open() as engine:
-        desk = Desk(engine, clock, fifo=fifo_queue)
+        queue = QueueFixture(engine, clock, fifo=fifo_queue)
         for i in range(6):
-            await desk.send(b"x", group=f"{i}")
-        await desk.take(2, 10_007)
-        await desk.send(b"x", group="g", delay_ms=20_003)
-        before = await desk.counts()
+            await queue.send(b"x", group=f"{i}")
+        await queue.take(2, 10_007)
+        await queue.send(b"x", group="g", delay_ms=20_003)
+        before = await queue.counts()
     async with driver.open() as engine:
-        desk = desk.at(engine)
-        assert await desk.counts() == before == (4, 2, 1)
-        desk.later(10_006)
-        assert await desk.counts() == (4, 2, 1)
-        desk.later(1)
-        assert await desk.counts() == (6, 0, 1)
-        desk.later(9_996)
-        assert await desk.counts() == (7, 0, 0)
+        queue = queue.at(engine)
+        assert await queue.counts() == before == (4, 2, 1)
+        queue.advance(10_006)
+        assert await queue.counts() == (4, 2, 1)
+        queue.advance(1)
+        assert await queue.counts() == (6, 0, 1)
+        queue.advance(9_996)
+        assert await queue.counts() == (7, 0, 0)
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_the_sum_is_what_is_there(desk: Desk, seed: int) -> None:
+async def test_the_sum_is_what_is_there(queue: QueueFixture, seed: int) -> None:
     """Receives, deletes, returns and time in any order: the three counts always add up to the messages there are."""
     dice = random.Random(seed)
     held: list[Any] = []
@@ -124,16 +124,16 @@ async def test_the_sum_is_what_is_there(desk: Desk, seed: int) -> None:
         match dice.randrange(5):
             case 0:
                 n = dice.randrange(1, 5)
-                await desk.send(*numbered(n), group=str(dice.randrange(3)), delay_ms=dice.choice([0, 130, 5_000]))
+                await queue.send(*numbered(n), group=str(dice.randrange(3)), delay_ms=dice.choice([0, 130, 5_000]))
                 there += n
             case 1:
-                held += await desk.take(dice.randrange(1, 5), dice.choice([0, 77, 4_000]))
+                held += await queue.take(dice.randrange(1, 5), dice.choice([0, 77, 4_000]))
             case 2 if held:
-                there -= (await desk.delete(held.pop(dice.randrange(len(held))))).count(Outcome.DONE)
+                there -= (await queue.delete(held.pop(dice.randrange(len(held))))).count(Outcome.DONE)
             case 3 if held:
-                await desk.hide(dice.choice(held), dice.choice([0, 55, 9_000]))
+                await queue.hide(dice.choice(held), dice.choice([0, 55, 9_000]))
             case _:
-                desk.later(dice.choice([1, 60, 3_000]))
-        counted = await desk.counts()
+                queue.advance(dice.choice([1, 60, 3_000]))
+        counted = await queue.counts()
         assert min(counted) >= 0
-        assert sum(counted) == there == len(await desk.peek_all())
+        assert sum(counted) == there == len(await queue.peek_all())

@@ -16,7 +16,7 @@ from cns_common.clock import Clock
 from cqs.engines.contract import Engine, Entry, Outcome, QueueRef, SentEntry
 from tests.conformance.crash_child import HIDE_MS, Queues, Said, body_of
 from tests.conformance.drivers import KEYSPACE, Driver
-from tests.conformance.support import Desk
+from tests.conformance.support import QueueFixture
 
 pytestmark = pytest.mark.differs_by_engine
 
@@ -72,15 +72,15 @@ def _run_and_kill(driver: Driver, seed: str, last: str, tag: str, ledger: Ledger
     assert child.returncode == -9, "the child ended by itself"
 
 
-def _desk(engine: Engine, clock: Clock, q: QueueRef) -> Desk:
-    desk = Desk(engine, clock)
-    desk.q = q
-    return desk
+def _queue_fixture(engine: Engine, clock: Clock, q: QueueRef) -> QueueFixture:
+    queue = QueueFixture(engine, clock)
+    queue.q = q
+    return queue
 
 
-async def _check_messages(ledger: Ledger, standard: Desk, moved: Desk) -> None:
+async def _check_messages(ledger: Ledger, standard: QueueFixture, moved: QueueFixture) -> None:
     """Everything acknowledged is there, everything deleted is not, and nothing is there twice or from nowhere."""
-    in_standard, in_moved = [await _ids(desk) for desk in (standard, moved)]
+    in_standard, in_moved = [await _ids(queue) for queue in (standard, moved)]
     assert ledger.kept(standard.q.id) <= in_standard <= ledger.sending[standard.q.id]
     assert not (in_standard | in_moved) & ledger.done["deleted"]
     assert ledger.done["moved"] <= in_moved <= ledger.begun["moving"]
@@ -89,7 +89,7 @@ async def _check_messages(ledger: Ledger, standard: Desk, moved: Desk) -> None:
     assert ledger.begun["moving"] - ledger.begun["deleting"] <= in_standard | in_moved
 
 
-async def _check_fifo_messages(ledger: Ledger, fifo: Desk) -> None:
+async def _check_fifo_messages(ledger: Ledger, fifo: QueueFixture) -> None:
     in_fifo = await _ids(fifo)
     assert ledger.kept(fifo.q.id) <= in_fifo <= ledger.sending[fifo.q.id]
     assert not in_fifo & ledger.done["deleted"]
@@ -97,46 +97,46 @@ async def _check_fifo_messages(ledger: Ledger, fifo: Desk) -> None:
         assert ledger.sent[fifo.q.id].get(peeked.id, peeked.sequence) == peeked.sequence
 
 
-async def _ids(desk: Desk) -> set[str]:
-    peeked = await desk.peek_all()
+async def _ids(queue: QueueFixture) -> set[str]:
+    peeked = await queue.peek_all()
     assert all(one.body == body_of(one.id) for one in peeked)
     assert len({one.id for one in peeked}) == len(peeked)
     return {one.id for one in peeked}
 
 
-async def _check_locks(ledger: Ledger, fifo: Desk) -> None:
+async def _check_locks(ledger: Ledger, fifo: QueueFixture) -> None:
     """A FIFO receive that was answered holds its group still."""
     locked = {held.group for held in ledger.held if held.queue == fifo.q.id and held.id not in ledger.begun["deleting"]}
     received = await fifo.drain(hide_ms=1)
     assert not {message.group for message in received} & locked
 
 
-async def _check_dedup(ledger: Ledger, fifo: Desk, seed: str) -> None:
+async def _check_dedup(ledger: Ledger, fifo: QueueFixture, seed: str) -> None:
     """An acknowledged message sent again is a duplicate."""
     latest = [(one, sequence) for one, sequence in ledger.sent[fifo.q.id].items() if one.startswith(seed)][-20:]
     for message_id, sequence in latest:
         entry = Entry(message_id, b"again", fifo.now_ms, fifo.now_ms, "again", message_id)
-        assert await fifo.put([entry]) == [SentEntry(message_id, sequence, True)]
+        assert await fifo.send_entries([entry]) == [SentEntry(message_id, sequence, True)]
 
 
-async def _check_handles(ledger: Ledger, desk: Desk) -> None:
+async def _check_handles(ledger: Ledger, queue: QueueFixture) -> None:
     """Once given out again, no message can be touched by a handle of before the crash."""
-    delivered = {message.id for message in await desk.drain(hide_ms=1)}
-    before = {held.id: held.handle for held in ledger.held if held.queue == desk.q.id and held.id in delivered}
-    outcomes = await desk.engine.delete(desk.q, list(before.values()), desk.now_ms)
+    delivered = {message.id for message in await queue.drain(hide_ms=1)}
+    before = {held.id: held.handle for held in ledger.held if held.queue == queue.q.id and held.id in delivered}
+    outcomes = await queue.engine.delete(queue.q, list(before.values()), queue.now_ms)
     assert set(outcomes) <= {Outcome.STALE}
-    assert before.keys() <= {peeked.id for peeked in await desk.peek_all()}
+    assert before.keys() <= {peeked.id for peeked in await queue.peek_all()}
 
 
-async def _check_sequences(ledger: Ledger, desk: Desk, seed: str) -> None:
+async def _check_sequences(ledger: Ledger, queue: QueueFixture, seed: str) -> None:
     """No number that was given out is given out again."""
-    message_id = f"{seed}-after-{desk.q.id}"
-    entry = Entry(message_id, body_of(message_id), desk.now_ms, desk.now_ms, "after")
-    (sent,) = await desk.put([entry])
+    message_id = f"{seed}-after-{queue.q.id}"
+    entry = Entry(message_id, body_of(message_id), queue.now_ms, queue.now_ms, "after")
+    (sent,) = await queue.send_entries([entry])
     assert isinstance(sent, SentEntry)
-    assert sent.sequence > max(ledger.sent[desk.q.id].values(), default=0)
-    ledger.sending[desk.q.id].add(message_id)
-    ledger.sent[desk.q.id][message_id] = sent.sequence
+    assert sent.sequence > max(ledger.sent[queue.q.id].values(), default=0)
+    ledger.sending[queue.q.id].add(message_id)
+    ledger.sent[queue.q.id][message_id] = sent.sequence
 
 
 @pytest.mark.needs(keeps_leases=True)
@@ -152,14 +152,14 @@ async def test_killed_again_and_again(driver: Driver, clock: Clock, last: str) -
         name = f"{last}.{round_}"
         _run_and_kill(driver, name, last, tag, ledger)
         async with driver.open() as engine:
-            fifo = _desk(engine, clock, queues.fifo)
-            await _check_messages(ledger, *[_desk(engine, clock, q) for q in (queues.standard, queues.moved)])
+            fifo = _queue_fixture(engine, clock, queues.fifo)
+            await _check_messages(ledger, *[_queue_fixture(engine, clock, q) for q in (queues.standard, queues.moved)])
             if queues.fifo in used:
                 await _check_fifo_messages(ledger, fifo)
                 await _check_locks(ledger, fifo)
                 await _check_dedup(ledger, fifo, name)
             clock.advance(2 * HIDE_MS)
             for q in used:
-                desk = _desk(engine, clock, q)
-                await _check_handles(ledger, desk)
-                await _check_sequences(ledger, desk, name)
+                queue = _queue_fixture(engine, clock, q)
+                await _check_handles(ledger, queue)
+                await _check_sequences(ledger, queue, name)

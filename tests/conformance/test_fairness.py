@@ -9,7 +9,7 @@ import pytest
 from cns_common.clock import Clock
 from cqs.engines.contract import NOISY_IN_FLIGHT_MIN, Message
 from tests.conformance.drivers import Driver
-from tests.conformance.support import DONE, Desk, bodies, numbered
+from tests.conformance.support import DONE, QueueFixture, bodies, numbered
 
 pytestmark = pytest.mark.needs(fair=True)
 
@@ -20,35 +20,35 @@ def _tenants(messages: tuple[Message, ...] | list[Message]) -> Counter[str]:
     return Counter(message.group for message in messages)
 
 
-async def _hold(desk: Desk, tenant: str, n: int) -> list[Message]:
+async def _hold(queue: QueueFixture, tenant: str, n: int) -> list[Message]:
     """So many messages of a tenant in flight."""
     held: list[Message] = []
-    await desk.put([desk.entry(b"held", group=tenant) for _ in range(n)])
+    await queue.send_entries([queue.entry(b"held", group=tenant) for _ in range(n)])
     while len(held) < n:
-        held += await desk.take(min(10, n - len(held)), HOUR_MS)
+        held += await queue.take(min(10, n - len(held)), HOUR_MS)
     assert set(_tenants(held)) == {tenant}
     return held
 
 
-async def _first_of(desk: Desk, *tenants: str, want: int = 1) -> set[str]:
+async def _first_of(queue: QueueFixture, *tenants: str, want: int = 1) -> set[str]:
     """Whose messages are given out first, when they are sent in this order?"""
     for tenant in tenants:
-        await desk.send(b"x", group=tenant)
-        desk.later(1)
-    return set(_tenants(await desk.take(want, HOUR_MS)))
+        await queue.send(b"x", group=tenant)
+        queue.advance(1)
+    return set(_tenants(await queue.take(want, HOUR_MS)))
 
 
-async def test_without_noise_the_oldest_goes_first(standard: Desk) -> None:
+async def test_without_noise_the_oldest_goes_first(standard: QueueFixture) -> None:
     assert await _first_of(standard, "a", "b") == {"a"}
 
 
-async def test_the_tenant_is_returned(standard: Desk) -> None:
+async def test_the_tenant_is_returned(standard: QueueFixture) -> None:
     await standard.send(b"one", group="a")
     await standard.send(b"two")
     assert sorted(message.group for message in await standard.take()) == ["", "a"]
 
 
-async def test_a_tenant_is_neither_an_order_nor_a_lock(standard: Desk) -> None:
+async def test_a_tenant_is_neither_an_order_nor_a_lock(standard: QueueFixture) -> None:
     await standard.send(*numbered(5), group="a", dedup="same")
     assert len(await standard.take(2)) == 2
     assert len(await standard.take(10)) == 3
@@ -65,97 +65,99 @@ async def test_a_tenant_is_neither_an_order_nor_a_lock(standard: Desk) -> None:
         (NOISY_IN_FLIGHT_MIN + 1, 270, "quiet"),
     ],
 )
-async def test_who_is_noisy(standard: Desk, own: int, others: int, first: str) -> None:
+async def test_who_is_noisy(standard: QueueFixture, own: int, others: int, first: str) -> None:
     await _hold(standard, "loud", own)
     for i in range(0, others, 10):
         await _hold(standard, f"other {i}", min(10, others - i))
     assert await _first_of(standard, "loud", "quiet") == {first}
 
 
-async def test_a_noisy_tenant_is_served_when_nobody_else_waits(standard: Desk) -> None:
+async def test_a_noisy_tenant_is_served_when_nobody_else_waits(standard: QueueFixture) -> None:
     await _hold(standard, "loud", 40)
     assert await _first_of(standard, "loud") == {"loud"}
 
 
 @pytest.mark.spec("fair.noisy-served")
-async def test_all_of_a_noisy_tenants_messages_are_served_in_the_end(standard: Desk) -> None:
-    await standard.put([standard.entry(b"x", group="loud") for _ in range(120)])
-    await standard.put([standard.entry(b"x", group="quiet") for _ in range(20)])
+async def test_all_of_a_noisy_tenants_messages_are_served_in_the_end(standard: QueueFixture) -> None:
+    await standard.send_entries([standard.entry(b"x", group="loud") for _ in range(120)])
+    await standard.send_entries([standard.entry(b"x", group="quiet") for _ in range(20)])
     assert _tenants(await standard.drain(HOUR_MS)) == {"loud": 120, "quiet": 20}
 
 
-async def test_quiet_tenants_overtake_any_backlog(standard: Desk) -> None:
+async def test_quiet_tenants_overtake_any_backlog(standard: QueueFixture) -> None:
     await _hold(standard, "loud", 40)
-    await standard.put([standard.entry(b"x", group="loud") for _ in range(500)])
-    standard.later(1)
-    await standard.put([standard.entry(b"x", group=f"quiet {i}") for i in range(8)])
+    await standard.send_entries([standard.entry(b"x", group="loud") for _ in range(500)])
+    standard.advance(1)
+    await standard.send_entries([standard.entry(b"x", group=f"quiet {i}") for i in range(8)])
     assert set(_tenants(await standard.take(8, HOUR_MS))) == {f"quiet {i}" for i in range(8)}
 
 
-async def test_several_noisy_tenants(standard: Desk) -> None:
+async def test_several_noisy_tenants(standard: QueueFixture) -> None:
     for tenant in ("loud", "louder"):
         await _hold(standard, tenant, 40)
     for tenant in ("loud", "louder"):
-        await standard.put([standard.entry(b"x", group=tenant) for _ in range(50)])
-    standard.later(1)
+        await standard.send_entries([standard.entry(b"x", group=tenant) for _ in range(50)])
+    standard.advance(1)
     assert await _first_of(standard, "quiet") == {"quiet"}
 
 
-async def test_a_message_without_a_tenant_is_quiet(standard: Desk) -> None:
+async def test_a_message_without_a_tenant_is_quiet(standard: QueueFixture) -> None:
     await _hold(standard, "loud", 40)
-    await standard.put([standard.entry(b"x", group="loud") for _ in range(50)])
-    standard.later(1)
+    await standard.send_entries([standard.entry(b"x", group="loud") for _ in range(50)])
+    standard.advance(1)
     assert await _first_of(standard, "") == {""}
 
 
 @pytest.mark.spec("fair.none-is-quiet")
-async def test_messages_without_a_tenant_are_never_noisy_together(standard: Desk) -> None:
+async def test_messages_without_a_tenant_are_never_noisy_together(standard: QueueFixture) -> None:
     await _hold(standard, "quiet", 1)
     await _hold(standard, "", 60)
     assert await _first_of(standard, "", "quiet") == {""}
 
 
-async def test_messages_of_before_the_first_tenant(standard: Desk) -> None:
+async def test_messages_of_before_the_first_tenant(standard: QueueFixture) -> None:
     """They were sent when the queue was none of a fair kind, and have their turn like everybody."""
     await standard.send(*numbered(12, b"early"))
-    standard.later(1)
-    await standard.put([standard.entry(b"late", group="loud") for _ in range(60)])
+    standard.advance(1)
+    await standard.send_entries([standard.entry(b"late", group="loud") for _ in range(60)])
     taken = [await standard.take(10, HOUR_MS) for _ in range(2)]
     assert sorted(bodies(taken[0] + taken[1]))[:12] == numbered(12, b"early")
     assert len(await standard.drain(HOUR_MS)) == 52
 
 
 @pytest.mark.spec("fair.state-ends")
-async def test_noise_ends_with_its_leases(standard: Desk) -> None:
+async def test_noise_ends_with_its_leases(standard: QueueFixture) -> None:
     held = await _hold(standard, "loud", 40)
     assert await standard.delete(*held[:20]) == [DONE] * 20
     assert await _first_of(standard, "loud", "quiet") == {"loud"}
 
 
 @pytest.mark.spec("fair.state-ends")
-async def test_noise_ends_with_its_timeouts(standard: Desk) -> None:
+async def test_noise_ends_with_its_timeouts(standard: QueueFixture) -> None:
     await _hold(standard, "loud", 40)
-    standard.later(HOUR_MS + 300_000)
+    standard.advance(HOUR_MS + 300_000)
     assert await _first_of(standard, "loud", "quiet") == {"loud"}
 
 
-async def _work(desk: Desk, tenant: str, rounds: int) -> None:
+async def _work(queue: QueueFixture, tenant: str, rounds: int) -> None:
     """So many rounds of ten messages of a tenant, each 50 ms in flight and then deleted."""
     for _ in range(rounds):
-        held = await _hold(desk, tenant, 10)
-        desk.later(50)
-        assert set(await desk.delete(*held)) == {DONE}
+        held = await _hold(queue, tenant, 10)
+        queue.advance(50)
+        assert set(await queue.delete(*held)) == {DONE}
 
 
 @pytest.mark.spec("fair.noisy-processing-time")
 @pytest.mark.parametrize(("rounds", "first"), [(1, "loud"), (5, "quiet")])
-async def test_who_keeps_consumers_busy_is_noisy_with_little_in_flight(standard: Desk, rounds: int, first: str) -> None:
+async def test_who_keeps_consumers_busy_is_noisy_with_little_in_flight(
+    standard: QueueFixture, rounds: int, first: str
+) -> None:
     await _work(standard, "loud", rounds)
     assert await _first_of(standard, "loud", "quiet") == {first}
 
 
 @pytest.mark.spec("fair.noisy-processing-time")
-async def test_busy_is_more_than_a_tenth_of_all_that_consumers_did(standard: Desk) -> None:
+async def test_busy_is_more_than_a_tenth_of_all_that_consumers_did(standard: QueueFixture) -> None:
     for _ in range(10):
         for tenant in range(11):
             await _work(standard, f"t{tenant}", 1)
@@ -163,40 +165,40 @@ async def test_busy_is_more_than_a_tenth_of_all_that_consumers_did(standard: Des
 
 
 @pytest.mark.spec("fair.least-noisy-first")
-async def test_of_noisy_tenants_who_has_fewest_in_flight_goes_first(standard: Desk) -> None:
+async def test_of_noisy_tenants_who_has_fewest_in_flight_goes_first(standard: QueueFixture) -> None:
     await _hold(standard, "louder", 50)
     await _hold(standard, "loud", 40)
     assert await _first_of(standard, "louder", "loud") == {"loud"}
 
 
-async def test_a_batch_is_filled_up_with_the_noisy(standard: Desk) -> None:
+async def test_a_batch_is_filled_up_with_the_noisy(standard: QueueFixture) -> None:
     await _hold(standard, "loud", 40)
-    await standard.put([standard.entry(b"x", group="loud") for _ in range(20)])
+    await standard.send_entries([standard.entry(b"x", group="loud") for _ in range(20)])
     await standard.send(b"x", group="quiet")
     assert _tenants(await standard.take(10, HOUR_MS)) == Counter(quiet=1, loud=9)
 
 
-async def test_deleted_messages_are_forgotten_when_their_time_comes(standard: Desk) -> None:
+async def test_deleted_messages_are_forgotten_when_their_time_comes(standard: QueueFixture) -> None:
     for _ in range(3):
         await standard.send(b"x", group="a")
         assert await standard.delete(await standard.take_one(1_000)) == [DONE]
-        standard.later(2_000)
+        standard.advance(2_000)
     assert await standard.counts() == (0, 0, 0)
     assert not await standard.take()
 
 
 async def test_noise_is_known_after_a_restart(driver: Driver, clock: Clock) -> None:
     async with driver.open() as engine:
-        desk = Desk(engine, clock)
-        await _hold(desk, "loud", 40)
+        queue = QueueFixture(engine, clock)
+        await _hold(queue, "loud", 40)
     async with driver.open() as engine:
-        assert await _first_of(desk.at(engine), "loud", "quiet") == {"quiet"}
+        assert await _first_of(queue.at(engine), "loud", "quiet") == {"quiet"}
 
 
-async def test_a_queue_with_a_thousand_tenants(standard: Desk) -> None:
+async def test_a_queue_with_a_thousand_tenants(standard: QueueFixture) -> None:
     await _hold(standard, "loud", 400)
-    await standard.put([standard.entry(b"x", group=f"{i:04}") for i in range(1_000)])
-    await standard.put([standard.entry(b"x", group="loud") for _ in range(200)])
+    await standard.send_entries([standard.entry(b"x", group=f"{i:04}") for i in range(1_000)])
+    await standard.send_entries([standard.entry(b"x", group="loud") for _ in range(200)])
     tenants = _tenants(await standard.drain(HOUR_MS))
     assert tenants.pop("loud") == 200
     assert tenants == {f"{i:04}": 1 for i in range(1_000)}

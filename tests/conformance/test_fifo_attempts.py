@@ -7,55 +7,55 @@ import pytest
 from cns_common.clock import Clock
 from cqs.engines.contract import ATTEMPT_WINDOW_MS, Change
 from tests.conformance.drivers import Driver
-from tests.conformance.support import DONE, HIDE_MS, Desk, bodies, numbered
+from tests.conformance.support import DONE, HIDE_MS, QueueFixture, bodies, numbered
 
 pytestmark = [pytest.mark.needs(fifo=True), pytest.mark.differs_by_engine]
 
 
-async def test_a_repeat_gives_the_same_deliveries(fifo: Desk) -> None:
+async def test_a_repeat_gives_the_same_deliveries(fifo: QueueFixture) -> None:
     await fifo.send(*numbered(5), group="g")
     first = await fifo.receive(3, attempt_id="a")
-    fifo.later(1_000)
+    fifo.advance(1_000)
     assert await fifo.receive(3, attempt_id="a") == first
     assert await fifo.counts() == (2, 3, 0)
     assert await fifo.delete(*first.messages) == [DONE] * 3
 
 
-async def test_a_repeat_hides_anew(fifo: Desk) -> None:
+async def test_a_repeat_hides_anew(fifo: QueueFixture) -> None:
     await fifo.send(b"one", group="g")
     await fifo.take(attempt_id="a", hide_ms=10_000)
-    fifo.later(9_000)
+    fifo.advance(9_000)
     (message,) = await fifo.take(attempt_id="a", hide_ms=10_000)
-    fifo.later(9_999)
+    fifo.advance(9_999)
     assert not await fifo.take()
     assert await fifo.hide(message, 1) == DONE
-    fifo.later(1)
+    fifo.advance(1)
     assert len(await fifo.take()) == 1
 
 
-async def test_another_attempt_gets_nothing_of_it(fifo: Desk) -> None:
+async def test_another_attempt_gets_nothing_of_it(fifo: QueueFixture) -> None:
     await fifo.send(*numbered(3), group="g")
     await fifo.take(1, attempt_id="a")
     assert not await fifo.take(attempt_id="b")
     assert not await fifo.take()
 
 
-async def test_attempts_are_of_one_queue(fifo: Desk, clock: Clock) -> None:
-    other = Desk(fifo.engine, clock, fifo=True)
+async def test_attempts_are_of_one_queue(fifo: QueueFixture, clock: Clock) -> None:
+    other = QueueFixture(fifo.engine, clock, fifo=True)
     await fifo.send(b"mine", group="g")
     await other.send(b"other", group="g")
     await fifo.take(attempt_id="a")
     assert bodies(await other.take(attempt_id="a")) == [b"other"]
 
 
-async def test_after_an_attempt_that_got_nothing_a_repeat_is_new(fifo: Desk) -> None:
+async def test_after_an_attempt_that_got_nothing_a_repeat_is_new(fifo: QueueFixture) -> None:
     assert not await fifo.take(attempt_id="a")
     await fifo.send(b"one", group="g")
     assert bodies(await fifo.take(attempt_id="a")) == [b"one"]
 
 
 @pytest.mark.parametrize("n", [1, 2])
-async def test_after_a_delete_it_is_a_new_receive(fifo: Desk, n: int) -> None:
+async def test_after_a_delete_it_is_a_new_receive(fifo: QueueFixture, n: int) -> None:
     await fifo.send(*numbered(3), group="g")
     messages = await fifo.take(n, attempt_id="a")
     await fifo.delete(messages[0])
@@ -65,7 +65,7 @@ async def test_after_a_delete_it_is_a_new_receive(fifo: Desk, n: int) -> None:
 
 @pytest.mark.parametrize("n", [1, 2])
 @pytest.mark.parametrize("to_ms", [0, 5_000, HIDE_MS])
-async def test_after_a_change_of_visibility_it_is_a_new_receive(fifo: Desk, n: int, to_ms: int) -> None:
+async def test_after_a_change_of_visibility_it_is_a_new_receive(fifo: QueueFixture, n: int, to_ms: int) -> None:
     await fifo.send(*numbered(3), group="g")
     before = await fifo.take(n, attempt_id="a")
     for message in before:
@@ -76,48 +76,48 @@ async def test_after_a_change_of_visibility_it_is_a_new_receive(fifo: Desk, n: i
 
 
 @pytest.mark.needs(update_body=True)
-async def test_after_a_change_of_body_it_is_a_new_receive(fifo: Desk) -> None:
+async def test_after_a_change_of_body_it_is_a_new_receive(fifo: QueueFixture) -> None:
     await fifo.send(*numbered(3), group="g")
     (message,) = await fifo.take(1, attempt_id="a")
     await fifo.engine.change(fifo.q, [Change(message.handle, None, b"new")], fifo.now_ms)
     assert not await fifo.take(attempt_id="a")
 
 
-async def test_after_another_received_it_it_is_a_new_receive(fifo: Desk) -> None:
+async def test_after_another_received_it_it_is_a_new_receive(fifo: QueueFixture) -> None:
     await fifo.send(*numbered(2), group="g")
     await fifo.take(attempt_id="a", hide_ms=1_000)
-    fifo.later(1_000)
+    fifo.advance(1_000)
     other = await fifo.take()
     assert bodies(other) == numbered(2)
     assert not await fifo.take(attempt_id="a")
     assert await fifo.delete(*other) == [DONE, DONE]
 
 
-async def test_a_repeat_after_the_timeout_gets_them_if_nobody_else_did(fifo: Desk) -> None:
+async def test_a_repeat_after_the_timeout_gets_them_if_nobody_else_did(fifo: QueueFixture) -> None:
     await fifo.send(*numbered(2), group="g")
     first = await fifo.take(1, attempt_id="a", hide_ms=1_000)
-    fifo.later(5_000)
+    fifo.advance(5_000)
     again = await fifo.take(1, attempt_id="a", hide_ms=1_000)
     assert bodies(again) == bodies(first)
     assert await fifo.delete(*again) == [DONE]
 
 
 @pytest.mark.parametrize(("ms", "same"), [(ATTEMPT_WINDOW_MS - 1, True), (ATTEMPT_WINDOW_MS, False)])
-async def test_the_window_is_five_minutes(fifo: Desk, ms: int, same: bool) -> None:
+async def test_the_window_is_five_minutes(fifo: QueueFixture, ms: int, same: bool) -> None:
     await fifo.send(*numbered(2), group="g")
     first = await fifo.take(1, attempt_id="a", hide_ms=10 * ATTEMPT_WINDOW_MS)
-    fifo.later(ms)
+    fifo.advance(ms)
     assert await fifo.take(1, attempt_id="a") == (first if same else ())
 
 
-async def test_without_a_timeout_there_is_nothing_to_repeat(fifo: Desk) -> None:
+async def test_without_a_timeout_there_is_nothing_to_repeat(fifo: QueueFixture) -> None:
     await fifo.send(b"one", group="g")
     (first,) = await fifo.take(attempt_id="a", hide_ms=0)
     (again,) = await fifo.take(attempt_id="a", hide_ms=0)
     assert (again.deliveries, again.handle != first.handle) == (2, True)
 
 
-async def test_a_purge_ends_it(fifo: Desk) -> None:
+async def test_a_purge_ends_it(fifo: QueueFixture) -> None:
     await fifo.send(b"before", group="g")
     await fifo.take(attempt_id="a")
     await fifo.purge()
@@ -127,9 +127,9 @@ async def test_a_purge_ends_it(fifo: Desk) -> None:
 
 async def test_it_survives_a_restart(driver: Driver, clock: Clock) -> None:
     async with driver.open() as engine:
-        desk = Desk(engine, clock, fifo=True)
-        await desk.send(*numbered(4), group="g")
-        first = await desk.take(2, attempt_id="a")
+        queue = QueueFixture(engine, clock, fifo=True)
+        await queue.send(*numbered(4), group="g")
+        first = await queue.take(2, attempt_id="a")
     async with driver.open() as engine:
-        desk = desk.at(engine)
-        assert await desk.take(2, attempt_id="a") == first
+        queue = queue.at(engine)
+        assert await queue.take(2, attempt_id="a") == first

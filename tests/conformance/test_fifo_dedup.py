@@ -9,18 +9,18 @@ import pytest
 from cns_common.clock import Clock
 from cqs.engines.contract import DEDUP_WINDOW_MS, SentEntry
 from tests.conformance.drivers import Driver
-from tests.conformance.support import DONE, Desk, bodies
+from tests.conformance.support import DONE, QueueFixture, bodies
 
 pytestmark = [pytest.mark.needs(fifo=True), pytest.mark.differs_by_engine]
 
 
-async def _is_duplicate(desk: Desk, original: SentEntry, dedup: str = "key", group: str = "g") -> bool:
-    (sent,) = await desk.send(b"again", group=group, dedup=dedup)
+async def _is_duplicate(queue: QueueFixture, original: SentEntry, dedup: str = "key", group: str = "g") -> bool:
+    (sent,) = await queue.send(b"again", group=group, dedup=dedup)
     assert sent.duplicate == ((sent.id, sent.sequence) == (original.id, original.sequence))
     return sent.duplicate
 
 
-async def test_a_duplicate_is_answered_with_the_original_and_not_enqueued(fifo: Desk) -> None:
+async def test_a_duplicate_is_answered_with_the_original_and_not_enqueued(fifo: QueueFixture) -> None:
     (original,) = await fifo.send(b"one", group="g", dedup="key")
     assert not original.duplicate
     (again,) = await fifo.send(b"two", group="g", dedup="key")
@@ -28,15 +28,15 @@ async def test_a_duplicate_is_answered_with_the_original_and_not_enqueued(fifo: 
     assert bodies(await fifo.take()) == [b"one"]
 
 
-async def test_within_one_send(fifo: Desk) -> None:
+async def test_within_one_send(fifo: QueueFixture) -> None:
     keys = ["a", "b", "a", "", "b", ""]
     entries = [fifo.entry(b"%d" % i, group="g", dedup=key) for i, key in enumerate(keys)]
-    sent = await fifo.put(entries)
+    sent = await fifo.send_entries(entries)
     assert [isinstance(one, SentEntry) and one.duplicate for one in sent] == [False, False, True, False, True, False]
     assert bodies(await fifo.take()) == [b"0", b"1", b"3", b"5"]
 
 
-async def test_of_concurrent_sends_one_is_the_original(fifo: Desk) -> None:
+async def test_of_concurrent_sends_one_is_the_original(fifo: QueueFixture) -> None:
     sends = await asyncio.gather(*[fifo.send(b"%d" % i, group="g", dedup="key") for i in range(20)])
     answers = [sent for (sent,) in sends]
     assert [sent.duplicate for sent in answers].count(False) == 1
@@ -45,25 +45,25 @@ async def test_of_concurrent_sends_one_is_the_original(fifo: Desk) -> None:
 
 
 @pytest.mark.spec("dedup.not-extended")
-async def test_the_window_is_five_minutes_from_the_first_send(fifo: Desk) -> None:
+async def test_the_window_is_five_minutes_from_the_first_send(fifo: QueueFixture) -> None:
     (original,) = await fifo.send(b"one", group="g", dedup="key")
     for ms in (1, 100_000, DEDUP_WINDOW_MS - 100_002):
-        fifo.later(ms)
+        fifo.advance(ms)
         assert await _is_duplicate(fifo, original)  # and no duplicate extends it
-    fifo.later(1)
+    fifo.advance(1)
     assert not await _is_duplicate(fifo, original)
 
 
-async def test_after_the_window_a_new_one_begins(fifo: Desk) -> None:
+async def test_after_the_window_a_new_one_begins(fifo: QueueFixture) -> None:
     await fifo.send(b"one", group="g", dedup="key")
-    fifo.later(DEDUP_WINDOW_MS)
+    fifo.advance(DEDUP_WINDOW_MS)
     (second,) = await fifo.send(b"two", group="g", dedup="key")
-    fifo.later(DEDUP_WINDOW_MS - 1)
+    fifo.advance(DEDUP_WINDOW_MS - 1)
     assert await _is_duplicate(fifo, second)
     assert bodies(await fifo.take()) == [b"one", b"two"]
 
 
-async def test_receiving_and_deleting_the_message_does_not_end_it(fifo: Desk) -> None:
+async def test_receiving_and_deleting_the_message_does_not_end_it(fifo: QueueFixture) -> None:
     (original,) = await fifo.send(b"one", group="g", dedup="key")
     message = await fifo.take_one()
     assert await _is_duplicate(fifo, original)
@@ -72,15 +72,15 @@ async def test_receiving_and_deleting_the_message_does_not_end_it(fifo: Desk) ->
     assert not await fifo.peek_all()
 
 
-async def test_nor_does_the_messages_own_end(fifo: Desk) -> None:
+async def test_nor_does_the_messages_own_end(fifo: QueueFixture) -> None:
     fifo.set(retention_ms=60_000)
     (original,) = await fifo.send(b"one", group="g", dedup="key")
-    fifo.later(60_000)
+    fifo.advance(60_000)
     assert not await fifo.take()
     assert await _is_duplicate(fifo, original)
 
 
-async def test_the_key_is_the_whole_scope(fifo: Desk) -> None:
+async def test_the_key_is_the_whole_scope(fifo: QueueFixture) -> None:
     """Whoever wants it by group widens the key: to the engine a group is no part of it."""
     (original,) = await fifo.send(b"one", group="g", dedup="key")
     assert await _is_duplicate(fifo, original, group="h")
@@ -88,13 +88,13 @@ async def test_the_key_is_the_whole_scope(fifo: Desk) -> None:
     assert not await _is_duplicate(fifo, original, dedup="")
 
 
-async def test_queues_do_not_share_keys(fifo: Desk, clock: Clock) -> None:
-    other = Desk(fifo.engine, clock, fifo=True)
+async def test_queues_do_not_share_keys(fifo: QueueFixture, clock: Clock) -> None:
+    other = QueueFixture(fifo.engine, clock, fifo=True)
     (original,) = await fifo.send(b"one", group="g", dedup="key")
     assert not await _is_duplicate(other, original)
 
 
-async def test_a_purge_clears_the_history(fifo: Desk) -> None:
+async def test_a_purge_clears_the_history(fifo: QueueFixture) -> None:
     (original,) = await fifo.send(b"one", group="g", dedup="key")
     await fifo.purge()
     assert not await _is_duplicate(fifo, original)
@@ -103,23 +103,23 @@ async def test_a_purge_clears_the_history(fifo: Desk) -> None:
 
 async def test_it_survives_a_restart(driver: Driver, clock: Clock) -> None:
     async with driver.open() as engine:
-        desk = Desk(engine, clock, fifo=True)
-        (original,) = await desk.send(b"one", group="g", dedup="key")
-        await desk.delete(await desk.take_one())
+        queue = QueueFixture(engine, clock, fifo=True)
+        (original,) = await queue.send(b"one", group="g", dedup="key")
+        await queue.delete(await queue.take_one())
     async with driver.open() as engine:
-        desk = desk.at(engine)
-        desk.later(DEDUP_WINDOW_MS - 1)
-        assert await _is_duplicate(desk, original)
-        desk.later(1)
-        assert not await _is_duplicate(desk, original)
+        queue = queue.at(engine)
+        queue.advance(DEDUP_WINDOW_MS - 1)
+        assert await _is_duplicate(queue, original)
+        queue.advance(1)
+        assert not await _is_duplicate(queue, original)
 
 
-async def test_standard_queues_know_no_duplicates(standard: Desk) -> None:
+async def test_standard_queues_know_no_duplicates(standard: QueueFixture) -> None:
     sent = await standard.send(b"one", dedup="key") + await standard.send(b"two", dedup="key")
     assert [one.duplicate for one in sent] == [False, False]
     assert len(await standard.take()) == 2
 
 
-async def test_sequences_rise_by_send_not_by_group(fifo: Desk) -> None:
+async def test_sequences_rise_by_send_not_by_group(fifo: QueueFixture) -> None:
     sequences = [(await fifo.send(b"x", group=group))[0].sequence for group in "abcabc"]
     assert sequences == sorted(set(sequences))

@@ -6,17 +6,17 @@ import pytest
 
 from cns_common.clock import Clock
 from tests.conformance.drivers import Driver
-from tests.conformance.support import DONE, HIDE_MS, Desk, bodies, numbered
+from tests.conformance.support import DONE, HIDE_MS, QueueFixture, bodies, numbered
 
 pytestmark = [pytest.mark.needs(fifo=True), pytest.mark.differs_by_engine]
 
 
-async def test_one_receive_gives_a_groups_messages_in_order(fifo: Desk) -> None:
+async def test_one_receive_gives_a_groups_messages_in_order(fifo: QueueFixture) -> None:
     await fifo.send(*numbered(5), group="g")
     assert bodies(await fifo.take()) == numbered(5)
 
 
-async def test_entries_of_one_send_keep_their_order(fifo: Desk) -> None:
+async def test_entries_of_one_send_keep_their_order(fifo: QueueFixture) -> None:
     for start in range(0, 30, 10):
         await fifo.send(*numbered(30)[start : start + 10], group="g")
     taken: list[bytes] = []
@@ -26,7 +26,7 @@ async def test_entries_of_one_send_keep_their_order(fifo: Desk) -> None:
     assert taken == numbered(30)
 
 
-async def test_as_many_as_possible_of_one_group_then_of_others(fifo: Desk) -> None:
+async def test_as_many_as_possible_of_one_group_then_of_others(fifo: QueueFixture) -> None:
     for body in numbered(4):
         await fifo.send(b"a" + body, group="a")
         await fifo.send(b"b" + body, group="b")
@@ -37,20 +37,20 @@ async def test_as_many_as_possible_of_one_group_then_of_others(fifo: Desk) -> No
     assert bodies(taken[4:]) == sorted(bodies(taken[4:]))
 
 
-async def test_a_group_in_flight_gives_nothing_more(fifo: Desk) -> None:
+async def test_a_group_in_flight_gives_nothing_more(fifo: QueueFixture) -> None:
     await fifo.send(*numbered(5), group="g")
     await fifo.take(2)
     assert not await fifo.take()
 
 
-async def test_other_groups_go_on(fifo: Desk) -> None:
+async def test_other_groups_go_on(fifo: QueueFixture) -> None:
     await fifo.send(*numbered(3), group="taken")
     await fifo.take(1)
     await fifo.send(b"other", group="other")
     assert bodies(await fifo.take()) == [b"other"]
 
 
-async def test_deleting_a_part_keeps_the_rest_locked(fifo: Desk) -> None:
+async def test_deleting_a_part_keeps_the_rest_locked(fifo: QueueFixture) -> None:
     await fifo.send(*numbered(4), group="g")
     one, two = await fifo.take(2)
     assert await fifo.delete(one) == [DONE]
@@ -59,7 +59,7 @@ async def test_deleting_a_part_keeps_the_rest_locked(fifo: Desk) -> None:
     assert bodies(await fifo.take()) == numbered(4)[2:]
 
 
-async def test_deleting_a_later_one_keeps_the_first_locked(fifo: Desk) -> None:
+async def test_deleting_a_later_one_keeps_the_first_locked(fifo: QueueFixture) -> None:
     await fifo.send(*numbered(4), group="g")
     one, two = await fifo.take(2)
     assert await fifo.delete(two) == [DONE]
@@ -68,10 +68,10 @@ async def test_deleting_a_later_one_keeps_the_first_locked(fifo: Desk) -> None:
     assert bodies(await fifo.take()) == numbered(4)[2:]
 
 
-async def test_when_the_lock_expires_the_same_messages_come_again(fifo: Desk) -> None:
+async def test_when_the_lock_expires_the_same_messages_come_again(fifo: QueueFixture) -> None:
     await fifo.send(*numbered(4), group="g")
     before = await fifo.take(2)
-    fifo.later(HIDE_MS)
+    fifo.advance(HIDE_MS)
     after = await fifo.take(3)
     assert bodies(after) == numbered(3)
     for old, new in zip(before, after, strict=False):
@@ -79,7 +79,7 @@ async def test_when_the_lock_expires_the_same_messages_come_again(fifo: Desk) ->
     assert [message.deliveries for message in after] == [2, 2, 1]
 
 
-async def test_a_new_message_does_not_touch_the_lock(fifo: Desk) -> None:
+async def test_a_new_message_does_not_touch_the_lock(fifo: QueueFixture) -> None:
     await fifo.send(b"1", group="g")
     message = await fifo.take_one()
     await fifo.send(b"2", group="g")
@@ -88,7 +88,7 @@ async def test_a_new_message_does_not_touch_the_lock(fifo: Desk) -> None:
     assert bodies(await fifo.take()) == [b"2"]
 
 
-async def test_a_later_delayed_message_does_not_hide_earlier_ones(fifo: Desk) -> None:
+async def test_a_later_delayed_message_does_not_hide_earlier_ones(fifo: QueueFixture) -> None:
     await fifo.send(b"1", group="g")
     await fifo.send(b"2", group="g", delay_ms=10_000)
     await fifo.send(b"3", group="g")
@@ -96,43 +96,43 @@ async def test_a_later_delayed_message_does_not_hide_earlier_ones(fifo: Desk) ->
     assert message.body == b"1"
     await fifo.delete(message)
     assert not await fifo.take()
-    fifo.later(10_000)
+    fifo.advance(10_000)
     assert bodies(await fifo.take()) == [b"2", b"3"]
 
 
 @pytest.mark.spec("fifo.earlier-delayed")
-async def test_an_earlier_delayed_message_blocks_later_ones(fifo: Desk) -> None:
+async def test_an_earlier_delayed_message_blocks_later_ones(fifo: QueueFixture) -> None:
     await fifo.send(b"1", group="g", delay_ms=10_000)
     await fifo.send(b"2", group="g")
     assert not await fifo.take()
-    fifo.later(10_000)
+    fifo.advance(10_000)
     assert bodies(await fifo.take()) == [b"1", b"2"]
 
 
-async def test_while_the_first_is_extended_none_of_the_others_comes(fifo: Desk) -> None:
+async def test_while_the_first_is_extended_none_of_the_others_comes(fifo: QueueFixture) -> None:
     await fifo.send(*numbered(3), group="g")
     first = (await fifo.take(3, hide_ms=10_000))[0]
     await fifo.hide(first, 60_000)
-    fifo.later(10_000)
+    fifo.advance(10_000)
     assert not await fifo.take()
-    fifo.later(50_000)
+    fifo.advance(50_000)
     assert bodies(await fifo.take()) == numbered(3)
 
 
-async def test_messages_before_an_extended_one_come(fifo: Desk) -> None:
+async def test_messages_before_an_extended_one_come(fifo: QueueFixture) -> None:
     await fifo.send(*numbered(3), group="g")
     second = (await fifo.take(3, hide_ms=10_000))[1]
     await fifo.hide(second, 60_000)
-    fifo.later(10_000)
+    fifo.advance(10_000)
     first = await fifo.take()
     assert bodies(first) == numbered(1)
     await fifo.delete(*first)
     assert not await fifo.take()
-    fifo.later(50_000)
+    fifo.advance(50_000)
     assert bodies(await fifo.take()) == numbered(3)[1:]
 
 
-async def test_giving_the_first_back_makes_it_available_alone(fifo: Desk) -> None:
+async def test_giving_the_first_back_makes_it_available_alone(fifo: QueueFixture) -> None:
     await fifo.send(*numbered(3), group="g")
     first, second, third = await fifo.take(3)
     await fifo.hide(first, 0)
@@ -144,21 +144,21 @@ async def test_giving_the_first_back_makes_it_available_alone(fifo: Desk) -> Non
     assert bodies(await fifo.take()) == numbered(3)
 
 
-async def test_giving_a_later_one_back_does_not_overtake(fifo: Desk) -> None:
+async def test_giving_a_later_one_back_does_not_overtake(fifo: QueueFixture) -> None:
     await fifo.send(*numbered(3), group="g")
     messages = await fifo.take(3)
     await fifo.hide(messages[2], 0)
     assert not await fifo.take()
 
 
-async def test_without_a_timeout_nothing_is_locked(fifo: Desk) -> None:
+async def test_without_a_timeout_nothing_is_locked(fifo: QueueFixture) -> None:
     await fifo.send(*numbered(3), group="g")
     assert bodies(await fifo.take(2, hide_ms=0)) == numbered(2)
     assert bodies(await fifo.take(3)) == numbered(3)
 
 
-async def test_groups_are_in_the_queue_not_in_the_engine(fifo: Desk, clock: Clock) -> None:
-    other = Desk(fifo.engine, clock, fifo=True)
+async def test_groups_are_in_the_queue_not_in_the_engine(fifo: QueueFixture, clock: Clock) -> None:
+    other = QueueFixture(fifo.engine, clock, fifo=True)
     await fifo.send(b"mine", group="g")
     await other.send(b"other", group="g")
     await fifo.take()
@@ -166,7 +166,7 @@ async def test_groups_are_in_the_queue_not_in_the_engine(fifo: Desk, clock: Cloc
 
 
 @pytest.mark.parametrize("group", ["g", "G", "g ", "0", "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", "x" * 128])
-async def test_groups_are_told_apart_exactly(fifo: Desk, group: str) -> None:
+async def test_groups_are_told_apart_exactly(fifo: QueueFixture, group: str) -> None:
     await fifo.send(b"1", group="g g")
     await fifo.send(b"2", group=group)
     (message,) = await fifo.take(1)
@@ -176,13 +176,13 @@ async def test_groups_are_told_apart_exactly(fifo: Desk, group: str) -> None:
 
 async def test_the_lock_survives_a_restart(driver: Driver, clock: Clock) -> None:
     async with driver.open() as engine:
-        desk = Desk(engine, clock, fifo=True)
-        await desk.send(*numbered(4), group="g")
-        one, _ = await desk.take(2)
+        queue = QueueFixture(engine, clock, fifo=True)
+        await queue.send(*numbered(4), group="g")
+        one, _ = await queue.take(2)
     async with driver.open() as engine:
-        desk = desk.at(engine)
-        assert not await desk.take()
-        assert await desk.delete(one) == [DONE]
-        assert not await desk.take()
-        desk.later(HIDE_MS)
-        assert bodies(await desk.take()) == numbered(4)[1:]
+        queue = queue.at(engine)
+        assert not await queue.take()
+        assert await queue.delete(one) == [DONE]
+        assert not await queue.take()
+        queue.advance(HIDE_MS)
+        assert bodies(await queue.take()) == numbered(4)[1:]

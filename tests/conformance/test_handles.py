@@ -9,95 +9,95 @@ from msgspec.structs import replace
 from cns_common.clock import Clock
 from cqs.engines.contract import Change, Entry, Message, Settlement
 from tests.conformance.drivers import Driver
-from tests.conformance.support import DONE, EXPIRED, GONE, HIDE_MS, MALFORMED, STALE, Desk, bodies, numbered
+from tests.conformance.support import DONE, EXPIRED, GONE, HIDE_MS, MALFORMED, STALE, QueueFixture, bodies, numbered
 
 
-async def test_a_deleted_message_is_gone(desk: Desk) -> None:
-    await desk.send(b"one", group="g")
-    message = await desk.take_one()
-    assert await desk.delete(message) == [DONE]
-    assert await desk.delete(message) == [GONE]
-    assert await desk.hide(message, 1_000) == GONE
-    desk.later(HIDE_MS)
-    assert not await desk.take()
+async def test_a_deleted_message_is_gone(queue: QueueFixture) -> None:
+    await queue.send(b"one", group="g")
+    message = await queue.take_one()
+    assert await queue.delete(message) == [DONE]
+    assert await queue.delete(message) == [GONE]
+    assert await queue.hide(message, 1_000) == GONE
+    queue.advance(HIDE_MS)
+    assert not await queue.take()
 
 
-async def test_a_handle_given_twice_in_one_call_deletes_once(desk: Desk) -> None:
-    await desk.send(b"one", b"two", group="g")
-    one, two = await desk.take()
-    assert await desk.delete(one, two, one) == [DONE, DONE, GONE]
-    assert not await desk.peek_all()
+async def test_a_handle_given_twice_in_one_call_deletes_once(queue: QueueFixture) -> None:
+    await queue.send(b"one", b"two", group="g")
+    one, two = await queue.take()
+    assert await queue.delete(one, two, one) == [DONE, DONE, GONE]
+    assert not await queue.peek_all()
 
 
-async def test_a_stale_handle_never_touches_a_newer_delivery(desk: Desk) -> None:
-    await desk.send(b"one", group="g")
-    old = await desk.take_one(1_000)
-    desk.later(1_000)
-    new = await desk.take_one()
-    assert await desk.delete(old) == [STALE]
-    assert await desk.hide(old, 0) == STALE
-    assert await desk.engine.change(desk.q, [Change(old.handle, None, b"other")], desk.now_ms) == [STALE]
-    assert not await desk.take()
-    assert await desk.delete(new) == [DONE]
+async def test_a_stale_handle_never_touches_a_newer_delivery(queue: QueueFixture) -> None:
+    await queue.send(b"one", group="g")
+    old = await queue.take_one(1_000)
+    queue.advance(1_000)
+    new = await queue.take_one()
+    assert await queue.delete(old) == [STALE]
+    assert await queue.hide(old, 0) == STALE
+    assert await queue.engine.change(queue.q, [Change(old.handle, None, b"other")], queue.now_ms) == [STALE]
+    assert not await queue.take()
+    assert await queue.delete(new) == [DONE]
 
 
-async def test_stale_beside_current_in_one_call(desk: Desk) -> None:
-    await desk.send(b"one", group="g")
-    old = await desk.take_one(1_000)
-    desk.later(1_000)
-    new = await desk.take_one()
-    outcomes = await desk.delete(old, new)
+async def test_stale_beside_current_in_one_call(queue: QueueFixture) -> None:
+    await queue.send(b"one", group="g")
+    old = await queue.take_one(1_000)
+    queue.advance(1_000)
+    new = await queue.take_one()
+    outcomes = await queue.delete(old, new)
     assert outcomes[1] is DONE
     assert outcomes[0] in (STALE, GONE)
 
 
-async def test_a_delivery_without_a_timeout_makes_older_handles_stale(desk: Desk) -> None:
-    await desk.send(b"one", group="g")
-    old = await desk.take_one(0)
-    new = await desk.take_one(10_000)
-    assert await desk.delete(old) == [STALE]
-    assert await desk.delete(new) == [DONE]
+async def test_a_delivery_without_a_timeout_makes_older_handles_stale(queue: QueueFixture) -> None:
+    await queue.send(b"one", group="g")
+    old = await queue.take_one(0)
+    new = await queue.take_one(10_000)
+    assert await queue.delete(old) == [STALE]
+    assert await queue.delete(new) == [DONE]
 
 
 # -- handles of earlier deliveries, where they are good, too -----------------------------------------------------------
 
 
 @pytest.fixture
-def lenient(standard: Desk) -> Desk:
+def lenient(standard: QueueFixture) -> QueueFixture:
     """A standard queue as tenants' calls name it."""
     standard.q = replace(standard.q, older_handles=True)
     return standard
 
 
-async def twice(desk: Desk, hide_ms: int = HIDE_MS) -> tuple[Message, Message]:
+async def twice(queue: QueueFixture, hide_ms: int = HIDE_MS) -> tuple[Message, Message]:
     """A message as it was delivered first, and again after its visibility timeout."""
-    await desk.send(b"one")
-    old = await desk.take_one(1_000)
-    desk.later(1_000)
-    return old, await desk.take_one(hide_ms)
+    await queue.send(b"one")
+    old = await queue.take_one(1_000)
+    queue.advance(1_000)
+    return old, await queue.take_one(hide_ms)
 
 
-async def test_an_older_handle_deletes_what_another_holds(lenient: Desk) -> None:
+async def test_an_older_handle_deletes_what_another_holds(lenient: QueueFixture) -> None:
     old, new = await twice(lenient)
     assert await lenient.counts() == (0, 1, 0)
     assert await lenient.delete(old) == [DONE]
     assert await lenient.counts() == (0, 0, 0)
     assert await lenient.delete(old, new) == [GONE, GONE]
     assert await lenient.hide(new, 0) == GONE
-    lenient.later(HIDE_MS)
+    lenient.advance(HIDE_MS)
     assert not await lenient.take()
     assert await lenient.counts() == (0, 0, 0)
 
 
-async def test_an_older_handle_deletes_what_nobody_holds_any_more(lenient: Desk) -> None:
+async def test_an_older_handle_deletes_what_nobody_holds_any_more(lenient: QueueFixture) -> None:
     old, _ = await twice(lenient, 2_000)
-    lenient.later(2_000)
+    lenient.advance(2_000)
     assert await lenient.counts() == (1, 0, 0)
     assert await lenient.delete(old) == [DONE]
     assert await lenient.counts() == (0, 0, 0)
 
 
-async def test_an_older_handle_changes_visibility(lenient: Desk) -> None:
+async def test_an_older_handle_changes_visibility(lenient: QueueFixture) -> None:
     old, new = await twice(lenient)
     assert await lenient.hide(old, 0) == DONE
     assert await lenient.counts() == (1, 0, 0)
@@ -105,13 +105,13 @@ async def test_an_older_handle_changes_visibility(lenient: Desk) -> None:
     for handle, ms in ((old, 5_000), (new, 7_000), (newest, 9_000), (old, 3_000)):
         assert await lenient.hide(handle, ms) == DONE
         assert await lenient.counts() == (0, 1, 0)
-    lenient.later(2_999)
+    lenient.advance(2_999)
     assert not await lenient.take()
-    lenient.later(1)
+    lenient.advance(1)
     assert bodies(await lenient.take()) == [b"one"]
 
 
-async def test_handles_of_all_deliveries_in_one_call_delete_once(lenient: Desk) -> None:
+async def test_handles_of_all_deliveries_in_one_call_delete_once(lenient: QueueFixture) -> None:
     old, new = await twice(lenient)
     await lenient.send(b"two")
     assert sorted(await lenient.delete(old, new)) == [DONE, GONE]
@@ -120,7 +120,7 @@ async def test_handles_of_all_deliveries_in_one_call_delete_once(lenient: Desk) 
 
 
 @pytest.mark.needs(update_body=True)
-async def test_a_new_body_takes_the_newest_handle(lenient: Desk) -> None:
+async def test_a_new_body_takes_the_newest_handle(lenient: QueueFixture) -> None:
     old, new = await twice(lenient)
     for visible_at_ms in (None, lenient.now_ms + 1_000):
         changes = [Change(old.handle, visible_at_ms, b"other")]
@@ -129,7 +129,7 @@ async def test_a_new_body_takes_the_newest_handle(lenient: Desk) -> None:
     assert (await lenient.take_one()).body == b"one"
 
 
-async def test_an_older_handle_settles_nothing_without_leave(standard: Desk) -> None:
+async def test_an_older_handle_settles_nothing_without_leave(standard: QueueFixture) -> None:
     """So are jobs fenced: a worker whose lease ran out ends nothing that another works on."""
     old, new = await twice(standard)
     settled = await standard.engine.settle(
@@ -141,21 +141,21 @@ async def test_an_older_handle_settles_nothing_without_leave(standard: Desk) -> 
     assert await standard.delete(new) == [DONE]
 
 
-async def test_a_moved_message_is_out_of_reach_of_its_old_handles(lenient: Desk, clock: Clock) -> None:
+async def test_a_moved_message_is_out_of_reach_of_its_old_handles(lenient: QueueFixture, clock: Clock) -> None:
     old, new = await twice(lenient)
-    dead = Desk(lenient.engine, clock)
+    dead = QueueFixture(lenient.engine, clock)
     dead.q = replace(dead.q, older_handles=True)
     moved = Entry(new.id, new.body, new.born_at_ms, lenient.now_ms, "", "", new.deliveries, new.first_received_ms)
     settlement = Settlement(deletes=((lenient.q, new.handle),), sends=((dead.q, moved),))
     assert (await lenient.engine.settle(settlement, lenient.now_ms)).deletes == (DONE,)
-    for desk in (lenient, dead):
-        assert await desk.delete(old, new) == [GONE, GONE]
-        assert await desk.hide(old, 0) == GONE
+    for queue in (lenient, dead):
+        assert await queue.delete(old, new) == [GONE, GONE]
+        assert await queue.hide(old, 0) == GONE
     assert await dead.counts() == (1, 0, 0)
     assert bodies(await dead.take()) == [b"one"]
 
 
-async def test_an_older_handle_of_before_a_purge_does_nothing(lenient: Desk) -> None:
+async def test_an_older_handle_of_before_a_purge_does_nothing(lenient: QueueFixture) -> None:
     old, new = await twice(lenient)
     await lenient.purge()
     await lenient.send(b"after")
@@ -164,7 +164,7 @@ async def test_an_older_handle_of_before_a_purge_does_nothing(lenient: Desk) -> 
     assert bodies(await lenient.take()) == [b"after"]
 
 
-async def test_an_older_handle_of_a_dropped_queue_does_nothing(lenient: Desk) -> None:
+async def test_an_older_handle_of_a_dropped_queue_does_nothing(lenient: QueueFixture) -> None:
     old, _ = await twice(lenient)
     await lenient.drop()
     assert await lenient.delete(old) == [GONE]
@@ -173,26 +173,26 @@ async def test_an_older_handle_of_a_dropped_queue_does_nothing(lenient: Desk) ->
 
 async def test_an_older_handle_is_good_across_restarts(driver: Driver, clock: Clock) -> None:
     async with driver.open() as engine:
-        desk = Desk(engine, clock)
-        desk.q = replace(desk.q, older_handles=True)
-        old, _ = await twice(desk)
+        queue = QueueFixture(engine, clock)
+        queue.q = replace(queue.q, older_handles=True)
+        old, _ = await twice(queue)
     async with driver.open() as engine:
-        desk = desk.at(engine)
-        desk.later(HIDE_MS)
-        newest = await desk.take_one()
-        assert await desk.hide(old, HIDE_MS) == DONE
-        assert await desk.counts() == (0, 1, 0)
-        assert await desk.delete(old) == [DONE]
-        assert await desk.delete(newest) == [GONE]
-        assert await desk.counts() == (0, 0, 0)
+        queue = queue.at(engine)
+        queue.advance(HIDE_MS)
+        newest = await queue.take_one()
+        assert await queue.hide(old, HIDE_MS) == DONE
+        assert await queue.counts() == (0, 1, 0)
+        assert await queue.delete(old) == [DONE]
+        assert await queue.delete(newest) == [GONE]
+        assert await queue.counts() == (0, 0, 0)
 
 
 @pytest.mark.needs(fifo=True)
-async def test_a_fifo_queue_takes_the_newest_handle_alone(fifo: Desk) -> None:
+async def test_a_fifo_queue_takes_the_newest_handle_alone(fifo: QueueFixture) -> None:
     fifo.q = replace(fifo.q, older_handles=True)
     await fifo.send(b"one", group="g")
     old = await fifo.take_one(1_000)
-    fifo.later(1_000)
+    fifo.advance(1_000)
     new = await fifo.take_one()
     assert await fifo.delete(old) == [STALE]
     assert await fifo.hide(old, 0) == STALE
@@ -202,97 +202,97 @@ async def test_a_fifo_queue_takes_the_newest_handle_alone(fifo: Desk) -> None:
 # -- the rest ----------------------------------------------------------------------------------------------------------
 
 
-async def test_an_old_handle_deletes_while_no_newer_delivery_was_made(standard: Desk) -> None:
+async def test_an_old_handle_deletes_while_no_newer_delivery_was_made(standard: QueueFixture) -> None:
     await standard.send(b"one")
     message = await standard.take_one(1_000)
-    standard.later(3_600_000)
+    standard.advance(3_600_000)
     assert await standard.delete(message) == [DONE]
     assert not await standard.take()
 
 
 @pytest.mark.needs(fifo=True)
-async def test_a_fifo_handle_ends_with_its_visibility_timeout(fifo: Desk) -> None:
+async def test_a_fifo_handle_ends_with_its_visibility_timeout(fifo: QueueFixture) -> None:
     await fifo.send(b"one", group="g")
     message = await fifo.take_one(1_000)
-    fifo.later(999)
+    fifo.advance(999)
     assert await fifo.hide(message, 1_000) == DONE
-    fifo.later(1_000)
+    fifo.advance(1_000)
     assert await fifo.delete(message) == [EXPIRED]
     assert await fifo.hide(message, 1_000) == EXPIRED
     assert bodies(await fifo.take()) == [b"one"]
 
 
 @pytest.mark.parametrize("handle", [b"", b"x", b"\x00" * 15, b"\xff" * 16, b"x" * 1_024], ids=len)
-async def test_what_is_no_handle_does_nothing(desk: Desk, handle: bytes) -> None:
-    await desk.send(b"one", group="g")
-    assert await desk.engine.delete(desk.q, [handle], desk.now_ms) == [MALFORMED]
-    assert await desk.engine.change(desk.q, [Change(handle, desk.now_ms)], desk.now_ms) == [MALFORMED]
-    assert bodies(await desk.take()) == [b"one"]
+async def test_what_is_no_handle_does_nothing(queue: QueueFixture, handle: bytes) -> None:
+    await queue.send(b"one", group="g")
+    assert await queue.engine.delete(queue.q, [handle], queue.now_ms) == [MALFORMED]
+    assert await queue.engine.change(queue.q, [Change(handle, queue.now_ms)], queue.now_ms) == [MALFORMED]
+    assert bodies(await queue.take()) == [b"one"]
 
 
-async def test_a_bad_handle_does_not_fail_its_neighbours(desk: Desk) -> None:
-    await desk.send(b"one", b"two", group="g")
-    one, two = await desk.take()
+async def test_a_bad_handle_does_not_fail_its_neighbours(queue: QueueFixture) -> None:
+    await queue.send(b"one", b"two", group="g")
+    one, two = await queue.take()
     handles = [one.handle, b"junk", two.handle]
-    assert await desk.engine.delete(desk.q, handles, desk.now_ms) == [DONE, MALFORMED, DONE]
+    assert await queue.engine.delete(queue.q, handles, queue.now_ms) == [DONE, MALFORMED, DONE]
 
 
-async def test_another_queues_handle_does_nothing(desk: Desk, clock: Clock, fifo_queue: bool) -> None:
-    other = Desk(desk.engine, clock, fifo=fifo_queue)
-    await desk.send(b"mine", group="g")
+async def test_another_queues_handle_does_nothing(queue: QueueFixture, clock: Clock, fifo_queue: bool) -> None:
+    other = QueueFixture(queue.engine, clock, fifo=fifo_queue)
+    await queue.send(b"mine", group="g")
     await other.send(b"other", group="g")
-    message = await desk.take_one()
+    message = await queue.take_one()
     assert await other.delete(message) == [GONE]
     assert await other.hide(message, 0) == GONE
-    assert await desk.counts() == (0, 1, 0)
+    assert await queue.counts() == (0, 1, 0)
     assert await other.counts() == (1, 0, 0)
-    assert await desk.delete(message) == [DONE]
+    assert await queue.delete(message) == [DONE]
 
 
-async def test_handles_of_before_a_purge_do_nothing(desk: Desk) -> None:
-    await desk.send(b"before", group="g")
-    before = await desk.take_one()
-    await desk.purge()
-    await desk.send(b"after", group="g")
-    assert await desk.delete(before) == [GONE]
-    assert await desk.hide(before, 0) == GONE
-    assert bodies(await desk.take()) == [b"after"]
+async def test_handles_of_before_a_purge_do_nothing(queue: QueueFixture) -> None:
+    await queue.send(b"before", group="g")
+    before = await queue.take_one()
+    await queue.purge()
+    await queue.send(b"after", group="g")
+    assert await queue.delete(before) == [GONE]
+    assert await queue.hide(before, 0) == GONE
+    assert bodies(await queue.take()) == [b"after"]
 
 
-async def test_handles_of_a_dropped_queue_do_nothing(desk: Desk) -> None:
-    await desk.send(b"one", group="g")
-    message = await desk.take_one()
-    await desk.drop()
-    assert await desk.delete(message) == [GONE]
-    assert await desk.hide(message, 0) == GONE
+async def test_handles_of_a_dropped_queue_do_nothing(queue: QueueFixture) -> None:
+    await queue.send(b"one", group="g")
+    message = await queue.take_one()
+    await queue.drop()
+    assert await queue.delete(message) == [GONE]
+    assert await queue.hide(message, 0) == GONE
 
 
 @pytest.mark.needs(keeps_leases=True)
 async def test_handles_are_good_across_a_restart(driver: Driver, clock: Clock, fifo_queue: bool) -> None:
     async with driver.open() as engine:
-        desk = Desk(engine, clock, fifo=fifo_queue)
-        await desk.send(*numbered(3), group="g")
-        stale = (await desk.take(3, 1_000))[2]
-        desk.later(1_000)
-        one, two, _ = await desk.take(3)
+        queue = QueueFixture(engine, clock, fifo=fifo_queue)
+        await queue.send(*numbered(3), group="g")
+        stale = (await queue.take(3, 1_000))[2]
+        queue.advance(1_000)
+        one, two, _ = await queue.take(3)
     async with driver.open() as engine:
-        desk = desk.at(engine)
-        assert await desk.delete(stale, one) == [STALE, DONE]
-        assert await desk.hide(two, 0) == DONE
-        again = await desk.take_one()
+        queue = queue.at(engine)
+        assert await queue.delete(stale, one) == [STALE, DONE]
+        assert await queue.hide(two, 0) == DONE
+        again = await queue.take_one()
         assert again.body == two.body
-        assert await desk.delete(two) == [STALE]
-        assert await desk.delete(again) == [DONE]
+        assert await queue.delete(two) == [STALE]
+        assert await queue.delete(again) == [DONE]
 
 
 async def test_no_handle_is_given_out_twice(driver: Driver, clock: Clock) -> None:
     seen: set[bytes] = set()
-    desk: Desk | None = None
+    queue: QueueFixture | None = None
     for _ in range(3):
         async with driver.open() as engine:
-            desk = desk.at(engine) if desk else Desk(engine, clock)
-            await desk.send(b"one")
+            queue = queue.at(engine) if queue else QueueFixture(engine, clock)
+            await queue.send(b"one")
             for _ in range(5):
-                handles = {message.handle for message in await desk.take(hide_ms=0)}
+                handles = {message.handle for message in await queue.take(hide_ms=0)}
                 assert not handles & seen
                 seen |= handles

@@ -16,7 +16,7 @@ from cns_common.clock import Clock
 from cqs.engines.contract import Change, Engine, Outcome, SentEntry
 from tests.conformance.drivers import DRIVERS, Driver
 from tests.conformance.model import Kept, Model
-from tests.conformance.support import Desk
+from tests.conformance.support import QueueFixture
 
 EXAMPLES = 30
 EXAMPLES_OVER_NETWORK = 10
@@ -53,17 +53,17 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.opened = opened
         self.run = opened.runner.run
-        self.desk = Desk(opened.engine, opened.driver.clock, fifo=fifo, max_receives=max_receives)
-        self.desk.set(retention_ms=14 * 86_400_000)
+        self.queue = QueueFixture(opened.engine, opened.driver.clock, fifo=fifo, max_receives=max_receives)
+        self.queue.set(retention_ms=14 * 86_400_000)
         self.model = Model(fifo, max_receives)
         self.handles: list[bytes] = []
 
     @rule(group=GROUPS, key=KEYS, n=st.integers(1, 4), delay_ms=st.sampled_from([0, 0, 0, 1_000, 20_000]))
     def send(self, group: str, key: str, n: int, delay_ms: int) -> None:
-        desk, model = self.desk, self.model
-        entries = [desk.entry(uuid.uuid4().bytes, group=group, dedup=key, delay_ms=delay_ms) for _ in range(n)]
-        for entry, sent in zip(entries, self.run(desk.put(entries)), strict=True):
-            original = model.duplicate_of(key, desk.now_ms)
+        queue, model = self.queue, self.model
+        entries = [queue.entry(uuid.uuid4().bytes, group=group, dedup=key, delay_ms=delay_ms) for _ in range(n)]
+        for entry, sent in zip(entries, self.run(queue.send_entries(entries)), strict=True):
+            original = model.duplicate_of(key, queue.now_ms)
             if original is not None:
                 assert sent == SentEntry(*original, True)
                 continue
@@ -77,63 +77,63 @@ class Machine(RuleBasedStateMachine):
                 born_at_ms=entry.born_at_ms,
                 visible_at_ms=entry.visible_at_ms,
             )
-            model.add(kept, key, desk.now_ms)
+            model.add(kept, key, queue.now_ms)
 
     @rule(want=st.integers(1, 6), hide_ms=HIDES_MS, attempt_id=st.sampled_from(["", "", "x", "y"]))
     def receive(self, want: int, hide_ms: int, attempt_id: str) -> None:
-        desk = self.desk
-        attempt_id = attempt_id if desk.q.fifo else ""
-        received = self.run(desk.receive(want, hide_ms, attempt_id))
-        self.model.check_received(received, want, desk.now_ms + hide_ms, desk.now_ms, attempt_id)
+        queue = self.queue
+        attempt_id = attempt_id if queue.q.fifo else ""
+        received = self.run(queue.receive(want, hide_ms, attempt_id))
+        self.model.check_received(received, want, queue.now_ms + hide_ms, queue.now_ms, attempt_id)
         self.handles += [message.handle for message in (*received.messages, *received.spent)]
 
     @precondition(lambda self: self.handles)
     @rule(data=st.data(), older=st.booleans())
     def delete(self, data: st.DataObject, older: bool) -> None:
-        handle, q = self._handle(data), replace(self.desk.q, older_handles=older)
-        expected = self.model.outcome(handle, self.desk.now_ms, older_handles=older)
-        assert self.run(self.desk.engine.delete(q, [handle], self.desk.now_ms)) == [expected]
+        handle, q = self._handle(data), replace(self.queue.q, older_handles=older)
+        expected = self.model.outcome(handle, self.queue.now_ms, older_handles=older)
+        assert self.run(self.queue.engine.delete(q, [handle], self.queue.now_ms)) == [expected]
         if expected is Outcome.DONE:
             self.model.delete(handle)
 
     @precondition(lambda self: self.handles)
     @rule(data=st.data(), hide_ms=st.none() | HIDES_MS, body=st.none() | st.binary(max_size=9), older=st.booleans())
     def change(self, data: st.DataObject, hide_ms: int | None, body: bytes | None, older: bool) -> None:
-        handle, q = self._handle(data), replace(self.desk.q, older_handles=older)
-        expected = self.model.outcome(handle, self.desk.now_ms, older_handles=older and body is None)
-        visible_at_ms = None if hide_ms is None else self.desk.now_ms + hide_ms
+        handle, q = self._handle(data), replace(self.queue.q, older_handles=older)
+        expected = self.model.outcome(handle, self.queue.now_ms, older_handles=older and body is None)
+        visible_at_ms = None if hide_ms is None else self.queue.now_ms + hide_ms
         changes = [Change(handle, visible_at_ms, body)]
-        assert self.run(self.desk.engine.change(q, changes, self.desk.now_ms)) == [expected]
+        assert self.run(self.queue.engine.change(q, changes, self.queue.now_ms)) == [expected]
         if expected is Outcome.DONE:
             self.model.change(handle, visible_at_ms, body)
 
     @rule(ms=WAITS_MS)
     def wait(self, ms: int) -> None:
-        self.desk.later(ms)
+        self.queue.advance(ms)
 
     @rule(chance=st.integers(0, 3))
     def purge(self, chance: int) -> None:
         if chance == 0:
-            self.run(self.desk.purge())
+            self.run(self.queue.purge())
             self.model.purge()
 
     @rule(budget=st.integers(0, 20))
     def maintain(self, budget: int) -> None:
-        assert self.run(self.desk.engine.maintain(budget, self.desk.now_ms)) <= budget
+        assert self.run(self.queue.engine.maintain(budget, self.queue.now_ms)) <= budget
 
     @rule(chance=st.integers(0, 3))
     def restart(self, chance: int) -> None:
         if chance == 0:
             self.opened.close()
             self.opened.open()
-            self.desk = self.desk.at(self.opened.engine)
-            if not self.desk.counts_on:
-                self.desk.later(1)  # processes that share no counter tell their messages apart by time
+            self.queue = self.queue.at(self.opened.engine)
+            if not self.queue.continues_sequence:
+                self.queue.advance(1)  # processes that share no counter tell their messages apart by time
 
     @invariant()
     def counts_and_messages_are_the_models(self) -> None:
-        assert self.run(self.desk.counts()) == self.model.counts(self.desk.now_ms)
-        assert sorted(peeked.id for peeked in self.run(self.desk.peek_all(5))) == self.model.ids()
+        assert self.run(self.queue.counts()) == self.model.counts(self.queue.now_ms)
+        assert sorted(peeked.id for peeked in self.run(self.queue.peek_all(5))) == self.model.ids()
 
     def _handle(self, data: st.DataObject) -> bytes:
         """Rather a new one than an old one."""

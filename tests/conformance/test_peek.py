@@ -4,73 +4,73 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.support import Desk, bodies, numbered
+from tests.conformance.support import QueueFixture, bodies, numbered
 
 
-async def _of_every_state(desk: Desk) -> list[bytes]:
+async def _of_every_state(queue: QueueFixture) -> list[bytes]:
     """Fill a queue; the bodies, those due first in front."""
-    await desk.send(*numbered(6, b"taken"), group="taken")
-    await desk.take(6, hide_ms=20_000)
-    await desk.send(*numbered(5, b"delayed"), group="delayed", delay_ms=40_000)
-    await desk.send(*numbered(7, b"visible"), group="visible")
+    await queue.send(*numbered(6, b"taken"), group="taken")
+    await queue.take(6, hide_ms=20_000)
+    await queue.send(*numbered(5, b"delayed"), group="delayed", delay_ms=40_000)
+    await queue.send(*numbered(7, b"visible"), group="visible")
     return numbered(7, b"visible") + numbered(6, b"taken") + numbered(5, b"delayed")
 
 
-async def test_an_empty_queue(desk: Desk) -> None:
-    page = await desk.engine.peek(desk.q, "", 10, desk.now_ms)
+async def test_an_empty_queue(queue: QueueFixture) -> None:
+    page = await queue.engine.peek(queue.q, "", 10, queue.now_ms)
     assert (page.messages, page.cursor) == ((), "")
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 6, 9, 17, 18, 19, 1_000])
-async def test_pages_show_every_message_once(desk: Desk, n: int) -> None:
-    everything = await _of_every_state(desk)
-    assert sorted(bodies(await desk.peek_all(n))) == sorted(everything)
+async def test_pages_show_every_message_once(queue: QueueFixture, n: int) -> None:
+    everything = await _of_every_state(queue)
+    assert sorted(bodies(await queue.peek_all(n))) == sorted(everything)
 
 
-async def test_soonest_due_first(standard: Desk) -> None:
+async def test_soonest_due_first(standard: QueueFixture) -> None:
     everything = await _of_every_state(standard)
     assert bodies(await standard.peek_all(4)) == everything
 
 
-async def test_those_behind_another_of_their_group_come_last(fifo: Desk) -> None:
+async def test_those_behind_another_of_their_group_come_last(fifo: QueueFixture) -> None:
     await _of_every_state(fifo)
     shown = bodies(await fifo.peek_all(4))
     assert shown[:3] == [b"visible000000", b"taken000000", b"delayed000000"]
 
 
-async def test_what_is_shown(desk: Desk) -> None:
-    entry = desk.entry(b"one", group="g", delay_ms=5_000, age_ms=1_000)
-    (sent,) = await desk.put([entry])
-    (peeked,) = await desk.peek_all()
+async def test_what_is_shown(queue: QueueFixture) -> None:
+    entry = queue.entry(b"one", group="g", delay_ms=5_000, age_ms=1_000)
+    (sent,) = await queue.send_entries([entry])
+    (peeked,) = await queue.peek_all()
     assert (peeked.id, peeked.body, peeked.group) == (entry.id, b"one", "g")
     assert (peeked.born_at_ms, peeked.visible_at_ms) == (entry.born_at_ms, entry.visible_at_ms)
     assert (peeked.deliveries, peeked.first_received_ms) == (0, 0)
     assert peeked.sequence == getattr(sent, "sequence", None)
 
 
-async def test_deliveries_are_shown(desk: Desk) -> None:
-    await desk.send(b"one", group="g")
-    message = await desk.take_one(5_000)
-    await desk.hide(message, 7_000)
-    await desk.counts()  # of a standard queue, neither was waited for: it is shown once it is committed
-    (peeked,) = await desk.peek_all()
-    assert (peeked.deliveries, peeked.first_received_ms) == (1, desk.now_ms)
-    assert peeked.visible_at_ms == desk.now_ms + 7_000
+async def test_deliveries_are_shown(queue: QueueFixture) -> None:
+    await queue.send(b"one", group="g")
+    message = await queue.take_one(5_000)
+    await queue.hide(message, 7_000)
+    await queue.counts()  # of a standard queue, neither was waited for: it is shown once it is committed
+    (peeked,) = await queue.peek_all()
+    assert (peeked.deliveries, peeked.first_received_ms) == (1, queue.now_ms)
+    assert peeked.visible_at_ms == queue.now_ms + 7_000
 
 
-async def test_looking_does_not_hide(desk: Desk) -> None:
-    await desk.send(*numbered(3), group="g")
-    await desk.peek_all()
-    assert [message.deliveries for message in await desk.take()] == [1, 1, 1]
+async def test_looking_does_not_hide(queue: QueueFixture) -> None:
+    await queue.send(*numbered(3), group="g")
+    await queue.peek_all()
+    assert [message.deliveries for message in await queue.take()] == [1, 1, 1]
 
 
-async def test_many_due_in_the_same_moment(standard: Desk) -> None:
+async def test_many_due_in_the_same_moment(standard: QueueFixture) -> None:
     await standard.send(*numbered(250))
     shown = bodies(await standard.peek_all(33))
     assert sorted(shown) == numbered(250)
 
 
-async def test_what_is_deleted_between_two_pages_hides_nothing_else(standard: Desk) -> None:
+async def test_what_is_deleted_between_two_pages_hides_nothing_else(standard: QueueFixture) -> None:
     await standard.send(*numbered(20))
     page = await standard.engine.peek(standard.q, "", 10, standard.now_ms)
     await standard.delete(*await standard.take(10))

@@ -6,87 +6,87 @@ import pytest
 
 from cns_common.clock import Clock
 from cqs.engines.contract import Engine
-from tests.conformance.support import DONE, HIDE_MS, Desk, bodies, numbered
+from tests.conformance.support import DONE, HIDE_MS, QueueFixture, bodies, numbered
 
 
 @pytest.fixture
-def desk(engine: Engine, clock: Clock, fifo_queue: bool) -> Desk:
-    return Desk(engine, clock, fifo=fifo_queue, retention_ms=60_000)
+def queue(engine: Engine, clock: Clock, fifo_queue: bool) -> QueueFixture:
+    return QueueFixture(engine, clock, fifo=fifo_queue, retention_ms=60_000)
 
 
-async def test_kept_to_the_last_millisecond(desk: Desk) -> None:
-    await desk.send(b"one", group="g")
-    desk.later(59_999)
-    assert bodies(await desk.take(hide_ms=0)) == [b"one"]
-    desk.later(1)
-    assert not await desk.take()
+async def test_kept_to_the_last_millisecond(queue: QueueFixture) -> None:
+    await queue.send(b"one", group="g")
+    queue.advance(59_999)
+    assert bodies(await queue.take(hide_ms=0)) == [b"one"]
+    queue.advance(1)
+    assert not await queue.take()
 
 
-async def test_age_counts_from_birth_not_from_arrival(desk: Desk) -> None:
+async def test_age_counts_from_birth_not_from_arrival(queue: QueueFixture) -> None:
     """A standard dead-letter queue gets messages that are old already."""
-    await desk.send(b"old", group="g", age_ms=59_999)
-    await desk.send(b"too old", group="h", age_ms=60_000)
-    await desk.send(b"new", group="i")
-    assert sorted(bodies(await desk.take())) == [b"new", b"old"]
+    await queue.send(b"old", group="g", age_ms=59_999)
+    await queue.send(b"too old", group="h", age_ms=60_000)
+    await queue.send(b"new", group="i")
+    assert sorted(bodies(await queue.take())) == [b"new", b"old"]
 
 
-async def test_a_message_in_flight_does_not_come_back_past_its_retention(desk: Desk) -> None:
-    await desk.send(b"one", group="g")
-    await desk.take_one(hide_ms=60_000)
-    desk.later(60_000)
-    assert not await desk.take()
+async def test_a_message_in_flight_does_not_come_back_past_its_retention(queue: QueueFixture) -> None:
+    await queue.send(b"one", group="g")
+    await queue.take_one(hide_ms=60_000)
+    queue.advance(60_000)
+    assert not await queue.take()
 
 
-async def test_a_message_in_flight_past_its_retention_may_be_deleted_in_peace(desk: Desk) -> None:
-    await desk.send(b"one", group="g")
-    message = await desk.take_one(hide_ms=120_000)
-    desk.later(60_001)
-    await desk.delete(message)
-    desk.later(120_000)
-    assert not await desk.take()
-    assert not await desk.peek_all()
+async def test_a_message_in_flight_past_its_retention_may_be_deleted_in_peace(queue: QueueFixture) -> None:
+    await queue.send(b"one", group="g")
+    message = await queue.take_one(hide_ms=120_000)
+    queue.advance(60_001)
+    await queue.delete(message)
+    queue.advance(120_000)
+    assert not await queue.take()
+    assert not await queue.peek_all()
 
 
-async def test_a_longer_retention_applies_to_what_is_there(desk: Desk) -> None:
-    await desk.send(b"one", group="g")
-    desk.set(retention_ms=120_000)
-    desk.later(119_999)
-    assert bodies(await desk.take(hide_ms=0)) == [b"one"]
-    desk.later(1)
-    assert not await desk.take()
+async def test_a_longer_retention_applies_to_what_is_there(queue: QueueFixture) -> None:
+    await queue.send(b"one", group="g")
+    queue.set(retention_ms=120_000)
+    queue.advance(119_999)
+    assert bodies(await queue.take(hide_ms=0)) == [b"one"]
+    queue.advance(1)
+    assert not await queue.take()
 
 
-async def test_a_shorter_retention_applies_to_what_is_there(desk: Desk) -> None:
-    await desk.send(b"old", group="g")
-    desk.later(30_000)
-    await desk.send(b"new", group="g")
-    desk.set(retention_ms=20_000)
-    assert bodies(await desk.take()) == [b"new"]
+async def test_a_shorter_retention_applies_to_what_is_there(queue: QueueFixture) -> None:
+    await queue.send(b"old", group="g")
+    queue.advance(30_000)
+    await queue.send(b"new", group="g")
+    queue.set(retention_ms=20_000)
+    assert bodies(await queue.take()) == [b"new"]
 
 
 @pytest.mark.parametrize("old", [1, 9, 10, 25, 300])
-async def test_new_messages_are_reached_behind_any_number_of_old_ones(desk: Desk, old: int) -> None:
-    await desk.send(*numbered(old), group="g")
-    desk.later(60_000)
-    await desk.send(b"new", group="g")
-    assert bodies(await desk.take(1)) == [b"new"]
+async def test_new_messages_are_reached_behind_any_number_of_old_ones(queue: QueueFixture, old: int) -> None:
+    await queue.send(*numbered(old), group="g")
+    queue.advance(60_000)
+    await queue.send(b"new", group="g")
+    assert bodies(await queue.take(1)) == [b"new"]
 
 
-async def test_new_groups_are_reached_behind_old_ones(desk: Desk) -> None:
+async def test_new_groups_are_reached_behind_old_ones(queue: QueueFixture) -> None:
     for i in range(25):
-        await desk.send(b"old", group=f"old {i}")
-    desk.later(60_000)
-    await desk.send(b"new", group="new")
-    assert bodies(await desk.take(1)) == [b"new"]
+        await queue.send(b"old", group=f"old {i}")
+    queue.advance(60_000)
+    await queue.send(b"new", group="new")
+    assert bodies(await queue.take(1)) == [b"new"]
 
 
 @pytest.mark.needs(fifo=True)
-async def test_when_the_first_of_a_group_expires_the_next_is_the_first(fifo: Desk) -> None:
+async def test_when_the_first_of_a_group_expires_the_next_is_the_first(fifo: QueueFixture) -> None:
     fifo.set(retention_ms=60_000)
     await fifo.send(b"first", group="g", delay_ms=0)
-    fifo.later(30_000)
+    fifo.advance(30_000)
     await fifo.send(b"second", b"third", group="g")
-    fifo.later(30_000)
+    fifo.advance(30_000)
     (message,) = await fifo.take(1)
     assert message.body == b"second"
     assert not await fifo.take()
@@ -95,19 +95,19 @@ async def test_when_the_first_of_a_group_expires_the_next_is_the_first(fifo: Des
 
 
 @pytest.mark.needs(fifo=True)
-async def test_old_messages_in_the_midst_of_a_group_are_left_out(fifo: Desk) -> None:
+async def test_old_messages_in_the_midst_of_a_group_are_left_out(fifo: QueueFixture) -> None:
     fifo.set(retention_ms=60_000)
     for body, age_ms in ((b"1", 0), (b"2", 50_000), (b"3", 0), (b"4", 50_000), (b"5", 0)):
         await fifo.send(body, group="g", age_ms=age_ms)
-    fifo.later(10_000)
+    fifo.advance(10_000)
     assert bodies(await fifo.take()) == [b"1", b"3", b"5"]
 
 
-async def test_what_has_expired_is_counted_no_more_once_it_was_met(desk: Desk) -> None:
-    await desk.send(*numbered(5), group="g")
-    await desk.take(2, HIDE_MS)
-    desk.later(60_000)
-    await desk.send(b"new", group="h")
-    assert len(await desk.drain()) == 1
-    assert await desk.counts() == (0, 1, 0)
-    assert bodies(await desk.peek_all()) == [b"new"]
+async def test_what_has_expired_is_counted_no_more_once_it_was_met(queue: QueueFixture) -> None:
+    await queue.send(*numbered(5), group="g")
+    await queue.take(2, HIDE_MS)
+    queue.advance(60_000)
+    await queue.send(b"new", group="h")
+    assert len(await queue.drain()) == 1
+    assert await queue.counts() == (0, 1, 0)
+    assert bodies(await queue.peek_all()) == [b"new"]

@@ -9,20 +9,20 @@ import pytest
 from cns_common.clock import Clock
 from cqs.engines.contract import Entry, Message, SentEntry
 from tests.conformance.drivers import Driver
-from tests.conformance.support import HIDE_MS, Desk, bodies, numbered
+from tests.conformance.support import HIDE_MS, QueueFixture, bodies, numbered
 
 BODIES = [b"", b"\x00", b"\xff" * 1_000, "grüße 👋".encode(), b"x" * 1_048_576]
 
 
 @pytest.mark.parametrize("body", BODIES, ids=[f"{len(body)} bytes" for body in BODIES])
-async def test_a_body_comes_back_as_it_was(standard: Desk, body: bytes) -> None:
+async def test_a_body_comes_back_as_it_was(standard: QueueFixture, body: bytes) -> None:
     await standard.send(body)
     assert (await standard.take_one()).body == body
 
 
-async def test_a_message_has_what_was_sent_and_what_its_delivery_adds(standard: Desk) -> None:
+async def test_a_message_has_what_was_sent_and_what_its_delivery_adds(standard: QueueFixture) -> None:
     entry = standard.entry(b"one", age_ms=5_000)
-    (sent,) = await standard.put([entry])
+    (sent,) = await standard.send_entries([entry])
     assert isinstance(sent, SentEntry)
     assert not sent.duplicate
     message = await standard.take_one()
@@ -31,70 +31,70 @@ async def test_a_message_has_what_was_sent_and_what_its_delivery_adds(standard: 
     )
 
 
-async def test_a_later_delivery_is_counted_and_keeps_the_rest(standard: Desk) -> None:
+async def test_a_later_delivery_is_counted_and_keeps_the_rest(standard: QueueFixture) -> None:
     await standard.send(b"one")
     first = await standard.take_one()
-    standard.later(HIDE_MS)
+    standard.advance(HIDE_MS)
     second = await standard.take_one()
     assert second.handle != first.handle
     assert (second.deliveries, second.first_received_ms) == (2, first.first_received_ms)
     assert (second.id, second.sequence, second.born_at_ms) == (first.id, first.sequence, first.born_at_ms)
 
 
-async def test_deliveries_of_a_moved_message_are_counted_on(standard: Desk) -> None:
+async def test_deliveries_of_a_moved_message_are_counted_on(standard: QueueFixture) -> None:
     entry = Entry(str(uuid.uuid4()), b"moved", standard.now_ms, standard.now_ms, "", "", 4, standard.now_ms - 9_000)
-    await standard.put([entry])
+    await standard.send_entries([entry])
     message = await standard.take_one()
     assert (message.deliveries, message.first_received_ms) == (5, standard.now_ms - 9_000)
 
 
-async def test_one_id_may_be_sent_twice(standard: Desk) -> None:
+async def test_one_id_may_be_sent_twice(standard: QueueFixture) -> None:
     """Without a deduplication key nothing is held against a message: its id is for its users."""
     entry = standard.entry(b"again")
-    await standard.put([entry, entry])
+    await standard.send_entries([entry, entry])
     assert [message.id for message in await standard.take()] == [entry.id] * 2
 
 
-async def test_an_empty_queue_gives_nothing(standard: Desk) -> None:
+async def test_an_empty_queue_gives_nothing(standard: QueueFixture) -> None:
     received = await standard.receive()
     assert (received.messages, received.spent, received.limit_reached, received.dropped) == ((), (), False, False)
 
 
-async def test_sending_nothing_does_nothing(standard: Desk) -> None:
-    assert await standard.put([]) == []
+async def test_sending_nothing_does_nothing(standard: QueueFixture) -> None:
+    assert await standard.send_entries([]) == []
     assert not await standard.peek_all()
 
 
 @pytest.mark.parametrize("want", [1, 2, 7, 10])
-async def test_a_receive_gives_as_many_as_are_wanted_and_there(standard: Desk, want: int) -> None:
+async def test_a_receive_gives_as_many_as_are_wanted_and_there(standard: QueueFixture, want: int) -> None:
     await standard.send(*numbered(7))
     assert len(await standard.take(want)) == min(want, 7)
 
 
-async def test_messages_come_in_the_order_they_became_visible(standard: Desk) -> None:
+async def test_messages_come_in_the_order_they_became_visible(standard: QueueFixture) -> None:
     for body in numbered(25):
         await standard.send(body)
-        standard.later(1)
+        standard.advance(1)
     assert bodies(await standard.drain()) == numbered(25)
 
 
-async def test_a_message_that_returns_stands_behind_those_that_wait(standard: Desk) -> None:
+async def test_a_message_that_returns_stands_behind_those_that_wait(standard: QueueFixture) -> None:
     await standard.send(b"returning")
     await standard.take_one(hide_ms=1_000)
-    standard.later(500)
+    standard.advance(500)
     await standard.send(b"waiting")
-    standard.later(500)
+    standard.advance(500)
     assert bodies(await standard.take()) == [b"waiting", b"returning"]
 
 
-async def test_sequences_rise(standard: Desk) -> None:
+async def test_sequences_rise(standard: QueueFixture) -> None:
     sent = await standard.send(*numbered(5)) + await standard.send(*numbered(5))
     sequences = [one.sequence for one in sent]
     assert sequences == sorted(set(sequences))
 
 
-async def test_queues_are_apart(standard: Desk, clock: Clock) -> None:
-    other = Desk(standard.engine, clock)
+async def test_queues_are_apart(standard: QueueFixture, clock: Clock) -> None:
+    other = QueueFixture(standard.engine, clock)
     await standard.send(b"mine")
     assert not await other.take()
     assert bodies(await standard.take()) == [b"mine"]
@@ -102,13 +102,13 @@ async def test_queues_are_apart(standard: Desk, clock: Clock) -> None:
 
 async def test_a_restart_keeps_what_was_sent_and_deleted(driver: Driver, clock: Clock) -> None:
     async with driver.open() as engine:
-        desk = Desk(engine, clock)
-        sent = await desk.send(*numbered(20))
-        await desk.delete(*(await desk.take(5)))
+        queue = QueueFixture(engine, clock)
+        sent = await queue.send(*numbered(20))
+        await queue.delete(*(await queue.take(5)))
     async with driver.open() as engine:
-        desk = desk.at(engine)
-        assert bodies(await desk.drain()) == numbered(20)[5:]
-        if not desk.counts_on:
-            desk.later(1)  # processes that share no counter tell their messages apart by time
-        (after,) = await desk.send(b"after")
+        queue = queue.at(engine)
+        assert bodies(await queue.drain()) == numbered(20)[5:]
+        if not queue.continues_sequence:
+            queue.advance(1)  # processes that share no counter tell their messages apart by time
+        (after,) = await queue.send(b"after")
         assert after.sequence > max(one.sequence for one in sent)

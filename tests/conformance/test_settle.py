@@ -7,119 +7,123 @@ import pytest
 from cns_common.clock import Clock
 from cqs.engines.contract import Change, Engine, Outcome, RejectedEntry, SentEntry, Settlement, SettlementResult
 from tests.conformance.drivers import Driver
-from tests.conformance.support import DONE, GONE, MALFORMED, STALE, Desk, bodies, numbered
+from tests.conformance.support import DONE, GONE, MALFORMED, STALE, QueueFixture, bodies, numbered
 
 pytestmark = pytest.mark.differs_by_engine
 
 
 @pytest.fixture
-def other(desk: Desk, clock: Clock) -> Desk:
-    return Desk(desk.engine, clock)
+def other(queue: QueueFixture, clock: Clock) -> QueueFixture:
+    return QueueFixture(queue.engine, clock)
 
 
-async def _settle(desk: Desk, settlement: Settlement) -> SettlementResult:
-    return await desk.engine.settle(settlement, desk.now_ms)
+async def _settle(queue: QueueFixture, settlement: Settlement) -> SettlementResult:
+    return await queue.engine.settle(settlement, queue.now_ms)
 
 
-async def test_nothing_to_settle(desk: Desk) -> None:
-    assert await _settle(desk, Settlement()) == SettlementResult()
+async def test_nothing_to_settle(queue: QueueFixture) -> None:
+    assert await _settle(queue, Settlement()) == SettlementResult()
 
 
-async def test_everything_at_once_across_queues(desk: Desk, other: Desk) -> None:
-    await desk.send(b"done", group="g")
-    await desk.send(b"held", group="h")
-    done, held = sorted(await desk.take(), key=lambda message: message.body)
+async def test_everything_at_once_across_queues(queue: QueueFixture, other: QueueFixture) -> None:
+    await queue.send(b"done", group="g")
+    await queue.send(b"held", group="h")
+    done, held = sorted(await queue.take(), key=lambda message: message.body)
     settled = await _settle(
-        desk,
+        queue,
         Settlement(
-            deletes=((desk.q, done.handle),),
-            sends=((other.q, other.entry(b"next")), (desk.q, desk.entry(b"more", group="g"))),
-            changes=((desk.q, Change(held.handle, desk.now_ms + 60_000, b"less")),),
+            deletes=((queue.q, done.handle),),
+            sends=((other.q, other.entry(b"next")), (queue.q, queue.entry(b"more", group="g"))),
+            changes=((queue.q, Change(held.handle, queue.now_ms + 60_000, b"less")),),
         ),
     )
     assert (settled.deletes, settled.changes) == ((DONE,), (DONE,))
     assert all(isinstance(sent, SentEntry) for sent in settled.sends)
     assert bodies(await other.take()) == [b"next"]
-    assert bodies(await desk.take()) == [b"more"]
-    desk.later(60_000)
-    assert b"less" in bodies(await desk.take())
+    assert bodies(await queue.take()) == [b"more"]
+    queue.advance(60_000)
+    assert b"less" in bodies(await queue.take())
 
 
-async def test_answers_stand_in_the_order_of_the_questions(desk: Desk, other: Desk) -> None:
-    await desk.send(*numbered(3), group="g")
-    one, two, three = await desk.take()
-    await desk.delete(two)
+async def test_answers_stand_in_the_order_of_the_questions(queue: QueueFixture, other: QueueFixture) -> None:
+    await queue.send(*numbered(3), group="g")
+    one, two, three = await queue.take()
+    await queue.delete(two)
     settled = await _settle(
-        desk,
+        queue,
         Settlement(
-            deletes=((desk.q, three.handle), (desk.q, two.handle), (desk.q, b"junk"), (other.q, one.handle)),
-            changes=((desk.q, Change(b"junk", 0)), (desk.q, Change(one.handle, desk.now_ms))),
+            deletes=((queue.q, three.handle), (queue.q, two.handle), (queue.q, b"junk"), (other.q, one.handle)),
+            changes=((queue.q, Change(b"junk", 0)), (queue.q, Change(one.handle, queue.now_ms))),
         ),
     )
     assert settled.deletes == (DONE, GONE, MALFORMED, GONE)
     assert settled.changes == (MALFORMED, DONE)
 
 
-async def test_a_handle_named_for_two_queues_counts_in_its_own(desk: Desk, clock: Clock, fifo_queue: bool) -> None:
-    stranger = Desk(desk.engine, clock, fifo=fifo_queue)
+async def test_a_handle_named_for_two_queues_counts_in_its_own(
+    queue: QueueFixture, clock: Clock, fifo_queue: bool
+) -> None:
+    stranger = QueueFixture(queue.engine, clock, fifo=fifo_queue)
     await stranger.send(b"stranger", group="g")
-    for deletes in ((desk.q, stranger.q), (stranger.q, desk.q)):
-        await desk.send(b"mine", group="g")
-        message = await desk.take_one()
-        settled = await _settle(desk, Settlement(deletes=tuple([(q, message.handle) for q in deletes])))
-        assert settled.deletes == tuple([DONE if q is desk.q else GONE for q in deletes])
-        assert await desk.counts() == (0, 0, 0)
+    for deletes in ((queue.q, stranger.q), (stranger.q, queue.q)):
+        await queue.send(b"mine", group="g")
+        message = await queue.take_one()
+        settled = await _settle(queue, Settlement(deletes=tuple([(q, message.handle) for q in deletes])))
+        assert settled.deletes == tuple([DONE if q is queue.q else GONE for q in deletes])
+        assert await queue.counts() == (0, 0, 0)
         assert await stranger.counts() == (1, 0, 0)
 
 
-async def test_a_delete_that_is_not_done_stops_nothing(desk: Desk, other: Desk) -> None:
-    await desk.send(b"one", group="g")
-    stale = await desk.take_one(0)
-    current = await desk.take_one()
+async def test_a_delete_that_is_not_done_stops_nothing(queue: QueueFixture, other: QueueFixture) -> None:
+    await queue.send(b"one", group="g")
+    stale = await queue.take_one(0)
+    current = await queue.take_one()
     settled = await _settle(
-        desk, Settlement(deletes=((desk.q, stale.handle),), sends=((other.q, other.entry(b"next")),))
+        queue, Settlement(deletes=((queue.q, stale.handle),), sends=((other.q, other.entry(b"next")),))
     )
     assert settled.deletes == (STALE,)
     assert bodies(await other.take()) == [b"next"]
-    assert await desk.delete(current) == [DONE]
+    assert await queue.delete(current) == [DONE]
 
 
 @pytest.mark.needs(atomic_settle=True)
 @pytest.mark.parametrize("position", [0, 1, 2])
-async def test_with_a_rejected_send_nothing_is_done(desk: Desk, other: Desk, clock: Clock, position: int) -> None:
-    dropped = Desk(desk.engine, clock)
+async def test_with_a_rejected_send_nothing_is_done(
+    queue: QueueFixture, other: QueueFixture, clock: Clock, position: int
+) -> None:
+    dropped = QueueFixture(queue.engine, clock)
     await dropped.drop()
-    await desk.send(b"one", group="g")
-    message = await desk.take_one()
+    await queue.send(b"one", group="g")
+    message = await queue.take_one()
     targets = [other, other]
     targets.insert(position, dropped)
     settled = await _settle(
-        desk,
+        queue,
         Settlement(
-            deletes=((desk.q, message.handle),),
+            deletes=((queue.q, message.handle),),
             sends=tuple([(target.q, target.entry(b"next")) for target in targets]),
-            changes=((desk.q, Change(message.handle, desk.now_ms)),),
+            changes=((queue.q, Change(message.handle, queue.now_ms)),),
         ),
     )
     assert all(isinstance(sent, RejectedEntry) for sent in settled.sends)
     assert settled.sends[position] == RejectedEntry("no_such_queue")
     assert (settled.deletes, settled.changes) == ((), ())
     assert not await other.peek_all()
-    assert await desk.counts() == (0, 1, 0)
-    assert await desk.delete(message) == [DONE]
+    assert await queue.counts() == (0, 1, 0)
+    assert await queue.delete(message) == [DONE]
 
 
-async def test_a_rejected_send_never_costs_the_message_it_stands_for(desk: Desk, other: Desk) -> None:
+async def test_a_rejected_send_never_costs_the_message_it_stands_for(queue: QueueFixture, other: QueueFixture) -> None:
     """Of every engine, atomic or not: what could not be sent on is not deleted."""
-    await desk.send(b"one", group="g")
-    message = await desk.take_one()
+    await queue.send(b"one", group="g")
+    message = await queue.take_one()
     await other.drop()
-    await _settle(desk, Settlement(deletes=((desk.q, message.handle),), sends=((other.q, other.entry(b"on")),)))
-    assert len(await desk.peek_all()) == 1
+    await _settle(queue, Settlement(deletes=((queue.q, message.handle),), sends=((other.q, other.entry(b"on")),)))
+    assert len(await queue.peek_all()) == 1
 
 
 @pytest.mark.needs(fifo=True)
-async def test_duplicates_are_found_across_its_sends(fifo: Desk) -> None:
+async def test_duplicates_are_found_across_its_sends(fifo: QueueFixture) -> None:
     entries = [fifo.entry(b"%d" % i, group="g", dedup="key") for i in range(2)]
     settled = await _settle(fifo, Settlement(sends=tuple([(fifo.q, entry) for entry in entries])))
     assert [isinstance(sent, SentEntry) and sent.duplicate for sent in settled.sends] == [False, True]
@@ -128,68 +132,68 @@ async def test_duplicates_are_found_across_its_sends(fifo: Desk) -> None:
 
 async def test_it_is_durable_when_it_returns(driver: Driver, clock: Clock, fifo_queue: bool) -> None:
     async with driver.open() as engine:
-        desk = Desk(engine, clock, fifo=fifo_queue)
-        other = Desk(engine, clock)
-        await desk.send(b"one", group="g")
-        message = await desk.take_one()
-        await _settle(desk, Settlement(((desk.q, message.handle),), ((other.q, other.entry(b"next")),)))
+        queue = QueueFixture(engine, clock, fifo=fifo_queue)
+        other = QueueFixture(engine, clock)
+        await queue.send(b"one", group="g")
+        message = await queue.take_one()
+        await _settle(queue, Settlement(((queue.q, message.handle),), ((other.q, other.entry(b"next")),)))
     async with driver.open() as engine:
-        assert not await desk.at(engine).peek_all()
+        assert not await queue.at(engine).peek_all()
         assert bodies(await other.at(engine).take()) == [b"next"]
 
 
 # -- changes of the body ----------------------------------------------------------------------------------------------
 
 
-async def _change(desk: Desk, change: Change) -> Outcome:
-    return (await desk.engine.change(desk.q, [change], desk.now_ms))[0]
+async def _change(queue: QueueFixture, change: Change) -> Outcome:
+    return (await queue.engine.change(queue.q, [change], queue.now_ms))[0]
 
 
 @pytest.mark.needs(update_body=True)
 @pytest.mark.parametrize("body", [b"", b"shorter", b"longer" * 10_000])
-async def test_a_changed_body_is_what_comes_next(desk: Desk, body: bytes) -> None:
-    await desk.send(b"what was sent", group="g")
-    message = await desk.take_one(1_000)
-    assert await _change(desk, Change(message.handle, None, body)) == DONE
-    assert bodies(await desk.peek_all()) == [body]
-    desk.later(999)
-    assert not await desk.take()
-    desk.later(1)
-    again = await desk.take_one()
+async def test_a_changed_body_is_what_comes_next(queue: QueueFixture, body: bytes) -> None:
+    await queue.send(b"what was sent", group="g")
+    message = await queue.take_one(1_000)
+    assert await _change(queue, Change(message.handle, None, body)) == DONE
+    assert bodies(await queue.peek_all()) == [body]
+    queue.advance(999)
+    assert not await queue.take()
+    queue.advance(1)
+    again = await queue.take_one()
     assert (again.body, again.id, again.sequence, again.deliveries) == (body, message.id, message.sequence, 2)
 
 
 @pytest.mark.needs(update_body=True)
-async def test_the_handle_stays_good_for_the_next_change(desk: Desk) -> None:
+async def test_the_handle_stays_good_for_the_next_change(queue: QueueFixture) -> None:
     """As a consumer does: it writes down what is left, again and again, under the handle it holds."""
-    await desk.send(b"0", group="g")
-    message = await desk.take_one()
+    await queue.send(b"0", group="g")
+    message = await queue.take_one()
     for i in range(1, 5):
-        desk.later(20_000)
-        assert await _change(desk, Change(message.handle, desk.now_ms + 30_000, b"%d" % i)) == DONE
-        assert not await desk.take()
-    assert bodies(await desk.peek_all()) == [b"4"]
-    assert await desk.delete(message) == [DONE]
+        queue.advance(20_000)
+        assert await _change(queue, Change(message.handle, queue.now_ms + 30_000, b"%d" % i)) == DONE
+        assert not await queue.take()
+    assert bodies(await queue.peek_all()) == [b"4"]
+    assert await queue.delete(message) == [DONE]
 
 
 @pytest.mark.needs(update_body=True)
-async def test_a_change_of_nothing_changes_nothing(desk: Desk) -> None:
-    await desk.send(b"one", group="g")
-    message = await desk.take_one()
-    assert await _change(desk, Change(message.handle)) == DONE
-    assert await desk.counts() == (0, 1, 0)
-    assert bodies(await desk.peek_all()) == [b"one"]
+async def test_a_change_of_nothing_changes_nothing(queue: QueueFixture) -> None:
+    await queue.send(b"one", group="g")
+    message = await queue.take_one()
+    assert await _change(queue, Change(message.handle)) == DONE
+    assert await queue.counts() == (0, 1, 0)
+    assert bodies(await queue.peek_all()) == [b"one"]
 
 
 @pytest.mark.needs(update_body=True)
 async def test_a_changed_body_survives_a_restart(driver: Driver, clock: Clock, fifo_queue: bool) -> None:
     async with driver.open() as engine:
-        desk = Desk(engine, clock, fifo=fifo_queue)
-        await desk.send(b"one", group="g")
-        message = await desk.take_one()
-        await _change(desk, Change(message.handle, desk.now_ms, b"two"))
+        queue = QueueFixture(engine, clock, fifo=fifo_queue)
+        await queue.send(b"one", group="g")
+        message = await queue.take_one()
+        await _change(queue, Change(message.handle, queue.now_ms, b"two"))
     async with driver.open() as engine:
-        assert bodies(await desk.at(engine).take()) == [b"two"]
+        assert bodies(await queue.at(engine).take()) == [b"two"]
 
 
 async def test_engines_say_what_they_can(engine: Engine) -> None:

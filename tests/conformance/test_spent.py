@@ -8,34 +8,34 @@ import pytest
 from cns_common.clock import Clock
 from cqs.engines.contract import SPENT_HIDE_MS, Engine, Entry, Message, QueueRef, SentEntry, Settlement
 from tests.conformance.drivers import Driver
-from tests.conformance.support import DAY_MS, DONE, Desk, bodies, numbered
+from tests.conformance.support import DAY_MS, DONE, QueueFixture, bodies, numbered
 
 
 @pytest.fixture
-def desk(engine: Engine, clock: Clock, fifo_queue: bool) -> Desk:
-    return Desk(engine, clock, fifo=fifo_queue, max_receives=2)
+def queue(engine: Engine, clock: Clock, fifo_queue: bool) -> QueueFixture:
+    return QueueFixture(engine, clock, fifo=fifo_queue, max_receives=2)
 
 
 @pytest.fixture
-def dead(desk: Desk, clock: Clock, fifo_queue: bool) -> Desk:
+def dead(queue: QueueFixture, clock: Clock, fifo_queue: bool) -> QueueFixture:
     """The dead-letter queue."""
-    return Desk(desk.engine, clock, fifo=fifo_queue)
+    return QueueFixture(queue.engine, clock, fifo=fifo_queue)
 
 
-async def _spend(desk: Desk, *bodies_: bytes, group: str = "g") -> None:
+async def _spend(queue: QueueFixture, *bodies_: bytes, group: str = "g") -> None:
     """Send, and receive as often as the queue allows."""
-    await desk.send(*bodies_, group=group)
-    for _ in range(desk.q.max_receives):
-        assert len(await desk.take(hide_ms=0)) == len(bodies_)
+    await queue.send(*bodies_, group=group)
+    for _ in range(queue.q.max_receives):
+        assert len(await queue.take(hide_ms=0)) == len(bodies_)
 
 
-def _move(desk: Desk, dead: QueueRef, *spent: Message) -> Settlement:
+def _move(queue: QueueFixture, dead: QueueRef, *spent: Message) -> Settlement:
     entries = [
         Entry(
             one.id,
             one.body,
             one.born_at_ms,
-            desk.now_ms,
+            queue.now_ms,
             one.group,
             "",
             one.deliveries,
@@ -44,94 +44,94 @@ def _move(desk: Desk, dead: QueueRef, *spent: Message) -> Settlement:
         for one in spent
     ]
     return Settlement(
-        deletes=tuple([(desk.q, one.handle) for one in spent]), sends=tuple([(dead, entry) for entry in entries])
+        deletes=tuple([(queue.q, one.handle) for one in spent]), sends=tuple([(dead, entry) for entry in entries])
     )
 
 
 @pytest.mark.parametrize("max_receives", [1, 2, 5])
-async def test_given_out_exactly_so_often(desk: Desk, max_receives: int) -> None:
-    desk.set(max_receives=max_receives)
-    await desk.send(b"one", group="g")
+async def test_given_out_exactly_so_often(queue: QueueFixture, max_receives: int) -> None:
+    queue.set(max_receives=max_receives)
+    await queue.send(b"one", group="g")
     for delivery in range(1, max_receives + 1):
-        received = await desk.receive(hide_ms=1_000)
+        received = await queue.receive(hide_ms=1_000)
         assert [message.deliveries for message in received.messages] == [delivery]
         assert not received.spent
-        desk.later(1_000)
-    received = await desk.receive()
+        queue.advance(1_000)
+    received = await queue.receive()
     assert not received.messages
     assert bodies(received.spent) == [b"one"]
     assert received.spent[0].deliveries == max_receives
 
 
-async def test_without_a_limit_nothing_is_ever_spent(desk: Desk) -> None:
-    desk.set(max_receives=0)
-    await desk.send(b"one", group="g")
+async def test_without_a_limit_nothing_is_ever_spent(queue: QueueFixture) -> None:
+    queue.set(max_receives=0)
+    await queue.send(b"one", group="g")
     for delivery in range(1, 20):
-        assert (await desk.take_one(0)).deliveries == delivery
+        assert (await queue.take_one(0)).deliveries == delivery
 
 
-async def test_nothing_is_spent_in_the_background(desk: Desk) -> None:
-    await _spend(desk, b"one")
-    desk.later(3_600_000)
-    await desk.engine.maintain(1_000, desk.now_ms)
-    assert await desk.counts() == (1, 0, 0)
+async def test_nothing_is_spent_in_the_background(queue: QueueFixture) -> None:
+    await _spend(queue, b"one")
+    queue.advance(3_600_000)
+    await queue.engine.maintain(1_000, queue.now_ms)
+    assert await queue.counts() == (1, 0, 0)
 
 
-async def test_a_limit_set_later_counts_what_was_before(desk: Desk) -> None:
-    desk.set(max_receives=0)
-    await desk.send(b"one", group="g")
+async def test_a_limit_set_later_counts_what_was_before(queue: QueueFixture) -> None:
+    queue.set(max_receives=0)
+    await queue.send(b"one", group="g")
     for _ in range(5):
-        await desk.take_one(0)
-    desk.set(max_receives=3)
-    assert len((await desk.receive()).spent) == 1
+        await queue.take_one(0)
+    queue.set(max_receives=3)
+    assert len((await queue.receive()).spent) == 1
 
 
-async def test_moved_whole_and_with_its_identity(desk: Desk, dead: Desk) -> None:
-    await _spend(desk, b"one")
-    (spent,) = (await desk.receive()).spent
-    settled = await desk.engine.settle(_move(desk, dead.q, spent), desk.now_ms)
+async def test_moved_whole_and_with_its_identity(queue: QueueFixture, dead: QueueFixture) -> None:
+    await _spend(queue, b"one")
+    (spent,) = (await queue.receive()).spent
+    settled = await queue.engine.settle(_move(queue, dead.q, spent), queue.now_ms)
     assert settled.deletes == (DONE,)
     assert isinstance(settled.sends[0], SentEntry)
-    assert await desk.counts() == (0, 0, 0)
+    assert await queue.counts() == (0, 0, 0)
     moved = await dead.take_one()
     assert (moved.id, moved.body, moved.group) == (spent.id, b"one", "g")
     assert (moved.deliveries, moved.first_received_ms) == (3, spent.first_received_ms)
     assert moved.born_at_ms == spent.born_at_ms
 
 
-async def test_while_it_is_moved_nobody_else_gets_it(desk: Desk) -> None:
-    await _spend(desk, b"one")
-    assert len((await desk.receive()).spent) == 1
-    received = await desk.receive()
+async def test_while_it_is_moved_nobody_else_gets_it(queue: QueueFixture) -> None:
+    await _spend(queue, b"one")
+    assert len((await queue.receive()).spent) == 1
+    received = await queue.receive()
     assert (received.messages, received.spent) == ((), ())
-    assert await desk.counts() == (0, 1, 0)
+    assert await queue.counts() == (0, 1, 0)
 
 
-async def test_not_moved_it_is_offered_again(desk: Desk) -> None:
-    await _spend(desk, b"one")
-    (first,) = (await desk.receive()).spent
-    desk.later(SPENT_HIDE_MS - 1)
-    assert not (await desk.receive()).spent
-    desk.later(1)
-    (again,) = (await desk.receive()).spent
+async def test_not_moved_it_is_offered_again(queue: QueueFixture) -> None:
+    await _spend(queue, b"one")
+    (first,) = (await queue.receive()).spent
+    queue.advance(SPENT_HIDE_MS - 1)
+    assert not (await queue.receive()).spent
+    queue.advance(1)
+    (again,) = (await queue.receive()).spent
     assert (again.id, again.deliveries) == (first.id, first.deliveries)
 
 
 async def test_after_a_crash_between_it_is_offered_again(driver: Driver, clock: Clock, fifo_queue: bool) -> None:
     async with driver.open() as engine:
-        desk = Desk(engine, clock, fifo=fifo_queue, max_receives=1)
-        await _spend(desk, b"one")
-        assert len((await desk.receive()).spent) == 1
+        queue = QueueFixture(engine, clock, fifo=fifo_queue, max_receives=1)
+        await _spend(queue, b"one")
+        assert len((await queue.receive()).spent) == 1
     async with driver.open() as engine:
-        desk = desk.at(engine)
-        desk.later(SPENT_HIDE_MS)
-        dead = Desk(engine, clock, fifo=fifo_queue)
-        (spent,) = (await desk.receive()).spent
-        await engine.settle(_move(desk, dead.q, spent), desk.now_ms)
-        assert (len(await desk.peek_all()), len(await dead.peek_all())) == (0, 1)
+        queue = queue.at(engine)
+        queue.advance(SPENT_HIDE_MS)
+        dead = QueueFixture(engine, clock, fifo=fifo_queue)
+        (spent,) = (await queue.receive()).spent
+        await engine.settle(_move(queue, dead.q, spent), queue.now_ms)
+        assert (len(await queue.peek_all()), len(await dead.peek_all())) == (0, 1)
 
 
-async def test_spent_and_others_in_one_receive(standard: Desk) -> None:
+async def test_spent_and_others_in_one_receive(standard: QueueFixture) -> None:
     standard.set(max_receives=1)
     await _spend(standard, *numbered(3, b"spent"))
     await standard.send(*numbered(3, b"fresh"))
@@ -140,17 +140,17 @@ async def test_spent_and_others_in_one_receive(standard: Desk) -> None:
     assert sorted(bodies(received.messages)) == numbered(3, b"fresh")
 
 
-async def test_no_more_than_wanted_even_when_spent(desk: Desk) -> None:
+async def test_no_more_than_wanted_even_when_spent(queue: QueueFixture) -> None:
     for i in range(6):
-        await desk.send(b"x", group=f"{i}")
+        await queue.send(b"x", group=f"{i}")
     for _ in range(2):
-        assert len(await desk.take(10, hide_ms=0)) == 6
-    assert len((await desk.receive(4)).spent) == 4
+        assert len(await queue.take(10, hide_ms=0)) == 6
+    assert len((await queue.receive(4)).spent) == 4
 
 
-async def test_a_fifo_group_waits_for_its_spent_message_others_go_on(fifo: Desk, clock: Clock) -> None:
+async def test_a_fifo_group_waits_for_its_spent_message_others_go_on(fifo: QueueFixture, clock: Clock) -> None:
     fifo.set(max_receives=1)
-    dead = Desk(fifo.engine, clock, fifo=True)
+    dead = QueueFixture(fifo.engine, clock, fifo=True)
     await _spend(fifo, b"spent", group="g")
     await fifo.send(b"behind", group="g")
     await fifo.send(b"other", group="h")
@@ -162,14 +162,14 @@ async def test_a_fifo_group_waits_for_its_spent_message_others_go_on(fifo: Desk,
     assert bodies(await fifo.take()) == [b"behind"]
 
 
-async def test_a_spent_message_in_the_midst_of_a_group_ends_the_batch(fifo: Desk) -> None:
+async def test_a_spent_message_in_the_midst_of_a_group_ends_the_batch(fifo: QueueFixture) -> None:
     fifo.set(max_receives=2)
     await fifo.send(*numbered(3), group="g")
     first, second, _ = await fifo.take(3)
     await fifo.hide(second, 0)
     await fifo.hide(first, 0)
     first = await fifo.take_one(0)  # the others wait: the third is in flight
-    fifo.later(30_000)
+    fifo.advance(30_000)
     fifo.set(max_receives=0)
     for message in await fifo.take(2, hide_ms=0):
         assert message.deliveries > 1
@@ -179,30 +179,32 @@ async def test_a_spent_message_in_the_midst_of_a_group_ends_the_batch(fifo: Desk
     assert not received.messages
 
 
-async def test_a_move_to_a_dropped_queue_leaves_the_message(desk: Desk, dead: Desk) -> None:
+async def test_a_move_to_a_dropped_queue_leaves_the_message(queue: QueueFixture, dead: QueueFixture) -> None:
     await dead.drop()
-    await _spend(desk, b"one")
-    (spent,) = (await desk.receive()).spent
-    settled = await desk.engine.settle(_move(desk, dead.q, spent), desk.now_ms)
+    await _spend(queue, b"one")
+    (spent,) = (await queue.receive()).spent
+    settled = await queue.engine.settle(_move(queue, dead.q, spent), queue.now_ms)
     assert not isinstance(settled.sends[0], SentEntry)
-    assert len(await desk.peek_all()) == 1
-    desk.later(SPENT_HIDE_MS)
-    assert len((await desk.receive()).spent) == 1
+    assert len(await queue.peek_all()) == 1
+    queue.advance(SPENT_HIDE_MS)
+    assert len((await queue.receive()).spent) == 1
 
 
-async def test_a_queue_may_be_its_own_dead_letter_queue(desk: Desk) -> None:
+async def test_a_queue_may_be_its_own_dead_letter_queue(queue: QueueFixture) -> None:
     """Accepted by AWS. The message keeps its count, so it is spent at once; it must not be lost over it."""
-    await _spend(desk, b"one")
-    (spent,) = (await desk.receive()).spent
-    await desk.engine.settle(_move(desk, desk.q, spent), desk.now_ms)
-    assert [message.id for message in (await desk.receive()).spent] == [spent.id]
+    await _spend(queue, b"one")
+    (spent,) = (await queue.receive()).spent
+    await queue.engine.settle(_move(queue, queue.q, spent), queue.now_ms)
+    assert [message.id for message in (await queue.receive()).spent] == [spent.id]
 
 
-async def test_retention_of_a_moved_standard_message_counts_from_its_birth(standard: Desk, clock: Clock) -> None:
+async def test_retention_of_a_moved_standard_message_counts_from_its_birth(
+    standard: QueueFixture, clock: Clock
+) -> None:
     standard.set(max_receives=1)
-    dead = Desk(standard.engine, clock, retention_ms=60_000)
+    dead = QueueFixture(standard.engine, clock, retention_ms=60_000)
     await _spend(standard, b"one")
-    standard.later(30_000)
+    standard.advance(30_000)
     (spent,) = (await standard.receive()).spent
     await standard.engine.settle(_move(standard, dead.q, spent), standard.now_ms)
     dead.now_ms = standard.now_ms + 29_999
@@ -211,10 +213,10 @@ async def test_retention_of_a_moved_standard_message_counts_from_its_birth(stand
     assert not await dead.take()
 
 
-async def test_the_moved_messages_own_deduplication(fifo: Desk, clock: Clock) -> None:
+async def test_the_moved_messages_own_deduplication(fifo: QueueFixture, clock: Clock) -> None:
     """In a FIFO dead-letter queue the deduplication key is the message id: moved twice, it is there once."""
     fifo.set(max_receives=1)
-    dead = Desk(fifo.engine, clock, fifo=True, retention_ms=DAY_MS)
+    dead = QueueFixture(fifo.engine, clock, fifo=True, retention_ms=DAY_MS)
     await _spend(fifo, b"one")
     (spent,) = (await fifo.receive()).spent
     move = _move(fifo, dead.q, spent)

@@ -12,7 +12,7 @@ from cns_common.cassandra.session import Cassandra, CassandraAddress
 from cns_common.clock import Clock
 from cqs.engines.cluster import ClusterEngine, open_engine
 from cqs.engines.contract import Outcome
-from tests.conformance.support import HIDE_MS, Desk, bodies, numbered
+from tests.conformance.support import HIDE_MS, QueueFixture, bodies, numbered
 from tests.own_redis import OwnRedis
 
 
@@ -29,39 +29,39 @@ async def opened(place: CassandraAddress, url: str, clock: Clock) -> AsyncIterat
 async def test_statements_of_each_operation(cassandra_address: CassandraAddress, own_redis: OwnRedis) -> None:
     clock = Clock()
     async with opened(cassandra_address, own_redis.url, clock) as (engine, cassandra):
-        desk = Desk(engine, clock)
-        await desk.send(*numbered(30))  # the bucket is open, the cache filled
-        await desk.take(1)
+        queue = QueueFixture(engine, clock)
+        await queue.send(*numbered(30))  # the bucket is open, the cache filled
+        await queue.take(1)
 
         async def cost(work: Awaitable[object]) -> int:
             before = cassandra.statements
             await work
             return cassandra.statements - before
 
-        assert await cost(desk.send(b"one")) == 1
-        assert await cost(desk.send(*numbered(10))) == 1
-        assert await cost(desk.receive(10)) == 1
-        (message,) = await desk.take(1)
-        assert await cost(desk.hide(message, HIDE_MS)) == 0
-        assert await cost(desk.delete(message)) == 1
-        desk.set(max_receives=3)
-        assert await cost(desk.receive(10)) == 2  # deliveries are counted for good
+        assert await cost(queue.send(b"one")) == 1
+        assert await cost(queue.send(*numbered(10))) == 1
+        assert await cost(queue.receive(10)) == 1
+        (message,) = await queue.take(1)
+        assert await cost(queue.hide(message, HIDE_MS)) == 0
+        assert await cost(queue.delete(message)) == 1
+        queue.set(max_receives=3)
+        assert await cost(queue.receive(10)) == 2  # deliveries are counted for good
 
 
 async def test_a_cache_that_forgets_loses_nothing(cassandra_address: CassandraAddress, own_redis: OwnRedis) -> None:
     clock = Clock()
     async with opened(cassandra_address, own_redis.url, clock) as (engine, _):
-        desk = Desk(engine, clock)
-        await desk.send(*numbered(20))
-        held, *others = await desk.take(5)
-        await desk.delete(others[0])
+        queue = QueueFixture(engine, clock)
+        await queue.send(*numbered(20))
+        held, *others = await queue.take(5)
+        await queue.delete(others[0])
         with redis.Redis(port=own_redis.port) as client:
             client.flushall()
-        assert (await desk.engine.delete(desk.q, [held.handle], desk.now_ms)) == [Outcome.DONE]
+        assert (await queue.engine.delete(queue.q, [held.handle], queue.now_ms)) == [Outcome.DONE]
         unseen = set(numbered(20)) - {held.body, *bodies(others)}
-        assert {message.body for message in await desk.drain()} == unseen
-        desk.later(HIDE_MS)
-        assert {message.body for message in await desk.drain()} == unseen | set(bodies(others[1:]))
+        assert {message.body for message in await queue.drain()} == unseen
+        queue.advance(HIDE_MS)
+        assert {message.body for message in await queue.drain()} == unseen | set(bodies(others[1:]))
 
 
 async def test_the_first_sends_of_all_share_what_opens_a_bucket(
@@ -69,8 +69,8 @@ async def test_the_first_sends_of_all_share_what_opens_a_bucket(
 ) -> None:
     clock = Clock()
     async with opened(cassandra_address, own_redis.url, clock) as (engine, cassandra):
-        desk = Desk(engine, clock)
+        queue = QueueFixture(engine, clock)
         before = cassandra.statements
-        await asyncio.gather(*[desk.send(body) for body in numbered(16)])
+        await asyncio.gather(*[queue.send(body) for body in numbered(16)])
         await engine._known_queues.close()  # the fill reads generation, buckets, rows and buckets again
         assert cassandra.statements - before <= 16 + len(("generation", "bucket")) + 4

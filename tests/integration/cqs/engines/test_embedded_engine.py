@@ -16,7 +16,7 @@ from cns_common.errors import StoreFull
 from cns_common.sqlite.database import Database
 from cqs.engines.contract import ATTEMPT_WINDOW_MS, Message, Settlement
 from cqs.engines.embedded import EmbeddedEngine, maintenance, queue_state, receive, transaction
-from tests.conformance.support import DONE, Desk, bodies, numbered
+from tests.conformance.support import DONE, QueueFixture, bodies, numbered
 from tests.integration.storage.faulty_disk import FaultyDisk
 
 SHALLOW, DEEP = 100, 10_000
@@ -55,15 +55,15 @@ class Work:
         return self.steps - before
 
 
-async def _filled(engine: EmbeddedEngine, clock: Clock, kind: str, n: int) -> Desk:
-    desk = Desk(engine, clock, fifo=kind != "standard")
+async def _filled(engine: EmbeddedEngine, clock: Clock, kind: str, n: int) -> QueueFixture:
+    queue = QueueFixture(engine, clock, fifo=kind != "standard")
     for start in range(0, n, 1_000):
         width = min(1_000, n - start)
         groups = {"standard": "", "one group": "g"}
-        await desk.put([desk.entry(b"x", group=groups.get(kind, f"g {start + i}")) for i in range(width)])
+        await queue.send_entries([queue.entry(b"x", group=groups.get(kind, f"g {start + i}")) for i in range(width)])
     if kind == "blocked groups":
-        await desk.drain(3_600_000)
-    return desk
+        await queue.drain(3_600_000)
+    return queue
 
 
 @pytest.mark.parametrize("kind", ["standard", "one group", "many groups", "blocked groups"])
@@ -72,20 +72,20 @@ async def test_no_call_costs_more_in_a_deep_queue(tmp_path: Path, kind: str) -> 
         work = Work(database)
         costs: list[dict[str, int]] = []
         for depth in (SHALLOW, DEEP):
-            desk = await _filled(engine, Clock(), kind, depth)
-            await desk.send(b"x", group="free")
-            held = (await desk.take(2))[0]
+            queue = await _filled(engine, Clock(), kind, depth)
+            await queue.send(b"x", group="free")
+            held = (await queue.take(2))[0]
             costs.append(
                 {
-                    "send": await work.of(partial(desk.send, b"x", group="h")),
-                    "receive": await work.of(desk.take),
-                    "change": await work.of(partial(desk.hide, held, 60_000)),
-                    "delete": await work.of(partial(desk.delete, held)),
-                    "peek": await work.of(partial(engine.peek, desk.q, "", 10, desk.now_ms)),
-                    "counts": await work.of(desk.counts),
-                    "purge": await work.of(desk.purge),
-                    "drop": await work.of(desk.drop),
-                    "maintain": await work.of(partial(engine.maintain, 10, desk.now_ms)),
+                    "send": await work.of(partial(queue.send, b"x", group="h")),
+                    "receive": await work.of(queue.take),
+                    "change": await work.of(partial(queue.hide, held, 60_000)),
+                    "delete": await work.of(partial(queue.delete, held)),
+                    "peek": await work.of(partial(engine.peek, queue.q, "", 10, queue.now_ms)),
+                    "counts": await work.of(queue.counts),
+                    "purge": await work.of(queue.purge),
+                    "drop": await work.of(queue.drop),
+                    "maintain": await work.of(partial(engine.maintain, 10, queue.now_ms)),
                 }
             )
         shallow, deep = costs
@@ -97,12 +97,12 @@ async def test_a_fair_queue_looks_at_a_bounded_number_of_tenants(tmp_path: Path)
         work = Work(database)
         steps: list[int] = []
         for backlog in (1_000, 10_000):
-            desk = Desk(engine, Clock())
-            await desk.put([desk.entry(b"x", group="loud") for _ in range(backlog)])
-            await desk.put([desk.entry(b"x", group=f"quiet {i}") for i in range(300)])
+            queue = QueueFixture(engine, Clock())
+            await queue.send_entries([queue.entry(b"x", group="loud") for _ in range(backlog)])
+            await queue.send_entries([queue.entry(b"x", group=f"quiet {i}") for i in range(300)])
             for _ in range(6):
-                await desk.take(10, 3_600_000)
-            steps.append(await work.of(desk.take))
+                await queue.take(10, 3_600_000)
+            steps.append(await work.of(queue.take))
         assert steps[1] <= steps[0] * MORE_WORK_MAX + 20
 
 
@@ -112,17 +112,17 @@ async def test_tenants_with_nothing_visible_cost_a_fair_queue_nothing(tmp_path: 
         work = Work(database)
         steps: list[int] = []
         for hidden in (2, 200):
-            desk = Desk(engine, Clock())
-            await desk.put([desk.entry(b"x", group="loud") for _ in range(40)])
-            await desk.drain(3_600_000)
-            await desk.put([desk.entry(b"x", group=f"quiet {i}", delay_ms=600_000) for i in range(hidden)])
+            queue = QueueFixture(engine, Clock())
+            await queue.send_entries([queue.entry(b"x", group="loud") for _ in range(40)])
+            await queue.drain(3_600_000)
+            await queue.send_entries([queue.entry(b"x", group=f"quiet {i}", delay_ms=600_000) for i in range(hidden)])
             for tenant in visible:
-                await desk.send(b"x", group=tenant)
-                desk.later(1)
+                await queue.send(b"x", group=tenant)
+                queue.advance(1)
             received: list[Message] = []
 
-            async def receive(desk: Desk = desk, received: list[Message] = received) -> None:
-                received += await desk.take(3)
+            async def receive(queue: QueueFixture = queue, received: list[Message] = received) -> None:
+                received += await queue.take(3)
 
             steps.append(await work.of(receive))
             assert [message.group for message in received] == sorted(visible, reverse=True)
@@ -138,43 +138,43 @@ async def test_so_many_and_no_more_are_in_flight(
 ) -> None:
     monkeypatch.setattr(receive, "IN_FLIGHT_MAX", 25)
     async with opened(tmp_path) as (_, engine):
-        desk = Desk(engine, Clock(), fifo=fifo_queue)
-        await desk.put([desk.entry(b"x", group=f"{i}") for i in range(40)])
-        held = await desk.drain()
+        queue = QueueFixture(engine, Clock(), fifo=fifo_queue)
+        await queue.send_entries([queue.entry(b"x", group=f"{i}") for i in range(40)])
+        held = await queue.drain()
         assert len(held) == 25
-        assert (await desk.receive()).limit_reached
-        await desk.delete(*held[:3])
-        received = await desk.receive()
+        assert (await queue.receive()).limit_reached
+        await queue.delete(*held[:3])
+        received = await queue.receive()
         assert (len(received.messages), received.limit_reached) == (3, False)
-        assert (await desk.receive()).limit_reached
+        assert (await queue.receive()).limit_reached
 
 
 async def test_an_empty_queue_near_its_limit_is_just_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(receive, "IN_FLIGHT_MAX", 25)
     async with opened(tmp_path) as (_, engine):
-        desk = Desk(engine, Clock())
-        await desk.send(*numbered(20))
-        assert len(await desk.drain()) == 20
-        received = await desk.receive()
+        queue = QueueFixture(engine, Clock())
+        await queue.send(*numbered(20))
+        assert len(await queue.drain()) == 20
+        received = await queue.receive()
         assert (received.messages, received.limit_reached) == ((), False)
 
 
 async def test_more_queues_than_are_kept_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transaction, "QUEUES_IN_MEMORY_MAX", 3)
     async with opened(tmp_path) as (_, engine):
-        desks = [Desk(engine, Clock()) for _ in range(20)]
+        queues = [QueueFixture(engine, Clock()) for _ in range(20)]
         for _ in range(3):
-            await asyncio.gather(*[desk.send(b"one", b"two") for desk in desks])
-            held = await asyncio.gather(*[desk.take(1) for desk in desks])
-            await asyncio.gather(*[desk.delete(*of) for desk, of in zip(desks, held, strict=True)])
-        assert [await desk.counts() for desk in desks] == [(3, 0, 0)] * 20
-        taken = [message for desk in desks for message in await desk.take(2)]
-        qs = [desk.q for desk in desks for _ in range(2)]
+            await asyncio.gather(*[queue.send(b"one", b"two") for queue in queues])
+            held = await asyncio.gather(*[queue.take(1) for queue in queues])
+            await asyncio.gather(*[queue.delete(*of) for queue, of in zip(queues, held, strict=True)])
+        assert [await queue.counts() for queue in queues] == [(3, 0, 0)] * 20
+        taken = [message for queue in queues for message in await queue.take(2)]
+        qs = [queue.q for queue in queues for _ in range(2)]
         deletes = [(q, message.handle) for q, message in zip(qs, taken, strict=True)]
         deletes = deletes[::2] + deletes[1::2]  # a queue comes again after all the others
-        settled = await engine.settle(Settlement(deletes=tuple(deletes)), desks[0].now_ms)
+        settled = await engine.settle(Settlement(deletes=tuple(deletes)), queues[0].now_ms)
         assert set(settled.deletes) == {DONE}
-        assert [await desk.counts() for desk in desks] == [(1, 0, 0)] * 20
+        assert [await queue.counts() for queue in queues] == [(1, 0, 0)] * 20
 
 
 # -- clearing up ------------------------------------------------------------------------------------------------------
@@ -182,15 +182,15 @@ async def test_more_queues_than_are_kept_in_memory(tmp_path: Path, monkeypatch: 
 
 async def test_clearing_up_leaves_no_row_behind(tmp_path: Path) -> None:
     async with opened(tmp_path) as (database, engine):
-        desk = Desk(engine, Clock(), fifo=True, retention_ms=60_000)
+        queue = QueueFixture(engine, Clock(), fifo=True, retention_ms=60_000)
         for i in range(30):
-            await desk.send(*numbered(10), group=f"{i}")
-            await desk.send(b"x", group=f"{i}", dedup=f"{i}")
-        await desk.take(5, attempt_id="a")
-        await desk.purge()
-        await desk.send(*numbered(40), group="g")
-        desk.later(2 * ATTEMPT_WINDOW_MS)
-        while await engine.maintain(50, desk.now_ms) == 50:
+            await queue.send(*numbered(10), group=f"{i}")
+            await queue.send(b"x", group=f"{i}", dedup=f"{i}")
+        await queue.take(5, attempt_id="a")
+        await queue.purge()
+        await queue.send(*numbered(40), group="g")
+        queue.advance(2 * ATTEMPT_WINDOW_MS)
+        while await engine.maintain(50, queue.now_ms) == 50:
             pass
         left = {
             table: database.reader.execute(f"SELECT count(*) FROM {table}").get
@@ -202,29 +202,29 @@ async def test_clearing_up_leaves_no_row_behind(tmp_path: Path) -> None:
 
 async def test_no_step_of_clearing_up_is_long(tmp_path: Path) -> None:
     async with opened(tmp_path) as (database, engine):
-        desk = Desk(engine, Clock())
+        queue = QueueFixture(engine, Clock())
         await _filled(engine, Clock(), "standard", 100)
-        await desk.put([desk.entry(b"x") for _ in range(3 * maintenance.STEP_ROWS_MAX)])
-        await desk.purge()
+        await queue.send_entries([queue.entry(b"x") for _ in range(3 * maintenance.STEP_ROWS_MAX)])
+        await queue.purge()
         before = database.commits
-        assert await engine.maintain(10 * maintenance.STEP_ROWS_MAX, desk.now_ms) >= 3 * maintenance.STEP_ROWS_MAX
+        assert await engine.maintain(10 * maintenance.STEP_ROWS_MAX, queue.now_ms) >= 3 * maintenance.STEP_ROWS_MAX
         assert database.commits - before >= 3
 
 
 async def test_an_empty_queue_is_known_without_a_transaction(tmp_path: Path) -> None:
     async with opened(tmp_path) as (database, engine):
-        desk = Desk(engine, Clock())
+        queue = QueueFixture(engine, Clock())
         for body in numbered(3):
-            assert not await desk.take()
+            assert not await queue.take()
             before = database.commits
-            assert not await desk.take()
+            assert not await queue.take()
             assert database.commits == before
-            await desk.send(body)
-            (message,) = await desk.take()
-            assert not await desk.take()
-            assert await desk.delete(message) == [DONE]
-        await desk.drop()
-        assert (await desk.receive()).dropped
+            await queue.send(body)
+            (message,) = await queue.take()
+            assert not await queue.take()
+            assert await queue.delete(message) == [DONE]
+        await queue.drop()
+        assert (await queue.receive()).dropped
 
 
 # -- full disks -------------------------------------------------------------------------------------------------------
@@ -233,38 +233,38 @@ async def test_an_empty_queue_is_known_without_a_transaction(tmp_path: Path) -> 
 async def test_on_a_full_disk_nothing_is_taken_and_nothing_lost(tmp_path: Path) -> None:
     disk = FaultyDisk()
     async with opened(tmp_path, disk) as (_, engine):
-        desk = Desk(engine, Clock())
-        await desk.send(*numbered(10))
-        held = await desk.take(3)
-        counts = await desk.counts()
+        queue = QueueFixture(engine, Clock())
+        await queue.send(*numbered(10))
+        held = await queue.take(3)
+        counts = await queue.counts()
         disk.full = True
-        for call in (desk.send(b"refused"), desk.delete(held[0]), desk.purge(), desk.drop()):
+        for call in (queue.send(b"refused"), queue.delete(held[0]), queue.purge(), queue.drop()):
             with pytest.raises(StoreFull):
                 await call
         assert disk.refused
         disk.full = False
-        assert await desk.counts() == counts == (7, 3, 0)
-        assert await desk.delete(held[0]) == [DONE]
-        (sent,) = await desk.send(b"taken")
+        assert await queue.counts() == counts == (7, 3, 0)
+        assert await queue.delete(held[0]) == [DONE]
+        (sent,) = await queue.send(b"taken")
         assert sent.sequence > held[-1].sequence
-        assert len(await desk.drain()) == 8
-        assert len(await desk.peek_all()) == 10
+        assert len(await queue.drain()) == 8
+        assert len(await queue.peek_all()) == 10
 
 
 async def test_those_who_wait_are_not_woken_for_what_was_not_stored(tmp_path: Path) -> None:
     disk = FaultyDisk()
     async with opened(tmp_path, disk) as (_, engine):
-        desk = Desk(engine, Clock())
-        wakeups = await desk.wait()
+        queue = QueueFixture(engine, Clock())
+        waiter = await queue.wait()
         disk.full = True
         with pytest.raises(StoreFull):
-            await desk.send(b"refused")
-        assert not await wakeups.wait(0)
+            await queue.send(b"refused")
+        assert not await waiter.wait(0)
         disk.full = False
-        await desk.send(b"taken")
-        assert await wakeups.wait(1)
-        assert bodies(await desk.take()) == [b"taken"]
-        wakeups.close()
+        await queue.send(b"taken")
+        assert await waiter.wait(1)
+        assert bodies(await queue.take()) == [b"taken"]
+        waiter.close()
 
 
 def test_a_moment_is_counted_by_tenths_of_a_second() -> None:

@@ -17,7 +17,7 @@ from cns_common.errors import OutcomeUnknown
 from cqs.engines.cluster import ClusterEngine, open_engine
 from cqs.engines.cluster.fifo import schema
 from cqs.engines.contract import Change, Outcome, QueueRef, RejectedEntry, SentEntry
-from tests.conformance.support import DAY_MS, Desk, bodies
+from tests.conformance.support import DAY_MS, QueueFixture, bodies
 from tests.own_redis import OwnRedis
 
 GROUPS = 6
@@ -36,17 +36,17 @@ async def opened(place: CassandraAddress, clock: Clock, url: str = "") -> AsyncI
 
 
 @asynccontextmanager
-async def processes(place: CassandraAddress, n: int, url: str = "") -> AsyncIterator[list[Desk]]:
+async def processes(place: CassandraAddress, n: int, url: str = "") -> AsyncIterator[list[QueueFixture]]:
     """One FIFO queue, seen through as many engines."""
     clock = Clock()
     q = QueueRef(f"queue-{uuid.uuid4()}", True, DAY_MS)
     async with AsyncExitStack() as stack:
-        desks = []
+        queues = []
         for _ in range(n):
-            desk = Desk(await stack.enter_async_context(opened(place, clock, url)), clock, fifo=True)
-            desk.q = q
-            desks.append(desk)
-        yield desks
+            queue = QueueFixture(await stack.enter_async_context(opened(place, clock, url)), clock, fifo=True)
+            queue.q = q
+            queues.append(queue)
+        yield queues
 
 
 @pytest.fixture
@@ -59,77 +59,77 @@ def small_segments(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
 
 
-async def _clear(desk: Desk) -> None:
+async def _clear(queue: QueueFixture) -> None:
     """All that is needless by now."""
-    engine = desk.engine
+    engine = queue.engine
     assert isinstance(engine, ClusterEngine)
     await engine._fifo.close()  # which waits for an image that is being written
-    await engine._fifo.clear_log(desk.q.id, 1_000)
+    await engine._fifo.clear_log(queue.q.id, 1_000)
 
 
-async def _sent_and_received(desks: list[Desk]) -> None:
+async def _sent_and_received(queues: list[QueueFixture]) -> None:
     """Each process sends to groups of its own and to common ones; all receive and delete, until nothing is left."""
     received: defaultdict[str, list[bytes]] = defaultdict(list)
     in_flight: set[str] = set()
-    total = len(desks) * MESSAGES * 2
+    total = len(queues) * MESSAGES * 2
 
-    async def send(desk: Desk, name: str) -> None:
+    async def send(queue: QueueFixture, name: str) -> None:
         for number in range(MESSAGES):
-            await desk.send(b"%d" % number, group=f"{name}{number % GROUPS}", dedup=f"{name}-{number}")
-            await desk.send(b"common %s %d" % (name.encode(), number), group="common")
+            await queue.send(b"%d" % number, group=f"{name}{number % GROUPS}", dedup=f"{name}-{number}")
+            await queue.send(b"common %s %d" % (name.encode(), number), group="common")
 
-    async def take(desk: Desk) -> None:
+    async def take(queue: QueueFixture) -> None:
         while sum(map(len, received.values())) < total:
-            messages = await desk.take(5, 60_000)
+            messages = await queue.take(5, 60_000)
             for group in {message.group for message in messages}:
                 assert group not in in_flight, "a group is held by one receive at a time"
                 in_flight.add(group)
             for message in messages:
                 received[message.group].append(message.body)
             in_flight.difference_update(message.group for message in messages)
-            assert set(await desk.delete(*messages)) <= {Outcome.DONE}
+            assert set(await queue.delete(*messages)) <= {Outcome.DONE}
 
-    names = [chr(ord("a") + index) for index in range(len(desks))]
-    senders = [send(desk, name) for desk, name in zip(desks, names, strict=True)]
-    await asyncio.wait_for(asyncio.gather(*senders, *[take(desk) for desk in desks]), 60)
+    names = [chr(ord("a") + index) for index in range(len(queues))]
+    senders = [send(queue, name) for queue, name in zip(queues, names, strict=True)]
+    await asyncio.wait_for(asyncio.gather(*senders, *[take(queue) for queue in queues]), 60)
     for name in names:
         for group in range(GROUPS):
             expected = [b"%d" % number for number in range(MESSAGES) if number % GROUPS == group]
             assert received[f"{name}{group}"] == expected
         common = [body for body in received["common"] if body.startswith(b"common %s" % name.encode())]
         assert common == [b"common %s %d" % (name.encode(), number) for number in range(MESSAGES)]
-    for desk in desks:
-        assert await desk.counts() == (0, 0, 0)
+    for queue in queues:
+        assert await queue.counts() == (0, 0, 0)
 
 
 async def test_order_and_locks_hold_across_processes(cassandra_address: CassandraAddress) -> None:
-    async with processes(cassandra_address, 3) as desks:
-        await _sent_and_received(desks)
+    async with processes(cassandra_address, 3) as queues:
+        await _sent_and_received(queues)
 
 
 async def test_and_while_logs_are_written_down_and_cleared(
     cassandra_address: CassandraAddress, small_segments: None
 ) -> None:
-    async with processes(cassandra_address, 2) as desks:
+    async with processes(cassandra_address, 2) as queues:
 
         async def clear() -> None:
             while True:
-                await _clear(desks[0])
+                await _clear(queues[0])
                 await asyncio.sleep(0.05)  # between two rounds of what a worker does every few seconds
 
         clearing = asyncio.create_task(clear())
-        await _sent_and_received(desks)
+        await _sent_and_received(queues)
         clearing.cancel()
 
 
 async def test_deduplication_is_one_for_all(cassandra_address: CassandraAddress) -> None:
-    async with processes(cassandra_address, 3) as desks:
-        sent = await asyncio.gather(*[desk.send(b"x", group="g", dedup="same") for desk in desks * 3])
+    async with processes(cassandra_address, 3) as queues:
+        sent = await asyncio.gather(*[queue.send(b"x", group="g", dedup="same") for queue in queues * 3])
         answers = [answer for (answer,) in sent]
         assert all(isinstance(answer, SentEntry) for answer in answers)
         assert len({(answer.id, answer.sequence) for answer in answers if isinstance(answer, SentEntry)}) == 1
         assert [answer.duplicate for answer in answers if isinstance(answer, SentEntry)].count(False) == 1
-        assert await desks[0].counts() == (1, 0, 0)
+        assert await queues[0].counts() == (1, 0, 0)
 
 
 @pytest.mark.parametrize("reads", [True, False])
@@ -192,7 +192,7 @@ async def test_a_new_body_after_a_purge(cassandra_address: CassandraAddress) -> 
         await there.engine.change(there.q, [Change(message.handle, there.now_ms + 1_000, b"new")], there.now_ms)
         for _ in range(3):
             await here.engine.maintain(500, here.now_ms)
-        here.later(5_000)
+        here.advance(5_000)
         assert bodies(await here.take()) == [b"new"]
 
 
@@ -212,9 +212,11 @@ async def test_a_dropped_queue_is_gone_for_all(cassandra_address: CassandraAddre
         held = await there.take_one()
         await here.drop()
         assert await there.delete(held) == [Outcome.GONE]
-        for desk in (here, there, later):
-            assert all(isinstance(answer, RejectedEntry) for answer in await desk.put([desk.entry(b"y", group="g")]))
-            assert (await desk.receive()).dropped
+        for queue in (here, there, later):
+            assert all(
+                isinstance(answer, RejectedEntry) for answer in await queue.send_entries([queue.entry(b"y", group="g")])
+            )
+            assert (await queue.receive()).dropped
 
 
 @pytest.mark.parametrize("hinted", [True, False], ids=["by a hint", "by a look"])
@@ -222,11 +224,11 @@ async def test_a_poll_hears_of_another_process(
     cassandra_address: CassandraAddress, own_redis: OwnRedis, hinted: bool
 ) -> None:
     async with processes(cassandra_address, 2, own_redis.url if hinted else "") as (here, there):
-        wakeups = await there.wait()
+        waiter = await there.wait()
         await here.send(b"x", group="g")
-        assert await wakeups.wait(WOKEN_S)
+        assert await waiter.wait(WOKEN_S)
         assert bodies(await there.take()) == [b"x"]
-        wakeups.close()
+        waiter.close()
 
 
 async def test_what_it_costs(cassandra_address: CassandraAddress) -> None:
@@ -234,17 +236,17 @@ async def test_what_it_costs(cassandra_address: CassandraAddress) -> None:
     clock = Clock()
     cassandra = await Cassandra.open(cassandra_address)
     async with open_engine(cassandra, "", clock) as engine:
-        desk = Desk(engine, clock, fifo=True)
-        await desk.send(b"x", group="g")
+        queue = QueueFixture(engine, clock, fifo=True)
+        await queue.send(b"x", group="g")
 
         async def cost(work: asyncio.Future[Any]) -> int:
             before = cassandra.statements
             await work
             return cassandra.statements - before
 
-        assert await cost(asyncio.ensure_future(desk.send(b"x", group="g"))) == 2
-        assert await cost(asyncio.ensure_future(desk.take(10))) == 2  # an append, and one read of the bodies
-        assert await cost(asyncio.ensure_future(desk.take(10))) == 1  # a look at the log
-        many = asyncio.gather(*[desk.send(b"x", group=f"{number}") for number in range(50)])
+        assert await cost(asyncio.ensure_future(queue.send(b"x", group="g"))) == 2
+        assert await cost(asyncio.ensure_future(queue.take(10))) == 2  # an append, and one read of the bodies
+        assert await cost(asyncio.ensure_future(queue.take(10))) == 1  # a look at the log
+        many = asyncio.gather(*[queue.send(b"x", group=f"{number}") for number in range(50)])
         assert await cost(many) <= 50 + 3  # all that wait are appended together
     await cassandra.close()

@@ -10,7 +10,7 @@ from cns_common.cassandra.session import CassandraAddress
 from cns_common.clock import Clock
 from cqs.engines.cluster.ids import MessageLocation as MessageLocation
 from cqs.engines.contract import Entry
-from tests.conformance.support import Desk, bodies
+from tests.conformance.support import QueueFixture, bodies
 from tests.integration.cqs.engines.test_cluster_engine import opened
 from tests.own_redis import OwnRedis
 
@@ -25,7 +25,7 @@ async def test_who_hears_of_a_purge_in_the_midst_of_a_send_loses_nothing(
         opened(cassandra_address, own_redis.url, clock) as (one, _),
         opened(cassandra_address, own_redis.url, clock) as (other, _),
     ):
-        here = Desk(one, clock, fifo=fifo)
+        here = QueueFixture(one, clock, fifo=fifo)
         there = here.at(other)
         await there.send(b"before", group="g" * fifo)
         insert = other._rows.insert

@@ -22,7 +22,7 @@ from cqs.engines.cluster.no_redis.claims import BucketClaims
 from cqs.engines.cluster.rows import MessageRows
 from cqs.engines.cluster.unacked import UnackedDeliveries
 from cqs.engines.contract import Message, Outcome
-from tests.conformance.support import HIDE_MS, Desk, bodies, numbered
+from tests.conformance.support import HIDE_MS, QueueFixture, bodies, numbered
 from tests.own_redis import OwnRedis
 
 SOON_S = 20.0
@@ -30,43 +30,43 @@ SOON_S = 20.0
 
 
 @asynccontextmanager
-async def desks(place: Cluster, url: str, n: int) -> AsyncIterator[list[Desk]]:
+async def queues(place: Cluster, url: str, n: int) -> AsyncIterator[list[QueueFixture]]:
     """One queue, as `n` processes use it."""
     clock = Clock()
     async with AsyncExitStack() as stack:
-        first: Desk | None = None
+        first: QueueFixture | None = None
         opened = []
         for _ in range(n):
             cassandra = await Cassandra.open(place)
             stack.push_async_callback(cassandra.close)
             engine = await stack.enter_async_context(open_engine(cassandra, url, clock))
-            first = first.at(engine) if first else Desk(engine, clock)
+            first = first.at(engine) if first else QueueFixture(engine, clock)
             opened.append(first)
         yield opened
 
 
-async def arriving(desk: Desk, n: int, hide_ms: int = HIDE_MS) -> list[Message]:
+async def arriving(queue: QueueFixture, n: int, hide_ms: int = HIDE_MS) -> list[Message]:
     """The next `n` messages, as a long poll waits for them."""
     arrived: list[Message] = []
-    wakeups = desk.engine.waiter(desk.q)
-    until_ms = desk.clock.wall_ms() + 1000 * SOON_S
+    waiter = queue.engine.waiter(queue.q)
+    until_ms = queue.clock.wall_ms() + 1000 * SOON_S
     while len(arrived) < n:
-        assert desk.clock.wall_ms() < until_ms, f"{len(arrived)} of {n} came"
-        desk.now_ms = desk.clock.now_ms()
-        arrived += await desk.take(n - len(arrived), hide_ms) or await _pause(wakeups)
-    wakeups.close()
+        assert queue.clock.wall_ms() < until_ms, f"{len(arrived)} of {n} came"
+        queue.now_ms = queue.clock.now_ms()
+        arrived += await queue.take(n - len(arrived), hide_ms) or await _pause(waiter)
+    waiter.close()
     return arrived
 
 
-async def _pause(wakeups: object) -> tuple[Message, ...]:
-    await wakeups.wait(0.2)  # type: ignore[attr-defined]
+async def _pause(waiter: object) -> tuple[Message, ...]:
+    await waiter.wait(0.2)  # type: ignore[attr-defined]
     return ()
 
 
-async def counting(desk: Desk, expected: tuple[int, int, int]) -> None:
+async def counting(queue: QueueFixture, expected: tuple[int, int, int]) -> None:
     """Soon: Redis is told what happened meanwhile after it is asked again."""
     async with asyncio.timeout(SOON_S):
-        while await desk.counts() != expected:
+        while await queue.counts() != expected:
             await asyncio.sleep(0.05)
 
 
@@ -76,7 +76,7 @@ def sample(engine: object, metric: Metric) -> float:
 
 
 async def test_two_processes_without_redis_share_a_queue_and_give_nothing_twice(cassandra_address: Cluster) -> None:
-    async with desks(cassandra_address, "", 2) as (one, two):
+    async with queues(cassandra_address, "", 2) as (one, two):
         await one.send(*numbered(5, b"a"))
         await two.send(*numbered(5, b"b"))
         held = [*await arriving(one, 3), *await arriving(two, 3)]
@@ -86,30 +86,30 @@ async def test_two_processes_without_redis_share_a_queue_and_give_nothing_twice(
 
 
 async def test_what_waits_at_one_process_is_woken_by_another(cassandra_address: Cluster) -> None:
-    async with desks(cassandra_address, "", 2) as (one, two):
-        wakeups = one.engine.waiter(one.q)
+    async with queues(cassandra_address, "", 2) as (one, two):
+        waiter = one.engine.waiter(one.q)
         await two.send(b"for whoever asks")
-        assert await wakeups.wait(SOON_S)
+        assert await waiter.wait(SOON_S)
         assert bodies(await one.take()) == [b"for whoever asks"]
-        wakeups.close()
+        waiter.close()
 
 
 async def test_any_process_settles_what_another_gave_out(cassandra_address: Cluster) -> None:
-    async with desks(cassandra_address, "", 2) as (one, two):
+    async with queues(cassandra_address, "", 2) as (one, two):
         await one.send(*numbered(3))
         deleted, longer, shorter = await arriving(one, 3, hide_ms=2_000)
         assert await two.delete(deleted) == [Outcome.DONE]
         assert await two.hide(longer, 60_000) is Outcome.DONE
-        one.later(3_000)
+        one.advance(3_000)
         assert bodies(await one.take()) == [shorter.body]
         assert not await two.take()
 
 
 async def test_who_gives_a_queue_back_says_what_is_hidden(cassandra_address: Cluster) -> None:
-    async with desks(cassandra_address, "", 1) as (one,):
+    async with queues(cassandra_address, "", 1) as (one,):
         await one.send(*numbered(4))
         held = await arriving(one, 2)
-    async with desks(cassandra_address, "", 1) as (other,):
+    async with queues(cassandra_address, "", 1) as (other,):
         two = one.at(other.engine)
         assert sorted(bodies(await arriving(two, 2))) == sorted(set(numbered(4)) - set(bodies(held)))
         assert await two.counts() == (0, 4, 0)
@@ -119,22 +119,22 @@ async def test_who_gives_a_queue_back_says_what_is_hidden(cassandra_address: Clu
 
 @pytest.mark.extended
 async def test_a_process_that_dies_with_its_claims_is_followed_by_another(cassandra_address: Cluster) -> None:
-    async with desks(cassandra_address, "", 1) as (desk,):
-        await desk.send(*numbered(3))
+    async with queues(cassandra_address, "", 1) as (queue,):
+        await queue.send(*numbered(3))
         cassandra = await Cassandra.open(cassandra_address)
-        dead = BucketClaims(cassandra, desk.clock, "deadbeef")
+        dead = BucketClaims(cassandra, queue.clock, "deadbeef")
         await dead.heartbeat()
-        rows = MessageRows(cassandra, desk.clock, "deadbeef")
-        for bucket in await rows.buckets(desk.q.id, ""):
-            assert await dead.claim(desk.q.id, bucket, None)
-        assert not await desk.take()
-        assert sorted(bodies(await arriving(desk, 3))) == numbered(3)
-        assert not await dead.owns(desk.q.id, 0, await rows.buckets(desk.q.id, ""))
+        rows = MessageRows(cassandra, queue.clock, "deadbeef")
+        for bucket in await rows.buckets(queue.q.id, ""):
+            assert await dead.claim(queue.q.id, bucket, None)
+        assert not await queue.take()
+        assert sorted(bodies(await arriving(queue, 3))) == numbered(3)
+        assert not await dead.owns(queue.q.id, 0, await rows.buckets(queue.q.id, ""))
         await cassandra.close()
 
 
 async def test_what_is_in_flight_when_redis_dies_stays_hidden(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
-    async with desks(cassandra_address, own_redis.url, 2) as (one, two):
+    async with queues(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(*numbered(6))
         held = [*await arriving(one, 2), *await arriving(two, 2)]
         own_redis.kill()
@@ -151,13 +151,13 @@ async def test_what_is_in_flight_when_redis_dies_stays_hidden(cassandra_address:
         assert bodies(await arriving(one, 1)) == [held[1].body]
         assert not await two.take()
         assert await one.counts() == (0, 7, 0)
-        assert [sample(desk.engine, REDIS_OUTAGES) for desk in (one, two)] == [1, 1]
-        assert [sample(desk.engine, QUEUE_DUPLICATE_DELIVERIES) for desk in (one, two)] == [0, 0]
+        assert [sample(queue.engine, REDIS_OUTAGES) for queue in (one, two)] == [1, 1]
+        assert [sample(queue.engine, QUEUE_DUPLICATE_DELIVERIES) for queue in (one, two)] == [0, 0]
 
 
 @pytest.mark.extended
 async def test_a_redis_that_only_paused_learns_what_happened(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
-    async with desks(cassandra_address, own_redis.url, 2) as (one, two):
+    async with queues(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(*numbered(4))
         before = await arriving(one, 1)
         own_redis.pause()
@@ -177,29 +177,29 @@ async def test_a_redis_that_only_paused_learns_what_happened(cassandra_address: 
 async def test_redis_is_told_of_a_delete_that_it_came_back_amid(
     cassandra_address: Cluster, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with desks(cassandra_address, own_redis.url, 1) as (desk,):
-        await desk.send(*numbered(2))
+    async with queues(cassandra_address, own_redis.url, 1) as (queue,):
+        await queue.send(*numbered(2))
         own_redis.pause()
-        held, kept = await arriving(desk, 2)
+        held, kept = await arriving(queue, 2)
         delete_rows = MessageRows.delete
 
-        async def delete_late(rows: MessageRows, queue: str, places: Sequence[MessageLocation]) -> None:
+        async def delete_late(rows: MessageRows, queue_id: str, locations: Sequence[MessageLocation]) -> None:
             own_redis.resume()
-            while not sample(desk.engine, REDIS_UP):
+            while not sample(queue.engine, REDIS_UP):
                 await asyncio.sleep(0.05)
-            await counting(desk, (1, 1, 0))
-            await delete_rows(rows, queue, places)
+            await counting(queue, (1, 1, 0))
+            await delete_rows(rows, queue_id, locations)
 
         monkeypatch.setattr(MessageRows, "delete", delete_late)
-        assert await desk.delete(held) == [Outcome.DONE]
-        await counting(desk, (0, 1, 0))
+        assert await queue.delete(held) == [Outcome.DONE]
+        await counting(queue, (0, 1, 0))
         monkeypatch.undo()
-        assert await desk.delete(kept) == [Outcome.DONE]
-        await counting(desk, (0, 0, 0))
+        assert await queue.delete(kept) == [Outcome.DONE]
+        await counting(queue, (0, 0, 0))
 
 
 async def test_a_delivery_that_came_twice_is_counted(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
-    async with desks(cassandra_address, own_redis.url, 2) as (one, two):
+    async with queues(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(b"one")
         first = await arriving(one, 1)
         with redis.Redis(port=own_redis.port) as client:
@@ -216,7 +216,7 @@ async def test_an_older_handle_of_an_earlier_life_of_the_cache(
     cassandra_address: Cluster, own_redis: OwnRedis, redis_is_away: bool
 ) -> None:
     """Its message was given out again since. Tenants may use it still; what is fenced may not."""
-    async with desks(cassandra_address, own_redis.url, 2) as (one, two):
+    async with queues(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(*numbered(2))
         older = await arriving(one, 2, hide_ms=1)
         if redis_is_away:
@@ -224,7 +224,7 @@ async def test_an_older_handle_of_an_earlier_life_of_the_cache(
         else:
             with redis.Redis(port=own_redis.port) as client:
                 client.flushall()
-        one.later(1)
+        one.advance(1)
         two.now_ms = one.now_ms
         again = await arriving(two, 2)
         strict = older[0]
@@ -242,7 +242,7 @@ async def test_a_delete_that_its_process_did_not_live_to_finish(
     cassandra_address: Cluster, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The row is deleted by whoever deletes the message again, or by the reconciler of another process."""
-    async with desks(cassandra_address, own_redis.url, 2) as (one, two):
+    async with queues(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(*numbered(2))
         again, left = await arriving(one, 2)
         cassandra = await Cassandra.open(cassandra_address)
@@ -269,30 +269,30 @@ async def test_empty_buckets_of_before_go(
     cassandra_address: Cluster, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(maintenance, "EMPTY_MS", 0)
-    async with desks(cassandra_address, own_redis.url, 1) as (desk,):
-        await desk.send(b"deleted", b"kept")
+    async with queues(cassandra_address, own_redis.url, 1) as (queue,):
+        await queue.send(b"deleted", b"kept")
         cassandra = await Cassandra.open(cassandra_address)
-        rows = MessageRows(cassandra, desk.clock, "deadbeef")
-        first = await rows.buckets(desk.q.id, "")
-        deleted, kept = await arriving(desk, 2, hide_ms=1)
-        await desk.delete(deleted)
-        desk.later(2 * 3_600_000)
-        await desk.send(b"new")
+        rows = MessageRows(cassandra, queue.clock, "deadbeef")
+        first = await rows.buckets(queue.q.id, "")
+        deleted, kept = await arriving(queue, 2, hide_ms=1)
+        await queue.delete(deleted)
+        queue.advance(2 * 3_600_000)
+        await queue.send(b"new")
         for _ in range(3):
-            await desk.engine.maintain(100, desk.now_ms)
-        assert set(first) <= set(await rows.buckets(desk.q.id, ""))
-        await desk.delete(next(message for message in await arriving(desk, 2) if message.body == kept.body))
+            await queue.engine.maintain(100, queue.now_ms)
+        assert set(first) <= set(await rows.buckets(queue.q.id, ""))
+        await queue.delete(next(message for message in await arriving(queue, 2) if message.body == kept.body))
         for _ in range(3):
-            await desk.engine.maintain(100, desk.now_ms)
-        assert not set(first) & set(await rows.buckets(desk.q.id, ""))
-        assert await desk.counts() == (0, 1, 0)
+            await queue.engine.maintain(100, queue.now_ms)
+        assert not set(first) & set(await rows.buckets(queue.q.id, ""))
+        assert await queue.counts() == (0, 1, 0)
         await cassandra.close()
 
 
 @pytest.mark.extended
 async def test_a_redis_that_is_full_counts_as_away(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
     """It answers, and takes nothing more in."""
-    async with desks(cassandra_address, own_redis.url, 2) as (one, two):
+    async with queues(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(b"before")
         with redis.Redis(port=own_redis.port) as client:
             client.config_set("maxmemory", 1)
@@ -306,7 +306,7 @@ async def test_a_redis_that_is_full_counts_as_away(cassandra_address: Cluster, o
 
 async def test_what_is_made_visible_while_redis_is_away(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
     """Its row says otherwise, since it was in flight when Redis was lost."""
-    async with desks(cassandra_address, own_redis.url, 2) as (one, two):
+    async with queues(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(b"one")
         (held,) = await arriving(one, 1, hide_ms=1_800_000)
         own_redis.kill()
@@ -319,14 +319,14 @@ async def test_what_is_made_visible_while_redis_is_away(cassandra_address: Clust
 @pytest.mark.extended
 async def test_a_purge_while_redis_does_not_answer(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
     """Redis comes back with what was purged."""
-    async with desks(cassandra_address, own_redis.url, 2) as (one, two):
+    async with queues(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(*numbered(5))
         own_redis.pause()
         await one.purge()
         await one.send(b"after")
         own_redis.resume()
-        for desk in (one, two):
-            while not sample(desk.engine, REDIS_UP):
+        for queue in (one, two):
+            while not sample(queue.engine, REDIS_UP):
                 await asyncio.sleep(0.05)
         await one.send(b"later")
         assert sorted(bodies(await arriving(one, 2))) == [b"after", b"later"]

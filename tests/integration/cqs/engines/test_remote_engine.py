@@ -19,7 +19,7 @@ from cqs.engines.embedded import EmbeddedEngine
 from cqs.engines.remote import RemoteEngine, end_session, handlers, methods
 from cqs.engines.remote.client_leases import ClientLeases
 from tests.conformance.drivers import ENGINE
-from tests.conformance.support import HIDE_MS, POLL_S, Desk, bodies, numbered
+from tests.conformance.support import HIDE_MS, POLL_S, QueueFixture, bodies, numbered
 
 
 class Host:
@@ -65,25 +65,25 @@ async def host(tmp_path: Path) -> AsyncIterator[Host]:
 
 async def test_a_send_of_one_process_wakes_another(host: Host) -> None:
     (_, one), (_, two) = await host.join(), await host.join()
-    desk = Desk(one, host.clock)
-    wakeups = await desk.at(two).wait()
-    await desk.send(b"one")
-    assert await wakeups.wait(POLL_S)
-    assert bodies(await desk.at(two).take()) == [b"one"]
-    wakeups.close()
+    queue = QueueFixture(one, host.clock)
+    waiter = await queue.at(two).wait()
+    await queue.send(b"one")
+    assert await waiter.wait(POLL_S)
+    assert bodies(await queue.at(two).take()) == [b"one"]
+    waiter.close()
 
 
 async def test_the_wake_up_of_a_process_that_died_is_for_another(host: Host) -> None:
     (dying, one), (_, two) = await host.join(), await host.join()
-    desk = Desk(host.engine, host.clock)
-    first = await desk.at(one).wait()
-    second = await desk.at(two).wait()
-    await desk.send(b"one")
+    queue = QueueFixture(host.engine, host.clock)
+    first = await queue.at(one).wait()
+    second = await queue.at(two).wait()
+    await queue.send(b"one")
     assert await first.wait(POLL_S)
     assert not await second.wait(0)
     await dying.close()  # woken, and gone before it received
     assert await second.wait(POLL_S)
-    assert bodies(await desk.at(two).take()) == [b"one"]
+    assert bodies(await queue.at(two).take()) == [b"one"]
     first.close()
     second.close()
 
@@ -91,11 +91,11 @@ async def test_the_wake_up_of_a_process_that_died_is_for_another(host: Host) -> 
 async def test_the_wake_up_that_found_nobody_is_for_another(host: Host) -> None:
     """The process dies while its wake-up is on the way to it."""
     (dying, one), (_, two) = await host.join(), await host.join()
-    desk = Desk(host.engine, host.clock)
-    first = await desk.at(one).wait()
-    second = await desk.at(two).wait()
+    queue = QueueFixture(host.engine, host.clock)
+    first = await queue.at(one).wait()
+    second = await queue.at(two).wait()
     closing = asyncio.create_task(dying.close())
-    await desk.send(b"one")
+    await queue.send(b"one")
     assert await second.wait(POLL_S)
     await closing
     first.close()
@@ -104,48 +104,48 @@ async def test_the_wake_up_that_found_nobody_is_for_another(host: Host) -> None:
 
 async def test_a_dead_process_leaves_no_waiter_behind(host: Host) -> None:
     (dying, one), (_, two) = await host.join(), await host.join()
-    desk = Desk(host.engine, host.clock)
+    queue = QueueFixture(host.engine, host.clock)
     for _ in range(50):
-        await desk.at(one).wait()
-    second = await desk.at(two).wait()
+        await queue.at(one).wait()
+    second = await queue.at(two).wait()
     await dying.close()
     while len(host.server.sessions) > 1:
         await asyncio.sleep(0)
     for i in range(3):
-        await desk.send(b"%d" % i)
+        await queue.send(b"%d" % i)
         assert await second.wait(POLL_S)
-        assert bodies(await desk.take()) == [b"%d" % i]
+        assert bodies(await queue.take()) == [b"%d" % i]
     second.close()
 
 
 async def test_a_host_that_restarts_wakes_everybody_once(host: Host) -> None:
     _, remote = await host.join()
-    desk = Desk(remote, host.clock)
-    waiting = [await desk.wait() for _ in range(5)]
+    queue = QueueFixture(remote, host.clock)
+    waiting = [await queue.wait() for _ in range(5)]
     await host.stop()
     await host.start()
-    assert await asyncio.gather(*[wakeups.wait(POLL_S) for wakeups in waiting]) == [True] * 5
-    await desk.counts()
-    assert not [wakeups for wakeups in waiting if await wakeups.wait(0)]
-    for i, wakeups in enumerate(waiting):
-        await desk.send(b"%d" % i)
-        await desk.counts()
-        assert await wakeups.wait(POLL_S)
-        await desk.take()
-        wakeups.close()
+    assert await asyncio.gather(*[waiter.wait(POLL_S) for waiter in waiting]) == [True] * 5
+    await queue.counts()
+    assert not [waiter for waiter in waiting if await waiter.wait(0)]
+    for i, waiter in enumerate(waiting):
+        await queue.send(b"%d" % i)
+        await queue.counts()
+        assert await waiter.wait(POLL_S)
+        await queue.take()
+        waiter.close()
 
 
 async def test_after_a_restart_a_wake_up_not_used_is_still_passed_on(host: Host) -> None:
     _, remote = await host.join()
-    desk = Desk(remote, host.clock)
-    first, second = await desk.wait(), await desk.wait()
+    queue = QueueFixture(remote, host.clock)
+    first, second = await queue.wait(), await queue.wait()
     await host.stop()
     await host.start()
     assert await first.wait(POLL_S)
     assert await second.wait(POLL_S)
-    assert not await desk.take()
-    await desk.send(b"one")
-    await desk.counts()
+    assert not await queue.take()
+    await queue.send(b"one")
+    await queue.counts()
     first.close()  # woken by the host, and not used
     assert await second.wait(POLL_S)
     second.close()
@@ -153,49 +153,49 @@ async def test_after_a_restart_a_wake_up_not_used_is_still_passed_on(host: Host)
 
 async def test_polls_outlive_a_restart_of_the_host(host: Host) -> None:
     _, remote = await host.join()
-    desk = Desk(remote, host.clock)
+    queue = QueueFixture(remote, host.clock)
 
     async def poll() -> list[bytes]:
         while True:
             try:
-                return bodies((await desk.poll()).messages)
+                return bodies((await queue.poll()).messages)
             except OutcomeUnknown:
                 continue
 
     polls = [asyncio.create_task(poll()) for _ in range(20)]
-    await desk.counts()
+    await queue.counts()
     await host.stop()
     await host.start()
-    await desk.send(*numbered(20))
+    await queue.send(*numbered(20))
     assert sorted(body for got in await asyncio.gather(*polls) for body in got) == numbered(20)
 
 
 async def test_leaving_while_being_woken_leaves_the_host_idle(host: Host) -> None:
     """The host's half of a waiter ends with it, even when both ends happen in the same moment."""
     _, remote = await host.join()
-    desk = Desk(remote, host.clock)
+    queue = QueueFixture(remote, host.clock)
     for i in range(50):
-        wakeups = await desk.wait()
-        sending = asyncio.create_task(desk.send(b"%d" % i))
+        waiter = await queue.wait()
+        sending = asyncio.create_task(queue.send(b"%d" % i))
         for _ in range(i % 10):
             await asyncio.sleep(0)
-        wakeups.close()
+        waiter.close()
         await sending
-        await desk.delete(*await desk.take())
-    await desk.counts()
+        await queue.delete(*await queue.take())
+    await queue.counts()
     watching = [task for task in asyncio.all_tasks() if "_Watch._push" in repr(task)]
     assert not watching
 
 
 async def test_a_waiter_leaves_no_garbage_that_only_a_collection_finds(host: Host) -> None:
     _, remote = await host.join()
-    desk = Desk(remote, host.clock)
+    queue = QueueFixture(remote, host.clock)
     gc.collect()
     gc.disable()
     try:
         for _ in range(50):
-            (await desk.wait()).close()
-        await desk.counts()
+            (await queue.wait()).close()
+        await queue.counts()
         assert gc.collect() < 50
     finally:
         gc.enable()
@@ -203,101 +203,101 @@ async def test_a_waiter_leaves_no_garbage_that_only_a_collection_finds(host: Hos
 
 async def test_what_a_dead_process_waited_for_is_for_another_at_once(host: Host) -> None:
     (dying, one), (_, two) = await host.join(), await host.join()
-    desk = Desk(two, host.clock)
-    lost = asyncio.create_task(one.long_polls().receive(desk.q, 1, HIDE_MS, POLL_S))
+    queue = QueueFixture(two, host.clock)
+    lost = asyncio.create_task(one.long_polls().receive(queue.q, 1, HIDE_MS, POLL_S))
     while not host.engine.polls_waiting:
         await asyncio.sleep(0)
     await dying.close()
     assert await lost == ReceiveResult(), "its host has gone, for all it knows"
     while host.engine.polls_waiting:
         await asyncio.sleep(0)
-    await desk.send(b"one")
-    assert bodies(await desk.take()) == [b"one"]
+    await queue.send(b"one")
+    assert bodies(await queue.take()) == [b"one"]
 
 
 async def test_what_a_dead_process_held_is_for_another_at_once(host: Host) -> None:
     """Of every receive: it may have died before it read the answer, or at work on what came before."""
     (dying, one), (_, two) = await host.join(), await host.join()
-    desk, waits = Desk(two, host.clock), one.long_polls()
-    await desk.send(*numbered(5))
-    done, renewed, put_off = (await waits.receive(desk.q, 3, HIDE_MS, 0)).messages
-    (at_work,) = (await waits.receive(desk.q, 1, HIDE_MS, 0)).messages
-    (unread,) = (await waits.receive(desk.q, 1, HIDE_MS, 0)).messages
-    changes = tuple([(desk.q, Change(each.handle, desk.now_ms + HIDE_MS)) for each in (renewed, put_off)])
-    await one.settle(Settlement(deletes=((desk.q, done.handle),), changes=changes), desk.now_ms)
+    queue, long_polls = QueueFixture(two, host.clock), one.long_polls()
+    await queue.send(*numbered(5))
+    done, renewed, put_off = (await long_polls.receive(queue.q, 3, HIDE_MS, 0)).messages
+    (at_work,) = (await long_polls.receive(queue.q, 1, HIDE_MS, 0)).messages
+    (unread,) = (await long_polls.receive(queue.q, 1, HIDE_MS, 0)).messages
+    changes = tuple([(queue.q, Change(each.handle, queue.now_ms + HIDE_MS)) for each in (renewed, put_off)])
+    await one.settle(Settlement(deletes=((queue.q, done.handle),), changes=changes), queue.now_ms)
     await dying.close()
     taken: list[bytes] = []
     while len(taken) < 2:
-        taken += bodies((await two.long_polls().receive(desk.q, 10, HIDE_MS, POLL_S)).messages)
+        taken += bodies((await two.long_polls().receive(queue.q, 10, HIDE_MS, POLL_S)).messages)
     assert sorted(taken) == [at_work.body, unread.body]
-    assert await desk.counts() == (0, 4, 0), "what it said to be hidden stays so"
+    assert await queue.counts() == (0, 4, 0), "what it said to be hidden stays so"
 
 
 async def test_what_a_process_lost_to_another_stays_the_other_s(host: Host) -> None:
     (dying, one), (_, two) = await host.join(), await host.join()
-    desk = Desk(two, host.clock)
-    await desk.send(b"one")
-    assert (await one.long_polls().receive(desk.q, 1, HIDE_MS, 0)).messages
-    desk.later(2 * HIDE_MS)
-    assert bodies(await desk.take(hide_ms=10 * HIDE_MS)) == [b"one"]
+    queue = QueueFixture(two, host.clock)
+    await queue.send(b"one")
+    assert (await one.long_polls().receive(queue.q, 1, HIDE_MS, 0)).messages
+    queue.advance(2 * HIDE_MS)
+    assert bodies(await queue.take(hide_ms=10 * HIDE_MS)) == [b"one"]
     await dying.close()
     while len(host.server.sessions) > 1:
         await asyncio.sleep(0)
-    await desk.counts()
-    assert not await desk.take()
+    await queue.counts()
+    assert not await queue.take()
 
 
 async def test_leases_that_ended_are_forgotten(host: Host) -> None:
     """As of a user that lives, and leaves what it cannot do to the end of its lease."""
     handed = ClientLeases(host.engine, host.clock)
-    desk = Desk(host.engine, host.clock)
-    await desk.send(*numbered(3))
-    await handed.record(desk.q, await desk.receive(2), HIDE_MS)
+    queue = QueueFixture(host.engine, host.clock)
+    await queue.send(*numbered(3))
+    await handed.record(queue.q, await queue.receive(2), HIDE_MS)
     assert len(handed) == 2
     host.clock.advance(2 * HIDE_MS)
-    await handed.record(desk.q, await desk.receive(1), HIDE_MS)
+    await handed.record(queue.q, await queue.receive(1), HIDE_MS)
     assert len(handed) == 1
 
 
 async def test_what_was_leased_for_a_process_as_it_died_is_for_another_at_once(host: Host) -> None:
     (dying, one), (_, two) = await host.join(), await host.join()
-    desk = Desk(host.engine, host.clock)
-    lost = asyncio.create_task(one.long_polls().receive(desk.q, 1, HIDE_MS, POLL_S))
+    queue = QueueFixture(host.engine, host.clock)
+    lost = asyncio.create_task(one.long_polls().receive(queue.q, 1, HIDE_MS, POLL_S))
     while not host.engine.polls_waiting:
         await asyncio.sleep(0)
-    sending = asyncio.create_task(desk.send(b"one"))
+    sending = asyncio.create_task(queue.send(b"one"))
     await dying.close()
     await asyncio.gather(sending, lost)
-    received = await two.long_polls().receive(desk.q, 1, HIDE_MS, POLL_S)
+    received = await two.long_polls().receive(queue.q, 1, HIDE_MS, POLL_S)
     assert bodies(received.messages) == [b"one"]
 
 
 async def test_a_host_that_goes_takes_nothing_from_those_who_are_at_work(host: Host) -> None:
     _, remote = await host.join()
-    desk = Desk(remote, host.clock)
-    await desk.send(b"one")
-    assert (await remote.long_polls().receive(desk.q, 1, HIDE_MS, 0)).messages
+    queue = QueueFixture(remote, host.clock)
+    await queue.send(b"one")
+    assert (await remote.long_polls().receive(queue.q, 1, HIDE_MS, 0)).messages
     await host.stop()
     await host.start()
-    assert not await desk.take()
+    assert not await queue.take()
 
 
 async def test_waits_end_with_their_host_and_go_on_with_the_next(host: Host) -> None:
     _, remote = await host.join()
-    desk, waits = Desk(remote, host.clock), remote.long_polls()
-    waiting = asyncio.create_task(waits.receive(desk.q, 1, HIDE_MS, POLL_S))
+    queue, long_polls = QueueFixture(remote, host.clock), remote.long_polls()
+    waiting = asyncio.create_task(long_polls.receive(queue.q, 1, HIDE_MS, POLL_S))
     while not host.engine.polls_waiting:
         await asyncio.sleep(0)
     await host.stop()
     assert await waiting == ReceiveResult()
     await host.start()
-    waiting = asyncio.create_task(waits.receive(desk.q, 1, HIDE_MS, POLL_S))
-    await desk.send(b"one")
+    waiting = asyncio.create_task(long_polls.receive(queue.q, 1, HIDE_MS, POLL_S))
+    await queue.send(b"one")
     assert bodies((await waiting).messages) == [b"one"]
 
 
 async def test_handles_are_good_for_every_process(host: Host) -> None:
     (_, one), (_, two) = await host.join(), await host.join()
-    desk = Desk(one, host.clock)
-    await desk.send(b"one")
-    assert await desk.at(two).delete(await desk.take_one()) == [0]
+    queue = QueueFixture(one, host.clock)
+    await queue.send(b"one")
+    assert await queue.at(two).delete(await queue.take_one()) == [0]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from cqs.engines.contract import Message
-from tests.conformance.support import Desk
+from tests.conformance.support import QueueFixture
 
 pytestmark = pytest.mark.needs(fair=True)
 
@@ -22,38 +22,40 @@ DWELL_MS_MAX = 150
 class _Consumer:
     """Takes ten, works on them, deletes them, takes ten: each a call, and calls of one moment come together."""
 
-    def __init__(self, desk: Desk, at_ms: int) -> None:
-        self._desk = desk
+    def __init__(self, queue: QueueFixture, at_ms: int) -> None:
+        self._queue_fixture = queue
         self.at_ms = at_ms
         self._held: tuple[Message, ...] = ()
 
     async def act(self) -> list[Message]:
         """Returns what was taken."""
         if self._held:
-            await self._desk.delete(*self._held)
+            await self._queue_fixture.delete(*self._held)
             done, self._held = self._held, ()
-            await self._desk.put([self._desk.entry(b"", group="noisy") for one in done if one.group == "noisy"])
+            await self._queue_fixture.send_entries(
+                [self._queue_fixture.entry(b"", group="noisy") for one in done if one.group == "noisy"]
+            )
             self.at_ms += CALL_MS
             return []
-        self._held = await self._desk.take()
+        self._held = await self._queue_fixture.take()
         self.at_ms += WORK_MS
         return list(self._held)
 
 
-async def _dwell_ms(desk: Desk, starts_ms: Sequence[int]) -> list[int]:
+async def _dwell_ms(queue: QueueFixture, starts_ms: Sequence[int]) -> list[int]:
     """A noisy tenant's backlog is kept up; a quiet one sends about once a second, in another phase each time."""
-    await desk.put([desk.entry(b"", group="noisy") for _ in range(BACKLOG)])
-    consumers = [_Consumer(desk, desk.now_ms + start_ms) for start_ms in starts_ms]
-    to_send_ms = [desk.now_ms + 500 + 997 * n for n in range(QUIET)]
+    await queue.send_entries([queue.entry(b"", group="noisy") for _ in range(BACKLOG)])
+    consumers = [_Consumer(queue, queue.now_ms + start_ms) for start_ms in starts_ms]
+    to_send_ms = [queue.now_ms + 500 + 997 * n for n in range(QUIET)]
     dwell: list[int] = []
     until_ms = to_send_ms[-1] + 2_000
-    while len(dwell) < QUIET and desk.now_ms < until_ms:
+    while len(dwell) < QUIET and queue.now_ms < until_ms:
         next_ms = min(consumer.at_ms for consumer in consumers)
         if to_send_ms and to_send_ms[0] <= next_ms:
-            desk.later(to_send_ms[0] - desk.now_ms)
-            await desk.send(str(to_send_ms.pop(0)).encode(), group="quiet")
+            queue.advance(to_send_ms[0] - queue.now_ms)
+            await queue.send(str(to_send_ms.pop(0)).encode(), group="quiet")
             continue
-        desk.later(next_ms - desk.now_ms)
+        queue.advance(next_ms - queue.now_ms)
         taken = await asyncio.gather(*[consumer.act() for consumer in consumers if consumer.at_ms == next_ms])
         dwell += [next_ms - int(message.body) for some in taken for message in some if message.group == "quiet"]
     return dwell
@@ -64,7 +66,7 @@ async def _dwell_ms(desk: Desk, starts_ms: Sequence[int]) -> list[int]:
     [(0, 13, 27, 40), (0, 1, 2, 3), (0, 0, 27, 27), (0, 0, 0, 0)],
     ids=["spread", "close", "pairs", "together"],
 )
-async def test_a_backlog_does_not_hold_up_a_quiet_tenant(standard: Desk, starts_ms: tuple[int, ...]) -> None:
+async def test_a_backlog_does_not_hold_up_a_quiet_tenant(standard: QueueFixture, starts_ms: tuple[int, ...]) -> None:
     dwell_ms = await _dwell_ms(standard, starts_ms)
     assert len(dwell_ms) == QUIET
     assert max(dwell_ms) <= DWELL_MS_MAX
