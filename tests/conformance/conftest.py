@@ -1,4 +1,4 @@
-"""Fixtures of the conformance suite, and which drivers a test runs over: those that have what it `needs`."""
+"""Fixtures of the conformance suite, and the choice of drivers for a test: those that have what it `needs`."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Over each driver that fits; with `fifo_queue`, over standard queues and, where a driver has them, FIFO ones.
+    """Run a test over each driver that fits. With `fifo_queue`: over standard queues and, if the driver has them, FIFO
+    queues.
 
-    Over the engine on Cassandra, `make test` runs only what is marked with `differs_by_engine`.
+    Over the engine on Cassandra, `make test` runs only tests marked with `differs_by_engine`.
     """
     if "driver" not in metafunc.fixturenames:
         return
@@ -54,7 +55,7 @@ def _traits(name: str) -> dict[str, object]:
 
 @pytest.fixture(autouse=True)
 def fills_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a slow machine, too, a receive finds what was sent: an engine may answer with nothing meanwhile."""
+    """Wait longer for fills: on a slow machine a receive during a fill may return nothing."""
     monkeypatch.setattr(known_queues, "FILL_WAIT_S", known_queues.FILL_WAIT_S * 60)
 
 
@@ -86,5 +87,5 @@ def fifo(engine: Engine, clock: Clock) -> QueueFixture:
 
 @pytest.fixture
 def queue(engine: Engine, clock: Clock, fifo_queue: bool) -> QueueFixture:
-    """A standard queue, and a FIFO queue."""
+    """A standard queue, then a FIFO queue."""
     return QueueFixture(engine, clock, fifo=fifo_queue)

@@ -1,4 +1,4 @@
-"""The drivers the one suite runs over: each a way to open an engine, again and again, on what it left behind."""
+"""The drivers that the suite runs over. Each opens an engine, again and again, on the same data."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ DRIVERS: Mapping[str, Capabilities] = {
     "cqs": ClusterEngine.capabilities,
     "cqs-alone": replace(ClusterEngine.capabilities, fifo=False),  # without Redis
 }
-"""Of FIFO queues, Redis knows nothing: what is said of them over `cqs` is true without it, too."""
+"""FIFO queues do not use Redis: what is tested of them over `cqs` holds without it."""
 ENGINE = "embedded"
 """The name under which the remote driver's host serves its engine."""
 FAIR = {"embedded", "remote"}
 """Drivers that serve quiet tenants of a fair queue first."""
 FORGETFUL = {"cqs-alone"}
-"""Without Redis, messages are hidden in the memory of a process."""
+"""Drivers whose leases do not survive a restart: without Redis a process hides messages in memory."""
 KEYSPACE = os.environ.get("CONFORMANCE_KEYSPACE") or fresh_keyspace()
-"""A child of the tests works in that of its parent."""
+"""A child process of a test uses its parent's keyspace."""
 
 
 class Driver:
-    """Opens the engine under test; closing and opening again is a restart."""
+    """Opens the engine under test. Closing and opening it again is a restart."""
 
     def __init__(self, name: str, directory: Path, clock: Clock) -> None:
         self.name = name
@@ -83,7 +83,7 @@ async def _remote(engine: Engine, clock: Clock, path: Path) -> AsyncIterator[Eng
 
 @asynccontextmanager
 async def _cqs(name: str, clock: Clock) -> AsyncIterator[Engine]:
-    """All tests of a session share a keyspace: their queues have ids of their own."""
+    """All tests of a session share a keyspace; their queues have unique ids."""
     host, port = cassandra_address()
     place = CassandraAddress(hosts=(host,), port=port, keyspace=KEYSPACE)
     await _make_tables(place)

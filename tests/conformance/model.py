@@ -1,4 +1,4 @@
-"""What a queue should do, as simply as it can be said: a list of messages, looked through from the front each time."""
+"""A model of a queue: a list of messages that is scanned from the front for each operation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cqs.engines.contract import ATTEMPT_WINDOW_MS, DEDUP_WINDOW_MS, SPENT_HIDE_
 
 
 @dataclass(slots=True, kw_only=True)
-class Kept:
+class ModelMessage:
     """One message of the model."""
 
     id: str
@@ -35,13 +35,13 @@ class Attempt:
 
 @dataclass(slots=True)
 class Model:
-    """A queue. `check_*` compare what an engine did with what was allowed, and follow it."""
+    """A queue. The `check_*` methods compare an engine's results with what the model allows, and update the model."""
 
     fifo: bool
     max_receives: int = 0
-    kept: dict[str, Kept] = field(default_factory=dict)
+    messages: dict[str, ModelMessage] = field(default_factory=dict)
     owners: dict[bytes, str] = field(default_factory=dict)
-    """Whose every handle is that was ever given out."""
+    """The message id of each handle that was ever given."""
     dedup: dict[str, tuple[int, str, int]] = field(default_factory=dict)
     attempts: dict[str, Attempt] = field(default_factory=dict)
     last_sequence: int = 0
@@ -55,35 +55,35 @@ class Model:
         until_ms, original, sequence = self.dedup[key]
         return (original, sequence) if now_ms < until_ms else None
 
-    def add(self, kept: Kept, key: str, now_ms: int) -> None:
+    def add(self, kept: ModelMessage, key: str, now_ms: int) -> None:
         assert kept.sequence > self.last_sequence, "sequences rise"
         self.last_sequence = kept.sequence
-        self.kept[kept.id] = kept
+        self.messages[kept.id] = kept
         if self.fifo and key:
             self.dedup[key] = (now_ms + DEDUP_WINDOW_MS, kept.id, kept.sequence)
 
     # -- receiving ----------------------------------------------------------------------------------------------------
 
-    def is_spent(self, kept: Kept) -> bool:
+    def is_spent(self, kept: ModelMessage) -> bool:
         return bool(self.max_receives) and kept.deliveries >= self.max_receives
 
-    def available(self, now_ms: int) -> list[list[Kept]]:
-        """What may be received now: runs of messages, each of which is given out from its front."""
+    def available(self, now_ms: int) -> list[list[ModelMessage]]:
+        """The messages that may be received now, as runs: each run is received from its front."""
         if not self.fifo:
-            visible = [kept for kept in self.kept.values() if not kept.hidden(now_ms)]
+            visible = [kept for kept in self.messages.values() if not kept.hidden(now_ms)]
             return [[kept] for kept in sorted(visible, key=lambda kept: kept.visible_at_ms)]
         return [run for run in (self._run(group, now_ms) for group in self.groups()) if run]
 
-    def groups(self) -> list[list[Kept]]:
-        """Each in its order."""
-        groups: dict[str, list[Kept]] = {}
-        for kept in sorted(self.kept.values(), key=lambda kept: kept.sequence):
+    def groups(self) -> list[list[ModelMessage]]:
+        """The messages of each group, in order."""
+        groups: dict[str, list[ModelMessage]] = {}
+        for kept in sorted(self.messages.values(), key=lambda kept: kept.sequence):
             groups.setdefault(kept.group, []).append(kept)
         return list(groups.values())
 
-    def _run(self, group: list[Kept], now_ms: int) -> list[Kept]:
-        """The first of a group, up to one that is hidden, and up to and with one that is spent."""
-        run: list[Kept] = []
+    def _run(self, group: list[ModelMessage], now_ms: int) -> list[ModelMessage]:
+        """A group's messages before the first hidden one, and up to the first spent one."""
+        run: list[ModelMessage] = []
         for kept in group:
             if kept.hidden(now_ms):
                 break
@@ -97,7 +97,9 @@ class Model:
         attempt = self.attempts.get(attempt_id) if attempt_id and visible_at_ms > now_ms else None
         if attempt is None or now_ms >= attempt.until_ms:
             return None
-        same = all(one in self.kept and self.kept[one].handle == handle for one, handle in attempt.handles.items())
+        same = all(
+            one in self.messages and self.messages[one].handle == handle for one, handle in attempt.handles.items()
+        )
         return attempt if same else None
 
     def check_received(
@@ -107,18 +109,18 @@ class Model:
         if attempt is not None:
             assert {message.id: message.handle for message in received.messages} == attempt.handles
             for message in received.messages:
-                self.kept[message.id].visible_at_ms = visible_at_ms
+                self.messages[message.id].visible_at_ms = visible_at_ms
             return
         given = [*received.messages, *received.spent]
         runs = self.available(now_ms)
         assert len(given) == min(want, sum(map(len, runs)))
         assert {message.id for message in received.spent} == {
-            message.id for message in given if self.is_spent(self.kept[message.id])
+            message.id for message in given if self.is_spent(self.messages[message.id])
         }
         if self.fifo:
             self._check_groups(given, runs)
         elif given:
-            last_ms = max(self.kept[message.id].visible_at_ms for message in given)
+            last_ms = max(self.messages[message.id].visible_at_ms for message in given)
             left = [run[0].visible_at_ms for run in runs if run[0].id not in {message.id for message in given}]
             assert all(visible_ms >= last_ms for visible_ms in left), "the oldest visible go first"
         self._check_due(received, now_ms, given)
@@ -130,7 +132,7 @@ class Model:
         handles = {message.id: message.handle for message in given}
         self.attempts[attempt_id] = Attempt(now_ms + ATTEMPT_WINDOW_MS, handles)
 
-    def _check_groups(self, given: list[Message], runs: list[list[Kept]]) -> None:
+    def _check_groups(self, given: list[Message], runs: list[list[ModelMessage]]) -> None:
         order = {kept.id: (number, place) for number, run in enumerate(runs) for place, kept in enumerate(run)}
         places: dict[int, list[int]] = {}
         for message in given:
@@ -140,23 +142,23 @@ class Model:
             assert of_group == list(range(len(of_group))), "a group is given from its front, in order, without gaps"
 
     def _check_due(self, received: ReceiveResult, now_ms: int, given: list[Message]) -> None:
-        """What is promised to be due may come too early, never too late."""
+        """The promised due time may be too early, never too late."""
         if given or received.next_due_ms is None:
             return
-        hidden = [kept.visible_at_ms for kept in self.kept.values() if kept.hidden(now_ms)]
+        hidden = [kept.visible_at_ms for kept in self.messages.values() if kept.hidden(now_ms)]
         if not self.fifo and hidden:
             assert received.next_due_ms <= min(hidden)
 
     def _follow(self, received: ReceiveResult, visible_at_ms: int, now_ms: int) -> None:
         for message in received.messages:
-            kept = self.kept[message.id]
+            kept = self.messages[message.id]
             kept.deliveries += 1
             kept.first_received_ms = kept.first_received_ms or now_ms
             self._hand_out(kept, message, visible_at_ms)
         for message in received.spent:
-            self._hand_out(self.kept[message.id], message, now_ms + SPENT_HIDE_MS)
+            self._hand_out(self.messages[message.id], message, now_ms + SPENT_HIDE_MS)
 
-    def _hand_out(self, kept: Kept, message: Message, visible_at_ms: int) -> None:
+    def _hand_out(self, kept: ModelMessage, message: Message, visible_at_ms: int) -> None:
         assert message.handle not in self.owners, "a handle names one delivery"
         self.owners[message.handle] = kept.id
         kept.handle = message.handle
@@ -175,8 +177,8 @@ class Model:
     # -- settling -----------------------------------------------------------------------------------------------------
 
     def outcome(self, handle: bytes, now_ms: int, *, older_handles: bool = False) -> Outcome:
-        """What must become of a delete, or of a change of visibility; `older_handles` as in a QueueRef."""
-        kept = self.kept.get(self.owners.get(handle, ""))
+        """The expected outcome of a delete or visibility change. `older_handles` is that of a QueueRef."""
+        kept = self.messages.get(self.owners.get(handle, ""))
         if kept is None:
             return Outcome.GONE
         if kept.handle != handle and (self.fifo or not older_handles):
@@ -184,10 +186,10 @@ class Model:
         return Outcome.EXPIRED if self.fifo and not kept.hidden(now_ms) else Outcome.DONE
 
     def delete(self, handle: bytes) -> None:
-        del self.kept[self.owners[handle]]
+        del self.messages[self.owners[handle]]
 
     def change(self, handle: bytes, visible_at_ms: int | None, body: bytes | None) -> None:
-        kept = self.kept[self.owners[handle]]
+        kept = self.messages[self.owners[handle]]
         if visible_at_ms is not None:
             kept.visible_at_ms = visible_at_ms
         if body is not None:
@@ -197,17 +199,17 @@ class Model:
                 attempt.until_ms = 0
 
     def purge(self) -> None:
-        self.kept.clear()
+        self.messages.clear()
         self.dedup.clear()
         self.attempts.clear()
 
-    # -- looking ------------------------------------------------------------------------------------------------------
+    # -- reading ------------------------------------------------------------------------------------------------------
 
     def counts(self, now_ms: int) -> tuple[int, int, int]:
         """(visible, in flight, delayed)"""
-        hidden = [kept for kept in self.kept.values() if kept.hidden(now_ms)]
+        hidden = [kept for kept in self.messages.values() if kept.hidden(now_ms)]
         in_flight = sum(kept.deliveries > 0 for kept in hidden)
-        return len(self.kept) - len(hidden), in_flight, len(hidden) - in_flight
+        return len(self.messages) - len(hidden), in_flight, len(hidden) - in_flight
 
     def ids(self) -> Sequence[str]:
-        return sorted(self.kept)
+        return sorted(self.messages)

@@ -1,4 +1,4 @@
-"""What the cases of the conformance suite are written with: a queue, and the time at which it is used."""
+"""What the tests of the conformance suite share: a queue with its own current time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from cqs.engines.contract import (
 DAY_MS = 86_400_000
 HIDE_MS = 30_000
 POLL_S = 10.0
-"""How long a test waits for what must come; it waits for nothing that must not."""
+"""How long a test waits for an event that must come."""
 
 DONE, GONE, STALE = Outcome.DONE, Outcome.GONE, Outcome.STALE
 EXPIRED, MALFORMED = Outcome.EXPIRED, Outcome.MALFORMED
@@ -36,12 +36,12 @@ def bodies(messages: Iterable[Message | PeekedMessage]) -> list[bytes]:
 
 
 def numbered(n: int, prefix: bytes = b"") -> list[bytes]:
-    """`n` bodies that sort as they are numbered."""
+    """`n` bodies that sort by number."""
     return [prefix + b"%06d" % i for i in range(n)]
 
 
 class QueueFixture:
-    """One queue, and the time it is used at. `later` moves that time, and the engine's clock along with it."""
+    """One queue and the current time. `advance` moves the time and the engine's clock."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class QueueFixture:
         self.now_ms = clock.now_ms()
 
     def at(self, engine: Engine) -> QueueFixture:
-        """The same queue, at the same time, in another process or after a restart."""
+        """The same queue and time, in another process or after a restart."""
         queue = QueueFixture(engine, self.clock)
         queue.q = self.q
         queue.now_ms = self.now_ms
@@ -66,11 +66,11 @@ class QueueFixture:
 
     @property
     def continues_sequence(self) -> bool:
-        """Whether a process goes on counting where the last one ended, or its sequence numbers come of the time."""
+        """Whether sequence numbers continue after a restart. Otherwise they come from the clock."""
         return self.q.fifo or self.engine.capabilities.atomic_settle
 
     def set(self, *, retention_ms: int | None = None, max_receives: int | None = None) -> None:
-        """Change the queue's settings, as SetQueueAttributes does."""
+        """Change the queue's settings, like SetQueueAttributes."""
         if retention_ms is not None:
             self.q = msgspec.structs.replace(self.q, retention_ms=retention_ms)
         if max_receives is not None:
@@ -89,7 +89,7 @@ class QueueFixture:
     async def send(
         self, *bodies: bytes, group: str = "", dedup: str = "", delay_ms: int = 0, age_ms: int = 0
     ) -> list[SentEntry]:
-        """Send, and fail unless all were taken."""
+        """Send. Fails if an entry is rejected."""
         entries = [self.entry(body, group=group, dedup=dedup, delay_ms=delay_ms, age_ms=age_ms) for body in bodies]
         sent = await self.send_entries(entries)
         accepted = [one for one in sent if isinstance(one, SentEntry)]
@@ -107,7 +107,7 @@ class QueueFixture:
         return message
 
     async def drain(self, hide_ms: int = HIDE_MS) -> list[Message]:
-        """Receive until nothing is left to receive."""
+        """Receive until no message is left."""
         drained: list[Message] = []
         while messages := await self.take(10, hide_ms):
             drained += messages
@@ -117,7 +117,7 @@ class QueueFixture:
         return await self.engine.delete(self.q, [message.handle for message in messages], self.now_ms)
 
     async def hide(self, message: Message, ms: int) -> Outcome:
-        """Change the visibility of a message to so long from now."""
+        """Hide a message for `ms` from now."""
         return (await self.engine.change(self.q, [Change(message.handle, self.now_ms + ms)], self.now_ms))[0]
 
     async def counts(self) -> tuple[int, int, int]:
@@ -126,7 +126,7 @@ class QueueFixture:
         return counts.visible, counts.in_flight, counts.delayed
 
     async def peek_all(self, n: int = 100) -> list[PeekedMessage]:
-        """Every message, page by page."""
+        """All messages, page by page."""
         peeked: list[PeekedMessage] = []
         cursor = ""
         while True:
@@ -144,13 +144,13 @@ class QueueFixture:
         await self.engine.drop(self.q, self.now_ms)
 
     async def wait(self) -> Waiter:
-        """A receive that waits: it has looked, and found nothing."""
+        """A waiter whose first receive found nothing."""
         waiter = self.engine.waiter(self.q)
         assert not await self.take()
         return waiter
 
     async def poll(self, want: int = 1) -> ReceiveResult:
-        """A long poll, as the service does it, by the engine's clock."""
+        """A long poll like that of the service, by the engine's clock."""
         waiter = self.engine.waiter(self.q)
         try:
             while True:

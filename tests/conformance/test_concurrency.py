@@ -1,4 +1,5 @@
-"""Many senders and receivers at once: nothing is lost, invented or given out twice, and groups keep their order."""
+"""Many concurrent senders and receivers: no message is lost, invented or delivered twice, and groups keep their
+order."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ SENDERS = RECEIVERS = 32
 EACH = 40
 
 
-class Floor:
-    """Receivers of one queue, and what they got."""
+class ReceiverGroup:
+    """The receivers of one queue, and the messages they got."""
 
     def __init__(self, queue: QueueFixture, expected: int) -> None:
         self.queue = queue
@@ -29,7 +30,7 @@ class Floor:
         """Messages in flight by group."""
 
     async def receive(self, dice: random.Random) -> None:
-        """Take and delete until as many were taken as are expected."""
+        """Receive and delete until the expected number of messages was received."""
         while len(self.got) < self.expected:
             taken = await self.queue.take(dice.randrange(1, 11))
             if not taken:
@@ -46,7 +47,7 @@ class Floor:
 
 
 async def _send(queue: QueueFixture, sender: int, dice: random.Random) -> list[str]:
-    """Send some, alone or in batches; the ids of what was taken."""
+    """Send messages, one by one or in batches. Returns the ids of those accepted."""
     ids: list[str] = []
     left = EACH
     while left:
@@ -60,7 +61,7 @@ async def _send(queue: QueueFixture, sender: int, dice: random.Random) -> list[s
 
 @pytest.mark.parametrize("seed", range(2))
 async def test_nothing_is_lost_invented_or_repeated(queue: QueueFixture, seed: int) -> None:
-    floor = Floor(queue, SENDERS * EACH)
+    floor = ReceiverGroup(queue, SENDERS * EACH)
     sending = [_send(queue, sender, random.Random(f"{seed} {sender}")) for sender in range(SENDERS)]
     receiving = [floor.receive(random.Random(f"{seed} r {receiver}")) for receiver in range(RECEIVERS)]
     sent, _ = await asyncio.gather(asyncio.gather(*sending), asyncio.gather(*receiving))
@@ -73,7 +74,7 @@ async def test_nothing_is_lost_invented_or_repeated(queue: QueueFixture, seed: i
 @pytest.mark.needs(fifo=True)
 @pytest.mark.parametrize("seed", range(2))
 async def test_each_group_keeps_its_order(fifo: QueueFixture, seed: int) -> None:
-    floor = Floor(fifo, SENDERS * EACH)
+    floor = ReceiverGroup(fifo, SENDERS * EACH)
     sending = [_send(fifo, sender, random.Random(f"{seed} {sender}")) for sender in range(SENDERS)]
     receiving = [floor.receive(random.Random(f"{seed} r {receiver}")) for receiver in range(RECEIVERS)]
     await asyncio.gather(*sending, *receiving)
@@ -91,7 +92,7 @@ async def test_each_group_keeps_its_order(fifo: QueueFixture, seed: int) -> None
 
 
 async def test_leases_that_run_out_are_the_only_repeats(standard: QueueFixture) -> None:
-    """Half of the receivers forget what they took; after the timeout, and not before, it comes again."""
+    """Half of the receivers do not delete: their messages return after the timeout, and not before."""
     dice = random.Random(1)
     await standard.send_entries([standard.entry(b"%d" % i) for i in range(400)])
     done: list[str] = []
@@ -128,7 +129,7 @@ async def test_a_receive_finds_what_was_answered_before_it(queue: QueueFixture, 
 
 
 async def test_callers_that_give_up_disturb_nobody(standard: QueueFixture) -> None:
-    """What they asked for is done or not done, and whole; the others get their answers."""
+    """A cancelled call is done completely or not at all; other callers get their results."""
     sends = [asyncio.create_task(standard.send(b"%d" % i)) for i in range(100)]
     await asyncio.sleep(0)
     for send in sends[::2]:

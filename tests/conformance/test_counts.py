@@ -1,4 +1,4 @@
-"""Every message is counted in exactly one of three states, whatever happens to it and whenever one asks."""
+"""Each message is counted in exactly one of three states at any time."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_deleting_in_the_moment_of_return(standard: QueueFixture) -> None:
 
 
 async def test_messages_behind_a_group_that_is_taken_are_visible(fifo: QueueFixture) -> None:
-    """As AWS counts them: they were not delivered, and no delay hides them."""
+    """AWS counts them as visible: they were not delivered, and no delay hides them."""
     await fifo.send(*numbered(5), group="g")
     await fifo.take(2)
     assert await fifo.counts() == (3, 2, 0)
@@ -116,7 +116,7 @@ async def test_after_a_restart(driver: Driver, clock: Clock, fifo_queue: bool) -
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_the_sum_is_what_is_there(queue: QueueFixture, seed: int) -> None:
-    """Receives, deletes, returns and time in any order: the three counts always add up to the messages there are."""
+    """Receives, deletes, returns and time in any order: the three counts add up to the number of messages."""
     dice = random.Random(seed)
     held: list[Any] = []
     there = 0

@@ -1,4 +1,4 @@
-"""A process killed at any moment: what was answered is done, and what was not answered is done whole or not at all."""
+"""A process is killed at any moment: acknowledged operations are done, others are done completely or not at all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from cns_common.clock import Clock
 from cqs.engines.contract import Engine, Entry, Outcome, QueueRef, SentEntry
-from tests.conformance.crash_child import HIDE_MS, Queues, Said, body_of
+from tests.conformance.crash_child import HIDE_MS, Queues, Report, body_of
 from tests.conformance.drivers import KEYSPACE, Driver
 from tests.conformance.support import QueueFixture
 
@@ -22,13 +22,14 @@ pytestmark = pytest.mark.differs_by_engine
 
 ROUNDS = 2
 LINES = (50, 2_500)
-"""Between how many lines of the child it is killed."""
+"""The least and the most reports before the kill."""
 LAST_LINES = ["", "sent standard", "sent fifo", "held fifo", "deleted standard", "deleted fifo", "moved standard"]
-"""With what on its lips: the moment after an answer is when what was not stored shows. '': at any moment."""
+"""The kind of the last report before the kill. Right after an acknowledgement, operations that were not stored show.
+'': any report."""
 
 
 class Ledger:
-    """What the killed processes began, and what they were answered."""
+    """What the killed processes began, and what was acknowledged to them."""
 
     def __init__(self, queues: Queues) -> None:
         self.queues = queues
@@ -36,24 +37,24 @@ class Ledger:
         self.sent: dict[str, dict[str, int]] = {queues.standard.id: {}, queues.fifo.id: {}}
         self.begun: dict[str, set[str]] = {"deleting": set(), "moving": set()}
         self.done: dict[str, set[str]] = {"deleted": set(), "moved": set()}
-        self.held: list[Said] = []
-        """What the last one had received."""
+        self.held: list[Report] = []
+        """The deliveries to the last process."""
 
-    def enter(self, said: Said) -> None:
-        match said.kind:
+    def enter(self, report: Report) -> None:
+        match report.kind:
             case "sending":
-                self.sending[said.queue].add(said.id)
+                self.sending[report.queue].add(report.id)
             case "sent":
-                self.sent[said.queue][said.id] = said.sequence
+                self.sent[report.queue][report.id] = report.sequence
             case "held":
-                self.held.append(said)
+                self.held.append(report)
             case "deleting" | "moving":
-                self.begun[said.kind].add(said.id)
+                self.begun[report.kind].add(report.id)
             case _:
-                self.done[said.kind].add(said.id)
+                self.done[report.kind].add(report.id)
 
     def kept(self, queue: str) -> set[str]:
-        """What must be in the queue: sent, and nobody began to take it away."""
+        """Messages that must be in the queue: sent, and no process began to remove them."""
         return self.sent[queue].keys() - self.begun["deleting"] - self.begun["moving"]
 
 
@@ -66,20 +67,20 @@ def _run_and_kill(driver: Driver, seed: str, last: str, tag: str, ledger: Ledger
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2], env=environment) as child:
         assert child.stdout is not None
         for number, line in enumerate(child.stdout):
-            ledger.enter(msgspec.json.decode(line, type=Said))
+            ledger.enter(msgspec.json.decode(line, type=Report))
             if number == lines and not last:
                 child.kill()
     assert child.returncode == -9, "the child ended by itself"
 
 
-def _queue_fixture(engine: Engine, clock: Clock, q: QueueRef) -> QueueFixture:
+def _queue(engine: Engine, clock: Clock, q: QueueRef) -> QueueFixture:
     queue = QueueFixture(engine, clock)
     queue.q = q
     return queue
 
 
 async def _check_messages(ledger: Ledger, standard: QueueFixture, moved: QueueFixture) -> None:
-    """Everything acknowledged is there, everything deleted is not, and nothing is there twice or from nowhere."""
+    """Acknowledged messages are there, deleted ones are not, none is there twice, and none was never sent."""
     in_standard, in_moved = [await _ids(queue) for queue in (standard, moved)]
     assert ledger.kept(standard.q.id) <= in_standard <= ledger.sending[standard.q.id]
     assert not (in_standard | in_moved) & ledger.done["deleted"]
@@ -105,14 +106,14 @@ async def _ids(queue: QueueFixture) -> set[str]:
 
 
 async def _check_locks(ledger: Ledger, fifo: QueueFixture) -> None:
-    """A FIFO receive that was answered holds its group still."""
+    """A group whose receive was acknowledged is still locked."""
     locked = {held.group for held in ledger.held if held.queue == fifo.q.id and held.id not in ledger.begun["deleting"]}
     received = await fifo.drain(hide_ms=1)
     assert not {message.group for message in received} & locked
 
 
 async def _check_dedup(ledger: Ledger, fifo: QueueFixture, seed: str) -> None:
-    """An acknowledged message sent again is a duplicate."""
+    """An acknowledged message that is sent again is a duplicate."""
     latest = [(one, sequence) for one, sequence in ledger.sent[fifo.q.id].items() if one.startswith(seed)][-20:]
     for message_id, sequence in latest:
         entry = Entry(message_id, b"again", fifo.now_ms, fifo.now_ms, "again", message_id)
@@ -120,7 +121,7 @@ async def _check_dedup(ledger: Ledger, fifo: QueueFixture, seed: str) -> None:
 
 
 async def _check_handles(ledger: Ledger, queue: QueueFixture) -> None:
-    """Once given out again, no message can be touched by a handle of before the crash."""
+    """Handles from before the crash are stale once a message was received again."""
     delivered = {message.id for message in await queue.drain(hide_ms=1)}
     before = {held.id: held.handle for held in ledger.held if held.queue == queue.q.id and held.id in delivered}
     outcomes = await queue.engine.delete(queue.q, list(before.values()), queue.now_ms)
@@ -129,7 +130,7 @@ async def _check_handles(ledger: Ledger, queue: QueueFixture) -> None:
 
 
 async def _check_sequences(ledger: Ledger, queue: QueueFixture, seed: str) -> None:
-    """No number that was given out is given out again."""
+    """Sequence numbers and handles are not used again."""
     message_id = f"{seed}-after-{queue.q.id}"
     entry = Entry(message_id, body_of(message_id), queue.now_ms, queue.now_ms, "after")
     (sent,) = await queue.send_entries([entry])
@@ -152,14 +153,14 @@ async def test_killed_again_and_again(driver: Driver, clock: Clock, last: str) -
         name = f"{last}.{round_}"
         _run_and_kill(driver, name, last, tag, ledger)
         async with driver.open() as engine:
-            fifo = _queue_fixture(engine, clock, queues.fifo)
-            await _check_messages(ledger, *[_queue_fixture(engine, clock, q) for q in (queues.standard, queues.moved)])
+            fifo = _queue(engine, clock, queues.fifo)
+            await _check_messages(ledger, *[_queue(engine, clock, q) for q in (queues.standard, queues.moved)])
             if queues.fifo in used:
                 await _check_fifo_messages(ledger, fifo)
                 await _check_locks(ledger, fifo)
                 await _check_dedup(ledger, fifo, name)
             clock.advance(2 * HIDE_MS)
             for q in used:
-                queue = _queue_fixture(engine, clock, q)
+                queue = _queue(engine, clock, q)
                 await _check_handles(ledger, queue)
                 await _check_sequences(ledger, queue, name)

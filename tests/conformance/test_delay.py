@@ -1,4 +1,4 @@
-"""A delayed message is there but not given out, to the millisecond, and keeps nobody waiting that it need not."""
+"""A delayed message becomes visible at the right millisecond, and does not delay others."""
 
 from __future__ import annotations
 

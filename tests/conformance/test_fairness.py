@@ -1,4 +1,4 @@
-"""Of a queue with tenants, those that hold many messages in flight wait for those that do not (spec/sqs.md 7.4)."""
+"""In a fair queue, tenants with many messages in flight wait for tenants with few (spec/sqs.md 7.4)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _tenants(messages: tuple[Message, ...] | list[Message]) -> Counter[str]:
 
 
 async def _hold(queue: QueueFixture, tenant: str, n: int) -> list[Message]:
-    """So many messages of a tenant in flight."""
+    """Put this many messages of a tenant in flight."""
     held: list[Message] = []
     await queue.send_entries([queue.entry(b"held", group=tenant) for _ in range(n)])
     while len(held) < n:
@@ -31,7 +31,7 @@ async def _hold(queue: QueueFixture, tenant: str, n: int) -> list[Message]:
 
 
 async def _first_of(queue: QueueFixture, *tenants: str, want: int = 1) -> set[str]:
-    """Whose messages are given out first, when they are sent in this order?"""
+    """Whose message is received first, if they are sent in this order?"""
     for tenant in tenants:
         await queue.send(b"x", group=tenant)
         queue.advance(1)
@@ -58,7 +58,7 @@ async def test_a_tenant_is_neither_an_order_nor_a_lock(standard: QueueFixture) -
 @pytest.mark.parametrize(
     ("own", "others", "first"),
     [
-        (NOISY_IN_FLIGHT_MIN - 1, 0, "loud"),  # too few to be called noisy
+        (NOISY_IN_FLIGHT_MIN - 1, 0, "loud"),  # too few to be noisy
         (NOISY_IN_FLIGHT_MIN, 0, "quiet"),
         (NOISY_IN_FLIGHT_MIN, 269, "quiet"),  # 30 of 299: more than a tenth
         (NOISY_IN_FLIGHT_MIN, 270, "loud"),  # 30 of 300: exactly a tenth
@@ -116,7 +116,7 @@ async def test_messages_without_a_tenant_are_never_noisy_together(standard: Queu
 
 
 async def test_messages_of_before_the_first_tenant(standard: QueueFixture) -> None:
-    """They were sent when the queue was none of a fair kind, and have their turn like everybody."""
+    """Messages sent before the queue became fair are received in turn."""
     await standard.send(*numbered(12, b"early"))
     standard.advance(1)
     await standard.send_entries([standard.entry(b"late", group="loud") for _ in range(60)])
@@ -140,7 +140,7 @@ async def test_noise_ends_with_its_timeouts(standard: QueueFixture) -> None:
 
 
 async def _work(queue: QueueFixture, tenant: str, rounds: int) -> None:
-    """So many rounds of ten messages of a tenant, each 50 ms in flight and then deleted."""
+    """This many rounds of ten messages of a tenant, each in flight for 50 ms and then deleted."""
     for _ in range(rounds):
         held = await _hold(queue, tenant, 10)
         queue.advance(50)

@@ -1,4 +1,5 @@
-"""A quiet tenant beside a backlog, as consumers work: by the test's own time, so nothing depends on the machine."""
+"""Consumers with a backlog of one tenant and few messages of another. Time is simulated, so the result does not depend
+on the machine."""
 
 from __future__ import annotations
 
@@ -20,30 +21,31 @@ DWELL_MS_MAX = 150
 
 
 class _Consumer:
-    """Takes ten, works on them, deletes them, takes ten: each a call, and calls of one moment come together."""
+    """Receives ten messages, processes them, deletes them. Calls at the same simulated time are concurrent."""
 
     def __init__(self, queue: QueueFixture, at_ms: int) -> None:
-        self._queue_fixture = queue
+        self._queue = queue
         self.at_ms = at_ms
         self._held: tuple[Message, ...] = ()
 
     async def act(self) -> list[Message]:
-        """Returns what was taken."""
+        """Returns the messages received."""
         if self._held:
-            await self._queue_fixture.delete(*self._held)
+            await self._queue.delete(*self._held)
             done, self._held = self._held, ()
-            await self._queue_fixture.send_entries(
-                [self._queue_fixture.entry(b"", group="noisy") for one in done if one.group == "noisy"]
+            await self._queue.send_entries(
+                [self._queue.entry(b"", group="noisy") for one in done if one.group == "noisy"]
             )
             self.at_ms += CALL_MS
             return []
-        self._held = await self._queue_fixture.take()
+        self._held = await self._queue.take()
         self.at_ms += WORK_MS
         return list(self._held)
 
 
 async def _dwell_ms(queue: QueueFixture, starts_ms: Sequence[int]) -> list[int]:
-    """A noisy tenant's backlog is kept up; a quiet one sends about once a second, in another phase each time."""
+    """A noisy tenant's backlog stays at its size. A quiet tenant sends about once a second, each time at another
+    phase."""
     await queue.send_entries([queue.entry(b"", group="noisy") for _ in range(BACKLOG)])
     consumers = [_Consumer(queue, queue.now_ms + start_ms) for start_ms in starts_ms]
     to_send_ms = [queue.now_ms + 500 + 997 * n for n in range(QUIET)]

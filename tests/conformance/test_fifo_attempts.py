@@ -1,4 +1,4 @@
-"""A receive repeated under its attempt id gets what it got, while nothing was done to it (spec/sqs.md 7.3)."""
+"""A receive repeated under its attempt id returns the same messages until one of them changes (spec/sqs.md 7.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A FIFO queue takes a deduplication key once in five minutes, whatever became of the message (spec/sqs.md 7.2)."""
+"""A FIFO queue accepts a deduplication key once in five minutes, even if its message is deleted (spec/sqs.md 7.2)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def test_the_window_is_five_minutes_from_the_first_send(fifo: QueueFixture
     (original,) = await fifo.send(b"one", group="g", dedup="key")
     for ms in (1, 100_000, DEDUP_WINDOW_MS - 100_002):
         fifo.advance(ms)
-        assert await _is_duplicate(fifo, original)  # and no duplicate extends it
+        assert await _is_duplicate(fifo, original)  # and a duplicate does not extend the window
     fifo.advance(1)
     assert not await _is_duplicate(fifo, original)
 
@@ -81,7 +81,7 @@ async def test_nor_does_the_messages_own_end(fifo: QueueFixture) -> None:
 
 
 async def test_the_key_is_the_whole_scope(fifo: QueueFixture) -> None:
-    """Whoever wants it by group widens the key: to the engine a group is no part of it."""
+    """The engine compares keys across groups. For a window per group, the service adds the group to the key."""
     (original,) = await fifo.send(b"one", group="g", dedup="key")
     assert await _is_duplicate(fifo, original, group="h")
     assert not await _is_duplicate(fifo, original, dedup="Key")

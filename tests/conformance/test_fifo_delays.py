@@ -1,4 +1,4 @@
-"""A FIFO queue's new delay counts for the messages that wait in it, too (spec/sqs.md 3)."""
+"""A FIFO queue's new delay applies to the messages in it, too (spec/sqs.md 3)."""
 
 from __future__ import annotations
 

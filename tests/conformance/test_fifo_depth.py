@@ -17,7 +17,7 @@ ROUNDS = 10
 
 
 async def _blocked(engine: Engine, clock: Clock, groups: int) -> QueueFixture:
-    """A queue with so many groups whose first message is in flight and whose second waits behind it."""
+    """A queue with this many groups that have their first message in flight and a second one behind it."""
     queue = QueueFixture(engine, clock, fifo=True)
     await _send_one_to_each(queue, groups)
     taken = 0

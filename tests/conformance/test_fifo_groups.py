@@ -1,4 +1,4 @@
-"""A group's messages come in their order, and while any of them is out the others wait (spec/sqs.md 7.1)."""
+"""A group's messages are received in order, and while one is in flight the others wait (spec/sqs.md 7.1)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A handle names one delivery of one message: what it does once that delivery is over, or the message was delivered
-again."""
+"""A handle names one delivery of one message: what it can do after that delivery's end, or after a newer delivery."""
 
 from __future__ import annotations
 
@@ -59,18 +58,18 @@ async def test_a_delivery_without_a_timeout_makes_older_handles_stale(queue: Que
     assert await queue.delete(new) == [DONE]
 
 
-# -- handles of earlier deliveries, where they are good, too -----------------------------------------------------------
+# -- with older_handles -----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def lenient(standard: QueueFixture) -> QueueFixture:
-    """A standard queue as tenants' calls name it."""
+    """A standard queue with the reference that tenants' calls use."""
     standard.q = replace(standard.q, older_handles=True)
     return standard
 
 
 async def twice(queue: QueueFixture, hide_ms: int = HIDE_MS) -> tuple[Message, Message]:
-    """A message as it was delivered first, and again after its visibility timeout."""
+    """A message's first delivery, and its second after the visibility timeout."""
     await queue.send(b"one")
     old = await queue.take_one(1_000)
     queue.advance(1_000)
@@ -130,7 +129,7 @@ async def test_a_new_body_takes_the_newest_handle(lenient: QueueFixture) -> None
 
 
 async def test_an_older_handle_settles_nothing_without_leave(standard: QueueFixture) -> None:
-    """So are jobs fenced: a worker whose lease ran out ends nothing that another works on."""
+    """This fences jobs: a worker whose lease ended cannot settle a job that another works on."""
     old, new = await twice(standard)
     settled = await standard.engine.settle(
         Settlement(deletes=((standard.q, old.handle),), changes=((standard.q, Change(old.handle, 0)),)),
@@ -199,7 +198,7 @@ async def test_a_fifo_queue_takes_the_newest_handle_alone(fifo: QueueFixture) ->
     assert await fifo.delete(new) == [DONE]
 
 
-# -- the rest ----------------------------------------------------------------------------------------------------------
+# -- other handles ----------------------------------------------------------------------------------------------------
 
 
 async def test_an_old_handle_deletes_while_no_newer_delivery_was_made(standard: QueueFixture) -> None:

@@ -1,4 +1,4 @@
-"""Receives that wait where the messages are: each ends with what came, at its time, or when its user wants no more."""
+"""Long polls: each ends with a message, at its timeout, or when its consumer stops."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def _receive(
 
 
 async def _waiting(queue: QueueFixture, long_polls: LongPolls, n: int = 1) -> list[asyncio.Task[ReceiveResult]]:
-    """So many receives that have looked, and found nothing."""
+    """This many long polls, which found nothing yet."""
     receives = [_receive(queue, long_polls, want=1) for _ in range(n)]
-    await asyncio.sleep(SHORT_S)  # a look may take an engine's way to its servers; then it waits
+    await asyncio.sleep(SHORT_S)  # the first receive may need a round trip to a server; after that the poll waits
     assert not any(receive.done() for receive in receives)
     return receives
 
@@ -34,7 +34,9 @@ async def test_what_is_there_is_handed_out_at_once_and_leased(queue: QueueFixtur
     received = await asyncio.wait_for(_receive(queue, long_polls), POLL_S / 2)
     assert bodies(received.messages) == numbered(3)
     assert not await queue.take()
-    gone_by_ms = queue.clock.now_ms() - queue.now_ms  # it is hidden by the engine's clock, which the desk read before
+    gone_by_ms = (
+        queue.clock.now_ms() - queue.now_ms
+    )  # it is hidden by the engine's clock, which the fixture read before
     queue.advance(gone_by_ms + HIDE_MS)
     assert bodies(await queue.take()) == numbered(3)
 

@@ -1,4 +1,4 @@
-"""Clearing up goes in bounded steps that end, and changes nothing that anybody can see."""
+"""Maintenance runs in bounded steps, ends, and changes nothing that a caller can see."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STEPS_MAX = 1_000
 
 
 async def maintained(queue: QueueFixture, budget: int) -> int:
-    """Clear up until nothing waits; returns in how many steps."""
+    """Maintain until no work is left. Returns the number of steps."""
     for step in range(1, STEPS_MAX):
         done = await queue.engine.maintain(budget, queue.now_ms)
         assert 0 <= done <= budget
@@ -40,7 +40,7 @@ async def test_a_budget_of_nothing_does_nothing(queue: QueueFixture) -> None:
 async def test_expired_messages_are_cleared_though_nobody_receives(
     queue: QueueFixture, clock: Clock, fifo_queue: bool
 ) -> None:
-    """Of every queue, in one round of steps; a group's next message takes the place of an expired one."""
+    """Messages of all queues expire in one round of steps; the next message of a group becomes its head."""
     queues = [queue, *(QueueFixture(queue.engine, clock, fifo=fifo_queue) for _ in range(4))]
     for one in queues:
         one.now_ms = queue.now_ms

@@ -1,4 +1,4 @@
-"""Any sequence of calls does to an engine what it does to the model: searched for one that does not."""
+"""Random sequences of calls: the engine must behave as the model does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from cns_common.clock import Clock
 from cqs.engines.contract import Change, Engine, Outcome, SentEntry
 from tests.conformance.drivers import DRIVERS, Driver
-from tests.conformance.model import Kept, Model
+from tests.conformance.model import Model, ModelMessage
 from tests.conformance.support import QueueFixture
 
 EXAMPLES = 30
@@ -29,7 +29,7 @@ KEYS = st.sampled_from(["", "", "k", "l", "m"])
 
 
 class Opened:
-    """An engine kept open over all examples: each has a queue of its own."""
+    """An engine that stays open for all examples; each example has its own queue."""
 
     def __init__(self, runner: asyncio.Runner, driver: Driver) -> None:
         self.runner = runner
@@ -69,7 +69,7 @@ class Machine(RuleBasedStateMachine):
                 continue
             assert isinstance(sent, SentEntry)
             assert sent == SentEntry(entry.id, sent.sequence)
-            kept = Kept(
+            kept = ModelMessage(
                 id=entry.id,
                 sequence=sent.sequence,
                 body=entry.body,
@@ -128,7 +128,7 @@ class Machine(RuleBasedStateMachine):
             self.opened.open()
             self.queue = self.queue.at(self.opened.engine)
             if not self.queue.continues_sequence:
-                self.queue.advance(1)  # processes that share no counter tell their messages apart by time
+                self.queue.advance(1)  # processes without a common counter number messages by time
 
     @invariant()
     def counts_and_messages_are_the_models(self) -> None:
@@ -136,7 +136,7 @@ class Machine(RuleBasedStateMachine):
         assert sorted(peeked.id for peeked in self.run(self.queue.peek_all(5))) == self.model.ids()
 
     def _handle(self, data: st.DataObject) -> bytes:
-        """Rather a new one than an old one."""
+        """Prefer new handles to old ones."""
         back = data.draw(st.integers(1, len(self.handles)))
         return self.handles[-back]
 

@@ -1,4 +1,4 @@
-"""Looking at a queue shows every message exactly once, whatever its state, and changes none."""
+"""A peek shows each message once, in any state, and changes nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.conformance.support import QueueFixture, bodies, numbered
 
 
 async def _of_every_state(queue: QueueFixture) -> list[bytes]:
-    """Fill a queue; the bodies, those due first in front."""
+    """Fill a queue. Returns the bodies, soonest due first."""
     await queue.send(*numbered(6, b"taken"), group="taken")
     await queue.take(6, hide_ms=20_000)
     await queue.send(*numbered(5, b"delayed"), group="delayed", delay_ms=40_000)
@@ -52,7 +52,9 @@ async def test_deliveries_are_shown(queue: QueueFixture) -> None:
     await queue.send(b"one", group="g")
     message = await queue.take_one(5_000)
     await queue.hide(message, 7_000)
-    await queue.counts()  # of a standard queue, neither was waited for: it is shown once it is committed
+    await (
+        queue.counts()
+    )  # neither operation on a standard queue is waited for: the peek shows them once they are committed
     (peeked,) = await queue.peek_all()
     assert (peeked.deliveries, peeked.first_received_ms) == (1, queue.now_ms)
     assert peeked.visible_at_ms == queue.now_ms + 7_000

@@ -1,4 +1,4 @@
-"""A purge empties a queue and a drop ends it, whole and at once, and neither reaches any other queue."""
+"""A purge empties a queue, a drop ends it, at once and completely, and other queues are not affected."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_a_dropped_queue_is_no_more(queue: QueueFixture) -> None:
 
 
 async def test_a_namesake_is_not_reached(queue: QueueFixture, clock: Clock, fifo_queue: bool) -> None:
-    """A queue made anew under the same name has another id, and nothing of the dropped one's."""
+    """A new queue of the same name has another id and none of the dropped queue's messages."""
     namesake = QueueFixture(queue.engine, clock, fifo=fifo_queue)
     await queue.send(b"old", group="g", dedup="same")
     old = await queue.take_one()
@@ -102,7 +102,7 @@ async def test_it_stays_so_after_a_restart(driver: Driver, clock: Clock, fifo_qu
 
 
 async def test_what_was_sent_before_a_purge_is_gone_when_it_returns(queue: QueueFixture) -> None:
-    """Sends beside it are kept or gone; those answered before are gone, those begun after are kept."""
+    """Concurrent sends are kept or purged; earlier ones are purged, later ones are kept."""
     await queue.send(*numbered(20, b"before"), group="g")
     sends = [asyncio.create_task(queue.send(body, group="g")) for body in numbered(20, b"beside")]
     await queue.purge()

@@ -1,4 +1,4 @@
-"""A message older than its queue's retention period is not given out, and none vanishes sooner."""
+"""A message older than the queue's retention period is not received; younger messages are."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def test_kept_to_the_last_millisecond(queue: QueueFixture) -> None:
 
 
 async def test_age_counts_from_birth_not_from_arrival(queue: QueueFixture) -> None:
-    """A standard dead-letter queue gets messages that are old already."""
+    """Messages in a standard dead-letter queue keep their age."""
     await queue.send(b"old", group="g", age_ms=59_999)
     await queue.send(b"too old", group="h", age_ms=60_000)
     await queue.send(b"new", group="i")

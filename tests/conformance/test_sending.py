@@ -1,4 +1,4 @@
-"""What is sent is what is received: whole, in order of becoming visible, and as durable as was said."""
+"""Messages are received as they were sent, in the order in which they become visible, and survive a restart."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def test_deliveries_of_a_moved_message_are_counted_on(standard: QueueFixtu
 
 
 async def test_one_id_may_be_sent_twice(standard: QueueFixture) -> None:
-    """Without a deduplication key nothing is held against a message: its id is for its users."""
+    """Without a deduplication key an id can be sent again: it is for the caller's use only."""
     entry = standard.entry(b"again")
     await standard.send_entries([entry, entry])
     assert [message.id for message in await standard.take()] == [entry.id] * 2
@@ -109,6 +109,6 @@ async def test_a_restart_keeps_what_was_sent_and_deleted(driver: Driver, clock: 
         queue = queue.at(engine)
         assert bodies(await queue.drain()) == numbered(20)[5:]
         if not queue.continues_sequence:
-            queue.advance(1)  # processes that share no counter tell their messages apart by time
+            queue.advance(1)  # processes without a common counter number messages by time
         (after,) = await queue.send(b"after")
         assert after.sequence > max(one.sequence for one in sent)

@@ -1,4 +1,4 @@
-"""A settlement does deletes, sends and changes of several queues together: all of it, or nothing."""
+"""A settlement does deletes, sends and changes on several queues: all of them or none."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ async def test_with_a_rejected_send_nothing_is_done(
 
 
 async def test_a_rejected_send_never_costs_the_message_it_stands_for(queue: QueueFixture, other: QueueFixture) -> None:
-    """Of every engine, atomic or not: what could not be sent on is not deleted."""
+    """On all engines, atomic or not: if a send is rejected, nothing is deleted."""
     await queue.send(b"one", group="g")
     message = await queue.take_one()
     await other.drop()
@@ -165,7 +165,7 @@ async def test_a_changed_body_is_what_comes_next(queue: QueueFixture, body: byte
 
 @pytest.mark.needs(update_body=True)
 async def test_the_handle_stays_good_for_the_next_change(queue: QueueFixture) -> None:
-    """As a consumer does: it writes down what is left, again and again, under the handle it holds."""
+    """As a consumer does: it stores the remaining work again and again under the handle that it holds."""
     await queue.send(b"0", group="g")
     message = await queue.take_one()
     for i in range(1, 5):

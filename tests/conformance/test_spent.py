@@ -1,4 +1,5 @@
-"""A message delivered as often as its queue allows is handed to the service to move, not given out (spec/sqs.md 9)."""
+"""A message delivered `max_receives` times is spent: the service gets it to move it, consumers do not (spec/sqs.md
+9)."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def dead(queue: QueueFixture, clock: Clock, fifo_queue: bool) -> QueueFixture:
 
 
 async def _spend(queue: QueueFixture, *bodies_: bytes, group: str = "g") -> None:
-    """Send, and receive as often as the queue allows."""
+    """Send a message and receive it until it is spent."""
     await queue.send(*bodies_, group=group)
     for _ in range(queue.q.max_receives):
         assert len(await queue.take(hide_ms=0)) == len(bodies_)
@@ -191,7 +192,7 @@ async def test_a_move_to_a_dropped_queue_leaves_the_message(queue: QueueFixture,
 
 
 async def test_a_queue_may_be_its_own_dead_letter_queue(queue: QueueFixture) -> None:
-    """Accepted by AWS. The message keeps its count, so it is spent at once; it must not be lost over it."""
+    """AWS accepts this. The message keeps its count, so it is spent again at once, but must not be lost."""
     await _spend(queue, b"one")
     (spent,) = (await queue.receive()).spent
     await queue.engine.settle(_move(queue, queue.q, spent), queue.now_ms)
@@ -214,7 +215,8 @@ async def test_retention_of_a_moved_standard_message_counts_from_its_birth(
 
 
 async def test_the_moved_messages_own_deduplication(fifo: QueueFixture, clock: Clock) -> None:
-    """In a FIFO dead-letter queue the deduplication key is the message id: moved twice, it is there once."""
+    """In a FIFO dead-letter queue the deduplication key is the message id: a repeated move does not repeat the
+    message."""
     fifo.set(max_receives=1)
     dead = QueueFixture(fifo.engine, clock, fifo=True, retention_ms=DAY_MS)
     await _spend(fifo, b"one")

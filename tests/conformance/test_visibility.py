@@ -1,4 +1,4 @@
-"""A delivered message is hidden for as long as was said, not less and not more, whatever is done to it meanwhile."""
+"""A delivered message is hidden for exactly its visibility timeout, whatever happens to it meanwhile."""
 
 from __future__ import annotations
 

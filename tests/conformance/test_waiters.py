@@ -1,4 +1,4 @@
-"""Whoever waits for messages is told when there are some: for every cause, and no more waiters than needed."""
+"""Waiters are woken when messages become visible, for every cause, and no more of them than needed."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ pytestmark = pytest.mark.differs_by_engine
 
 
 async def _woken(queue: QueueFixture, waiting: Sequence[Waiter]) -> list[Waiter]:
-    """Who of them has been woken by now."""
-    await queue.counts()  # what was on its way has arrived before this is answered
+    """The waiters that are woken by now."""
+    await queue.counts()  # this call ends after earlier wake-ups have arrived
     return [waiter for waiter in waiting if await waiter.wait(0)]
 
 
@@ -50,7 +50,7 @@ async def test_by_a_settlement(queue: QueueFixture, clock: Clock) -> None:
 async def test_by_the_end_of_a_delay(queue: QueueFixture) -> None:
     waiter = await queue.wait()
     await queue.send(b"one", group="g", delay_ms=60_000)
-    while await _woken(queue, [waiter]):  # an engine may wake for the send itself, and then it must be looked
+    while await _woken(queue, [waiter]):  # an engine may wake for the send itself: then the waiter must receive
         assert not await queue.take()
     queue.advance(60_000)
     assert await waiter.wait(POLL_S)
@@ -167,7 +167,7 @@ async def test_those_who_wait_longest_are_woken_first(standard: QueueFixture) ->
 
 
 async def test_one_who_took_a_full_batch_is_followed_by_the_next(standard: QueueFixture) -> None:
-    """Ten messages return at once, and each receive takes but one of them."""
+    """Ten messages return at once, and each receive takes one of them."""
     await standard.send(*numbered(10))
     await standard.take(10, hide_ms=60_000)
     waiting = [await standard.wait() for _ in range(10)]
@@ -201,7 +201,7 @@ async def test_a_woken_one_may_pass_it_on_itself(standard: QueueFixture) -> None
 
 
 async def test_closed_in_the_moment_it_is_woken(standard: QueueFixture) -> None:
-    """A poll whose caller hangs up while the wake-up is on its way: another gets it."""
+    """A poll's caller disconnects while its wake-up is on the way: another poll gets it."""
     for _ in range(20):
         leaving, staying = await standard.wait(), await standard.wait()
         polling = asyncio.create_task(leaving.wait(POLL_S))
@@ -229,7 +229,7 @@ async def test_closing_ends_a_wait(queue: QueueFixture) -> None:
 
 @pytest.mark.parametrize("turns", range(6))
 async def test_by_what_is_sent_while_one_looks(queue: QueueFixture, turns: int) -> None:
-    """Into a queue known to be empty: the look finds it, or the wait that follows ends."""
+    """A send to a queue that is known to be empty: the receive finds the message, or the wait after it ends."""
     assert not await queue.take()
     sending = asyncio.create_task(queue.send(b"one", group="g"))
     for _ in range(turns):
@@ -288,7 +288,7 @@ async def test_two_hundred_wait_for_one_moment(standard: QueueFixture) -> None:
 
 @pytest.mark.needs(fifo=True)
 async def test_a_chain_of_groups_is_taken_by_those_who_wait(fifo: QueueFixture) -> None:
-    """Each delete unlocks the next of its group, and wakes the next who waits for it."""
+    """Each delete unlocks the group's next message and wakes the next waiter."""
     for group in range(5):
         await fifo.send(*numbered(6, b"%d " % group), group=f"{group}")
     taken: dict[str, list[bytes]] = {}

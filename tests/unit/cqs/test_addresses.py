@@ -1,4 +1,4 @@
-"""Queue names, and the ways to say which queue is meant."""
+"""Queue names, and the ways to name a queue in a request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settle and Deliver: what they make of their input, and what they refuse before anything is done."""
+"""Settle and Deliver: how they read their requests, and which requests they refuse."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ENTRY = {"QueueArn": "arn:aws:sqs:r:1:q", "TopicArn": "arn:aws:sns:r:1:t", "Mess
 
 
 class RecordingEngine:
-    """As much of an engine as a settlement uses."""
+    """As much of an engine as a settlement needs."""
 
     capabilities = EmbeddedEngine.capabilities
 
@@ -94,7 +94,7 @@ async def test_answers_are_the_engines() -> None:
 
 
 async def test_sends_in_order_are_told_with_their_numbers() -> None:
-    """Those of other queues are not."""
+    """Handles of other queues are malformed."""
     sends = (SentEntry("a", 1), SentEntry("b", 2), SentEntry("c", 1, duplicate=True))
     in_order = {**SEND, "Queue": "jobs.fifo", "Dedup": "d"}
     engine = RecordingEngine(SettlementResult((), sends, ()))
@@ -111,7 +111,7 @@ async def test_sends_in_order_are_told_with_their_numbers() -> None:
     ["x", "A" * 100, "ä", ReceiptHandles(KEY, OTHERS.id).make(1, b"handle"), "A" * 1_028],
 )
 async def test_what_is_no_handle_is_left_to_the_engine(handle: str) -> None:
-    """Among many entries one that is wrong must not hold up the others."""
+    """One invalid entry must not fail the others."""
     engine = RecordingEngine()
     await settle(engine, {"Deletes": [{**DELETE, "ReceiptHandle": handle}, DELETE]})
     assert engine.settled[0][0].deletes == ((JOBS, b""), (JOBS, b"handle"))
@@ -204,7 +204,7 @@ async def test_long_names(name: str, limit: int) -> None:
 
 
 class Queues:
-    """Stands for `TopicSender`: takes every message, or fails as it is told."""
+    """Replaces `TopicSender`: accepts each message, or fails as configured."""
 
     def __init__(self, failures: Sequence[Exception | None] = ()) -> None:
         self.failures = list(failures)

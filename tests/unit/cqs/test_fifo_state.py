@@ -1,4 +1,4 @@
-"""A FIFO queue's state: written down and read it is the same, and whoever applies the same commands has the same."""
+"""The state of a FIFO queue: it survives a snapshot, and the same commands give the same state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COMMANDS = 1_500
 
 
 def command(dice: Random, state: FifoState, number: int) -> c.Command:
-    """Any that a caller could make, whose clock may be a little behind."""
+    """A random command that a caller could append, with a clock that may be a little behind."""
     now_ms = max(START_MS, state.now_ms) + dice.randrange(-300, 3_000)
     held = [message for message in state.order.messages.values() if message.lease]
     message = dice.choice(held) if held else None
@@ -100,7 +100,7 @@ def test_nothing_of_a_group_passes_what_is_hidden_of_it() -> None:
 
 
 def test_messages_that_are_gone_from_the_midst_of_a_group_change_nothing() -> None:
-    """One that always fails stands before a thousand that were deleted."""
+    """A message that always fails is ahead of a thousand deleted ones."""
     state = FifoState()
     messages = tuple(c.NewMessage(f"{n}", f"{n}", "g", "", START_MS, START_MS, 0, 0) for n in range(200))
     state.apply(c.Send(START_MS, 0, messages))
@@ -132,7 +132,7 @@ def test_the_same_command_twice_is_no_duplicate_and_no_second_message() -> None:
 
 
 def test_a_repeated_attempt_was_received_when_it_was_at_first() -> None:
-    """By a clock that is behind, too: receipt handles begin with that time, and are the same."""
+    """Also with a clock that is behind: receipt handles begin with that time, and must be the same."""
     state = FifoState()
     state.apply(c.Send(START_MS, 0, (c.NewMessage("1", "1", "g", "", START_MS, START_MS, 0, 0),)))
     behind_ms = START_MS - 300

@@ -1,4 +1,4 @@
-"""How a waiting receive's sleep ends."""
+"""How the wait of a `FutureWaiter` ends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cqs.engines.waiters import FutureWaiter
 
 
 class Waiter(FutureWaiter):
-    """Tells what it took, and what it left behind."""
+    """Counts its wake-ups, and records unused ones."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Message attributes: which are accepted, how numbers are stored, and the digests SDKs compare."""
+"""Message attributes: validation, stored numbers, and the digests that SDKs compare."""
 
 from __future__ import annotations
 

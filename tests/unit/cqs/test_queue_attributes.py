@@ -1,4 +1,4 @@
-"""Queue attributes: values taken, values refused, defaults, and what is shown."""
+"""Queue attributes: accepted and refused values, defaults, and responses."""
 
 from __future__ import annotations
 

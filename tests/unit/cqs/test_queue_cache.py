@@ -1,4 +1,4 @@
-"""The queue cache: what it keeps, and what it must forget."""
+"""The queue cache: what it keeps, and what it forgets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def queue(name: str = "q", version: int = 1, engine: str = "e") -> Queue:
 
 
 class Store:
-    """As much of a queue store as the cache uses."""
+    """As much of a queue store as the cache needs."""
 
     def __init__(self) -> None:
         self.changed: list[Callable[[QueueKey], None]] = []
@@ -71,7 +71,7 @@ async def delay_ms(cache: QueueCache) -> int:
 
 @pytest.mark.spec("handle.older-succeeds")
 async def test_older_handles_are_good_for_tenants_standard_queues_alone(store: Store, cache: QueueCache) -> None:
-    """What is settled, moved or of an internal queue is fenced: its newest holder alone ends it."""
+    """Jobs, and FIFO queues, are fenced: only the newest handle is valid."""
     standard, fifo = queue("standard"), queue("q.fifo")
     for each in (standard, fifo):
         store.put(each)
@@ -101,7 +101,7 @@ async def test_read_anew_after_a_change(store: Store, cache: QueueCache) -> None
 async def test_a_change_during_a_read_is_not_lost(store: Store, cache: QueueCache) -> None:
     store.put(queue())
     store.after_read = lambda: store.put(queue(version=2))
-    assert await delay_ms(cache) == 1_000  # what was read, and not kept
+    assert await delay_ms(cache) == 1_000  # read, but not cached
     store.after_read = lambda: None
     assert await delay_ms(cache) == 2_000
 
@@ -109,7 +109,7 @@ async def test_a_change_during_a_read_is_not_lost(store: Store, cache: QueueCach
 async def test_clear(store: Store, cache: QueueCache) -> None:
     store.put(queue())
     await delay_ms(cache)
-    store.queues[queue().key] = queue(version=2)  # untold
+    store.queues[queue().key] = queue(version=2)  # without a notification
     cache.clear()
     assert await delay_ms(cache) == 2_000
 

@@ -1,4 +1,4 @@
-"""Receipt handles: what is issued can be read back, everything else is told apart, and nobody else can issue any."""
+"""Receipt handles: valid ones can be read, others are refused by cause, and clients cannot forge any."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_never_issued(text: str) -> None:
 
 
 def test_a_handle_made_by_who_knows_another() -> None:
-    """All but the key is known: the queue's bytes, the time, the engine's handle, and how they are put together."""
+    """Everything but the key is known: queue, time, the engine's handle, and the format."""
     known = base64.b64decode(OURS.make(1, ENGINES))
     wanted = known[: -MAC_BYTES - 1] + b"g"
     for check in (
@@ -92,7 +92,7 @@ def test_a_handle_of_another_store() -> None:
 
 
 def test_a_handle_of_before_there_was_a_key() -> None:
-    """Version 1, with a checksum: its message is received again after its visibility timeout."""
+    """Version 1 had a checksum: its handles are refused."""
     content = b"\x01" + bytes.fromhex(QUEUE)[:6] + (1).to_bytes(6, "big") + ENGINES
     text = base64.b64encode(content + zlib.crc32(content).to_bytes(4, "big")).decode()
     assert refusal(text) == not_a_handle(text)
@@ -105,7 +105,8 @@ def test_any_text_is_answered(text: str) -> None:
 
 
 async def test_the_key_is_the_stores() -> None:
-    """The same in every process that has its master key, another with another, and not the master key itself."""
+    """The same in every process with the same master key, another with another master key, and not the master key
+    itself."""
     master, other = bytes(MASTER_KEY_BYTES), b"\x01" * MASTER_KEY_BYTES
     key = await DerivedReceiptKeyStore(Seal(master)).receipt_key()
     assert key == await DerivedReceiptKeyStore(Seal(master)).receipt_key()

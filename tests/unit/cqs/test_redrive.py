@@ -1,4 +1,4 @@
-"""RedrivePolicy and RedriveAllowPolicy: texts refused, and who may redrive."""
+"""RedrivePolicy and RedriveAllowPolicy: refused texts, and which queues may redrive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The forms of queue URLs, handed out and taken, of LocalStack's endpoint strategies."""
+"""Queue URLs of LocalStack's endpoint strategies, written and read."""
 
 from __future__ import annotations
 

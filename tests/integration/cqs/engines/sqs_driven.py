@@ -9,7 +9,7 @@ from typing import Any
 
 from cns_common.clock import Clock
 from cqs.engines.contract import PeekedMessage
-from tests.integration.cqs.engines.sqs_model import Seen
+from tests.integration.cqs.engines.sqs_model import VisibleQueue
 from tests.integration.cqs.sqs import ACCOUNT, Sqs, serving
 
 PAGE = 1_000
@@ -48,7 +48,7 @@ class Service:
 class Queue:
     """A queue, its model, and all receipt handles that were ever given out for it."""
 
-    def __init__(self, service: Service, name: str, seen: Seen) -> None:
+    def __init__(self, service: Service, name: str, seen: VisibleQueue) -> None:
         self.service = service
         self.name = name
         self.seen = seen

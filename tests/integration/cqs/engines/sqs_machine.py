@@ -14,9 +14,9 @@ from cns_common.errors import RequestError
 from cqs.engines.contract import Outcome, PeekedMessage
 from cqs.messages.receipt_handle import expired_handle, not_a_handle, unavailable_message
 from cqs.queues.model import decode_body
-from tests.conformance.model import Kept
+from tests.conformance.model import ModelMessage
 from tests.integration.cqs.engines.sqs_driven import Queue, Service
-from tests.integration.cqs.engines.sqs_model import HELD_MS_MAX, PURGE_PAUSE_MS, Seen
+from tests.integration.cqs.engines.sqs_model import HELD_MS_MAX, PURGE_PAUSE_MS, VisibleQueue
 from tests.integration.cqs.sqs import ACCOUNT
 
 GROUPS = st.sampled_from(["a", "b", "c"])
@@ -44,8 +44,8 @@ class Machine(RuleBasedStateMachine):
         self.fifo, self.fair, self.by_group = kind == "fifo", kind == "fair", False
         name = uuid.uuid4().hex
         suffix = ".fifo" if self.fifo else ""
-        self.dead = Queue(service, f"{name}-dead{suffix}", Seen(self.fifo, fair=self.fair))
-        self.source = Queue(service, f"{name}{suffix}", Seen(self.fifo, fair=self.fair))
+        self.dead = Queue(service, f"{name}-dead{suffix}", VisibleQueue(self.fifo, fair=self.fair))
+        self.source = Queue(service, f"{name}{suffix}", VisibleQueue(self.fifo, fair=self.fair))
         self.moved: set[str] = set()
 
     @initialize(by_group=st.booleans(), receives=RECEIVES, entries=st.lists(ENTRIES, min_size=2, max_size=6))
@@ -106,7 +106,7 @@ class Machine(RuleBasedStateMachine):
         if original is not None:
             assert (sent["MessageId"], int(sent["SequenceNumber"])) == original
             return
-        kept = Kept(
+        kept = ModelMessage(
             id=sent["MessageId"],
             sequence=int(sent["SequenceNumber"]) if self.fifo else seen.last_sequence + 1,
             body=body.encode(),
@@ -133,14 +133,14 @@ class Machine(RuleBasedStateMachine):
 
     def _receive(self, queue: Queue, want: int, timeout_s: int, attempt_id: str) -> None:
         dead = queue is self.dead
-        before = set(self.dead.seen.kept)
+        before = set(self.dead.seen.messages)
         members: dict[str, Any] = {"MaxNumberOfMessages": want, "VisibilityTimeout": timeout_s}
         if attempt_id:
             members["ReceiveRequestAttemptId"] = attempt_id
         shown = queue("ReceiveMessage", AttributeNames=["All"], **members)["Messages"]
         given = [queue.seen.as_message(message) for message in shown]
         arrived = {} if dead else {one: peeked for one, peeked in self.dead.peek().items() if one not in before}
-        moved = {one: self.source.seen.kept[one] for one in arrived}
+        moved = {one: self.source.seen.messages[one] for one in arrived}
         visible_at_ms = self.now_ms + timeout_s * 1000
         queue.seen.check_answer(given, set(moved), want, visible_at_ms, self.now_ms, attempt_id)
         queue.handles += [message["ReceiptHandle"] for message in shown]
@@ -150,7 +150,7 @@ class Machine(RuleBasedStateMachine):
         for one, peeked in sorted(arrived.items(), key=lambda pair: pair[1].sequence):
             self._follow_move(moved[one], peeked)
 
-    def _follow_move(self, kept: Kept, peeked: PeekedMessage) -> None:
+    def _follow_move(self, kept: ModelMessage, peeked: PeekedMessage) -> None:
         """The same message, with a sequence number of its own."""
         seen = self.dead.seen
         self.moved.add(kept.id)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cqs.engines.contract import Message, ReceiveResult
-from tests.conformance.model import Kept, Model
+from tests.conformance.model import Model, ModelMessage
 
 PURGE_PAUSE_MS = 60_000
 HELD_MS_MAX = 43_200_000
@@ -15,7 +15,7 @@ HELD_MS_MAX = 43_200_000
 
 
 @dataclass(slots=True)
-class Seen(Model):
+class VisibleQueue(Model):
     """A queue as its users see it. Handles are the texts they were given."""
 
     fair: bool = False
@@ -26,7 +26,7 @@ class Seen(Model):
     def as_message(self, shown: dict[str, Any]) -> Message:
         """A message of an answer that asked for all attributes; standard queues show no sequence number."""
         attributes: dict[str, str] = shown["Attributes"]
-        kept = self.kept[shown["MessageId"]]
+        kept = self.messages[shown["MessageId"]]
         return Message(
             shown["MessageId"],
             shown["ReceiptHandle"].encode(),
@@ -40,13 +40,13 @@ class Seen(Model):
 
     def delay(self, delay_ms: int) -> None:
         """A FIFO queue's new delay holds for what was never received, too."""
-        for kept in self.kept.values():
+        for kept in self.messages.values():
             if self.fifo and not kept.deliveries:
                 kept.visible_at_ms = kept.born_at_ms + delay_ms
 
     def edges(self, now_ms: int) -> list[int]:
         """When something will change without a call."""
-        times = {kept.visible_at_ms for kept in self.kept.values()}
+        times = {kept.visible_at_ms for kept in self.messages.values()}
         times |= {until_ms for until_ms, _, _ in self.dedup.values()}
         times |= {attempt.until_ms for attempt in self.attempts.values()}
         return sorted(ms for ms in times if ms > now_ms)
@@ -63,7 +63,7 @@ class Seen(Model):
         whole = not moved or (visible_at_ms > now_ms and not self.fifo)
         (self._check_fifo if self.fifo else self._check_standard)(given, moved, want, now_ms, whole=whole)
         for message_id in moved:
-            del self.kept[message_id]
+            del self.messages[message_id]
         self._follow(ReceiveResult(tuple(given)), visible_at_ms, now_ms)
         self.received_ms |= {message.handle: now_ms for message in given}
         if attempt_id and given and visible_at_ms > now_ms:
@@ -115,7 +115,7 @@ class Run:
     after: list[str]
 
     @staticmethod
-    def of(model: Seen, group: list[Kept], now_ms: int) -> Run:
+    def of(model: VisibleQueue, group: list[ModelMessage], now_ms: int) -> Run:
         run = Run([], [], [])
         for kept in group:
             if kept.hidden(now_ms):

@@ -228,7 +228,7 @@ async def test_cancelled_poll_passes_its_message_on(sqs: Sqs) -> None:
         await first
 
 
-# -- on the wire -------------------------------------------------------------------------------------------------------
+# -- on the wire ------------------------------------------------------------------------------------------------------
 
 
 def _requests() -> list[HttpRequest | Call]:
