@@ -34,10 +34,8 @@ async def test_what_is_there_is_handed_out_at_once_and_leased(queue: QueueFixtur
     received = await asyncio.wait_for(_receive(queue, long_polls), POLL_S / 2)
     assert bodies(received.messages) == numbered(3)
     assert not await queue.take()
-    gone_by_ms = (
-        queue.clock.now_ms() - queue.now_ms
-    )  # it is hidden by the engine's clock, which the fixture read before
-    queue.advance(gone_by_ms + HIDE_MS)
+    passed_ms = queue.clock.now_ms() - queue.now_ms  # the poll hides by the clock, which the fixture read before
+    queue.advance(passed_ms + HIDE_MS)
     assert bodies(await queue.take()) == numbered(3)
 
 

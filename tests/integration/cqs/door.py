@@ -1,6 +1,6 @@
-"""A service behind its front door: HTTP in bytes to a port, signed or not, and the answer as it stands.
+"""A service behind its HTTP interface: raw requests to a port, signed or not, and the raw responses.
 
-`Door` is the queue service's; the notification service has one like it in tests/integration/sns/sns_door.py.
+`Door` is that of the queue service; tests/integration/sns/sns_door.py has the one of the notification service.
 """
 
 from __future__ import annotations
@@ -61,31 +61,31 @@ class Reply:
         return json.loads(self.body)
 
     def xml(self) -> ElementTree.Element:
-        """Its elements by their bare names."""
+        """The element's children by their names without namespace."""
         root = ElementTree.fromstring(self.body)
         for element in root.iter():
             element.tag = element.tag.rpartition("}")[2]
         return root
 
     def texts(self, path: str) -> list[str]:
-        """Of each element there, in the order of the XML."""
+        """The names of the elements, in the order of the XML."""
         return [element.text or "" for element in self.xml().findall(path)]
 
     @property
     def fault(self) -> tuple[int, str, str, str]:
-        """An error of AWS JSON: status, the header for the Query code, shape and text."""
+        """An error of AWS JSON: status, header with the Query code, shape, text."""
         told = self.json()
         return self.status, self.headers["x-amzn-query-error"], told["__type"], told.get("message", "")
 
     @property
     def query_fault(self) -> tuple[int, str, str, str]:
-        """An error of AWS Query: status, code, type and text."""
+        """An error of AWS Query: status, code, type, text."""
         (code,), (side,), (text,) = (self.texts(f"Error/{name}") for name in ("Code", "Type", "Message"))
         return self.status, code, side, text
 
 
 class HttpDoor:
-    """A port that is listened to; calls are signed at the right time unless told otherwise."""
+    """A listening port. Calls are signed at the current time unless told otherwise."""
 
     def __init__(self, front: FrontDoor, clock: Clock, port: int) -> None:
         self.front = front
@@ -97,7 +97,7 @@ class HttpDoor:
     async def send(
         self, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes = b"", query: str = ""
     ) -> Reply:
-        """One request as it is, on a connection of its own."""
+        """Send one raw request on its own connection."""
         target = f"{path}?{query}" if query else path
         fields = {"host": self.host, "content-length": str(len(body)), "connection": "close", **(headers or {})}
         head = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items()), "", ""]
@@ -161,14 +161,14 @@ class Door(HttpDoor):
         self.sqs = sqs
 
     async def target(self, target: str, body: bytes, *, path: str = "/", **signing: Any) -> Reply:
-        """A body in AWS JSON, whatever it holds."""
+        """A body in AWS JSON with any content."""
         return await self.signed("POST", path, {"content-type": JSON, "x-amz-target": target}, body, **signing)
 
     async def json(self, action: str, *, path: str = "/", key: AccessKey = OWNER, **members: object) -> Reply:
         return await self.target(f"AmazonSQS.{action}", json.dumps(members).encode(), path=path, key=key)
 
     async def queue(self, name: str = "q", **attributes: str) -> str:
-        """A new queue's URL."""
+        """The URL of a new queue."""
         created = await self.json("CreateQueue", QueueName=name, Attributes=attributes)
         url: str = created.json()["QueueUrl"]
         return url
@@ -181,7 +181,7 @@ class Door(HttpDoor):
 
 @asynccontextmanager
 async def opened(sqs: Sqs, *, enforced: bool = True, log_calls: bool = False) -> AsyncIterator[Door]:
-    """The door of this queue service, on a free port; not `enforced` takes any credentials."""
+    """The interface of this queue service on a free port. Not `enforced`, it accepts any credentials."""
     front = FrontDoor(
         {
             "sqs": Service(model=load_service("sqs"), operations=operations(sqs.service), anonymous=ANONYMOUS),
@@ -199,7 +199,7 @@ async def opened(sqs: Sqs, *, enforced: bool = True, log_calls: bool = False) ->
 
 @asynccontextmanager
 async def listening(front: FrontDoor, table: ConnectionTable | None = None) -> AsyncIterator[int]:
-    """A free port that leads to this door. `table` has its connections; no time limit passes before a sweep."""
+    """The interface on a free port. `table` has its connections; time limits are checked only by a sweep."""
     if table is None:
         table = ConnectionTable(ConnectionLimits())
     served = ApiProtocol.serving(front, HEAD_BYTES_MAX, table)

@@ -1,4 +1,4 @@
-"""The queue service called the way the front door calls it, with the arguments a test cares about."""
+"""The operations of the queue service, called directly with the members that a test needs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BASE_URL = "http://localhost:6059"
 
 
 class WatchedEngine(EmbeddedEngine):
-    """The embedded engine, telling when a poll has begun to wait, and how often it was asked for messages."""
+    """The embedded engine, which signals when a poll waits and counts receives."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         super().__init__(database, clock)
@@ -42,28 +42,28 @@ class WatchedEngine(EmbeddedEngine):
         self.receives += 1
         return await super().receive(q, want, visible_at_ms, now_ms, attempt_id)
 
-    def waiter(self, q: QueueRef) -> WatchedWakeups:  # type: ignore[override]  # it stands for the contract's
-        return WatchedWakeups(super().waiter(q), self.waiting)
+    def waiter(self, q: QueueRef) -> WatchedWaiter:  # type: ignore[override]  # it wraps the contract's waiter
+        return WatchedWaiter(super().waiter(q), self.waiting)
 
 
-class WatchedWakeups:
-    def __init__(self, wakeups: Waiter, waiting: asyncio.Event) -> None:
-        self._wakeups = wakeups
+class WatchedWaiter:
+    def __init__(self, waiter: Waiter, waiting: asyncio.Event) -> None:
+        self._waiter = waiter
         self._waiting = waiting
 
     @property
     def closed(self) -> bool:
-        return self._wakeups.closed
+        return self._waiter.closed
 
     async def wait(self, timeout_s: float | None = None) -> bool:
         self._waiting.set()
-        return await self._wakeups.wait(timeout_s)
+        return await self._waiter.wait(timeout_s)
 
     def pass_on(self) -> None:
-        self._wakeups.pass_on()
+        self._waiter.pass_on()
 
     def close(self) -> None:
-        self._wakeups.close()
+        self._waiter.close()
 
 
 class Sqs:
@@ -104,7 +104,7 @@ class Sqs:
         return await self._operations[action](call, members)
 
     async def queue(self, name: str = "q", **attributes: str) -> str:
-        """A new queue's URL."""
+        """The URL of a new queue."""
         if name.endswith(".fifo"):
             attributes["FifoQueue"] = "true"
         url: str = (await self("CreateQueue", QueueName=name, Attributes=attributes))["QueueUrl"]
@@ -122,7 +122,7 @@ class Sqs:
         return [message["Body"] for message in await self.receive(url, n, **members)]
 
     async def poll(self, url: str, wait_s: int = 20, n: int = 10, **members: Any) -> asyncio.Task[list[dict[str, Any]]]:
-        """A long poll that has begun to wait."""
+        """A long poll that is waiting."""
         self.engine.waiting.clear()
         task = asyncio.create_task(self.receive(url, n, WaitTimeSeconds=wait_s, **members))
         await self.engine.waiting.wait()
@@ -173,7 +173,7 @@ async def serving(directory: Path, clock: Clock, *, recreate_wait_s: int = RECRE
 
 
 async def refused(awaitable: Awaitable[Any]) -> tuple[str, str]:
-    """The code and text of the refusal that the call must end in."""
+    """The code and text of the error that the call must raise."""
     with pytest.raises(RequestError) as caught:
         await awaitable
     return caught.value.code, caught.value.message

@@ -1,4 +1,4 @@
-"""The queue service as SDKs see it: AWS's own client writes the requests to its front door, and reads the answers."""
+"""The queue service as SDKs see it: botocore writes the requests and reads the responses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SQS = "com.amazonaws.sqs#"
 
 
 class Refusal(NamedTuple):
-    """An error as it stands on the wire. The Query protocol has no shapes; the text of it is the same in both."""
+    """An error on the wire. The Query protocol has no shape; the text is the same in both protocols."""
 
     status: int
     code: str
@@ -41,7 +41,7 @@ def missing(name: str) -> Refusal:
 
 
 def legacy(code: str, text: str, status: int = 400) -> Refusal:
-    """Of those codes that the Query protocol has with a prefix."""
+    """Codes that have a prefix in the Query protocol."""
     return Refusal(status, f"AWS.SimpleQueueService.{code}", SQS + code, text)
 
 
@@ -50,7 +50,7 @@ def modelled(code: str, text: str, status: int = 400) -> Refusal:
 
 
 class Wire:
-    """One protocol, spoken through a door."""
+    """One protocol, spoken to a service's HTTP interface."""
 
     def __init__(self, door: Door, protocol: Protocol) -> None:
         self.protocol = protocol
@@ -60,7 +60,7 @@ class Wire:
         self._parser = create_parser(protocol)
 
     async def __call__(self, action: str, **members: Any) -> dict[str, Any]:
-        """What a client is given for a call that must succeed."""
+        """The response to a call that must succeed."""
         answer = await self._answer(action, members)
         assert answer["ResponseMetadata"]["HTTPStatusCode"] == 200, answer
         return {name: member for name, member in answer.items() if name != "ResponseMetadata"}
@@ -69,13 +69,13 @@ class Wire:
         return await self("SendMessage", QueueUrl=url, MessageBody=body, **members)
 
     async def receive(self, url: str, **members: Any) -> list[dict[str, Any]]:
-        """Up to ten, unless told otherwise."""
+        """Up to ten messages unless told otherwise."""
         received = await self("ReceiveMessage", QueueUrl=url, **{"MaxNumberOfMessages": 10, **members})
         messages: list[dict[str, Any]] = received.get("Messages", [])
         return messages
 
     async def refuses(self, refusal: Refusal, action: str, **members: Any) -> None:
-        """A call that must fail in exactly this way."""
+        """Make a call that must fail with exactly this error."""
         answer = await self._answer(action, members)
         error = answer["Error"]
         assert error["Type"] == "Sender"

@@ -1,4 +1,4 @@
-"""Who may call the extensions: CNS. To everybody else they, and the internal queues, do not exist."""
+"""Only CNS may call the extensions. For other callers they and the internal queues do not exist."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 @pytest_asyncio.fixture(params=["on", "off"], scope="module", loop_scope="module")
 async def cqs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cqs]:
-    """Signatures on, then off."""
+    """With signatures, then without."""
     async with serving(tmp_path_factory.mktemp("cqs") / "data", auth=request.param) as running:
         yield running
 
@@ -39,7 +39,7 @@ async def internal_key(backend: Backend) -> AccessKey:
 
 
 def shown(answer: httpx.Response) -> tuple[object, ...]:
-    """All of an answer but what differs from request to request."""
+    """The response without the parts that differ between requests."""
     names = [name for name in answer.headers if name != "x-amzn-requestid"]
     return answer.status_code, answer.content, [(name, answer.headers[name]) for name in names if name != "date"]
 
@@ -119,7 +119,7 @@ async def test_the_key_is_made_once_and_shown_nowhere(cqs: Cqs) -> None:
 
 
 async def test_a_key_that_both_sides_were_given(cqs: Cqs) -> None:
-    """Where CNS and CQS have data of their own."""
+    """CNS and CQS have separate data, and a key that both were configured with."""
     given = cqs.settings.model_copy(update={"queue_key_id": KEY_ID, "queue_secret": "s", "queue_url": cqs.url})
     agreed = AccessKey(INTERNAL_ACCOUNT, KEY_ID, "s", 0)
     assert agreed in await access_keys(given, cqs.backend)

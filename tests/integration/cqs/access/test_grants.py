@@ -1,4 +1,4 @@
-"""Permissions, policies too large and tags over the wire: what is taken, and the words in which the rest is refused."""
+"""Permissions, policy limits and tags on the wire: accepted values, and the error texts for others."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def test_permissions_removed(wire: Wire, url: str) -> None:
 
 
 def policy(n: int = 1, **changed: Any) -> str:
-    """Of so many statements."""
+    """A policy with this many statements."""
     statement = {"Effect": "Allow", "Principal": "*", "Action": "sqs:*", "Resource": "*", **changed}
     return json.dumps({"Statement": [statement] * n})
 
@@ -113,7 +113,7 @@ def principals(n: int) -> str:
 
 
 def conditions(n: int) -> str:
-    """Half of them in each of two statements, under two operators."""
+    """Half of the conditions in each of two statements, under two operators."""
     half = {f"aws:ResourceTag/{at}": "x" for at in range(n // 2)}
     other = policy(Condition={"StringEquals": {f"aws:ResourceTag/{at}": "x" for at in range(n - n // 2)}})
     both = [*json.loads(policy(Condition={"StringLike": half}))["Statement"], *json.loads(other)["Statement"]]

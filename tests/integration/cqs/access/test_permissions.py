@@ -1,4 +1,4 @@
-"""Who may do what: owners, other accounts, unsigned callers and topics, by queue policy."""
+"""Access by queue policy: owners, other accounts, unsigned callers and topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queue policies: whom they let in, when, and what those are told who stay out."""
+"""Queue policies: which callers they admit, under which conditions, and the errors of the others."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Element = Any  # a policy is JSON
 
 
 def statement(**changed: Element) -> dict[str, Element]:
-    """Lets everyone do everything with the queue, but for what is `changed`; None takes an element out."""
+    """A policy that allows everyone everything, with elements `changed`; None removes an element."""
     whole = {"Effect": "Allow", "Principal": "*", "Action": "sqs:*", "Resource": ARN, **changed}
     return {name: element for name, element in whole.items() if element is not None}
 
@@ -43,7 +43,7 @@ def when(operator: str, key: str, value: Element) -> dict[str, Element]:
 
 
 async def let_in(sqs: Sqs, url: str) -> set[str]:
-    """Who may send."""
+    """A statement about who may send."""
     inside = set()
     for name, caller in CALLERS.items():
         try:

@@ -1,4 +1,4 @@
-"""Callers who may not: unsigned ones, other accounts, and owners whom a policy denies; what the door tells them."""
+"""Errors for callers without permission: unsigned ones, other accounts, and owners whom a policy denies."""
 
 from __future__ import annotations
 

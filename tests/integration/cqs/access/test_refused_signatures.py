@@ -1,4 +1,4 @@
-"""The words in which each fault of a signature is told at the door, in AWS JSON and in AWS Query."""
+"""The error of each fault of a signature, in AWS JSON and in AWS Query."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def date_of(at_ms: int) -> str:
 
 
 class Asked:
-    """One call, in AWS JSON and in AWS Query, under the same headers."""
+    """One call in AWS JSON and in AWS Query, with the same headers."""
 
     def __init__(self, door: Door, **headers: str) -> None:
         self._door = door

@@ -1,4 +1,4 @@
-"""Calls with a good signature: whatever signs as AWS's own clients do is let in, and nothing that was changed since."""
+"""Signatures: those of AWS's own clients are accepted, and no request that was changed after signing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def test_signed_by_botocore(door: Door) -> None:
 
 
 def presigned(door: Door, token: str | None = None) -> str:
-    """The query string of a URL that lists queues."""
+    """The query string of a signed URL that lists queues."""
     request = AWSRequest("GET", f"{door.url}/?{LIST}")
     SigV4QueryAuth(Credentials(OWNER.key_id, OWNER.secret, token), "sqs", "us-east-1", expires=3_600).add_auth(request)
     assert request.url is not None

@@ -1,4 +1,4 @@
-"""Queues of a service whose clock stands still, called from outside of its event loop, one step after the other."""
+"""A service with a stopped clock, driven step by step from outside its event loop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAGE = 1_000
 
 
 class StillClock(Clock):
-    """Goes on when it is told to, and at no other time."""
+    """A clock that moves only when it is told to."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class StillClock(Clock):
 
 
 class Service:
-    """Kept open over all examples: each has queues of its own."""
+    """A service that stays open for all examples; each example has its own queues."""
 
     def __init__(self, directory: Path) -> None:
         self._runner = asyncio.Runner()
@@ -46,7 +46,7 @@ class Service:
 
 
 class Queue:
-    """A queue, its model, and all receipt handles that were ever given out for it."""
+    """A queue, its model, and all receipt handles ever given for it."""
 
     def __init__(self, service: Service, name: str, seen: VisibleQueue) -> None:
         self.service = service
@@ -65,7 +65,7 @@ class Queue:
         self("SetQueueAttributes", Attributes=attributes)
 
     def peek(self) -> dict[str, PeekedMessage]:
-        """All messages, by id."""
+        """All messages by id."""
         sqs, run = self.service.sqs, self.service.run
         view = run(sqs.service.cache.find((ACCOUNT, "us-east-1", self.name)))
         page = run(view.engine.peek(view.ref, "", PAGE, sqs.clock.now_ms()))

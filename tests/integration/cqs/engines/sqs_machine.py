@@ -1,4 +1,4 @@
-"""What is done at random to a queue and its dead-letter queue, and to their models."""
+"""Random operations on a queue and its dead-letter queue, and on their models."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class Machine(RuleBasedStateMachine):
             self._follow_move(moved[one], peeked)
 
     def _follow_move(self, kept: ModelMessage, peeked: PeekedMessage) -> None:
-        """The same message, with a sequence number of its own."""
+        """A moved message gets a new sequence number."""
         seen = self.dead.seen
         self.moved.add(kept.id)
         assert decode_body(peeked.body).text.encode() == kept.body
@@ -180,7 +180,7 @@ class Machine(RuleBasedStateMachine):
             self._refused(fault, queue, "DeleteMessage", ReceiptHandle=handle)
 
     def _delete_batch(self, queue: Queue, handles: list[str]) -> None:
-        """The entries take effect one after the other."""
+        """The entries take effect one by one."""
         faults: dict[str, RequestError] = {}
         for number, handle in enumerate(handles):
             fault = self._delete_fault(queue, handle)
@@ -229,7 +229,7 @@ class Machine(RuleBasedStateMachine):
         return expired_handle(handle) if self.fifo and outcome is not Outcome.GONE else unavailable_message(handle)
 
     def _handle(self, data: st.DataObject, queue: Queue) -> str:
-        """Rather a new one than an old one; now and then of the other queue, or none at all."""
+        """Prefer newer handles; sometimes one of the other queue, or text that is no handle."""
         chance = data.draw(st.integers(0, 11))
         known = {0: [], 1: self._queue(queue is self.source).handles}.get(chance, queue.handles)
         return known[-data.draw(st.integers(1, len(known)))] if known else "garbage"
@@ -249,7 +249,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(dead=st.sampled_from([False, False, True]), choice=st.integers(0, 5), before=st.booleans())
     def wait_for_an_edge(self, dead: bool, choice: int, before: bool) -> None:
-        """To the moment at which something becomes visible or is forgotten, or just before it."""
+        """Advance to the moment at which something becomes visible or is forgotten, or just before it."""
         edges = self._queue(dead).seen.edges(self.now_ms)
         if edges:
             self.clock.advance(edges[choice % len(edges)] - before - self.now_ms)

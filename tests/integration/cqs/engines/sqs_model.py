@@ -1,4 +1,4 @@
-"""What users of the API may see of a queue: the engine's model, and what a receive moves to the dead-letter queue."""
+"""A model of a queue as users of the API see it: the engine's model, and moves to the dead-letter queue."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from tests.conformance.model import Model, ModelMessage
 
 PURGE_PAUSE_MS = 60_000
 HELD_MS_MAX = 43_200_000
-"""From a receive to the latest visibility timeout that its handle may ask for."""
+"""The longest time from a receive to a visibility timeout that its handle can set."""
 
 
 @dataclass(slots=True)
 class VisibleQueue(Model):
-    """A queue as its users see it. Handles are the texts they were given."""
+    """A queue as its users see it. Handles are receipt handles."""
 
     fair: bool = False
     purged_ms: int = -PURGE_PAUSE_MS
     received_ms: dict[bytes, int] = field(default_factory=dict)
-    """When each handle was given out."""
+    """When each handle was given."""
 
     def as_message(self, shown: dict[str, Any]) -> Message:
-        """A message of an answer that asked for all attributes; standard queues show no sequence number."""
+        """A message in a response that has all attributes. Standard queues show no sequence number."""
         attributes: dict[str, str] = shown["Attributes"]
         kept = self.messages[shown["MessageId"]]
         return Message(
@@ -39,13 +39,13 @@ class VisibleQueue(Model):
         )
 
     def delay(self, delay_ms: int) -> None:
-        """A FIFO queue's new delay holds for what was never received, too."""
+        """A FIFO queue's new delay applies to messages that were never received."""
         for kept in self.messages.values():
             if self.fifo and not kept.deliveries:
                 kept.visible_at_ms = kept.born_at_ms + delay_ms
 
     def edges(self, now_ms: int) -> list[int]:
-        """When something will change without a call."""
+        """The times at which something changes without a call."""
         times = {kept.visible_at_ms for kept in self.messages.values()}
         times |= {until_ms for until_ms, _, _ in self.dedup.values()}
         times |= {attempt.until_ms for attempt in self.attempts.values()}
@@ -54,12 +54,12 @@ class VisibleQueue(Model):
     def check_answer(
         self, given: Sequence[Message], moved: set[str], want: int, visible_at_ms: int, now_ms: int, attempt_id: str
     ) -> None:
-        """A receive answered `given` and moved messages to the dead-letter queue."""
+        """Check a receive that returned `given` and moved messages to the dead-letter queue."""
         if self.repeats(attempt_id, visible_at_ms, now_ms) is not None:
             assert not moved
             self.check_received(ReceiveResult(tuple(given)), want, visible_at_ms, now_ms, attempt_id)
             return
-        # after a move it looks once more, but neither for what it gave out unhidden, nor for what that locks
+        # after a move the service receives again, unless that would return `given` again or hit a group that it locks
         whole = not moved or (visible_at_ms > now_ms and not self.fifo)
         (self._check_fifo if self.fifo else self._check_standard)(given, moved, want, now_ms, whole=whole)
         for message_id in moved:
@@ -108,7 +108,7 @@ class VisibleQueue(Model):
 
 @dataclass(slots=True)
 class Run:
-    """What a FIFO group could give out now, by id: with the spent ones before it, and the one that ends it."""
+    """What a FIFO group can return now, by id: the spent messages before it, and the one that ends it."""
 
     before: list[str]
     fresh: list[str]

@@ -1,4 +1,4 @@
-"""More messages in one queue than AWS looks at."""
+"""More messages in one queue than AWS searches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BODY = encode_body(Body("waits", "", ACCOUNT, 0))
 
 
 async def fill(sqs: Sqs, url: str, group: str = "") -> None:
-    """Past the API, which takes ten at a time."""
+    """Send to the engine directly: the API accepts ten messages at a time."""
     queue = await sqs.store.get((ACCOUNT, "us-east-1", url.rpartition("/")[2]))
     assert queue is not None
     ref = QueueRef(queue.id, queue.fifo, 3_600_000)

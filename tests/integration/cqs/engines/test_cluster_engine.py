@@ -1,4 +1,5 @@
-"""What the engine on Cassandra and Redis costs, and what it does when Redis forgets, goes away and comes back."""
+"""The engine on Cassandra and Redis: statements per operation, and behaviour when Redis loses data, fails and
+returns."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ async def test_statements_of_each_operation(cassandra_address: CassandraAddress,
     clock = Clock()
     async with opened(cassandra_address, own_redis.url, clock) as (engine, cassandra):
         queue = QueueFixture(engine, clock)
-        await queue.send(*numbered(30))  # the bucket is open, the cache filled
+        await queue.send(*numbered(30))  # the bucket is open, and the cache is filled
         await queue.take(1)
 
         async def cost(work: Awaitable[object]) -> int:
@@ -45,7 +46,7 @@ async def test_statements_of_each_operation(cassandra_address: CassandraAddress,
         assert await cost(queue.hide(message, HIDE_MS)) == 0
         assert await cost(queue.delete(message)) == 1
         queue.set(max_receives=3)
-        assert await cost(queue.receive(10)) == 2  # deliveries are counted for good
+        assert await cost(queue.receive(10)) == 2  # deliveries are counted in the rows
 
 
 async def test_a_cache_that_forgets_loses_nothing(cassandra_address: CassandraAddress, own_redis: OwnRedis) -> None:

@@ -1,4 +1,4 @@
-"""What the contract cannot say of the embedded engine: its work at any depth, its limits, and full disks."""
+"""The embedded engine beyond the contract: work at any depth, limits, and full disks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def opened(directory: Path, disk: FaultyDisk | None = None) -> AsyncIterat
 
 
 class Work:
-    """How many steps SQLite's machine made."""
+    """Steps of SQLite's virtual machine."""
 
     def __init__(self, database: Database) -> None:
         self.steps = 0
@@ -171,7 +171,7 @@ async def test_more_queues_than_are_kept_in_memory(tmp_path: Path, monkeypatch: 
         taken = [message for queue in queues for message in await queue.take(2)]
         qs = [queue.q for queue in queues for _ in range(2)]
         deletes = [(q, message.handle) for q, message in zip(qs, taken, strict=True)]
-        deletes = deletes[::2] + deletes[1::2]  # a queue comes again after all the others
+        deletes = deletes[::2] + deletes[1::2]  # the first queue, after all others
         settled = await engine.settle(Settlement(deletes=tuple(deletes)), queues[0].now_ms)
         assert set(settled.deletes) == {DONE}
         assert [await queue.counts() for queue in queues] == [(1, 0, 0)] * 20
@@ -268,7 +268,7 @@ async def test_those_who_wait_are_not_woken_for_what_was_not_stored(tmp_path: Pa
 
 
 def test_a_moment_is_counted_by_tenths_of_a_second() -> None:
-    """What was in flight and is deleted leaves nothing behind when its tenth of a second is over."""
+    """Deleted messages leave nothing in the histogram after their tenth of a second."""
     hidden = queue_state.HiddenHistogram()
     hidden.become_fair()
     hidden.add(1_000, 1_050, True, "a")

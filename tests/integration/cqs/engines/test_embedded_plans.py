@@ -1,5 +1,5 @@
-"""How SQLite finds what the embedded engine and its queue store ask for: by an index, at any depth. docs/engines.md
-says what each operation costs; this is what it rests on."""
+"""The query plans of the embedded engine and its queue store: each statement uses an index. docs/engines.md relies on
+this."""
 
 from __future__ import annotations
 
@@ -23,16 +23,19 @@ from tests.integration.cqs.engines.test_embedded_engine import MORE_WORK_MAX, Wo
 
 VERBS = ("SELECT ", "INSERT ", "UPDATE ", "DELETE ")
 SCANS = {
-    "RETIRED_GENERATION": "SCAN lines USING COVERING INDEX lines_doomed",  # holds nothing else, and one is enough
-    "_UNDROPPED": "SCAN deleted_queues USING INDEX deleted_undropped",  # holds nothing else; at the start
+    # The index has doomed generations only, and one of them is enough.
+    "RETIRED_GENERATION": "SCAN lines USING COVERING INDEX lines_doomed",
+    # The index has undropped queues only. Used once, at the start.
+    "_UNDROPPED": "SCAN deleted_queues USING INDEX deleted_undropped",
 }
 SORTS = {"COUNT_HIDDEN", "COUNT_HIDDEN_UNTIL"}
-"""Grouped as they are counted: what is hidden, at a line's first use; what becomes visible in a tenth of a second."""
+"""These group their result: hidden messages at a queue's first use, and those that become visible within a tenth of a
+second."""
 FEW, MANY = 20, 2_000
 
 
 def _statements(module: ModuleType) -> dict[str, str]:
-    """Whole ones: a name with an underscore may be a part, where others have none."""
+    """Complete statements. A private name may be a part of one, in a module that also has public names."""
     names = [name for name in vars(module) if name.isupper()]
     private = all(name.startswith("_") for name in names if str(vars(module)[name]).startswith(VERBS))
     texts = {name: vars(module)[name] for name in names if private or not name.startswith("_")}

@@ -1,4 +1,4 @@
-"""FIFO queues of the engine `cqs` in several processes at once: one order, one deduplication, one lease a message."""
+"""FIFO queues of the engine `cqs` in several processes at once: one order, one deduplication, one lease per message."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def opened(place: CassandraAddress, clock: Clock, url: str = "") -> AsyncI
 
 @asynccontextmanager
 async def processes(place: CassandraAddress, n: int, url: str = "") -> AsyncIterator[list[QueueFixture]]:
-    """One FIFO queue, seen through as many engines."""
+    """One FIFO queue, used through `n` engines."""
     clock = Clock()
     q = QueueRef(f"queue-{uuid.uuid4()}", True, DAY_MS)
     async with AsyncExitStack() as stack:
@@ -51,7 +51,7 @@ async def processes(place: CassandraAddress, n: int, url: str = "") -> AsyncIter
 
 @pytest.fixture
 def small_segments(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Logs that begin a new segment, and are written down, every few slots."""
+    """Logs with small segments and frequent snapshots."""
     monkeypatch.setattr(schema, "SEGMENT_SLOTS", 4)
     monkeypatch.setattr(schema, "SNAPSHOT_EVERY_SLOTS", 9)
     monkeypatch.setattr(schema, "CHUNK_BYTES", 100)
@@ -60,15 +60,15 @@ def small_segments(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 async def _clear(queue: QueueFixture) -> None:
-    """All that is needless by now."""
+    """Remove what is obsolete."""
     engine = queue.engine
     assert isinstance(engine, ClusterEngine)
-    await engine._fifo.close()  # which waits for an image that is being written
+    await engine._fifo.close()  # this waits for a snapshot that is being written
     await engine._fifo.clear_log(queue.q.id, 1_000)
 
 
 async def _sent_and_received(queues: list[QueueFixture]) -> None:
-    """Each process sends to groups of its own and to common ones; all receive and delete, until nothing is left."""
+    """Each process sends to its own groups and to a common one; all receive and delete until no message is left."""
     received: defaultdict[str, list[bytes]] = defaultdict(list)
     in_flight: set[str] = set()
     total = len(queues) * MESSAGES * 2
@@ -115,7 +115,7 @@ async def test_and_while_logs_are_written_down_and_cleared(
         async def clear() -> None:
             while True:
                 await _clear(queues[0])
-                await asyncio.sleep(0.05)  # between two rounds of what a worker does every few seconds
+                await asyncio.sleep(0.05)  # a worker does this every few seconds
 
         clearing = asyncio.create_task(clear())
         await _sent_and_received(queues)
@@ -136,7 +136,7 @@ async def test_deduplication_is_one_for_all(cassandra_address: CassandraAddress)
 async def test_who_was_away_finds_what_was_written_down(
     cassandra_address: CassandraAddress, small_segments: None, reads: bool
 ) -> None:
-    """Its place in the log was cleared meanwhile: it can neither write there nor be misled."""
+    """The slot of a slow process was removed meanwhile: it can neither write there nor read a wrong state."""
     async with processes(cassandra_address, 2) as (here, away):
         await away.send(b"0", group="g")
         for number in range(1, 40):
@@ -156,7 +156,7 @@ async def test_who_was_away_finds_what_was_written_down(
 async def test_an_append_whose_answer_came_too_late(
     cassandra_address: CassandraAddress, small_segments: None, dedup: str
 ) -> None:
-    """It was applied, its segment was cleared before its writer went on: nobody may say that it was not."""
+    """The append was applied and its segment removed before the answer: it must not be reported as failed."""
     async with processes(cassandra_address, 2) as (late, other):
         await late.send(b"first", group="g")
         assert isinstance(late.engine, ClusterEngine)
@@ -183,7 +183,7 @@ async def test_an_append_whose_answer_came_too_late(
 
 
 async def test_a_new_body_after_a_purge(cassandra_address: CassandraAddress) -> None:
-    """Whoever changes it has not heard of the purge: the body must not lie among what that left behind."""
+    """The process that changes the body has not noticed the purge: the body must not be in a purged bucket."""
     async with processes(cassandra_address, 2) as (here, there):
         await there.counts()
         await here.purge()
@@ -232,7 +232,7 @@ async def test_a_poll_hears_of_another_process(
 
 
 async def test_what_it_costs(cassandra_address: CassandraAddress) -> None:
-    """A send is a row and an append; what others wrote is met by an append that fails, or looked for by a question."""
+    """A send is one row and one append. Other processes' commands are found by an append that fails, or by a read."""
     clock = Clock()
     cassandra = await Cassandra.open(cassandra_address)
     async with open_engine(cassandra, "", clock) as engine:
@@ -245,8 +245,8 @@ async def test_what_it_costs(cassandra_address: CassandraAddress) -> None:
             return cassandra.statements - before
 
         assert await cost(asyncio.ensure_future(queue.send(b"x", group="g"))) == 2
-        assert await cost(asyncio.ensure_future(queue.take(10))) == 2  # an append, and one read of the bodies
-        assert await cost(asyncio.ensure_future(queue.take(10))) == 1  # a look at the log
+        assert await cost(asyncio.ensure_future(queue.take(10))) == 2  # one append, and one read of the bodies
+        assert await cost(asyncio.ensure_future(queue.take(10))) == 1  # one read of the log
         many = asyncio.gather(*[queue.send(b"x", group=f"{number}") for number in range(50)])
-        assert await cost(many) <= 50 + 3  # all that wait are appended together
+        assert await cost(many) <= 50 + 3  # waiting commands are appended together
     await cassandra.close()

@@ -1,6 +1,6 @@
-"""Any sequence of calls does to queues what it does to the model: searched for one that does not.
+"""Random sequences of API calls: queues must behave as the model does.
 
-With `CNS_MODEL_EXAMPLES` so many sequences of each kind of queue are tried, others each time.
+`CNS_MODEL_EXAMPLES` sets the number of sequences per kind of queue; then they are different at each run.
 """
 
 from __future__ import annotations

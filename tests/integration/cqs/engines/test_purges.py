@@ -1,4 +1,4 @@
-"""Purges of one process beside sends of another, on Cassandra and Redis."""
+"""Purges by one process during sends by another, on Cassandra and Redis."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.own_redis import OwnRedis
 async def test_who_hears_of_a_purge_in_the_midst_of_a_send_loses_nothing(
     cassandra_address: CassandraAddress, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch, fifo: bool
 ) -> None:
-    """It has written for before the purge by then; a fill, or another receive, tells it meanwhile."""
+    """The sender has written rows of the old generation when a fill or another receive tells it of the purge."""
     clock = Clock()
     async with (
         opened(cassandra_address, own_redis.url, clock) as (one, _),
@@ -40,6 +40,6 @@ async def test_who_hears_of_a_purge_in_the_midst_of_a_send_loses_nothing(
         await here.purge()
         monkeypatch.setattr(other._rows, "insert", insert_and_hear)
         await there.send(b"after", group="g" * fifo)
-        while await one.maintain(500, here.now_ms):  # what the purge left behind goes
+        while await one.maintain(500, here.now_ms):  # remove what the purge left behind
             pass
         assert bodies(await here.take()) == [b"after"]

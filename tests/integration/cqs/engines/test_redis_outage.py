@@ -1,4 +1,4 @@
-"""Processes of the engine `cqs` when Redis goes away and comes back: what is in flight stays with its holder."""
+"""Processes of the engine `cqs` when Redis fails and returns: messages in flight stay hidden."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from tests.conformance.support import HIDE_MS, QueueFixture, bodies, numbered
 from tests.own_redis import OwnRedis
 
 SOON_S = 20.0
-"""A process that has died is known to be dead after six."""
+"""A dead process is detected within six seconds."""
 
 
 @asynccontextmanager
 async def queues(place: Cluster, url: str, n: int) -> AsyncIterator[list[QueueFixture]]:
-    """One queue, as `n` processes use it."""
+    """One queue, used by `n` processes."""
     clock = Clock()
     async with AsyncExitStack() as stack:
         first: QueueFixture | None = None
@@ -46,7 +46,7 @@ async def queues(place: Cluster, url: str, n: int) -> AsyncIterator[list[QueueFi
 
 
 async def arriving(queue: QueueFixture, n: int, hide_ms: int = HIDE_MS) -> list[Message]:
-    """The next `n` messages, as a long poll waits for them."""
+    """The next `n` messages, received as a long poll does."""
     arrived: list[Message] = []
     waiter = queue.engine.waiter(queue.q)
     until_ms = queue.clock.wall_ms() + 1000 * SOON_S
@@ -59,12 +59,12 @@ async def arriving(queue: QueueFixture, n: int, hide_ms: int = HIDE_MS) -> list[
 
 
 async def _pause(waiter: object) -> tuple[Message, ...]:
-    await waiter.wait(0.2)  # type: ignore[attr-defined]
+    await waiter.wait(0.2)  # type: ignore[attr-defined]  # a Waiter
     return ()
 
 
 async def counting(queue: QueueFixture, expected: tuple[int, int, int]) -> None:
-    """Soon: Redis is told what happened meanwhile after it is asked again."""
+    """Wait for these counts: Redis is updated some time after it returned."""
     async with asyncio.timeout(SOON_S):
         while await queue.counts() != expected:
             await asyncio.sleep(0.05)
@@ -141,13 +141,13 @@ async def test_what_is_in_flight_when_redis_dies_stays_hidden(cassandra_address:
         await one.send(b"meanwhile")
         assert sorted(bodies(await arriving(two, 3))) == sorted({*numbered(6), b"meanwhile"} - set(bodies(held)))
         assert not await one.take()
-        assert await two.delete(held[0]) == [Outcome.DONE]  # by another process than gave it out
+        assert await two.delete(held[0]) == [Outcome.DONE]  # by another process than the one that received it
         own_redis.start()
         await one.send(b"after")
         assert bodies(await arriving(one, 1)) == [b"after"]
         while not sample(two.engine, REDIS_UP):
-            await asyncio.sleep(0.05)  # until this process, too, has noticed
-        assert await two.hide(held[1], 0) is Outcome.DONE  # a handle of before moves its message still
+            await asyncio.sleep(0.05)  # until this process has noticed, too
+        assert await two.hide(held[1], 0) is Outcome.DONE  # a handle from before the loss is valid
         assert bodies(await arriving(one, 1)) == [held[1].body]
         assert not await two.take()
         assert await one.counts() == (0, 7, 0)
@@ -203,7 +203,7 @@ async def test_a_delivery_that_came_twice_is_counted(cassandra_address: Cluster,
         await one.send(b"one")
         first = await arriving(one, 1)
         with redis.Redis(port=own_redis.port) as client:
-            client.flushall()  # `two` fills the cache again, and does not know what `one` gave out
+            client.flushall()  # `two` fills the cache again and does not know what `one` received
         second = await arriving(two, 1)
         assert bodies(first) == bodies(second)
         assert await one.delete(*first) == [Outcome.DONE]
@@ -215,7 +215,7 @@ async def test_a_delivery_that_came_twice_is_counted(cassandra_address: Cluster,
 async def test_an_older_handle_of_an_earlier_life_of_the_cache(
     cassandra_address: Cluster, own_redis: OwnRedis, redis_is_away: bool
 ) -> None:
-    """Its message was given out again since. Tenants may use it still; what is fenced may not."""
+    """The message was delivered again meanwhile. Tenants' handles are still valid, fenced ones are not."""
     async with queues(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(*numbered(2))
         older = await arriving(one, 2, hide_ms=1)
@@ -241,7 +241,7 @@ async def test_an_older_handle_of_an_earlier_life_of_the_cache(
 async def test_a_delete_that_its_process_did_not_live_to_finish(
     cassandra_address: Cluster, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The row is deleted by whoever deletes the message again, or by the reconciler of another process."""
+    """The row is deleted by the next delete of the message, or by another process's reconciler."""
     async with queues(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(*numbered(2))
         again, left = await arriving(one, 2)
@@ -252,7 +252,7 @@ async def test_a_delete_that_its_process_did_not_live_to_finish(
             buckets = await rows.buckets(one.q.id, "")
             return len([row for bucket in buckets for row in await rows.page(one.q.id, bucket, -1, 10)])
 
-        failover = one.engine._failover  # type: ignore[attr-defined]  # the moment between Redis and the row
+        failover = one.engine._failover  # type: ignore[attr-defined]  # between the delete in Redis and that of the row
         keys = [parse_handle(message.handle) for message in (again, left)]
         await failover.ask(lambda cache: cache.begin_delete(one.q.id, keys))
         assert await rows_left() == 2
@@ -260,7 +260,7 @@ async def test_a_delete_that_its_process_did_not_live_to_finish(
         assert await rows_left() == 1
         monkeypatch.setattr(redis_cache, "UNFINISHED_DELETE_MS", -1)
         await two.take()
-        await two.engine._reconciler.step()  # type: ignore[attr-defined]
+        await two.engine._reconciler.step()  # type: ignore[attr-defined]  # the reconciler runs rarely by itself
         assert await rows_left() == 0
         await cassandra.close()
 
@@ -291,7 +291,7 @@ async def test_empty_buckets_of_before_go(
 
 @pytest.mark.extended
 async def test_a_redis_that_is_full_counts_as_away(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
-    """It answers, and takes nothing more in."""
+    """Redis answers but accepts no writes."""
     async with queues(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(b"before")
         with redis.Redis(port=own_redis.port) as client:
@@ -305,7 +305,7 @@ async def test_a_redis_that_is_full_counts_as_away(cassandra_address: Cluster, o
 
 
 async def test_what_is_made_visible_while_redis_is_away(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
-    """Its row says otherwise, since it was in flight when Redis was lost."""
+    """The row has a later time, because the message was in flight when Redis was lost."""
     async with queues(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(b"one")
         (held,) = await arriving(one, 1, hide_ms=1_800_000)
@@ -318,7 +318,7 @@ async def test_what_is_made_visible_while_redis_is_away(cassandra_address: Clust
 
 @pytest.mark.extended
 async def test_a_purge_while_redis_does_not_answer(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
-    """Redis comes back with what was purged."""
+    """Redis returns with messages that were purged."""
     async with queues(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(*numbered(5))
         own_redis.pause()
@@ -334,7 +334,7 @@ async def test_a_purge_while_redis_does_not_answer(cassandra_address: Cluster, o
 
 
 async def test_a_delete_that_failed_amid_a_fill(own_redis: OwnRedis) -> None:
-    """What was to be kept out of the cache while it is filled is brought back."""
+    """Messages deleted during a fill return to the cache if their delete fails."""
     clock = Clock()
     cache = redis_cache.RedisCache(own_redis.url, clock, UnackedDeliveries())
     now_ms = clock.now_ms()

@@ -1,4 +1,4 @@
-"""What the contract cannot say of the remote driver: several processes at one host, and either side going away."""
+"""The remote engine beyond the contract: several processes at one host, and lost connections."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.conformance.support import HIDE_MS, POLL_S, QueueFixture, bodies, num
 
 
 class Host:
-    """A store host, and the processes that use it."""
+    """A store host and its client processes."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -44,7 +44,7 @@ class Host:
         await self.database.close()
 
     async def join(self) -> tuple[Client, RemoteEngine]:
-        """Another process."""
+        """Another client process."""
         client = Client(self.directory / "socket", methods(ENGINE))
         await client.start()
         self._stack.push_async_callback(client.close)
@@ -81,7 +81,7 @@ async def test_the_wake_up_of_a_process_that_died_is_for_another(host: Host) -> 
     await queue.send(b"one")
     assert await first.wait(POLL_S)
     assert not await second.wait(0)
-    await dying.close()  # woken, and gone before it received
+    await dying.close()  # woken, and closed before it received
     assert await second.wait(POLL_S)
     assert bodies(await queue.at(two).take()) == [b"one"]
     first.close()
@@ -89,7 +89,7 @@ async def test_the_wake_up_of_a_process_that_died_is_for_another(host: Host) -> 
 
 
 async def test_the_wake_up_that_found_nobody_is_for_another(host: Host) -> None:
-    """The process dies while its wake-up is on the way to it."""
+    """The process dies while its wake-up is on the way."""
     (dying, one), (_, two) = await host.join(), await host.join()
     queue = QueueFixture(host.engine, host.clock)
     first = await queue.at(one).wait()
@@ -146,7 +146,7 @@ async def test_after_a_restart_a_wake_up_not_used_is_still_passed_on(host: Host)
     assert not await queue.take()
     await queue.send(b"one")
     await queue.counts()
-    first.close()  # woken by the host, and not used
+    first.close()  # woken by the host; the wake-up was not used
     assert await second.wait(POLL_S)
     second.close()
 
@@ -171,7 +171,7 @@ async def test_polls_outlive_a_restart_of_the_host(host: Host) -> None:
 
 
 async def test_leaving_while_being_woken_leaves_the_host_idle(host: Host) -> None:
-    """The host's half of a waiter ends with it, even when both ends happen in the same moment."""
+    """The host's half of a waiter ends with the client's, even if both end at the same moment."""
     _, remote = await host.join()
     queue = QueueFixture(remote, host.clock)
     for i in range(50):
@@ -216,7 +216,8 @@ async def test_what_a_dead_process_waited_for_is_for_another_at_once(host: Host)
 
 
 async def test_what_a_dead_process_held_is_for_another_at_once(host: Host) -> None:
-    """Of every receive: it may have died before it read the answer, or at work on what came before."""
+    """The leases of all long polls are released: the process may have died before it read the response, or while it
+    worked."""
     (dying, one), (_, two) = await host.join(), await host.join()
     queue, long_polls = QueueFixture(two, host.clock), one.long_polls()
     await queue.send(*numbered(5))
@@ -248,7 +249,7 @@ async def test_what_a_process_lost_to_another_stays_the_other_s(host: Host) -> N
 
 
 async def test_leases_that_ended_are_forgotten(host: Host) -> None:
-    """As of a user that lives, and leaves what it cannot do to the end of its lease."""
+    """Leases that a living client changed are not released: they end by themselves."""
     handed = ClientLeases(host.engine, host.clock)
     queue = QueueFixture(host.engine, host.clock)
     await queue.send(*numbered(3))

@@ -1,4 +1,4 @@
-"""FIFO queues: a receive that is repeated under its attempt id."""
+"""FIFO queues: receives repeated under their attempt id."""
 
 from __future__ import annotations
 

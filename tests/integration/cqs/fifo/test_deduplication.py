@@ -1,4 +1,4 @@
-"""FIFO queues: what counts as sent before, for how long, and in which scope."""
+"""FIFO queues: what is a duplicate, for how long, and in which scope."""
 
 from __future__ import annotations
 

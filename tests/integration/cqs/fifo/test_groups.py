@@ -1,4 +1,4 @@
-"""FIFO queues: the order of a group's messages, what locks a group, and what unlocks it."""
+"""FIFO queues: the order within a group, and what locks and unlocks a group."""
 
 from __future__ import annotations
 
@@ -175,5 +175,5 @@ CALLS = 310
 @pytest.mark.parametrize("attributes", [{}, HIGH_THROUGHPUT])
 async def test_no_rate_is_enforced(sqs: Sqs, attributes: dict[str, Any]) -> None:
     url = await sqs.queue("many.fifo", ContentBasedDeduplication="true", **attributes)
-    await asyncio.gather(*[send(sqs, url, str(number)) for number in range(CALLS)])  # the test clock stands still
+    await asyncio.gather(*[send(sqs, url, str(number)) for number in range(CALLS)])  # the test clock is stopped
     assert await sqs.counts(url) == (CALLS, 0, 0)

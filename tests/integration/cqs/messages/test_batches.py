@@ -1,4 +1,4 @@
-"""Batches on the wire: what the whole request is refused for, in which order, and then each entry alone."""
+"""Batches on the wire: errors of the whole request and their order, then errors of entries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIT: dict[str, Entry] = {
     "DeleteMessageBatch": {"ReceiptHandle": "h"},
     "ChangeMessageVisibilityBatch": {"ReceiptHandle": "h", "VisibilityTimeout": 1},
 }
-"""What an entry must have besides its Id."""
+"""The members that an entry needs besides its Id."""
 TOO_MANY = legacy("TooManyEntriesInBatchRequest", "Maximum number of entries per request are 10. You have sent 11.")
 BAD_ID = legacy(
     "InvalidBatchEntryId",
@@ -154,7 +154,7 @@ async def test_all_entries_may_fail(sqs: Sqs, wire: Wire) -> None:
     assert ids(answer["Failed"]) == ["a"]
 
 
-@pytest.mark.parametrize("wire", ["json"], indirect=True)  # nothing else can write it
+@pytest.mark.parametrize("wire", ["json"], indirect=True)  # SDKs cannot write it
 @spec("batch.answer-failed")
 async def test_a_failure_may_quote_what_no_answer_can_hold(sqs: Sqs, wire: Wire) -> None:
     url = await sqs.queue()
@@ -248,7 +248,7 @@ async def test_size_of_all(sqs: Sqs, wire: Wire) -> None:
     await wire.refuses(too_long(1_048_577), "SendMessageBatch", QueueUrl=url, Entries=[*given, over])
     repeated = [*given, over | {"Id": "idA"}, over | {"Id": "idA"}]
     await wire.refuses(REPEATED, "SendMessageBatch", QueueUrl=url, Entries=repeated)
-    answer = await wire("SendMessageBatch", QueueUrl=url, Entries=given)  # the queue's own limit is each entry's
+    answer = await wire("SendMessageBatch", QueueUrl=url, Entries=given)  # the queue's own limit applies to each entry
     assert len(answer["Failed"]) == 8
 
 

@@ -1,4 +1,4 @@
-"""Dead-letter queues: when messages are moved, and what of them is kept."""
+"""Dead-letter queues: when messages are moved, and what a moved message keeps."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def test_moved_by_the_receive_after_the_last(sqs: Sqs) -> None:
     (before,) = await sqs.receive(source, VisibilityTimeout=0, AttributeNames=["All"])
     await spend(sqs, source, 1)
     sqs.advance(60)
-    assert await sqs.counts(dead) == (0, 0, 0)  # nothing moves in the background
+    assert await sqs.counts(dead) == (0, 0, 0)  # messages are moved only by a receive
     assert await sqs.receive(source) == []
     assert await sqs.counts(source) == (0, 0, 0)
     (message,) = await sqs.receive(dead, AttributeNames=["All"], MessageAttributeNames=["All"])
@@ -130,7 +130,7 @@ async def test_fifo(sqs: Sqs) -> None:
     sent = await sqs.send(source, "head", MessageGroupId="g", MessageDeduplicationId="d")
     (before,) = await sqs.receive(source, VisibilityTimeout=0, AttributeNames=["All"])
     await sqs.send(source, "next", MessageGroupId="g", MessageDeduplicationId="e")
-    assert await sqs.bodies(source, 1) == ["next"]  # the move of the head unlocked its group
+    assert await sqs.bodies(source, 1) == ["next"]  # moving the head unlocked its group
     sqs.advance(86_400)
     assert await sqs.send(dead, MessageGroupId="x", MessageDeduplicationId=sent["MessageId"])
     (message, *_) = await sqs.receive(dead, AttributeNames=["All"])
@@ -168,7 +168,7 @@ async def test_fifo_move_is_known_to_deduplication(sqs: Sqs) -> None:
 @pytest.mark.spec("dead-letters.retention-standard", "dead-letters.retention-fifo")
 @pytest.mark.parametrize(("suffix", "left"), [("", []), (".fifo", ["poison"])])
 async def test_retention_after_the_move(sqs: Sqs, suffix: str, left: list[str]) -> None:
-    """Standard queues count from the first send, FIFO queues from the move."""
+    """In standard queues retention counts from the first send, in FIFO queues from the move."""
     source, dead = await redrive(sqs, "source" + suffix, "dead" + suffix)
     await sqs("SetQueueAttributes", QueueUrl=dead, Attributes={"MessageRetentionPeriod": "3600"})
     await sqs.send(source, "poison", **FIFO_IDS if suffix else {})

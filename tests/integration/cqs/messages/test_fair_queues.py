@@ -1,4 +1,4 @@
-"""Fair queues: standard queues whose messages have a group, which stands for a tenant."""
+"""Fair queues: standard queues whose messages have a group, which names a tenant."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ async def send(sqs: Sqs, url: str, tenant: str, n: int = 1) -> None:
 
 
 async def hold(sqs: Sqs, url: str, tenant: str, n: int) -> None:
-    """So many messages of a tenant in flight."""
+    """Put this many messages of a tenant in flight."""
     await send(sqs, url, tenant, n)
     for start in range(0, n, 10):
         held = await sqs.bodies(url, min(10, n - start), VisibilityTimeout=HOUR_S)

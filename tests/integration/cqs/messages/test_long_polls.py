@@ -1,4 +1,4 @@
-"""Long polls: what wakes them, and what ends them."""
+"""Long polls: what wakes and what ends them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.integration.cqs.sqs_wire import Wire
 
 spec = pytest.mark.spec
 POLL_S = 10.0
-"""Less than a poll waits: it must end by itself."""
+"""Shorter than a poll: the poll must end for another reason."""
 
 
 class Caller:
-    """Who waits for an answer, until he goes."""
+    """A caller that waits for a response until it disconnects."""
 
     def __init__(self) -> None:
         self._callback: Callable[[], None] | None = None
@@ -58,7 +58,7 @@ async def by_change(sqs: Sqs, url: str, held: dict[str, Any]) -> None:
 
 
 async def by_send_after_purge(sqs: Sqs, url: str, held: dict[str, Any]) -> None:
-    """To the group that was locked."""
+    """A message to the locked group."""
     await sqs("PurgeQueue", QueueUrl=url)
     await sqs.send(url, "woken", MessageGroupId="g")
 
@@ -201,7 +201,8 @@ async def test_a_message_for_one_that_hung_up_wakes_another(sqs: Sqs) -> None:
 @spec("poll.gone-client-passes-on")
 @pytest.mark.parametrize("turns", range(8))
 async def test_a_message_for_one_that_hangs_up_while_it_is_woken_wakes_another(sqs: Sqs, turns: int) -> None:
-    """In whichever moment he goes: a message is his, answered though nobody reads it, or the other's."""
+    """The caller may disconnect at any moment: the message is in the response that nobody reads, or goes to the other
+    poll."""
     url = await sqs.queue()
     caller = Caller()
     first = await sqs.poll(url, when_gone=caller.when_gone)
@@ -251,7 +252,7 @@ async def test_a_waiting_poll_holds_nothing_of_its_request(door: Door, protocol:
 
 
 async def test_a_poll_under_another_server_ends_with_its_caller(sqs: Sqs) -> None:
-    """The front door as an ASGI app: what it hears after the body is that the caller has gone."""
+    """The ASGI app: after the body it is told that the caller has disconnected."""
     heard: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
     said: asyncio.Queue[Any] = asyncio.Queue()
     sqs.engine.waiting.clear()

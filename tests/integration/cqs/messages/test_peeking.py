@@ -1,4 +1,4 @@
-"""Looking into a queue changes nothing, and shows each message in the state it is in."""
+"""A peek changes nothing and shows each message with its state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Receiving on the wire: how much, for how long, and what is told of a message."""
+"""ReceiveMessage on the wire: number of messages, visibility, attributes."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ async def test_what_returns_goes_behind_what_waits(sqs: Sqs, wire: Wire) -> None
 
 @pytest.fixture
 def two_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That no more may be."""
+    """Set the most messages in flight."""
     assert IN_FLIGHT_MAX == 120_000
     monkeypatch.setattr("cqs.engines.embedded.receive.IN_FLIGHT_MAX", 2)
 
@@ -237,7 +237,7 @@ async def test_in_flight_limit(sqs: Sqs, wire: Wire) -> None:
     sqs.advance(20.1)
     assert await poll == []
     poll = await sqs.poll(url)
-    await sqs.delete(url, held[0])  # there is room for one
+    await sqs.delete(url, held[0])  # one more may be received
     assert len(await poll) == 1
 
 

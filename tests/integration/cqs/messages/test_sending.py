@@ -1,4 +1,4 @@
-"""What a message may be: who sends what is not allowed is told so, in both protocols, word for word."""
+"""SendMessage on the wire: limits of a message, and the error texts in both protocols."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def text(value: str) -> dict[str, Any]:
 
 
 def attribute(value: str) -> dict[str, Any]:
-    """One whose name and type are seven bytes."""
+    """An attribute with seven bytes of name and type."""
     return {"MessageAttributes": {"a": {"DataType": "String", "StringValue": value}}}
 
 
@@ -97,7 +97,7 @@ async def test_refused(sqs: Sqs, wire: Wire, queue: str, members: dict[str, Any]
     assert await sqs.counts(url) == (0, 0, 0)
 
 
-@pytest.mark.parametrize("wire", ["json"], indirect=True)  # nothing else can write them
+@pytest.mark.parametrize("wire", ["json"], indirect=True)  # SDKs cannot write them
 @pytest.mark.parametrize("body", ["\ud800", "a\udfffb", "\udc00\ud800"])
 @spec("send.lone-surrogates")
 async def test_half_a_character_is_refused(sqs: Sqs, wire: Wire, body: str) -> None:

@@ -1,4 +1,4 @@
-"""The way of a message through a standard queue, and what every call must name."""
+"""A message's way through a standard queue, and the parameters that each action requires."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def test_missing_parameters(sqs: Sqs, action: str, missing: str) -> None:
 
 async def test_queue_must_be_named_and_there(sqs: Sqs) -> None:
     await sqs.queue()
-    assert await refused(sqs("SendMessage")) == NO_QUEUE  # before any other argument
+    assert await refused(sqs("SendMessage")) == NO_QUEUE  # checked before other parameters
     assert await refused(sqs("SendMessage", QueueUrl=f"{BASE_URL}/{ACCOUNT}/absent")) == NO_QUEUE
     assert await refused(sqs("SendMessage", QueueUrl=f"{BASE_URL}/{ACCOUNT}/q", region="eu-west-1")) == NO_QUEUE
     await sqs("SendMessage", path=f"/{ACCOUNT}/q", MessageBody="by path")
@@ -101,6 +101,7 @@ async def test_a_message_is_visible_or_in_flight_or_delayed(sqs: Sqs, name: str)
     await sqs.send(url, "late", **late)
     visible, in_flight, delayed = await sqs.counts(url)
     assert (in_flight, delayed) == (0, 3 - visible)
-    assert delayed == (2 if name.endswith(".fifo") else 1)  # of a FIFO queue, what was never received is delayed anew
+    # A FIFO queue's new delay applies to messages that were never received.
+    assert delayed == (2 if name.endswith(".fifo") else 1)
     sqs.advance(61)
     assert await sqs.counts(url) == (3, 0, 0)

@@ -1,4 +1,4 @@
-"""Messages held by their receivers: visibility, old handles, and handles of nothing."""
+"""Messages in flight: visibility timeouts, old receipt handles, and invalid ones."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def hide(wire: Wire, url: str, handle: str, timeout_s: int) -> None:
 
 
 async def held(sqs: Sqs, url: str, **members: int) -> str:
-    """The handle of the next message."""
+    """The receipt handle of the next message."""
     (message,) = await sqs.receive(url, 1, **members)
     handle: str = message["ReceiptHandle"]
     return handle

@@ -1,4 +1,4 @@
-"""Answers and errors of queues as bytes on a connection, in AWS JSON and in AWS Query."""
+"""Responses and errors as bytes on a connection, in AWS JSON and in AWS Query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What callers are told when it is not their fault: their SDKs must try again, and only then."""
+"""Errors that are not the caller's fault: SDKs retry these and no others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ INTERNAL = "We encountered an internal error. Please try again."
 
 @pytest.fixture
 def failing(door: Door, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Exception]]:
-    """Has the engine answer its next sends with these errors; the list holds those that are still to come."""
+    """Let the engine raise these errors at its next sends. The list has those not raised yet."""
     send = door.sqs.engine.send
 
     def arm(*errors: Exception) -> list[Exception]:

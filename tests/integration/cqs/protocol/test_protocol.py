@@ -1,4 +1,4 @@
-"""AWS JSON and AWS Query as bytes on a connection: what is a call, and which queue it means."""
+"""AWS JSON and AWS Query as bytes on a connection: what is a call, and which queue it names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names of AWS Query, which no service model of SQS holds any more: in forms, and in the XML of answers."""
+"""The names of AWS Query, which SQS's service model does not have any more: in requests and in XML responses."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def done(door: Door, action: str, parameters: dict[str, Any]) -> None:
 
 
 async def received(door: Door) -> dict[str, Any]:
-    """The one message there, as AWS JSON shows it."""
+    """The one message in the queue, as AWS JSON shows it."""
     shown = await door.json("ReceiveMessage", QueueUrl="q", AttributeNames=["All"], MessageAttributeNames=["All"])
     (message,) = shown.json()["Messages"]
     return dict(message)

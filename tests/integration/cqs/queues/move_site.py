@@ -1,4 +1,4 @@
-"""A site for tests of move tasks: three queues, one the dead-letter queue of another, and a runner of move tasks."""
+"""For tests of move tasks: three queues, one of them the dead-letter queue of another, and a runner of move tasks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workers.background.move_tasks import MoveTasks
 
 
 class Site:
-    """A queue, its dead-letter queue, another queue, and a worker's runner of move tasks that tests step by hand."""
+    """A queue, its dead-letter queue, another queue, and a runner of move tasks that tests step by hand."""
 
     def __init__(self, sqs: Sqs, source: str, dead: str, other: str) -> None:
         self.sqs = sqs
@@ -35,7 +35,7 @@ class Site:
         return results
 
     async def die(self, *bodies: str, **members: Any) -> None:
-        """Messages, received twice by a queue that allows one receive: they lie in its dead-letter queue."""
+        """Send messages and receive them twice, so that they are in the dead-letter queue."""
         for number, body in enumerate(bodies):
             if self.source.endswith(".fifo"):
                 members["MessageDeduplicationId"] = f"{body}-{number}"
@@ -46,12 +46,12 @@ class Site:
         assert (await self.sqs.counts(self.dead))[0] == len(bodies)
 
     async def end(self) -> dict[str, Any]:
-        """The newest task, once it is over."""
+        """The newest task, after its end."""
         stepping = asyncio.create_task(self._step())
         try:
             async with asyncio.timeout(10):
                 while (task := (await self.listed())[0])["Status"] in ("RUNNING", "CANCELLING"):
-                    await asyncio.sleep(0.01)  # the runner's tasks run beside this one
+                    await asyncio.sleep(0.01)  # the runner's tasks run concurrently
         finally:
             stepping.cancel()
         return task

@@ -1,4 +1,4 @@
-"""Queues over the wire: their names, making one twice, finding and listing them, and what is missing in a call."""
+"""Queues on the wire: names, repeated creation, finding and listing, missing parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The move task store's contract, kept in the store host, from another process, and in Cassandra."""
+"""The contract of the move task store: in the store host, from another process, and in Cassandra."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Message move tasks as their owners ask for them: what is refused, and with which words."""
+"""The move task API: refused requests and their error texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of messages under a move task, of the task itself, and of what a dead worker left."""
+"""Message move tasks: the moved messages, the task's record, and what a dead worker left."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ async def test_a_task_ends_after_36_hours(site: Site) -> None:
 
 @pytest.mark.spec("moves.resumed")
 async def test_what_a_dead_worker_held_is_moved_by_the_next(site: Site) -> None:
-    """A worker took the batch and died: the next must not call the task complete while the lease lasts."""
+    """A worker died with a batch: the next one must not complete the task before the lease ends."""
     await site.die("a", "b")
     await site.start()
     (task,) = await site.tasks.newest(await site.sqs.arn(site.dead), 1)
@@ -136,7 +136,7 @@ async def test_what_a_dead_worker_held_is_moved_by_the_next(site: Site) -> None:
     assert view is not None
     assert len((await view.engine.receive(view.ref_without_redrive, 10, now_ms + MOVE_LEASE_MS, now_ms)).messages) == 2
     stepping = asyncio.create_task(site.runner.step())
-    await asyncio.sleep(0.05)  # the step finds nothing: all is held
+    await asyncio.sleep(0.05)  # the step finds nothing: all messages are in flight
     assert (await site.listed())[0]["Status"] == "RUNNING"
     site.sqs.advance(MOVE_LEASE_MS / 1000 + 1)
     assert (await site.end())["ApproximateNumberOfMessagesMoved"] == 2

@@ -1,4 +1,4 @@
-"""The queue store's contract, kept in the store host, from another process, and in Cassandra."""
+"""The contract of the queue store: in the store host, from another process, and in Cassandra."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def opened(kind: str, directory: Path) -> AsyncIterator[QueueStore]:
 
 @pytest.fixture(params=["embedded", "remote"])
 def kind(request: pytest.FixtureRequest) -> str:
-    """Those on a directory."""
+    """The stores of a data directory."""
     kind: str = request.param
     return kind
 

@@ -1,4 +1,4 @@
-"""Queues as a whole: creating, finding, listing, changing, tagging, purging and deleting them."""
+"""Queues: creating, finding, listing, changing, tagging, purging and deleting them."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ async def test_internal_queues_need_no_creation(sqs: Sqs) -> None:
 
 
 async def test_a_view_that_is_behind(sqs: Sqs) -> None:
-    """Another process's deletion is seen by the engine before the cache is told."""
+    """The engine learns of another process's deletion before the cache does."""
     url = await sqs.queue()
     view = await sqs.service.cache.find((ACCOUNT, "us-east-1", "q"))
     assert view is not None

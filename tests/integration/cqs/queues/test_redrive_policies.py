@@ -1,4 +1,5 @@
-"""RedrivePolicy and RedriveAllowPolicy as attributes: what is refused, what is returned, who may name whom."""
+"""RedrivePolicy and RedriveAllowPolicy as attributes: refused values, returned values, and which queues may name
+which."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ async def set_policy(sqs: Sqs, url: str, text: str) -> None:
 
 
 async def refused_for(sqs: Sqs, wire: Wire, refusal: Refusal, suffix: str = "", **attributes: str) -> None:
-    """Attributes are refused to a queue that exists, and to a new one."""
+    """The same errors for an existing queue and for a new one."""
     url = await sqs.queue("source" + suffix)
     await wire.refuses(refusal, "SetQueueAttributes", QueueUrl=url, Attributes=attributes)
     if suffix:

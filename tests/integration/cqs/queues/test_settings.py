@@ -1,4 +1,4 @@
-"""Queue attributes over the wire: what they may be, what they are by default, and whom a change concerns."""
+"""Queue attributes on the wire: accepted values, defaults, and the messages that a change applies to."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ FIFO_DEFAULTS = {
     "QueueArn": f"{ARN}.fifo",
 }
 UNRULED = {"FifoQueue", "KmsDataKeyReusePeriodSeconds", "QueueArn"}
-"""Of which no rule says what they are by default."""
+"""Attributes without a rule about their default."""
 
 
 def bad_value(name: str, more: str = "") -> Refusal:
@@ -120,7 +120,7 @@ async def test_a_name_nobody_knows(wire: Wire) -> None:
         *(
             pytest.param(False, name, {each: each for each in bounds[:2]}, marks=spec(f"attribute.{name}"))
             for name, bounds in NUMBERS.items()
-            if name != "KmsDataKeyReusePeriodSeconds"  # shown beside a key only
+            if name != "KmsDataKeyReusePeriodSeconds"  # shown only with a key
         ),
         pytest.param(
             False, "SqsManagedSseEnabled", {"False": "false", "TRUE": "true"}, marks=spec("attribute.booleans")
