@@ -1,4 +1,4 @@
-"""Groups that wait keep nothing from those that do not, however many they are."""
+"""Blocked groups do not delay other groups, however many there are."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def _send_one_to_each(queue: QueueFixture, groups: int) -> None:
 
 
 async def test_a_free_group_does_not_wait_for_blocked_ones(engine: Engine, clock: Clock) -> None:
-    """What it costs beside them is counted in `tests/integration/cqs/engines`, and measured by the bench (`groups`)."""
+    """Its cost is counted in `tests/integration/cqs/engines` and measured by the bench (`groups`)."""
     queue = await _blocked(engine, clock, BLOCKED_GROUPS)
     for i in range(ROUNDS):
         await queue.send(b"%d" % i, group="free")
