@@ -319,7 +319,7 @@ def _surrogates(match: re.Match[str]) -> str:
 
 
 def _span(pattern: re.Pattern[str], text: str, at: int) -> int:
-    """Where the match of a pattern that may be empty ends."""
+    """The end of the match at `at`; `at` itself when nothing matches."""
     match = pattern.match(text, at)
     return at if match is None else match.end()
 

@@ -1,7 +1,7 @@
 """Reference counts of stored notifications.
 
 A job that does not carry its notification holds one reference to the stored one. A crash may leave a count too high,
-never too low: a reference is added before the job that holds it is put, and released after that job is gone. A
+never too low: a reference is added before the job that holds it is enqueued, and released after that job is gone. A
 notification without references is removed at once, one whose count is too high when it expires.
 """
 
@@ -21,9 +21,9 @@ class NotificationReferences:
         await self._store.put(notification, jobs, notification.timestamp_ms + NOTIFICATION_MS)
 
     async def add(self, notification_id: str, jobs: int) -> None:
-        """Count jobs that are about to be put."""
+        """Count jobs that are about to be enqueued."""
         await self._store.add_references(notification_id, jobs)
 
     async def release(self, notification_id: str) -> None:
-        """Drop the reference of one job that is deleted, or that was not put because it was a duplicate."""
+        """Drop the reference of one job that is deleted, or that was not enqueued because it was a duplicate."""
         await self._store.add_references(notification_id, -1)

@@ -1,4 +1,4 @@
-"""What a subscription store answers to a publish: unfiltered subscriptions, and changes of filters since the last read.
+"""The answer of a subscription store to a publish: unfiltered subscriptions, and filter changes since the last read.
 
 A topic has a *log* of filter changes. An entry is added when a confirmed subscription gets, loses or changes its
 filter, and when a subscription with a filter is confirmed, marked as removed, or deleted. A process that holds the
