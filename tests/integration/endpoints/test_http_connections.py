@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cns.endpoints import connect as reaching
-from cns.endpoints import http_pool as http_connections
+from cns.endpoints import connect, http_pool
 from cns.endpoints.address_guard import AddressGuard
 from cns.endpoints.http import HttpRequest, HttpSender
 from cns.endpoints.outcome import Cause, Delivered, Failed
@@ -104,8 +103,8 @@ async def test_a_handshake_that_does_not_end_costs_the_attempt_and_the_connectio
 
 
 async def test_those_nobody_needs_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_connections, "SWEEP_INTERVAL_S", 0.05)
-    monkeypatch.setattr(http_connections, "KEEP_ALIVE_S", 0.1)
+    monkeypatch.setattr(http_pool, "SWEEP_INTERVAL_S", 0.05)
+    monkeypatch.setattr(http_pool, "KEEP_ALIVE_S", 0.1)
     gone = asyncio.Event()
 
     async def until_its_end(talk: Talk) -> None:
@@ -124,7 +123,7 @@ async def test_those_nobody_needs_are_let_go(monkeypatch: pytest.MonkeyPatch) ->
 
 async def test_so_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of those kept the one that was idle for longest goes."""
-    monkeypatch.setattr(http_connections, "IDLE_CONNECTIONS_MAX", 1)
+    monkeypatch.setattr(http_pool, "IDLE_CONNECTIONS_MAX", 1)
     posting = sender()
     async with wire(answering(OK, OK)) as one, wire(answering(OK, OK)) as other:
         for endpoint in (one, other, other, one):
@@ -171,7 +170,7 @@ async def test_a_name_is_looked_up_once_for_many(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_an_answer_about_a_name_is_soon_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reaching, "DNS_CACHE_S", 0.5)
+    monkeypatch.setattr(connect, "DNS_CACHE_S", 0.5)
     names = Names(monkeypatch, ["127.0.0.1"])
     posting = sender()
     async with wire(answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")) as endpoint:

@@ -24,7 +24,7 @@ RECEIVED = {
     "Body": "am9i",
     "Attributes": {"ApproximateReceiveCount": "2"},
 }
-RECONNECT_TIMEOUT_S = 0.3
+SOON_S, LATE_S = 0.3, 60.0
 
 
 class Server:
@@ -58,7 +58,7 @@ async def talking(*answers: bytes) -> AsyncIterator[tuple[Server, HttpQueuePort]
     server = Server(list(answers))
     port = free_port()
     listener = await asyncio.start_server(server.handle, "127.0.0.1", port)
-    client = client_of(port)
+    client = client_of(port, LATE_S)
     try:
         async with listener:
             yield server, HttpQueuePort(client)
@@ -70,8 +70,8 @@ def service_at(port: int) -> SqsService:
     return SqsService(f"http://127.0.0.1:{port}", "AKIAAGREEDONBYBOTH00", "secret")
 
 
-def client_of(port: int) -> QueueClient:
-    return QueueClient(service_at(port), "us-east-1", Clock(), reconnect_timeout_s=RECONNECT_TIMEOUT_S)
+def client_of(port: int, reconnect_timeout_s: float = SOON_S) -> QueueClient:
+    return QueueClient(service_at(port), "us-east-1", Clock(), reconnect_timeout_s=reconnect_timeout_s)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ async def test_who_comes_back_in_time_gets_what_waited() -> None:
     """Nothing was sent, so that even a settlement is tried again."""
     port = free_port()
     server = Server([answer(200, b'{"Sends":["SENT"]}')])
-    client = QueueClient(service_at(port), "r", Clock(), reconnect_timeout_s=20)
+    client = client_of(port, LATE_S)
     putting = asyncio.create_task(HttpQueuePort(client).enqueue([PUT]))
     await asyncio.sleep(0)
     async with await asyncio.start_server(server.handle, "127.0.0.1", port):
