@@ -1,4 +1,4 @@
-"""How a command reaches the stores: through the running service, else in the data directory itself, or in Cassandra.
+"""Opens the stores for a command: through the running service, else in the data directory itself, or in Cassandra.
 
 A command that needs one or two stores opens them alone (`run_on_store`, `open_stores`), which loads little. One that
 needs queues as well opens the backend of the service (`open_service_backend`).
@@ -40,7 +40,7 @@ class StoreSpec(Generic[Store]):
 
     contract: type[Store]
     prefix: str
-    """Of its calls on the store host's socket."""
+    """Names its calls on the store host's socket."""
     embedded: Callable[[Database], Store]
     cassandra: str = ""
     """`module:class`, made with a Cassandra session; imported when needed, as only the cluster form has its drivers."""

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Resolve all dependencies into hashed lock files that name no registry. Each file holds all that its installation needs.
+# Resolve all dependencies into hashed lock files that name no registry. Each file is complete for its installation.
 set -eu
 uv="$1"
 compile() { "$uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header "$@"; }

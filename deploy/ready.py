@@ -1,4 +1,4 @@
-"""The image's health check: exit code 0 when the service in this container answers that it is ready."""
+"""The image's health check: exit code 0 if the service in this container is ready."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def main() -> int:
     port = int(os.environ.get("CNS_PORT") or 6059)
     if os.environ.get("CNS_TLS_CERT"):
         context = ssl.create_default_context()
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # its name is not this machine's
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # the certificate does not name 127.0.0.1
         connection: HTTPConnection = HTTPSConnection("127.0.0.1", port, timeout=ANSWER_S, context=context)
     else:
         connection = HTTPConnection("127.0.0.1", port, timeout=ANSWER_S)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import pytest
 
 from deploy.servers.failure import Failure
-from deploy.servers.software import PACKAGES, Package, have
+from deploy.servers.software import PACKAGES, Package, ensure_installed
 from tests.clients.tools import GO, JDK, NODE, NPM
 
 MISSING = "TEST_PARTS_MISSING"
@@ -63,7 +63,7 @@ def provide(names: Iterable[str]) -> dict[str, str]:
         if part.is_elsewhere():
             continue
         try:
-            have(*part.packages)
+            ensure_installed(*part.packages)
         except Failure as failure:
             print(f"{name}: {failure}", flush=True)
             missing[name] = install_command(name)

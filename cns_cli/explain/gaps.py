@@ -1,4 +1,4 @@
-"""What could not be found out about a message, as sentences."""
+"""Names the facts about a message that could not be found out, as sentences."""
 
 from __future__ import annotations
 

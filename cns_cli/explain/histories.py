@@ -1,4 +1,4 @@
-"""What became of a message for each subscription, derived from events, jobs and stored data: no I/O, no clock."""
+"""Derives a delivery history per subscription from events, jobs and stored data: no I/O, no clock."""
 
 from __future__ import annotations
 

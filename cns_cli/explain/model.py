@@ -13,7 +13,7 @@ from cns_common.events.schema import DeliveryAttempted, PublishAccepted
 
 
 class DeliveryStatus(StrEnum):
-    """What became of the message for one subscription. It is `unknown` wherever it would have to be guessed."""
+    """The state of a message for one subscription; `unknown` instead of a guess."""
 
     DELIVERED = "delivered"
     DEAD_LETTERED = "dead-lettered"
@@ -69,7 +69,7 @@ class DeliveryHistory(
     kw_only=True,
     rename={"status": "fate", "outcomes": "ends", "locations": "places"},
 ):
-    """What became of the message for one subscription. A replay, or a worker's death, may cause several outcomes."""
+    """The history of a message for one subscription. A replay, or a worker's death, may cause several outcomes."""
 
     subscription: str  # ARN; '' for a publish to a phone number or a mobile endpoint
     protocol: str
@@ -82,7 +82,7 @@ class DeliveryHistory(
 
 
 class SearchSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """What was searched."""
+    """The extent of the search."""
 
     directories: tuple[str, ...]
     segments: int

@@ -17,7 +17,7 @@ from cns_cli.explain.model import (
 from cns_common.events.schema import DeliveryAttempted, PublishAccepted
 
 HISTORIES_SHOWN_MAX = 20
-"""Of more subscriptions, at most so many without the message are shown."""
+"""If there are more, only subscriptions without the message are shown, at most so many."""
 ATTEMPTS_SHOWN = 3
 """So many of a subscription's first attempts are shown, and as many of its last."""
 TEXT_IN = {

@@ -1,1 +1,1 @@
-"""Images for machines that reach no image registry, made of Debian's packages: `python3 -m deploy.images`."""
+"""Builds images from Debian's packages, for machines without an image registry: `python3 -m deploy.images`."""

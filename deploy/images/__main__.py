@@ -1,4 +1,4 @@
-"""The command line: builds what is missing, or what is named, and prints what the file `.env` is to say."""
+"""The command line: builds missing or named images, and prints the lines for the file `.env`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import sys
 
 from deploy.images.builds import BASE, IMAGES, exists
 from deploy.servers.failure import Failure
-from deploy.servers.server import say
+from deploy.servers.server import print_message
 
 EXIT_FAILED = 1
 
 
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python3 -m deploy.images", description="Images without an image registry.")
-    parser.add_argument("names", nargs="*", choices=[[], *IMAGES], help="build these anew; else those that are missing")
+    parser.add_argument("names", nargs="*", choices=[[], *IMAGES], help="build these again; default: the missing ones")
     named = parser.parse_args(words).names
     wanted = [IMAGES[name] for name in named] or [image for image in IMAGES.values() if not exists(image)]
     if wanted and BASE not in wanted and not exists(BASE):
@@ -23,7 +23,7 @@ def main(words: list[str]) -> int:
         for image in sorted(wanted, key=list(IMAGES.values()).index):
             image.build(image.tag)
     except Failure as failure:
-        say(f"images: {failure}")
+        print_message(f"images: {failure}")
         return EXIT_FAILED
     for image in IMAGES.values():
         print(f"{image.variable}={image.tag}")

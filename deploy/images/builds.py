@@ -1,4 +1,4 @@
-"""Each image: what it is made from, and the variable by which docker-compose.yml is told to use it."""
+"""The images: how each is built, and the variable of docker-compose.yml that names it."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.servers.failure import Failure
-from deploy.servers.server import say
+from deploy.servers.server import print_message
 from deploy.servers.settings import Settings
 from deploy.servers.software import cassandra
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 RELEASE = "bookworm"
-"""Of Debian: has Python 3.11, Java 17 and Redis 7.0."""
+"""The Debian release; it has Python 3.11, Java 17 and Redis 7.0."""
 PACKAGES = "ca-certificates,python3,python3-venv"
-CALLERS = (
+HOST_CONFIGURATION = (
     "/etc/pip.conf",
     "/etc/uv/uv.toml",
     "/etc/apt/apt.conf.d",
     "/etc/ssl/certs/ca-certificates.crt",
 )
-"""How this machine reaches its registries: seen by the steps of a build, and no part of the image."""
+"""How this machine reaches its package registries: mounted during a build, not part of the image."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """`build` makes it, under its name with `localhost/` before it."""
+    """`build` builds the image with the given tag."""
 
     name: str
     variable: str
@@ -42,8 +42,8 @@ class Image:
 
 
 def build_base(tag: str) -> None:
-    """Debian with Python, from its packages."""
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:  # it makes devices, which /tmp may forbid
+    """Build Debian with Python from packages."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:  # debootstrap makes devices, which /tmp may forbid
         root = Path(directory, "root")
         _run(["debootstrap", "--variant=minbase", f"--include={PACKAGES}", RELEASE, str(root), *_mirror()])
         shutil.rmtree(root / "var/cache/apt")
@@ -54,7 +54,7 @@ def build_base(tag: str) -> None:
 
 
 def build_cassandra(tag: str) -> None:
-    """The jars come by Maven, on this machine."""
+    """Build Cassandra from jars that Maven fetches on this machine."""
     software = Settings().software
     jars = cassandra(software).jars
     with tempfile.TemporaryDirectory() as directory:
@@ -82,7 +82,7 @@ IMAGES: Mapping[str, Image] = {
     "redis": Image(name="cns-redis", variable="CNS_REDIS_IMAGE", build=build_redis),
     "cns": Image(name="cns", variable="CNS_IMAGE", build=build_cns),
 }
-"""In the order in which they are built: the others are made on the first."""
+"""In the order of building: the first is the base of the others."""
 
 
 def exists(image: Image) -> bool:
@@ -90,28 +90,28 @@ def exists(image: Image) -> bool:
 
 
 def _build(tag: str, file: Path, context: Path) -> None:
-    """In Docker's format: the other one forgets health checks."""
-    mounts = [f"--volume={path}:{path}:ro" for path in CALLERS if Path(path).exists()]
+    """Build in Docker's format: the OCI format drops health checks."""
+    mounts = [f"--volume={path}:{path}:ro" for path in HOST_CONFIGURATION if Path(path).exists()]
     command = ["podman", "build", "--format=docker", "--network=host", f"--build-arg=BASE={BASE.tag}", *mounts]
     _run([*command, f"--tag={tag}", f"--file={file}", str(context)])
 
 
 def _mirror() -> list[str]:
-    """Where this machine's own apt finds that release; else debootstrap knows one."""
+    """Return the mirror that this machine's apt uses for the release, if any; debootstrap has a default."""
     select = ["Created-By: Packages", f"Codename: {RELEASE}", "Component: main"]
-    asked = subprocess.run(
+    output = subprocess.run(
         ["apt-get", "indextargets", "--format", "$(REPO_URI)", *select],  # noqa: S607  # found by PATH, as the user would
         capture_output=True,
         text=True,
         check=False,
     )
-    return asked.stdout.split()[:1]
+    return output.stdout.split()[:1]
 
 
 def _run(command: Sequence[str]) -> None:
-    """Its output goes to standard error: standard output is for the file `.env`."""
+    """Run a command with its output on standard error: standard output is for the file `.env`."""
     if not shutil.which(command[0]):
         raise Failure(f"missing on this machine: {command[0]}")
-    say(f"images: {' '.join(command)}")
+    print_message(f"images: {' '.join(command)}")
     if subprocess.run(command, stdin=subprocess.DEVNULL, stdout=2, check=False).returncode != 0:
         raise Failure(f"{command[0]} failed, see above")

@@ -1,4 +1,4 @@
-# One Cassandra node from its jars, as deploy/servers runs it; it takes what docker-compose.yml gives the official image.
+# One Cassandra node from its jars, as deploy/servers runs it; it accepts the environment of the official image.
 ARG BASE
 FROM ${BASE}
 RUN apt-get -qq update && apt-get -qq -y --no-install-recommends install openjdk-17-jre-headless \

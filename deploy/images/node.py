@@ -1,4 +1,4 @@
-"""What our Cassandra image runs: one node on the container's own address, its data in a volume."""
+"""The process of our Cassandra image: one node on the container's address, with its data in a volume."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-# Debian's Redis; docker-compose.yml says how it is run.
+# Debian's Redis; docker-compose.yml has its command line.
 ARG BASE
 FROM ${BASE}
 RUN apt-get -qq update && apt-get -qq -y --no-install-recommends install redis-server && rm -rf /var/lib/apt/lists/*

@@ -1,1 +1,1 @@
-"""Real Cassandra and Redis on a machine without Docker, for tests and for operators: `python3 -m deploy.servers`."""
+"""Runs Cassandra and Redis without Docker, for tests and for operators: `python3 -m deploy.servers`."""

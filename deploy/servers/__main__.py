@@ -1,4 +1,4 @@
-"""The command line. What a shell may evaluate goes to standard output, what a person reads to standard error."""
+"""The command line. Lines for a shell to evaluate go to standard output, messages to standard error."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from collections.abc import Callable
 
 from deploy.servers import commands
 from deploy.servers.failure import Failure
-from deploy.servers.server import say
+from deploy.servers.server import print_message
 from deploy.servers.settings import NODES_MAX, Settings, read_settings
 from deploy.servers.software import PACKAGES
 
 EXIT_FAILED = 1
 RING_NODES = 3
-"""Of a ring whose size is not said."""
+"""The default size of a ring."""
 
-VICTIMS = [*commands.SERVERS, *map(str, range(1, NODES_MAX + 1))]
-HURTING = {
+TARGETS = [*commands.SERVERS, *map(str, range(1, NODES_MAX + 1))]
+TARGET_COMMANDS = {
     "kill": (commands.kill, "end it without warning (SIGKILL)"),
-    "pause": (commands.pause, "stop it in its tracks (SIGSTOP)"),
-    "resume": (commands.resume, "let a paused one go on"),
-    "restart": (commands.restart, "stop it if it runs, and start it with the data it had"),
+    "pause": (commands.pause, "suspend it (SIGSTOP)"),
+    "resume": (commands.resume, "continue a paused one"),
+    "restart": (commands.restart, "stop it if it runs, and start it with its data"),
 }
 Command = Callable[[Settings, argparse.Namespace], int]
 
@@ -33,7 +33,7 @@ def main(words: list[str]) -> int:
     try:
         return command(read_settings(os.environ), options)
     except Failure as failure:
-        say(f"servers: {failure}")
+        print_message(f"servers: {failure}")
         return EXIT_FAILED
 
 
@@ -46,22 +46,24 @@ def _parser() -> argparse.ArgumentParser:
         added.set_defaults(command=command)
         return added
 
-    up = add("up", commands.up, "start what does not run, and print what to export")
+    up = add("up", commands.up, "start what does not run, and print the variables to export")
     up.add_argument("names", nargs="*", choices=[[], *commands.SERVERS])
     down = add("down", commands.down, "stop what runs")
     down.add_argument("names", nargs="*", choices=[[], *commands.SERVERS, "ring"])
-    down.add_argument("--wipe", action="store_true", help="throw away what they stored as well")
-    status = add("status", commands.status, "say what runs; exit code 3 if something does not")
+    down.add_argument("--wipe", action="store_true", help="delete their data as well")
+    status = add("status", commands.status, "print what runs; exit code 3 if something does not")
     status.add_argument("names", nargs="*", choices=[[], *commands.SERVERS])
-    install = add("install", commands.install, "have on this machine what may be missing, by Debian's packages")
+    install = add("install", commands.install, "install missing programs by Debian's packages")
     install.add_argument("names", nargs="+", choices=PACKAGES)
     ring = add("ring", commands.ring, "a ring of nodes beside the single one")
     ring.add_argument("what", choices=["up", "down"])
     ring.add_argument("nodes", nargs="?", type=int, choices=range(1, NODES_MAX + 1), default=RING_NODES)
-    for name, (command, text) in HURTING.items():
-        add(name, command, text).add_argument("victim", choices=VICTIMS, metavar="NODE", help="of the ring, or a name")
+    for name, (command, text) in TARGET_COMMANDS.items():
+        add(name, command, text).add_argument(
+            "target", choices=TARGETS, metavar="NODE", help="number of a node of the ring, or a name"
+        )
     nodetool = add("nodetool", commands.nodetool, "Cassandra's own tool")
-    nodetool.add_argument("--ring", type=int, choices=range(1, NODES_MAX + 1), help="speak to this node of the ring")
+    nodetool.add_argument("--ring", type=int, choices=range(1, NODES_MAX + 1), help="connect to this node of the ring")
     nodetool.add_argument("words", nargs=argparse.REMAINDER)
     return parser
 

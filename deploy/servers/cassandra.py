@@ -1,4 +1,4 @@
-"""A Cassandra node: its configuration file, its command line, and nodetool beside it."""
+"""A Cassandra node: its configuration file, its command line, and nodetool."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SUPPORTED = bytes([0x84, 0, 0, 0, 6])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """The `number`th of the nodes on `hosts`, which are one cluster."""
+    """Node `number`, from 1, of the cluster on `hosts`."""
 
     name: str
     number: int
@@ -41,12 +41,12 @@ class Node:
 
     @property
     def jmx_port(self) -> int:
-        """On 127.0.0.1 for every node."""
+        """On 127.0.0.1 for every node, so each has its own."""
         return self.port + 1 + self.number
 
     @property
     def token(self) -> int:
-        """The middle of its share: the ends of the range mean something else."""
+        """The middle of the node's share, because the ends of the range are special."""
         return TOKENS * (2 * self.number - 1) // (2 * len(self.hosts)) - TOKENS // 2
 
 
@@ -56,7 +56,7 @@ def single_node(settings: Settings) -> Node:
 
 
 def ring_node(settings: Settings, number: int, count: int = NODES_MAX) -> Node:
-    """One of so many, on 127.0.0.1, 127.0.0.2 and so on."""
+    """Return one of `count` nodes on 127.0.0.1, 127.0.0.2 and so on."""
     return Node(
         name=f"ring-{number}",
         number=number,
@@ -67,7 +67,7 @@ def ring_node(settings: Settings, number: int, count: int = NODES_MAX) -> Node:
 
 
 def cassandra_server(node: Node, settings: Settings) -> Server:
-    """The single node, when it ends in order, leaves the class archive that speeds up all later starts."""
+    """Return the server of a node. An orderly stop of the single node writes the class archive for faster starts."""
     single = len(node.hosts) == 1
 
     return Server(
@@ -79,19 +79,19 @@ def cassandra_server(node: Node, settings: Settings) -> Server:
         answer=SUPPORTED,
         start_limit_s=START_LIMIT_S,
         command=lambda: node_command(node, settings, record_classes=single),
-        stopped=lambda: _keep_archive(cassandra(settings.software)),
+        on_stopped=lambda: _activate_archive(cassandra(settings.software)),
     )
 
 
 def node_command(node: Node, settings: Settings, *, record_classes: bool) -> list[str]:
-    """Write its configuration file; returns what runs it, in the foreground."""
+    """Write the configuration file; return the command that runs the node in the foreground."""
     software = cassandra(settings.software)
     (node.directory / "cassandra.yaml").write_text(_configuration(node, settings))
     return [*_java(software, settings), *_classes(software, record=record_classes), *_daemon(node)]
 
 
-def become_nodetool(node: Node, settings: Settings, words: list[str]) -> NoReturn:
-    """Run it in place of this process, speaking to this node."""
+def exec_nodetool(node: Node, settings: Settings, words: list[str]) -> NoReturn:
+    """Replace this process by nodetool for the node."""
     software = cassandra(settings.software)
     words = ["-h", LOOPBACK, "-p", str(node.jmx_port), *words]
     quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", f"-Dcassandra.logdir={settings.state}", LOGGING]
@@ -130,7 +130,7 @@ def _java(software: Cassandra, settings: Settings) -> list[str]:
 
 
 def _classes(software: Cassandra, *, record: bool) -> list[str]:
-    """The class path, with the archive of its loaded classes: read it, or where there is none write it at the end."""
+    """Return the class path and the class archive: to read if there is one, else to write at the end."""
     path = ["-cp", software.class_path]
     if software.archive.exists():
         return [f"-XX:SharedArchiveFile={software.archive}", *path]
@@ -144,7 +144,7 @@ def _daemon(node: Node) -> list[str]:
         "cassandra.storagedir": node.directory,
         "cassandra.logdir": node.directory,
         "cassandra.jmx.local.port": node.jmx_port,
-        # all nodes are known and on this machine: there is nobody to wait for
+        # all nodes are known and on this machine: no need to wait for others
         "cassandra.skip_wait_for_gossip_to_settle": 0,
         "cassandra.ring_delay_ms": 100,
         "cassandra.superuser_setup_delay_ms": 0,
@@ -156,6 +156,6 @@ def _daemon(node: Node) -> list[str]:
     return [LOGGING, *flags, "org.apache.cassandra.service.CassandraDaemon"]
 
 
-def _keep_archive(software: Cassandra) -> None:
+def _activate_archive(software: Cassandra) -> None:
     if software.new_archive.exists():
         software.new_archive.replace(software.archive)

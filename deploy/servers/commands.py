@@ -1,4 +1,4 @@
-"""The commands: one function each, from the settings and what was typed to an exit code."""
+"""The commands, one function each: from settings and options to an exit code."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import signal
 from argparse import Namespace
 from collections.abc import Callable
 
-from deploy.servers.cassandra import become_nodetool, cassandra_server, ring_node, single_node
+from deploy.servers.cassandra import cassandra_server, exec_nodetool, ring_node, single_node
 from deploy.servers.failure import Failure
-from deploy.servers.lock import alone
+from deploy.servers.lock import exclusive_lock
 from deploy.servers.redis import redis_server
 from deploy.servers.ring import present_ring, ring_up
 from deploy.servers.server import Server, start
@@ -26,9 +26,9 @@ EXPORTS = {"cassandra": "export CNS_CASSANDRA={}", "redis": "export CNS_REDIS=re
 
 
 def up(settings: Settings, options: Namespace) -> int:
-    """Start what does not run yet, wait until all answers, print what to export."""
+    """Start what does not run yet, wait until every server answers, print the variables to export."""
     names = options.names or list(SERVERS)
-    with alone(settings.state):
+    with exclusive_lock(settings.state):
         start([SERVERS[name](settings) for name in names])
     for name in names:
         print(EXPORTS[name].format(SERVERS[name](settings).address))
@@ -36,9 +36,9 @@ def up(settings: Settings, options: Namespace) -> int:
 
 
 def down(settings: Settings, options: Namespace) -> int:
-    """Stop what runs; a ring's data go, those of the single node stay unless `--wipe` is said."""
+    """Stop what runs. A ring's data is deleted, the single node's only with `--wipe`."""
     names = options.names or [*SERVERS, "ring"]
-    with alone(settings.state):
+    with exclusive_lock(settings.state):
         for name in names:
             if name == "ring":
                 present_ring(settings).down()
@@ -51,7 +51,7 @@ def down(settings: Settings, options: Namespace) -> int:
 
 
 def status(settings: Settings, options: Namespace) -> int:
-    """A line for each; the exit code says whether all of them answer."""
+    """Print a line per server; the exit code says whether all of them answer."""
     names = options.names or list(SERVERS)
     servers = [SERVERS[name](settings) for name in names]
     servers += [] if options.names else present_ring(settings).servers
@@ -64,14 +64,14 @@ def status(settings: Settings, options: Namespace) -> int:
 
 
 def install(_settings: Settings, options: Namespace) -> int:
-    """Have these on the machine; nothing is started."""
+    """Install missing programs; start nothing."""
     require(*options.names)
     return 0
 
 
 def ring(settings: Settings, options: Namespace) -> int:
-    """Start a ring and print what to export, or end it and its data."""
-    with alone(settings.state):
+    """Start a ring and print the variables to export, or stop it and delete its data."""
+    with exclusive_lock(settings.state):
         if options.what == "down":
             present_ring(settings).down()
             return 0
@@ -81,28 +81,28 @@ def ring(settings: Settings, options: Namespace) -> int:
 
 
 def kill(settings: Settings, options: Namespace) -> int:
-    server = _hit(settings, options.victim, signal.SIGKILL)
+    server = _send_signal(settings, options.target, signal.SIGKILL)
     server.daemon.kill()  # returns when the process is gone
     return 0
 
 
 def pause(settings: Settings, options: Namespace) -> int:
-    _hit(settings, options.victim, signal.SIGSTOP)
+    _send_signal(settings, options.target, signal.SIGSTOP)
     return 0
 
 
 def resume(settings: Settings, options: Namespace) -> int:
-    _hit(settings, options.victim, signal.SIGCONT)
+    _send_signal(settings, options.target, signal.SIGCONT)
     return 0
 
 
 def restart(settings: Settings, options: Namespace) -> int:
-    """Stop it if it runs, start it with the data it had, wait until it answers and its ring has it back."""
-    with alone(settings.state):
-        if options.victim.isdigit():
-            present_ring(settings).restart(int(options.victim))
+    """Stop a server if it runs, start it with its data, wait until it answers and its ring sees it."""
+    with exclusive_lock(settings.state):
+        if options.target.isdigit():
+            present_ring(settings).restart(int(options.target))
         else:
-            server = _victim(settings, options.victim)
+            server = _named_server(settings, options.target)
             server.stop()
             start([server])
     return 0
@@ -110,16 +110,16 @@ def restart(settings: Settings, options: Namespace) -> int:
 
 def nodetool(settings: Settings, options: Namespace) -> int:
     node = ring_node(settings, options.ring) if options.ring else single_node(settings)
-    become_nodetool(node, settings, options.words)
+    exec_nodetool(node, settings, options.words)
 
 
-def _hit(settings: Settings, name: str, number: signal.Signals) -> Server:
-    server = _victim(settings, name)
+def _send_signal(settings: Settings, name: str, number: signal.Signals) -> Server:
+    server = _named_server(settings, name)
     if not server.daemon.signal(number):
         raise Failure(f"{server.name}: is not running")
     return server
 
 
-def _victim(settings: Settings, name: str) -> Server:
-    """By its name, or by its number in the ring."""
+def _named_server(settings: Settings, name: str) -> Server:
+    """Return a server by its name, or by its number in the ring."""
     return present_ring(settings).node(int(name)) if name.isdigit() else SERVERS[name](settings)

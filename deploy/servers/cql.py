@@ -1,4 +1,4 @@
-"""As much of CQL's protocol (version 4) as one question takes: this tool runs before anything is installed."""
+"""A minimal client of CQL's protocol (version 4): this tool runs before any package is installed."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ SKIP_METADATA = 2
 
 
 def select(host: str, port: int, statement: str) -> list[list[bytes | None]]:
-    """The rows of the first page, as bytes; OSError when they cannot be had."""
+    """Return the rows of the first page as bytes. Raises OSError."""
     with socket.create_connection((host, port), ANSWER_S) as connection:
         version = _text("CQL_VERSION") + _text("3.0.0")
-        _ask(connection, STARTUP, struct.pack(">H", 1) + version, READY)
+        _request(connection, STARTUP, struct.pack(">H", 1) + version, READY)
         query = statement.encode()
         body = struct.pack(">I", len(query)) + query + struct.pack(">HB", CONSISTENCY_ONE, SKIP_METADATA)
-        return _rows(_ask(connection, QUERY, body, RESULT))
+        return _rows(_request(connection, QUERY, body, RESULT))
 
 
-def _ask(connection: socket.socket, operation: int, body: bytes, expected: int) -> bytes:
+def _request(connection: socket.socket, operation: int, body: bytes, expected: int) -> bytes:
     connection.sendall(HEADER.pack(VERSION, 0, 0, operation, len(body)) + body)
-    _, _, _, answered, length = HEADER.unpack(_exactly(connection, HEADER.size))
-    answer = _exactly(connection, length)
+    _, _, _, answered, length = HEADER.unpack(_receive(connection, HEADER.size))
+    answer = _receive(connection, length)
     if answered != expected:
         raise OSError(f"CQL: {answer!r}")
     return answer
 
 
-def _exactly(connection: socket.socket, length: int) -> bytes:
+def _receive(connection: socket.socket, length: int) -> bytes:
     received = bytearray()
     while len(received) < length:
         part = connection.recv(length - len(received))
@@ -43,7 +43,7 @@ def _exactly(connection: socket.socket, length: int) -> bytes:
 
 
 def _rows(body: bytes) -> list[list[bytes | None]]:
-    """Kind, flags and counts, then each value behind its length; a length below zero is a null."""
+    """Decode kind, flags and counts, then each value after its length; a negative length is null."""
     _, _, columns, rows = struct.unpack_from(">IIII", body)
     at = struct.calcsize(">IIII")
     values: list[bytes | None] = []

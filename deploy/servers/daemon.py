@@ -1,4 +1,4 @@
-"""A process that outlives the command which starts it, and is signalled only while it still is that process."""
+"""A process that outlives the command that started it. Its pid is checked before each signal."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ KILL_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Daemon:
-    """Known by its pid *and* start time: a pid alone may be another process by now."""
+    """Identified by pid *and* start time, because a pid may be reused."""
 
     record: Path
     output: Path
 
     def start(self, command: Sequence[str], directory: Path) -> None:
-        """In a session of its own and without our descriptors: it must not hold a caller's lock or pipe."""
+        """Start in a new session without our descriptors, so that it does not hold a caller's lock or pipe."""
         with self.output.open("wb") as output:
             process = subprocess.Popen(
                 command,
@@ -32,19 +32,19 @@ class Daemon:
                 cwd=directory,
                 start_new_session=True,
             )
-        self.record.write_text(f"{process.pid} {_state_and_birth(process.pid)[1]}")
+        self.record.write_text(f"{process.pid} {_state_and_start(process.pid)[1]}")
 
     def pid(self) -> int | None:
-        """None when it has ended, or was never started."""
-        recorded = self._recorded()
-        return recorded[0] if recorded and _is(*recorded) else None
+        """Return None if the process has ended or was never started."""
+        recorded = self._recorded_process()
+        return recorded[0] if recorded and _is_same_process(*recorded) else None
 
     def is_paused(self) -> bool:
         pid = self.pid()
-        return pid is not None and _state_and_birth(pid)[0] in "Tt"
+        return pid is not None and _state_and_start(pid)[0] in "Tt"
 
     def memory_mib(self) -> int:
-        """Resident, with what it shares."""
+        """Return the resident memory, shared pages included."""
         try:
             lines = Path(f"/proc/{self.pid()}/status").read_text().splitlines()
         except OSError:
@@ -52,16 +52,16 @@ class Daemon:
         return sum(int(line.split()[1]) for line in lines if line.startswith("VmRSS:")) // 1024
 
     def signal(self, number: signal.Signals) -> bool:
-        """Whether the process was there to get it."""
-        recorded = self._recorded()
+        """Send a signal; return whether the process was running."""
+        recorded = self._recorded_process()
         if recorded is None:
             return False
         try:
-            handle = os.pidfd_open(recorded[0])  # from here on the pid cannot change hands unseen
+            handle = os.pidfd_open(recorded[0])  # from here on a reuse of the pid cannot go unnoticed
         except ProcessLookupError:
             return False
         try:
-            if not _is(*recorded):
+            if not _is_same_process(*recorded):
                 return False
             signal.pidfd_send_signal(handle, number)
         except ProcessLookupError:
@@ -75,7 +75,7 @@ class Daemon:
         wait_until(lambda: self.pid() is None, KILL_S)
 
     def stop(self, grace_s: float) -> bool:
-        """Ask it to end, and kill it when it does not; whether it ended by itself."""
+        """Ask the process to end, and kill it after `grace_s`; return whether it ended by itself."""
         self.signal(signal.SIGTERM)
         self.signal(signal.SIGCONT)
         if wait_until(lambda: self.pid() is None, grace_s):
@@ -83,16 +83,16 @@ class Daemon:
         self.kill()
         return False
 
-    def _recorded(self) -> tuple[int, int] | None:
+    def _recorded_process(self) -> tuple[int, int] | None:
         try:
-            pid, birth = self.record.read_text().split()
+            pid, start_ticks = self.record.read_text().split()
         except (FileNotFoundError, ValueError):
             return None
-        return int(pid), int(birth)
+        return int(pid), int(start_ticks)
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
-    """Look again and again; whether it came true in time."""
+    """Poll until the condition holds; return whether it did in time."""
     until = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > until:
@@ -101,22 +101,22 @@ def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
     return True
 
 
-def _is(pid: int, birth: int) -> bool:
-    """Whether this pid still is the process that was born then."""
-    state, born = _state_and_birth(pid)
-    return born == birth and state != "X" and (state != "Z" or _has_threads(pid))
+def _is_same_process(pid: int, start_ticks: int) -> bool:
+    """Return whether the pid is still the process with this start time."""
+    state, started_ticks = _state_and_start(pid)
+    return started_ticks == start_ticks and state != "X" and (state != "Z" or _has_threads(pid))
 
 
 def _has_threads(pid: int) -> bool:
-    """Whether a zombie's other threads are still ending: until then its ports are not free."""
+    """Return whether a zombie's other threads are still ending: until then its ports are in use."""
     try:
         return len(list(Path(f"/proc/{pid}/task").iterdir())) > 1
     except OSError:
         return False
 
 
-def _state_and_birth(pid: int) -> tuple[str, int]:
-    """From /proc: its state, and its start in clock ticks since the machine's; ("X", -1) when there is none."""
+def _state_and_start(pid: int) -> tuple[str, int]:
+    """Return the state and the start time in clock ticks since boot, from /proc; ("X", -1) if there is no process."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):

@@ -1,4 +1,4 @@
-"""What ends a command: one line for a person, and where a log knows more, its end."""
+"""The error that ends a command, and the ends of log files for its message."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ TAIL_LINES = 20
 
 
 class Failure(Exception):
-    """The servers cannot do what was asked; the text says what to mend."""
+    """The command cannot be done; the text says what to correct."""
 
 
 def tail(*logs: Path) -> str:
-    """The last lines of the logs that there are, under their names."""
+    """Return the last lines of the existing logs, under their names."""
     found = [(log, log.read_text(errors="replace").splitlines()[-TAIL_LINES:]) for log in logs if log.exists()]
     return "".join(f"\n--- {log}\n" + "\n".join(lines) for log, lines in found if lines)

@@ -1,4 +1,4 @@
-"""One command at a time where two would do the same work: the second waits, and finds it done."""
+"""Serialises commands that would do the same work: the second waits, and finds it done."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 
 
 @contextmanager
-def alone(directory: Path) -> Iterator[None]:
+def exclusive_lock(directory: Path) -> Iterator[None]:
+    """Hold the lock of a directory; create the directory if needed."""
     directory.mkdir(parents=True, exist_ok=True)
     with (directory / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""Redis as we use it: a cache, so nothing of it is on disk."""
+"""Redis as a cache: it writes nothing to disk."""
 
 from __future__ import annotations
 

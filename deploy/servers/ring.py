@@ -1,4 +1,4 @@
-"""A ring of Cassandra nodes beside the single one, made to be hurt: its nodes are killed, paused and restarted."""
+"""A ring of Cassandra nodes beside the single one, for tests that kill, pause and restart its nodes."""
 
 from __future__ import annotations
 
@@ -38,21 +38,23 @@ class Ring:
         self._start([self.node(number)])
 
     def down(self) -> None:
-        """Its data go with it: the next ring is a new one."""
+        """Kill all nodes and delete their data."""
         for server in self.servers:
             server.daemon.kill()
             shutil.rmtree(server.directory)
 
     def _start(self, servers: Sequence[Server]) -> None:
-        """Returns when every live node sees every other one, and with the same schema: one that answers may be alone
-        still, and a table made then be unknown to the others."""
+        """Start nodes; wait until every live node sees every other one with the same schema.
+
+        A node may answer before it sees the others; a table created then would be unknown to them.
+        """
         read = {server.name: _log_size(server) for server in self.servers}
         started = {server.name for server in start(servers)}
         live = [server for server in self.servers if server.is_running() and not server.daemon.is_paused()]
         for server in live:
             others = [other for other in live if other != server and {other.name, server.name} & started]
-            _wait_seen(server, others, read[server.name])
-        if not wait_until(lambda: _agreed(live), AGREE_LIMIT_S):
+            _await_peers(server, others, read[server.name])
+        if not wait_until(lambda: _has_one_schema(live), AGREE_LIMIT_S):
             raise Failure("ring: its nodes do not agree on the schema")
 
 
@@ -62,12 +64,12 @@ def nodes_of(settings: Settings, count: int) -> Ring:
 
 
 def present_ring(settings: Settings) -> Ring:
-    """The one that was started last; without nodes if there is none."""
+    """Return the ring that was started last; it has no nodes if there is none."""
     return nodes_of(settings, len(list(settings.state.glob("ring-*"))))
 
 
 def ring_up(settings: Settings, count: int) -> Ring:
-    """A ring of so many nodes, all running; those that ran already are kept."""
+    """Start a ring of `count` nodes; running nodes are kept."""
     present = len(present_ring(settings).servers)
     if present not in (0, count):
         raise Failure(f"ring: there is one of {present} nodes; `ring down` ends it")
@@ -78,36 +80,36 @@ def ring_up(settings: Settings, count: int) -> Ring:
     return ring
 
 
-def _wait_seen(server: Server, others: Sequence[Server], read: int) -> None:
-    """Until its log, past what was `read`, says of each of the others that it is up."""
+def _await_peers(server: Server, others: Sequence[Server], read: int) -> None:
+    """Wait until the server's log, after its first `read` bytes, reports every other node as up."""
     wanted = {other.listens[0][0] for other in others}
-    if not wait_until(lambda: wanted <= _seen_up(server, read), GOSSIP_LIMIT_S):
-        missing = ", ".join(sorted(wanted - _seen_up(server, read)))
+    if not wait_until(lambda: wanted <= _peers_up(server, read), GOSSIP_LIMIT_S):
+        missing = ", ".join(sorted(wanted - _peers_up(server, read)))
         raise Failure(f"{server.name}: does not see {missing}{tail(server.log)}")
 
 
-def _seen_up(server: Server, read: int) -> set[str]:
+def _peers_up(server: Server, read: int) -> set[str]:
     with server.log.open("rb") as log:
         log.seek(read)
         return set(re.findall(r"InetAddress /([\d.]+):\d+ is now UP", log.read().decode(errors="replace")))
 
 
-def _agreed(servers: Sequence[Server]) -> bool:
-    """Whether each knows the schema versions of the others, and all are one."""
+def _has_one_schema(servers: Sequence[Server]) -> bool:
+    """Return whether every server knows the schema versions of all others, and they are equal."""
     try:
         known = [_schema_versions(server) for server in servers]
     except OSError:
         return False
     hosts = [socket.inet_aton(server.listens[0][0]) for server in servers]
-    versions = {heard.get(host) for heard in known for host in hosts}
+    versions = {by_host.get(host) for by_host in known for host in hosts}
     return len(versions) == 1 and None not in versions
 
 
 def _schema_versions(server: Server) -> dict[bytes | None, bytes | None]:
-    """By host: its own and those it has heard of."""
+    """Return the schema versions that a server knows, by host."""
     tables = (("rpc_address", "system.local"), ("peer", "system.peers"))
-    ask = "SELECT {}, schema_version FROM {}".format
-    return {host: version for table in tables for host, version in select(*server.listens[0], ask(*table))}
+    statement = "SELECT {}, schema_version FROM {}".format
+    return {host: version for table in tables for host, version in select(*server.listens[0], statement(*table))}
 
 
 def _log_size(server: Server) -> int:

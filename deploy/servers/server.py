@@ -1,4 +1,4 @@
-"""A server as a value (its command, its ports, what it answers when it is ready) and its life: start, wait, stop."""
+"""A server as a value (command, ports, the answer that shows it is ready) and its lifecycle: start, wait, stop."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from deploy.servers.failure import Failure, tail
 
 ANSWER_S = 2.0
 STOP_S = 60.0
-"""Cassandra flushes, and at its first end writes the class archive."""
+"""Enough for Cassandra to flush and, at its first stop, to write the class archive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """`listens` are all addresses it must get, the first the one that answers `question` with `answer`."""
+    """`listens` are the addresses to bind; the first one answers `question` with `answer` when it is ready."""
 
     name: str
     directory: Path
@@ -29,7 +29,7 @@ class Server:
     answer: bytes
     start_limit_s: float
     command: Callable[[], list[str]]
-    stopped: Callable[[], None] = lambda: None
+    on_stopped: Callable[[], None] = lambda: None
 
     @property
     def address(self) -> str:
@@ -48,7 +48,7 @@ class Server:
         return self.daemon.pid() is not None
 
     def is_ready(self) -> bool:
-        return self.is_running() and self._place.read_text() == self.address and self._answers()
+        return self.is_running() and self._address_file.read_text() == self.address and self._answers()
 
     def check_ports(self) -> None:
         for host, port in self.listens:
@@ -57,34 +57,34 @@ class Server:
                 raise Failure(text)
 
     def launch(self) -> None:
-        """Not waited for."""
+        """Start the process without waiting for it."""
         self.directory.mkdir(parents=True, exist_ok=True)
         command = self.command()
-        say(f"{self.name}: starting")
-        self._place.write_text(self.address)
+        print_message(f"{self.name}: starting")
+        self._address_file.write_text(self.address)
         self.daemon.start(command, self.directory)
 
-    def check_place(self) -> None:
-        """That one which runs is where it is looked for: the settings may have changed since."""
-        place = self._place.read_text()
-        if place != self.address:
-            raise Failure(f"{self.name}: runs on {place}, not on {self.address}: stop it with `down` first")
+    def check_address(self) -> None:
+        """Raise a Failure if the server runs on another address, because the settings have changed."""
+        address = self._address_file.read_text()
+        if address != self.address:
+            raise Failure(f"{self.name}: runs on {address}, not on {self.address}: stop it with `down` first")
 
     def wait_ready(self) -> None:
-        came = wait_until(lambda: self._answers() or not self.is_running(), self.start_limit_s)
-        if not came:
+        settled = wait_until(lambda: self._answers() or not self.is_running(), self.start_limit_s)
+        if not settled:
             raise Failure(f"{self.name}: no answer in {self.start_limit_s:.0f} s{self._logs()}")
         if not self.is_running():
             raise Failure(f"{self.name}: ended while starting{self._logs()}")
 
     def stop(self) -> None:
         if self.is_running():
-            say(f"{self.name}: stopping")
+            print_message(f"{self.name}: stopping")
             if self.daemon.stop(STOP_S):
-                self.stopped()
+                self.on_stopped()
 
     @property
-    def _place(self) -> Path:
+    def _address_file(self) -> Path:
         return self.directory / "address"
 
     def _logs(self) -> str:
@@ -101,14 +101,14 @@ class Server:
 
 
 def start(servers: Sequence[Server]) -> list[Server]:
-    """Have all of them running and answering, or none that did not run before; returns those that were started."""
+    """Start the servers that do not run; return them when all servers answer. A Failure kills the started ones."""
     idle = [server for server in servers if not server.is_running()]
     for server in servers:
         if server in idle:
             server.check_ports()
         else:
-            server.check_place()
-            server.daemon.signal(signal.SIGCONT)  # it may have been paused and forgotten
+            server.check_address()
+            server.daemon.signal(signal.SIGCONT)  # it may still be paused
     try:
         for server in idle:
             server.launch()
@@ -121,8 +121,8 @@ def start(servers: Sequence[Server]) -> list[Server]:
     return idle
 
 
-def say(text: str) -> None:
-    """To a person; what a shell may evaluate goes to standard output."""
+def print_message(text: str) -> None:
+    """Print to standard error: standard output is for lines that a shell evaluates."""
     print(text, file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""Where the servers live: directories, addresses and ports, and what the environment says otherwise."""
+"""Directories, addresses and ports of the servers, and the environment variables that change them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ COMMIT_LOGS = {
     "group": "commitlog_sync: group\ncommitlog_sync_group_window: 5ms",
     "batch": "commitlog_sync: batch",
 }
-"""When a write is on disk: up to 10 s after its answer, or before it, alone or with others."""
+"""When a write is on disk: up to 10 s after its answer, before it in groups, or before it alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """A Cassandra node takes the two ports after its own as well, for other nodes and for nodetool."""
+    """A Cassandra node uses the two ports after its own as well, for other nodes and for nodetool."""
 
     state: Path = BUILD / "servers"
     software: Path = BUILD / "cassandra"
@@ -35,7 +35,7 @@ class Settings:
 
 
 def read_settings(environment: Mapping[str, str]) -> Settings:
-    """The defaults, and what `CNS_SERVERS_…` variables say instead."""
+    """Return the settings: defaults, overridden by `CNS_SERVERS_…` variables."""
     default = Settings()
     commit_log = environment.get("CNS_SERVERS_COMMIT_LOG", default.commit_log)
     if commit_log not in COMMIT_LOGS:

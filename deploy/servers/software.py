@@ -1,4 +1,4 @@
-"""What the servers and the tests take from elsewhere: packages of the system, and Cassandra's jars from Maven."""
+"""Software for the servers and the tests: packages of the system, and Cassandra's jars from Maven."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.servers.failure import TAIL_LINES, Failure
-from deploy.servers.lock import alone
-from deploy.servers.server import say
+from deploy.servers.lock import exclusive_lock
+from deploy.servers.server import print_message
 from deploy.servers.settings import HERE
 
-JAVA_RELEASE = 17  # Cassandra 5.0 knows 11 and 17; jvm.args is for this one
+JAVA_RELEASE = 17  # Cassandra 5.0 supports 11 and 17; jvm.args is for this one
 FETCH = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 OTHER_SYSTEMS = re.compile(r"osx|windows|riscv64|macos")
 
 Package = tuple[str, Callable[[], object]]
-"""What may be missing: its Debian package, as a dependency is written, and how to see whether it is there."""
+"""A Debian package, written as a dependency, and a function that finds its program if it is installed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Java:
-    """A Java of the right release; `version` is its whole name."""
+    """A Java of the required release; `version` is its full version."""
 
     binary: str
     version: str
@@ -33,7 +33,7 @@ class Java:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cassandra:
-    """What a node is run with: its jars, and the file, once there is one, from which loaded classes are mapped."""
+    """The software of a node: Java, jars, and the class archive, which exists after the first stop."""
 
     java: Java
     jars: Path
@@ -41,24 +41,24 @@ class Cassandra:
 
     @property
     def new_archive(self) -> Path:
-        """Where a node writes the archive; it counts only after a whole, orderly end."""
+        """The file that a node writes; it becomes the archive only after an orderly stop."""
         return self.archive.with_suffix(".new")
 
     @property
     def class_path(self) -> str:
-        """In one order always: the archive fits no other."""
+        """The jars in a fixed order, which the archive requires."""
         return ":".join(str(jar) for jar in sorted(self.jars.glob("*.jar")))
 
 
 def find_java() -> Java | None:
-    """In JAVA_HOME, on the path, or where Debian puts it beside a newer default."""
+    """Find Java in JAVA_HOME, on the path, or where Debian installs it beside a newer default."""
     home = os.environ.get("JAVA_HOME")
-    places = [Path(home, "bin/java")] if home else []
-    places += [Path(found)] if (found := shutil.which("java")) else []
-    places += sorted(Path("/usr/lib/jvm").glob(f"*-{JAVA_RELEASE}-*/bin/java"))
-    versions = ((str(place), _java_version(place)) for place in places if place.exists())
-    fit = (Java(binary=place, version=version) for place, version in versions if _release(version) == JAVA_RELEASE)
-    return next(fit, None)
+    candidates = [Path(home, "bin/java")] if home else []
+    candidates += [Path(found)] if (found := shutil.which("java")) else []
+    candidates += sorted(Path("/usr/lib/jvm").glob(f"*-{JAVA_RELEASE}-*/bin/java"))
+    versions = ((str(path), _java_version(path)) for path in candidates if path.exists())
+    fitting = (Java(binary=path, version=version) for path, version in versions if _release(version) == JAVA_RELEASE)
+    return next(fitting, None)
 
 
 def find_haproxy() -> str | None:
@@ -70,7 +70,7 @@ def find_exim() -> str | None:
 
 
 def _find_service(name: str) -> str | None:
-    """On the path, or where Debian puts it, which is only on root's."""
+    """Find a program on the path or in /usr/sbin, which is only on root's path."""
     return shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
 
 
@@ -85,19 +85,19 @@ PACKAGES: Mapping[str, Package] = {
 
 
 def require(*names: str) -> None:
-    """Have these of `PACKAGES` on the machine."""
-    have(*(PACKAGES[name] for name in names))
+    """Ensure that these of `PACKAGES` are installed."""
+    ensure_installed(*(PACKAGES[name] for name in names))
 
 
-def have(*packages: Package) -> None:
-    """Have these on the machine: root on Debian installs what is missing, everybody else is told."""
+def ensure_installed(*packages: Package) -> None:
+    """Install missing packages as root on Debian; otherwise raise a Failure that names them."""
     missing = [package for package, found in packages if not found()]
     if not missing:
         return
     wanted = ", ".join(missing)
     if os.geteuid() != 0 or not shutil.which("apt-get"):
         raise Failure(f"missing on this machine: install {wanted}, or let root run this command on Debian")
-    say(f"installing {wanted}")
+    print_message(f"installing {wanted}")
     _run(["apt-get", "-qq", "update"], "apt-get update failed")
     _run(["apt-get", "-qq", "-y", "--no-install-recommends", "satisfy", *missing], f"could not install {wanted}")
     still = [package for package, found in packages if not found()]
@@ -106,9 +106,9 @@ def have(*packages: Package) -> None:
 
 
 def cassandra(software: Path) -> Cassandra:
-    """Everything that a node needs, fetched if it is not there."""
+    """Return the software of a node; fetch it if it is missing."""
     jars = software / "jars"
-    with alone(software):
+    with exclusive_lock(software):
         _fetch(jars, software / "fetched.xml")
     require("java")
     java = find_java()
@@ -117,12 +117,12 @@ def cassandra(software: Path) -> Cassandra:
 
 
 def _fetch(jars: Path, fetched: Path) -> None:
-    """The jars that pom.xml asks for; `fetched` is a copy of the one they came by, written last."""
+    """Fetch the jars of pom.xml. `fetched` is a copy of the pom.xml that they came with, written last."""
     wanted = (HERE / "pom.xml").read_text()
     if fetched.exists() and fetched.read_text() == wanted:
         return
     require("java", "maven")
-    say("cassandra: fetching 67 MiB of jars, once")
+    print_message("cassandra: fetching 67 MiB of jars, once")
     shutil.rmtree(jars, ignore_errors=True)
     for archive in jars.parent.glob("*.jsa"):
         archive.unlink()
@@ -135,14 +135,14 @@ def _fetch(jars: Path, fetched: Path) -> None:
 
 
 def _run(command: list[str], complaint: str) -> None:
-    # a package's own service must not start: run level 1 is the one in which none does
+    # run level 1 keeps a package's own service from starting
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
     done = subprocess.run(
         command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
-        said = (done.stdout + done.stderr).strip().splitlines()
-        raise Failure("\n".join([f"{complaint}:", *said[-TAIL_LINES:]]))
+        output = (done.stdout + done.stderr).strip().splitlines()
+        raise Failure("\n".join([f"{complaint}:", *output[-TAIL_LINES:]]))
 
 
 def _java_version(binary: Path) -> str:

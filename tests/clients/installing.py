@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.servers.lock import alone
-from deploy.servers.server import say
+from deploy.servers.lock import exclusive_lock
+from deploy.servers.server import print_message
 from deploy.servers.settings import BUILD
-from deploy.servers.software import have
+from deploy.servers.software import ensure_installed
 from tests.clients.tools import find_jdk
 from tests.parts import PARTS, need
 
@@ -41,11 +41,11 @@ def installed(name: str) -> list[str]:
     source, directory = HERE / name, BUILD / "clients" / name
     built, made_of = directory / "client", directory / "made_of"
     need(client.part)
-    have(*PARTS[client.part].packages)
-    with alone(directory):
+    ensure_installed(*PARTS[client.part].packages)
+    with exclusive_lock(directory):
         wanted = _digest(source)
         if not made_of.exists() or made_of.read_text() != wanted:
-            say(f"clients: building {name}")
+            print_message(f"clients: building {name}")
             made_of.unlink(missing_ok=True)
             shutil.rmtree(built, ignore_errors=True)
             client.build(source, built)
