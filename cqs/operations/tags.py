@@ -11,7 +11,7 @@ from cns_common.aws.call import Call, Params, Result
 from cqs.authorization import QueueAccess
 from cqs.messages.validation import missing
 from cqs.queues.queues import Queues
-from cqs.queues.tags import tagged
+from cqs.queues.tags import merge_tags
 
 
 class TagOperations:
@@ -24,7 +24,7 @@ class TagOperations:
         view = await self._access.queue(_naming(call, added, added), params, "TagQueue")
         if not added:
             raise missing("Tags")
-        await self._queues.update(view, lambda queue: replace(queue, tags=tagged(queue.name, queue.tags, added)))
+        await self._queues.update(view, lambda queue: replace(queue, tags=merge_tags(queue.name, queue.tags, added)))
         return {}
 
     async def untag_queue(self, call: Call, params: Params) -> Result:

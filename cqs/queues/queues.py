@@ -27,7 +27,7 @@ from cqs.queues.cache import QueueCache
 from cqs.queues.model import Queue
 from cqs.queues.names import QueueKey, check_queue_name
 from cqs.queues.policies import read_policy, unknown_actions
-from cqs.queues.tags import tagged
+from cqs.queues.tags import merge_tags
 from cqs.queues.urls import key_of_arn, no_such_queue
 from cqs.queues.view import QueueView
 from cqs.redrive.policy import (
@@ -81,7 +81,7 @@ class Queues:
         """Create the queue. If it exists, return it unless a given attribute differs: then raise RequestError."""
         fifo = wants_fifo(given)
         key = (account, region, check_queue_name(name, fifo=fifo))
-        tags = tagged(key[2], {}, given_tags)
+        tags = merge_tags(key[2], {}, given_tags)
         existing = await self._store.get(key)
         if existing is None:
             await self._check_not_deleted_recently(key)

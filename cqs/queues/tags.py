@@ -9,7 +9,7 @@ from cqs.limits import TAG_KEY_CHARS_MAX, TAG_VALUE_CHARS_MAX, TAGS_MAX
 from cqs.messages.message_text import encode_text
 
 
-def tagged(name: str, current: Mapping[str, str], added: Mapping[str, str]) -> dict[str, str]:
+def merge_tags(name: str, current: Mapping[str, str], added: Mapping[str, str]) -> dict[str, str]:
     """The tags of queue `name` after `added` is merged into them."""
     for key, value in added.items():
         _check(key, value)

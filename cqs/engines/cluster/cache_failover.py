@@ -23,7 +23,8 @@ GRACE_MS = 2_000
 the visibility of their deliveries."""
 HANDOVER_S = 0.5
 HANDOVER_S_MAX = 5.0
-"""No messages are leased for this long after Redis returned, until all processes saved what they hide."""
+"""After Redis returned no messages are leased for `HANDOVER_S`, then for up to `HANDOVER_S_MAX` until all processes
+saved what they hide."""
 POLL_INTERVAL_S = 0.5
 QUEUES_AT_ONCE = 16
 

@@ -22,7 +22,7 @@ QUEUES_MAX = 100
 QUEUES_AT_ONCE = 50
 """Queues of this process per step. Each costs a few statements even if there is nothing to do."""
 EMPTY_CHECKS = 2
-EMPTY_MS = 30_000
+EMPTY_AGE_MS = 30_000
 """No write runs for longer than this."""
 
 
@@ -54,8 +54,8 @@ async def maintain_queues(
 
 
 async def _drop_empty(rows: MessageRows, queue: KnownQueue, now_ms: int, wall_ms: int) -> int:
-    """Remove closed buckets that were seen empty twice, `EMPTY_MS` apart: a write that ran at the first time has ended
-    by then.
+    """Remove closed buckets that were seen empty twice, `EMPTY_AGE_MS` apart: writes that ran at the first time have
+    ended.
 
     Each call examines `EMPTY_CHECKS` buckets, in turn.
     """
@@ -66,7 +66,7 @@ async def _drop_empty(rows: MessageRows, queue: KnownQueue, now_ms: int, wall_ms
         queue.last_examined = bucket
         if await has_messages(rows, queue.q.id, bucket):
             queue.seen_empty.pop(bucket, None)
-        elif wall_ms - queue.seen_empty.setdefault(bucket, wall_ms) >= EMPTY_MS:
+        elif wall_ms - queue.seen_empty.setdefault(bucket, wall_ms) >= EMPTY_AGE_MS:
             await rows.remove_bucket(queue.q.id, bucket)
             del queue.seen_empty[bucket]
             dropped += 1

@@ -35,13 +35,13 @@ from cqs.engines.contract import IN_FLIGHT_MAX, SPENT_HIDE_MS, Outcome
 
 PREFIX = "cqs"
 TIMEOUT_S = 2.0
-FILLER_LIFE_MS = 5_000
+FILLER_TTL_MS = 5_000
 """A filler that added no page for this long is dead: another process continues the fill."""
-GREETING_LIFE_MS = 1_000
-DROPPED_LIFE_MS = 86_400_000
+PING_TTL_MS = 1_000
+DROPPED_TTL_MS = 86_400_000
 UNFINISHED_DELETE_MS = 5_000
 """After this time another process finishes a delete. Both may delete the row: the writes are the same."""
-AT_ONCE = 1_000
+MESSAGES_PER_CALL = 1_000
 """Messages per script call. Redis does nothing else while a script runs."""
 
 
@@ -107,7 +107,7 @@ class RedisCache:
     async def ping(self) -> None:
         """Check that the server answers and accepts writes; this also reads its run id."""
         try:
-            await (await self._pipe.connection()).execute("SET", f"{self._prefix}:greeting", "", "PX", GREETING_LIFE_MS)
+            await (await self._pipe.connection()).execute("SET", f"{self._prefix}:greeting", "", "PX", PING_TTL_MS)
         except (PipeError, ReplyError) as error:
             self._pipe.close()  # the host name may resolve to another server by now
             raise CacheUnavailable(str(error)) from error
@@ -185,8 +185,8 @@ class RedisCache:
     async def flush_finished_deletes(self) -> None:
         deleted, self._deleted = self._deleted, {}
         for queue_id, members in deleted.items():
-            for at in range(0, len(members), AT_ONCE):
-                await self._call(_FINISH_DELETES, queue_id, *members[at : at + AT_ONCE])
+            for at in range(0, len(members), MESSAGES_PER_CALL):
+                await self._call(_FINISH_DELETES, queue_id, *members[at : at + MESSAGES_PER_CALL])
 
     async def unfinished_deletes(self, queue_id: str) -> list[MessageLocation]:
         """Messages that were removed for a delete which their process did not finish in time."""
@@ -215,12 +215,14 @@ class RedisCache:
         """Nothing to do: whoever hid the message for longer changed it in Redis."""
 
     async def keep_hidden(self, queue_id: str, items: Sequence[CachedMessage]) -> None:
-        for at in range(0, len(items), AT_ONCE):
-            await self._call(_KEEP_HIDDEN, queue_id, *_flat(items[at : at + AT_ONCE]))
+        for at in range(0, len(items), MESSAGES_PER_CALL):
+            await self._call(_KEEP_HIDDEN, queue_id, *_flat(items[at : at + MESSAGES_PER_CALL]))
 
     async def forget(self, queue_id: str, locations: Sequence[MessageLocation]) -> None:
-        for at in range(0, len(locations), AT_ONCE):
-            await self._call(_FORGET, queue_id, *[location.member for location in locations[at : at + AT_ONCE]])
+        for at in range(0, len(locations), MESSAGES_PER_CALL):
+            await self._call(
+                _FORGET, queue_id, *[location.member for location in locations[at : at + MESSAGES_PER_CALL]]
+            )
 
     async def counts(self, queue_id: str, now_ms: int, *, require_filled: bool) -> CacheCounts | None:
         counts = await self._call(_COUNTS, queue_id, now_ms, int(require_filled))
@@ -239,11 +241,11 @@ class RedisCache:
 
     async def begin_epoch(self, queue_id: str, generation: int, filler: str) -> int:
         epoch, now_ms = hex_id()[:EPOCH_DIGITS], self._clock.wall_ms()
-        to_fill: int = await self._call(_BEGIN_EPOCH, queue_id, generation, filler, epoch, now_ms, FILLER_LIFE_MS)
+        to_fill: int = await self._call(_BEGIN_EPOCH, queue_id, generation, filler, epoch, now_ms, FILLER_TTL_MS)
         return to_fill
 
     async def fill_page(self, queue_id: str, filler: str, items: Sequence[CachedMessage]) -> bool:
-        until_ms = self._clock.wall_ms() + FILLER_LIFE_MS
+        until_ms = self._clock.wall_ms() + FILLER_TTL_MS
         return bool(await self._call(_FILL_PAGE, queue_id, self._clock.now_ms(), filler, until_ms, *_flat(items)))
 
     async def end_fill(self, queue_id: str, filler: str) -> None:
@@ -251,12 +253,12 @@ class RedisCache:
 
     async def add_missing(self, queue_id: str, items: Sequence[CachedMessage], now_ms: int) -> int:
         added = 0
-        for at in range(0, len(items), AT_ONCE):
-            added += await self._call(_ADD_MISSING, queue_id, now_ms, *_flat(items[at : at + AT_ONCE]))
+        for at in range(0, len(items), MESSAGES_PER_CALL):
+            added += await self._call(_ADD_MISSING, queue_id, now_ms, *_flat(items[at : at + MESSAGES_PER_CALL]))
         return added
 
     async def reset(self, queue_id: str, generation: int) -> None:
-        await self._call(_RESET, queue_id, generation, hex_id()[:EPOCH_DIGITS], DROPPED_LIFE_MS)
+        await self._call(_RESET, queue_id, generation, hex_id()[:EPOCH_DIGITS], DROPPED_TTL_MS)
 
     # -- wake-ups -----------------------------------------------------------------------------------------------------
 

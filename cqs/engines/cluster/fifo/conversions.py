@@ -29,7 +29,7 @@ def new_message(entry: Entry, location: MessageLocation) -> NewMessage:
 
 
 def message_of(queue_id: str, given: LeasedMessage, row: MessageRow) -> Message:
-    handle = make_handle(DeliveryKey(_tag(queue_id), given.lease, MessageLocation(_BUCKET, given.seq)))
+    handle = make_handle(DeliveryKey(_queue_hash(queue_id), given.lease, MessageLocation(_BUCKET, given.seq)))
     return Message(
         given.id, handle, row.body, given.seq, given.deliveries, given.first_at_ms, given.born_at_ms, given.group
     )
@@ -41,10 +41,10 @@ def delivery_of(queue_id: str, handle: bytes) -> tuple[int, int] | None:
     key = parse_handle(handle)
     if key is None:
         return None
-    return (key.location.seq, key.lease) if key.epoch == _tag(queue_id) else (0, 0)
+    return (key.location.seq, key.lease) if key.epoch == _queue_hash(queue_id) else (0, 0)
 
 
-def _tag(queue_id: str) -> str:
+def _queue_hash(queue_id: str) -> str:
     """Sequence numbers are unique within a queue only, so handles need its hash."""
     return hashlib.sha256(queue_id.encode()).hexdigest()[:EPOCH_DIGITS]
 

@@ -268,7 +268,7 @@ async def test_a_delete_that_its_process_did_not_live_to_finish(
 async def test_empty_buckets_of_before_go(
     cassandra_address: Cluster, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(maintenance, "EMPTY_MS", 0)
+    monkeypatch.setattr(maintenance, "EMPTY_AGE_MS", 0)
     async with queues(cassandra_address, own_redis.url, 1) as (queue,):
         await queue.send(b"deleted", b"kept")
         cassandra = await Cassandra.open(cassandra_address)
