@@ -17,7 +17,8 @@ from redis.connection import SSLConnection, parse_url
 from cns_common.task_cancellation import cancel_and_wait
 
 PORT = 6379
-FINAL_POLL_S = 0.1
+LATE_GRACE_S = 0.1
+"""The connection waits this much longer for late answers: this process itself may have been stopped."""
 Word = str | bytes | int | float
 
 
@@ -174,7 +175,7 @@ class _Connection(asyncio.Protocol):
                 self.close()
             elif left_s <= 0:  # this process may have been stopped: answers that came meanwhile are unread
                 self._is_late = True
-                self._watch = self._loop.call_later(FINAL_POLL_S, self._check_timeout)
+                self._watch = self._loop.call_later(LATE_GRACE_S, self._check_timeout)
             else:
                 self._watch = self._loop.call_later(left_s, self._check_timeout)
 
