@@ -1,6 +1,6 @@
-"""A worker's life in a test: its loops run a few steps on a store that outlives it, and it may die at a named point.
+"""A worker whose process is killed at a named point and started again on the same store.
 
-Dying is an exception that nobody catches, and nothing of the dead worker's is used again; the store is the same.
+The kill is an exception that nothing catches. Nothing of a killed worker is used again but its store.
 """
 
 from __future__ import annotations
@@ -53,34 +53,34 @@ TOPIC = Topic(id="0" * 32, account=ACCOUNT, region="us-east-1", name="t", create
 DAY_MS = 86_400_000
 REFERENCES = "SELECT coalesce(sum(refs), 0) FROM notification_refs"
 PAGES = 3
-"""Of four subscriptions; a life has as many producer's steps."""
-LIVES_MAX = 12
+"""Pages of four subscriptions. Each process takes as many steps of the producer."""
+PROCESSES_MAX = 12
 RETRY_MS = 30_000
 DRAIN_S = 2.0
-TERMS = EndpointLimits(sends=1, failures=1)
-"""The first failure says that an endpoint is down, and what waits behind it goes into its lane."""
+ENDPOINT_LIMITS = EndpointLimits(sends=1, failures=1)
+"""After one failure an endpoint counts as down, and later jobs for it go into its lane."""
 
 
-class Killed(BaseException):
-    """Like SIGKILL, no `except Exception` sees it."""
+class SimulatedKill(BaseException):
+    """Stands for SIGKILL: no `except Exception` catches it."""
 
 
 @dataclass
-class Desk:
-    """Stands for the endpoints: the first answers of each, and what each got."""
+class ScriptedEndpoints:
+    """The first answers of each endpoint, and how many notifications each one accepted."""
 
     answers: dict[str, list[Outcome]] = field(default_factory=dict)
     got: Counter[str] = field(default_factory=Counter)
     slow: dict[str, float] = field(default_factory=dict)
     dead_letters: Counter[str] = field(default_factory=Counter)
-    careful: bool = False
-    """Whether its endpoints are given no more than the admission says."""
+    admission_applies: bool = False
+    """Whether admission control limits the sends to each endpoint."""
 
     async def room(self) -> int:
         return 1_000
 
     def traffic_key(self, target: Target) -> str:
-        return target.endpoint if self.careful else ""  # room for all
+        return target.endpoint if self.admission_applies else ""  # one key for all: no endpoint is held back
 
     def deliver(self, target: Target, notification: Notification) -> asyncio.Future[Outcome]:
         return self._answer(target.endpoint)
@@ -102,7 +102,9 @@ class Desk:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class CrashingWorker:
+    """One store, and processes of a worker on it, one after the other."""
+
     clock: Clock
     database: Database
     port: InlineQueuePort
@@ -110,7 +112,7 @@ class Site:
     notifications: EmbeddedNotificationStore
     topics: EmbeddedTopicStore
     subscriptions: EmbeddedSubscriptionStore
-    desk: Desk
+    endpoints: ScriptedEndpoints
 
     async def subscribed(self, n: int, **attributes: str) -> tuple[str, ...]:
         subscriptions = [_subscription(number, attributes) for number in range(n)]
@@ -119,15 +121,15 @@ class Site:
         return tuple([subscription.arn for subscription in subscriptions])
 
     async def put(self, queue: str, job: jobs.Job, references: int, times: int = 1) -> None:
-        """With its notification, which as many jobs refer to."""
+        """Enqueue the job so many times, and store its notification with this reference count."""
         if references:
             await self.notifications.put(notification(), references, self.clock.now_ms() + DAY_MS)
         await self.port.enqueue(
             [NewJob(queue, f"job-{number}", jobs.encode(job), TOPIC.arn) for number in range(times)]
         )
 
-    async def live(self) -> None:
-        """A process: all its loops, a few steps each; what dies in it stays dead."""
+    async def run_process(self) -> None:
+        """Run one process: a few steps of each of its loops. A task that is killed does not go on."""
         context = self.context()
         producer = Producer(
             FanoutContext(
@@ -152,15 +154,15 @@ class Site:
 
     async def consume(self, admission: AdmissionController | None = None) -> None:
         for queue in (jobs.ENDPOINT_JOBS, jobs.REDELIVERY):
-            consumer = Consumer(queue, self.context(), channels_to(self.desk), admission or self.admission())
+            consumer = Consumer(queue, self.context(), channels_to(self.endpoints), admission or self.admission())
             await consumer.step()
             await consumer.drain(DRAIN_S)
 
     def lanes(self, admission: AdmissionController | None = None) -> LaneConsumer:
-        return LaneConsumer(self.context(), channels_to(self.desk), admission or self.admission())
+        return LaneConsumer(self.context(), channels_to(self.endpoints), admission or self.admission())
 
     def admission(self) -> AdmissionController:
-        return AdmissionController(TERMS, self.clock)
+        return AdmissionController(ENDPOINT_LIMITS, self.clock)
 
     def context(self) -> DeliveryContext:
         stats, events = Stats(), RecordedEvents()
@@ -176,9 +178,9 @@ class Site:
             client_errors_succeed=False,
         )
 
-    async def until_done(self) -> None:
-        for _ in range(LIVES_MAX):
-            await self.live()
+    async def run_until_done(self) -> None:
+        for _ in range(PROCESSES_MAX):
+            await self.run_process()
             if not await self.left():
                 return
         raise AssertionError(f"{await self.left()} jobs are left")
@@ -192,8 +194,8 @@ class Site:
         return count
 
 
-class Death:
-    """Comes at one point, when it is passed for the n-th time, once."""
+class KillAtPoint:
+    """Raises `SimulatedKill` the n-th time that the worker passes a kill point, once."""
 
     def __init__(self, point: str, count: int) -> None:
         self._point = point
@@ -203,12 +205,12 @@ class Death:
         if name == self._point:
             self.left -= 1
             if self.left == 0:
-                raise Killed
+                raise SimulatedKill
 
 
 @asynccontextmanager
-async def site_in(directory: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
-    """Pages, jobs and settlements are small here, so that a few subscriptions take several."""
+async def crashing_worker_in(directory: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[CrashingWorker]:
+    """Pages, jobs and settlements are small, so that a few subscriptions take several of each."""
     monkeypatch.setattr(jobs, "PAGE_SUBSCRIPTIONS", 4)
     monkeypatch.setattr(jobs, "TARGETS_MAX", 2)
     monkeypatch.setattr(workers.consumers.consumer, "SETTLE_AFTER_RESULTS", 2)
@@ -221,19 +223,21 @@ async def site_in(directory: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     notifications = EmbeddedNotificationStore(database)
     database.start(asyncio.get_running_loop())
     await topics.create(TOPIC)
-    yield Site(clock, database, port, EmbeddedLeaseStore(), notifications, topics, subscriptions, Desk())
+    yield CrashingWorker(
+        clock, database, port, EmbeddedLeaseStore(), notifications, topics, subscriptions, ScriptedEndpoints()
+    )
     await database.close()
 
 
-def die_at(monkeypatch: pytest.MonkeyPatch, point: str, count: int) -> Death:
-    death = Death(point, count)
+def kill_at(monkeypatch: pytest.MonkeyPatch, point: str, count: int) -> KillAtPoint:
+    kill = KillAtPoint(point, count)
     for module in (
         workers.consumers.outcome_handler,
         workers.jobs.settlement,
         workers.fanout.producer,
     ):
-        monkeypatch.setattr(module, "kill_point", death.passed)
-    return death
+        monkeypatch.setattr(module, "kill_point", kill.passed)
+    return kill
 
 
 def endpoint(number: int) -> str:

@@ -12,7 +12,14 @@ from cns.delivery import jobs
 from cns.delivery.jobs import EndpointJob
 from cns.endpoints.outcome import Cause, Failed
 from cns_common.process import kill_points
-from tests.integration.crashes.crashing_worker import DRAIN_S, TOPIC, Site, die_at, endpoint, site_in
+from tests.integration.crashes.crashing_worker import (
+    DRAIN_S,
+    TOPIC,
+    CrashingWorker,
+    crashing_worker_in,
+    endpoint,
+    kill_at,
+)
 from workers.consumers.lane_consumer import LEASE_MS
 
 TWO_A_SECOND = '{"throttlePolicy": {"maxReceivesPerSecond": 2}}'
@@ -22,9 +29,9 @@ SLOW_S = 0.1
 
 
 @pytest.fixture
-async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
-    async with site_in(tmp_path, monkeypatch) as whole:
-        yield whole
+async def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[CrashingWorker]:
+    async with crashing_worker_in(tmp_path, monkeypatch) as worker:
+        yield worker
 
 
 @pytest.mark.parametrize(
@@ -39,16 +46,16 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     ],
 )
 async def test_a_lane_that_keeps_a_pace(
-    site: Site, monkeypatch: pytest.MonkeyPatch, point: str, count: int, twice: int, leaks: int
+    worker: CrashingWorker, monkeypatch: pytest.MonkeyPatch, point: str, count: int, twice: int, leaks: int
 ) -> None:
     """Two at once, and one when there is a token again. `leaks`: references that nobody gives up."""
-    arns = await site.subscribed(1, DeliveryPolicy=TWO_A_SECOND)
-    await site.put(jobs.ENDPOINT_JOBS, EndpointJob("n", TOPIC.arn, arns), MESSAGES, MESSAGES)
-    death = die_at(monkeypatch, point, count)
-    await site.until_done()
-    assert death.left <= 0, "the point was not passed"
-    assert site.desk.got == {endpoint(0): MESSAGES + twice}
-    assert site.references() == leaks
+    arns = await worker.subscribed(1, DeliveryPolicy=TWO_A_SECOND)
+    await worker.put(jobs.ENDPOINT_JOBS, EndpointJob("n", TOPIC.arn, arns), MESSAGES, MESSAGES)
+    kill = kill_at(monkeypatch, point, count)
+    await worker.run_until_done()
+    assert kill.left <= 0, "the point was not passed"
+    assert worker.endpoints.got == {endpoint(0): MESSAGES + twice}
+    assert worker.references() == leaks
 
 
 @pytest.mark.parametrize(
@@ -56,51 +63,53 @@ async def test_a_lane_that_keeps_a_pace(
     [(kill_points.LANE_DELIVERED, 2, 0), (kill_points.LANE_SETTLED, 1, 1)],
 )
 async def test_one_that_failed_in_its_lane(
-    site: Site, monkeypatch: pytest.MonkeyPatch, point: str, failures: int, leaks: int
+    worker: CrashingWorker, monkeypatch: pytest.MonkeyPatch, point: str, failures: int, leaks: int
 ) -> None:
     """It goes on as a redelivery. A failure that was not settled is not counted: it is had once more."""
-    arns = await site.subscribed(1, DeliveryPolicy=TWO_A_SECOND)
-    answers = site.desk.answers[endpoint(0)] = [AWAY] * failures
-    await site.put(jobs.ENDPOINT_JOBS, EndpointJob("n", TOPIC.arn, arns), 1)
-    death = die_at(monkeypatch, point, 1)
-    await site.until_done()
-    assert death.left <= 0, "the point was not passed"
+    arns = await worker.subscribed(1, DeliveryPolicy=TWO_A_SECOND)
+    answers = worker.endpoints.answers[endpoint(0)] = [AWAY] * failures
+    await worker.put(jobs.ENDPOINT_JOBS, EndpointJob("n", TOPIC.arn, arns), 1)
+    kill = kill_at(monkeypatch, point, 1)
+    await worker.run_until_done()
+    assert kill.left <= 0, "the point was not passed"
     assert not answers
-    assert site.desk.got == {endpoint(0): 1}
-    assert site.references() == leaks
+    assert worker.endpoints.got == {endpoint(0): 1}
+    assert worker.references() == leaks
 
 
 @pytest.mark.parametrize("point", [kill_points.LANE_DELIVERED, kill_points.LANE_SETTLED])
-async def test_a_lane_whose_head_waits_for_a_probe(site: Site, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
-    """Whoever knew that the endpoint was down is dead: the head comes by itself, and with it the lane."""
-    site.desk.careful = True
-    site.desk.answers[endpoint(0)] = [AWAY]
-    arns = await site.subscribed(1)
-    await site.put(jobs.ENDPOINT_JOBS, EndpointJob("n", TOPIC.arn, arns), MESSAGES, MESSAGES)
-    death = die_at(monkeypatch, point, 1)
-    await site.live()
-    assert death.left == 0, "the point was not passed"
-    assert site.desk.got == {endpoint(0): 0}
-    assert await site.port.depth(jobs.LANES) == MESSAGES - 1
-    await site.until_done()
-    assert site.desk.got == {endpoint(0): MESSAGES}
-    assert site.references() == 0
+async def test_a_lane_whose_head_waits_for_a_probe(
+    worker: CrashingWorker, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    """The process that knew that the endpoint was down is dead. The head of the lane is received all the same."""
+    worker.endpoints.admission_applies = True
+    worker.endpoints.answers[endpoint(0)] = [AWAY]
+    arns = await worker.subscribed(1)
+    await worker.put(jobs.ENDPOINT_JOBS, EndpointJob("n", TOPIC.arn, arns), MESSAGES, MESSAGES)
+    kill = kill_at(monkeypatch, point, 1)
+    await worker.run_process()
+    assert kill.left == 0, "the point was not passed"
+    assert worker.endpoints.got == {endpoint(0): 0}
+    assert await worker.port.depth(jobs.LANES) == MESSAGES - 1
+    await worker.run_until_done()
+    assert worker.endpoints.got == {endpoint(0): MESSAGES}
+    assert worker.references() == 0
 
 
-async def test_a_lane_that_two_workers_have_had(site: Site) -> None:
+async def test_a_lane_that_two_workers_have_had(worker: CrashingWorker) -> None:
     """The first lost its lease while the endpoint took its time: it gives up no reference that was given up before."""
-    site.desk.careful = True
-    site.desk.slow[endpoint(0)] = SLOW_S
-    arns = await site.subscribed(1, DeliveryPolicy=TWO_A_SECOND)
-    await site.put(jobs.ENDPOINT_JOBS, EndpointJob("n", TOPIC.arn, arns), 2)  # another job has the other reference
-    await site.consume()
-    lanes, others = site.lanes(), site.lanes()
+    worker.endpoints.admission_applies = True
+    worker.endpoints.slow[endpoint(0)] = SLOW_S
+    arns = await worker.subscribed(1, DeliveryPolicy=TWO_A_SECOND)
+    await worker.put(jobs.ENDPOINT_JOBS, EndpointJob("n", TOPIC.arn, arns), 2)  # another job has the other reference
+    await worker.consume()
+    lanes, others = worker.lanes(), worker.lanes()
     await lanes.step()
-    while not site.desk.got:
+    while not worker.endpoints.got:
         await asyncio.sleep(0)
-    site.clock.advance(LEASE_MS + 1)
+    worker.clock.advance(LEASE_MS + 1)
     await others.step()
     assert await lanes.drain(DRAIN_S) + await others.drain(DRAIN_S) == 0
-    assert site.desk.got == {endpoint(0): 2}
-    assert await site.left() == 0
-    assert site.references() == 1
+    assert worker.endpoints.got == {endpoint(0): 2}
+    assert await worker.left() == 0
+    assert worker.references() == 1

@@ -15,11 +15,11 @@ from tests.integration.crashes.crashing_worker import (
     ACCOUNT,
     PAGES,
     TOPIC,
-    Site,
-    die_at,
+    CrashingWorker,
+    crashing_worker_in,
     endpoint,
+    kill_at,
     notification,
-    site_in,
 )
 
 DEAD = f"arn:aws:sqs:us-east-1:{ACCOUNT}:dead"
@@ -30,9 +30,9 @@ SLOW_S = 0.2
 
 
 @pytest.fixture
-async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
-    async with site_in(tmp_path, monkeypatch) as whole:
-        yield whole
+async def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[CrashingWorker]:
+    async with crashing_worker_in(tmp_path, monkeypatch) as worker:
+        yield worker
 
 
 @pytest.mark.parametrize("page", range(1, PAGES + 1))
@@ -40,15 +40,17 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     ("point", "leaks"),
     [(kill_points.PUBLISH_TAKEN, 0), (kill_points.PUBLISH_FANNED_OUT, 3), (kill_points.PUBLISH_SETTLED, 1)],
 )
-async def test_a_fan_out(site: Site, monkeypatch: pytest.MonkeyPatch, point: str, leaks: int, page: int) -> None:
+async def test_a_fan_out(
+    worker: CrashingWorker, monkeypatch: pytest.MonkeyPatch, point: str, leaks: int, page: int
+) -> None:
     """`leaks`: references at most that nobody gives up, so that the notification lasts its full life."""
-    arns = await site.subscribed(SUBSCRIPTIONS)
-    await site.put(jobs.PUBLISH_JOBS, PublishJob("n", TOPIC.arn), 1)
-    death = die_at(monkeypatch, point, page)
-    await site.until_done()
-    assert death.left <= 0, "the point was not passed"
-    assert site.desk.got == dict.fromkeys([endpoint(number) for number in range(len(arns))], 1)
-    assert 0 <= site.references() <= leaks
+    arns = await worker.subscribed(SUBSCRIPTIONS)
+    await worker.put(jobs.PUBLISH_JOBS, PublishJob("n", TOPIC.arn), 1)
+    kill = kill_at(monkeypatch, point, page)
+    await worker.run_until_done()
+    assert kill.left <= 0, "the point was not passed"
+    assert worker.endpoints.got == dict.fromkeys([endpoint(number) for number in range(len(arns))], 1)
+    assert 0 <= worker.references() <= leaks
 
 
 @pytest.mark.parametrize(
@@ -64,41 +66,41 @@ async def test_a_fan_out(site: Site, monkeypatch: pytest.MonkeyPatch, point: str
     ],
 )
 async def test_a_job_of_several(
-    site: Site, monkeypatch: pytest.MonkeyPatch, point: str, count: int, twice: set[str], leaks: int
+    worker: CrashingWorker, monkeypatch: pytest.MonkeyPatch, point: str, count: int, twice: set[str], leaks: int
 ) -> None:
     """Two that answer at once, one that fails once, one that is slow: two settlements, and that of a redelivery. Twice
     comes at most what was unanswered, or answered and not settled."""
-    arns = await site.subscribed(4)
+    arns = await worker.subscribed(4)
     names = dict(zip(("a", "b", "again", "slow"), [endpoint(number) for number in range(4)], strict=True))
-    site.desk.answers[names["again"]] = [AWAY]
-    site.desk.slow[names["slow"]] = SLOW_S
-    await site.put(jobs.ENDPOINT_JOBS, EndpointJob("n", TOPIC.arn, arns), 1)
-    death = die_at(monkeypatch, point, count)
-    await site.until_done()
-    assert death.left <= 0, "the point was not passed"
-    assert set(site.desk.got) == set(names.values())
-    assert {name for name, url in names.items() if site.desk.got[url] > 1} <= twice
-    assert 0 <= site.references() <= leaks
+    worker.endpoints.answers[names["again"]] = [AWAY]
+    worker.endpoints.slow[names["slow"]] = SLOW_S
+    await worker.put(jobs.ENDPOINT_JOBS, EndpointJob("n", TOPIC.arn, arns), 1)
+    kill = kill_at(monkeypatch, point, count)
+    await worker.run_until_done()
+    assert kill.left <= 0, "the point was not passed"
+    assert set(worker.endpoints.got) == set(names.values())
+    assert {name for name, url in names.items() if worker.endpoints.got[url] > 1} <= twice
+    assert 0 <= worker.references() <= leaks
 
 
 @pytest.mark.parametrize("point", [kill_points.JOB_BURIED, kill_points.JOB_DELIVERED, kill_points.JOB_SETTLED])
-async def test_a_burial(site: Site, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
+async def test_a_burial(worker: CrashingWorker, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
     """Never none; twice when the job still named its target."""
-    arns = await site.subscribed(1, RedrivePolicy=f'{{"deadLetterTargetArn":"{DEAD}"}}')
-    site.desk.answers[endpoint(0)] = [CLOSED, CLOSED]
-    await site.put(jobs.ENDPOINT_JOBS, EndpointJob("n", TOPIC.arn, arns, notification()), 0)
-    death = die_at(monkeypatch, point, 1)
-    await site.until_done()
-    assert death.left <= 0, "the point was not passed"
-    assert site.desk.dead_letters[endpoint(0)] == (1 if point == kill_points.JOB_SETTLED else 2)
+    arns = await worker.subscribed(1, RedrivePolicy=f'{{"deadLetterTargetArn":"{DEAD}"}}')
+    worker.endpoints.answers[endpoint(0)] = [CLOSED, CLOSED]
+    await worker.put(jobs.ENDPOINT_JOBS, EndpointJob("n", TOPIC.arn, arns, notification()), 0)
+    kill = kill_at(monkeypatch, point, 1)
+    await worker.run_until_done()
+    assert kill.left <= 0, "the point was not passed"
+    assert worker.endpoints.dead_letters[endpoint(0)] == (1 if point == kill_points.JOB_SETTLED else 2)
 
 
 @pytest.mark.parametrize("point", [kill_points.JOB_DELIVERED, kill_points.JOB_SETTLED])
-async def test_a_confirmation(site: Site, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
-    (arn,) = await site.subscribed(1)
+async def test_a_confirmation(worker: CrashingWorker, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
+    (arn,) = await worker.subscribed(1)
     job = ConfirmationJob("SubscriptionConfirmation", "m", arn, TOPIC.arn, "token", 1, "http://127.0.0.1")
-    await site.put(jobs.ENDPOINT_JOBS, job, 0)
-    death = die_at(monkeypatch, point, 1)
-    await site.until_done()
-    assert death.left <= 0, "the point was not passed"
-    assert site.desk.got[endpoint(0)] == (2 if point == kill_points.JOB_DELIVERED else 1)
+    await worker.put(jobs.ENDPOINT_JOBS, job, 0)
+    kill = kill_at(monkeypatch, point, 1)
+    await worker.run_until_done()
+    assert kill.left <= 0, "the point was not passed"
+    assert worker.endpoints.got[endpoint(0)] == (2 if point == kill_points.JOB_DELIVERED else 1)
