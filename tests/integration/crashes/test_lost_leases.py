@@ -1,4 +1,4 @@
-"""A worker that loses its lease while it works: whoever takes the job over finds its notification still there."""
+"""A worker loses its lease while it works: the worker that takes the job over still finds its notification."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ COUNT = "SELECT refs FROM notification_refs"
 
 
 class SlowPort(InlineQueuePort):
-    """Before its first settlement so much time passes that the lease runs out, and `meanwhile` happens."""
+    """Before its first settlement the lease expires and `meanwhile` runs."""
 
     def __init__(self, engine: EmbeddedEngine, clock: Clock, meanwhile: Callable[[], Awaitable[None]]) -> None:
         super().__init__(engine, clock, _deliver_to_queue)
@@ -78,7 +78,7 @@ class Host:
         return SlowPort(self.engine, self.clock, meanwhile)
 
     def references(self) -> int:
-        """0 when the notification is gone."""
+        """0 if the notification is deleted."""
         row: Any = self.database.reader.execute(COUNT).fetchone()
         return row[0] if row else 0
 
@@ -108,14 +108,14 @@ async def test_a_job_done_twice_gives_up_its_reference_once(host: Host) -> None:
     await host.port().enqueue([NewJob(jobs.ENDPOINT_JOBS, "e", jobs.encode(EndpointJob("n", TOPIC, ARNS[:1])), TOPIC)])
     await _consume(host, host.slow_port(lambda: _consume(host, host.port())))
     assert await host.port().depth(jobs.ENDPOINT_JOBS) == 0
-    assert host.references() == 1  # the other job's
+    assert host.references() == 1  # that of the other job
 
 
 def _producer(host: Host, port: InlineQueuePort) -> Producer:
     return Producer(
         FanoutContext(
             port=port,
-            matcher=_Everybody(),
+            matcher=_AllSubscriptions(),
             notifications=host.notifications,
             references=NotificationReferences(host.notifications),
             quarantine=_quarantine(host, port),
@@ -139,7 +139,7 @@ async def _consume(host: Host, port: InlineQueuePort) -> None:
         client_errors_succeed=False,
     )
     pool = DeliveryPool("none", 0, lambda: Senders({}))
-    # its subscription is gone: nothing is sent
+    # the subscription does not exist: nothing is sent
     queues = SqsChannel(port, pool, cast(EnvelopeCache, None), RemoteQueueResolver(()))
     admission = AdmissionController(EndpointLimits(), host.clock)
     consumer = Consumer(jobs.ENDPOINT_JOBS, context, Channels(pool, queues, {}), admission)
@@ -151,7 +151,7 @@ def _quarantine(host: Host, port: InlineQueuePort) -> Quarantine:
     return Quarantine(port, EmbeddedLeaseStore(), host.clock, Stats())
 
 
-class _Everybody(SubscriptionMatcher):
+class _AllSubscriptions(SubscriptionMatcher):
     def __init__(self) -> None: ...
 
     async def page(self, topic_arn: str, notification: Notification, cursor: str, n: int) -> MatchPage:

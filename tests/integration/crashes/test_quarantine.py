@@ -1,4 +1,4 @@
-"""Which jobs are set aside: those that end their process or crash, not those whose stores were away."""
+"""Jobs that end their process or crash go to quarantine; jobs whose stores were unavailable do not."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from workers.stats import Stats
 TOPIC = "arn:aws:sns:us-east-1:111111111111:t"
 OUTAGE_LEASES = 3 * LEASES_MAX
 NEWER = b"\x93\xa5later\x01\x02"
-"""A job as some version to come may write it."""
+"""A job as a later version may write it."""
 
 Fault = Callable[[], Exception]
 
 
 @dataclass
-class Targets(SubscriptionMatcher):
-    """Stands for the subscriptions' store; fails as told, for the notifications that it is told."""
+class FailingMatcher(SubscriptionMatcher):
+    """Matches one subscription, or raises the error that `fails` has for the notification's id."""
 
     fails: dict[str, Fault] = field(default_factory=dict)
 
@@ -53,7 +53,7 @@ class Targets(SubscriptionMatcher):
 
 
 class FailingLeases(EmbeddedLeaseStore):
-    """Away whenever the others are."""
+    """A lease store that can be unavailable."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,18 +69,18 @@ class FailingLeases(EmbeddedLeaseStore):
 class Site:
     clock: Clock
     port: InlineQueuePort
-    targets: Targets
+    matcher: FailingMatcher
     leases: FailingLeases
     notifications: EmbeddedNotificationStore
 
     def worker(self) -> Producer:
-        """A process of its own, that knows nothing of the others but what they wrote down."""
+        """The producer of a new process, which shares only the stores with earlier ones."""
         stats = Stats()
         quarantine = Quarantine(self.port, self.leases, self.clock, stats)
         return Producer(
             FanoutContext(
                 port=self.port,
-                matcher=self.targets,
+                matcher=self.matcher,
                 notifications=self.notifications,
                 references=NotificationReferences(self.notifications),
                 quarantine=quarantine,
@@ -93,15 +93,15 @@ class Site:
     async def put(self, *names: str) -> None:
         await self.port.enqueue([NewJob(jobs.PUBLISH_JOBS, name, _job(name), "a") for name in names])
 
-    async def work(self) -> None:
-        """One receive by a new process; then every lease has run out."""
+    async def run_worker(self) -> None:
+        """Run one step of a new process, then let all leases expire."""
         try:
             await self.worker().step()
         except (StoreUnavailable, ZeroDivisionError):
             await asyncio.sleep(0)
         self.clock.advance(LEASE_MS + 1)
 
-    async def set_aside(self) -> list[QuarantinedJob]:
+    async def quarantined(self) -> list[QuarantinedJob]:
         held = await self.port.receive(jobs.QUARANTINE, 10, LEASE_MS, 0)
         return [msgspec.msgpack.decode(one.body, type=QuarantinedJob) for one in held]
 
@@ -112,11 +112,11 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
     database = Database(tmp_path, clock)
     port = InlineQueuePort(EmbeddedEngine(database, clock), clock, no_queue)
     database.start(asyncio.get_running_loop())
-    yield Site(clock, port, Targets(), FailingLeases(), EmbeddedNotificationStore(database))
+    yield Site(clock, port, FailingMatcher(), FailingLeases(), EmbeddedNotificationStore(database))
     await database.close()
 
 
-def _away() -> Exception:
+def _outage() -> Exception:
     return StoreUnavailable("away")
 
 
@@ -124,70 +124,71 @@ def _bug() -> Exception:
     return ZeroDivisionError()
 
 
-async def test_an_outage_sets_nothing_aside(site: Site) -> None:
+async def test_an_outage_quarantines_nothing(site: Site) -> None:
     await site.put("n")
-    site.targets.fails["n"] = _away
+    site.matcher.fails["n"] = _outage
     for _ in range(OUTAGE_LEASES):
-        await site.work()
-    site.targets.fails.clear()
-    await site.work()
+        await site.run_worker()
+    site.matcher.fails.clear()
+    await site.run_worker()
     assert await site.port.depth(jobs.ENDPOINT_JOBS) == 1
-    assert await site.set_aside() == []
+    assert await site.quarantined() == []
 
 
-async def test_an_outage_that_begins_in_a_trial_sets_nothing_aside(site: Site) -> None:
-    """The trial is written down, and cannot be struck out before the stores are back."""
+async def test_an_outage_during_a_trial_quarantines_nothing(site: Site) -> None:
+    """The trial is recorded, and the record cannot be removed before the stores are back."""
     await site.put("n")
     for _ in range(LEASES_MAX - 1):
-        site.targets.fails["n"] = _away
-        await site.work()
+        site.matcher.fails["n"] = _outage
+        await site.run_worker()
 
-    def begin() -> Exception:
+    def fail_leases_too() -> Exception:
         site.leases.away = True
-        return _away()
+        return _outage()
 
-    site.targets.fails["n"] = begin
+    site.matcher.fails["n"] = fail_leases_too
     for _ in range(OUTAGE_LEASES):
-        await site.work()
+        await site.run_worker()
     site.leases.away = False
-    site.targets.fails.clear()
+    site.matcher.fails.clear()
     async with asyncio.timeout(10):
         while site.leases._leases:
             await asyncio.sleep(POLL_INTERVAL_S)
-    await site.work()
+    await site.run_worker()
     assert await site.port.depth(jobs.ENDPOINT_JOBS) == 1
-    assert await site.set_aside() == []
+    assert await site.quarantined() == []
 
 
-async def test_a_job_whose_own_run_crashes_is_set_aside(site: Site) -> None:
-    await site.put("n", "well")
-    site.targets.fails["n"] = _bug
+async def test_a_job_whose_run_crashes_is_quarantined(site: Site) -> None:
+    await site.put("n", "other")
+    site.matcher.fails["n"] = _bug
     for _ in range(LEASES_MAX):
-        await site.work()
+        await site.run_worker()
         assert await site.port.depth(jobs.QUARANTINE) == 0
-    await site.work()
-    (item,) = await site.set_aside()
+    await site.run_worker()
+    (item,) = await site.quarantined()
     assert (item.queue, item.id, item.topic, item.body) == (jobs.PUBLISH_JOBS, "n", TOPIC, _job("n"))
     assert "5 times" in item.why
     assert await site.port.depth(jobs.PUBLISH_JOBS) == 0
 
 
-async def test_a_job_that_ends_its_process_is_set_aside(site: Site) -> None:
+async def test_a_job_that_ends_its_process_is_quarantined(site: Site) -> None:
     await site.put("n")
     stats = Stats()
     for _ in range(LEASES_MAX):
         (held,) = await site.port.receive(jobs.PUBLISH_JOBS, 1, LEASE_MS, 0)
-        dying = Quarantine(site.port, site.leases, site.clock, stats)
-        assert not await dying.intercept(jobs.PUBLISH_JOBS, held, TOPIC)  # by this task, which does not end here
+        quarantine = Quarantine(site.port, site.leases, site.clock, stats)
+        # the trial ends with this task, which goes on
+        assert not await quarantine.intercept(jobs.PUBLISH_JOBS, held, TOPIC)
         site.clock.advance(LEASE_MS + 1)
-    await site.work()
-    assert len(await site.set_aside()) == 1
+    await site.run_worker()
+    assert len(await site.quarantined()) == 1
 
 
-async def test_one_that_fails_does_not_hold_up_those_received_with_it(site: Site) -> None:
+async def test_a_failing_job_does_not_delay_jobs_received_with_it(site: Site) -> None:
     await site.put("n", "a", "b")
-    site.targets.fails["n"] = _bug
-    await site.work()
+    site.matcher.fails["n"] = _bug
+    await site.run_worker()
     assert await site.port.depth(jobs.ENDPOINT_JOBS) == 2
 
 
@@ -202,9 +203,7 @@ async def test_one_that_fails_does_not_hold_up_those_received_with_it(site: Site
         (jobs.FIFO_ENDPOINT_JOBS, NEWER),
     ],
 )
-async def test_what_cannot_be_read_is_given_its_chances_and_set_aside_whole(
-    site: Site, queue: str, body: bytes
-) -> None:
+async def test_an_undecodable_job_is_retried_then_quarantined_unchanged(site: Site, queue: str, body: bytes) -> None:
     await site.port.enqueue([NewJob(queue, "n", body, "g", dedup="n")])
     receiver = JobReceiver(site.port, Quarantine(site.port, site.leases, site.clock, Stats()), site.clock)
     receive = receiver.publish_jobs if queue == jobs.PUBLISH_JOBS else receiver.target_jobs
@@ -214,14 +213,14 @@ async def test_what_cannot_be_read_is_given_its_chances_and_set_aside_whole(
         site.clock.advance(LEASE_MS + 1)
     assert await receive(queue, 10, LEASE_MS, 0) == []
     assert await site.port.depth(queue) == 0
-    (item,) = await site.set_aside()
+    (item,) = await site.quarantined()
     assert (item.queue, item.id, item.body, item.why) == (queue, "n", body, "it cannot be read")
 
 
-async def test_what_cannot_be_read_keeps_nothing_else_from_a_loop(site: Site) -> None:
+async def test_an_undecodable_job_does_not_delay_others(site: Site) -> None:
     await site.port.enqueue([NewJob(jobs.PUBLISH_JOBS, "x", NEWER, "a")])
     await site.put("n")
-    await site.work()
+    await site.run_worker()
     assert await site.port.depth(jobs.ENDPOINT_JOBS) == 1
 
 
