@@ -1,4 +1,4 @@
-"""Endpoints made of a bare socket: what came is kept byte by byte, what goes back is any bytes a test wants."""
+"""HTTP endpoints on a bare socket: they record requests byte by byte and answer with any bytes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ SUBSCRIPTION = f"{TOPIC}:2bcfbf39-05c3-41de-beaa-fcfcc21c8f55"
 HEADERS = http_headers(MessageType.NOTIFICATION, "m-1", TOPIC, SUBSCRIPTION)
 BODY = b'{\n  "Type" : "Notification"\n}'
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-ENOUGH_S = 10.0
+TIMEOUT_S = 10.0
 LOOPBACK = AddressGuard(["127.0.0.0/8", "::1/128"])
 
 
 @dataclass
-class Came:
-    """A request, and the connection that it came on."""
+class ReceivedRequest:
+    """A request, and the number of its connection."""
 
     line: str
     headers: dict[str, str]
@@ -34,25 +34,25 @@ class Came:
 
 
 @dataclass
-class Talk:
-    """One connection, as a test's server sees it."""
+class ServerConnection:
+    """The server's side of one connection."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     number: int
-    requests: list[Came]
+    requests: list[ReceivedRequest]
 
-    async def head(self) -> Came:
-        """The next request without its body; raises IncompleteReadError when there is none."""
+    async def head(self) -> ReceivedRequest:
+        """Read the next request without its body. Raises IncompleteReadError if there is none."""
         lines = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
         headers = dict(line.split(": ", 1) for line in lines[1:])
-        self.requests.append(Came(lines[0], headers, b"", self.number))
+        self.requests.append(ReceivedRequest(lines[0], headers, b"", self.number))
         return self.requests[-1]
 
-    async def request(self) -> Came:
-        came = await self.head()
-        came.body = await self.reader.readexactly(int(came.headers["Content-Length"]))
-        return came
+    async def request(self) -> ReceivedRequest:
+        received = await self.head()
+        received.body = await self.reader.readexactly(int(received.headers["Content-Length"]))
+        return received
 
     async def answer(self, *pieces: bytes) -> None:
         for piece in pieces:
@@ -63,70 +63,72 @@ class Talk:
         self.writer.close()
 
     def reset(self) -> None:
-        """Not a goodbye but an error: RST."""
+        """Abort the connection with RST."""
         self.writer.transport.abort()
 
 
-Script = Callable[[Talk], Awaitable[None]]
+Script = Callable[[ServerConnection], Awaitable[None]]
 
 
 @dataclass
-class Wire:
-    """What is behind one port; `url` has no path."""
+class ServedEndpoint:
+    """One port, and the requests that arrived there. `url` has no path."""
 
     url: str
-    requests: list[Came] = field(default_factory=list)
+    requests: list[ReceivedRequest] = field(default_factory=list)
     connections: int = 0
 
 
-def answering(*answers: bytes) -> Script:
-    """Each request of a connection with the next of them; then nothing more is read."""
+def answer_with(*answers: bytes) -> Script:
+    """A script that answers the requests of a connection in turn, then reads no more."""
 
-    async def script(talk: Talk) -> None:
+    async def script(connection: ServerConnection) -> None:
         for answer in answers:
-            await talk.request()
-            await talk.answer(answer)
+            await connection.request()
+            await connection.answer(answer)
 
     return script
 
 
 @asynccontextmanager
-async def wire(*scripts: Script, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> AsyncIterator[Wire]:
-    """The n-th connection is served by the n-th script, all others by the last."""
-    talks: list[Talk] = []
+async def serve_endpoint(
+    *scripts: Script, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1"
+) -> AsyncIterator[ServedEndpoint]:
+    """Serve the n-th connection with the n-th script, and later ones with the last script."""
+    accepted: list[ServerConnection] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        talk = Talk(reader, writer, found.connections, found.requests)
-        talks.append(talk)
+        connection = ServerConnection(reader, writer, found.connections, found.requests)
+        accepted.append(connection)
         found.connections += 1
         try:
-            await scripts[min(talk.number, len(scripts) - 1)](talk)
+            await scripts[min(connection.number, len(scripts) - 1)](connection)
         except (asyncio.IncompleteReadError, ConnectionError):
-            talk.hang_up()
+            connection.hang_up()
 
     server = await asyncio.start_server(serve, host, 0, ssl=tls)
     port = server.sockets[0].getsockname()[1]
-    found = Wire(f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}")
+    found = ServedEndpoint(f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}")
     try:
         yield found
     finally:
         server.close()
-        for talk in talks:
-            talk.reset()
+        for connection in accepted:
+            connection.reset()
 
 
-def sender(timeout_s: float = ENOUGH_S, verify: ssl.SSLContext | None = None) -> HttpSender:
+def sender(timeout_s: float = TIMEOUT_S, verify: ssl.SSLContext | None = None) -> HttpSender:
     return HttpSender(
         LOOPBACK, timeout_s=timeout_s, wall_s=lambda: 0.0, verify=client_context(None) if verify is None else verify
     )
 
 
 async def post(
-    *urls: str, timeout_s: float = ENOUGH_S, verify: ssl.SSLContext | None = None, body: bytes = BODY
+    *urls: str, timeout_s: float = TIMEOUT_S, verify: ssl.SSLContext | None = None, body: bytes = BODY
 ) -> list[Outcome]:
-    """What came of posting to each in turn, by one sender."""
-    posting = sender(timeout_s, verify)
+    """Post to each URL in turn with one sender."""
+    http_sender = sender(timeout_s, verify)
     try:
-        return [await posting.send(HttpRequest(url, HEADERS, body)) for url in urls]
+        return [await http_sender.send(HttpRequest(url, HEADERS, body)) for url in urls]
     finally:
-        await posting.close()
+        await http_sender.close()

@@ -1,4 +1,4 @@
-"""Connections to HTTP endpoints: which are kept, which are not, and where they may lead."""
+"""Connections to HTTP endpoints: which ones are kept, and which addresses are allowed."""
 
 from __future__ import annotations
 
@@ -14,49 +14,58 @@ from cns.endpoints.address_guard import AddressGuard
 from cns.endpoints.http import HttpRequest, HttpSender
 from cns.endpoints.outcome import Cause, Delivered, Failed
 from cns_common.tls import client_context
-from tests.integration.endpoints.http_endpoints import BODY, HEADERS, OK, Talk, answering, post, sender, wire
-from tests.integration.endpoints.test_http_tls import issue, server
+from tests.integration.endpoints.http_endpoints import (
+    BODY,
+    HEADERS,
+    OK,
+    ServerConnection,
+    answer_with,
+    post,
+    sender,
+    serve_endpoint,
+)
+from tests.integration.endpoints.test_http_tls import issue, server_context
 
 LARGE = b"x" * 256 * 1024
 GONE_S = 5.0
 
 
 @pytest.mark.parametrize(
-    "more",
+    "extra",
     [
-        pytest.param(b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n", id="an answer nobody asked for"),
-        pytest.param(b"noise", id="what is no answer"),
+        pytest.param(b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n", id="an answer without a request"),
+        pytest.param(b"noise", id="no HTTP"),
     ],
 )
-@pytest.mark.parametrize("together", [True, False])
-async def test_who_says_more_than_was_asked_is_connected_to_anew(more: bytes, together: bool) -> None:
-    """Else it would be taken for the answer to the next request."""
-    said = asyncio.Event()
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_a_connection_with_extra_bytes_is_not_reused(extra: bytes, at_once: bool) -> None:
+    """Otherwise the extra bytes would count as the answer to the next request."""
+    answered = asyncio.Event()
 
-    async def talkative(talk: Talk) -> None:
-        await talk.request()
-        if together:
-            await talk.answer(OK + more)
+    async def answer_too_much(connection: ServerConnection) -> None:
+        await connection.request()
+        if at_once:
+            await connection.answer(OK + extra)
         else:
-            await talk.answer(OK)
-            await asyncio.sleep(0.05)  # the client has read the answer by then
-            await talk.answer(more)
-        said.set()
-        await talk.request()
+            await connection.answer(OK)
+            await asyncio.sleep(0.05)  # by then the client has read the answer
+            await connection.answer(extra)
+        answered.set()
+        await connection.request()
 
-    posting = sender()
-    async with wire(talkative, answering(OK)) as endpoint:
+    http_sender = sender()
+    async with serve_endpoint(answer_too_much, answer_with(OK)) as endpoint:
         request = HttpRequest(f"{endpoint.url}/", HEADERS, BODY)
-        assert isinstance(await posting.send(request), Delivered)
-        await said.wait()
+        assert isinstance(await http_sender.send(request), Delivered)
+        await answered.wait()
         await asyncio.sleep(0.05)
-        assert isinstance(await posting.send(request), Delivered)
-    await posting.close()
-    assert [came.connection for came in endpoint.requests] == [0, 1]
+        assert isinstance(await http_sender.send(request), Delivered)
+    await http_sender.close()
+    assert [received.connection for received in endpoint.requests] == [0, 1]
 
 
-async def test_lines_may_end_as_old_servers_end_them() -> None:
-    async with wire(answering(b"HTTP/1.1 200 OK\nContent-Length: 2\n\nok", OK)) as endpoint:
+async def test_header_lines_may_end_with_a_bare_newline() -> None:
+    async with serve_endpoint(answer_with(b"HTTP/1.1 200 OK\nContent-Length: 2\n\nok", OK)) as endpoint:
         outcomes = await post(*[f"{endpoint.url}/"] * 2)
     assert [type(outcome) for outcome in outcomes] == [Delivered, Delivered]
     assert endpoint.connections == 1
@@ -64,10 +73,10 @@ async def test_lines_may_end_as_old_servers_end_them() -> None:
 
 @pytest.mark.parametrize("value", ["a\r\nX-Evil: b", "a\nb", "a\rb", "a\0b"])
 async def test_a_header_is_one_line(value: str) -> None:
-    posting = sender()
-    async with wire(answering(OK)) as endpoint:
-        outcome = await posting.send(HttpRequest(f"{endpoint.url}/", {"Content-Type": value}, BODY))
-    await posting.close()
+    http_sender = sender()
+    async with serve_endpoint(answer_with(OK)) as endpoint:
+        outcome = await http_sender.send(HttpRequest(f"{endpoint.url}/", {"Content-Type": value}, BODY))
+    await http_sender.close()
     assert isinstance(outcome, Failed)
     assert endpoint.requests == []
 
@@ -78,143 +87,145 @@ async def test_large_bodies_arrive_whole(secure: bool, tmp_path: Path) -> None:
     (tmp_path / "bundle.pem").write_bytes(authority.pem)
     tls: ssl.SSLContext | None = None
     if secure:
-        tls = server(issue("endpoint", by=authority, hosts=("127.0.0.1",)), tmp_path)
-    async with wire(answering(OK, OK), tls=tls) as endpoint:
+        tls = server_context(issue("endpoint", by=authority, hosts=("127.0.0.1",)), tmp_path)
+    async with serve_endpoint(answer_with(OK, OK), tls=tls) as endpoint:
         outcomes = await post(
             *[f"{endpoint.url}/"] * 2, body=LARGE, verify=client_context(tmp_path / "bundle.pem" if secure else None)
         )
     assert [type(outcome) for outcome in outcomes] == [Delivered, Delivered]
-    assert [came.body for came in endpoint.requests] == [LARGE, LARGE]
+    assert [received.body for received in endpoint.requests] == [LARGE, LARGE]
     assert endpoint.connections == 1
 
 
-async def test_a_handshake_that_does_not_end_costs_the_attempt_and_the_connection() -> None:
-    gone = asyncio.Event()
+async def test_a_tls_handshake_without_end_times_out() -> None:
+    closed = asyncio.Event()
 
-    async def mute(talk: Talk) -> None:
-        await talk.reader.read()
-        gone.set()
+    async def read_only(connection: ServerConnection) -> None:
+        await connection.reader.read()
+        closed.set()
 
-    async with wire(mute) as endpoint:
+    async with serve_endpoint(read_only) as endpoint:
         (outcome,) = await post(endpoint.url.replace("http:", "https:") + "/", timeout_s=0.3)
         async with asyncio.timeout(GONE_S):
-            await gone.wait()
+            await closed.wait()
     assert isinstance(outcome, Failed) and outcome.cause is Cause.TIMEOUT
 
 
-async def test_those_nobody_needs_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_idle_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_pool, "SWEEP_INTERVAL_S", 0.05)
     monkeypatch.setattr(http_pool, "KEEP_ALIVE_S", 0.1)
-    gone = asyncio.Event()
+    closed = asyncio.Event()
 
-    async def until_its_end(talk: Talk) -> None:
-        await talk.request()
-        await talk.answer(OK)
-        await talk.reader.read()
-        gone.set()
+    async def read_to_the_end(connection: ServerConnection) -> None:
+        await connection.request()
+        await connection.answer(OK)
+        await connection.reader.read()
+        closed.set()
 
-    posting = sender()
-    async with wire(until_its_end) as endpoint:
-        await posting.send(HttpRequest(f"{endpoint.url}/", HEADERS, BODY))
+    http_sender = sender()
+    async with serve_endpoint(read_to_the_end) as endpoint:
+        await http_sender.send(HttpRequest(f"{endpoint.url}/", HEADERS, BODY))
         async with asyncio.timeout(GONE_S):
-            await gone.wait()
-    await posting.close()
+            await closed.wait()
+    await http_sender.close()
 
 
-async def test_so_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of those kept the one that was idle for longest goes."""
+async def test_idle_connections_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the limit, the connection that was idle for longest is closed."""
     monkeypatch.setattr(http_pool, "IDLE_CONNECTIONS_MAX", 1)
-    posting = sender()
-    async with wire(answering(OK, OK)) as one, wire(answering(OK, OK)) as other:
+    http_sender = sender()
+    async with serve_endpoint(answer_with(OK, OK)) as one, serve_endpoint(answer_with(OK, OK)) as other:
         for endpoint in (one, other, other, one):
-            await posting.send(HttpRequest(f"{endpoint.url}/", HEADERS, BODY))
-    await posting.close()
+            await http_sender.send(HttpRequest(f"{endpoint.url}/", HEADERS, BODY))
+    await http_sender.close()
     assert (one.connections, other.connections) == (2, 1)
 
 
-# -- names -------------------------------------------------------------------------------------------------------------
+# -- DNS ---------------------------------------------------------------------------------------------------------------
 
 Info = tuple[int, int, int, str, tuple[str, int]]
 
 
-class Names:
-    """A name server's answers, in place of the machine's own."""
+class FakeResolver:
+    """Replaces `getaddrinfo`: answers in turn, the last one again and again."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *answers: list[str] | OSError) -> None:
         self._answers = [*answers]
-        self.asked = 0
+        self.lookups = 0
         monkeypatch.setattr(socket, "getaddrinfo", self._answer)
 
     def _answer(self, host: str, port: int, *_: int, **__: int) -> list[Info]:
         assert host == "a.test"
-        answer = self._answers[min(self.asked, len(self._answers) - 1)]
-        self.asked += 1
+        answer = self._answers[min(self.lookups, len(self._answers) - 1)]
+        self.lookups += 1
         if isinstance(answer, OSError):
             raise answer
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in answer]
 
 
-def at_name(url: str) -> HttpRequest:
+def request_by_name(url: str) -> HttpRequest:
     return HttpRequest(url.replace("127.0.0.1", "a.test") + "/", HEADERS, BODY)
 
 
-async def test_a_name_is_looked_up_once_for_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = Names(monkeypatch, ["127.0.0.1"])
-    posting = sender()
-    async with wire(answering(OK)) as endpoint:
-        outcomes = await asyncio.gather(*[posting.send(at_name(endpoint.url)) for _ in range(5)])
-    await posting.close()
+async def test_concurrent_sends_share_a_dns_lookup(monkeypatch: pytest.MonkeyPatch) -> None:
+    resolver = FakeResolver(monkeypatch, ["127.0.0.1"])
+    http_sender = sender()
+    async with serve_endpoint(answer_with(OK)) as endpoint:
+        outcomes = await asyncio.gather(*[http_sender.send(request_by_name(endpoint.url)) for _ in range(5)])
+    await http_sender.close()
     assert {type(outcome) for outcome in outcomes} == {Delivered}
-    assert (names.asked, endpoint.connections) == (1, 5)
+    assert (resolver.lookups, endpoint.connections) == (1, 5)
     assert endpoint.requests[0].headers["Host"] == endpoint.url.removeprefix("http://").replace("127.0.0.1", "a.test")
 
 
-async def test_an_answer_about_a_name_is_soon_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_dns_answer_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connect, "DNS_CACHE_S", 0.5)
-    names = Names(monkeypatch, ["127.0.0.1"])
-    posting = sender()
-    async with wire(answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")) as endpoint:
+    resolver = FakeResolver(monkeypatch, ["127.0.0.1"])
+    http_sender = sender()
+    async with serve_endpoint(
+        answer_with(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+    ) as endpoint:
         for pause_s in (0.0, 0.0, 1.0):
             await asyncio.sleep(pause_s)
-            await posting.send(at_name(endpoint.url))
-    await posting.close()
-    assert names.asked == 2
+            await http_sender.send(request_by_name(endpoint.url))
+    await http_sender.close()
+    assert resolver.lookups == 2
 
 
-async def test_a_look_up_that_failed_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    Names(monkeypatch, socket.gaierror(socket.EAI_AGAIN, "try again"), ["127.0.0.1"])
-    posting = sender()
-    async with wire(answering(OK)) as endpoint:
-        first, second = [await posting.send(at_name(endpoint.url)) for _ in range(2)]
-    await posting.close()
+async def test_a_failed_dns_lookup_is_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    FakeResolver(monkeypatch, socket.gaierror(socket.EAI_AGAIN, "try again"), ["127.0.0.1"])
+    http_sender = sender()
+    async with serve_endpoint(answer_with(OK)) as endpoint:
+        first, second = [await http_sender.send(request_by_name(endpoint.url)) for _ in range(2)]
+    await http_sender.close()
     assert isinstance(first, Failed) and first.cause is Cause.DNS
     assert isinstance(second, Delivered)
 
 
-async def test_of_a_name_s_addresses_only_those_allowed_are_reached(monkeypatch: pytest.MonkeyPatch) -> None:
-    Names(monkeypatch, ["10.0.0.1", "127.0.0.1"])
-    posting = sender()
-    async with wire(answering(OK)) as endpoint:
-        outcome = await posting.send(at_name(endpoint.url))
-    await posting.close()
+async def test_refused_addresses_of_a_name_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    FakeResolver(monkeypatch, ["10.0.0.1", "127.0.0.1"])
+    http_sender = sender()
+    async with serve_endpoint(answer_with(OK)) as endpoint:
+        outcome = await http_sender.send(request_by_name(endpoint.url))
+    await http_sender.close()
     assert isinstance(outcome, Delivered)
 
 
-async def test_a_name_of_private_addresses_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever it was when it was subscribed."""
-    Names(monkeypatch, ["127.0.0.1", "10.0.0.1"])
-    posting = HttpSender(AddressGuard([]), timeout_s=GONE_S, wall_s=lambda: 0.0, verify=client_context(None))
-    async with wire(answering(OK)) as endpoint:
-        outcome = await posting.send(at_name(endpoint.url))
-    await posting.close()
+async def test_a_name_with_private_addresses_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check is made at each connection, not only at Subscribe."""
+    FakeResolver(monkeypatch, ["127.0.0.1", "10.0.0.1"])
+    http_sender = HttpSender(AddressGuard([]), timeout_s=GONE_S, wall_s=lambda: 0.0, verify=client_context(None))
+    async with serve_endpoint(answer_with(OK)) as endpoint:
+        outcome = await http_sender.send(request_by_name(endpoint.url))
+    await http_sender.close()
     assert isinstance(outcome, Failed) and (outcome.cause, outcome.permanent) == (Cause.REFUSED_ADDRESS, True)
     assert endpoint.connections == 0
 
 
 async def test_the_next_address_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    Names(monkeypatch, ["127.0.0.2", "127.0.0.1"])
-    posting = sender()
-    async with wire(answering(OK)) as endpoint:  # of 127.0.0.1 only
-        outcome = await posting.send(at_name(endpoint.url))
-    await posting.close()
+    FakeResolver(monkeypatch, ["127.0.0.2", "127.0.0.1"])
+    http_sender = sender()
+    async with serve_endpoint(answer_with(OK)) as endpoint:  # it listens on 127.0.0.1 only
+        outcome = await http_sender.send(request_by_name(endpoint.url))
+    await http_sender.close()
     assert isinstance(outcome, Delivered)

@@ -1,4 +1,4 @@
-"""What an HTTP endpoint gets, byte by byte, and what becomes of its answers."""
+"""HTTP deliveries: the request byte by byte, and the outcome of each answer."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ TOPIC = "arn:aws:sns:eu-west-1:111111111111:t"
 SUBSCRIPTION = f"{TOPIC}:2bcfbf39-05c3-41de-beaa-fcfcc21c8f55"
 HEADERS = http_headers(MessageType.NOTIFICATION, "m-1", TOPIC, SUBSCRIPTION, "text/plain; charset=UTF-8", raw=False)
 BODY = b'{\n  "Type" : "Notification"\n}'
-SOON_S, ENOUGH_S = 0.2, 10.0
+SHORT_TIMEOUT_S, TIMEOUT_S = 0.2, 10.0
 
 
 class Endpoint:
-    """Gives the answers it was told, one for each request, and keeps what it was sent; then it is silent."""
+    """Gives one of its answers to each request, then no more, and records the requests."""
 
     def __init__(self, *answers: str) -> None:
         self._answers = [*answers]
@@ -56,7 +56,7 @@ def answer(status: str, *headers: str) -> str:
 
 
 @asynccontextmanager
-async def served(*answers: str) -> AsyncIterator[Endpoint]:
+async def serve_answers(*answers: str) -> AsyncIterator[Endpoint]:
     endpoint = Endpoint(*answers)
     writers: list[asyncio.StreamWriter] = []
 
@@ -78,7 +78,7 @@ async def served(*answers: str) -> AsyncIterator[Endpoint]:
         await server.wait_closed()
 
 
-async def post(url: str, timeout_s: float = ENOUGH_S) -> Outcome:
+async def post(url: str, timeout_s: float = TIMEOUT_S) -> Outcome:
     sender = HttpSender(
         AddressGuard(["127.0.0.0/8"]), timeout_s=timeout_s, wall_s=lambda: 0.0, verify=client_context(None)
     )
@@ -89,7 +89,7 @@ async def post(url: str, timeout_s: float = ENOUGH_S) -> Outcome:
 
 
 def verdict(outcome: Outcome, *, client_errors_succeed: bool = False) -> Verdict:
-    """On a first attempt, under the default policy."""
+    """The decision after a first attempt under the default policy."""
     return judge(
         outcome, RetryPolicy(), failures=1, elapsed_s=0.1, jitter=0.0, client_errors_succeed=client_errors_succeed
     )
@@ -98,8 +98,8 @@ def verdict(outcome: Outcome, *, client_errors_succeed: bool = False) -> Verdict
 @pytest.mark.parametrize("code", [200, 201, 202, 204, 206, 226, 299])
 @spec("sns-answer.2xx")
 async def test_every_2xx_is_a_success(code: int) -> None:
-    """The original took 200 alone for one, and suspended endpoints that answered 204."""
-    async with served(answer(f"{code} X")) as endpoint:
+    """An earlier service accepted only 200, and suspended endpoints that answered 204."""
+    async with serve_answers(answer(f"{code} X")) as endpoint:
         outcome = await post(f"http://127.0.0.1:{endpoint.port}/")
     assert isinstance(outcome, Delivered) and (outcome.status, verdict(outcome)) == (code, DELIVERED)
     assert len(endpoint.requests) == 1
@@ -118,7 +118,7 @@ async def test_every_2xx_is_a_success(code: int) -> None:
     "sns-answer.2xx",
 )
 async def test_the_whole_request() -> None:
-    async with served(answer("204 No Content")) as endpoint:
+    async with serve_answers(answer("204 No Content")) as endpoint:
         outcome = await post(f"http://127.0.0.1:{endpoint.port}/hook?a=b%20c")
         ((head, body),) = endpoint.requests
     assert isinstance(outcome, Delivered) and verdict(outcome) == DELIVERED
@@ -149,7 +149,7 @@ async def test_the_whole_request() -> None:
     ],
 )
 async def test_answers_that_are_no_success(status: str, again: bool) -> None:
-    async with served(answer(status, "Location: /elsewhere"), answer("200 OK")) as endpoint:
+    async with serve_answers(answer(status, "Location: /elsewhere"), answer("200 OK")) as endpoint:
         outcome = await post(f"http://127.0.0.1:{endpoint.port}/")
     assert isinstance(outcome, Failed) and (outcome.cause, outcome.status) == (Cause.STATUS, int(status.split()[0]))
     assert len(endpoint.requests) == 1, "redirects are not followed"
@@ -166,10 +166,10 @@ async def test_answers_that_are_no_success(status: str, again: bool) -> None:
         ("x" + "ä" * 5_000, "HTTP 404 Not Found: x" + "ä" * 99 + "\ufffd"),
     ],
 )
-async def test_what_a_refusal_says_is_kept(body: str, said: str) -> None:
-    """The log of deliveries has the words beside the status alone, as AWS's."""
+async def test_the_text_of_a_refusal_is_kept(body: str, said: str) -> None:
+    """The delivery log has the answer's text beside the status, like that of AWS."""
     head = f"HTTP/1.1 404 Not Found\r\nContent-Length: {len(body.encode())}\r\n\r\n"
-    async with served(head + body) as endpoint:
+    async with serve_answers(head + body) as endpoint:
         outcome = await post(f"http://127.0.0.1:{endpoint.port}/")
     assert isinstance(outcome, Failed)
     assert (outcome.text, outcome.response) == (said, "Not Found")
@@ -187,22 +187,22 @@ async def test_what_a_refusal_says_is_kept(body: str, said: str) -> None:
         ("", 0),
         ("Thu, 01 Jan 1970 00:02:00 GMT", 120),  # the sender's clock is at 0
         ("Thu, 01 Jan 1970 02:02:00 +0200", 120),
-        ("Thu, 01 Jan 1970 00:02:00", 120),  # no zone is GMT, wherever this machine is
+        ("Thu, 01 Jan 1970 00:02:00", 120),  # without a zone it is GMT, whatever the zone of this machine
         ("Thursday, 01-Jan-70 00:02:00 GMT", 120),
         ("Thu Jan  1 00:02:00 1970", 120),
-        ("Wed, 31 Dec 1969 23:00:00 GMT", 0),  # has passed
+        ("Wed, 31 Dec 1969 23:00:00 GMT", 0),  # in the past
         ("Thu, 01 Jan 99999 00:00:00 GMT", 0),
         (f"Thu, 01 Jan {'9' * 20} 00:00:00 GMT", 0),
         (f"Thu, 01 Jan 1970 {'9' * 20}:00:00 GMT", 0),
         (f"Thu, 01 Jan 1970 00:00:00 +{'9' * 20}", 0),
-        ("9" * 400, float("inf")),  # `due_retry` knows an end
+        ("9" * 400, float("inf")),  # `due_retry` has a maximum
     ],
 )
 async def test_retry_after(text: str, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "America/New_York")
     time.tzset()
     try:
-        async with served(answer("503 X", f"Retry-After: {text}")) as endpoint:
+        async with serve_answers(answer("503 X", f"Retry-After: {text}")) as endpoint:
             outcome = await post(f"http://127.0.0.1:{endpoint.port}/")
     finally:
         monkeypatch.undo()
@@ -212,8 +212,8 @@ async def test_retry_after(text: str, seconds: float, monkeypatch: pytest.Monkey
     assert retry is not None and retry.delay_s == pytest.approx(min(max(20, seconds), 3_600), abs=0.2)
 
 
-async def test_a_refusal_says_nothing_of_later() -> None:
-    async with served(answer("404 X", "Retry-After: 120")) as endpoint:
+async def test_retry_after_of_a_permanent_refusal_is_ignored() -> None:
+    async with serve_answers(answer("404 X", "Retry-After: 120")) as endpoint:
         outcome = await post(f"http://127.0.0.1:{endpoint.port}/")
     assert isinstance(outcome, Failed) and outcome.retry_after_s == 0
 
@@ -221,8 +221,8 @@ async def test_a_refusal_says_nothing_of_later() -> None:
 @spec("sns-answer.timeout")
 async def test_a_silent_endpoint() -> None:
     assert Settings().delivery_timeout_s == 15
-    async with served() as endpoint:
-        outcome = await post(f"http://127.0.0.1:{endpoint.port}/", SOON_S)
+    async with serve_answers() as endpoint:
+        outcome = await post(f"http://127.0.0.1:{endpoint.port}/", SHORT_TIMEOUT_S)
     assert isinstance(outcome, Failed) and outcome.cause is Cause.TIMEOUT
     assert verdict(outcome).retry is not None
 
@@ -236,12 +236,12 @@ async def test_a_name_that_does_not_resolve() -> None:
 
 @spec("sns-answer.tls")
 async def test_an_endpoint_that_speaks_no_tls() -> None:
-    async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def send_smtp_greeting(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"220 mail.example.com ESMTP\r\n")
         writer.close()
         await writer.wait_closed()
 
-    async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
+    async with await asyncio.start_server(send_smtp_greeting, "127.0.0.1", 0) as server:
         outcome = await post(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
     assert isinstance(outcome, Failed) and outcome.cause is Cause.TLS
     assert verdict(outcome).retry is not None
@@ -249,7 +249,7 @@ async def test_an_endpoint_that_speaks_no_tls() -> None:
 
 @spec("sns-answer.connection")
 async def test_an_endpoint_that_is_not_there() -> None:
-    async with served() as endpoint:
+    async with serve_answers() as endpoint:
         pass
     outcome = await post(f"http://127.0.0.1:{endpoint.port}/")
     assert isinstance(outcome, Failed) and outcome.cause is Cause.CONNECTION
@@ -264,9 +264,9 @@ async def test_an_endpoint_that_is_not_there() -> None:
         ('Digest realm="r", nonce="n", qop="auth", algorithm=MD5', 'Digest username="user", '),
     ],
 )
-async def test_credentials_are_for_who_asks(challenge: str, beginning: str) -> None:
-    asks = answer("401 Unauthorized", f"WWW-Authenticate: {challenge}")
-    async with served(asks, answer("200 OK")) as endpoint:
+async def test_credentials_are_sent_after_a_challenge(challenge: str, beginning: str) -> None:
+    unauthorized = answer("401 Unauthorized", f"WWW-Authenticate: {challenge}")
+    async with serve_answers(unauthorized, answer("200 OK")) as endpoint:
         outcome = await post(f"http://user:pass@127.0.0.1:{endpoint.port}/")
     assert isinstance(outcome, Delivered)
     first, last = endpoint.heads
@@ -274,8 +274,8 @@ async def test_credentials_are_for_who_asks(challenge: str, beginning: str) -> N
     assert last["Authorization"].startswith(beginning)
 
 
-async def test_credentials_are_kept_from_who_does_not_ask() -> None:
-    async with served(answer("200 OK")) as endpoint:
+async def test_credentials_are_not_sent_without_a_challenge() -> None:
+    async with serve_answers(answer("200 OK")) as endpoint:
         await post(f"http://user:pass@127.0.0.1:{endpoint.port}/")
     (head,) = endpoint.heads
     assert "Authorization" not in head

@@ -1,4 +1,4 @@
-"""Endpoints that answer in ways no guide describes: what counts is the status, and nothing may hang or be lost."""
+"""Endpoints with unusual answers: the status decides, and no delivery hangs or is lost."""
 
 from __future__ import annotations
 
@@ -10,83 +10,93 @@ import pytest
 from cns.endpoints.http import CHALLENGES_MAX, HttpRequest
 from cns.endpoints.http_connection import BODY_BYTES_MAX
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
-from tests.integration.endpoints.http_endpoints import BODY, HEADERS, OK, Script, Talk, answering, post, sender, wire
+from tests.integration.endpoints.http_endpoints import (
+    BODY,
+    HEADERS,
+    OK,
+    Script,
+    ServerConnection,
+    answer_with,
+    post,
+    sender,
+    serve_endpoint,
+)
 
-SOON_S = 0.3
+SHORT_TIMEOUT_S = 0.3
 LARGE = b"x" * 256 * 1024
-STILL_AT_IT = b"HTTP/1.1 102 Processing\r\n\r\n"
+PROCESSING = b"HTTP/1.1 102 Processing\r\n\r\n"
 
 
 def status_of(outcome: Outcome) -> int:
     return outcome.status
 
 
-async def early(talk: Talk) -> None:
-    await talk.head()
-    await talk.answer(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-    await talk.reader.read()
+async def answer_before_the_body(connection: ServerConnection) -> None:
+    await connection.head()
+    await connection.answer(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+    await connection.reader.read()
 
 
-async def endless(talk: Talk) -> None:
-    await talk.request()
-    await talk.answer(b"HTTP/1.1 200 OK\r\n\r\n")
+async def send_without_end(connection: ServerConnection) -> None:
+    await connection.request()
+    await connection.answer(b"HTTP/1.1 200 OK\r\n\r\n")
     while True:
-        await talk.answer(b"x" * 4096)
+        await connection.answer(b"x" * 4096)
 
 
-async def never_its_body(talk: Talk) -> None:
-    await talk.request()
-    await talk.answer(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+async def send_half_a_body(connection: ServerConnection) -> None:
+    await connection.request()
+    await connection.answer(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
 
 
-async def broken_off(talk: Talk) -> None:
-    await never_its_body(talk)
-    talk.reset()
+async def reset_within_the_body(connection: ServerConnection) -> None:
+    await send_half_a_body(connection)
+    connection.reset()
 
 
-async def continues_for_ever(talk: Talk) -> None:
-    await talk.request()
+async def stay_processing(connection: ServerConnection) -> None:
+    await connection.request()
     while True:
-        await talk.answer(STILL_AT_IT)
-        await asyncio.sleep(SOON_S / 10)  # an endpoint that says it works on it
+        await connection.answer(PROCESSING)
+        await asyncio.sleep(SHORT_TIMEOUT_S / 10)  # the endpoint says that it is still working
 
 
-async def continues_in_a_flood(talk: Talk) -> None:
-    await talk.request()
+async def flood_with_processing(connection: ServerConnection) -> None:
+    await connection.request()
     while True:
-        await talk.answer(STILL_AT_IT * 100)
-        await asyncio.sleep(0)  # each is read before the next is written
+        await connection.answer(PROCESSING * 100)
+        await asyncio.sleep(0)  # let the client read each before the next is written
 
 
-ANSWERED: dict[str, tuple[Script, int]] = {
-    "100 first": (answering(b"HTTP/1.1 100 Continue\r\n\r\n" + OK), 200),
-    "103 first": (answering(b"HTTP/1.1 103 Early Hints\r\nLink: </x>; rel=preload\r\n\r\n" + OK), 200),
-    "HTTP/1.0": (answering(b"HTTP/1.0 202 Accepted\r\n\r\nbye"), 202),
+ANSWERS: dict[str, tuple[Script, int]] = {
+    "100 first": (answer_with(b"HTTP/1.1 100 Continue\r\n\r\n" + OK), 200),
+    "103 first": (answer_with(b"HTTP/1.1 103 Early Hints\r\nLink: </x>; rel=preload\r\n\r\n" + OK), 200),
+    "HTTP/1.0": (answer_with(b"HTTP/1.0 202 Accepted\r\n\r\nbye"), 202),
     "gzip that is none": (
-        answering(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc"),
+        answer_with(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc"),
         200,
     ),
-    "chunked": (answering(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"), 200),
-    "large headers": (answering(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 60_000 + b"\r\nContent-Length: 0\r\n\r\n"), 200),
-    "cookies": (answering(b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b\r\nContent-Length: 0\r\n\r\n"), 200),
-    "no reason": (answering(b"HTTP/1.1 204\r\n\r\n"), 204),
-    "before the body": (early, 503),
-    "an endless body": (endless, 200),
-    "a body that does not come": (never_its_body, 200),
-    "a body broken off": (broken_off, 200),
+    "chunked": (answer_with(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"), 200),
+    "large headers": (answer_with(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 60_000 + b"\r\nContent-Length: 0\r\n\r\n"), 200),
+    "cookies": (answer_with(b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b\r\nContent-Length: 0\r\n\r\n"), 200),
+    "no reason": (answer_with(b"HTTP/1.1 204\r\n\r\n"), 204),
+    "before the body": (answer_before_the_body, 503),
+    "an endless body": (send_without_end, 200),
+    "a body that does not come": (send_half_a_body, 200),
+    "a body broken off": (reset_within_the_body, 200),
 }
 
 
-@pytest.mark.parametrize("name", ANSWERED)
+@pytest.mark.parametrize("name", ANSWERS)
 async def test_the_status_decides(name: str) -> None:
-    script, status = ANSWERED[name]
-    async with wire(script) as endpoint:
-        (outcome,) = await post(f"{endpoint.url}/", body=LARGE if script is early else BODY)
+    script, status = ANSWERS[name]
+    async with serve_endpoint(script) as endpoint:
+        (outcome,) = await post(f"{endpoint.url}/", body=LARGE if script is answer_before_the_body else BODY)
     assert status_of(outcome) == status
     assert isinstance(outcome, Delivered) is (status < 300)
 
 
-NO_ANSWER: dict[str, tuple[bytes, Cause]] = {
+INVALID_ANSWERS: dict[str, tuple[bytes, Cause]] = {
     "switches protocols": (
         b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
         Cause.STATUS,
@@ -97,22 +107,22 @@ NO_ANSWER: dict[str, tuple[bytes, Cause]] = {
 }
 
 
-@pytest.mark.parametrize("name", NO_ANSWER)
-async def test_what_is_no_answer_is_tried_again(name: str) -> None:
-    given, cause = NO_ANSWER[name]
-    async with wire(answering(given)) as endpoint:
-        (outcome,) = await post(f"{endpoint.url}/", timeout_s=SOON_S)
+@pytest.mark.parametrize("name", INVALID_ANSWERS)
+async def test_an_invalid_answer_is_retried(name: str) -> None:
+    given, cause = INVALID_ANSWERS[name]
+    async with serve_endpoint(answer_with(given)) as endpoint:
+        (outcome,) = await post(f"{endpoint.url}/", timeout_s=SHORT_TIMEOUT_S)
     assert isinstance(outcome, Failed) and (outcome.cause, outcome.permanent) == (cause, False)
 
 
-async def test_an_answer_that_is_always_about_to_come() -> None:
-    async with wire(continues_for_ever) as endpoint:
-        (outcome,) = await post(f"{endpoint.url}/", timeout_s=SOON_S)
+async def test_endless_interim_answers_time_out() -> None:
+    async with serve_endpoint(stay_processing) as endpoint:
+        (outcome,) = await post(f"{endpoint.url}/", timeout_s=SHORT_TIMEOUT_S)
     assert isinstance(outcome, Failed) and outcome.cause is Cause.TIMEOUT
 
 
-async def test_a_flood_of_answers_about_to_come() -> None:
-    async with wire(continues_in_a_flood) as endpoint:
+async def test_a_flood_of_interim_answers_fails() -> None:
+    async with serve_endpoint(flood_with_processing) as endpoint:
         (outcome,) = await post(f"{endpoint.url}/", timeout_s=20)
     assert isinstance(outcome, Failed) and outcome.cause is Cause.CONNECTION
     assert outcome.text == "the headers of the answer have no end"
@@ -124,7 +134,7 @@ async def test_a_flood_of_answers_about_to_come() -> None:
 async def test_a_connection_is_kept() -> None:
     long = b"x" * (BODY_BYTES_MAX - 1)
     pieces = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(long), long)
-    async with wire(answering(pieces, OK, OK)) as endpoint:
+    async with serve_endpoint(answer_with(pieces, OK, OK)) as endpoint:
         await post(*[f"{endpoint.url}/"] * 3)
     assert (endpoint.connections, len(endpoint.requests)) == (1, 3)
 
@@ -137,66 +147,66 @@ async def test_a_connection_is_kept() -> None:
         b"HTTP/1.1 200 OK\r\nContent-Length: 4000000\r\n\r\n" + b"x" * 4_000_000,
     ],
 )
-async def test_a_connection_that_is_of_no_more_use_is_not(given: bytes) -> None:
-    async with wire(answering(given)) as endpoint:
+async def test_a_connection_that_cannot_be_reused_is_closed(given: bytes) -> None:
+    async with serve_endpoint(answer_with(given)) as endpoint:
         outcomes = await post(*[f"{endpoint.url}/"] * 2)
     assert [status_of(outcome) for outcome in outcomes] == [200, 200]
     assert endpoint.connections == 2
 
 
-@pytest.mark.parametrize("end", [Talk.hang_up, Talk.reset])
-async def test_one_closed_just_as_we_write_costs_no_attempt(end: object) -> None:
-    """The endpoint reads the second request, and is gone: it had closed while the request was on its way."""
+@pytest.mark.parametrize("end", [ServerConnection.hang_up, ServerConnection.reset])
+async def test_a_request_on_a_connection_that_closes_is_sent_again(end: object) -> None:
+    """The endpoint closes the connection when it reads the second request. The request is sent again."""
 
-    async def closing(talk: Talk) -> None:
-        await talk.request()
-        await talk.answer(OK)
-        await talk.request()
-        end(talk)  # type: ignore[operator]
+    async def hang_up_on_second_request(connection: ServerConnection) -> None:
+        await connection.request()
+        await connection.answer(OK)
+        await connection.request()
+        end(connection)  # type: ignore[operator]
 
-    async with wire(closing, answering(OK)) as endpoint:
+    async with serve_endpoint(hang_up_on_second_request, answer_with(OK)) as endpoint:
         outcomes = await post(*[f"{endpoint.url}/"] * 2)
     assert [type(outcome) for outcome in outcomes] == [Delivered, Delivered]
-    assert [came.connection for came in endpoint.requests] == [0, 0, 1]
-    assert len({came.body for came in endpoint.requests}) == 1
+    assert [received.connection for received in endpoint.requests] == [0, 0, 1]
+    assert len({received.body for received in endpoint.requests}) == 1
 
 
-@pytest.mark.parametrize("end", [Talk.hang_up, Talk.reset])
-async def test_an_endpoint_that_hangs_up_on_a_fresh_one_fails_the_attempt(end: object) -> None:
-    async def rude(talk: Talk) -> None:
-        await talk.request()
-        end(talk)  # type: ignore[operator]
+@pytest.mark.parametrize("end", [ServerConnection.hang_up, ServerConnection.reset])
+async def test_a_new_connection_that_closes_fails_the_attempt(end: object) -> None:
+    async def hang_up_on_request(connection: ServerConnection) -> None:
+        await connection.request()
+        end(connection)  # type: ignore[operator]
 
-    async with wire(rude) as endpoint:
+    async with serve_endpoint(hang_up_on_request) as endpoint:
         (outcome,) = await post(f"{endpoint.url}/")
     assert isinstance(outcome, Failed) and (outcome.cause, outcome.permanent) == (Cause.CONNECTION, False)
     assert len(endpoint.requests) == 1
 
 
-async def test_one_that_hung_up_while_idle_is_not_used() -> None:
+async def test_a_connection_closed_while_idle_is_not_used() -> None:
     closed = asyncio.Event()
 
-    async def idle(talk: Talk) -> None:
-        await talk.request()
-        await talk.answer(OK)
-        talk.hang_up()
+    async def hang_up_after_answer(connection: ServerConnection) -> None:
+        await connection.request()
+        await connection.answer(OK)
+        connection.hang_up()
         closed.set()
 
-    posting = sender()
-    async with wire(idle, answering(OK)) as endpoint:
+    http_sender = sender()
+    async with serve_endpoint(hang_up_after_answer, answer_with(OK)) as endpoint:
         request = HttpRequest(f"{endpoint.url}/", HEADERS, BODY)
-        await posting.send(request)
+        await http_sender.send(request)
         await closed.wait()
-        assert isinstance(await posting.send(request), Delivered)
-    await posting.close()
+        assert isinstance(await http_sender.send(request), Delivered)
+    await http_sender.close()
     assert len(endpoint.requests) == 2
 
 
-async def test_no_cookie_comes_back() -> None:
+async def test_cookies_are_not_returned() -> None:
     cookie = b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b\r\nContent-Length: 0\r\n\r\n"
-    async with wire(answering(cookie, OK)) as endpoint:
+    async with serve_endpoint(answer_with(cookie, OK)) as endpoint:
         await post(*[f"{endpoint.url}/"] * 2)
-    assert all("Cookie" not in came.headers for came in endpoint.requests)
+    assert all("Cookie" not in received.headers for received in endpoint.requests)
 
 
 # -- addresses ---------------------------------------------------------------------------------------------------------
@@ -215,32 +225,32 @@ async def test_no_cookie_comes_back() -> None:
     ],
 )
 async def test_the_target_is_as_it_was_subscribed(path: str, target: str) -> None:
-    async with wire(answering(OK)) as endpoint:
+    async with serve_endpoint(answer_with(OK)) as endpoint:
         (outcome,) = await post(endpoint.url + path)
     assert isinstance(outcome, Delivered)
     assert endpoint.requests[0].line == f"POST {target} HTTP/1.1"
 
 
-async def test_an_address_of_ip_6() -> None:
-    async with wire(answering(OK), host="::1") as endpoint:
+async def test_an_ipv6_address() -> None:
+    async with serve_endpoint(answer_with(OK), host="::1") as endpoint:
         (outcome,) = await post(f"{endpoint.url}/")
     assert isinstance(outcome, Delivered)
     assert endpoint.requests[0].headers["Host"] == endpoint.url.removeprefix("http://")
 
 
 async def test_a_scheme_in_capitals() -> None:
-    async with wire(answering(OK)) as endpoint:
+    async with serve_endpoint(answer_with(OK)) as endpoint:
         (outcome,) = await post(endpoint.url.replace("http", "HTTP") + "/")
     assert isinstance(outcome, Delivered)
 
 
-async def test_a_name_of_another_alphabet_is_looked_up_as_it_is_written() -> None:
+async def test_a_punycode_name_is_looked_up_unchanged() -> None:
     (outcome,) = await post("http://xn--bcher-kva.invalid/")
     assert isinstance(outcome, Failed) and outcome.cause is Cause.DNS
 
 
 @pytest.mark.parametrize("url", ["http://user:secret@127.0.0.1:99999/", "ftp://user:secret@127.0.0.1/", "http://"])
-async def test_what_is_no_url_is_said_without_its_password(url: str) -> None:
+async def test_the_error_for_an_invalid_url_hides_its_password(url: str) -> None:
     (outcome,) = await post(url)
     assert isinstance(outcome, Failed) and (outcome.cause, outcome.permanent) == (Cause.INVALID_URL, True)
     assert "secret" not in outcome.text
@@ -249,7 +259,7 @@ async def test_what_is_no_url_is_said_without_its_password(url: str) -> None:
 # -- credentials -------------------------------------------------------------------------------------------------------
 
 
-def asks(challenge: bytes) -> bytes:
+def unauthorized(challenge: bytes) -> bytes:
     return b"HTTP/1.1 401 Who?\r\nWWW-Authenticate: %b\r\nContent-Length: 0\r\n\r\n" % challenge
 
 
@@ -264,7 +274,7 @@ def asks(challenge: bytes) -> bytes:
     ],
 )
 async def test_credentials_are_unescaped_and_wait_for_a_challenge(user: str, shown: str) -> None:
-    async with wire(answering(asks(b'Basic realm="r"'), OK)) as endpoint:
+    async with serve_endpoint(answer_with(unauthorized(b'Basic realm="r"'), OK)) as endpoint:
         (outcome,) = await post(endpoint.url.replace("://", f"://{user}@") + "/")
     assert isinstance(outcome, Delivered)
     first, second = endpoint.requests
@@ -277,36 +287,36 @@ async def test_credentials_are_unescaped_and_wait_for_a_challenge(user: str, sho
     ("answers", "status", "requests"),
     [
         ([b'Digest nonce="1"', b'Digest nonce="2", stale=true'], 200, 3),
-        ([b'Digest nonce="1"', b'Digest nonce="2"'], 401, 2),  # the password is wrong: no use to say it again
+        ([b'Digest nonce="1"', b'Digest nonce="2"'], 401, 2),  # the password is wrong: it is not sent again
         ([b'Digest nonce="n", stale=true'] * (CHALLENGES_MAX + 1), 401, 3),
         ([b"Negotiate"], 401, 1),
     ],
 )
 async def test_a_stale_nonce_is_answered_once_more(answers: list[bytes], status: int, requests: int) -> None:
-    async with wire(answering(*[asks(answer) for answer in answers], OK)) as endpoint:
+    async with serve_endpoint(answer_with(*[unauthorized(answer) for answer in answers], OK)) as endpoint:
         (outcome,) = await post(endpoint.url.replace("://", "://u:p@") + "/")
     assert (status_of(outcome), len(endpoint.requests)) == (status, requests)
 
 
 async def test_each_notification_begins_without_credentials() -> None:
-    """As AWS's do: a nonce of the last one is not kept."""
-    rounds = [asks(b'Digest nonce="1"'), OK, asks(b'Digest nonce="2"'), OK]
-    async with wire(answering(*rounds)) as endpoint:
+    """Like AWS: the nonce of the last notification is not kept."""
+    rounds = [unauthorized(b'Digest nonce="1"'), OK, unauthorized(b'Digest nonce="2"'), OK]
+    async with serve_endpoint(answer_with(*rounds)) as endpoint:
         await post(*[endpoint.url.replace("://", "://u:p@") + "/"] * 2)
-    assert ["Authorization" in came.headers for came in endpoint.requests] == [False, True, False, True]
+    assert ["Authorization" in received.headers for received in endpoint.requests] == [False, True, False, True]
 
 
 @pytest.mark.spec("sns-http.credentials", "sns-answer.3xx")
 async def test_credentials_do_not_follow_a_redirect() -> None:
-    async with wire(answering(OK)) as elsewhere:
+    async with serve_endpoint(answer_with(OK)) as elsewhere:
         moved = b"HTTP/1.1 307 Moved\r\nLocation: %b/\r\nContent-Length: 0\r\n\r\n" % elsewhere.url.encode()
-        async with wire(answering(asks(b"Basic"), moved)) as endpoint:
+        async with serve_endpoint(answer_with(unauthorized(b"Basic"), moved)) as endpoint:
             (outcome,) = await post(endpoint.url.replace("://", "://u:p@") + "/")
     assert (status_of(outcome), elsewhere.connections) == (307, 0)
 
 
-async def test_what_fails_leaves_no_garbage_that_only_a_collection_finds(unused_tcp_port: int) -> None:
-    """A collection stops every send of the process: with ninety objects a failure they took a tenth of a second."""
+async def test_failed_sends_leave_no_reference_cycles(unused_tcp_port: int) -> None:
+    """A garbage collection stops all sends of the process: with ninety objects per failure it took 0.1 s."""
     refused = HttpRequest(f"http://127.0.0.1:{unused_tcp_port}/", HEADERS, BODY)
     http = sender()
     await http.send(refused)

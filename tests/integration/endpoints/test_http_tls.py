@@ -1,4 +1,4 @@
-"""HTTPS endpoints: whom a sender believes, and that it believes nobody else."""
+"""HTTPS endpoints: the certificates that a sender accepts, and those that it refuses."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from cns.endpoints.outcome import Cause, Delivered, Failed
 from cns_common.configuration.settings import Settings, load_settings
 from cns_common.errors import StartError
 from cns_common.tls import client_context
-from tests.integration.endpoints.http_endpoints import OK, answering, post, wire
+from tests.integration.endpoints.http_endpoints import OK, answer_with, post, serve_endpoint
 from workers.consumers.retry_decision import judge
 
 NOW = datetime.now(UTC)
 DAY = timedelta(days=1)
 
 
-class Issued(NamedTuple):
+class IssuedCertificate(NamedTuple):
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
 
@@ -35,11 +35,13 @@ class Issued(NamedTuple):
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def issue(name: str, *, by: Issued | None = None, hosts: tuple[str, ...] = (), until: datetime = NOW + DAY) -> Issued:
-    """A certificate; without an issuer it is its own, and may issue others."""
+def issue(
+    name: str, *, by: IssuedCertificate | None = None, hosts: tuple[str, ...] = (), until: datetime = NOW + DAY
+) -> IssuedCertificate:
+    """A certificate by the issuer `by`. Without one it is self-signed, and an authority."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    issuer = by or Issued(None, key)  # type: ignore[arg-type]
+    issuer = by or IssuedCertificate(None, key)  # type: ignore[arg-type]
     builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -52,7 +54,7 @@ def issue(name: str, *, by: Issued | None = None, hosts: tuple[str, ...] = (), u
     )
     if hosts:
         builder = builder.add_extension(x509.SubjectAlternativeName([_name(host) for host in hosts]), critical=False)
-    return Issued(builder.sign(issuer.key, hashes.SHA256()), key)
+    return IssuedCertificate(builder.sign(issuer.key, hashes.SHA256()), key)
 
 
 def _name(host: str) -> x509.GeneralName:
@@ -63,18 +65,18 @@ def _name(host: str) -> x509.GeneralName:
 
 
 @pytest.fixture(scope="module")
-def authority() -> Issued:
+def authority() -> IssuedCertificate:
     return issue("an operator's authority")
 
 
 @pytest.fixture
-def bundle(tmp_path: Path, authority: Issued) -> Path:
+def bundle(tmp_path: Path, authority: IssuedCertificate) -> Path:
     path = tmp_path / "authorities.pem"
     path.write_bytes(authority.pem)
     return path
 
 
-def server(issued: Issued, directory: Path) -> ssl.SSLContext:
+def server_context(issued: IssuedCertificate, directory: Path) -> ssl.SSLContext:
     path = directory / "server.pem"
     key = issued.key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -86,16 +88,16 @@ def server(issued: Issued, directory: Path) -> ssl.SSLContext:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-async def test_an_authority_of_the_bundle_is_believed(
-    tmp_path: Path, authority: Issued, bundle: Path, host: str
+async def test_an_authority_of_the_bundle_is_trusted(
+    tmp_path: Path, authority: IssuedCertificate, bundle: Path, host: str
 ) -> None:
     asked: list[str | None] = []
-    context = server(issue("endpoint", by=authority, hosts=("127.0.0.1", "localhost")), tmp_path)
+    context = server_context(issue("endpoint", by=authority, hosts=("127.0.0.1", "localhost")), tmp_path)
     context.sni_callback = lambda _socket, name, _context: asked.append(name)
-    async with wire(answering(OK), tls=context) as endpoint:
+    async with serve_endpoint(answer_with(OK), tls=context) as endpoint:
         (outcome,) = await post(endpoint.url.replace("127.0.0.1", host) + "/", verify=client_context(bundle))
     assert isinstance(outcome, Delivered), outcome
-    assert asked == [None if host == "127.0.0.1" else host], "the name asked for is that of the URL"
+    assert asked == [None if host == "127.0.0.1" else host], "SNI has the name of the URL"
 
 
 @pytest.mark.spec("sns-answer.tls")
@@ -108,33 +110,35 @@ async def test_an_authority_of_the_bundle_is_believed(
         ("a stranger's", "unable to get local issuer certificate"),
     ],
 )
-async def test_others_are_not_and_are_tried_again(
-    tmp_path: Path, authority: Issued, bundle: Path, fault: str, text: str
+async def test_an_untrusted_certificate_is_retried(
+    tmp_path: Path, authority: IssuedCertificate, bundle: Path, fault: str, text: str
 ) -> None:
     hosts = ("127.0.0.1",)
-    made = {
+    issued = {
         "expired": lambda: issue("endpoint", by=authority, hosts=hosts, until=NOW - DAY),
         "another host's": lambda: issue("endpoint", by=authority, hosts=("127.0.0.2", "example.com")),
         "its own": lambda: issue("endpoint", hosts=hosts),
         "a stranger's": lambda: issue("endpoint", by=issue("a stranger"), hosts=hosts),
     }[fault]()
-    async with wire(answering(OK), tls=server(made, tmp_path)) as endpoint:
+    async with serve_endpoint(answer_with(OK), tls=server_context(issued, tmp_path)) as endpoint:
         (outcome,) = await post(f"{endpoint.url}/", verify=client_context(bundle))
     assert isinstance(outcome, Failed) and outcome.cause is Cause.TLS
     assert text in outcome.text
-    assert endpoint.requests == [], "nothing is said to who is not believed"
+    assert endpoint.requests == [], "an endpoint with a refused certificate gets no request"
     verdict = judge(outcome, RetryPolicy(), failures=1, elapsed_s=0.1, jitter=0.0, client_errors_succeed=False)
     assert verdict.retry is not None
 
 
-async def test_without_the_bundle_only_the_systems_are(tmp_path: Path, authority: Issued) -> None:
-    made = issue("endpoint", by=authority, hosts=("127.0.0.1",))
-    async with wire(answering(OK), tls=server(made, tmp_path)) as endpoint:
+async def test_without_a_bundle_only_system_authorities_are_trusted(
+    tmp_path: Path, authority: IssuedCertificate
+) -> None:
+    issued = issue("endpoint", by=authority, hosts=("127.0.0.1",))
+    async with serve_endpoint(answer_with(OK), tls=server_context(issued, tmp_path)) as endpoint:
         (outcome,) = await post(f"{endpoint.url}/", verify=client_context(None))
     assert isinstance(outcome, Failed) and outcome.cause is Cause.TLS
 
 
-def test_the_bundle_adds_to_the_systems(bundle: Path) -> None:
+def test_the_bundle_adds_to_system_authorities(bundle: Path) -> None:
     systems = client_context(None).get_ca_certs(binary_form=True)
     both = client_context(bundle).get_ca_certs(binary_form=True)
     assert len(both) == len(systems) + 1
@@ -146,7 +150,7 @@ def test_the_bundle_adds_to_the_systems(bundle: Path) -> None:
     ("content", "complaint"),
     [(b"", "no PEM file of certificates"), (b"hello", "no PEM file of certificates"), (None, "there is no such file")],
 )
-def test_a_bundle_that_is_none_is_said_at_the_start(
+def test_an_invalid_bundle_fails_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None, complaint: str
 ) -> None:
     path = tmp_path / "bundle.pem"

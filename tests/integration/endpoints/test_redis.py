@@ -1,4 +1,4 @@
-"""Publishing to channels of a real Redis: what is heard, and what its troubles are called."""
+"""Publishing to channels of a real Redis: the received bytes, and the causes of failures."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tests.endpoint_bytes import Transport, kept_bytes
 from tests.own_redis import OwnRedis
 from tests.ports import free_port
 
-TIMEOUT_S = 0.5
-ENOUGH_S = 20.0
+SHORT_TIMEOUT_S = 0.5
+TIMEOUT_S = 20.0
 LOOPBACK = AddressGuard(["127.0.0.0/8", "::1/128"])
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnRedis]:
-    """With a password, and a user who may publish to channels that begin with `open`."""
+    """A Redis with a password, and with a user who may publish to channels that begin with `open`."""
     server = OwnRedis(tmp_path_factory.mktemp("redis"), options=("--requirepass", "se:cret"))
     server.start()
     with redis.Redis(port=server.port, password="se:cret") as client:
@@ -40,7 +40,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnRedis]:
 
 @pytest.fixture
 async def sender() -> AsyncIterator[RedisSender]:
-    sender = RedisSender(LOOPBACK, timeout_s=TIMEOUT_S, verify=client_context(None))
+    sender = RedisSender(LOOPBACK, timeout_s=SHORT_TIMEOUT_S, verify=client_context(None))
     yield sender
     await sender.close()
 
@@ -55,20 +55,20 @@ def url(server: OwnRedis, channel: str = "open", credentials: str = ":se%3Acret@
 
 
 @pytest.mark.parametrize("body", [b"text", "☎".encode(), b"line\r\nline", b"x" * 300_000, b""])
-async def test_who_listens_hears_the_bytes(server: OwnRedis, sender: RedisSender, body: bytes) -> None:
-    async with redis.asyncio.Redis(port=server.port, password="se:cret") as client, client.pubsub() as listening:
-        await listening.subscribe("open/a b")
-        await listening.get_message(timeout=5)
+async def test_a_subscriber_receives_the_bytes(server: OwnRedis, sender: RedisSender, body: bytes) -> None:
+    async with redis.asyncio.Redis(port=server.port, password="se:cret") as client, client.pubsub() as pubsub:
+        await pubsub.subscribe("open/a b")
+        await pubsub.get_message(timeout=5)
         assert isinstance(await sender.send(RedisRequest(url(server, "open/a%20b"), body)), Delivered)
-        heard = await listening.get_message(timeout=5)
-        assert heard is not None and heard["data"] == body
+        received = await pubsub.get_message(timeout=5)
+        assert received is not None and received["data"] == body
 
 
-async def test_that_nobody_listens_is_delivered_too(server: OwnRedis, sender: RedisSender) -> None:
+async def test_a_publish_without_subscribers_is_delivered(server: OwnRedis, sender: RedisSender) -> None:
     assert isinstance(await sender.send(RedisRequest(url(server), b"x")), Delivered)
 
 
-async def test_one_connection_does_for_many(server: OwnRedis, sender: RedisSender) -> None:
+async def test_sends_share_connections(server: OwnRedis, sender: RedisSender) -> None:
     with redis.Redis(port=server.port, password="se:cret") as client:
         before = client.info("stats")["total_connections_received"]
         for _ in range(20):
@@ -89,7 +89,7 @@ async def test_one_connection_does_for_many(server: OwnRedis, sender: RedisSende
         ("open", "", False),
     ],
 )
-async def test_what_the_server_does_not_permit_may_be_permitted_later(
+async def test_a_missing_permission_is_not_a_permanent_failure(
     server: OwnRedis, sender: RedisSender, channel: str, credentials: str, delivered: bool
 ) -> None:
     outcome = await sender.send(RedisRequest(url(server, channel, credentials), b"x"))
@@ -118,17 +118,17 @@ async def test_a_server_that_comes_back(tmp_path: Path, sender: RedisSender) -> 
         server.kill()
 
 
-async def test_a_private_address_is_refused_when_it_is_connected_to(server: OwnRedis) -> None:
-    sender = RedisSender(AddressGuard([]), timeout_s=TIMEOUT_S, verify=client_context(None))
+async def test_a_private_address_is_refused_at_the_connection(server: OwnRedis) -> None:
+    sender = RedisSender(AddressGuard([]), timeout_s=SHORT_TIMEOUT_S, verify=client_context(None))
     assert failure(await sender.send(RedisRequest(url(server), b"x"))) == (Cause.REFUSED_ADDRESS, True)
 
 
-async def test_a_name_that_nobody_has(sender: RedisSender) -> None:
+async def test_a_redis_name_that_does_not_resolve(sender: RedisSender) -> None:
     assert failure(await sender.send(RedisRequest("redis://absent.invalid/c", b"x"))) == (Cause.DNS, False)
 
 
 @pytest.mark.parametrize(
-    "says",
+    "reply",
     [
         b"HTTP/1.1 400 Bad Request\r\n\r\n",
         b"",
@@ -141,10 +141,10 @@ async def test_a_name_that_nobody_has(sender: RedisSender) -> None:
         b"-MOVED nowhere\r\n",
     ],
 )
-async def test_what_is_not_redis(sender: RedisSender, says: bytes) -> None:
+async def test_invalid_replies(sender: RedisSender, reply: bytes) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(100)
-        writer.write(says)
+        writer.write(reply)
         writer.close()
 
     port = free_port()
@@ -164,7 +164,7 @@ async def test_tls_is_verified(tmp_path: Path, trusted: bool) -> None:
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(tmp_path / "server.pem", tmp_path / "server.key")
     port = free_port()
-    sender = RedisSender(LOOPBACK, timeout_s=ENOUGH_S, verify=client_context(authority if trusted else None))
+    sender = RedisSender(LOOPBACK, timeout_s=TIMEOUT_S, verify=client_context(authority if trusted else None))
     async with await asyncio.start_server(answer, "127.0.0.1", port, ssl=tls):
         outcome = await sender.send(RedisRequest(f"rediss://localhost:{port}/c", b"x"))
         await sender.close()
@@ -174,9 +174,9 @@ async def test_tls_is_verified(tmp_path: Path, trusted: bool) -> None:
         assert failure(outcome) == (Cause.TLS, False)
 
 
-async def replying(replies: bytes, publishes: int) -> list[Outcome]:
-    """Publishes, one after the other, to a server that answers each connection's first command with `replies` at once,
-    and any later command with +OK."""
+async def publish_to_server(replies: bytes, publishes: int) -> list[Outcome]:
+    """Publish one by one to a server that answers each connection's first command with `replies` at once, and later
+    commands with +OK."""
     commands: list[bytes] = []
     connections: list[asyncio.Task[None] | None] = []
 
@@ -189,7 +189,7 @@ async def replying(replies: bytes, publishes: int) -> list[Outcome]:
                 writer.write(reply)
                 reply = b"+OK\r\n"
 
-    sender = RedisSender(LOOPBACK, timeout_s=ENOUGH_S, verify=client_context(None))
+    sender = RedisSender(LOOPBACK, timeout_s=TIMEOUT_S, verify=client_context(None))
     port = free_port()
     async with await asyncio.start_server(serve, "127.0.0.1", port):
         outcomes = [await sender.send(RedisRequest(f"redis://127.0.0.1:{port}/c", b"x")) for _ in range(publishes)]
@@ -199,13 +199,13 @@ async def replying(replies: bytes, publishes: int) -> list[Outcome]:
     return outcomes
 
 
-async def test_a_reply_that_no_command_asked_for_is_no_later_commands_reply() -> None:
-    first, second = await replying(b"+OK\r\n-ERR of nothing\r\n", publishes=2)
+async def test_an_unrequested_reply_is_not_a_later_commands_reply() -> None:
+    first, second = await publish_to_server(b"+OK\r\n-ERR of nothing\r\n", publishes=2)
     assert (type(first), type(second)) == (Delivered, Delivered)
 
 
 async def test_a_reply_without_end_is_cut_off() -> None:
-    (outcome,) = await replying(b"+" + b"x" * 2 * REPLY_BYTES_MAX, publishes=1)
+    (outcome,) = await publish_to_server(b"+" + b"x" * 2 * REPLY_BYTES_MAX, publishes=1)
     assert failure(outcome) == (Cause.CONNECTION, False)
     assert outcome.text == "the reply of Redis has no end"  # type: ignore[union-attr]  # a failure
 

@@ -1,4 +1,4 @@
-"""The pipe to Redis: answers in order, errors to whom they belong, and what it says when the server is hurt."""
+"""The Redis pipe: answers in order, errors of single commands, and errors of the connection."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def pipe(own_redis: OwnRedis) -> AsyncIterator[RedisPipe]:
     opened.close()
 
 
-async def test_many_at_once_get_each_their_answer(pipe: RedisPipe) -> None:
+async def test_concurrent_commands_get_their_own_answers(pipe: RedisPipe) -> None:
     connection = await pipe.connection()
     assert await asyncio.gather(*[connection.execute("ECHO", str(n)) for n in range(1_000)]) == [
         b"%d" % n for n in range(1_000)
@@ -29,12 +29,12 @@ async def test_many_at_once_get_each_their_answer(pipe: RedisPipe) -> None:
     assert await pipe.connection() is connection
 
 
-async def test_all_who_need_a_connection_share_one(pipe: RedisPipe) -> None:
+async def test_concurrent_callers_share_a_connection(pipe: RedisPipe) -> None:
     connections = await asyncio.gather(*[pipe.connection() for _ in range(20)])
     assert len(set(connections)) == 1
 
 
-async def test_an_error_is_its_own_command_s(pipe: RedisPipe) -> None:
+async def test_an_error_fails_only_its_own_command(pipe: RedisPipe) -> None:
     connection = await pipe.connection()
     good, bad, after = (
         connection.execute("ECHO", "a"),
@@ -47,14 +47,14 @@ async def test_an_error_is_its_own_command_s(pipe: RedisPipe) -> None:
     assert await after == b"\x00\xff"
 
 
-async def test_who_went_away_leaves_the_others_their_answers(pipe: RedisPipe) -> None:
+async def test_a_cancelled_command_does_not_shift_answers(pipe: RedisPipe) -> None:
     connection = await pipe.connection()
     gone, stays = connection.execute("ECHO", "gone"), connection.execute("ECHO", "stays")
     gone.cancel()
     assert await stays == b"stays"
 
 
-async def test_a_server_that_dies_fails_what_is_under_way_and_the_next_one_is_another(
+async def test_a_server_that_dies_fails_running_commands_and_has_a_new_run_id(
     pipe: RedisPipe, own_redis: OwnRedis
 ) -> None:
     connection = await pipe.connection()
@@ -73,7 +73,7 @@ async def test_a_server_that_dies_fails_what_is_under_way_and_the_next_one_is_an
     assert pipe.run_id != first
 
 
-async def test_a_server_that_is_silent_is_given_up(pipe: RedisPipe, own_redis: OwnRedis) -> None:
+async def test_a_silent_server_times_out(pipe: RedisPipe, own_redis: OwnRedis) -> None:
     connection = await pipe.connection()
     own_redis.pause()
     try:

@@ -1,4 +1,4 @@
-"""What another service's queue is sent, and what each of its answers means."""
+"""Deliveries to a queue of another service: the request, and the outcome of each answer."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from cns_common.configuration.settings import load_settings
 from cns_common.configuration.value_types import RemoteQueues
 from cns_common.errors import StartError
 from cns_common.tls import client_context
-from tests.integration.endpoints.http_endpoints import Came, answering, sender, wire
+from tests.integration.endpoints.http_endpoints import ReceivedRequest, answer_with, sender, serve_endpoint
 
 ACCOUNT = "999999999999"
 QUEUE = f"arn:aws:sqs:eu-west-1:{ACCOUNT}:orders"
-SOON_S = 0.3
+SHORT_TIMEOUT_S = 0.3
 FIFO = QueueMessage(
     "body",
     {"b": {"DataType": "Binary", "BinaryValue": b"\x00\xff"}},
@@ -30,44 +30,44 @@ FIFO = QueueMessage(
 )
 
 
-def places(url: str, arns: str = f"arn:aws:sqs:*:{ACCOUNT}:*") -> RemoteQueueResolver:
+def resolver_for(url: str, arns: str = f"arn:aws:sqs:*:{ACCOUNT}:*") -> RemoteQueueResolver:
     return RemoteQueueResolver([RemoteQueues(arns=arns, url=url, key_id="AKIA", secret="secret")])
 
 
 async def send(url: str, message: QueueMessage = FIFO, http: HttpSender | None = None) -> Outcome:
-    posting = sender(SOON_S) if http is None else http
-    queue = places(url).find(QUEUE)
+    http_sender = sender(SHORT_TIMEOUT_S) if http is None else http
+    queue = resolver_for(url).find(QUEUE)
     assert queue is not None
     try:
-        return await RemoteQueueSender(posting, lambda: 1_700_000_000_000).send(RemoteQueueRequest(queue, message))
+        return await RemoteQueueSender(http_sender, lambda: 1_700_000_000_000).send(RemoteQueueRequest(queue, message))
     finally:
-        await posting.close()
+        await http_sender.close()
 
 
-def said(status: int, body: str, *headers: str) -> bytes:
+def response(status: int, body: str, *headers: str) -> bytes:
     lines = [f"HTTP/1.1 {status} X", f"Content-Length: {len(body)}", *headers, "", body]
     return "\r\n".join(lines).encode("latin-1")
 
 
-async def sent(message: QueueMessage) -> Came:
-    async with wire(answering(said(200, '{"MessageId": "m", "MD5OfMessageBody": "x"}'))) as service:
+async def send_and_read(message: QueueMessage) -> ReceivedRequest:
+    async with serve_endpoint(answer_with(response(200, '{"MessageId": "m", "MD5OfMessageBody": "x"}'))) as service:
         outcome = await send(f"{service.url}/", message)
     assert isinstance(outcome, Delivered) and (outcome.provider_id, outcome.status) == ("m", 200)
-    (came,) = service.requests
-    assert came.headers["Host"] == service.url.removeprefix("http://")
-    assert json.loads(came.body)["QueueUrl"] == f"{service.url}/{ACCOUNT}/orders"
-    return came
+    (received,) = service.requests
+    assert received.headers["Host"] == service.url.removeprefix("http://")
+    assert json.loads(received.body)["QueueUrl"] == f"{service.url}/{ACCOUNT}/orders"
+    return received
 
 
 async def test_a_send_message_of_aws_json() -> None:
-    came = await sent(FIFO)
-    assert came.line == "POST / HTTP/1.1"
-    assert came.headers["X-Amz-Target"] == "AmazonSQS.SendMessage"
-    assert came.headers["Content-Type"] == "application/x-amz-json-1.0"
+    received = await send_and_read(FIFO)
+    assert received.line == "POST / HTTP/1.1"
+    assert received.headers["X-Amz-Target"] == "AmazonSQS.SendMessage"
+    assert received.headers["Content-Type"] == "application/x-amz-json-1.0"
     scope = "AWS4-HMAC-SHA256 Credential=AKIA/20231114/eu-west-1/sqs/aws4_request, SignedHeaders=content-type;host;"
-    assert came.headers["authorization"].startswith(scope)
-    assert "secret" not in str(came)
-    members = json.loads(came.body)
+    assert received.headers["authorization"].startswith(scope)
+    assert "secret" not in str(received)
+    members = json.loads(received.body)
     del members["QueueUrl"]
     assert members == {
         "MessageBody": "body",
@@ -80,8 +80,8 @@ async def test_a_send_message_of_aws_json() -> None:
     }
 
 
-async def test_what_a_message_has_not_is_not_sent() -> None:
-    assert json.loads((await sent(QueueMessage("body"))).body).keys() == {"QueueUrl", "MessageBody"}
+async def test_absent_members_are_not_sent() -> None:
+    assert json.loads((await send_and_read(QueueMessage("body"))).body).keys() == {"QueueUrl", "MessageBody"}
 
 
 def fault(code: str) -> str:
@@ -100,7 +100,7 @@ def fault(code: str) -> str:
         (429, fault("AccessDenied"), False),
         (500, fault("InternalError"), False),
         (503, fault("ServiceUnavailable"), False),
-        # the operator's to put right: a wrong key, a wrong clock, something that is no queue service
+        # for the operator to fix: a wrong key, a wrong clock, or a URL of no queue service
         *((403, fault(code), False) for code in ("InvalidClientTokenId", "SignatureDoesNotMatch", "RequestExpired")),
         (404, "<html>not found</html>", False),
         (301, "", False),
@@ -110,8 +110,8 @@ def fault(code: str) -> str:
         (502, "bad gateway", False),
     ],
 )
-async def test_which_refusals_are_final(status: int, body: str, permanent: bool) -> None:
-    async with wire(answering(said(status, body, "Retry-After: 7"))) as service:
+async def test_permanent_refusals(status: int, body: str, permanent: bool) -> None:
+    async with serve_endpoint(answer_with(response(status, body, "Retry-After: 7"))) as service:
         outcome = await send(service.url)
     assert isinstance(outcome, Failed)
     cause = Cause.QUEUE if permanent else Cause.STATUS
@@ -124,20 +124,20 @@ async def test_which_refusals_are_final(status: int, body: str, permanent: bool)
 @pytest.mark.parametrize(
     "body", ["", "not JSON", '{"MessageId": 5}', "[]", '{"a": ' + "[" * 50_000, '{"MessageId": "\x80"}']
 )
-async def test_a_success_is_one_whatever_it_says(body: str) -> None:
-    async with wire(answering(said(200, body))) as service:
+async def test_any_body_of_a_success_is_accepted(body: str) -> None:
+    async with serve_endpoint(answer_with(response(200, body))) as service:
         outcome = await send(service.url)
     assert isinstance(outcome, Delivered) and outcome.provider_id == ""
 
 
-async def test_one_that_does_not_answer_is_tried_again() -> None:
-    async with wire(answering(b"")) as service:
+async def test_a_silent_service_is_retried() -> None:
+    async with serve_endpoint(answer_with(b"")) as service:
         outcome = await send(service.url)
     assert isinstance(outcome, Failed) and (outcome.cause, outcome.permanent) == (Cause.TIMEOUT, False)
 
 
-async def test_a_network_that_is_not_allowed_yet_loses_nothing() -> None:
-    strict = HttpSender(AddressGuard([]), timeout_s=SOON_S, wall_s=lambda: 0.0, verify=client_context(None))
+async def test_a_refused_address_is_not_a_permanent_failure() -> None:
+    strict = HttpSender(AddressGuard([]), timeout_s=SHORT_TIMEOUT_S, wall_s=lambda: 0.0, verify=client_context(None))
     outcome = await send("http://127.0.0.1:1", http=strict)
     assert isinstance(outcome, Failed) and (outcome.cause, outcome.permanent) == (Cause.REFUSED_ADDRESS, False)
 
@@ -155,13 +155,13 @@ async def test_a_network_that_is_not_allowed_yet_loses_nothing() -> None:
     ],
 )
 def test_queues_are_found_by_their_arns(arns: str, found: bool) -> None:
-    queue = places("https://sqs.eu-west-1.amazonaws.com/", arns).find(QUEUE)
+    queue = resolver_for("https://sqs.eu-west-1.amazonaws.com/", arns).find(QUEUE)
     assert (queue is not None) is found
     if queue is not None:
         assert (queue.url, queue.region) == (f"https://sqs.eu-west-1.amazonaws.com/{ACCOUNT}/orders", "eu-west-1")
 
 
-def test_the_first_that_matches_counts() -> None:
+def test_the_first_match_is_used() -> None:
     both = [
         RemoteQueues(arns="arn:aws:sqs:*:*:ord*", url="http://first", key_id="a", secret="b"),
         RemoteQueues(arns="arn:aws:sqs:*:*:*", url="http://second", key_id="a", secret="b"),
@@ -182,9 +182,7 @@ def test_the_first_that_matches_counts() -> None:
         ('[{"endpoint": "s3cret"}]', r"CNS_REMOTE_QUEUES\[0\]\[endpoint\]=…: is not known here"),
     ],
 )
-def test_a_mapping_that_cannot_be_read_is_said_at_the_start(
-    monkeypatch: pytest.MonkeyPatch, text: str, complaint: str
-) -> None:
+def test_an_invalid_mapping_fails_the_start(monkeypatch: pytest.MonkeyPatch, text: str, complaint: str) -> None:
     monkeypatch.setenv("CNS_REMOTE_QUEUES", text)
     with pytest.raises(StartError, match=complaint) as refused:
         load_settings()

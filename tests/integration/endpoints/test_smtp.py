@@ -1,4 +1,4 @@
-"""Mails handed over to a real relay: by which connection, and what its answers mean."""
+"""Mails to a real relay: the connections, and the outcome of each answer."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def plain_exim() -> Iterator[OwnExim]:
 
 @pytest.fixture
 async def sender(exim: OwnExim) -> SmtpSender:
-    return making(exim.url, exim.ca_file)
+    return smtp_sender(exim.url, exim.ca_file)
 
 
-def making(url: str, ca_file: Path | None, *, connections: int = 2, timeout_s: float = 10.0) -> SmtpSender:
+def smtp_sender(url: str, ca_file: Path | None, *, connections: int = 2, timeout_s: float = 10.0) -> SmtpSender:
     return SmtpSender(
         read_smtp_url(url),
         connections=connections,
@@ -59,18 +59,18 @@ def making(url: str, ca_file: Path | None, *, connections: int = 2, timeout_s: f
     )
 
 
-def to(address: str) -> SmtpRequest:
+def mail_to(address: str) -> SmtpRequest:
     return SmtpRequest(SENDER, address, to_bytes(replace(MAIL, recipient=address)))
 
 
-async def arrived(exim: OwnExim, address: str) -> str:
+async def received_text(exim: OwnExim, address: str) -> str:
     mail = await asyncio.to_thread(exim.next, address)
     return str(mail.get_content()).replace("\r\n", "\n")
 
 
-async def test_a_mail_arrives_whole(exim: OwnExim, sender: SmtpSender) -> None:
+async def test_a_mail_arrives_unchanged(exim: OwnExim, sender: SmtpSender) -> None:
     address = new_address()
-    outcome = await sender.send(to(address))
+    outcome = await sender.send(mail_to(address))
     assert isinstance(outcome, Delivered) and outcome.status == 250 and outcome.response.startswith("OK id=")
     mail = await asyncio.to_thread(exim.next, address)
     assert str(mail.get_content()).replace("\r\n", "\n") == MAIL.text
@@ -79,30 +79,30 @@ async def test_a_mail_arrives_whole(exim: OwnExim, sender: SmtpSender) -> None:
     await sender.close()
 
 
-@pytest.mark.parametrize("begins", ["smtp", "smtps"])
-async def test_by_either_way_to_tls(exim: OwnExim, begins: str) -> None:
-    sender = making(exim.url if begins == "smtp" else exim.tls_url, exim.ca_file)
+@pytest.mark.parametrize("scheme", ["smtp", "smtps"])
+async def test_starttls_and_implicit_tls(exim: OwnExim, scheme: str) -> None:
+    sender = smtp_sender(exim.url if scheme == "smtp" else exim.tls_url, exim.ca_file)
     address = new_address()
-    assert isinstance(await sender.send(to(address)), Delivered)
-    assert await arrived(exim, address) == MAIL.text
+    assert isinstance(await sender.send(mail_to(address)), Delivered)
+    assert await received_text(exim, address) == MAIL.text
     await sender.close()
 
 
-async def test_a_connection_is_used_again_until_the_relay_has_enough_of_it(exim: OwnExim, sender: SmtpSender) -> None:
-    """Which is after three mails here, and costs none of them."""
+async def test_a_connection_is_reused_until_the_relay_closes_it(exim: OwnExim, sender: SmtpSender) -> None:
+    """This relay closes the connection after three mails. No mail is lost."""
     before = exim.connections()
     addresses = [new_address() for _ in range(8)]
     for address in addresses:
-        assert isinstance(await sender.send(to(address)), Delivered)
+        assert isinstance(await sender.send(mail_to(address)), Delivered)
     for address in addresses:
-        assert await arrived(exim, address) == MAIL.text
+        assert await received_text(exim, address) == MAIL.text
     assert exim.connections() - before == 3
     await sender.close()
 
 
-async def test_there_are_no_more_connections_than_allowed(exim: OwnExim) -> None:
-    sender = making(exim.url, exim.ca_file, connections=2)
-    outcomes = await asyncio.gather(*[sender.send(to(new_address())) for _ in range(9)])
+async def test_idle_smtp_connections_are_limited(exim: OwnExim) -> None:
+    sender = smtp_sender(exim.url, exim.ca_file, connections=2)
+    outcomes = await asyncio.gather(*[sender.send(mail_to(new_address())) for _ in range(9)])
     assert all(isinstance(outcome, Delivered) for outcome in outcomes), outcomes
     assert len(sender.idle) <= 2
     await sender.close()
@@ -127,35 +127,37 @@ async def test_there_are_no_more_connections_than_allowed(exim: OwnExim) -> None
         ("554 5.3.0 system trouble", Cause.MAIL_RELAY, False),
     ],
 )
-async def test_what_a_relay_says_of_a_recipient(
+async def test_answers_to_a_recipient(
     exim: OwnExim, sender: SmtpSender, answer: str, cause: Cause, permanent: bool
 ) -> None:
     address = new_address()
     (exim.put_off if answer.startswith("4") else exim.refuse)(address, answer)
-    outcome = await sender.send(to(address))
+    outcome = await sender.send(mail_to(address))
     code, _, words = answer.partition(" ")
-    assert outcome == failed(outcome, cause=cause, permanent=permanent, status=int(code), text=answer, response=words)
-    assert isinstance(await sender.send(to(new_address())), Delivered), "the connection is as good as before"
+    assert outcome == failure_like(
+        outcome, cause=cause, permanent=permanent, status=int(code), text=answer, response=words
+    )
+    assert isinstance(await sender.send(mail_to(new_address())), Delivered), "the connection is still usable"
     await sender.close()
 
 
-async def test_what_a_relay_says_of_a_mail(exim: OwnExim, sender: SmtpSender) -> None:
+async def test_a_refused_mail(exim: OwnExim, sender: SmtpSender) -> None:
     address = new_address()
     exim.refuse_mail(address, "552 5.3.4 larger than allowed")
-    outcome = await sender.send(to(address))
-    assert outcome == failed(outcome, cause=Cause.MAIL_REFUSED, permanent=True, status=552)
+    outcome = await sender.send(mail_to(address))
+    assert outcome == failure_like(outcome, cause=Cause.MAIL_REFUSED, permanent=True, status=552)
     await sender.close()
 
 
-async def test_what_a_relay_says_of_the_sender_is_the_operators_to_mend(exim: OwnExim, sender: SmtpSender) -> None:
+async def test_a_refused_sender_is_not_a_permanent_failure(exim: OwnExim, sender: SmtpSender) -> None:
     exim.refuse_sender("stranger@example.com", "550 5.7.1 not yours")
     outcome = await sender.send(SmtpRequest("stranger@example.com", new_address(), b"\r\n"))
-    assert outcome == failed(outcome, cause=Cause.MAIL_RELAY, permanent=False, status=550)
+    assert outcome == failure_like(outcome, cause=Cause.MAIL_RELAY, permanent=False, status=550)
     await sender.close()
 
 
 @pytest.mark.parametrize(
-    ("changed", "trusts", "cause", "says"),
+    ("changed", "trusted", "cause", "text"),
     [
         (("p%40ss", "wrong"), True, Cause.MAIL_RELAY, "535"),
         (("", ""), False, Cause.TLS, "CERTIFICATE_VERIFY_FAILED"),
@@ -164,24 +166,24 @@ async def test_what_a_relay_says_of_the_sender_is_the_operators_to_mend(exim: Ow
     ],
     ids=["wrong password", "unknown authority", "no TLS there", "no login"],
 )
-async def test_what_hinders_all_mails_is_tried_again(
-    exim: OwnExim, changed: tuple[str, str], trusts: bool, cause: Cause, says: str
+async def test_failures_of_the_relay_are_retried(
+    exim: OwnExim, changed: tuple[str, str], trusted: bool, cause: Cause, text: str
 ) -> None:
-    sender = making(exim.url.replace(*changed), exim.ca_file if trusts else None)
-    outcome = await sender.send(to(new_address()))
-    assert outcome == failed(outcome, cause=cause, permanent=False)
-    assert isinstance(outcome, Failed) and says in outcome.text
+    sender = smtp_sender(exim.url.replace(*changed), exim.ca_file if trusted else None)
+    outcome = await sender.send(mail_to(new_address()))
+    assert outcome == failure_like(outcome, cause=cause, permanent=False)
+    assert isinstance(outcome, Failed) and text in outcome.text
     assert "p@ss" not in outcome.text
     await sender.close()
 
 
-async def test_a_relay_that_is_away_or_silent() -> None:
+async def test_an_unreachable_or_silent_relay() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
-        outcome = await making(f"smtp://127.0.0.1:{port}", None, timeout_s=0.2).send(to(new_address()))
-        assert outcome == failed(outcome, cause=Cause.TIMEOUT, permanent=False)
-    outcome = await making(f"smtp://127.0.0.1:{port}", None).send(to(new_address()))
-    assert outcome == failed(outcome, cause=Cause.CONNECTION, permanent=False)
+        outcome = await smtp_sender(f"smtp://127.0.0.1:{port}", None, timeout_s=0.2).send(mail_to(new_address()))
+        assert outcome == failure_like(outcome, cause=Cause.TIMEOUT, permanent=False)
+    outcome = await smtp_sender(f"smtp://127.0.0.1:{port}", None).send(mail_to(new_address()))
+    assert outcome == failure_like(outcome, cause=Cause.CONNECTION, permanent=False)
 
 
 @pytest.mark.parametrize(
@@ -196,15 +198,15 @@ async def test_a_relay_that_is_away_or_silent() -> None:
     ],
 )
 async def test_a_relay_without_tls(plain_exim: OwnExim, starttls: str, with_login: bool, cause: Cause | None) -> None:
-    """A password is not sent to it unless its operator says so; without one it takes nothing."""
+    """A password is sent without TLS only if the operator allows it. Without a login this relay accepts no mail."""
     url = plain_exim.url if with_login else f"smtp://localhost:{plain_exim.port}"
-    sender = making(f"{url}?starttls={starttls}", None)
-    outcome = await sender.send(to(new_address()))
+    sender = smtp_sender(f"{url}?starttls={starttls}", None)
+    outcome = await sender.send(mail_to(new_address()))
     await sender.close()
     assert (outcome.cause if isinstance(outcome, Failed) else None) is cause
 
 
-def failed(outcome: Outcome, **members: object) -> Outcome:
-    """The outcome with these members; what is not named is as it is."""
+def failure_like(outcome: Outcome, **members: object) -> Outcome:
+    """The failure `outcome` with `members` replaced."""
     assert isinstance(outcome, Failed), outcome
     return replace(outcome, **members)
