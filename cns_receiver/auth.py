@@ -24,22 +24,22 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     password: _NonEmpty
 
 
-def challenge(wanted: Credentials, request: Request, nonce: str) -> str:
+def challenge(required: Credentials, request: Request, nonce: str) -> str:
     """Return the WWW-Authenticate header for a client, or "" if its credentials are right."""
     given = request.headers.get(b"authorization", b"").decode("latin-1")
-    if wanted.scheme == "basic":
-        matches = hmac.compare_digest(_basic(wanted).encode(), given.encode())
+    if required.scheme == "basic":
+        matches = hmac.compare_digest(_basic(required).encode(), given.encode())
         return "" if matches else f'Basic realm="{REALM}"'
-    if _digest_matches(wanted, request, given, nonce):
+    if _digest_matches(required, request, given, nonce):
         return ""
     return f'Digest realm="{REALM}", nonce="{nonce}", qop="auth", algorithm=MD5'
 
 
-def _basic(wanted: Credentials) -> str:
-    return "Basic " + b64encode(f"{wanted.user}:{wanted.password}".encode()).decode("ascii")
+def _basic(required: Credentials) -> str:
+    return "Basic " + b64encode(f"{required.user}:{required.password}".encode()).decode("ascii")
 
 
-def _digest_matches(wanted: Credentials, request: Request, given: str, nonce: str) -> bool:
+def _digest_matches(required: Credentials, request: Request, given: str, nonce: str) -> bool:
     scheme, _, parameters = given.partition(" ")
     try:
         digest = parse_keqv_list(parse_http_list(parameters))
@@ -50,7 +50,7 @@ def _digest_matches(wanted: Credentials, request: Request, given: str, nonce: st
         return False
     if scheme.lower() != "digest" or digest["nonce"] != nonce or target != request.target.decode("latin-1"):
         return False
-    secret = _hash(f"{wanted.user}:{REALM}:{wanted.password}")
+    secret = _hash(f"{required.user}:{REALM}:{required.password}")
     expected = _hash(f"{secret}:{shape}:{_hash(f'{request.method.decode()}:{target}')}")
     return hmac.compare_digest(expected.encode(), response.encode())
 

@@ -23,7 +23,7 @@ CONFIRMATIONS_KEPT = 100
 
 
 class Capacity:
-    """Limits of what is kept, shared by all endpoints."""
+    """Limits of the records that are kept, shared by all endpoints."""
 
     def __init__(self, *, records_max: int, body_bytes_kept: int) -> None:
         self.records_max = records_max  # of one endpoint
@@ -131,12 +131,12 @@ class Endpoint:
             "messages": [record.as_json() for record in newest],
         }
 
-    async def wait(self, wanted: Mapping[str, int], timeout_s: float) -> None:
+    async def wait(self, minimums: Mapping[str, int], timeout_s: float) -> None:
         """Wait until every named counter has reached its number, or the timeout passes."""
-        if self._reached(wanted):
+        if self._reached(minimums):
             return
         reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._watches[reached] = wanted
+        self._watches[reached] = minimums
         try:
             await asyncio.wait_for(reached, timeout_s)
         except TimeoutError:
@@ -147,14 +147,14 @@ class Endpoint:
     def changed(self) -> None:
         """Wake the callers of `wait` whose counters have reached their numbers."""
         if self._watches:
-            for reached, wanted in self._watches.items():
-                if not reached.done() and self._reached(wanted):
+            for reached, minimums in self._watches.items():
+                if not reached.done() and self._reached(minimums):
                     reached.set_result(None)
 
     # -- internal -----------------------------------------------------------------------------------------------------
 
-    def _reached(self, wanted: Mapping[str, int]) -> bool:
-        return all(COUNTERS[name](self) >= count for name, count in wanted.items())
+    def _reached(self, minimums: Mapping[str, int]) -> bool:
+        return all(COUNTERS[name](self) >= count for name, count in minimums.items())
 
     def _count(self, record: Record) -> IdCounts:
         if record.confirming:

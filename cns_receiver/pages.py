@@ -75,16 +75,16 @@ class Pages:
 
     def _show(self, endpoint: Endpoint, request: Request, query: dict[str, str]) -> Reply:
         try:
-            wanted = {name: int(query.pop(name)) for name in COUNTERS if name in query}
+            minimums = {name: int(query.pop(name)) for name in COUNTERS if name in query}
             options = msgspec.convert(query, _ShowQuery, strict=False)
         except ValueError as error:
             raise RequestError("InvalidQuery", str(error)) from error
-        if wanted and options.wait_s:
-            return self._show_when(endpoint, wanted, options)
+        if minimums and options.wait_s:
+            return self._show_when(endpoint, minimums, options)
         return _summary(endpoint, options)
 
-    async def _show_when(self, endpoint: Endpoint, wanted: dict[str, int], options: _ShowQuery) -> Answer:
-        await endpoint.wait(wanted, options.wait_s)
+    async def _show_when(self, endpoint: Endpoint, minimums: dict[str, int], options: _ShowQuery) -> Answer:
+        await endpoint.wait(minimums, options.wait_s)
         return _summary(endpoint, options)
 
     def _delete(self, endpoint: Endpoint, request: Request, query: dict[str, str]) -> Answer:
