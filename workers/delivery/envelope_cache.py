@@ -21,7 +21,7 @@ Key = tuple[str, str, bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvelopeContext:
-    """What a body has besides the notification: signature, links, words."""
+    """The parts of a body besides the notification: signature, links, words."""
 
     signer: Signer
     base_url: str
