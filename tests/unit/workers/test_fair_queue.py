@@ -96,8 +96,9 @@ async def send_together(pool: DeliveryPool, groups: Sequence[str]) -> None:
 
 async def test_one_who_comes_after_a_burst_begins_among_the_first(pool: DeliveryPool, happened: list[str]) -> None:
     await send_together(pool, ["a"] * BURST + ["b"])
-    assert happened.index("b") <= 2
-    assert happened.count("a") == BURST
+    begun = [each for each in happened if "answered" not in each]
+    assert begun.index("b") <= 2
+    assert begun.count("a") == BURST
 
 
 async def test_answers_are_read_in_the_midst_of_a_burst(pool: DeliveryPool, happened: list[str]) -> None:
