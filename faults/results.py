@@ -6,7 +6,7 @@ import msgspec
 
 
 class PowerResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A store's two lives under load, cut at many points; each cut reopened twice."""
+    """Two runs of a store under load, cut at many points; each cut is reopened twice."""
 
     kind: str = "power"
     seed: int

@@ -20,7 +20,7 @@ import msgspec
 
 from faults.cluster.kills import cluster_round
 from faults.cluster.plan import CLUSTER_KINDS, NODE, plan_cluster_round
-from faults.cluster.processes import site
+from faults.cluster.processes import cluster_processes
 from faults.power.rounds import power_round
 from faults.report import Facts, facts, write_cluster_report, write_kill_report, write_power_report, write_summary
 from faults.results import ClusterResult, KillResult, PowerResult
@@ -106,9 +106,9 @@ async def _rounds(kind: str, rounds: int, seed: int) -> AsyncIterator[Result]:
         directory, receiver_port = Path(scratch), free_port()
         journal = directory / "arrivals"
         with receiving(receiver_port, journal):
-            scene = await set_up(directory, free_port(), receiver_port, journal)
+            resources = await set_up(directory, free_port(), receiver_port, journal)
             for number in range(rounds):
-                yield await kill_round(scene, plan_round(kind, seed + number))
+                yield await kill_round(resources, plan_round(kind, seed + number))
 
 
 async def _cluster_rounds(kind: str, rounds: int, seed: int) -> AsyncIterator[ClusterResult]:
@@ -121,11 +121,11 @@ async def _cluster_rounds(kind: str, rounds: int, seed: int) -> AsyncIterator[Cl
                 directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cns-faults-")))
                 receiver_port, journal = free_port(), directory / "arrivals"
                 stack.enter_context(receiving(receiver_port, journal))
-                hurt = stack.enter_context(site(directory, ring))
-                scene = await hurt.scene(receiver_port, journal)
+                hurt = stack.enter_context(cluster_processes(directory, ring))
+                resources = await hurt.resources(receiver_port, journal)
                 valid = True
                 while seeds and valid:
-                    result = await cluster_round(hurt, scene, plan_cluster_round(kind, seeds.pop(0)))
+                    result = await cluster_round(hurt, resources, plan_cluster_round(kind, seeds.pop(0)))
                     valid = result.valid
                     yield result
 

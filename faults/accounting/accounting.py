@@ -12,10 +12,10 @@ from itertools import pairwise
 from faults.accounting.arrivals import Arrivals
 from faults.accounting.causes import CLIENT_RETRY, Causes
 from faults.accounting.expiring_queue import alone_faults, echo_faults, groups_of, worn_faults
-from faults.accounting.failing_endpoints import DOOMED_ATTEMPTS, FAILING_PAUSE_S, Ailing
+from faults.accounting.failing_endpoints import DOOMED_ATTEMPTS, FAILING_PAUSE_S, FailingEndpoints
 from faults.accounting.fifo_topic import ordered_faults
 from faults.accounting.ledger import NS_PER_MS, NS_PER_S, Ledger, Letter, Receipt
-from faults.service.resources import VISIBILITY_S, Scene
+from faults.service.resources import VISIBILITY_S, RoundResources
 
 MISSING = ("lost", "never deleted", "notification lost")
 
@@ -24,29 +24,29 @@ class Account:
     """`faults` is empty when the round is valid; `duplicates` counts by cause. Of what was delivered before a crash and
     again after it, `repeated_ns` is how long before it the first was at most: the receiver answers at once."""
 
-    def __init__(self, scene: Scene, ledger: Ledger, arrivals: Arrivals, causes: Causes) -> None:
-        self._scene = scene
+    def __init__(self, resources: RoundResources, ledger: Ledger, arrivals: Arrivals, causes: Causes) -> None:
+        self._resources = resources
         self._ledger = ledger
         self._arrivals = arrivals
         self._causes = causes
         self.faults: list[str] = []
         self.duplicates: Counter[str] = Counter()
         self.repeated_ns = 0
-        self._check_queue(scene.standard)
-        self._check_queue(scene.fifo)
+        self._check_queue(resources.standard)
+        self._check_queue(resources.fifo)
         self._check_groups()
-        self.faults += worn_faults(scene, ledger)
+        self.faults += worn_faults(resources, ledger)
         self.faults += [f"refused: {refusal}" for refusal in ledger.refusals]
-        self.faults += echo_faults([*ledger.of(scene.fifo), *ledger.of(scene.worn)])
+        self.faults += echo_faults([*ledger.of(resources.fifo), *ledger.of(resources.expiring)])
         self._check_moves()
-        for queue in scene.ordered_queues:
+        for queue in resources.ordered_queues:
             self._check_repeats(ledger.receipts_of(queue), fifo=True)
-        self.faults += ordered_faults(scene, ledger)
+        self.faults += ordered_faults(resources, ledger)
         self._check_envelopes()
-        for topic in scene.subscribers:
+        for topic in resources.subscribers:
             self._check_topic(topic)
-        if scene.ailing is not None:
-            self._check_ailing(scene.ailing)
+        if resources.failing_endpoints is not None:
+            self._check_failing_endpoints(resources.failing_endpoints)
         elif arrivals.failed:
             self._fault("ill", f"{arrivals.failed} attempts failed at endpoints that are well")
 
@@ -69,8 +69,8 @@ class Account:
         for text in by_text.keys() - letters.keys():
             self._fault("invented", f"{text[:60]!r} in {queue}")
         for letter in letters.values():
-            self._check_letter(letter, by_text.get(letter.text, set()), fifo=queue == self._scene.fifo)
-        self._check_repeats(receipts, fifo=queue == self._scene.fifo)
+            self._check_letter(letter, by_text.get(letter.text, set()), fifo=queue == self._resources.fifo)
+        self._check_repeats(receipts, fifo=queue == self._resources.fifo)
 
     def _check_letter(self, letter: Letter, received: set[str], *, fifo: bool) -> None:
         for message_id in set(letter.ids) - received:
@@ -101,8 +101,8 @@ class Account:
     # -- FIFO groups --------------------------------------------------------------------------------------------------
 
     def _check_groups(self) -> None:
-        sent = self._ledger.sent.get(self._scene.fifo, {})
-        for group, receipts in groups_of(self._ledger.receipts_of(self._scene.fifo)).items():
+        sent = self._ledger.sent.get(self._resources.fifo, {})
+        for group, receipts in groups_of(self._ledger.receipts_of(self._resources.fifo)).items():
             self._check_order(group, receipts, sent)
             self.faults += alone_faults(group, receipts, self._ledger, VISIBILITY_S)
 
@@ -137,9 +137,9 @@ class Account:
 
     def _check_envelopes(self) -> None:
         """The queue that is subscribed to `news`: every notification at least once, what it says as published."""
-        receipts = self._ledger.receipts_of(self._scene.letters)
+        receipts = self._ledger.receipts_of(self._resources.letters)
         self._check_repeats(receipts, fifo=False)
-        published = self._ledger.sent.get(self._scene.news, {})
+        published = self._ledger.sent.get(self._resources.news, {})
         messages: dict[str, dict[str, Receipt]] = {}
         for receipt in receipts:
             if receipt.text not in published:
@@ -153,9 +153,9 @@ class Account:
             for notification in letter.ids:
                 if notification not in messages:
                     self._fault("notification lost", f"{letter.text} at the queue")
-        for notification in self._arrivals.notifications(self._scene.news) - messages.keys():
+        for notification in self._arrivals.notifications(self._resources.news) - messages.keys():
             self._fault("notification lost", f"{notification} at the queue, although it came to an endpoint")
-        began = self._began(self._scene.news)
+        began = self._began(self._resources.news)
         for notification, copies in messages.items():
             times = [self._ledger.wall_ns(receipt.sent_ms) for receipt in copies.values()]
             self._check_copies(times, began.get(notification, 0), "the queue", fans_out=False)
@@ -172,11 +172,13 @@ class Account:
         self.duplicates[CLIENT_RETRY] += unasked
         for notification in acknowledged | arrived:  # what came to one subscriber was accepted, so it comes to all
             subscribers = self._arrivals.subscribers(topic, notification)
-            missing = self._scene.subscribers[topic] - len(subscribers.keys() | buried.get(notification, {}).keys())
+            missing = self._resources.subscribers[topic] - len(subscribers.keys() | buried.get(notification, {}).keys())
             if missing:
                 self._fault("notification lost", f"{notification} of {topic} at {missing} endpoints")
             for times in subscribers.values():
-                self._check_copies(times, began.get(notification, 0), "an endpoint", fans_out=topic == self._scene.wide)
+                self._check_copies(
+                    times, began.get(notification, 0), "an endpoint", fans_out=topic == self._resources.wide
+                )
 
     def _began(self, topic: str) -> dict[str, int]:
         """When the publish began that was acknowledged, by notification."""
@@ -201,29 +203,32 @@ class Account:
 
     def _buried(self, topic: str) -> dict[str, dict[str, list[int]]]:
         """When its dead letters were sent, by notification and subscription."""
-        ailing = self._scene.ailing
-        if ailing is None or topic != ailing.topic:
+        failing_endpoints = self._resources.failing_endpoints
+        if failing_endpoints is None or topic != failing_endpoints.topic:
             return {}
         found: dict[str, dict[str, int]] = {}
-        for receipt in self._ledger.receipts_of(ailing.undelivered):
+        for receipt in self._ledger.receipts_of(failing_endpoints.undelivered):
             found.setdefault(receipt.notification, {})[receipt.id] = self._ledger.wall_ns(receipt.sent_ms)
-        return {notification: {ailing.doomed: [*copies.values()]} for notification, copies in found.items()}
+        return {notification: {failing_endpoints.doomed: [*copies.values()]} for notification, copies in found.items()}
 
-    def _check_ailing(self, ailing: Ailing) -> None:
-        receipts = self._ledger.receipts_of(ailing.undelivered)
+    def _check_failing_endpoints(self, failing_endpoints: FailingEndpoints) -> None:
+        receipts = self._ledger.receipts_of(failing_endpoints.undelivered)
         self._check_repeats(receipts, fifo=False)
-        published = self._ledger.sent.get(ailing.topic, {})
+        published = self._ledger.sent.get(failing_endpoints.topic, {})
         for text in {receipt.text for receipt in receipts} - published.keys():
             self._fault("invented", f"{text[:60]!r} among the dead letters")
-        began = self._began(ailing.topic)
-        for notification, buried in self._buried(ailing.topic).items():
+        began = self._began(failing_endpoints.topic)
+        for notification, buried in self._buried(failing_endpoints.topic).items():
             for times in buried.values():
                 self._check_copies(times, began.get(notification, 0), "the dead-letter queue", fans_out=False)
         for notification, refused in self._arrivals.refused.items():
             accepted = self._arrivals.by_notification.get(notification, {})
             since_ns = began.get(notification, 0)
-            self._check_pauses(sorted(refused.get(ailing.failing, []) + accepted.get(ailing.failing, [])), since_ns)
-            last = refused.get(ailing.doomed, []) + accepted.get(ailing.doomed, [])
+            self._check_pauses(
+                sorted(refused.get(failing_endpoints.failing, []) + accepted.get(failing_endpoints.failing, [])),
+                since_ns,
+            )
+            last = refused.get(failing_endpoints.doomed, []) + accepted.get(failing_endpoints.doomed, [])
             self._check_attempts(notification, last, since_ns)
 
     def _check_pauses(self, attempts_ns: list[int], published_ns: int) -> None:

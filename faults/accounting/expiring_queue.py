@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from faults.accounting.ledger import NS_PER_S, Ledger, Letter, Receipt
-from faults.service.resources import WORN_RECEIVES_MAX, WORN_VISIBILITY_S, Scene
+from faults.service.resources import EXPIRING_RECEIVES_MAX, EXPIRING_VISIBILITY_S, RoundResources
 
 POISON_EVERY = 3
 
@@ -16,18 +16,18 @@ def is_poison(text: str) -> bool:
     return int(text.rpartition("-")[2]) % POISON_EVERY == 0
 
 
-def worn_faults(scene: Scene, ledger: Ledger) -> Iterator[str]:
-    sent = ledger.sent.get(scene.worn, {})
-    received, arrived = by_text(ledger.receipts_of(scene.worn)), by_text(ledger.receipts_of(scene.dead))
+def worn_faults(resources: RoundResources, ledger: Ledger) -> Iterator[str]:
+    sent = ledger.sent.get(resources.expiring, {})
+    received, arrived = by_text(ledger.receipts_of(resources.expiring)), by_text(ledger.receipts_of(resources.dead))
     for text in {*received, *arrived} - sent.keys():
-        yield f"invented: {text[:60]!r} among the worn"
+        yield f"invented: {text[:60]!r} in the expiring queue"
     for letter in sent.values():
         yield from _letter_faults(letter, received.get(letter.text, []), arrived.get(letter.text, []), ledger)
-    for queue in (scene.worn, scene.dead):
+    for queue in (resources.expiring, resources.dead):
         for group, receipts in groups_of(ledger.receipts_of(queue)).items():
             yield from _order_faults(group, receipts, sent)
-    for group, receipts in groups_of(ledger.receipts_of(scene.worn)).items():
-        yield from alone_faults(group, receipts, ledger, WORN_VISIBILITY_S)
+    for group, receipts in groups_of(ledger.receipts_of(resources.expiring)).items():
+        yield from alone_faults(group, receipts, ledger, EXPIRING_VISIBILITY_S)
 
 
 def _letter_faults(letter: Letter, received: list[Receipt], arrived: list[Receipt], ledger: Ledger) -> Iterator[str]:
@@ -37,11 +37,11 @@ def _letter_faults(letter: Letter, received: list[Receipt], arrived: list[Receip
     if not deleted and not arrived:
         yield f"lost: {letter.text} was neither deleted nor moved"
     for receipt in deleted:
-        if ledger.lease_over(receipt.asked_ns, receipt.deleted_ns, WORN_VISIBILITY_S):
+        if ledger.lease_over(receipt.asked_ns, receipt.deleted_ns, EXPIRING_VISIBILITY_S):
             continue  # it may have been moved by then: a delete of what is gone succeeds
         if any(again.asked_ns > receipt.deleted_ns for again in (*received, *arrived)):
             yield f"came back: {letter.text} after its delete"
-    if len(received) > WORN_RECEIVES_MAX:
+    if len(received) > EXPIRING_RECEIVES_MAX:
         yield f"received too often: {letter.text} {len(received)} times"
     yield from _dead_letter_faults(letter, arrived, ledger)
 

@@ -1,4 +1,4 @@
-"""A topic whose HTTP endpoints are ill for a part of a kill round: what is for them fails, waits, or is given up."""
+"""A topic whose HTTP endpoints fail during a part of a kill round: notifications are retried, wait, or are given up."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from bench.load.signing import Credentials
 from faults.service.wire import Wire
 
 REFUSED, HUNG, FAILING, DOOMED, THROTTLED = "refused", "hung", "failing", "doomed", "throttled"
-ILLS: dict[str, dict[str, object]] = {
+FAILURES: dict[str, dict[str, object]] = {
     REFUSED: {"refuse": True},
     HUNG: {"hang": True},
     FAILING: {"status": 500},
     DOOMED: {"status": 500},
 }
-"""By endpoint. The throttled one is well."""
+"""How each endpoint fails. The throttled one does not."""
 FAILING_PAUSE_S = 20
 DOOMED_ATTEMPTS = 1
 POLICIES: dict[str, dict[str, object]] = {
@@ -23,24 +23,24 @@ POLICIES: dict[str, dict[str, object]] = {
     THROTTLED: {"throttlePolicy": {"maxReceivesPerSecond": 15}},
 }
 DELIVERY_TIMEOUT_S = 3.0
-"""Of the service under fault: a send to the endpoint that hangs fails after so long."""
+"""A setting of the service under test: a send to the endpoint that hangs fails after so long."""
 
 
-class Ailing(msgspec.Struct, frozen=True, kw_only=True):
-    """Its subscriptions are one to each endpoint."""
+class FailingEndpoints(msgspec.Struct, frozen=True, kw_only=True):
+    """One topic with one subscription to each endpoint."""
 
     topic: str  # ARN
-    failing: str  # subscription ARNs: what it answers with 500 is tried again after `FAILING_PAUSE_S`
-    doomed: str  # after `DOOMED_ATTEMPTS` in all its messages are dead letters
-    undelivered: str  # queue URL: where those go
+    failing: str  # subscription ARN: the endpoint answers 500, retried after `FAILING_PAUSE_S`
+    doomed: str  # subscription ARN: its messages are dead letters after `DOOMED_ATTEMPTS` attempts
+    undelivered: str  # queue URL of those dead letters
     receiver_port: int
 
-    async def hurt(self) -> None:
-        await self._behave(ILLS)
+    async def start_failing(self) -> None:
+        await self._behave(FAILURES)
 
-    async def heal(self) -> None:
-        """From the next request on; what hangs goes on hanging."""
-        await self._behave({name: {"status": 200} for name in ILLS})
+    async def recover(self) -> None:
+        """Answer 200 from the next request on. Requests that hang go on hanging."""
+        await self._behave({name: {"status": 200} for name in FAILURES})
 
     async def _behave(self, behaviours: dict[str, dict[str, object]]) -> None:
         wire = Wire(self.receiver_port, Credentials(key_id="", secret=""))

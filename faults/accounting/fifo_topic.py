@@ -10,17 +10,17 @@ from itertools import pairwise
 
 from faults.accounting.expiring_queue import alone_faults, by_text, echo_faults, groups_of
 from faults.accounting.ledger import Ledger, Letter, Receipt
-from faults.service.resources import VISIBILITY_S, Scene
+from faults.service.resources import VISIBILITY_S, RoundResources
 
 Letters = Mapping[str, Letter]
 
 
-def ordered_faults(scene: Scene, ledger: Ledger) -> Iterator[str]:
-    sent = ledger.sent.get(scene.ordered, {})
+def ordered_faults(resources: RoundResources, ledger: Ledger) -> Iterator[str]:
+    sent = ledger.sent.get(resources.ordered, {})
     yield from echo_faults(sent.values())
     yield from _told_faults(sent)
-    for queue in scene.ordered_queues:
-        due = {text: letter for text, letter in sent.items() if queue != scene.in_part or letter.is_in_part}
+    for queue in resources.ordered_queues:
+        due = {text: letter for text, letter in sent.items() if queue != resources.in_part or letter.is_in_part}
         receipts = ledger.receipts_of(queue)
         yield from _text_faults(queue, due, receipts)
         for group, of_group in groups_of(receipts).items():

@@ -13,18 +13,18 @@ from faults.accounting.arrivals import Arrivals
 from faults.accounting.causes import Cluster as ClusterCauses
 from faults.accounting.ledger import NS_PER_MS, Ledger, Letter
 from faults.cluster.plan import ACCEPTED, NODE, WORKER, ClusterPlan
-from faults.cluster.processes import Site
+from faults.cluster.processes import ClusterProcesses
 from faults.cluster.remains import Logs, Remains
 from faults.results import ClusterResult
-from faults.service.clients import Crowd
-from faults.service.processes import SiteError
-from faults.service.resources import JUMP_S, Scene
+from faults.service.clients import Clients
+from faults.service.processes import ProcessError
+from faults.service.resources import JUMP_S, RoundResources
 from faults.service.wire import OutcomeOpen, Refused, Wire
 
 LOAD_AFTER_S = 2.0
 QUIET_S = 2.0
-"""Nothing came for so long: what is still missing waits for a lease to run out. A worker settles after a second; a worn
-message is hidden for one."""
+"""After so long without an arrival, what is still missing waits for a lease to run out: a worker settles within a
+second, and a message of the expiring queue is hidden for one."""
 FINAL_POLL_S = 1.0
 JUMPS_MAX = 8
 CLOCK_FOLLOWED_S = 1.2
@@ -40,33 +40,35 @@ WORKER_LEAVES_MAX = 200
 """Bodies: a run of ten jobs for each of four groups in three queues, and what ten publishes are fanned out into."""
 
 
-async def cluster_round(site: Site, scene: Scene, plan: ClusterPlan) -> ClusterResult:
+async def cluster_round(
+    cluster_processes: ClusterProcesses, resources: RoundResources, plan: ClusterPlan
+) -> ClusterResult:
     began_s = time.monotonic()
     try:
         async with asyncio.timeout(ROUND_TIMEOUT_S):
-            done = await ClusterRound(site, scene, plan).run()
-    except (TimeoutError, SiteError, Refused, AssertionError) as error:
+            done = await ClusterRound(cluster_processes, resources, plan).run()
+    except (TimeoutError, ProcessError, Refused, AssertionError) as error:
         done = ClusterResult(kind=plan.kind, seed=plan.seed, place=plan.place, faults=[f"broken off: {error!r}"])
     return msgspec.structs.replace(done, seconds=round(time.monotonic() - began_s, 1))
 
 
 class ClusterRound:
-    """Leaves the site whole, its queues empty and the clock ahead."""
+    """Afterwards all processes run, the queues are empty and the clock is ahead."""
 
-    def __init__(self, site: Site, scene: Scene, plan: ClusterPlan) -> None:
-        self._site = site
-        self._scene = scene
+    def __init__(self, cluster_processes: ClusterProcesses, resources: RoundResources, plan: ClusterPlan) -> None:
+        self._processes = cluster_processes
+        self._resources = resources
         self._plan = plan
         self._ledger = Ledger()
         self._causes = ClusterCauses(self._ledger, ACCEPTED[plan.kind])
-        self._arrivals = Arrivals(scene.journal)
-        self._crowd = Crowd(scene, self._ledger, Random(plan.seed), f"{plan.kind}-{plan.seed}-")
-        self._logs = Logs(site.cluster)
+        self._arrivals = Arrivals(resources.journal)
+        self._clients = Clients(resources, self._ledger, Random(plan.seed), f"{plan.kind}-{plan.seed}-")
+        self._logs = Logs(cluster_processes.cluster)
 
     async def run(self) -> ClusterResult:
-        wire = self._scene.wire()
+        wire = self._resources.wire()
         self._ledger.ahead_ms = await _advance(wire, 0)
-        remains = await Remains.open(self._site.place, self._ledger)
+        remains = await Remains.open(self._processes.place, self._ledger)
         try:
             await self._load(wire)
             faults = await remains.messages(REST_S)
@@ -79,25 +81,25 @@ class ClusterRound:
         return msgspec.structs.replace(self._result(faults), bodies=bodies)
 
     async def _load(self, wire: Wire) -> None:
-        self._crowd.start()
+        self._clients.start()
         try:
             await self._hurt()
             await asyncio.sleep(LOAD_AFTER_S)
-            await self._crowd.stop_sending()
+            await self._clients.stop_sending()
             await self._drain(wire)
         finally:
-            await self._crowd.close()
+            await self._clients.close()
             wire.close()
 
     async def _hurt(self) -> None:
         kind, victim = self._plan.kind, self._plan.victim
         await asyncio.sleep(self._plan.after_s)
         self._ledger.kills_ns.append(time.time_ns())
-        await asyncio.to_thread(self._site.kill, kind, victim)
+        await asyncio.to_thread(self._processes.kill, kind, victim)
         try:
             await asyncio.sleep(self._plan.away_s)
         finally:  # a ring outlives a round that is broken off
-            await asyncio.to_thread(self._site.start_again, kind, victim)
+            await asyncio.to_thread(self._processes.start_again, kind, victim)
         self._ledger.back_ns.append(time.time_ns())
 
     # -- the drain ----------------------------------------------------------------------------------------------------
@@ -114,11 +116,11 @@ class ClusterRound:
         await self._quiet(FINAL_POLL_S)
 
     async def _jump(self, wire: Wire) -> None:
-        await self._crowd.pause()
+        await self._clients.pause()
         self._ledger.jumps_ns.append(time.time_ns())
         await _advance(wire, JUMP_S)
         await asyncio.sleep(CLOCK_FOLLOWED_S)
-        self._crowd.resume()
+        self._clients.resume()
 
     async def _quiet(self, quiet_s: float = QUIET_S) -> bool:
         """Wait until nothing comes any more; whether nothing is missing then."""
@@ -126,7 +128,7 @@ class ClusterRound:
         while time.monotonic() - last_s < quiet_s:
             if self._arrivals.read() or len(self._ledger.receipts) != seen:
                 last_s, seen = time.monotonic(), len(self._ledger.receipts)
-            if self._crowd.failed():
+            if self._clients.failed():
                 return True  # `close` says what it was
             await asyncio.sleep(POLL_INTERVAL_S)
         return not self._account().missing
@@ -134,17 +136,17 @@ class ClusterRound:
     # -- findings -----------------------------------------------------------------------------------------------------
 
     def _account(self) -> Account:
-        return Account(self._scene, self._ledger, self._arrivals, self._causes)
+        return Account(self._resources, self._ledger, self._arrivals, self._causes)
 
     def _dead(self) -> list[str]:
-        return [f"ended: {name}, which nobody killed" for name in self._site.dead()]
+        return [f"ended: {name}, which nobody killed" for name in self._processes.dead()]
 
     def _stood_still(self) -> list[str]:
         """While one part is away the others must go on."""
         if self._plan.away_s < STANDS_STILL_S:
             return []
         ((kill, back),) = self._ledger.falls
-        targets = {self._scene.standard, self._scene.fifo, self._scene.news, self._scene.ordered}
+        targets = {self._resources.standard, self._resources.fifo, self._resources.news, self._resources.ordered}
         through = {
             target
             for target in targets
@@ -156,8 +158,8 @@ class ClusterRound:
     def _unnamed(self, bodies: int) -> list[str]:
         """Bodies without a message are left by calls that were cut off, or when the store was away as they ended. A
         worker sends, settles and delivers to the FIFO topic's queues itself."""
-        ledger, scene = self._ledger, self._scene
-        targets = (*scene.fifo_queues, scene.ordered)
+        ledger, resources = self._ledger, self._resources
+        targets = (*resources.fifo_queues, resources.ordered)
         deletes = sum(receipt.deletes_open for queue in targets for receipt in ledger.receipts_of(queue))
         cut_off = sum(ledger.opened(target) for target in targets) + deletes + ledger.receives_open * RECEIVE_MAX
         cut_off += WORKER_LEAVES_MAX if self._plan.kind == WORKER else 0
@@ -168,22 +170,35 @@ class ClusterRound:
 
     @property
     def _targets(self) -> tuple[str, ...]:
-        scene = self._scene
-        return (scene.standard, scene.fifo, scene.worn, scene.news, scene.wide, scene.ordered)
+        resources = self._resources
+        return (
+            resources.standard,
+            resources.fifo,
+            resources.expiring,
+            resources.news,
+            resources.wide,
+            resources.ordered,
+        )
 
     def _result(self, faults: list[str]) -> ClusterResult:
-        scene, ledger = self._scene, self._ledger
+        resources, ledger = self._resources, self._ledger
         account = self._account()
-        topics = (scene.news, scene.wide, scene.ordered)
-        came = {receipt.id for queue in (scene.letters, *scene.ordered_queues) for receipt in ledger.receipts_of(queue)}
+        topics = (resources.news, resources.wide, resources.ordered)
+        came = {
+            receipt.id
+            for queue in (resources.letters, *resources.ordered_queues)
+            for receipt in ledger.receipts_of(queue)
+        }
         waits = [letter.acknowledged_ns - letter.began_ns for letter in self._letters()]
         return ClusterResult(
             kind=self._plan.kind,
             seed=self._plan.seed,
             place=self._plan.place,
-            messages=sum(ledger.acknowledged(queue) for queue in (scene.standard, scene.fifo, scene.worn)),
+            messages=sum(
+                ledger.acknowledged(queue) for queue in (resources.standard, resources.fifo, resources.expiring)
+            ),
             notifications=sum(ledger.acknowledged(topic) for topic in topics),
-            in_order=ledger.acknowledged(scene.ordered),
+            in_order=ledger.acknowledged(resources.ordered),
             deliveries=self._arrivals.count + len(came),
             unanswered=sum(ledger.opened(target) for target in self._targets),
             down_ms=self._down_ns() // NS_PER_MS,

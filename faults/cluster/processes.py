@@ -13,7 +13,7 @@ from bench.load.signing import Credentials
 from cns_backend import schema
 from cns_common.cassandra.session import CassandraAddress
 from faults.cluster.plan import API, NODE, REDIS, WORKER
-from faults.service.resources import Scene, furnish
+from faults.service.resources import RoundResources, furnish
 from tests.cluster import Cluster, Process
 from tests.keyspace import aside, keyspace
 from tests.own_redis import OwnRedis
@@ -23,7 +23,7 @@ RING_REPLICATION = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class ClusterProcesses:
     """`ring` is there where Cassandra is to be hurt."""
 
     place: CassandraAddress
@@ -57,7 +57,7 @@ class Site:
     def dead(self) -> list[str]:
         return [process.name for process in self.cluster.processes if not process.is_running()]
 
-    async def scene(self, receiver_port: int, journal: Path) -> Scene:
+    async def resources(self, receiver_port: int, journal: Path) -> RoundResources:
         """What the load needs, made anew."""
         keys = self.cluster.account()
         credentials = Credentials(key_id=keys["AWS_ACCESS_KEY_ID"], secret=keys["AWS_SECRET_ACCESS_KEY"])
@@ -65,7 +65,7 @@ class Site:
 
 
 @contextmanager
-def site(directory: Path, ring: Ring | None = None) -> Iterator[Site]:
+def cluster_processes(directory: Path, ring: Ring | None = None) -> Iterator[ClusterProcesses]:
     """Two API processes, two Celery workers and a Redis of their own, in a keyspace of their own: of the ring, if there
     is one."""
     with ExitStack() as stack:
@@ -82,7 +82,7 @@ def site(directory: Path, ring: Ring | None = None) -> Iterator[Site]:
         cluster = Cluster(directory, environment)
         stack.callback(cluster.stop)
         cluster.start()
-        yield Site(place, redis, cluster, ring)
+        yield ClusterProcesses(place, redis, cluster, ring)
 
 
 @contextmanager

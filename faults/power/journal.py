@@ -1,4 +1,4 @@
-"""What a load did to the store, each deed with the place in the record of the disk where it began and was answered."""
+"""The operations of a load on the store, each with the positions in the disk's record at which it began and ended."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ STANDARD = QueueRef("standard", fifo=False, retention_ms=4 * DAY_MS)
 MOVED = QueueRef("moved", fifo=False, retention_ms=4 * DAY_MS)
 PURGED = QueueRef("purged", fifo=False, retention_ms=4 * DAY_MS)
 FIFO = QueueRef("fifo", fifo=True, retention_ms=4 * DAY_MS)
-WORN = QueueRef("worn", fifo=True, retention_ms=4 * DAY_MS)
+EXPIRING = QueueRef("expiring", fifo=True, retention_ms=4 * DAY_MS)
 DEAD = QueueRef("dead", fifo=True, retention_ms=4 * DAY_MS)
-"""Where what was delivered too often in `WORN` is moved."""
+"""Where what was delivered too often in `EXPIRING` is moved."""
 PURGED_FIFO = QueueRef("purged-fifo", fifo=True, retention_ms=4 * DAY_MS)
-QUEUES = (STANDARD, MOVED, PURGED, FIFO, WORN, DEAD, PURGED_FIFO)
+QUEUES = (STANDARD, MOVED, PURGED, FIFO, EXPIRING, DEAD, PURGED_FIFO)
 SCAN = (
     "SELECT b.id, b.body, s.seq, coalesce(s.grp, '') FROM lines l JOIN slots s USING (line) JOIN bodies b USING (seq)"
     " WHERE l.queue = ? AND l.doomed = 0"
@@ -28,7 +28,7 @@ RECORDS = "SELECT key, value FROM probe"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Put:
-    """A message that a deed sends."""
+    """A message that an operation sends."""
 
     queue: QueueRef
     id: str
@@ -38,7 +38,7 @@ class Put:
 
 
 @dataclass(slots=True, kw_only=True)
-class Deed:
+class Operation:
     """One call. `answered` is None as long as nobody was told what came of it."""
 
     began: int
@@ -62,8 +62,8 @@ class Deed:
         return self.answered is not None and self.answered <= position
 
 
-def found(connection: apsw.Connection) -> list[Deed]:
-    """What an earlier life left, as if it had been sent and written before the first call."""
+def found(connection: apsw.Connection) -> list[Operation]:
+    """What an earlier run left, as if it had been sent and written before the first call."""
     rows: list[tuple[Put, int]] = []
     for q in QUEUES:
         messages: list[Any] = connection.execute(SCAN, (q.id,)).fetchall()
@@ -71,7 +71,7 @@ def found(connection: apsw.Connection) -> list[Deed]:
             (Put(queue=q, id=message_id, body=body, group=group), seq) for message_id, body, seq, group in messages
         ]
     puts = tuple([put for put, _ in rows])
-    sends = Deed(
+    sends = Operation(
         began=0,
         answered=0,
         puts=puts,
@@ -79,20 +79,20 @@ def found(connection: apsw.Connection) -> list[Deed]:
         originals=tuple([put.id for put in puts]),
     )
     records: list[Any] = connection.execute(RECORDS).fetchall()
-    return [sends, *[Deed(began=0, answered=0, writes=record) for record in records]]
+    return [sends, *[Operation(began=0, answered=0, writes=record) for record in records]]
 
 
 @dataclass(slots=True)
 class Journal:
-    deeds: list[Deed]
+    operations: list[Operation]
     handles: dict[str, list[tuple[int, bytes]]] = field(default_factory=dict)  # and when given out, by message id
 
     def handles_of(self, message_id: str, position: int) -> list[bytes]:
         return [handle for began, handle in self.handles.get(message_id, ()) if began <= position]
 
-    def until(self, position: int) -> list[Deed]:
+    def until(self, position: int) -> list[Operation]:
         """What may have had an effect by then."""
-        return [deed for deed in self.deeds if deed.began <= position]
+        return [operation for operation in self.operations if operation.began <= position]
 
     def acknowledged(self, position: int) -> int:
-        return sum(1 for deed in self.deeds if deed.known(position))
+        return sum(1 for operation in self.operations if operation.known(position))

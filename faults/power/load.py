@@ -15,14 +15,14 @@ from cqs.engines.contract import Change, Entry, Message, QueueRef, ReceiveResult
 from cqs.engines.embedded import EmbeddedEngine
 from faults.power.journal import (
     DEAD,
+    EXPIRING,
     FIFO,
     MOVED,
     PURGED,
     PURGED_FIFO,
     STANDARD,
-    WORN,
-    Deed,
     Journal,
+    Operation,
     Put,
     found,
 )
@@ -32,7 +32,7 @@ LONG_LEASE_MS = 3_600_000
 SHORT_LEASE_MS = 15
 BODY_BYTES = (10, 300, 300, 1_000, 5_000, 20_000)
 GROUPS_A_SENDER = 3
-WEARING = msgspec.structs.replace(WORN, max_receives=2)
+WEARING = msgspec.structs.replace(EXPIRING, max_receives=2)
 PURGED_KEYS = 4
 """Few, so that they are sent again after a purge."""
 NUMBERS_A_LIFE = 100_000
@@ -77,7 +77,7 @@ class Load:
             self._write_record("b"),
             self._maintain,
             *[self._fifo_sender(FIFO, sender) for sender in range(3)],
-            self._fifo_sender(WORN, 3),
+            self._fifo_sender(EXPIRING, 3),
         ]
         await asyncio.gather(*[self._repeat(actor, steps) for actor in actors])
 
@@ -121,15 +121,15 @@ class Load:
             await self._send(PURGED_FIFO, [self._put(PURGED_FIFO, f"{key}", f"{self._life}{key}") for key in keys])
 
     async def _purge(self, q: QueueRef) -> None:
-        deed = self._begin(Deed(began=self._log.position, purges=q))
+        operation = self._begin(Operation(began=self._log.position, purges=q))
         await self._engine.purge(q, self._clock.now_ms())
-        self._end(deed)
+        self._end(operation)
 
     async def _send(self, q: QueueRef, puts: list[Put]) -> None:
-        deed = self._begin(Deed(began=self._log.position, puts=tuple(puts)))
+        operation = self._begin(Operation(began=self._log.position, puts=tuple(puts)))
         now_ms = self._clock.now_ms()
         answers = await self._engine.send(q, [self._entry(put, now_ms) for put in puts], now_ms)
-        self._end(deed, answers)
+        self._end(operation, answers)
 
     # -- consumers ----------------------------------------------------------------------------------------------------
 
@@ -168,9 +168,9 @@ class Load:
         for message in (*received.messages, *received.spent):
             self.journal.handles.setdefault(message.id, []).append((began, message.handle))
         for message in received.spent:
-            await self._settle([(WORN, message)], [self._put(DEAD, message.group, message.id)])
+            await self._settle([(EXPIRING, message)], [self._put(DEAD, message.group, message.id)])
         if received.messages and self._random.random() < 0.2:
-            await self._delete(WORN, received.messages)
+            await self._delete(EXPIRING, received.messages)
 
     async def _receive(self, q: QueueRef, want: int) -> tuple[Message, ...]:
         now_ms = self._clock.now_ms()
@@ -180,47 +180,49 @@ class Load:
         for message in received.messages:
             self.journal.handles.setdefault(message.id, []).append((began, message.handle))
         if q.fifo and received.messages:
-            deed = self._begin(Deed(began=began, leases=received.messages, leased_until_ms=now_ms + lease_ms))
-            self._end(deed)
+            operation = self._begin(Operation(began=began, leases=received.messages, leased_until_ms=now_ms + lease_ms))
+            self._end(operation)
         return received.messages
 
     async def _delete(self, q: QueueRef, messages: list[Message] | tuple[Message, ...]) -> None:
-        deed = self._begin(Deed(began=self._log.position, removes=tuple([(q, message) for message in messages])))
+        operation = self._begin(
+            Operation(began=self._log.position, removes=tuple([(q, message) for message in messages]))
+        )
         handles = [message.handle for message in messages]
-        deed.outcomes = tuple(await self._engine.delete(q, handles, self._clock.now_ms()))
-        self._end(deed)
+        operation.outcomes = tuple(await self._engine.delete(q, handles, self._clock.now_ms()))
+        self._end(operation)
 
     async def _change(self, q: QueueRef, message: Message, body: bytes | None = None) -> None:
         replaces = () if body is None else ((message, body),)
-        deed = self._begin(Deed(began=self._log.position, replaces=replaces, touches=message))
+        operation = self._begin(Operation(began=self._log.position, replaces=replaces, touches=message))
         now_ms = self._clock.now_ms()
         change = Change(message.handle, now_ms + self._random.choice((0, LONG_LEASE_MS)), body)
-        deed.replaced = tuple(await self._engine.change(q, [change], now_ms))
-        self._end(deed)
+        operation.replaced = tuple(await self._engine.change(q, [change], now_ms))
+        self._end(operation)
 
     async def _settle(self, removes: list[tuple[QueueRef, Message]], puts: list[Put]) -> None:
-        deed = self._begin(Deed(began=self._log.position, removes=tuple(removes), puts=tuple(puts)))
+        operation = self._begin(Operation(began=self._log.position, removes=tuple(removes), puts=tuple(puts)))
         now_ms = self._clock.now_ms()
         settlement = Settlement(
             deletes=tuple([(q, message.handle) for q, message in removes]),
             sends=tuple([(put.queue, self._entry(put, now_ms)) for put in puts]),
         )
         settled = await self._engine.settle(settlement, now_ms)
-        deed.outcomes = settled.deletes
-        self._end(deed, settled.sends)
+        operation.outcomes = settled.deletes
+        self._end(operation, settled.sends)
 
     # -- the rest -----------------------------------------------------------------------------------------------------
 
     def _write_record(self, key: str) -> Callable[[], Awaitable[None]]:
         async def step() -> None:
             value = self._number()
-            deed = self._begin(Deed(began=self._log.position, writes=(key, value)))
+            operation = self._begin(Operation(began=self._log.position, writes=(key, value)))
 
             def change(connection: apsw.Connection) -> None:
                 connection.execute(KEEP, (key, value))
 
             await self._database.write(change)
-            self._end(deed)
+            self._end(operation)
 
         return step
 
@@ -229,18 +231,20 @@ class Load:
 
     # -- notes --------------------------------------------------------------------------------------------------------
 
-    def _begin(self, deed: Deed) -> Deed:
-        self.journal.deeds.append(deed)
-        return deed
+    def _begin(self, operation: Operation) -> Operation:
+        self.journal.operations.append(operation)
+        return operation
 
     def _end(
-        self, deed: Deed, answers: list[SentEntry | RejectedEntry] | tuple[SentEntry | RejectedEntry, ...] = ()
+        self,
+        operation: Operation,
+        answers: list[SentEntry | RejectedEntry] | tuple[SentEntry | RejectedEntry, ...] = (),
     ) -> None:
         sent = [answer for answer in answers if isinstance(answer, SentEntry)]
-        assert len(sent) == len(deed.puts)
-        deed.sequences = tuple([answer.sequence for answer in sent])
-        deed.originals = tuple([answer.id for answer in sent])
-        deed.answered = self._committed
+        assert len(sent) == len(operation.puts)
+        operation.sequences = tuple([answer.sequence for answer in sent])
+        operation.originals = tuple([answer.id for answer in sent])
+        operation.answered = self._committed
 
     def _number(self) -> int:
         self._numbers += 1

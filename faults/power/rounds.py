@@ -25,7 +25,7 @@ from faults.power.snapshots import Snapshots
 from faults.results import PowerResult
 
 STEPS = (30, 12)
-"""Of each actor: in a store's first life, and in the one after a power cut."""
+"""Steps of each actor: in a store's first run, and in the run after a power cut."""
 CHECKPOINT_PAGES = 100
 """The service's own 4,096 would be reached once a round or never."""
 RANDOM_CUTS = 6
@@ -37,7 +37,7 @@ Spoil = Callable[[Database], None]
 
 
 async def power_round(seed: int, *, syncs_count: bool = True, spoil: Spoil | None = None) -> PowerResult:
-    """Two lives: the second begins with what a cut of the first left, so that recovery is cut, too."""
+    """Two runs of a store: the second begins with what a cut of the first left, so that recovery is cut, too."""
     began_s = time.monotonic()
     random = Random(seed)
     log = Log()
@@ -45,25 +45,25 @@ async def power_round(seed: int, *, syncs_count: bool = True, spoil: Spoil | Non
     with tempfile.TemporaryDirectory(prefix="cns-power-") as scratch, _frequent_checkpoints():
         for number, steps in enumerate(STEPS):
             directory = Path(scratch) / str(number)
-            life = await _live(directory, log, random, steps, syncs_count=syncs_count, spoil=spoil)
-            cuts = list(_choose(log, life, random))
-            faults = [fault for cut in cuts for fault in await life.cut(directory, *cut)]
+            store_run = await _live(directory, log, random, steps, syncs_count=syncs_count, spoil=spoil)
+            cuts = list(_choose(log, store_run, random))
+            faults = [fault for cut in cuts for fault in await store_run.cut(directory, *cut)]
             result = PowerResult(
                 seed=seed,
                 records=result.records + log.position,
-                checkpoints=result.checkpoints + life.checkpoints,
-                acknowledged=result.acknowledged + life.acknowledged,
+                checkpoints=result.checkpoints + store_run.checkpoints,
+                acknowledged=result.acknowledged + store_run.acknowledged,
                 cuts=Counter(result.cuts) + Counter(name for _, name in cuts),
                 faults=faults,
             )
             if faults:
-                break  # what is broken is no store to begin a life with
-            log = Log(life.left_behind)
+                break  # a broken store is not run again
+            log = Log(store_run.left_behind)
     return msgspec.structs.replace(result, seconds=round(time.monotonic() - began_s, 1))
 
 
-class Life:
-    """A store's life as it was recorded, from its first opening to its closing."""
+class StoreRun:
+    """A recorded run of a store, from its opening to its closing."""
 
     def __init__(self, log: Log, load: Load, snapshots: Snapshots, ready: int, loaded: int, random: Random) -> None:
         self.log = log
@@ -101,12 +101,12 @@ class Life:
 
 async def _live(
     directory: Path, log: Log, random: Random, steps: int, *, syncs_count: bool, spoil: Spoil | None
-) -> Life:
-    restore(log.base, directory / "life")
+) -> StoreRun:
+    restore(log.base, directory / "store_run")
     vfs = RecordingVfs("recording", log, syncs_count=syncs_count)
     try:
         clock = Clock()
-        database = Database(directory / "life", clock, vfs="recording")
+        database = Database(directory / "store_run", clock, vfs="recording")
         engine = EmbeddedEngine(database, clock)
         database.create_tables(SCHEMA)
         if spoil is not None:
@@ -120,7 +120,7 @@ async def _live(
         await database.close()
     finally:
         vfs.unregister()
-    return Life(log, load, snapshots, ready, loaded, random)
+    return StoreRun(log, load, snapshots, ready, loaded, random)
 
 
 @contextmanager
@@ -135,24 +135,24 @@ def _frequent_checkpoints() -> Iterator[None]:
 # -- where to cut -----------------------------------------------------------------------------------------------------
 
 
-def _choose(log: Log, life: Life, random: Random) -> Iterator[tuple[int, str]]:
+def _choose(log: Log, store_run: StoreRun, random: Random) -> Iterator[tuple[int, str]]:
     """(position, name), in rising order."""
-    kinds = _named(log, life)
+    kinds = _named(log, store_run)
     chosen = {
         position: name
         for name, positions in kinds.items()
         for position in random.sample(positions, min(NAMED_CUTS, len(positions)))
     }
-    for position in random.sample(range(life.ready, life.loaded), RANDOM_CUTS):
+    for position in random.sample(range(store_run.ready, store_run.loaded), RANDOM_CUTS):
         chosen.setdefault(position, "random")
     return iter(sorted(chosen.items()))
 
 
-def _named(log: Log, life: Life) -> dict[str, list[int]]:
+def _named(log: Log, store_run: StoreRun) -> dict[str, list[int]]:
     wal, store = log.file("store.db-wal"), log.file("store.db")
     records = log.records
     kinds: dict[str, list[int]] = {
-        "first opening": list(range(life.ready)),
+        "first opening": list(range(store_run.ready)),
         "before a log sync": [],
         "after a log sync": [],
         "within a commit": [],
@@ -160,9 +160,9 @@ def _named(log: Log, life: Life) -> dict[str, list[int]]:
         "before a checkpoint's sync": [],
         "after a checkpoint's sync": [],
         "log begun anew": [],
-        "closing": list(range(life.loaded, log.position + 1)),
+        "closing": list(range(store_run.loaded, log.position + 1)),
     }
-    for position in range(life.ready, life.loaded):
+    for position in range(store_run.ready, store_run.loaded):
         record = records[position]
         before = records[position - 1]
         if isinstance(record, Sync):
@@ -174,7 +174,7 @@ def _named(log: Log, life: Life) -> dict[str, list[int]]:
         elif _both_write(before, record, store):
             kinds["within a checkpoint"].append(position)
         if isinstance(before, Write) and before.file == wal and before.offset == 0:
-            kinds["log begun anew"] += range(position, min(position + 8, life.loaded))
+            kinds["log begun anew"] += range(position, min(position + 8, store_run.loaded))
     return kinds
 
 

@@ -15,24 +15,24 @@ import msgspec
 from cns_common.ids import hex_id
 from faults.accounting.expiring_queue import is_poison
 from faults.accounting.ledger import Ledger, Letter, Receipt, text_of
-from faults.service.resources import VISIBILITY_S, WORN_VISIBILITY_S, Scene
+from faults.service.resources import EXPIRING_VISIBILITY_S, VISIBILITY_S, RoundResources
 from faults.service.senders import RETRY_PAUSE_S, FifoSender, insist, to_queue, to_topic
 from faults.service.wire import NotSent, OutcomeOpen, Refused, Wire
 
 STANDARD_SENDERS = 4
 FIFO_SENDERS = 3
-WORN_SENDERS = 2
+EXPIRING_SENDERS = 2
 STANDARD_CONSUMERS = 3
 FIFO_CONSUMERS = 3
-WORN_CONSUMERS = 2
+EXPIRING_CONSUMERS = 2
 PUBLISHERS = 2
 ORDERED_PUBLISHERS = 2
 ORDERED_CONSUMERS = 2
 SEND_PAUSE_S = 0.004
-WORN_PAUSE_S = 0.2
+EXPIRING_PAUSE_S = 0.2
 PUBLISH_PAUSE_S = 0.015
 WIDE_PAUSE_S = 0.4
-AILING_PAUSE_S = 0.04
+FAILING_TOPIC_PAUSE_S = 0.04
 ORDERED_PAUSE_S = 0.05
 ORDERED_SIZES = (1, 1, 1, 1, 10, 1, 1, 1, 1, 1, 20)
 """Some are stored when they are fanned out, since their copies would be too large together, some before that."""
@@ -44,13 +44,13 @@ _MESSAGE_ID = re.compile(rb"<MessageId>([^<]+)</MessageId>")
 Step = Callable[[], Awaitable[None]]
 
 
-class Crowd:
+class Clients:
     """Everything runs from `start`; `stop_sending` ends what makes messages, `close` the rest."""
 
-    def __init__(self, scene: Scene, ledger: Ledger, random: Random, prefix: str = "") -> None:
+    def __init__(self, resources: RoundResources, ledger: Ledger, random: Random, prefix: str = "") -> None:
         """`prefix` tells the texts of rounds apart that share their queues."""
         self._prefix = prefix
-        self._scene = scene
+        self._resources = resources
         self._ledger = ledger
         self._random = random
         self._wires: list[Wire] = []
@@ -60,26 +60,29 @@ class Crowd:
         self._sending = True
 
     def start(self) -> None:
-        scene = self._scene
+        resources = self._resources
         makers = [
             *[self._standard_sender(f"s{number}") for number in range(STANDARD_SENDERS)],
-            *[self._fifo_sender(scene.fifo, f"g{number}", SEND_PAUSE_S) for number in range(FIFO_SENDERS)],
-            *[self._fifo_sender(scene.worn, f"w{number}", WORN_PAUSE_S) for number in range(WORN_SENDERS)],
-            *[self._publisher(scene.news, f"n{number}", PUBLISH_PAUSE_S) for number in range(PUBLISHERS)],
-            self._publisher(scene.wide, "w", WIDE_PAUSE_S),
+            *[self._fifo_sender(resources.fifo, f"g{number}", SEND_PAUSE_S) for number in range(FIFO_SENDERS)],
+            *[
+                self._fifo_sender(resources.expiring, f"w{number}", EXPIRING_PAUSE_S)
+                for number in range(EXPIRING_SENDERS)
+            ],
+            *[self._publisher(resources.news, f"n{number}", PUBLISH_PAUSE_S) for number in range(PUBLISHERS)],
+            self._publisher(resources.wide, "w", WIDE_PAUSE_S),
             *[self._ordered_publisher(f"o{number}") for number in range(ORDERED_PUBLISHERS)],
         ]
         takers = [
-            *[self._consumer(scene.standard) for _ in range(STANDARD_CONSUMERS)],
-            *[self._consumer(scene.fifo) for _ in range(FIFO_CONSUMERS)],
-            *[self._consumer(scene.worn) for _ in range(WORN_CONSUMERS)],
-            *[self._consumer(queue) for queue in (scene.dead, scene.letters)],
-            *[self._consumer(scene.in_order) for _ in range(ORDERED_CONSUMERS)],
-            *[self._consumer(queue) for queue in (scene.in_envelopes, scene.in_part)],
+            *[self._consumer(resources.standard) for _ in range(STANDARD_CONSUMERS)],
+            *[self._consumer(resources.fifo) for _ in range(FIFO_CONSUMERS)],
+            *[self._consumer(resources.expiring) for _ in range(EXPIRING_CONSUMERS)],
+            *[self._consumer(queue) for queue in (resources.dead, resources.letters)],
+            *[self._consumer(resources.in_order) for _ in range(ORDERED_CONSUMERS)],
+            *[self._consumer(queue) for queue in (resources.in_envelopes, resources.in_part)],
         ]
-        if scene.ailing is not None:
-            makers.append(self._publisher(scene.ailing.topic, "a", AILING_PAUSE_S))
-            takers.append(self._consumer(scene.ailing.undelivered))
+        if resources.failing_endpoints is not None:
+            makers.append(self._publisher(resources.failing_endpoints.topic, "a", FAILING_TOPIC_PAUSE_S))
+            takers.append(self._consumer(resources.failing_endpoints.undelivered))
         self._makers = [asyncio.create_task(self._while_sending(step)) for step in makers]
         self._takers = [asyncio.create_task(self._for_ever(step)) for step in takers]
 
@@ -125,14 +128,14 @@ class Crowd:
                 await asyncio.sleep(DRAIN_PAUSE_S)
 
     def _wire(self) -> Wire:
-        wire = self._scene.wire()
+        wire = self._resources.wire()
         self._wires.append(wire)
         return wire
 
     # -- makers -------------------------------------------------------------------------------------------------------
 
     def _standard_sender(self, name: str) -> Step:
-        wire, numbers, queue = self._wire(), count(), self._scene.standard
+        wire, numbers, queue = self._wire(), count(), self._resources.standard
 
         async def step() -> None:
             letter = self._ledger.letter(queue, f"{self._prefix}{name}-{next(numbers)}")
@@ -147,7 +150,7 @@ class Crowd:
         return _with_pauses(sender.step, pause_s)
 
     def _ordered_publisher(self, name: str) -> Step:
-        topic = self._scene.ordered
+        topic = self._resources.ordered
         send = to_topic(self._wire(), topic)
         sender = FifoSender(send, self._ledger, self._random, topic, f"{self._prefix}{name}", ORDERED_SIZES)
         return _with_pauses(sender.step, ORDERED_PAUSE_S)
@@ -181,16 +184,16 @@ class Crowd:
 
     def _consumer(self, queue: str) -> Step:
         wire = self._wire()
-        fifo = queue in self._scene.fifo_queues
-        worn = queue == self._scene.worn
+        fifo = queue in self._resources.fifo_queues
+        expiring = queue == self._resources.expiring
         attempt = hex_id()
 
         async def step() -> None:
             nonlocal attempt
             members: dict[str, object] = {
                 "QueueUrl": queue,
-                "MaxNumberOfMessages": self._random.choice((10,) if worn else (1, 5, 10)),
-                "VisibilityTimeout": WORN_VISIBILITY_S if worn else VISIBILITY_S,
+                "MaxNumberOfMessages": self._random.choice((10,) if expiring else (1, 5, 10)),
+                "VisibilityTimeout": EXPIRING_VISIBILITY_S if expiring else VISIBILITY_S,
                 "WaitTimeSeconds": POLL_S if self._sending else 0,
                 "MessageSystemAttributeNames": ["All"],
             }
@@ -205,7 +208,7 @@ class Crowd:
                 return  # a FIFO receive is repeated under its attempt id
             attempt = hex_id()
             for receipt, handle in self._note(queue, asked_ns, answer):
-                if not (worn and is_poison(receipt.text)):
+                if not (expiring and is_poison(receipt.text)):
                     await self._delete(wire, queue, receipt, handle)
 
         return step
@@ -218,7 +221,7 @@ class Crowd:
         for message in messages:
             body: str = message["Body"]
             envelope: dict[str, str] = {}
-            if queue in self._scene.envelope_queues:
+            if queue in self._resources.envelope_queues:
                 envelope = msgspec.json.decode(body)
                 body = envelope["Message"]
             attributes: dict[str, str] = message["Attributes"]
@@ -261,7 +264,7 @@ class Crowd:
 
     def _note_refusal(self, receipt: Receipt, error: Refused) -> None:
         """A FIFO queue deletes nothing once the lease is over; before, it may not refuse."""
-        lease_s = WORN_VISIBILITY_S if receipt.queue == self._scene.worn else VISIBILITY_S
+        lease_s = EXPIRING_VISIBILITY_S if receipt.queue == self._resources.expiring else VISIBILITY_S
         if not self._ledger.lease_over(receipt.asked_ns, time.time_ns(), lease_s):
             self._ledger.refusals.append(f"{receipt.text}: {error}")
 

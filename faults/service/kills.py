@@ -15,13 +15,13 @@ from cns_common.process import kill_points
 from faults.accounting.accounting import Account
 from faults.accounting.arrivals import Arrivals
 from faults.accounting.causes import AFTERMATH_NS, OneMachine
-from faults.accounting.failing_endpoints import DELIVERY_TIMEOUT_S, Ailing
+from faults.accounting.failing_endpoints import DELIVERY_TIMEOUT_S, FailingEndpoints
 from faults.accounting.ledger import NS_PER_MS, Ledger
 from faults.results import KillResult
-from faults.service.clients import Crowd
-from faults.service.processes import Order, Service, SiteError, copy, running
+from faults.service.clients import Clients
+from faults.service.processes import KillOrder, ProcessError, Service, copy, running
 from faults.service.remains import examine
-from faults.service.resources import JUMP_S, Scene
+from faults.service.resources import JUMP_S, RoundResources
 from faults.service.wire import Refused, Wire
 
 VICTIMS: dict[str, tuple[str, ...]] = {"api": ("api",), "worker": ("worker",), "both": ("api", "worker")}
@@ -101,14 +101,14 @@ def plan_round(kind: str, seed: int) -> Plan:
     )
 
 
-async def kill_round(scene: Scene, plan: Plan) -> KillResult:
+async def kill_round(resources: RoundResources, plan: Plan) -> KillResult:
     began_s = time.monotonic()
     directory = Path(tempfile.mkdtemp(prefix="cns-kill-"))
     try:
         async with asyncio.timeout(ROUND_TIMEOUT_S):
-            assert scene.ailing is not None
-            done = await Round(scene, scene.ailing, plan, directory).run()
-    except (TimeoutError, SiteError, Refused) as error:
+            assert resources.failing_endpoints is not None
+            done = await Round(resources, resources.failing_endpoints, plan, directory).run()
+    except (TimeoutError, ProcessError, Refused) as error:
         done = KillResult(kind=plan.kind, seed=plan.seed, place=plan.place, faults=[f"broken off: {error!r}"])
     finally:
         shutil.rmtree(directory)
@@ -116,37 +116,39 @@ async def kill_round(scene: Scene, plan: Plan) -> KillResult:
 
 
 class Round:
-    def __init__(self, scene: Scene, ailing: Ailing, plan: Plan, directory: Path) -> None:
-        self._scene = scene
-        self._ailing = ailing
+    def __init__(
+        self, resources: RoundResources, failing_endpoints: FailingEndpoints, plan: Plan, directory: Path
+    ) -> None:
+        self._resources = resources
+        self._failing_endpoints = failing_endpoints
         self._plan = plan
         self._data = directory / "data"
         latch = directory / "killed"
         self._order = None
         if plan.point != RANDOM_TIME:
-            self._order = Order(point=plan.point, count=plan.count, latch=latch)
+            self._order = KillOrder(point=plan.point, count=plan.count, latch=latch)
         self._ledger = Ledger()
-        self._arrivals = Arrivals(scene.journal)
-        self._crowd = Crowd(scene, self._ledger, Random(plan.seed))
+        self._arrivals = Arrivals(resources.journal)
+        self._clients = Clients(resources, self._ledger, Random(plan.seed))
         self._deaths = {"api": 0, "worker": 0}
         self._reached = True
         self._breakers = 0
 
     async def run(self) -> KillResult:
-        copy(self._scene.data, self._data)
-        await self._ailing.hurt()
-        with running(self._scene.port, self._data, self._order) as service:
+        copy(self._resources.data, self._data)
+        await self._failing_endpoints.start_failing()
+        with running(self._resources.port, self._data, self._order) as service:
             await service.ready(self._deaths)
-            self._crowd.start()
+            self._clients.start()
             try:
                 await self._kill(service)
                 await service.ready(self._deaths)
                 self._ledger.back_ns.append(time.time_ns())
                 await asyncio.sleep(LOAD_AFTER_S)
-                await self._crowd.stop_sending()
+                await self._clients.stop_sending()
                 await self._drain()
             finally:
-                await self._crowd.close()
+                await self._clients.close()
             restarts = service.restarts()
         self._breakers = service.said.count(BREAKER_OPENED)
         faults = examine(self._data, service.said)
@@ -177,7 +179,7 @@ class Round:
 
     async def _drain(self) -> None:
         """Until all that was acknowledged has come out. Leases of the dead end early: the clock is moved past them."""
-        wire = self._scene.wire()
+        wire = self._resources.wire()
         await self._heal()
         await self._delivering()
         for _ in range(JUMPS_MAX):
@@ -192,7 +194,7 @@ class Round:
 
     async def _heal(self) -> None:
         """No send hangs any more when this returns: moved past its lease, its job would be another's as well."""
-        await self._ailing.heal()
+        await self._failing_endpoints.recover()
         await asyncio.sleep(DELIVERY_TIMEOUT_S)
 
     async def _delivering(self) -> None:
@@ -203,10 +205,10 @@ class Round:
             await asyncio.sleep(POLL_INTERVAL_S)
 
     async def _jump(self, wire: Wire) -> None:
-        await self._crowd.pause()
+        await self._clients.pause()
         self._ledger.jumps_ns.append(time.time_ns())
         await wire.post("/_cns/clock", msgspec.json.encode({"advance_s": JUMP_S}))
-        self._crowd.resume()
+        self._clients.resume()
 
     async def _quiet(self, quiet_s: float = QUIET_S) -> bool:
         """Wait until nothing comes any more; whether nothing is missing then."""
@@ -214,17 +216,21 @@ class Round:
         while time.monotonic() - last_s < quiet_s:
             if self._arrivals.read() or len(self._ledger.receipts) != seen:
                 last_s, seen = time.monotonic(), len(self._ledger.receipts)
-            if self._crowd.failed():
+            if self._clients.failed():
                 return True  # `close` says what it was
             await asyncio.sleep(POLL_INTERVAL_S)
-        return not Account(self._scene, self._ledger, self._arrivals, OneMachine(self._ledger)).missing
+        return not Account(self._resources, self._ledger, self._arrivals, OneMachine(self._ledger)).missing
 
     def _result(self, faults: list[str]) -> KillResult:
-        scene, ledger = self._scene, self._ledger
-        account = Account(scene, ledger, self._arrivals, OneMachine(ledger))
-        queues = (scene.standard, scene.fifo, scene.worn)
-        topics = (scene.news, scene.wide, scene.ordered, self._ailing.topic)
-        came = {receipt.id for queue in (scene.letters, *scene.ordered_queues) for receipt in ledger.receipts_of(queue)}
+        resources, ledger = self._resources, self._ledger
+        account = Account(resources, ledger, self._arrivals, OneMachine(ledger))
+        queues = (resources.standard, resources.fifo, resources.expiring)
+        topics = (resources.news, resources.wide, resources.ordered, self._failing_endpoints.topic)
+        came = {
+            receipt.id
+            for queue in (resources.letters, *resources.ordered_queues)
+            for receipt in ledger.receipts_of(queue)
+        }
         return KillResult(
             kind=self._plan.kind,
             seed=self._plan.seed,
@@ -232,11 +238,11 @@ class Round:
             reached=self._reached,
             messages=sum(ledger.acknowledged(queue) for queue in queues),
             notifications=sum(ledger.acknowledged(topic) for topic in topics),
-            in_order=ledger.acknowledged(scene.ordered),
+            in_order=ledger.acknowledged(resources.ordered),
             deliveries=self._arrivals.count + len(came),
             failed=self._arrivals.failed,
             breakers=self._breakers,
-            dead_letters=len({receipt.id for receipt in ledger.receipts_of(self._ailing.undelivered)}),
+            dead_letters=len({receipt.id for receipt in ledger.receipts_of(self._failing_endpoints.undelivered)}),
             unanswered=sum(ledger.opened(target) for target in (*queues, *topics)),
             repeated_ms=account.repeated_ns // NS_PER_MS,
             down_ms=(self._arrivals.first_after(ledger.back_ns[0]) - ledger.kills_ns[0]) // NS_PER_MS,

@@ -31,12 +31,12 @@ POLL_INTERVAL_S = 0.02
 _EXPORT = re.compile(r"export (AWS_ACCESS_KEY_ID|AWS_SECRET_ACCESS_KEY)=(\S+)")
 
 
-class SiteError(Exception):
+class ProcessError(Exception):
     """The service did not do what a round needs to begin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class KillOrder:
     """Die at a named point, when it is passed for the `count`-th time."""
 
     point: str
@@ -84,7 +84,7 @@ class Service:
                 wire.close()
                 return
             await asyncio.sleep(POLL_INTERVAL_S)
-        raise SiteError(f"the service is not ready, restarts {self.restarts()}; it said:\n{self.said[-3000:]}")
+        raise ProcessError(f"the service is not ready, restarts {self.restarts()}; it said:\n{self.said[-3000:]}")
 
     @property
     def alive(self) -> bool:
@@ -100,7 +100,7 @@ async def _answers(wire: Wire) -> bool:
 
 
 @contextmanager
-def running(port: int, data: Path, order: Order | None = None) -> Iterator[Service]:
+def running(port: int, data: Path, order: KillOrder | None = None) -> Iterator[Service]:
     """The service for as long as the block lasts; then it is asked to stop, and its data is at rest."""
     data.mkdir(parents=True, exist_ok=True)
     said = data.with_suffix(".said")
@@ -145,7 +145,7 @@ def copy(data: Path, to: Path) -> None:
 def _wait_listening(process: subprocess.Popen[bytes], port: int) -> None:
     wait_until(lambda: process.poll() is not None or _is_open(port), READY_TIMEOUT_S)
     if process.poll() is not None:
-        raise SiteError("the receiver ended before it listened")
+        raise ProcessError("the receiver ended before it listened")
 
 
 def _is_open(port: int) -> bool:
@@ -160,4 +160,4 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-        raise SiteError("a process did not stop when asked to") from None
+        raise ProcessError("a process did not stop when asked to") from None

@@ -1,4 +1,4 @@
-"""What a round finds in the service: queues, topics, confirmed subscriptions; set up once and copied for each round."""
+"""Queues, topics and confirmed subscriptions of a round: made once, and copied with the data for each round."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pathlib import Path
 import msgspec
 
 from bench.load.signing import Credentials
-from faults.accounting.failing_endpoints import DOOMED, FAILING, HUNG, POLICIES, REFUSED, THROTTLED, Ailing
-from faults.service.processes import SiteError, running
+from faults.accounting.failing_endpoints import DOOMED, FAILING, HUNG, POLICIES, REFUSED, THROTTLED, FailingEndpoints
+from faults.service.processes import ProcessError, running
 from faults.service.wire import HOST, Wire
 
 WIDE_SUBSCRIPTIONS = 102
 """More than a hundred: a producer must fan out."""
-AILING_SUBSCRIPTIONS = 5
+FAILING_SUBSCRIPTIONS = 5
 VISIBILITY_S = 30
-WORN_VISIBILITY_S = 1
-WORN_RECEIVES_MAX = 2
+EXPIRING_VISIBILITY_S = 1
+EXPIRING_RECEIVES_MAX = 2
 JUMP_S = VISIBILITY_S + 1
 """How far the clock is moved, so that every lease runs out."""
 PART_POLICY = '{"part": ["yes"]}'
@@ -32,7 +32,7 @@ _SUBSCRIPTION = re.compile(rb"<SubscriptionArn>([^<]+)</SubscriptionArn>")
 _CONFIRMED = re.compile(rb"<key>SubscriptionsConfirmed</key>\s*<value>(\d+)</value>")
 
 
-class Scene(msgspec.Struct, frozen=True, kw_only=True):
+class RoundResources(msgspec.Struct, frozen=True, kw_only=True):
     """The HTTP endpoints of `news` and `wide` are the receiver's; `news` also goes to a queue, in envelopes. `ordered`
     is a FIFO topic and goes to FIFO queues alone."""
 
@@ -42,7 +42,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     credentials: tuple[str, str]
     standard: str  # queue URLs
     fifo: str
-    worn: str  # FIFO, whose messages are moved to `dead` when they were received too often
+    expiring: str  # FIFO, whose messages are moved to `dead` when they were received too often
     dead: str
     letters: str
     news: str  # topic ARNs
@@ -52,7 +52,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     in_envelopes: str
     in_part: str  # what its filter policy lets through
     subscribers: dict[str, int]  # HTTP subscriptions by topic
-    ailing: Ailing | None = None  # in the embedded form alone
+    failing_endpoints: FailingEndpoints | None = None  # in the embedded form alone
 
     @property
     def ordered_queues(self) -> tuple[str, ...]:
@@ -60,48 +60,52 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fifo_queues(self) -> tuple[str, ...]:
-        return (self.fifo, self.worn, self.dead, *self.ordered_queues)
+        return (self.fifo, self.expiring, self.dead, *self.ordered_queues)
 
     @property
     def envelope_queues(self) -> tuple[str, ...]:
         """Where messages are notifications in their envelopes."""
-        return (self.letters, self.in_envelopes, *((self.ailing.undelivered,) if self.ailing else ()))
+        return (
+            self.letters,
+            self.in_envelopes,
+            *((self.failing_endpoints.undelivered,) if self.failing_endpoints else ()),
+        )
 
     def wire(self) -> Wire:
         key_id, secret = self.credentials
         return Wire(self.port, Credentials(key_id=key_id, secret=secret))
 
 
-async def set_up(directory: Path, port: int, receiver_port: int, journal: Path) -> Scene:
+async def set_up(directory: Path, port: int, receiver_port: int, journal: Path) -> RoundResources:
     """Start the service on new data, make what the load needs, and stop it again."""
-    with running(port, directory / "scene") as service:
+    with running(port, directory / "resources") as service:
         await service.ready({"api": 0, "worker": 0})
-        scene = await furnish(port, service.credentials(), receiver_port, journal, service.data)
-        wire = scene.wire()
-        ailing = await _Builder(wire, _endpoints(receiver_port)).ailing(receiver_port)
+        resources = await furnish(port, service.credentials(), receiver_port, journal, service.data)
+        wire = resources.wire()
+        failing_endpoints = await _Builder(wire, _endpoints(receiver_port)).failing_endpoints(receiver_port)
         wire.close()
-    subscribers = scene.subscribers | {ailing.topic: AILING_SUBSCRIPTIONS}
-    return msgspec.structs.replace(scene, ailing=ailing, subscribers=subscribers)
+    subscribers = resources.subscribers | {failing_endpoints.topic: FAILING_SUBSCRIPTIONS}
+    return msgspec.structs.replace(resources, failing_endpoints=failing_endpoints, subscribers=subscribers)
 
 
 async def furnish(
     port: int, credentials: Credentials, receiver_port: int, journal: Path, data: Path | None = None
-) -> Scene:
+) -> RoundResources:
     """Make queues, topics and subscriptions."""
     wire = Wire(port, credentials)
     builder = _Builder(wire, _endpoints(receiver_port))
     news, wide = await builder.topic("news"), await builder.topic("wide")
     letters = await builder.queue("letters")
-    fifo, worn, dead = await builder.fifo_queues()
+    fifo, expiring, dead = await builder.fifo_queues()
     ordered, (in_order, in_envelopes, in_part) = await builder.fifo_topic()
-    scene = Scene(
+    resources = RoundResources(
         data=data or Path(),
         port=port,
         journal=journal,
         credentials=(credentials.key_id, credentials.secret),
         standard=await builder.queue("standard"),
         fifo=fifo,
-        worn=worn,
+        expiring=expiring,
         dead=dead,
         letters=letters,
         news=news,
@@ -120,7 +124,7 @@ async def furnish(
     await builder.confirmed(news, 3)
     await builder.confirmed(wide, WIDE_SUBSCRIPTIONS)
     wire.close()
-    return scene
+    return resources
 
 
 def _endpoints(receiver_port: int) -> str:
@@ -143,9 +147,9 @@ class _Builder:
     async def fifo_queues(self) -> tuple[str, str, str]:
         kind = {"FifoQueue": "true", "ContentBasedDeduplication": "true"}
         dead = await self.queue("dead.fifo", **kind)
-        redrive = {"deadLetterTargetArn": await self._arn(dead), "maxReceiveCount": WORN_RECEIVES_MAX}
-        worn = await self.queue("worn.fifo", **kind, RedrivePolicy=_json(redrive))
-        return await self.queue("groups.fifo", **kind), worn, dead
+        redrive = {"deadLetterTargetArn": await self._arn(dead), "maxReceiveCount": EXPIRING_RECEIVES_MAX}
+        expiring = await self.queue("expiring.fifo", **kind, RedrivePolicy=_json(redrive))
+        return await self.queue("groups.fifo", **kind), expiring, dead
 
     async def fifo_topic(self) -> tuple[str, list[str]]:
         """And its queues."""
@@ -157,8 +161,8 @@ class _Builder:
             await self.subscribe(topic, "sqs", await self.open_to_topics(queue), **attributes)
         return topic, queues
 
-    async def ailing(self, receiver_port: int) -> Ailing:
-        topic, undelivered = await self.topic("ailing"), await self.queue("undelivered")
+    async def failing_endpoints(self, receiver_port: int) -> FailingEndpoints:
+        topic, undelivered = await self.topic("failing_endpoints"), await self.queue("undelivered")
         redrive = {"deadLetterTargetArn": await self.open_to_topics(undelivered)}
         attributes = {name: {"DeliveryPolicy": _json(policy)} for name, policy in POLICIES.items()}
         attributes[DOOMED]["RedrivePolicy"] = _json(redrive)
@@ -166,8 +170,8 @@ class _Builder:
             name: await self.subscribe(topic, "http", self.endpoint(name), **attributes.get(name, {}))
             for name in (REFUSED, HUNG, FAILING, DOOMED, THROTTLED)
         }
-        await self.confirmed(topic, AILING_SUBSCRIPTIONS)
-        return Ailing(
+        await self.confirmed(topic, FAILING_SUBSCRIPTIONS)
+        return FailingEndpoints(
             topic=topic,
             failing=arns[FAILING],
             doomed=arns[DOOMED],
@@ -207,7 +211,7 @@ class _Builder:
             if found is not None and int(found[1]) == n:
                 return
             await asyncio.sleep(POLL_INTERVAL_S)
-        raise SiteError(f"the subscriptions of {topic} are not confirmed")
+        raise ProcessError(f"the subscriptions of {topic} are not confirmed")
 
 
 def _json(value: object) -> str:

@@ -9,9 +9,9 @@ import pytest
 
 from faults.cluster.kills import cluster_round
 from faults.cluster.plan import API, REDIS, WORKER, plan_cluster_round
-from faults.cluster.processes import Site, site
+from faults.cluster.processes import ClusterProcesses, cluster_processes
 from faults.service.processes import receiving
-from faults.service.resources import Scene
+from faults.service.resources import RoundResources
 from tests.ports import free_port
 
 ROUNDS = {REDIS: 2, WORKER: 7, API: 2}
@@ -19,16 +19,16 @@ ROUNDS = {REDIS: 2, WORKER: 7, API: 2}
 
 
 @pytest.fixture(scope="module")
-def hurt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Scene]]:
+def hurt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ClusterProcesses, RoundResources]]:
     directory = tmp_path_factory.mktemp("cluster")
     receiver_port, journal = free_port(), directory / "arrivals"
-    with receiving(receiver_port, journal), site(directory) as made:
-        yield made, asyncio.run(made.scene(receiver_port, journal))
+    with receiving(receiver_port, journal), cluster_processes(directory) as made:
+        yield made, asyncio.run(made.resources(receiver_port, journal))
 
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("kind", ROUNDS)
-async def test_a_cluster_loses_and_invents_nothing(hurt: tuple[Site, Scene], kind: str) -> None:
+async def test_a_cluster_loses_and_invents_nothing(hurt: tuple[ClusterProcesses, RoundResources], kind: str) -> None:
     result = await cluster_round(*hurt, plan_cluster_round(kind, ROUNDS[kind]))
     assert result.faults == []
     assert result.messages > 50

@@ -20,11 +20,11 @@ from faults.service.resources import JUMP_S as JUMP_LENGTH_S
 from tests.unit.faults.round_builder import (
     BACK_S,
     DEAD,
+    EXPIRING,
     JUMP_S,
     KILL_S,
     WIDE,
-    WORN,
-    Story,
+    RoundBuilder,
     at_ns,
     causes_of,
     fault_kinds,
@@ -40,25 +40,25 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def story(tmp_path: Path, kind: str) -> Story:
-    told = Story(tmp_path / "arrivals")
+def builder(tmp_path: Path, kind: str) -> RoundBuilder:
+    told = RoundBuilder(tmp_path / "arrivals")
     told.causes = Cluster(told.ledger, ACCEPTED[kind])
     return told
 
 
-def _expect(story: Story, cause: str) -> None:
+def _expect(builder: RoundBuilder, cause: str) -> None:
     """The duplicate has this cause if the kind of fault accepts it, else none."""
     if cause:
-        assert causes_of(story) == {cause: 1}
+        assert causes_of(builder) == {cause: 1}
     else:
-        assert fault_kinds(story) == ["duplicate"]
+        assert fault_kinds(builder) == ["duplicate"]
 
 
 # -- queues -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_loss_is_a_loss(story: Story) -> None:
-    assert fault_kinds(story.sends("a", "1")) == ["lost"]
+def test_a_loss_is_a_loss(builder: RoundBuilder) -> None:
+    assert fault_kinds(builder.sends("a", "1")) == ["lost"]
 
 
 @pytest.mark.parametrize(
@@ -73,41 +73,43 @@ def test_a_loss_is_a_loss(story: Story) -> None:
     ],
 )
 def test_a_message_comes_twice_because_its_hiding_is_lost(
-    story: Story, kind: str, first_s: float, again_s: float, hiding_lost: bool
+    builder: RoundBuilder, kind: str, first_s: float, again_s: float, hiding_lost: bool
 ) -> None:
-    story.sends("a", "1").gets("a", "1", first_s, deleted=False).gets("a", "1", again_s)
-    _expect(story, HIDING_LOST if hiding_lost and kind == REDIS else "")
+    builder.sends("a", "1").gets("a", "1", first_s, deleted=False).gets("a", "1", again_s)
+    _expect(builder, HIDING_LOST if hiding_lost and kind == REDIS else "")
 
 
-def test_a_message_that_was_deleted_before_redis_fell_has_no_cause_to_come_again(story: Story) -> None:
-    story.sends("a", "1").gets("a", "1", KILL_S - 5).gets("a", "1", KILL_S + 1)
-    story.ledger.receipts[1].asked_ns = at_ns(KILL_S - 6)  # it may have read the row in time, but not for 6 s
-    assert fault_kinds(story) == ["duplicate"]
+def test_a_message_that_was_deleted_before_redis_fell_has_no_cause_to_come_again(builder: RoundBuilder) -> None:
+    builder.sends("a", "1").gets("a", "1", KILL_S - 5).gets("a", "1", KILL_S + 1)
+    builder.ledger.receipts[1].asked_ns = at_ns(KILL_S - 6)  # it may have read the row in time, but not for 6 s
+    assert fault_kinds(builder) == ["duplicate"]
 
 
-def test_a_message_comes_twice_because_its_lease_ran_out(story: Story) -> None:
-    story.sends("a", "1").gets("a", "1", JUMP_S - 1, deleted=False).gets("a", "1", JUMP_S + 1)
-    _expect(story, LEASE_OVER)
+def test_a_message_comes_twice_because_its_lease_ran_out(builder: RoundBuilder) -> None:
+    builder.sends("a", "1").gets("a", "1", JUMP_S - 1, deleted=False).gets("a", "1", JUMP_S + 1)
+    _expect(builder, LEASE_OVER)
 
 
 @pytest.mark.parametrize(("deletes_open", "cause"), [(1, CLIENT_RETRY), (0, "")])
-def test_a_message_comes_twice_because_its_delete_had_no_answer(story: Story, deletes_open: int, cause: str) -> None:
-    story.sends("a", "1").gets("a", "1", 50, deleted=False).gets("a", "1", 55)
-    before = story.ledger.receipts[0]
+def test_a_message_comes_twice_because_its_delete_had_no_answer(
+    builder: RoundBuilder, deletes_open: int, cause: str
+) -> None:
+    builder.sends("a", "1").gets("a", "1", 50, deleted=False).gets("a", "1", 55)
+    before = builder.ledger.receipts[0]
     before.delete_asked_ns, before.deletes_open, before.deleted_ns = at_ns(51), deletes_open, at_ns(56)
-    _expect(story, cause)
+    _expect(builder, cause)
 
 
 @pytest.mark.parametrize(("asked_s", "came_back"), [(KILL_S + 0.1, True), (KILL_S - 0.5, False)])
 def test_a_message_may_not_come_to_who_asks_after_its_delete(
-    story: Story, kind: str, asked_s: float, came_back: bool
+    builder: RoundBuilder, kind: str, asked_s: float, came_back: bool
 ) -> None:
-    story.sends("a", "1").gets("a", "1", KILL_S).gets("a", "1", KILL_S + 0.5)
-    story.ledger.receipts[1].asked_ns = at_ns(asked_s)
+    builder.sends("a", "1").gets("a", "1", KILL_S).gets("a", "1", KILL_S + 0.5)
+    builder.ledger.receipts[1].asked_ns = at_ns(asked_s)
     if came_back:
-        assert fault_kinds(story) == ["came back"]
+        assert fault_kinds(builder) == ["came back"]
     else:
-        _expect(story, HIDING_LOST if kind == REDIS else "")
+        _expect(builder, HIDING_LOST if kind == REDIS else "")
 
 
 # -- FIFO queues -------------------------------------------------------------------------------------------------------
@@ -117,42 +119,46 @@ def test_a_message_may_not_come_to_who_asks_after_its_delete(
     ("first_s", "again_s"),
     [(KILL_S - 0.1, KILL_S + 0.1), (KILL_S + 1, BACK_S + 1), (BACK_S + 2, BACK_S + 2.1), (JUMP_S + 1, JUMP_S + 30)],
 )
-def test_no_fault_makes_a_fifo_message_come_twice(story: Story, first_s: float, again_s: float) -> None:
-    story.sends_in_group(0).gets_of_group(0, first_s, held_s=50).gets_of_group(0, again_s)
-    assert set(fault_kinds(story)) == {"duplicate", "two in flight"}
+def test_no_fault_makes_a_fifo_message_come_twice(builder: RoundBuilder, first_s: float, again_s: float) -> None:
+    builder.sends_in_group(0).gets_of_group(0, first_s, held_s=50).gets_of_group(0, again_s)
+    assert set(fault_kinds(builder)) == {"duplicate", "two in flight"}
 
 
-def test_nor_does_a_delete_that_had_no_answer(story: Story) -> None:
-    story.sends_in_group(0).gets_of_group(0, 50, held_s=1).gets_of_group(0, 55)
-    before = story.ledger.receipts[0]
+def test_nor_does_a_delete_that_had_no_answer(builder: RoundBuilder) -> None:
+    builder.sends_in_group(0).gets_of_group(0, 50, held_s=1).gets_of_group(0, 55)
+    before = builder.ledger.receipts[0]
     before.deletes_open, before.deleted_ns = 1, at_ns(56)
-    assert fault_kinds(story) == ["duplicate"]
+    assert fault_kinds(builder) == ["duplicate"]
 
 
 @pytest.mark.parametrize(("asked_s", "again_s"), [(JUMP_S - 1, JUMP_S + 1), (50, 80.5)])
-def test_a_fifo_message_comes_twice_because_its_lease_ran_out(story: Story, asked_s: float, again_s: float) -> None:
+def test_a_fifo_message_comes_twice_because_its_lease_ran_out(
+    builder: RoundBuilder, asked_s: float, again_s: float
+) -> None:
     """It began when the receive was asked for, at the earliest."""
-    story.sends_in_group(0).gets_of_group(0, asked_s + 0.8, held_s=50).gets_of_group(0, again_s)
-    story.ledger.receipts[0].asked_ns = at_ns(asked_s)
-    assert causes_of(story) == {LEASE_OVER: 1}
+    builder.sends_in_group(0).gets_of_group(0, asked_s + 0.8, held_s=50).gets_of_group(0, again_s)
+    builder.ledger.receipts[0].asked_ns = at_ns(asked_s)
+    assert causes_of(builder) == {LEASE_OVER: 1}
 
 
 @pytest.mark.parametrize(
     ("first_s", "by_crash"), [(KILL_S - 0.5, True), (KILL_S + 1, True), (KILL_S - 2.5, False), (BACK_S + 1, False)]
 )
-def test_a_move_that_was_cut_off_is_done_again(story: Story, kind: str, first_s: float, by_crash: bool) -> None:
-    story.sends_in_group(0, queue=WORN).wears(0, 50, 51.5).gets_of_group(0, 120, queue=DEAD)
-    story.moves(0, first_s, JUMP_S + 1)
+def test_a_move_that_was_cut_off_is_done_again(
+    builder: RoundBuilder, kind: str, first_s: float, by_crash: bool
+) -> None:
+    builder.sends_in_group(0, queue=EXPIRING).times_out(0, 50, 51.5).gets_of_group(0, 120, queue=DEAD)
+    builder.moves(0, first_s, JUMP_S + 1)
     if by_crash and kind in (API, NODE):
-        assert causes_of(story) == {MOVE_CUT_OFF: 1}
+        assert causes_of(builder) == {MOVE_CUT_OFF: 1}
     else:
-        assert fault_kinds(story) == ["moved again"]
+        assert fault_kinds(builder) == ["moved again"]
 
 
-def test_a_move_that_was_cut_off_may_not_enqueue_twice(story: Story) -> None:
-    story.sends_in_group(0, queue=WORN).wears(0, 50, 51.5).moves(0, KILL_S, JUMP_S + 1)
-    story.gets_of_group(0, BACK_S, queue=DEAD).gets_of_group(0, BACK_S + 2, queue=DEAD)
-    assert "came back" in fault_kinds(story)
+def test_a_move_that_was_cut_off_may_not_enqueue_twice(builder: RoundBuilder) -> None:
+    builder.sends_in_group(0, queue=EXPIRING).times_out(0, 50, 51.5).moves(0, KILL_S, JUMP_S + 1)
+    builder.gets_of_group(0, BACK_S, queue=DEAD).gets_of_group(0, BACK_S + 2, queue=DEAD)
+    assert "came back" in fault_kinds(builder)
 
 
 # -- notifications ----------------------------------------------------------------------------------------------------
@@ -171,33 +177,35 @@ def test_a_move_that_was_cut_off_may_not_enqueue_twice(story: Story) -> None:
     ],
 )
 def test_a_notification_comes_twice(
-    story: Story, kind: str, first_s: float, again_s: float, by_kind: dict[str, str]
+    builder: RoundBuilder, kind: str, first_s: float, again_s: float, by_kind: dict[str, str]
 ) -> None:
-    story.publishes("a", "n", at_s=first_s - 0.1).gets_envelope("a", "n", 50)
-    story.arrives("n", (1, first_s), (1, again_s), (2, 50))
-    _expect(story, by_kind.get(kind, ""))
+    builder.publishes("a", "n", at_s=first_s - 0.1).gets_envelope("a", "n", 50)
+    builder.arrives("n", (1, first_s), (1, again_s), (2, 50))
+    _expect(builder, by_kind.get(kind, ""))
 
 
 @pytest.mark.parametrize(("published_s", "excused"), [(KILL_S - 1, True), (KILL_S + 0.1, False)])
-def test_a_fan_out_that_was_cut_off_is_done_again(story: Story, kind: str, published_s: float, excused: bool) -> None:
+def test_a_fan_out_that_was_cut_off_is_done_again(
+    builder: RoundBuilder, kind: str, published_s: float, excused: bool
+) -> None:
     """By another worker's hand the first arrives at any time after the crash."""
-    story.publishes("a", "n", at_s=published_s, topic=WIDE).arrives("n", (1, BACK_S + 5), (1, JUMP_S + 3), topic=WIDE)
-    _expect(story, CRASH_BEFORE_SETTLE if excused and kind == WORKER else HIDING_LOST if kind == REDIS else "")
+    builder.publishes("a", "n", at_s=published_s, topic=WIDE).arrives("n", (1, BACK_S + 5), (1, JUMP_S + 3), topic=WIDE)
+    _expect(builder, CRASH_BEFORE_SETTLE if excused and kind == WORKER else HIDING_LOST if kind == REDIS else "")
 
 
 @pytest.mark.parametrize(("failed_s", "excused"), [(KILL_S + 12, True), (KILL_S - 1, False)])
 def test_a_settlement_that_failed_is_told_by_the_worker(
-    story: Story, kind: str, failed_s: float, excused: bool
+    builder: RoundBuilder, kind: str, failed_s: float, excused: bool
 ) -> None:
-    story.ledger.failures_ns.append(at_ns(failed_s))
-    story.publishes("a", "n", at_s=KILL_S + 3).gets_envelope("a", "n", 50)
-    story.arrives("n", (1, KILL_S + 6), (1, KILL_S + 7), (2, 50))
+    builder.ledger.failures_ns.append(at_ns(failed_s))
+    builder.publishes("a", "n", at_s=KILL_S + 3).gets_envelope("a", "n", 50)
+    builder.arrives("n", (1, KILL_S + 6), (1, KILL_S + 7), (2, 50))
     if kind != REDIS:
-        _expect(story, SETTLEMENT_FAILED if excused and kind == NODE else "")
+        _expect(builder, SETTLEMENT_FAILED if excused and kind == NODE else "")
 
 
-def test_times_of_a_clock_that_was_moved_are_told_as_ours(story: Story) -> None:
-    story.ledger.ahead_ms = AHEAD_MS
-    assert story.ledger.wall_ns(int(KILL_S * 1000) + AHEAD_MS) == at_ns(KILL_S)
-    assert story.ledger.wall_ns(int((JUMP_S + 1 + JUMP_LENGTH_S) * 1000) + AHEAD_MS) == at_ns(JUMP_S + 1)
-    assert story.ledger.wall_ns(int((JUMP_S - 1) * 1000) + AHEAD_MS) == at_ns(JUMP_S - 1)
+def test_times_of_a_clock_that_was_moved_are_told_as_ours(builder: RoundBuilder) -> None:
+    builder.ledger.ahead_ms = AHEAD_MS
+    assert builder.ledger.wall_ns(int(KILL_S * 1000) + AHEAD_MS) == at_ns(KILL_S)
+    assert builder.ledger.wall_ns(int((JUMP_S + 1 + JUMP_LENGTH_S) * 1000) + AHEAD_MS) == at_ns(JUMP_S + 1)
+    assert builder.ledger.wall_ns(int((JUMP_S - 1) * 1000) + AHEAD_MS) == at_ns(JUMP_S - 1)

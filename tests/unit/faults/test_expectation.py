@@ -5,23 +5,23 @@ from __future__ import annotations
 import pytest
 
 from faults.power.expectation import expect
-from faults.power.journal import PURGED_FIFO, Deed, Journal, Put
+from faults.power.journal import PURGED_FIFO, Journal, Operation, Put
 
 CUT = 100
 """Where the record of the disk ends."""
 
 
-def send(number: int, began: int, answered: int | None) -> Deed:
+def send(number: int, began: int, answered: int | None) -> Operation:
     put = Put(queue=PURGED_FIFO, id=f"m{number}", body=b"", group="g", dedup="key")
-    return Deed(began=began, answered=answered, puts=(put,), sequences=(number,), originals=(put.id,))
+    return Operation(began=began, answered=answered, puts=(put,), sequences=(number,), originals=(put.id,))
 
 
-def purge(began: int, answered: int | None) -> Deed:
-    return Deed(began=began, answered=answered, purges=PURGED_FIFO)
+def purge(began: int, answered: int | None) -> Operation:
+    return Operation(began=began, answered=answered, purges=PURGED_FIFO)
 
 
 @pytest.mark.parametrize(
-    ("deeds", "known", "forgotten"),
+    ("operations", "known", "forgotten"),
     [
         ([send(1, 0, 1)], "m1", ""),
         ([send(1, 0, 1), purge(2, 3)], "", "m1"),
@@ -32,7 +32,7 @@ def purge(began: int, answered: int | None) -> Deed:
         ([send(1, 0, 1), purge(2, 3), send(2, 4, CUT + 1)], "", ""),
     ],
 )
-def test_keys_of_a_purged_queue(deeds: list[Deed], known: str, forgotten: str) -> None:
-    found = expect(Journal(deeds), CUT)
+def test_keys_of_a_purged_queue(operations: list[Operation], known: str, forgotten: str) -> None:
+    found = expect(Journal(operations), CUT)
     assert [put.id for put in found.dedup.values()] == [known] * bool(known)
     assert [put.id for put in found.forgotten.values()] == [forgotten] * bool(forgotten)

@@ -17,7 +17,7 @@ from tests.unit.faults.round_builder import (
     JUMP_S,
     KILL_S,
     ORDERED,
-    Story,
+    RoundBuilder,
     causes_of,
     fault_kinds,
 )
@@ -26,52 +26,52 @@ QUEUES = (IN_ORDER, IN_ENVELOPES, IN_PART)
 
 
 @pytest.fixture(params=["embedded", *CLUSTER_KINDS])
-def story(tmp_path: Path, request: pytest.FixtureRequest) -> Story:
-    told = Story(tmp_path / "arrivals")
+def builder(tmp_path: Path, request: pytest.FixtureRequest) -> RoundBuilder:
+    told = RoundBuilder(tmp_path / "arrivals")
     if request.param != "embedded":
         told.causes = Cluster(told.ledger, ACCEPTED[request.param])
     return told
 
 
-def _letter(story: Story, number: int) -> Letter:
-    return story.ledger.sent[ORDERED][f"g-{number}"]
+def _letter(builder: RoundBuilder, number: int) -> Letter:
+    return builder.ledger.sent[ORDERED][f"g-{number}"]
 
 
-def _last(story: Story, queue: str) -> Receipt:
-    return story.ledger.receipts_of(queue)[-1]
+def _last(builder: RoundBuilder, queue: str) -> Receipt:
+    return builder.ledger.receipts_of(queue)[-1]
 
 
-def test_each_once_and_in_order_is_valid(story: Story) -> None:
-    assert causes_of(story.publishes_in_order(0, 1, 2).comes(0, 50).comes(1, 51).comes(2, 52)) == {}
-
-
-@pytest.mark.parametrize("queue", QUEUES)
-def test_what_does_not_come_to_one_queue_is_lost(story: Story, queue: str) -> None:
-    story.publishes_in_order(0).comes(0, 50, *(other for other in QUEUES if other != queue))
-    assert fault_kinds(story) == ["notification lost"]
-    assert story.account().missing
-
-
-def test_what_was_not_acknowledged_may_be_missing(story: Story) -> None:
-    story.publishes_in_order(0)
-    _letter(story, 0).ids.clear()
-    assert causes_of(story) == {}
+def test_each_once_and_in_order_is_valid(builder: RoundBuilder) -> None:
+    assert causes_of(builder.publishes_in_order(0, 1, 2).comes(0, 50).comes(1, 51).comes(2, 52)) == {}
 
 
 @pytest.mark.parametrize("queue", QUEUES)
-def test_what_nobody_published_is_invented(story: Story, queue: str) -> None:
-    assert fault_kinds(story.comes(0, 50, queue)) == ["invented"]
+def test_what_does_not_come_to_one_queue_is_lost(builder: RoundBuilder, queue: str) -> None:
+    builder.publishes_in_order(0).comes(0, 50, *(other for other in QUEUES if other != queue))
+    assert fault_kinds(builder) == ["notification lost"]
+    assert builder.account().missing
 
 
-def test_what_the_filter_rejects_is_invented_there(story: Story) -> None:
-    story.publishes_in_order(0, 1).comes(0, 50).comes(1, 51).comes(1, 51, IN_PART)
-    assert fault_kinds(story) == ["invented"]
+def test_what_was_not_acknowledged_may_be_missing(builder: RoundBuilder) -> None:
+    builder.publishes_in_order(0)
+    _letter(builder, 0).ids.clear()
+    assert causes_of(builder) == {}
 
 
-def test_another_notification_of_the_same_text_is_invented(story: Story) -> None:
-    story.publishes_in_order(0).comes(0, 50)
-    _last(story, IN_ENVELOPES).notification = "another"
-    assert fault_kinds(story) == ["invented"]
+@pytest.mark.parametrize("queue", QUEUES)
+def test_what_nobody_published_is_invented(builder: RoundBuilder, queue: str) -> None:
+    assert fault_kinds(builder.comes(0, 50, queue)) == ["invented"]
+
+
+def test_what_the_filter_rejects_is_invented_there(builder: RoundBuilder) -> None:
+    builder.publishes_in_order(0, 1).comes(0, 50).comes(1, 51).comes(1, 51, IN_PART)
+    assert fault_kinds(builder) == ["invented"]
+
+
+def test_another_notification_of_the_same_text_is_invented(builder: RoundBuilder) -> None:
+    builder.publishes_in_order(0).comes(0, 50)
+    _last(builder, IN_ENVELOPES).notification = "another"
+    assert fault_kinds(builder) == ["invented"]
 
 
 # -- duplicates -------------------------------------------------------------------------------------------------------
@@ -83,96 +83,96 @@ def test_another_notification_of_the_same_text_is_invented(story: Story) -> None
     [(50.0, 51.0), (KILL_S - 0.5, BACK_S), (KILL_S + 0.5, BACK_S + 1), (JUMP_S - 0.5, JUMP_S + 1)],
     ids=["in peace", "around a kill", "while away", "around a jump"],
 )
-def test_nothing_excuses_a_second_copy(story: Story, queue: str, first_s: float, again_s: float) -> None:
-    story.publishes_in_order(0).comes(0, first_s).comes(0, again_s, queue, copy=1)
-    story.ledger.failures_ns.append(int(first_s * NS_PER_S))
-    _letter(story, 0).open = 1
-    assert fault_kinds(story) == ["duplicate"]
+def test_nothing_excuses_a_second_copy(builder: RoundBuilder, queue: str, first_s: float, again_s: float) -> None:
+    builder.publishes_in_order(0).comes(0, first_s).comes(0, again_s, queue, copy=1)
+    builder.ledger.failures_ns.append(int(first_s * NS_PER_S))
+    _letter(builder, 0).open = 1
+    assert fault_kinds(builder) == ["duplicate"]
 
 
 @pytest.mark.parametrize("queue", QUEUES)
-def test_one_message_comes_again_when_its_lease_is_over(story: Story, queue: str) -> None:
-    story.publishes_in_order(0).comes(0, JUMP_S - 1).comes(0, JUMP_S + 1, queue)
-    first = next(receipt for receipt in story.ledger.receipts if receipt.queue == queue)
+def test_one_message_comes_again_when_its_lease_is_over(builder: RoundBuilder, queue: str) -> None:
+    builder.publishes_in_order(0).comes(0, JUMP_S - 1).comes(0, JUMP_S + 1, queue)
+    first = next(receipt for receipt in builder.ledger.receipts if receipt.queue == queue)
     first.deleted_ns = first.delete_asked_ns = 0
-    assert causes_of(story) == {LEASE_OVER: 1}
+    assert causes_of(builder) == {LEASE_OVER: 1}
 
 
 @pytest.mark.parametrize("queue", QUEUES)
-def test_one_message_may_not_come_again_before(story: Story, queue: str) -> None:
-    story.publishes_in_order(0).comes(0, KILL_S - 0.5).comes(0, BACK_S, queue)
-    first = next(receipt for receipt in story.ledger.receipts if receipt.queue == queue)
+def test_one_message_may_not_come_again_before(builder: RoundBuilder, queue: str) -> None:
+    builder.publishes_in_order(0).comes(0, KILL_S - 0.5).comes(0, BACK_S, queue)
+    first = next(receipt for receipt in builder.ledger.receipts if receipt.queue == queue)
     first.deleted_ns = first.delete_asked_ns = 0
-    assert set(fault_kinds(story)) == {"duplicate", "two in flight"}
+    assert set(fault_kinds(builder)) == {"duplicate", "two in flight"}
 
 
-def test_a_message_may_neither_come_back_nor_stay(story: Story) -> None:
-    story.publishes_in_order(0, 1).comes(0, 50).comes(0, JUMP_S + 1, IN_ORDER).comes(1, JUMP_S + 2)
-    _last(story, IN_ORDER).deleted_ns = 0
-    assert sorted(fault_kinds(story)) == ["came back", "never deleted"]
+def test_a_message_may_neither_come_back_nor_stay(builder: RoundBuilder) -> None:
+    builder.publishes_in_order(0, 1).comes(0, 50).comes(0, JUMP_S + 1, IN_ORDER).comes(1, JUMP_S + 2)
+    _last(builder, IN_ORDER).deleted_ns = 0
+    assert sorted(fault_kinds(builder)) == ["came back", "never deleted"]
 
 
 @pytest.mark.parametrize(("message_id", "sequence"), [("other", 0), ("id-0", 1)])
-def test_an_echo_that_was_taken_for_new_is_found(story: Story, message_id: str, sequence: int) -> None:
-    story.publishes_in_order(0).comes(0, 50).echoes(0, message_id, sequence, ORDERED)
-    assert fault_kinds(story) == ["dedup"]
+def test_an_echo_that_was_taken_for_new_is_found(builder: RoundBuilder, message_id: str, sequence: int) -> None:
+    builder.publishes_in_order(0).comes(0, 50).echoes(0, message_id, sequence, ORDERED)
+    assert fault_kinds(builder) == ["dedup"]
 
 
-def test_an_echo_of_the_first_answer_is_valid(story: Story) -> None:
-    assert causes_of(story.publishes_in_order(0).comes(0, 50).echoes(0, "id-0", 0, ORDERED)) == {}
+def test_an_echo_of_the_first_answer_is_valid(builder: RoundBuilder) -> None:
+    assert causes_of(builder.publishes_in_order(0).comes(0, 50).echoes(0, "id-0", 0, ORDERED)) == {}
 
 
 # -- order ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("queue", QUEUES)
-def test_a_group_out_of_order_is_found(story: Story, queue: str) -> None:
-    story.publishes_in_order(0, 3)
+def test_a_group_out_of_order_is_found(builder: RoundBuilder, queue: str) -> None:
+    builder.publishes_in_order(0, 3)
     for other in QUEUES:
         first, second = (3, 0) if other == queue else (0, 3)
-        story.comes(first, 50, other).comes(second, 51, other)
-    assert fault_kinds(story) == ["order", "sequence"]
+        builder.comes(first, 50, other).comes(second, 51, other)
+    assert fault_kinds(builder) == ["order", "sequence"]
 
 
-def test_enqueued_out_of_order_is_found_whatever_the_numbers(story: Story) -> None:
+def test_enqueued_out_of_order_is_found_whatever_the_numbers(builder: RoundBuilder) -> None:
     """The queue itself numbers in the order it was given."""
-    story.publishes_in_order(0, 1).comes(1, 50).comes(0, 51, IN_PART)
-    story.comes(0, 51, IN_ORDER, IN_ENVELOPES)
-    for receipt in story.ledger.receipts:
+    builder.publishes_in_order(0, 1).comes(1, 50).comes(0, 51, IN_PART)
+    builder.comes(0, 51, IN_ORDER, IN_ENVELOPES)
+    for receipt in builder.ledger.receipts:
         receipt.sequence = 1 - receipt.sequence
-    assert fault_kinds(story) == ["order", "order"]
+    assert fault_kinds(builder) == ["order", "order"]
 
 
-def test_a_gap_that_is_filled_later_breaks_the_order(story: Story) -> None:
-    story.publishes_in_order(0, 1, 2)
-    story.comes(0, 50).comes(2, 51).comes(1, 52, IN_ENVELOPES).comes(1, 52, IN_ORDER)
-    assert set(fault_kinds(story)) == {"order", "sequence"}
+def test_a_gap_that_is_filled_later_breaks_the_order(builder: RoundBuilder) -> None:
+    builder.publishes_in_order(0, 1, 2)
+    builder.comes(0, 50).comes(2, 51).comes(1, 52, IN_ENVELOPES).comes(1, 52, IN_ORDER)
+    assert set(fault_kinds(builder)) == {"order", "sequence"}
 
 
-def test_another_group_than_was_published_to_is_found(story: Story) -> None:
-    story.publishes_in_order(0).comes(0, 50)
-    _last(story, IN_ORDER).group = "h"
-    assert fault_kinds(story) == ["order"]
+def test_another_group_than_was_published_to_is_found(builder: RoundBuilder) -> None:
+    builder.publishes_in_order(0).comes(0, 50)
+    _last(builder, IN_ORDER).group = "h"
+    assert fault_kinds(builder) == ["order"]
 
 
-def test_an_envelope_says_the_number_that_was_told(story: Story) -> None:
-    story.publishes_in_order(0).comes(0, 50)
-    _last(story, IN_ENVELOPES).published = 7
-    assert fault_kinds(story) == ["sequence"]
+def test_an_envelope_says_the_number_that_was_told(builder: RoundBuilder) -> None:
+    builder.publishes_in_order(0).comes(0, 50)
+    _last(builder, IN_ENVELOPES).published = 7
+    assert fault_kinds(builder) == ["sequence"]
 
 
-def test_numbers_that_are_told_rise(story: Story) -> None:
-    story.publishes_in_order(0, 1).comes(0, 50).comes(1, 51)
-    _letter(story, 1).sequence = _last(story, IN_ENVELOPES).published = 0
-    assert fault_kinds(story) == ["sequence"]
+def test_numbers_that_are_told_rise(builder: RoundBuilder) -> None:
+    builder.publishes_in_order(0, 1).comes(0, 50).comes(1, 51)
+    _letter(builder, 1).sequence = _last(builder, IN_ENVELOPES).published = 0
+    assert fault_kinds(builder) == ["sequence"]
 
 
 @pytest.mark.parametrize("queue", QUEUES)
-def test_two_receives_may_not_hold_one_group(story: Story, queue: str) -> None:
-    story.publishes_in_order(0, 3).comes(0, 50).comes(3, 51)
-    first = next(receipt for receipt in story.ledger.receipts if receipt.queue == queue)
+def test_two_receives_may_not_hold_one_group(builder: RoundBuilder, queue: str) -> None:
+    builder.publishes_in_order(0, 3).comes(0, 50).comes(3, 51)
+    first = next(receipt for receipt in builder.ledger.receipts if receipt.queue == queue)
     first.delete_asked_ns = first.deleted_ns = int(52 * NS_PER_S)
-    assert fault_kinds(story) == ["two in flight"]
+    assert fault_kinds(builder) == ["two in flight"]
 
 
 # -- bodies -----------------------------------------------------------------------------------------------------------
