@@ -1,8 +1,8 @@
-"""Runs a coroutine without a task: its first step at once, each next one when the awaited future is done.
+"""Runs a coroutine without a task: its first step runs at once, the next as soon as its awaited future is done.
 
-A task costs a loop turn before its first step and an entry in asyncio's registry of all tasks, together as much as
-verifying a signature (ADR 0002). The coroutine may await futures and tasks. Code that needs a current task, such as
-`asyncio.timeout`, must be awaited as a task of its own.
+A task costs a loop turn before its first step and an entry in asyncio's registry of tasks, together as much as the
+verification of a signature (ADR 0002). The coroutine may await futures and tasks. Code that needs a task around itself,
+such as `asyncio.timeout`, must be awaited as a task of its own.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 
-class Eager:
+class CoroutineDriver:
     """Starts the coroutine when made. An exception that the coroutine raises goes to the loop's exception handler."""
 
     __slots__ = ("_coroutine", "_loop")

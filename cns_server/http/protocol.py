@@ -21,7 +21,7 @@ from cns_common.aws.http_request import HttpRequest
 from cns_common.aws.protocol.errors import Answer
 from cns_server.http.bounded_protocol import BoundedProtocol
 from cns_server.http.connection_table import ConnectionTable
-from cns_server.http.coroutine_driver import Eager
+from cns_server.http.coroutine_driver import CoroutineDriver
 from cns_server.http.exchange import Exchange
 
 PAGE_BODY_BYTES_MAX = 256 * 1024
@@ -184,7 +184,7 @@ class ApiProtocol(BoundedProtocol):
 
     def _start(self, exchange: Exchange, request: HttpRequest) -> None:
         self._answering = True
-        Eager(self._answer(exchange, self.front.answer(request)), self.loop)
+        CoroutineDriver(self._answer(exchange, self.front.answer(request)), self.loop)
 
     async def _answer(self, exchange: Exchange, answer: Coroutine[Any, Any, Answer]) -> None:
         status, headers, body = await answer

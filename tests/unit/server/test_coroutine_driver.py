@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cns_server.http.coroutine_driver import Eager
+from cns_server.http.coroutine_driver import CoroutineDriver
 
 Steps = Callable[[list[object]], Coroutine[Any, Any, None]]
 
@@ -65,7 +65,7 @@ async def _gathers(told: list[object]) -> None:
 )
 async def test_runs_to_its_end(steps: Steps) -> None:
     told: list[object] = []
-    Eager(steps(told), asyncio.get_running_loop())
+    CoroutineDriver(steps(told), asyncio.get_running_loop())
     async with asyncio.timeout(5):
         while not told:
             await asyncio.sleep(0.001)
@@ -74,7 +74,7 @@ async def test_runs_to_its_end(steps: Steps) -> None:
 
 async def test_begins_at_once() -> None:
     told: list[object] = []
-    Eager(_nothing(told), asyncio.get_running_loop())
+    CoroutineDriver(_nothing(told), asyncio.get_running_loop())
     assert told == ["done"]
 
 
@@ -89,7 +89,7 @@ async def test_an_error_reaches_the_loops_handler(suspended: bool) -> None:
     told: list[dict[str, Any]] = []
     loop.set_exception_handler(lambda _, context: told.append(context))
     try:
-        Eager(fails(), loop)
+        CoroutineDriver(fails(), loop)
         await asyncio.sleep(0.001)
     finally:
         loop.set_exception_handler(None)
@@ -109,7 +109,7 @@ async def test_what_it_awaits_keeps_it_alive() -> None:
 
     future = asyncio.get_running_loop().create_future()
     told: list[Any] = []
-    Eager(waits(future, told), asyncio.get_running_loop())
+    CoroutineDriver(waits(future, told), asyncio.get_running_loop())
     assert told[0]() is not None
     future.set_result(None)
     await asyncio.sleep(0)
