@@ -65,10 +65,6 @@ class EmbeddedEngine:
         self._settle_stage = database.stage(SettleStage(self._state).run, grows=lambda request: request.grows)
         self._receive_stage = database.stage(ReceiveStage(self._state).run, grows=lambda _: False)
 
-    @property
-    def polls_waiting(self) -> int:
-        return len(self._waiters)
-
     async def send(self, q: QueueRef, entries: Sequence[Entry], now_ms: int) -> list[SentEntry | RejectedEntry]:
         settled: SettlementResult = await self._settle_stage.submit(
             SettleRequest(now_ms, sends=[(q, entry) for entry in entries])
