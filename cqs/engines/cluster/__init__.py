@@ -91,13 +91,13 @@ async def open_engine(
         asyncio.create_task(_repeat(maintain_queues, MAINTENANCE_INTERVAL_S)),
     ]
     if redis is not None:
-        heard = asyncio.Event()
+        subscribed = asyncio.Event()
         tasks.append(
-            asyncio.create_task(_repeat(lambda: _listen(redis, failover, notify, waiters, heard), LISTEN_RETRY_S))
+            asyncio.create_task(_repeat(lambda: _listen(redis, failover, notify, waiters, subscribed), LISTEN_RETRY_S))
         )
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LISTEN_S_MAX):
-                await heard.wait()
+                await subscribed.wait()
     try:
         yield engine
     finally:
@@ -123,14 +123,14 @@ async def _listen(
     failover: CacheFailover,
     notify: Callable[[str, int, int | None], None],
     waiters: WaiterRegistry,
-    heard: asyncio.Event,
+    subscribed: asyncio.Event,
 ) -> None:
     """Wake local waiters when messages come in any process. After a gap wake all: notifications may have been
     missed."""
     try:
         async with redis.listening(notify) as read:
             waiters.wake_all_queues()
-            heard.set()
+            subscribed.set()
             await read()
     except CacheUnavailable as error:
         failover.mark_lost(str(error))

@@ -27,6 +27,8 @@ def service(tmp_path: Path) -> Iterator[Service]:
     opened.close()
 
 
+# Threads of other tests' Cassandra sessions use `random`, which Hypothesis takes for the strategies' doing.
+@pytest.mark.filterwarnings("ignore:Do not use the `random` module")
 @pytest.mark.parametrize("kind", EXAMPLES)
 def test_queues_do_what_the_model_does(service: Service, kind: str) -> None:
     chosen = os.environ.get("CNS_MODEL_EXAMPLES")
