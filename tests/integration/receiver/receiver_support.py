@@ -1,4 +1,4 @@
-"""A fault receiver in the test's own loop, and what a notification service would post to it."""
+"""A fault receiver in the test's own event loop, and a client that posts to it like a notification service."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SUBSCRIPTION = f"{TOPIC}:11111111-2222-3333-4444-555555555555"
 
 
 class Client:
-    """Posts and asks."""
+    """Posts messages to the receiver, and reads and changes its pages."""
 
     def __init__(self, url: str, session: aiohttp.ClientSession) -> None:
         self.url = url
@@ -32,12 +32,12 @@ class Client:
     async def notify(self, endpoint: str, message_id: str = "m-1", body: bytes = b"{}", **headers: str) -> int:
         return await self._post(endpoint, body, headers_of(MessageType.NOTIFICATION, message_id) | headers)
 
-    async def ask_to_confirm(self, endpoint: str, subscribe_url: str, message_id: str = "c-1") -> int:
+    async def post_confirmation(self, endpoint: str, subscribe_url: str, message_id: str = "c-1") -> int:
         body = json.dumps({"TopicArn": TOPIC, "SubscribeURL": subscribe_url}).encode()
         return await self._post(endpoint, body, headers_of(MessageType.SUBSCRIPTION_CONFIRMATION, message_id))
 
     async def show(self, endpoint: str, **query: str | int) -> dict[str, Any]:
-        """A summary; with a counter, once that has come to its number."""
+        """An endpoint's summary. With a counter in `query`, wait until it has reached that number."""
         path = f"/endpoint/{endpoint}"
         async with self.session.get(self.url + path, params={"wait_s": 10, **query}) as answer:
             assert answer.status == 200, await answer.text()
@@ -49,8 +49,8 @@ class Client:
             ids: dict[str, int] = (await answer.json())["ids"]
         return ids
 
-    async def tell(self, endpoint: str, page: str, said: object) -> int:
-        async with self.session.put(f"{self.url}/endpoint/{endpoint}/{page}", json=said) as answer:
+    async def put_page(self, endpoint: str, page: str, content: object) -> int:
+        async with self.session.put(f"{self.url}/endpoint/{endpoint}/{page}", json=content) as answer:
             return answer.status
 
     async def delete(self, path: str) -> int:
@@ -68,7 +68,7 @@ def headers_of(message_type: MessageType, message_id: str) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def receiving(options: Options = DEFAULTS) -> AsyncIterator[Client]:
+async def start_receiver(options: Options = DEFAULTS) -> AsyncIterator[Client]:
     receiver = Receiver(options)
     url = await receiver.start("127.0.0.1", 0)
     async with aiohttp.ClientSession() as session:
@@ -78,25 +78,25 @@ async def receiving(options: Options = DEFAULTS) -> AsyncIterator[Client]:
             await receiver.close()
 
 
-class Service:
-    """The other side: what SubscribeURLs and SigningCertURLs point at."""
+class SenderService:
+    """The notification service that SubscribeURLs and SigningCertURLs point at."""
 
     def __init__(self) -> None:
         self.answers: dict[str, Callable[[], web.Response]] = {}  # path → answer
-        self.asked: list[str] = []
+        self.requested_paths: list[str] = []
         self.url = ""
 
     def subscribe_url(self, token: str = "t") -> str:
         return f"{self.url}/?Action=ConfirmSubscription&TopicArn={TOPIC}&Token={token}"
 
     async def answer(self, request: web.Request) -> web.Response:
-        self.asked.append(request.path_qs)
+        self.requested_paths.append(request.path_qs)
         return self.answers.get(request.path, lambda: web.Response(status=404))()
 
 
 @asynccontextmanager
-async def serving() -> AsyncIterator[Service]:
-    service = Service()
+async def start_sender_service() -> AsyncIterator[SenderService]:
+    service = SenderService()
     runner = web.ServerRunner(web.Server(service.answer))  # type: ignore[arg-type]  # aiohttp passes a Request
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -108,8 +108,8 @@ async def serving() -> AsyncIterator[Service]:
         await runner.cleanup()
 
 
-async def say(port: int, *parts: bytes) -> bytes:
-    """Bytes on a bare connection; what comes back until the receiver closes it."""
+async def send_bytes(port: int, *parts: bytes) -> bytes:
+    """Send bytes on a bare connection. Returns all that arrives until the receiver closes it."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     for part in parts:
         writer.write(part)

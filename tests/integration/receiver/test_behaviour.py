@@ -1,4 +1,4 @@
-"""The fault receiver misbehaves exactly as it is told to."""
+"""Behaviours of the fault receiver: its answers are as configured."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from cns.delivery.envelope import MessageType
 from cns_receiver.receiver import Options
-from tests.integration.receiver.receiver_support import headers_of, receiving
+from tests.integration.receiver.receiver_support import headers_of, start_receiver
 
 
 @pytest.mark.parametrize(
@@ -31,8 +31,8 @@ from tests.integration.receiver.receiver_support import headers_of, receiving
     ],
 )
 async def test_answers_follow_the_behaviour(behaviour: dict[str, object], statuses: list[int]) -> None:
-    async with receiving() as client:
-        assert await client.tell("a", "behaviour", behaviour) == 204
+    async with start_receiver() as client:
+        assert await client.put_page("a", "behaviour", behaviour) == 204
         assert [await client.notify("a") for _ in statuses] == statuses
         assert (await client.show("a"))["received"] == len(statuses)
 
@@ -52,14 +52,14 @@ async def test_answers_follow_the_behaviour(behaviour: dict[str, object], status
         ("status=%ff", [400]),
     ],
 )
-async def test_the_endpoint_url_can_say_it(query: str, statuses: list[int]) -> None:
-    async with receiving() as client:
+async def test_a_behaviour_in_the_query(query: str, statuses: list[int]) -> None:
+    async with start_receiver() as client:
         assert [await client.notify(f"a?{query}") for _ in statuses] == statuses
 
 
-async def test_what_was_put_comes_before_the_query_until_it_is_taken_back() -> None:
-    async with receiving() as client:
-        await client.tell("a", "behaviour", {"status": 503, "times": 5})
+async def test_a_stored_behaviour_overrides_the_query() -> None:
+    async with start_receiver() as client:
+        await client.put_page("a", "behaviour", {"status": 503, "times": 5})
         assert await client.notify("a?status=500") == 503
         async with client.session.get(client.url + "/endpoint/a/behaviour") as answer:
             assert await answer.json() == {"status": 503, "times": 4}
@@ -68,7 +68,7 @@ async def test_what_was_put_comes_before_the_query_until_it_is_taken_back() -> N
 
 
 @pytest.mark.parametrize(
-    "said",
+    "behaviour",
     [
         {"status": 100},
         {"status": "500"},
@@ -86,33 +86,33 @@ async def test_what_was_put_comes_before_the_query_until_it_is_taken_back() -> N
         None,
     ],
 )
-async def test_what_makes_no_sense_is_refused(said: object) -> None:
-    async with receiving() as client:
-        assert await client.tell("a", "behaviour", said) == 400
+async def test_an_invalid_behaviour_is_refused(behaviour: object) -> None:
+    async with start_receiver() as client:
+        assert await client.put_page("a", "behaviour", behaviour) == 400
         assert await client.notify("a") == 200
 
 
-async def test_steps_are_bounded_however_deep() -> None:
-    async with receiving() as client:
+async def test_the_number_of_steps_is_limited() -> None:
+    async with start_receiver() as client:
         for depth, status in ((99, 204), (100, 400), (50_000, 400)):
             text = '{"times":1,"then":' * depth + "{}" + "}" * depth
             async with client.session.put(client.url + "/endpoint/a/behaviour", data=text) as answer:
                 assert answer.status == status, depth
 
 
-async def test_answers_carry_what_was_asked_for() -> None:
-    async with receiving() as client:
-        await client.tell("a", "behaviour", {"status": 503, "retry_after": "5", "body": "später"})
+async def test_headers_and_bodies_of_answers() -> None:
+    async with start_receiver() as client:
+        await client.put_page("a", "behaviour", {"status": 503, "retry_after": "5", "body": "später"})
         async with client.session.post(client.url + "/endpoint/a") as answer:
             assert (answer.headers["retry-after"], await answer.text()) == ("5", "später")
-        await client.tell("a", "behaviour", {"redirect": "http://elsewhere/x", "body_bytes": 70_000})
+        await client.put_page("a", "behaviour", {"redirect": "http://elsewhere/x", "body_bytes": 70_000})
         async with client.session.post(client.url + "/endpoint/a", allow_redirects=False) as answer:
             assert (answer.headers["location"], len(await answer.read())) == ("http://elsewhere/x", 70_000)
 
 
 async def test_chance_is_repeatable() -> None:
     async def run() -> list[int]:
-        async with receiving(Options(seed=7)) as client:
+        async with start_receiver(Options(seed=7)) as client:
             return [await client.notify("a?status=500&chance=0.5") for _ in range(20)]
 
     first = await run()
@@ -121,8 +121,8 @@ async def test_chance_is_repeatable() -> None:
 
 
 async def test_a_refusing_endpoint_closes_the_connection() -> None:
-    async with receiving() as client:
-        await client.tell("a", "behaviour", {"refuse": True, "times": 1})
+    async with start_receiver() as client:
+        await client.put_page("a", "behaviour", {"refuse": True, "times": 1})
         with pytest.raises(aiohttp.ClientConnectionError):
             await client.notify("a", "m-1")
         assert await client.notify("a", "m-1") == 200
@@ -132,31 +132,31 @@ async def test_a_refusing_endpoint_closes_the_connection() -> None:
 
 
 @pytest.mark.parametrize("behaviour", [{"hang": True, "times": 1}, {"delay_ms": 300_000, "times": 1}])
-async def test_who_goes_before_the_answer_got_none(behaviour: dict[str, object]) -> None:
-    async with receiving() as client:
-        await client.tell("a", "behaviour", behaviour)
-        leaving = asyncio.create_task(client.notify("a", "m-1"))
+async def test_a_cancelled_request_is_not_accepted(behaviour: dict[str, object]) -> None:
+    async with start_receiver() as client:
+        await client.put_page("a", "behaviour", behaviour)
+        cancelled = asyncio.create_task(client.notify("a", "m-1"))
         assert (await client.show("a", received=1))["accepted"] == 0
-        leaving.cancel()
+        cancelled.cancel()
         assert await client.notify("a", "m-1") == 200
         shown = await client.show("a", accepted=1)
         assert (shown["accepted"], shown["retries"], shown["duplicates"]) == (1, 1, 0)
 
 
-async def test_an_answer_nobody_waits_for_is_not_given() -> None:
-    async with receiving() as client:
-        await client.tell("a", "behaviour", {"delay_ms": 200})
-        leaving = asyncio.create_task(client.notify("a", "m-1"))
+async def test_a_late_answer_to_a_closed_connection_is_not_counted() -> None:
+    async with start_receiver() as client:
+        await client.put_page("a", "behaviour", {"delay_ms": 200})
+        cancelled = asyncio.create_task(client.notify("a", "m-1"))
         await client.show("a", received=1)
-        leaving.cancel()
-        assert await client.notify("a", "m-2") == 200  # answered after the other would have been
+        cancelled.cancel()
+        assert await client.notify("a", "m-2") == 200  # it is answered after the first one's delay
         shown = await client.show("a")
         assert [message["status"] for message in shown["messages"]] == [0, 200]
         assert await client.ids("a", "?accepted=true") == {"m-2": 1}
 
 
 async def test_a_slow_answer_counts_when_it_is_given() -> None:
-    async with receiving() as client:
+    async with start_receiver() as client:
         slow = asyncio.create_task(client.notify("a?delay_ms=50", "m-1"))
         assert (await client.show("a", received=1))["accepted"] == 0
         assert await slow == 200
@@ -164,22 +164,22 @@ async def test_a_slow_answer_counts_when_it_is_given() -> None:
         assert (await client.show("a"))["accepted"] == 1
 
 
-async def test_by_default_confirmations_are_answered_well() -> None:
-    async with receiving(Options(confirm="never")) as client:
-        assert await client.ask_to_confirm("a?status=500&times=1", "") == 200
+async def test_by_default_behaviours_do_not_apply_to_confirmations() -> None:
+    async with start_receiver(Options(confirm="never")) as client:
+        assert await client.post_confirmation("a?status=500&times=1", "") == 200
         assert await client.notify("a?status=500&times=1") == 500
         shown = await client.show("a")
         assert (shown["received"], shown["confirmations"]) == (1, 1)
-        await client.tell("a", "behaviour", {"status": 503, "on": "confirmations"})
-        assert await client.ask_to_confirm("a", "") == 503
+        await client.put_page("a", "behaviour", {"status": 503, "on": "confirmations"})
+        assert await client.post_confirmation("a", "") == 503
         assert (await client.show("a"))["messages"][-1]["attempt"] == 2
 
 
 @pytest.mark.parametrize("scheme", ["basic", "digest"])
-async def test_credentials_are_asked_for(scheme: str) -> None:
+async def test_credentials_are_required(scheme: str) -> None:
     credentials = {"scheme": scheme, "user": "ann", "password": "pässword"}
-    async with receiving() as client:
-        await client.tell("a", "behaviour", {"auth": credentials, "status": 202})
+    async with start_receiver() as client:
+        await client.put_page("a", "behaviour", {"auth": credentials, "status": 202})
         url = client.url + "/endpoint/a?tag=1"
         headers = headers_of(MessageType.NOTIFICATION, "m-1")
         async with client.session.post(url, headers=headers) as answer:
@@ -200,10 +200,10 @@ async def test_credentials_are_asked_for(scheme: str) -> None:
 
 
 async def test_a_digest_is_good_for_its_nonce_only() -> None:
-    said = {"auth": {"scheme": "digest", "user": "ann", "password": "p"}}
-    async with receiving() as client, receiving() as other:
-        await client.tell("a", "behaviour", said)
-        await other.tell("a", "behaviour", said)
+    behaviour = {"auth": {"scheme": "digest", "user": "ann", "password": "p"}}
+    async with start_receiver() as client, start_receiver() as other:
+        await client.put_page("a", "behaviour", behaviour)
+        await other.put_page("a", "behaviour", behaviour)
         middlewares = (aiohttp.DigestAuthMiddleware("ann", "p"),)
         async with client.session.post(client.url + "/endpoint/a", middlewares=middlewares) as answer:
             assert answer.status == 200
@@ -227,7 +227,7 @@ async def test_a_digest_is_good_for_its_nonce_only() -> None:
     ],
 )
 @pytest.mark.parametrize("scheme", ["basic", "digest"])
-async def test_no_credentials_break_it(scheme: str, authorization: str) -> None:
-    async with receiving() as client:
-        await client.tell("a", "behaviour", {"auth": {"scheme": scheme, "user": "u", "password": "p"}})
+async def test_malformed_credentials_are_refused(scheme: str, authorization: str) -> None:
+    async with start_receiver() as client:
+        await client.put_page("a", "behaviour", {"auth": {"scheme": scheme, "user": "u", "password": "p"}})
         assert await client.notify("a", Authorization=authorization) == 401

@@ -1,4 +1,4 @@
-"""The fault receiver's HTTP: what clients send is answered in turn, and bounded."""
+"""The fault receiver's HTTP server: answers in order, and limits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cns.delivery.signing import new_identity
 from cns_receiver import http_server as receiver_http
 from cns_receiver.http_server import Connections, answer
 from cns_receiver.receiver import Options
-from tests.integration.receiver.receiver_support import receiving, say
+from tests.integration.receiver.receiver_support import send_bytes, start_receiver
 
 POST = b"POST /endpoint/a HTTP/1.1\r\nhost: x\r\n"
 LAST = b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
@@ -31,22 +31,22 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
         ([POST + b"content-length: 2\r\nexpect: 100-continue\r\n\r\n", b"hi" + LAST], 1),
     ],
 )
-async def test_requests_come_in_any_pieces(parts: list[bytes], received: int) -> None:
-    async with receiving(Options(verify="off")) as client:
-        said = await say(client.port, *parts)
+async def test_requests_in_any_pieces(parts: list[bytes], received: int) -> None:
+    async with start_receiver(Options(verify="off")) as client:
+        answered = await send_bytes(client.port, *parts)
         shown = await client.show("a")
-    assert said.count(OK) == received == shown["received"]
-    assert said.endswith(b'\r\nconnection: close\r\n\r\n{"status":"green","ready":true}')
+    assert answered.count(OK) == received == shown["received"]
+    assert answered.endswith(b'\r\nconnection: close\r\n\r\n{"status":"green","ready":true}')
     assert shown["messages"][0]["body"] == "hi"
-    assert (b"100 Continue" in said) is (b"expect" in b"".join(parts))
+    assert (b"100 Continue" in answered) is (b"expect" in b"".join(parts))
 
 
 async def test_a_slow_answer_is_not_overtaken() -> None:
     slow = b"POST /endpoint/a?delay_ms=20&body=slow HTTP/1.1\r\nhost: x\r\n\r\n"
     quick = b"POST /endpoint/a?body=quick HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
-    async with receiving() as client:
-        said = await say(client.port, slow + slow + quick)
-    assert [line for line in said.replace(b"HTTP", b"\r\nHTTP").split(b"\r\n") if line in (b"slow", b"quick")] == [
+    async with start_receiver() as client:
+        answered = await send_bytes(client.port, slow + slow + quick)
+    assert [line for line in answered.replace(b"HTTP", b"\r\nHTTP").split(b"\r\n") if line in (b"slow", b"quick")] == [
         b"slow",
         b"slow",
         b"quick",
@@ -54,7 +54,7 @@ async def test_a_slow_answer_is_not_overtaken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "answered"),
+    ("request_bytes", "status_line"),
     [
         (b"nonsense\r\n\r\n", b"HTTP/1.1 400 Bad Request"),
         (POST + b"content-length: x\r\n\r\n", b"HTTP/1.1 400 Bad Request"),
@@ -63,15 +63,15 @@ async def test_a_slow_answer_is_not_overtaken() -> None:
         (POST + b"content-length: 9000000\r\n\r\n" + b"x" * (receiver_http.BODY_BYTES_MAX + 1), b"HTTP/1.1 413 "),
     ],
 )
-async def test_what_is_too_large_or_no_request_ends_the_connection(said: bytes, answered: bytes) -> None:
-    async with receiving() as client:
-        answer = await say(client.port, said)
-        assert answer.startswith(answered)
+async def test_invalid_and_too_large_requests_close_the_connection(request_bytes: bytes, status_line: bytes) -> None:
+    async with start_receiver() as client:
+        answer = await send_bytes(client.port, request_bytes)
+        assert answer.startswith(status_line)
         assert (await client.show("a"))["received"] == 0
 
 
 async def test_the_largest_message_passes() -> None:
-    async with receiving() as client:
+    async with start_receiver() as client:
         body = io.BytesIO(b"x" * receiver_http.BODY_BYTES_MAX)
         async with client.session.post(client.url + "/endpoint/a", data=body) as answer:
             assert answer.status == 200
@@ -79,12 +79,12 @@ async def test_the_largest_message_passes() -> None:
 
 
 async def test_large_bodies_do_not_count_as_heads() -> None:
-    async with receiving(Options(verify="off")) as client:
+    async with start_receiver(Options(verify="off")) as client:
         for _ in range(4):
             assert await client.notify("a", body=b"x" * 200_000) == 200
 
 
-async def test_the_end_of_a_body_is_no_head() -> None:
+async def test_the_end_of_a_body_is_not_read_as_a_head() -> None:
     class Transport(asyncio.Transport):
         written = b""
 
@@ -106,52 +106,54 @@ async def test_the_end_of_a_body_is_no_head() -> None:
     assert transport.written == OK + OK
 
 
-async def test_older_clients_are_let_go() -> None:
-    async with receiving() as client:
-        said = await say(client.port, b"POST /endpoint/a HTTP/1.0\r\ncontent-length: 0\r\n\r\n")
-    assert said == b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+async def test_connections_of_http_1_0_are_closed() -> None:
+    async with start_receiver() as client:
+        answered = await send_bytes(client.port, b"POST /endpoint/a HTTP/1.0\r\ncontent-length: 0\r\n\r\n")
+    assert answered == b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
-async def test_an_upgrade_is_passed_over() -> None:
-    async with receiving() as client:
-        said = await say(client.port, POST + b"connection: upgrade\r\nupgrade: h2c\r\ncontent-length: 2\r\n\r\nhi")
+async def test_an_upgrade_is_ignored() -> None:
+    async with start_receiver() as client:
+        answered = await send_bytes(
+            client.port, POST + b"connection: upgrade\r\nupgrade: h2c\r\ncontent-length: 2\r\n\r\nhi"
+        )
         assert (await client.show("a"))["received"] == 1
-    assert said.startswith(b"HTTP/1.1 200 OK")
+    assert answered.startswith(b"HTTP/1.1 200 OK")
 
 
 @pytest.mark.parametrize("status", [204, 304])
 async def test_answers_without_a_body_have_no_length(status: int) -> None:
-    async with receiving() as client:
-        said = await say(
+    async with start_receiver() as client:
+        answered = await send_bytes(
             client.port, b"POST /endpoint/a?status=%d&body=x HTTP/1.1\r\nconnection: close\r\n\r\n" % status
         )
-    assert b"content-length" not in said
-    assert said.endswith(b"connection: close\r\n\r\n")
+    assert b"content-length" not in answered
+    assert answered.endswith(b"connection: close\r\n\r\n")
 
 
 async def test_requests_ahead_of_their_answers_are_bounded() -> None:
     one = b"POST /endpoint/a?hang=true HTTP/1.1\r\n\r\n"
-    async with receiving() as client:
-        assert await say(client.port, one * (receiver_http.REQUESTS_WAITING_MAX + 2)) == b""
+    async with start_receiver() as client:
+        assert await send_bytes(client.port, one * (receiver_http.REQUESTS_WAITING_MAX + 2)) == b""
 
 
 async def test_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cns_receiver.receiver.CONNECTIONS_MAX", 1)
-    async with receiving() as client:
-        assert await client.notify("a") == 200  # and keeps its connection
-        assert await say(client.port, LAST) == b""
+    async with start_receiver() as client:
+        assert await client.notify("a") == 200  # the connection stays open
+        assert await send_bytes(client.port, LAST) == b""
 
 
-async def test_the_silent_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_idle_connections_of_clients_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(receiver_http, "IDLE_TIMEOUT_S", 0.02)
-    async with receiving() as client:
-        assert await say(client.port, POST) == b""
+    async with start_receiver() as client:
+        assert await send_bytes(client.port, POST) == b""
         slow = asyncio.create_task(client.notify("a?delay_ms=100"))
         assert await slow == 200
 
 
-async def test_closing_lets_go_of_who_hangs() -> None:
-    async with receiving() as client:
+async def test_close_ends_hanging_requests() -> None:
+    async with start_receiver() as client:
         hanging = asyncio.create_task(client.notify("a?hang=true"))
         await client.show("a", received=1)
     with pytest.raises(aiohttp.ClientConnectionError):
@@ -165,7 +167,7 @@ async def test_it_speaks_tls(tmp_path: Path) -> None:
     trusting = ssl.create_default_context()
     trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
     options = Options(tls_cert=tmp_path / "cert.pem", tls_key=tmp_path / "key.pem")
-    async with receiving(options) as client:
+    async with start_receiver(options) as client:
         assert client.url.startswith("https://")
         async with client.session.post(client.url + "/endpoint/a", ssl=trusting) as answer:
             assert answer.status == 200

@@ -1,4 +1,4 @@
-"""`cns receiver` as a process: it says when it is ready, ends when asked to, and its journal survives a kill."""
+"""`cns receiver` as a process: it prints a line when it is ready, stops on a signal, and keeps its journal after a kill."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def running(*options: str) -> AsyncIterator[tuple[asyncio.subprocess.Proce
         await process.wait()
 
 
-async def test_it_ends_cleanly_though_a_client_hangs() -> None:
+async def test_it_stops_while_a_client_hangs() -> None:
     async with running() as (process, client):
         hanging = asyncio.create_task(client.notify("a?hang=true"))
         await client.show("a", received=1)
@@ -45,7 +45,7 @@ async def test_it_ends_cleanly_though_a_client_hangs() -> None:
             await hanging
 
 
-async def test_a_killed_receiver_has_journalled_what_it_answered(tmp_path: Path) -> None:
+async def test_answered_messages_are_in_the_journal_of_a_killed_receiver(tmp_path: Path) -> None:
     journal = ("--journal", str(tmp_path / "journal"))
     answered: list[str] = []
 
@@ -67,12 +67,12 @@ async def test_a_killed_receiver_has_journalled_what_it_answered(tmp_path: Path)
 
 
 @pytest.mark.parametrize("options", [[], ["--journal", "/nowhere/journal"], ["--tls-cert", "/nowhere/cert.pem"]])
-async def test_it_says_in_one_line_why_it_cannot_start(options: list[str]) -> None:
+async def test_a_failed_start_is_one_line(options: list[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         process = await asyncio.create_subprocess_exec(
             *COMMAND, str(taken.getsockname()[1]), *options, stderr=asyncio.subprocess.PIPE
         )
-        _, said = await process.communicate()
+        _, errors = await process.communicate()
     assert process.returncode == 69
-    assert said.decode().startswith("cns: the receiver cannot start: ")
-    assert said.count(b"\n") == 1
+    assert errors.decode().startswith("cns: the receiver cannot start: ")
+    assert errors.count(b"\n") == 1

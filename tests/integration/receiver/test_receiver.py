@@ -1,4 +1,4 @@
-"""The fault receiver records, counts, waits, journals, and can be looked at."""
+"""The fault receiver: records, counters, waits, journal and page."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from cns_receiver.http_server import Request
 from cns_receiver.id_counts import IdCapacity, IdCounts
 from cns_receiver.journal import Entry, Journal, read_journal
 from cns_receiver.receiver import Options
-from tests.integration.receiver.receiver_support import SUBSCRIPTION, TOPIC, receiving
+from tests.integration.receiver.receiver_support import SUBSCRIPTION, TOPIC, start_receiver
 
 
-async def test_a_delivery_is_kept_whole() -> None:
-    async with receiving(Options(body_bytes=5, verify="off")) as client:
+async def test_the_record_of_a_delivery() -> None:
+    async with start_receiver(Options(body_bytes=5, verify="off")) as client:
         assert await client.notify("a?tag=x", "m-1", b"1234567890", traceparent="00-1") == 200
         shown = await client.show("a")
     (message,) = shown["messages"]
@@ -37,8 +37,8 @@ async def test_a_delivery_is_kept_whole() -> None:
     assert shown["first_ms"] == shown["last_ms"] == message["arrived_ms"]
 
 
-async def test_a_message_posted_by_hand_is_known_by_its_body() -> None:
-    async with receiving() as client:
+async def test_a_message_without_id_is_identified_by_its_body() -> None:
+    async with start_receiver() as client:
         bodies = (
             b'{"Type":"Notification","MessageId":"m-9"}',
             b'{"MessageId":"a b"}',
@@ -56,8 +56,8 @@ async def test_a_message_posted_by_hand_is_known_by_its_body() -> None:
 
 
 async def test_retries_are_not_duplicates() -> None:
-    async with receiving() as client:
-        await client.tell("a", "behaviour", {"status": 500, "times": 2})
+    async with start_receiver() as client:
+        await client.put_page("a", "behaviour", {"status": 500, "times": 2})
         statuses = [await client.notify("a", "m-1") for _ in range(4)]
         await client.notify("a", "m-2")
         shown = await client.show("a")
@@ -68,8 +68,8 @@ async def test_retries_are_not_duplicates() -> None:
     assert {name: shown[name] for name in counts} == counts
 
 
-async def test_only_what_was_accepted_counts_as_delivered() -> None:
-    async with receiving() as client:
+async def test_only_accepted_messages_count_as_delivered() -> None:
+    async with start_receiver() as client:
         await client.notify("a?status=500&times=1", "m-1")
         await client.notify("a?status=500&times=1", "m-2")
         assert await client.ids("a", "?accepted=true") == {"m-2": 1}
@@ -81,7 +81,7 @@ def test_a_message_for_two_subscriptions_is_one_message() -> None:
     assert (id_counts.distinct_messages, id_counts.retries, id_counts.ids()) == (2, 0, {"m": 2, "n": 1})
 
 
-def test_ids_are_bounded_and_the_rest_is_counted() -> None:
+def test_ids_are_limited_and_others_counted() -> None:
     capacity = IdCapacity(2)
     id_counts, other = IdCounts(capacity), IdCounts(capacity)
     for message_id in (b"1", b"2", b"3", b"1"):
@@ -94,7 +94,7 @@ def test_ids_are_bounded_and_the_rest_is_counted() -> None:
 
 
 async def test_records_are_bounded_by_number_and_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with receiving(Options(keep=3, verify="off")) as client:
+    async with start_receiver(Options(keep=3, verify="off")) as client:
         for number in range(5):
             await client.notify("a", f"m-{number}")
         shown = await client.show("a", n=100)
@@ -111,14 +111,14 @@ async def test_records_are_bounded_by_number_and_by_bytes(monkeypatch: pytest.Mo
 @pytest.mark.parametrize("limit", ["ENDPOINTS_MAX", "ROUTES_MAX"])
 async def test_endpoints_are_bounded(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
     monkeypatch.setattr(receiver_endpoints, limit, 1)
-    async with receiving() as client:
+    async with start_receiver() as client:
         assert [await client.notify("a"), await client.notify("b"), await client.notify("a")] == [200, 503, 200]
         await client.delete("a")
         await client.delete("b")
         assert await client.notify("b") == 200
 
 
-def test_what_is_forgotten_gives_back_its_room() -> None:
+def test_deleted_endpoints_free_their_memory() -> None:
     capacity = Capacity(records_max=10, body_bytes_kept=10)
     endpoints, ids = Endpoints(capacity), capacity.ids.left
     for type_ in (b"Notification", b"SubscriptionConfirmation"):
@@ -130,7 +130,7 @@ def test_what_is_forgotten_gives_back_its_room() -> None:
 
 
 async def test_a_client_can_wait() -> None:
-    async with receiving() as client:
+    async with start_receiver() as client:
         waiting = asyncio.create_task(client.show("a", received=2, accepted=1))
         await client.notify("a", "m-1")
         assert not waiting.done()
@@ -140,8 +140,8 @@ async def test_a_client_can_wait() -> None:
 
 
 async def test_an_endpoint_can_be_forgotten() -> None:
-    async with receiving() as client:
-        await client.tell("a", "behaviour", {"status": 500})
+    async with start_receiver() as client:
+        await client.put_page("a", "behaviour", {"status": 500})
         await client.notify("a")
         await client.notify("a?status=503")
         assert await client.delete("a") == 204
@@ -152,27 +152,27 @@ async def test_an_endpoint_can_be_forgotten() -> None:
 
 async def test_a_journal_outlives_the_receiver(tmp_path: Path) -> None:
     options = Options(journal=tmp_path / "journal")
-    async with receiving(options) as client:
+    async with start_receiver(options) as client:
         await client.notify("gone")
         await client.delete("gone")
-        await client.ask_to_confirm("a", "")
+        await client.post_confirmation("a", "")
         await client.notify("a?status=500&times=1", "m-1")
         await client.notify("a?status=500&times=1", "m-1")
         before = await client.show("a", n=0)
     with (tmp_path / "journal").open("ab") as file:
         file.write(b"nonsense\n1\ta\tm-3\t\t20")  # the receiver died in the middle of a line
-    async with receiving(options) as client:
+    async with start_receiver(options) as client:
         after = await client.show("a")
         assert (await client.show("gone"))["received"] == 0
         for name in ("received", "accepted", "distinct_messages", "retries", "duplicates", "first_ms", "last_ms"):
             assert after[name] == before[name], name
         await client.notify("a", "m-1")
         assert (await client.show("a"))["duplicates"] == 1
-    async with receiving(options) as client:
+    async with start_receiver(options) as client:
         assert await client.ids("a") == {"m-1": 3}
 
 
-def test_a_line_cut_short_leaves_nothing(tmp_path: Path) -> None:
+def test_a_partial_journal_line_is_removed(tmp_path: Path) -> None:
     class FullDisk(io.FileIO):
         def write(self, line: bytes) -> int:  # type: ignore[override]
             return super().write(line[:7])
@@ -190,18 +190,18 @@ def test_a_line_cut_short_leaves_nothing(tmp_path: Path) -> None:
     assert list(read_journal(path)) == [Entry(1, "a", b"m-1", b"s", 200), Entry(3, "a", b"", b"", None)]
 
 
-async def test_what_cannot_be_journalled_is_not_accepted() -> None:
-    async with receiving(Options(journal=Path("/dev/full"))) as client:
+async def test_a_message_that_cannot_be_journalled_is_not_accepted() -> None:
+    async with start_receiver(Options(journal=Path("/dev/full"))) as client:
         assert await client.notify("a") == 500
         assert (await client.show("a"))["accepted"] == 0
 
 
-async def test_the_page_lists_what_came() -> None:
-    async with receiving() as client:
+async def test_the_page_lists_messages() -> None:
+    async with start_receiver() as client:
         async with client.session.get(client.url + "/") as answer:
             assert "Nothing has come yet" in await answer.text()
         await client.notify("orders")
-        await client.tell("orders", "behaviour", {"status": 500, "body": "<script>"})
+        await client.put_page("orders", "behaviour", {"status": 500, "body": "<script>"})
         async with client.session.get(client.url + "/") as answer:
             text = await answer.text()
     assert answer.content_type == "text/html"
@@ -232,7 +232,7 @@ async def test_the_page_lists_what_came() -> None:
 )
 async def test_requests_get_their_status(method: str, path: str, status: int) -> None:
     async with (
-        receiving() as client,
+        start_receiver() as client,
         client.session.request(method, URL(client.url + path, encoded=True), allow_redirects=False) as answer,
     ):
         assert answer.status == status

@@ -1,4 +1,4 @@
-"""The fault receiver confirms subscriptions and judges signatures, and lets no message send it anywhere else."""
+"""The fault receiver confirms subscriptions and checks signatures, and requests only URLs of allowed hosts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,14 @@ from cns.notification import Notification
 from cns.stores.contract import SigningIdentity
 from cns_receiver.fetch import Fetcher, FetchRefused
 from cns_receiver.receiver import Options
-from tests.integration.receiver.receiver_support import SUBSCRIPTION, TOPIC, Client, Service, receiving, serving
+from tests.integration.receiver.receiver_support import (
+    SUBSCRIPTION,
+    TOPIC,
+    Client,
+    SenderService,
+    start_receiver,
+    start_sender_service,
+)
 
 NOW_MS = 1_800_000_000_000
 CONFIRMED = f"<ConfirmSubscriptionResult><SubscriptionArn>{SUBSCRIPTION}</SubscriptionArn></ConfirmSubscriptionResult>"
@@ -27,55 +34,57 @@ CONFIRMED = f"<ConfirmSubscriptionResult><SubscriptionArn>{SUBSCRIPTION}</Subscr
 
 @pytest.fixture
 async def client() -> AsyncIterator[Client]:
-    async with receiving() as opened:
+    async with start_receiver() as opened:
         yield opened
 
 
 @pytest.fixture
-async def service() -> AsyncIterator[Service]:
-    async with serving() as opened:
+async def service() -> AsyncIterator[SenderService]:
+    async with start_sender_service() as opened:
         opened.answers["/"] = lambda: web.Response(text=CONFIRMED)
         yield opened
 
 
-# -- confirmation -----------------------------------------------------------------------------------------------------
+# -- confirmation ------------------------------------------------------------------------------------------------------
 
 
-async def test_a_subscription_is_confirmed_by_itself(client: Client, service: Service) -> None:
-    assert await client.ask_to_confirm("a", service.subscribe_url()) == 200
+async def test_a_subscription_is_confirmed_automatically(client: Client, service: SenderService) -> None:
+    assert await client.post_confirmation("a", service.subscribe_url()) == 200
     shown = await client.show("a", confirmed=1)
     (asked,) = shown["confirmation_requests"]
     assert (asked["state"], asked["subscription_arn"], asked["topic_arn"]) == ("confirmed", SUBSCRIPTION, TOPIC)
     assert (shown["confirmed"], shown["confirmations"], shown["received"]) == (1, 1, 0)
-    assert service.asked == [f"/?Action=ConfirmSubscription&TopicArn={TOPIC}&Token=t"]
+    assert service.requested_paths == [f"/?Action=ConfirmSubscription&TopicArn={TOPIC}&Token=t"]
     assert await client.ids("a") == {}
 
 
 @pytest.mark.parametrize("settings", [{"confirm": "manual"}, {"confirm": "never"}])
-async def test_confirming_can_be_left_to_a_person(client: Client, service: Service, settings: dict[str, str]) -> None:
-    assert await client.tell("a", "settings", settings) == 204
-    await client.ask_to_confirm("a", service.subscribe_url())
+async def test_confirming_can_be_left_to_a_person(
+    client: Client, service: SenderService, settings: dict[str, str]
+) -> None:
+    assert await client.put_page("a", "settings", settings) == 204
+    await client.post_confirmation("a", service.subscribe_url())
     async with client.session.post(client.url + "/endpoint/a/confirm") as answer:
         assert answer.status == 202
     if settings["confirm"] == "manual":
         assert (await client.show("a", confirmed=1))["confirmed"] == 1
     else:
         assert (await client.show("a"))["confirmation_requests"] == []
-        assert service.asked == []
+        assert service.requested_paths == []
 
 
-async def test_an_answer_that_fails_confirms_nothing(client: Client, service: Service) -> None:
-    await client.tell("a", "behaviour", {"status": 500, "on": "all", "times": 1})
-    await client.ask_to_confirm("a", service.subscribe_url())
+async def test_an_answer_that_fails_confirms_nothing(client: Client, service: SenderService) -> None:
+    await client.put_page("a", "behaviour", {"status": 500, "on": "all", "times": 1})
+    await client.post_confirmation("a", service.subscribe_url())
     assert (await client.show("a"))["confirmation_requests"] == []
-    await client.ask_to_confirm("a", service.subscribe_url())
+    await client.post_confirmation("a", service.subscribe_url())
     assert (await client.show("a", confirmed=1))["confirmed"] == 1
 
 
-async def test_a_confirmation_that_failed_can_be_tried_again(client: Client, service: Service) -> None:
+async def test_a_confirmation_that_failed_can_be_tried_again(client: Client, service: SenderService) -> None:
     service.answers["/"] = lambda: web.Response(status=302, headers={"location": "/elsewhere"})
-    await client.ask_to_confirm("a", service.subscribe_url())
-    await client.ask_to_confirm("a", "http://127.0.0.1:1/?Action=ConfirmSubscription", "c-2")
+    await client.post_confirmation("a", service.subscribe_url())
+    await client.post_confirmation("a", "http://127.0.0.1:1/?Action=ConfirmSubscription", "c-2")
     requests = (await client.show("a", confirmations_failed=2))["confirmation_requests"]
     assert [asked["state"] for asked in requests] == ["failed", "failed"]
     assert requests[0]["reason"] == "HTTP 302"
@@ -83,7 +92,7 @@ async def test_a_confirmation_that_failed_can_be_tried_again(client: Client, ser
     async with client.session.post(client.url + "/endpoint/a/confirm"):
         pass
     assert (await client.show("a", confirmed=1))["confirmed"] == 1
-    assert all(path.startswith("/?") for path in service.asked)
+    assert all(path.startswith("/?") for path in service.requested_paths)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +110,7 @@ async def test_a_confirmation_that_failed_can_be_tried_again(client: Client, ser
     ],
 )
 async def test_other_urls_are_not_visited(client: Client, subscribe_url: str) -> None:
-    await client.ask_to_confirm("a", subscribe_url)
+    await client.post_confirmation("a", subscribe_url)
     (asked,) = (await client.show("a", confirmations_failed=1))["confirmation_requests"]
     assert asked["state"] == "refused"
     assert asked["reason"]
@@ -137,7 +146,7 @@ def test_hosts_that_may_be_asked(url: str, allowed: bool) -> None:
             fetcher.check(url)
 
 
-# -- signatures -------------------------------------------------------------------------------------------------------
+# -- signatures --------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +155,7 @@ def identity() -> SigningIdentity:
 
 
 @pytest.fixture
-def signer(identity: SigningIdentity, service: Service) -> Signer:
+def signer(identity: SigningIdentity, service: SenderService) -> Signer:
     signer = Signer(identity)
     service.answers[f"/{signer.certificate_name}"] = lambda: web.Response(body=identity.certificate_pem)
     service.answers["/junk.pem"] = lambda: web.Response(text="no certificate")
@@ -180,8 +189,8 @@ def _signed(signer: Signer, base_url: str, **changed: object) -> bytes:
         ({"SigningCertURL": None, "Signature": None}, "unsigned"),
     ],
 )
-async def test_signatures_are_judged(
-    client: Client, service: Service, signer: Signer, changed: dict[str, object], signature: str
+async def test_signatures_are_checked(
+    client: Client, service: SenderService, signer: Signer, changed: dict[str, object], signature: str
 ) -> None:
     changed = {
         name: value.replace("{service}", service.url) if isinstance(value, str) else value
@@ -194,22 +203,22 @@ async def test_signatures_are_judged(
 
 
 @pytest.mark.parametrize("body", [b"", b"raw", b"[1]", b'{"a":1}', b"\xff", b"[" * 100_000, b'{"Signature":"\\ud800"}'])
-async def test_what_is_no_envelope_is_unsigned(client: Client, body: bytes) -> None:
+async def test_an_invalid_envelope_counts_as_unsigned(client: Client, body: bytes) -> None:
     await client.notify("a", body=body)
     assert (await client.show("a", unsigned=1))["messages"][0]["signature"] == "unsigned"
 
 
-async def test_a_certificate_is_fetched_once(client: Client, service: Service, signer: Signer) -> None:
+async def test_a_certificate_is_fetched_once(client: Client, service: SenderService, signer: Signer) -> None:
     for _ in range(3):
         await client.notify("a", "m-1", _signed(signer, service.url))
     await client.notify("a", "m-1", _signed(signer, service.url, SigningCertURL=f"{service.url}/absent.pem"))
     await client.notify("a", "m-1", _signed(signer, service.url, SigningCertURL=f"{service.url}/absent.pem"))
     shown = await client.show("a", good=3, unchecked=2)
     assert shown["signature"] == {"good": 3, "bad": 0, "unsigned": 0, "unchecked": 2}
-    assert service.asked == [f"/{signer.certificate_name}", "/absent.pem"]
+    assert service.requested_paths == [f"/{signer.certificate_name}", "/absent.pem"]
 
 
-async def test_signatures_of_confirmations_are_judged_too(client: Client, service: Service, signer: Signer) -> None:
+async def test_signatures_of_confirmations_are_checked(client: Client, service: SenderService, signer: Signer) -> None:
     confirmation = Confirmation(
         type=MessageType.SUBSCRIPTION_CONFIRMATION,
         id="c-1",
@@ -229,13 +238,13 @@ async def test_signatures_of_confirmations_are_judged_too(client: Client, servic
 
 
 @pytest.mark.parametrize("query", ["a?verify=off", "a"])
-async def test_verifying_can_be_left_out(service: Service, signer: Signer, query: str) -> None:
-    async with receiving(Options(verify="off" if query == "a" else "on")) as client:
+async def test_verifying_can_be_left_out(service: SenderService, signer: Signer, query: str) -> None:
+    async with start_receiver(Options(verify="off" if query == "a" else "on")) as client:
         await client.notify(query, "m-1", _signed(signer, service.url))
         shown = await client.show("a", unchecked=1)
-    assert (shown["signature"]["unchecked"], service.asked) == (1, [])
+    assert (shown["signature"]["unchecked"], service.requested_paths) == (1, [])
 
 
-async def test_a_strangers_url_is_never_asked_for_a_certificate(client: Client, signer: Signer) -> None:
+async def test_no_certificate_is_fetched_from_other_hosts(client: Client, signer: Signer) -> None:
     await client.notify("a", "m-1", _signed(signer, "http://192.0.2.1"))
     assert (await client.show("a", bad=1))["signature"]["bad"] == 1
