@@ -1,4 +1,4 @@
-"""For tests of `explain`: real stores and queues in a directory, and the events that the service would write."""
+"""Fixtures of the `explain` tests: real stores and queues in a directory, and the events that the service writes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Site:
     directory: Path
 
     async def subscribe(self, number: int, policy: str = "", scope: str = "", **members: object) -> str:
-        """The ARN; ids are in the order of the numbers."""
+        """Store a subscription and return its ARN. Ids sort by `number`."""
         attributes = {name: text for name, text in (("FilterPolicy", policy), ("FilterPolicyScope", scope)) if text}
         subscription = Subscription(
             id=f"{number:08d}-0000-4000-8000-000000000000",
@@ -75,7 +75,7 @@ class Site:
         dedup = job_id if queue.endswith(".fifo") else ""
         await self.port.enqueue([NewJob(queue, job_id, jobs.encode(job), group, delay_ms, dedup)])
 
-    def tell(self, *events: Event) -> None:
+    def write_events(self, *events: Event) -> None:
         writer = SegmentWriter(self.directory / "events", "test", self.backend.clock, LIMITS)
         for event in events:
             writer.emit(event)
@@ -164,6 +164,6 @@ def endpoint_job(*arns: str, inline: Notification | None = None) -> EndpointJob:
     return EndpointJob(ID, TOPIC.arn, arns, inline)
 
 
-def only(explanation: Explanation) -> DeliveryHistory:
+def only_history(explanation: Explanation) -> DeliveryHistory:
     (history,) = explanation.histories
     return history

@@ -1,4 +1,4 @@
-"""What `cns explain` finds in real stores, queues and segments, and what it says is unknown."""
+"""`cns explain` over real stores, queues and event segments: what it finds, and what it reports as unknown."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.integration.cli.explain_site import (
     endpoint_job,
     filtered,
     notification,
-    only,
+    only_history,
     open_site,
 )
 
@@ -45,14 +45,14 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         yield site
 
 
-# -- who did not get it, and why --------------------------------------------------------------------------------------
+# -- why a subscription did not get it ---------------------------------------------------------------------------------
 
 PAID = '{"kind":["paid"]}'
 MALFORMED: Attributes = {"list": ("String.Array", "[1")}
 
 
 @pytest.mark.parametrize(
-    "policy, scope, told, kept, status, reason",
+    "policy, scope, event, stored, status, reason",
     [
         (
             PAID,
@@ -123,39 +123,39 @@ MALFORMED: Attributes = {"list": ("String.Array", "[1")}
         ("", "", accepted(), NEW, DeliveryStatus.UNKNOWN, "no event is about it, and no queue has a job for it"),
     ],
 )
-async def test_of_whom_no_attempt_was_told(
-    site: Site, policy: str, scope: str, told: Event, kept: Attributes | None, status: DeliveryStatus, reason: str
+async def test_subscriptions_without_an_attempt(
+    site: Site, policy: str, scope: str, event: Event, stored: Attributes | None, status: DeliveryStatus, reason: str
 ) -> None:
     await site.subscribe(1, policy, scope)
-    site.tell(accepted(), told) if not isinstance(told, PublishAccepted) else site.tell(told)
-    if kept is not None:
-        await site.backend.notifications.put(notification(kept), 1, site.backend.clock.now_ms() + 60_000)
-    history = only(await site.explain())
+    site.write_events(accepted(), event) if not isinstance(event, PublishAccepted) else site.write_events(event)
+    if stored is not None:
+        await site.backend.notifications.put(notification(stored), 1, site.backend.clock.now_ms() + 60_000)
+    history = only_history(await site.explain())
     assert history.status is status
     assert history.reason.startswith(reason)
 
 
-async def test_from_the_archive(site: Site) -> None:
+async def test_the_text_in_the_archive(site: Site) -> None:
     arn = await site.subscribe(1, PAID)
     assert await site.backend.topics.replace(replace(TOPIC, version=2, archive=Archive("a", 1)), 1)
     ours = notification()
     others = [replace(ours, id=f"{number}") for number in range(150)]
-    kept = [ArchivedMessage(1_000, archive_key(one), 1 << 60, one) for one in (*others, ours)]
-    await site.backend.archives.append("a", kept)
-    site.tell(accepted(at_ms=1_001), filtered(900))
+    stored = [ArchivedMessage(1_000, archive_key(one), 1 << 60, one) for one in (*others, ours)]
+    await site.backend.archives.append("a", stored)
+    site.write_events(accepted(at_ms=1_001), filtered(900))
     explanation = await site.explain()
-    assert (explanation.text_in, only(explanation).subscription, only(explanation).status) == (
+    assert (explanation.text_in, only_history(explanation).subscription, only_history(explanation).status) == (
         "archive",
         arn,
         DeliveryStatus.FILTERED,
     )
 
 
-async def test_who_came_later_or_has_not_confirmed(site: Site) -> None:
+async def test_later_and_unconfirmed_subscriptions(site: Site) -> None:
     pending = await site.subscribe(1, state=SubscriptionState.PENDING, expires_ms=1 << 60)
     restored = await site.subscribe(2, confirmed_ms=4_500)
     later = await site.subscribe(3, created_ms=5_000, confirmed_ms=6_000)
-    site.tell(accepted())
+    site.write_events(accepted())
     explanation = await site.explain()
     assert [(history.subscription, history.status, history.reason) for history in explanation.histories] == [
         (pending, DeliveryStatus.UNCONFIRMED, "now pending"),
@@ -165,15 +165,15 @@ async def test_who_came_later_or_has_not_confirmed(site: Site) -> None:
     assert "3 subscriptions: 2 not confirmed, 1 subscribed later" in render(explanation)
 
 
-async def test_who_was_confirmed_before(site: Site) -> None:
+async def test_a_subscription_confirmed_before_the_publish(site: Site) -> None:
     arn = await site.subscribe(1, confirmed_ms=900)
-    site.tell(accepted(), delivered(arn))
-    assert only(await site.explain()).status is DeliveryStatus.DELIVERED
+    site.write_events(accepted(), delivered(arn))
+    assert only_history(await site.explain()).status is DeliveryStatus.DELIVERED
 
 
 async def test_why_attempts_failed(site: Site) -> None:
     arn = await site.subscribe(1)
-    site.tell(
+    site.write_events(
         accepted(),
         replace(attempted(arn), reason="HTTP 500 Internal Server Error: disk\nfull"),
         replace(attempted(arn, 1_200, 2, "queue"), status=0, reason="QueueDoesNotExist: The specified queue …"),
@@ -187,11 +187,11 @@ async def test_why_attempts_failed(site: Site) -> None:
     assert "dropped: dead_letter_queue_refused:queue: AccessDenied: queue policy denies topic t" in text
 
 
-async def test_what_is_told_ends_it_whatever_still_lies_in_a_queue(site: Site) -> None:
-    """A job of a hundred says so of a target up to a second later."""
+async def test_an_event_counts_more_than_a_job_in_a_queue(site: Site) -> None:
+    """A job of a hundred targets removes a finished target up to a second later."""
     arn, gone = await site.subscribe(1), f"{TOPIC.arn}:gone"
     await site.put(jobs.ENDPOINT_JOBS, endpoint_job(arn, gone))
-    site.tell(
+    site.write_events(
         accepted(), attempted(arn, cause=""), delivered(arn), delivered(arn, 1_400), dropped(gone, "subscription_gone")
     )
     histories = {history.subscription: history for history in (await site.explain()).histories}
@@ -205,8 +205,8 @@ async def test_what_is_told_ends_it_whatever_still_lies_in_a_queue(site: Site) -
 
 async def test_an_attempt_and_nothing_after_it(site: Site) -> None:
     arn = await site.subscribe(1)
-    site.tell(accepted(), attempted(arn))
-    history = only(await site.explain())
+    site.write_events(accepted(), attempted(arn))
+    history = only_history(await site.explain())
     assert (history.status, history.reason[:35]) == (DeliveryStatus.UNKNOWN, "what followed the last attempt was ")
 
 
@@ -224,7 +224,7 @@ async def test_a_dead_letter(site: Site) -> None:
         queue="arn:aws:sqs:us-east-1:1:dead",
         since_publish_ms=500,
     )
-    site.tell(accepted(), *[attempted(arn, 1_000 + number, number) for number in range(1, 10)], letter)
+    site.write_events(accepted(), *[attempted(arn, 1_000 + number, number) for number in range(1, 10)], letter)
     text = render(await site.explain())
     assert "DEAD-LETTERED: http http://example.com/1" in text
     assert "+0.500 s   to the dead-letter queue arn:aws:sqs:us-east-1:1:dead: spent:status" in text
@@ -232,25 +232,25 @@ async def test_a_dead_letter(site: Site) -> None:
     assert "… 3 more attempts …" in text
 
 
-# -- messages of no topic ---------------------------------------------------------------------------------------------
+# -- messages without a topic ------------------------------------------------------------------------------------------
 
 
-async def test_to_a_phone(site: Site) -> None:
+async def test_a_message_to_a_phone(site: Site) -> None:
     job = DirectJob(ID, ACCOUNT, "us-east-1", "sms", "+15550001", notification(topic_arn=""))
     await site.put(jobs.ENDPOINT_JOBS, job)
-    history = only(await site.explain())
+    history = only_history(await site.explain())
     assert (history.subscription, history.endpoint, history.status) == ("", "+15550001", DeliveryStatus.WAITING)
 
 
-async def test_a_confirmation_is_of_one_subscription_alone(site: Site) -> None:
+async def test_a_confirmation_has_one_subscription(site: Site) -> None:
     pending, _ = await site.subscribe(1, state=SubscriptionState.PENDING, expires_ms=1 << 60), await site.subscribe(2)
     job = ConfirmationJob("SubscriptionConfirmation", ID, pending, TOPIC.arn, "token", 1, "http://localhost")
     await site.put(jobs.ENDPOINT_JOBS, job)
     explanation = await site.explain()
-    assert (explanation.message_type, only(explanation).subscription) == ("SubscriptionConfirmation", pending)
+    assert (explanation.message_type, only_history(explanation).subscription) == ("SubscriptionConfirmation", pending)
 
 
-# -- what is not known ------------------------------------------------------------------------------------------------
+# -- what is unknown ---------------------------------------------------------------------------------------------------
 
 
 async def test_nothing_is_known(site: Site) -> None:
@@ -262,13 +262,13 @@ async def test_nothing_is_known(site: Site) -> None:
 
 async def test_one_subscription_of_many(site: Site) -> None:
     arns = [await site.subscribe(number) for number in range(3)]
-    site.tell(accepted(), *[delivered(arn) for arn in arns])
-    assert only(await site.explain(subscription=arns[1])).subscription == arns[1]
+    site.write_events(accepted(), *[delivered(arn) for arn in arns])
+    assert only_history(await site.explain(subscription=arns[1])).subscription == arns[1]
 
 
-async def test_of_many_only_those_who_did_not_get_it_are_shown(site: Site) -> None:
+async def test_of_many_subscriptions_only_failures_are_shown(site: Site) -> None:
     arns = [await site.subscribe(number) for number in range(HISTORIES_SHOWN_MAX + 10)]
-    site.tell(accepted(), dropped(arns[7], "spent:status"), *[delivered(arn) for arn in arns if arn != arns[7]])
+    site.write_events(accepted(), dropped(arns[7], "spent:status"), *[delivered(arn) for arn in arns if arn != arns[7]])
     explanation = await site.explain()
     text = render(explanation)
     assert explanation.totals == {DeliveryStatus.DELIVERED: 29, DeliveryStatus.DROPPED: 1}
@@ -277,40 +277,40 @@ async def test_of_many_only_those_who_did_not_get_it_are_shown(site: Site) -> No
 
 
 @pytest.mark.parametrize(
-    "written, shared, said",
+    "written, shared, text_expected",
     [(False, False, "Events are off (CNS_EVENTS=off)"), (True, True, "name copies of their directories")],
 )
-async def test_events_that_are_not_here(site: Site, written: bool, shared: bool, said: str) -> None:
+async def test_missing_events(site: Site, written: bool, shared: bool, text_expected: str) -> None:
     explanation = await explain(site.backend, site.events(written=written, shared=shared), Question(ID))
-    assert said in render(explanation)
+    assert text_expected in render(explanation)
 
 
 @pytest.mark.parametrize(
-    "told, tables, said",
+    "events, tables, text_expected",
     [
         ((delivered("s"),), False, "what they recorded is not known"),
         ((delivered("s"),), True, "has those that the pipeline had ingested"),
         ((accepted(), delivered("s")), False, ""),
     ],
 )
-async def test_segments_that_were_removed(site: Site, told: tuple[Event, ...], tables: bool, said: str) -> None:
-    """They matter as long as it is not known when the message was accepted."""
-    site.tell(*told)
+async def test_removed_segments(site: Site, events: tuple[Event, ...], tables: bool, text_expected: str) -> None:
+    """Removed segments are mentioned only if the time of the publish is unknown."""
+    site.write_events(*events)
     for path in (site.directory / "events").glob("*/*/*-000000000001.jsonl"):
         path.rename(path.with_name(path.name.replace("-000000000001", "-000000000009")))
     if tables:
         (site.directory / "tables").mkdir()
     older = [text for text in (await site.explain()).unknown if text.startswith("Older events were removed")]
-    assert [said in text for text in older] == ([True] if said else [])
+    assert [text_expected in text for text in older] == ([True] if text_expected else [])
 
 
-async def test_a_topic_that_is_gone(site: Site) -> None:
-    site.tell(accepted(), delivered("s"))
+async def test_a_deleted_topic(site: Site) -> None:
+    site.write_events(accepted(), delivered("s"))
     assert await site.backend.topics.delete(TOPIC.arn)
     assert "The topic does not exist any more" in "".join((await site.explain()).unknown)
 
 
-async def test_what_could_steer_a_terminal_is_not_printed(site: Site) -> None:
+async def test_control_characters_are_not_printed(site: Site) -> None:
     arn = await site.subscribe(1, endpoint="http://example.com/\x1b[2J")
-    site.tell(accepted(), delivered(arn))
+    site.write_events(accepted(), delivered(arn))
     assert "\x1b" not in render(await site.explain())

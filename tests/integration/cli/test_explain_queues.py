@@ -1,4 +1,4 @@
-"""Where a message is now: told from the queues themselves, and when its next attempt is due."""
+"""The present location of a message, read from the queues, and the time of its next attempt."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.integration.cli.explain_site import (
     delivered,
     endpoint_job,
     notification,
-    only,
+    only_history,
     open_site,
 )
 from workers.jobs.quarantine import Quarantine, QuarantinedJob
@@ -37,12 +37,12 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         yield site
 
 
-async def test_a_retry_that_is_to_come(site: Site) -> None:
+async def test_a_pending_retry(site: Site) -> None:
     arn = await site.subscribe(1)
-    site.tell(accepted(), attempted(arn))
+    site.write_events(accepted(), attempted(arn))
     await site.put(jobs.REDELIVERY, Redelivery(endpoint_job(arn), 1, 1_100), job_id=f"{ID}/{arn}/1", delay_ms=60_000)
     explanation = await site.explain()
-    history = only(explanation)
+    history = only_history(explanation)
     (location,) = history.locations
     assert (history.status, location.failures, location.under_way) == (DeliveryStatus.WAITING, 1, False)
     assert 55_000 < location.due_ms - explanation.asked_ms <= 60_000
@@ -52,7 +52,7 @@ async def test_a_retry_that_is_to_come(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    "queue, job_of, status, said",
+    "queue, job_of, status, text_expected",
     [
         (jobs.ENDPOINT_JOBS, endpoint_job, DeliveryStatus.WAITING, "attempt 1 is due now (endpoint-jobs)"),
         (
@@ -69,26 +69,28 @@ async def test_a_retry_that_is_to_come(site: Site) -> None:
         ),
     ],
 )
-async def test_the_queue_it_is_in(site: Site, queue: str, job_of: object, status: DeliveryStatus, said: str) -> None:
+async def test_the_queue_of_a_job(
+    site: Site, queue: str, job_of: object, status: DeliveryStatus, text_expected: str
+) -> None:
     arn = await site.subscribe(1)
     await site.put(queue, job_of(arn))  # type: ignore[operator]
     explanation = await site.explain()
-    assert only(explanation).status is status
-    assert said in render(explanation)
+    assert only_history(explanation).status is status
+    assert text_expected in render(explanation)
 
 
-async def test_set_aside(site: Site) -> None:
+async def test_a_quarantined_job(site: Site) -> None:
     arn = await site.subscribe(1)
     await site.put(jobs.ENDPOINT_JOBS, endpoint_job(arn))
     (held,) = await site.port.receive(jobs.ENDPOINT_JOBS, 1, 30_000, 0)
     quarantine = Quarantine(site.port, EmbeddedLeaseStore(), site.backend.clock, Stats())
     await quarantine.add(jobs.ENDPOINT_JOBS, held, TOPIC.arn, "it was begun too often")
     explanation = await site.explain()
-    assert only(explanation).status is DeliveryStatus.QUARANTINED
+    assert only_history(explanation).status is DeliveryStatus.QUARANTINED
     assert "QUARANTINED: http http://example.com/1" in render(explanation) and "in quarantine" in render(explanation)
 
 
-async def test_set_aside_because_it_cannot_be_read(site: Site) -> None:
+async def test_a_quarantined_job_that_cannot_be_decoded(site: Site) -> None:
     item = QuarantinedJob(jobs.ENDPOINT_JOBS, f"{ID}/x", "", TOPIC.arn, 1, "it cannot be read", b"\xc1")
     await site.port.settle(jobs.ENDPOINT_JOBS, [], [NewJob(jobs.QUARANTINE, "x", msgspec.msgpack.encode(item), "")])
     explanation = await site.explain()
@@ -96,18 +98,18 @@ async def test_set_aside_because_it_cannot_be_read(site: Site) -> None:
 
 
 @pytest.mark.parametrize("queue", [jobs.ENDPOINT_JOBS, jobs.REDELIVERY, jobs.FIFO_ENDPOINT_JOBS])
-async def test_an_attempt_under_way(site: Site, queue: str) -> None:
+async def test_a_running_attempt(site: Site, queue: str) -> None:
     arn = await site.subscribe(1)
     await site.put(queue, endpoint_job(arn))
     await site.port.receive(queue, 1, 30_000, 0)
-    await site.port.depth(queue)  # a write, behind that of the lease, which a receive does not wait for
+    await site.port.depth(queue)  # a receive does not wait until its lease is committed; this call does
     explanation = await site.explain()
-    assert only(explanation).status is DeliveryStatus.UNDER_WAY
+    assert only_history(explanation).status is DeliveryStatus.UNDER_WAY
     assert "attempt 1 is under way; its lease is good until " in render(explanation)
 
 
-async def test_in_a_fifo_queue_a_retry_waits_where_the_job_lay(site: Site) -> None:
-    """It is hidden then, as one that is leased is; and what is behind it waits."""
+async def test_a_fifo_retry_keeps_the_place_of_its_job(site: Site) -> None:
+    """Until then it is hidden like a leased job, and jobs behind it wait."""
     arn = await site.subscribe(1)
     await site.put(jobs.FIFO_ENDPOINT_JOBS, endpoint_job(arn), job_id="another")
     await site.put(jobs.FIFO_ENDPOINT_JOBS, endpoint_job(arn))
@@ -116,14 +118,14 @@ async def test_in_a_fifo_queue_a_retry_waits_where_the_job_lay(site: Site) -> No
     await site.port.settle(jobs.FIFO_ENDPOINT_JOBS, [held.handle])
     await site.put(jobs.FIFO_ENDPOINT_JOBS, Redelivery(endpoint_job(arn), 1, 1), job_id=f"{ID}/2", group="h")
     await site.port.receive(jobs.FIFO_ENDPOINT_JOBS, 1, 30_000, 0)
-    ours = {location.job_id: location.under_way for location in only(await site.explain()).locations}
+    ours = {location.job_id: location.under_way for location in only_history(await site.explain()).locations}
     assert ours == {ID: True, f"{ID}/2": False}
 
 
-async def test_a_fan_out_that_has_not_come_to_all(site: Site) -> None:
+async def test_an_unfinished_fan_out(site: Site) -> None:
     before, after = await site.subscribe(1), await site.subscribe(2)
     cursor = before.rpartition(":")[2]
-    site.tell(accepted(), attempted(before, cause=""), delivered(before))
+    site.write_events(accepted(), attempted(before, cause=""), delivered(before))
     await site.put(jobs.PUBLISH_JOBS, PublishJob(ID, TOPIC.arn, notification(), cursor))
     explanation = await site.explain()
     assert {history.subscription: history.status for history in explanation.histories} == {
@@ -133,7 +135,7 @@ async def test_a_fan_out_that_has_not_come_to_all(site: Site) -> None:
     assert f"fan-out waiting in publish-jobs, at {cursor}" in render(explanation)
 
 
-async def test_a_queue_too_long_to_look_through(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_queue_too_long_to_search(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queues, "PAGE_JOBS", 2)
     monkeypatch.setattr(queues, "JOBS_MAX", 4)
     for number in range(6):

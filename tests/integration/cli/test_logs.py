@@ -1,4 +1,4 @@
-"""`cns logs` as a person uses it: what was, what comes, since when, until it is interrupted."""
+"""`cns logs`: lines since a time, and with --follow new lines until an interrupt."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def line(name: str, minutes_ago: int = 0) -> bytes:
 
 
 @contextmanager
-def logging(data: Path) -> Iterator[DeliveryLogWriter]:
-    """A worker's log, written when this ends."""
+def open_log(data: Path) -> Iterator[DeliveryLogWriter]:
+    """A worker's log writer. The lines are written when the context ends."""
     files = DeliveryLogWriter(data / "logs", Clock(), LogLimits(days=7, bytes_max=1 << 30))
     try:
         yield files
@@ -44,16 +44,16 @@ def logging(data: Path) -> Iterator[DeliveryLogWriter]:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    with logging(tmp_path) as files:
+    with open_log(tmp_path) as files:
         files.append(GROUP, line("c", minutes_ago=1))
         files.append(f"{GROUP}/Failure", line("b", minutes_ago=2))
-    with logging(tmp_path) as files:
+    with open_log(tmp_path) as files:
         files.append(GROUP, line("a", minutes_ago=90))
         files.append(f"{GROUP}-2", line("z"))
     return tmp_path
 
 
-def names(output: str) -> list[str]:
+def message_ids(output: str) -> list[str]:
     return [json.loads(each)["notification"]["messageId"] for each in output.splitlines()]
 
 
@@ -70,31 +70,33 @@ def names(output: str) -> list[str]:
         ([f"{TOPIC}-none"], []),
     ],
 )
-def test_what_was_logged(data: Path, words: list[str], expected: list[str]) -> None:
-    done = cns("logs", *words, "--data", data)
-    assert names(done.stdout) == expected
+def test_selected_lines(data: Path, words: list[str], expected: list[str]) -> None:
+    result = cns("logs", *words, "--data", data)
+    assert message_ids(result.stdout) == expected
 
 
-def test_what_is_not_there_is_said(tmp_path: Path) -> None:
+def test_a_missing_log_is_reported(tmp_path: Path) -> None:
     for name, code in ((GROUP, 0), (b"sns/\xff", 2)):
-        done = cns("logs", os.fsdecode(name), "--data", tmp_path, check=False)
-        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (code, "", 1)
+        result = cns("logs", os.fsdecode(name), "--data", tmp_path, check=False)
+        assert (result.returncode, result.stdout, result.stderr.count("\n")) == (code, "", 1)
 
 
-def test_an_answer_steers_no_terminal(tmp_path: Path) -> None:
-    with logging(tmp_path) as files:
+def test_control_characters_of_an_answer_are_escaped(tmp_path: Path) -> None:
+    with open_log(tmp_path) as files:
         files.append(GROUP, line("x").replace(b'"dwell', b'"providerResponse": "\xc2\x9b31m", "dwell'))
-    done = cns("logs", TOPIC, "--data", tmp_path)
-    assert done.stdout.strip().isprintable() and json.loads(done.stdout)["delivery"]["providerResponse"] == "\x9b31m"
+    result = cns("logs", TOPIC, "--data", tmp_path)
+    assert (
+        result.stdout.strip().isprintable() and json.loads(result.stdout)["delivery"]["providerResponse"] == "\x9b31m"
+    )
 
 
-def test_what_comes(data: Path) -> None:
+def test_following_a_log(data: Path) -> None:
     command = [str(CNS), "logs", TOPIC, "--follow", "--since", "1h", "--data", str(data)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as following:
-        assert following.stdout is not None
-        assert names(following.stdout.readline() + following.stdout.readline()) == ["b", "c"]
-        with logging(data) as files:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert message_ids(process.stdout.readline() + process.stdout.readline()) == ["b", "c"]
+        with open_log(data) as files:
             files.append(GROUP, line("d"))
-        assert names(following.stdout.readline()) == ["d"]
-        following.send_signal(signal.SIGINT)
-        assert following.wait(10) == 0
+        assert message_ids(process.stdout.readline()) == ["d"]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 0

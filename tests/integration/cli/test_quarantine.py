@@ -1,4 +1,4 @@
-"""`cns quarantine`: what was set aside is listed, shown and put back, with the service stopped and running."""
+"""`cns quarantine` lists, shows and releases quarantined jobs, with the service stopped and running."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ LEASE_MS = 30_000
 Result = TypeVar("Result")
 
 
-def on(data: Path, work: Callable[[InlineQueuePort, Clock], Awaitable[Result]]) -> Result:
-    """With the data of a service that is stopped."""
+def run_on_data(data: Path, work: Callable[[InlineQueuePort, Clock], Awaitable[Result]]) -> Result:
+    """Run `work` on the data of a stopped service."""
 
     async def run() -> Result:
         clock = Clock()
@@ -44,8 +44,8 @@ def on(data: Path, work: Callable[[InlineQueuePort, Clock], Awaitable[Result]]) 
     return asyncio.run(run())
 
 
-async def set_aside(port: InlineQueuePort, clock: Clock) -> None:
-    """One that can be read, and one that cannot."""
+async def quarantine_two_jobs(port: InlineQueuePort, clock: Clock) -> None:
+    """Quarantine a job that can be decoded, and one that cannot."""
     quarantine = Quarantine(port, EmbeddedLeaseStore(), clock, Stats())
     notification = Notification(id="n", topic_arn=TOPIC, timestamp_ms=1, texts={"default": "hello"})
     readable = jobs.encode(PublishJob("n", TOPIC, notification))
@@ -64,31 +64,31 @@ async def bodies(port: InlineQueuePort, _: Clock) -> set[bytes]:
     return {held.body for held in await port.receive(jobs.PUBLISH_JOBS, 10, 0, 0)}
 
 
-def listed(data: Path) -> dict[str, str]:
-    """Lines by why, which the first word of is the id."""
+def list_items(data: Path) -> dict[str, str]:
+    """The ids of the listed items, by their reason."""
     lines = cns("quarantine", "list", "--data", data).stdout.splitlines()
     return {line.rpartition("  ")[2]: line.split()[0] for line in lines}
 
 
 def test_with_the_service_stopped(tmp_path: Path) -> None:
-    on(tmp_path, set_aside)
-    found = listed(tmp_path)
-    assert set(found) == {"why readable", "why newer"}
-    shown = cns("quarantine", "show", found["why readable"], "--data", tmp_path).stdout
+    run_on_data(tmp_path, quarantine_two_jobs)
+    items = list_items(tmp_path)
+    assert set(items) == {"why readable", "why newer"}
+    text_shown = cns("quarantine", "show", items["why readable"], "--data", tmp_path).stdout
     for text in ("queue: publish-jobs", "job: readable", f"topic: {TOPIC}", "why: why readable", '"hello"'):
-        assert text in shown
-    assert NEWER.hex() in cns("quarantine", "show", found["why newer"], "--data", tmp_path).stdout
-    assert on(tmp_path, depths) == (2, 0), "looking takes nothing away"
+        assert text in text_shown
+    assert NEWER.hex() in cns("quarantine", "show", items["why newer"], "--data", tmp_path).stdout
+    assert run_on_data(tmp_path, depths) == (2, 0), "list and show remove nothing"
 
-    assert cns("quarantine", "release", found["why newer"], "--data", tmp_path).stdout == "1 put back\n"
-    assert on(tmp_path, depths) == (1, 1)
-    assert on(tmp_path, bodies) == {NEWER}
+    assert cns("quarantine", "release", items["why newer"], "--data", tmp_path).stdout == "1 put back\n"
+    assert run_on_data(tmp_path, depths) == (1, 1)
+    assert run_on_data(tmp_path, bodies) == {NEWER}
     assert cns("quarantine", "release", "all", "--data", tmp_path).stdout == "1 put back\n"
-    assert on(tmp_path, depths) == (0, 2)
+    assert run_on_data(tmp_path, depths) == (0, 2)
 
 
-def test_what_is_not_there(tmp_path: Path) -> None:
-    on(tmp_path, depths)
+def test_an_unknown_item(tmp_path: Path) -> None:
+    run_on_data(tmp_path, depths)
     for words in (("show", "nothing"), ("release", "nothing")):
         refused = cns("quarantine", *words, "--data", tmp_path, check=False)
         assert (refused.returncode, refused.stderr) == (1, "cns: there is no nothing in quarantine\n")
@@ -97,13 +97,13 @@ def test_what_is_not_there(tmp_path: Path) -> None:
 
 
 def test_with_the_service_running(tmp_path: Path) -> None:
-    """Its worker takes what is put back; health tells of what is not."""
+    """The worker runs a released job. Health reports the jobs still in quarantine."""
     data = tmp_path / "data"
     data.mkdir()
-    on(data, set_aside)
+    run_on_data(data, quarantine_two_jobs)
     with running(data) as service:
-        found = listed(data)
+        items = list_items(data)
         wait_until(lambda: "jobs are in quarantine" in service.health()["reasons"], 20, service.said)
-        service.cns("quarantine", "release", found["why readable"])
-        assert set(listed(data)) == {"why newer"}
-    assert on(data, depths) == (1, 0), "done: its topic has no subscriptions"
+        service.cns("quarantine", "release", items["why readable"])
+        assert set(list_items(data)) == {"why newer"}
+    assert run_on_data(data, depths) == (1, 0), "the job is done: its topic has no subscriptions"

@@ -1,4 +1,4 @@
-"""A worker that dies while it has a lane, at each point there is: the next one sends what is left, and no more."""
+"""A worker is killed at each kill point of a lane: the next process sends the rest, and as little as possible twice."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
 async def test_a_lane_that_keeps_a_pace(
     worker: CrashingWorker, monkeypatch: pytest.MonkeyPatch, point: str, count: int, twice: int, leaks: int
 ) -> None:
-    """Two at once, and one when there is a token again. `leaks`: references that nobody gives up."""
+    """Two deliveries at once, and one more when there is a token again. `leaks`: references that are never released."""
     arns = await worker.subscribed(1, DeliveryPolicy=TWO_A_SECOND)
     await worker.put(jobs.ENDPOINT_JOBS, EndpointJob("n", TOPIC.arn, arns), MESSAGES, MESSAGES)
     kill = kill_at(monkeypatch, point, count)
@@ -62,10 +62,10 @@ async def test_a_lane_that_keeps_a_pace(
     ("point", "failures", "leaks"),
     [(kill_points.LANE_DELIVERED, 2, 0), (kill_points.LANE_SETTLED, 1, 1)],
 )
-async def test_one_that_failed_in_its_lane(
+async def test_a_failed_delivery_of_a_lane(
     worker: CrashingWorker, monkeypatch: pytest.MonkeyPatch, point: str, failures: int, leaks: int
 ) -> None:
-    """It goes on as a redelivery. A failure that was not settled is not counted: it is had once more."""
+    """It continues as a redelivery. A failure that was not settled does not count: the delivery is attempted again."""
     arns = await worker.subscribed(1, DeliveryPolicy=TWO_A_SECOND)
     answers = worker.endpoints.answers[endpoint(0)] = [AWAY] * failures
     await worker.put(jobs.ENDPOINT_JOBS, EndpointJob("n", TOPIC.arn, arns), 1)
@@ -81,7 +81,7 @@ async def test_one_that_failed_in_its_lane(
 async def test_a_lane_whose_head_waits_for_a_probe(
     worker: CrashingWorker, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
-    """The process that knew that the endpoint was down is dead. The head of the lane is received all the same."""
+    """Only the killed process knew that the endpoint was down. The next one receives the head of the lane anyway."""
     worker.endpoints.admission_applies = True
     worker.endpoints.answers[endpoint(0)] = [AWAY]
     arns = await worker.subscribed(1)
@@ -96,8 +96,8 @@ async def test_a_lane_whose_head_waits_for_a_probe(
     assert worker.references() == 0
 
 
-async def test_a_lane_that_two_workers_have_had(worker: CrashingWorker) -> None:
-    """The first lost its lease while the endpoint took its time: it gives up no reference that was given up before."""
+async def test_a_lane_that_two_workers_consume(worker: CrashingWorker) -> None:
+    """The first worker lost its lease while the endpoint was slow: it does not release a reference a second time."""
     worker.endpoints.admission_applies = True
     worker.endpoints.slow[endpoint(0)] = SLOW_S
     arns = await worker.subscribed(1, DeliveryPolicy=TWO_A_SECOND)

@@ -1,4 +1,4 @@
-"""A worker that dies between two commits of one job, at each point there is: the next one ends what it began."""
+"""A worker is killed between two commits of one job, at each kill point: the next process completes the job."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
 async def test_a_fan_out(
     worker: CrashingWorker, monkeypatch: pytest.MonkeyPatch, point: str, leaks: int, page: int
 ) -> None:
-    """`leaks`: references at most that nobody gives up, so that the notification lasts its full life."""
+    """`leaks`: the most references that are never released; then the notification stays until it expires."""
     arns = await worker.subscribed(SUBSCRIPTIONS)
     await worker.put(jobs.PUBLISH_JOBS, PublishJob("n", TOPIC.arn), 1)
     kill = kill_at(monkeypatch, point, page)
@@ -65,11 +65,11 @@ async def test_a_fan_out(
         (kill_points.JOB_SETTLED, 2, set(), 1),
     ],
 )
-async def test_a_job_of_several(
+async def test_a_job_with_several_targets(
     worker: CrashingWorker, monkeypatch: pytest.MonkeyPatch, point: str, count: int, twice: set[str], leaks: int
 ) -> None:
-    """Two that answer at once, one that fails once, one that is slow: two settlements, and that of a redelivery. Twice
-    comes at most what was unanswered, or answered and not settled."""
+    """Two endpoints answer at once, one fails once, one is slow: two settlements, and that of a redelivery. Only
+    deliveries that were not answered, or answered and not settled, may happen twice."""
     arns = await worker.subscribed(4)
     names = dict(zip(("a", "b", "again", "slow"), [endpoint(number) for number in range(4)], strict=True))
     worker.endpoints.answers[names["again"]] = [AWAY]
@@ -84,8 +84,10 @@ async def test_a_job_of_several(
 
 
 @pytest.mark.parametrize("point", [kill_points.JOB_BURIED, kill_points.JOB_DELIVERED, kill_points.JOB_SETTLED])
-async def test_a_burial(worker: CrashingWorker, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
-    """Never none; twice when the job still named its target."""
+async def test_a_dead_letter_of_a_killed_worker(
+    worker: CrashingWorker, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    """The dead letter is sent at least once, and twice if the job still had its target."""
     arns = await worker.subscribed(1, RedrivePolicy=f'{{"deadLetterTargetArn":"{DEAD}"}}')
     worker.endpoints.answers[endpoint(0)] = [CLOSED, CLOSED]
     await worker.put(jobs.ENDPOINT_JOBS, EndpointJob("n", TOPIC.arn, arns, notification()), 0)

@@ -21,7 +21,7 @@ from tests.waiting import wait_until
 
 @dataclass
 class Store:
-    """The part of a store that cache invalidation uses."""
+    """Stands for a store: the part that cache invalidation uses."""
 
     changed: list[Callable[[Any], None]] = field(default_factory=list)
     others_acknowledged: Callable[[], Awaitable[None]] = no_other_process
@@ -35,19 +35,19 @@ class Process:
     def __init__(self, url: str, channel: str) -> None:
         self.topics, self.queues = Store(), Store()
         self.received: list[object] = []
-        self.forgot = 0
+        self.cache_clears = 0
         self.topics.changed.append(self.received.append)
         self.queues.changed.append(lambda key: self.received.append(tuple(key)))
         stores = {"topics": self.topics, "queues": self.queues}
-        self.invalidation = CacheInvalidation(url, channel, stores, [self._forget])  # type: ignore[arg-type]  # it has what is used
+        self.invalidation = CacheInvalidation(url, channel, stores, [self._clear_cache])  # type: ignore[arg-type]  # see Store
         self.invalidation.listen("clock", self.received.append)
 
-    def _forget(self) -> None:
-        self.forgot += 1
+    def _clear_cache(self) -> None:
+        self.cache_clears += 1
 
 
 @asynccontextmanager
-async def started(url: str, channel: str) -> AsyncIterator[Process]:
+async def start_process(url: str, channel: str) -> AsyncIterator[Process]:
     process = Process(url, channel)
     process.invalidation.start()
     yield process
@@ -56,8 +56,10 @@ async def started(url: str, channel: str) -> AsyncIterator[Process]:
 
 async def test_a_change_reaches_the_other_processes_once() -> None:
     channel = fresh_prefix()
-    async with started(redis_url(), channel) as one, started(redis_url(), channel) as other:
-        await asyncio.to_thread(wait_until, lambda: one.forgot > 0 and other.forgot > 0, 10)  # they listen
+    async with start_process(redis_url(), channel) as one, start_process(redis_url(), channel) as other:
+        await asyncio.to_thread(
+            wait_until, lambda: one.cache_clears > 0 and other.cache_clears > 0, 10
+        )  # both are subscribed
         one.topics.change("arn")
         one.queues.change(("account", "region", "name"))
         one.invalidation.announce("clock", 7)
@@ -71,8 +73,8 @@ async def test_a_change_reaches_the_other_processes_once() -> None:
 
 async def test_a_change_is_acknowledged_by_all_before_it_is_answered() -> None:
     channel = fresh_prefix()
-    async with started(redis_url(), channel) as one, started(redis_url(), channel) as other:
-        await asyncio.to_thread(wait_until, lambda: one.forgot > 0 and other.forgot > 0, 10)
+    async with start_process(redis_url(), channel) as one, start_process(redis_url(), channel) as other:
+        await asyncio.to_thread(wait_until, lambda: one.cache_clears > 0 and other.cache_clears > 0, 10)
         for number in range(20):
             one.topics.change(str(number))
             await one.topics.others_acknowledged()
@@ -84,8 +86,8 @@ async def test_a_redis_that_hangs_delays_no_change(tmp_path: Path, monkeypatch: 
     server = OwnRedis(tmp_path)
     server.start()
     try:
-        async with started(server.url, "any") as process:
-            await asyncio.to_thread(wait_until, lambda: process.forgot > 0, 10)
+        async with start_process(server.url, "any") as process:
+            await asyncio.to_thread(wait_until, lambda: process.cache_clears > 0, 10)
             server.pause()
             process.topics.change("arn")
             await asyncio.wait_for(process.topics.others_acknowledged(), 1)
@@ -94,18 +96,18 @@ async def test_a_redis_that_hangs_delays_no_change(tmp_path: Path, monkeypatch: 
         server.kill()
 
 
-async def test_announcements_are_sent_before_the_end() -> None:
+async def test_announcements_are_sent_before_close() -> None:
     channel = fresh_prefix()
-    async with started(redis_url(), channel) as listener:
-        await asyncio.to_thread(wait_until, lambda: listener.forgot > 0, 10)
-        async with started(redis_url(), channel) as command:
+    async with start_process(redis_url(), channel) as listener:
+        await asyncio.to_thread(wait_until, lambda: listener.cache_clears > 0, 10)
+        async with start_process(redis_url(), channel) as command:
             command.topics.change("arn")
         await asyncio.to_thread(wait_until, lambda: listener.received == ["arn"], 10)
 
 
 @pytest.mark.parametrize("url", ["", "redis://127.0.0.1:1/0"])
-async def test_without_redis_caches_are_forgotten_by_age(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_redis_caches_are_cleared_at_an_interval(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache_invalidation, "CACHE_AGE_S", 0.01)
-    async with started(url, "any") as process:
+    async with start_process(url, "any") as process:
         process.topics.change("arn")
-        await asyncio.to_thread(wait_until, lambda: process.forgot >= 3, 10)
+        await asyncio.to_thread(wait_until, lambda: process.cache_clears >= 3, 10)

@@ -1,4 +1,4 @@
-"""A line for each call at the level debug, and none above it."""
+"""The front door logs each call at level debug, and none above it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.integration.cqs.sqs import ACCOUNT, OTHER_ACCOUNT, Sqs
 
 @pytest.fixture
 def captured(monkeypatch: pytest.MonkeyPatch) -> LogCapture:
-    """What the front door logs, at any level."""
+    """The lines of the front door, at any level."""
     capture = LogCapture()
     all_levels = structlog.make_filtering_bound_logger(logging.DEBUG)
     monkeypatch.setattr(front, "log", structlog.wrap_logger(None, processors=[capture], wrapper_class=all_levels))
     return capture
 
 
-async def test_each_call_is_a_line(sqs: Sqs, captured: LogCapture) -> None:
+async def test_each_call_is_logged_at_debug(sqs: Sqs, captured: LogCapture) -> None:
     async with opened(sqs, log_calls=True) as door:
         url = await door.queue("q")
         reply = await door.query("SendMessage", {"QueueUrl": url, "MessageBody": "x"})
@@ -47,7 +47,7 @@ async def test_each_call_is_a_line(sqs: Sqs, captured: LogCapture) -> None:
     assert lines[1]["request_id"] == reply.headers["x-amzn-requestid"]
 
 
-async def test_above_debug_there_is_none(sqs: Sqs, captured: LogCapture) -> None:
+async def test_no_call_is_logged_above_debug(sqs: Sqs, captured: LogCapture) -> None:
     async with opened(sqs) as door:
         await door.json("ListQueues")
         await door.query("GetQueueUrl", {"QueueName": "absent"})

@@ -1,4 +1,4 @@
-"""Steps of the machine's clock, as the service's processes and their callers see them."""
+"""Steps of the machine's clock, as processes and callers of the service see them."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def machine() -> MachineClocks:
 
 @pytest.fixture
 def settings(tmp_path: Path, machine: MachineClocks, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """Of a service that runs on this machine."""
+    """The settings of a service whose processes use the clocks of `machine`."""
     monkeypatch.setattr("cns_backend.store_host.Clock", machine.clock)
     monkeypatch.setattr("cns_backend.store_client.Clock", machine.clock)
     return Settings(data=tmp_path)
 
 
 @pytest.mark.parametrize("by_ns", [HOUR_NS, -HOUR_NS])
-async def test_signatures_are_checked_by_the_wall_clock_as_it_is(
+async def test_signatures_are_checked_by_the_present_wall_clock(
     tmp_path: Path, machine: MachineClocks, by_ns: int
 ) -> None:
     async with serving(tmp_path, machine.clock()) as sqs, opened(sqs) as door:
@@ -49,7 +49,7 @@ async def test_the_test_clock_does_not_move_signatures(tmp_path: Path, machine: 
         assert (await door.query("ListQueues", at_ms=machine.wall_ns // 1_000_000)).status == 200
 
 
-async def test_a_step_forward_is_followed_by_every_process_at_once(machine: MachineClocks, settings: Settings) -> None:
+async def test_every_process_follows_a_step_forward(machine: MachineClocks, settings: Settings) -> None:
     host = StoreHost(settings)
     await host.start()
     client = StoreClient(settings)
@@ -60,7 +60,7 @@ async def test_a_step_forward_is_followed_by_every_process_at_once(machine: Mach
     await host.close()
 
 
-async def test_a_process_that_starts_after_a_step_back_has_the_time_of_the_others(
+async def test_a_process_started_after_a_step_back_has_the_time_of_the_others(
     machine: MachineClocks, settings: Settings
 ) -> None:
     host = StoreHost(settings)

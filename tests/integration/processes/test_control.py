@@ -1,4 +1,4 @@
-"""What processes of a cluster tell one another through Cassandra, and its leases."""
+"""The clock, reports and leases that processes of a cluster share through Cassandra."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ async def cassandra(cassandra_address: CassandraAddress) -> AsyncIterator[Cassan
         yield cassandra
 
 
-async def nobody_is_told(_offset_ms: int) -> None:
-    """There is one process."""
+async def announce_to_nobody(_offset_ms: int) -> None:
+    """There is only one process."""
 
 
 async def test_every_advance_of_the_clock_counts(cassandra: Cassandra) -> None:
-    told: list[int] = []
+    announced: list[int] = []
 
-    async def tell(offset_ms: int) -> None:
-        told.append(offset_ms)
+    async def announce(offset_ms: int) -> None:
+        announced.append(offset_ms)
 
-    controls = [CassandraControl(cassandra, Clock(), tell) for _ in range(2)]
+    controls = [CassandraControl(cassandra, Clock(), announce) for _ in range(2)]
     assert await controls[0].clock_offset_ms() == 0
     await asyncio.gather(*[controls[number % 2].advance_clock(1_000) for number in range(4)])
     assert await controls[1].clock_offset_ms() == 4_000
-    assert sorted(told) == [1_000, 2_000, 3_000, 4_000]
+    assert sorted(announced) == [1_000, 2_000, 3_000, 4_000]
 
 
-async def test_reports_are_seen_by_all_and_end_by_themselves(cassandra: Cassandra) -> None:
-    control = CassandraControl(cassandra, Clock(), nobody_is_told)
+async def test_reports_are_shared_and_expire(cassandra: Cassandra) -> None:
+    control = CassandraControl(cassandra, Clock(), announce_to_nobody)
     assert (await control.state()).reports == ()
     await control.report(REPORT)
     state = await control.state()
@@ -56,8 +56,8 @@ async def test_reports_are_seen_by_all_and_end_by_themselves(cassandra: Cassandr
     assert 0 < life_s <= REPORT_LIFE_S
 
 
-async def test_a_process_that_ends_is_not_counted_on_any_more(cassandra: Cassandra) -> None:
-    control = CassandraControl(cassandra, Clock(), nobody_is_told)
+async def test_the_report_of_a_process_that_ends_is_removed(cassandra: Cassandra) -> None:
+    control = CassandraControl(cassandra, Clock(), announce_to_nobody)
     for process in ("worker-1", "worker-2"):
         await control.report(replace(REPORT, process=process))
     await control.retire("worker-1")
@@ -72,11 +72,11 @@ async def test_a_process_with_another_master_key_does_not_start(cassandra: Cassa
         await check_master_key(cassandra, Seal(b"2" * 32))
 
 
-async def test_a_lease_is_held_by_one_until_it_runs_out(cassandra: Cassandra) -> None:
+async def test_a_lease_has_one_holder_until_it_expires(cassandra: Cassandra) -> None:
     leases = CassandraLeaseStore(cassandra)
-    taken = await asyncio.gather(*[leases.take("sweep", "", holder, 10, 100) for holder in "abcd"])
-    assert taken.count(True) == 1
-    holder = "abcd"[taken.index(True)]
+    results = await asyncio.gather(*[leases.take("sweep", "", holder, 10, 100) for holder in "abcd"])
+    assert results.count(True) == 1
+    holder = "abcd"[results.index(True)]
     assert not await leases.take("sweep", "", "other", 10, 109)
     assert await leases.take("sweep", "", holder, 10, 109)
     assert await leases.take("sweep", "2", "other", 10, 109)

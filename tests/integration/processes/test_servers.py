@@ -1,4 +1,4 @@
-"""The servers that tests share are real and answer; their tool starts what is missing and ends only what it started."""
+"""The servers that tests share. Their tool starts missing servers, and stops only those that it started."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ def test_cassandra_answers_a_query() -> None:
 
 
 def test_redis_runs_a_script_and_a_prefix_is_flushed() -> None:
-    mine, other = servers.fresh_prefix(), servers.fresh_prefix()
+    ours, other = servers.fresh_prefix(), servers.fresh_prefix()
     with redis.Redis.from_url(servers.redis_url()) as client:
-        for prefix in (mine, other):
+        for prefix in (ours, other):
             assert client.eval(INCREASE, 1, f"{prefix}count", 2) == 2
-        servers.flush_prefix(client, mine)
-        assert client.eval(INCREASE, 1, f"{mine}count", 3) == 3
+        servers.flush_prefix(client, ours)
+        assert client.eval(INCREASE, 1, f"{ours}count", 3) == 3
         assert client.eval(INCREASE, 1, f"{other}count", 3) == 5
-        for prefix in (mine, other):
+        for prefix in (ours, other):
             servers.flush_prefix(client, prefix)
-        assert client.exists(f"{mine}count", f"{other}count") == 0
+        assert client.exists(f"{ours}count", f"{other}count") == 0
 
 
 @pytest.mark.parametrize("name", servers.VARIABLES)
-def test_an_address_where_nobody_answers_fails(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_without_a_server_fails(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(servers.VARIABLES[name], f"redis://127.0.0.1:{free_port()}/0")
     with pytest.raises(AssertionError, match=f"no {name} at 127.0.0.1:"):
         servers._running.__wrapped__(name)
@@ -74,13 +74,13 @@ class Tool:
     port: int
 
     def __call__(
-        self, *words: str, fds: tuple[int, ...] = (), more: Mapping[str, str] = NOTHING
+        self, *words: str, fds: tuple[int, ...] = (), environment: Mapping[str, str] = NOTHING
     ) -> subprocess.CompletedProcess[str]:
         own = {"CNS_SERVERS_DIR": str(self.state), "CNS_SERVERS_REDIS_PORT": str(self.port)}
         return subprocess.run(
             [sys.executable, "-m", "deploy.servers", *words],
             cwd=servers.ROOT,
-            env={**os.environ, **own, **more},
+            env={**os.environ, **own, **environment},
             pass_fds=fds,
             capture_output=True,
             text=True,
@@ -102,7 +102,7 @@ def tool(tmp_path: Path) -> Iterator[Tool]:
     assert tool("down", "redis").returncode == 0
 
 
-def test_up_prints_what_to_export_and_keeps_what_runs(tool: Tool) -> None:
+def test_up_prints_exports_and_keeps_running_servers(tool: Tool) -> None:
     first = tool("up", "redis")
     assert (first.returncode, first.stdout) == (0, f"export CNS_REDIS=redis://127.0.0.1:{tool.port}/0\n")
     pid = tool.pid()
@@ -118,22 +118,22 @@ def test_two_ups_at_once_start_one(tool: Tool) -> None:
         subprocess.Popen(command, cwd=servers.ROOT, env=own, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         for _ in range(2)
     ]
-    said = [process.communicate(timeout=60)[1] for process in both]
+    errors = [process.communicate(timeout=60)[1] for process in both]
     assert [process.returncode for process in both] == [0, 0]
-    assert sorted(said) == [b"", b"redis: starting\n"]
+    assert sorted(errors) == [b"", b"redis: starting\n"]
 
 
-def test_down_ends_it_and_status_says_so(tool: Tool) -> None:
+def test_status_after_down(tool: Tool) -> None:
     tool("up", "redis")
     assert tool("down", "redis").returncode == 0
-    done = tool("status", "redis")
-    assert done.returncode == 3
-    assert "not running" in done.stdout
+    result = tool("status", "redis")
+    assert result.returncode == 3
+    assert "not running" in result.stdout
     assert tool("down", "redis").returncode == 0
 
 
-def test_it_holds_nothing_of_its_caller(tool: Tool) -> None:
-    """Neither its session nor its pipes: the pipe is at its end once the command is."""
+def test_a_server_keeps_neither_pipes_nor_session_of_its_caller(tool: Tool) -> None:
+    """The pipe is at its end when the command ends, and the server has a session of its own."""
     ours, theirs = os.pipe()
     tool("up", "redis", fds=(theirs,))
     os.close(theirs)
@@ -143,8 +143,8 @@ def test_it_holds_nothing_of_its_caller(tool: Tool) -> None:
     assert os.getsid(tool.pid()) == tool.pid()
 
 
-def test_a_record_of_another_process_ends_nothing(tool: Tool) -> None:
-    """A pid comes round again."""
+def test_a_recycled_pid_is_not_killed(tool: Tool) -> None:
+    """The system may give a pid to another process."""
     tool("up", "redis")
     record = tool.state / "redis" / "pid"
     true_record = record.read_text()
@@ -158,7 +158,7 @@ def test_a_record_of_another_process_ends_nothing(tool: Tool) -> None:
     assert tool("status", "redis").returncode == 0
 
 
-def test_one_that_was_paused_and_forgotten_is_woken(tool: Tool) -> None:
+def test_up_resumes_a_paused_server(tool: Tool) -> None:
     tool("up", "redis")
     assert tool("pause", "redis").returncode == 0
     assert "paused" in tool("status", "redis").stdout
@@ -167,7 +167,7 @@ def test_one_that_was_paused_and_forgotten_is_woken(tool: Tool) -> None:
         assert client.ping()
 
 
-def test_a_killed_redis_comes_back_empty(tool: Tool) -> None:
+def test_a_killed_redis_restarts_empty(tool: Tool) -> None:
     tool("up", "redis")
     with tool.client() as client:
         client.set("seen", 1)
@@ -179,36 +179,38 @@ def test_a_killed_redis_comes_back_empty(tool: Tool) -> None:
         assert client.dbsize() == 0
 
 
-# -- what keeps a server from starting: one line, where a log knows more its end, and exit code 1 ----------------------
+# -- reasons why a server does not start: a line, perhaps the end of its log, and exit code 1 --------------------------
 
 
-def test_a_port_that_somebody_else_has(tool: Tool) -> None:
+def test_a_port_of_another_process(tool: Tool) -> None:
     with socket.create_server(("127.0.0.1", tool.port)):
-        done = tool("up", "redis")
+        result = tool("up", "redis")
     taken = f"port {tool.port} of 127.0.0.1 is taken by another process: set CNS_SERVERS_REDIS_PORT"
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"servers: redis: {taken}\n")
+    assert (result.returncode, result.stdout, result.stderr) == (1, "", f"servers: redis: {taken}\n")
 
 
-def test_a_port_that_changed_while_it_ran(tool: Tool) -> None:
+def test_a_port_changed_while_the_server_runs(tool: Tool) -> None:
     tool("up", "redis")
     port = str(free_port())
-    done = tool("up", "redis", more={"CNS_SERVERS_REDIS_PORT": port})
-    assert (done.returncode, done.stdout) == (1, "")
-    assert f"redis: runs on 127.0.0.1:{tool.port}, not on 127.0.0.1:{port}: stop it with `down` first" in done.stderr
-    assert tool("status", "redis", more={"CNS_SERVERS_REDIS_PORT": port}).returncode == 3
+    result = tool("up", "redis", environment={"CNS_SERVERS_REDIS_PORT": port})
+    assert (result.returncode, result.stdout) == (1, "")
+    assert f"redis: runs on 127.0.0.1:{tool.port}, not on 127.0.0.1:{port}: stop it with `down` first" in result.stderr
+    assert tool("status", "redis", environment={"CNS_SERVERS_REDIS_PORT": port}).returncode == 3
 
 
 def test_a_node_that_ends_while_starting(tool: Tool) -> None:
-    done = tool("up", "cassandra", more={"CNS_SERVERS_HEAP": "1K", "CNS_SERVERS_CASSANDRA_PORT": str(free_port())})
-    assert done.returncode == 1
-    assert "cassandra: ended while starting\n--- " in done.stderr
-    assert "Too small" in done.stderr
+    result = tool(
+        "up", "cassandra", environment={"CNS_SERVERS_HEAP": "1K", "CNS_SERVERS_CASSANDRA_PORT": str(free_port())}
+    )
+    assert result.returncode == 1
+    assert "cassandra: ended while starting\n--- " in result.stderr
+    assert "Too small" in result.stderr
 
 
 def test_a_package_that_is_missing(tool: Tool) -> None:
-    done = tool("up", "redis", more={"PATH": "/nowhere"})
+    result = tool("up", "redis", environment={"PATH": "/nowhere"})
     text = "servers: missing on this machine: install redis-server, or let root run this command on Debian\n"
-    assert (done.returncode, done.stderr) == (1, text)
+    assert (result.returncode, result.stderr) == (1, text)
 
 
 @pytest.mark.parametrize(
@@ -221,13 +223,13 @@ def test_a_package_that_is_missing(tool: Tool) -> None:
     ],
 )
 def test_a_wrong_setting(tool: Tool, variable: str, value: str) -> None:
-    done = tool("status", "redis", more={variable: value})
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"servers: {variable} is '{value}'; it may be ")
+    result = tool("status", "redis", environment={variable: value})
+    assert result.returncode == 1
+    assert result.stderr.startswith(f"servers: {variable} is '{value}'; it may be ")
 
 
-def test_signals_reach_only_what_runs(tool: Tool) -> None:
+def test_signals_to_a_stopped_server_fail(tool: Tool) -> None:
     for name in ("kill", "pause", "resume"):
-        done = tool(name, "redis")
-        assert (done.returncode, done.stderr) == (1, "servers: redis: is not running\n")
+        result = tool(name, "redis")
+        assert (result.returncode, result.stderr) == (1, "servers: redis: is not running\n")
     assert "there is no node 1" in tool("kill", "1").stderr

@@ -1,4 +1,4 @@
-"""`cns receiver` as a process: it prints a line when it is ready, stops on a signal, and keeps its journal after a kill."""
+"""`cns receiver` as a process: it reports that it is ready, stops on a signal, and keeps its journal after a kill."""
 
 from __future__ import annotations
 

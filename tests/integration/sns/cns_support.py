@@ -1,4 +1,4 @@
-"""The notification service over real stores in a directory, called as the front door calls it, its queue a recorder."""
+"""The notification service over embedded stores and a recording queue, called like by the front door."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ BASE_URL = "http://localhost:6059"
 
 
 class RecordingQueue:
-    """A queue port that keeps what is put into it. Nothing else of it is needed above the queues."""
+    """A queue port that only records the jobs put into it."""
 
     def __init__(self) -> None:
         self.new_jobs: list[NewJob] = []
@@ -56,7 +56,7 @@ class RecordingQueue:
         return [EnqueuedJob(job.id, f"{number:020d}", duplicate=False) for number, job in enumerate(new_jobs)]
 
     def take(self) -> list[Job]:
-        """The jobs put since the last call."""
+        """The jobs enqueued since the last call."""
         taken, self.new_jobs = self.new_jobs, []
         return [jobs.decode(job.body) for job in taken]
 
@@ -125,11 +125,11 @@ class Rig:
 
     async def by(self, caller: Call, action: str, **params: Any) -> dict[str, Any]:
         result = await self._table[action](caller, params)
-        self._model.operations[action].render_xml(result, "r")  # what cannot be written is no answer
+        self._model.operations[action].render_xml(result, "r")  # fails if the result does not fit the model
         return result
 
     async def refusal(self, action: str, caller: Call | None = None, /, **params: Any) -> tuple[str, str]:
-        """The code and text of an error that the model knows."""
+        """The code and text of the error that the call must raise. The service model must have the code."""
         with pytest.raises(RequestError) as refused:
             await self.by(caller or call(ACCOUNT), action, **params)
         assert find_fault("sns", refused.value.code) is not None
@@ -166,13 +166,13 @@ class Rig:
         return arn, token
 
     async def attributes(self, arn: str, owner: str = ACCOUNT) -> dict[str, str]:
-        """Of a subscription, as its owner sees them."""
+        """A subscription's attributes, as its owner sees them."""
         result = await self.by(call(owner), "GetSubscriptionAttributes", SubscriptionArn=arn)
         described: dict[str, str] = result["Attributes"]
         return described
 
     async def listed(self, topic: str) -> list[str]:
-        """How a list shows the ARNs of a topic's subscriptions."""
+        """The ARNs of a topic's subscriptions, as ListSubscriptionsByTopic shows them."""
         page = await self("ListSubscriptionsByTopic", TopicArn=topic)
         return [member["SubscriptionArn"] for member in page["Subscriptions"]]
 
@@ -182,7 +182,7 @@ class Rig:
         await self("SetTopicAttributes", TopicArn=topic, AttributeName="Policy", AttributeValue=policy)
 
     def confirmation(self) -> ConfirmationJob:
-        """The one confirmation that was put since the last look."""
+        """The only job enqueued since the last call: a confirmation."""
         (job,) = self.queue.take()
         assert isinstance(job, ConfirmationJob)
         return job
@@ -210,7 +210,7 @@ async def open_rig(directory: Path, clock: Clock, quotas: Quotas, *, sms_sandbox
 
 
 def invalid(what: str) -> tuple[str, str]:
-    """How `Rig.refusal` shows an InvalidParameter."""
+    """An InvalidParameter error as `Rig.refusal` returns it."""
     return "InvalidParameter", f"Invalid parameter: {what}"
 
 
@@ -227,7 +227,7 @@ def unsigned() -> Call:
 
 
 def unsigned_without_auth() -> Call:
-    """What the front door makes of a call without credentials under --auth=off."""
+    """A call without credentials under --auth=off, as the front door makes it."""
     return _call(root_caller(ACCOUNT), "us-east-1", enforced=False)
 
 

@@ -1,4 +1,4 @@
-"""The notification service as SDKs see it: AWS's own client writes the requests and reads the answers."""
+"""The notification service as SDKs see it: botocore writes the requests and reads the responses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAMESPACE = "http://sns.amazonaws.com/doc/2010-03-31/"
 
 
 class Refusal(NamedTuple):
-    """An error as it stands on the wire; its Type is Sender."""
+    """An error on the wire. Its Type is Sender."""
 
     status: int
     code: str
@@ -67,8 +67,8 @@ def denied(action: str, resource: str, account: str = OTHER) -> Refusal:
 NO_TOPIC = Refusal(404, "NotFound", "Topic does not exist")
 
 
-def _validation(complaint: str) -> Refusal:
-    return Refusal(400, "ValidationError", f"1 validation error detected: {complaint}")
+def _validation(text: str) -> Refusal:
+    return Refusal(400, "ValidationError", f"1 validation error detected: {text}")
 
 
 class SnsDoor(HttpDoor):
@@ -82,7 +82,7 @@ class SnsDoor(HttpDoor):
         self._parser = create_parser("query")
 
     async def __call__(self, action: str, key: AccessKey = OWNER, /, **members: Any) -> dict[str, Any]:
-        """What a client is given for a call that must succeed."""
+        """The result of a call that must succeed, as botocore returns it."""
         reply = await self.reply(action, key, **members)
         assert reply.status == 200, reply.body
         response = {"status_code": reply.status, "headers": reply.headers, "body": reply.body}
@@ -91,17 +91,17 @@ class SnsDoor(HttpDoor):
         return {name: member for name, member in answer.items() if name != "ResponseMetadata"}
 
     async def reply(self, action: str, key: AccessKey = OWNER, /, **members: Any) -> Reply:
-        """The answer as it stands."""
+        """The raw response to a call."""
         written = self._serializer.serialize_to_request(members, self._model.operation_model(action))
         return await self.form(written["body"], key=key)
 
     async def form(self, parameters: Mapping[str, object], *, key: AccessKey = OWNER) -> Reply:
-        """A form in its own words; the version of the API is added where it is not said."""
+        """Send a form with these parameters. `Version` has a default."""
         body = urlencode({"Version": VERSION, **parameters}).encode()
         return await self.signed("POST", "/", {"content-type": FORM}, body, key=key, service="sns", region=REGION)
 
     async def refuses(self, refusal: Refusal, action: str, key: AccessKey = OWNER, /, **members: Any) -> None:
-        """A call that must fail in exactly this way."""
+        """Make a call that must fail with exactly this error."""
         assert refused(await self.reply(action, key, **members)) == refusal
 
     async def topic(self, name: str = "t", **attributes: str) -> str:
@@ -124,7 +124,7 @@ def refused(reply: Reply) -> Refusal:
 
 @asynccontextmanager
 async def opened(rig: Rig) -> AsyncIterator[SnsDoor]:
-    """The door of this notification service, on a free port."""
+    """The HTTP interface of this notification service on a free port."""
     front = FrontDoor(
         {
             "sqs": Service(model=load_service("sqs"), operations={}),

@@ -1,4 +1,4 @@
-"""A disk that can be told to be full or to fail: an SQLite VFS over the real one."""
+"""A disk that can be full or fail: an SQLite VFS over the real one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import apsw
 
 
 class FaultyDisk(apsw.VFS):
-    """While `full`, writes fail as on a full disk; while `broken`, syncs fail. `only` names the file's last letters."""
+    """While `full`, writes fail as on a full disk; while `broken`, syncs fail. `only`: the suffix of affected files."""
 
     def __init__(self) -> None:
         self.vfs = f"faulty-{uuid.uuid4()}"

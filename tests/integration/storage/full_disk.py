@@ -1,6 +1,6 @@
-"""`python -m tests.integration.storage.full_disk DIRECTORY`: what a store does on a full disk, which DIRECTORY must be.
+"""`python -m tests.integration.storage.full_disk DIRECTORY SCENARIO`: run a store in DIRECTORY until its disk is full.
 
-Prints a JSON object of what was seen. `run` starts it on a small file system of its own, which only it sees.
+Prints the facts that the test checks as a JSON object. `run` starts it in a small file system of its own.
 """
 
 from __future__ import annotations
@@ -26,23 +26,25 @@ ROWS = 100
 ROW_BYTES = 100_000
 
 
-def run(directory: Path, what: str) -> dict[str, Any]:
-    """Do `what` (see `SCENES`) on a disk of its own."""
+def run(directory: Path, scenario: str) -> dict[str, Any]:
+    """Run a scenario (see `SCENARIOS`) on a disk of its own, and return its facts."""
     command = [*own_disk(directory, DISK_MIB), sys.executable, "-m", "tests.integration.storage.full_disk"]
-    done = subprocess.run([*command, str(directory), what], capture_output=True, text=True, check=False, timeout=100)
-    assert done.returncode == 0, done.stderr
-    seen: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])  # before it are lines of the log
-    return seen
+    result = subprocess.run(
+        [*command, str(directory), scenario], capture_output=True, text=True, check=False, timeout=100
+    )
+    assert result.returncode == 0, result.stderr
+    facts: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])  # earlier lines are the log
+    return facts
 
 
-async def opened_without_any_room(directory: Path) -> dict[str, Any]:
-    """The store was closed, so that it has neither log nor index, and then the disk was filled to its last byte."""
+async def open_without_space(directory: Path) -> dict[str, Any]:
+    """Open a store that was closed, and so has no write-ahead log, on a disk without a free byte."""
     await _make(directory)
     _fill(directory / "filler")
     database = _open(directory)
     room: list[str] = []
     database.on_space_regained = lambda: room.append("room")
-    seen = {
+    facts = {
         "single_connection": database.single_connection,
         "rows": database.reader.execute("SELECT count(*) FROM t").get,
         "send": await _outcome(database, "INSERT INTO t(filler) VALUES (zeroblob(10))"),
@@ -55,19 +57,19 @@ async def opened_without_any_room(directory: Path) -> dict[str, Any]:
     await _outcome(database, "INSERT INTO t(filler) VALUES (zeroblob(10))")
     await database.close()
     database = _open(directory)
-    seen |= {"room_after": room, "single_connection_after": database.single_connection}
-    seen |= {"send_after": await _outcome(database, "INSERT INTO t(filler) VALUES (zeroblob(10))")}
+    facts |= {"room_after": room, "single_connection_after": database.single_connection}
+    facts |= {"send_after": await _outcome(database, "INSERT INTO t(filler) VALUES (zeroblob(10))")}
     await database.close()
-    return seen
+    return facts
 
 
-async def opened_with_the_reserve(directory: Path) -> dict[str, Any]:
-    """The same with a reserve: there is room to open and to delete."""
+async def open_with_reserve(directory: Path) -> dict[str, Any]:
+    """The same with a reserve: there is space to open the store and to delete."""
     await _make(directory, reserve_bytes=16 * MIB)
     _fill(directory / "filler")
     reserve_bytes = (directory / "reserve").stat().st_size
     database = _open(directory, reserve_bytes=16 * MIB)
-    seen = {
+    facts = {
         "reserve_bytes": reserve_bytes,
         "single_connection": database.single_connection,
         "send": await _outcome(database, "INSERT INTO t(filler) VALUES (zeroblob(1000000))"),
@@ -76,21 +78,21 @@ async def opened_with_the_reserve(directory: Path) -> dict[str, Any]:
         "reserve_given_up": (directory / "reserve").stat().st_size == 0,
         "rows": database.reader.execute("SELECT count(*) FROM t").get,
     }
-    # what was deleted leaves more room within the store than the reserve has: rows go into it, and are refused again
-    # before it is used up
+    # deleted rows free more space in the store than the reserve has: new rows go there, and are refused again before
+    # it is used up
     sent = 0
     while (sent_one := await _outcome(database, f"INSERT INTO t(filler) VALUES (zeroblob({ROW_BYTES}))")) == "done":
         sent += 1
-    seen |= {"sent_into_what_was_deleted": sent, "then": sent_one, "full_again": database.full()}
-    seen |= {"delete_again": await _outcome(database, "DELETE FROM t", grows=False)}
+    facts |= {"sent_into_freed_space": sent, "answer_after_these": sent_one, "full_again": database.full()}
+    facts |= {"delete_again": await _outcome(database, "DELETE FROM t", grows=False)}
     (directory / "filler").unlink()
-    seen |= {"send_after": await _outcome(database, "INSERT INTO t(filler) VALUES (zeroblob(10))")}
-    seen |= {"full_after": database.full(), "reserve_after": (directory / "reserve").stat().st_size}
+    facts |= {"send_after": await _outcome(database, "INSERT INTO t(filler) VALUES (zeroblob(10))")}
+    facts |= {"full_after": database.full(), "reserve_after": (directory / "reserve").stat().st_size}
     await database.close()
-    return seen
+    return facts
 
 
-SCENES = {scene.__name__: scene for scene in (opened_without_any_room, opened_with_the_reserve)}
+SCENARIOS = {scenario.__name__: scenario for scenario in (open_without_space, open_with_reserve)}
 
 
 async def _make(directory: Path, reserve_bytes: int = 0) -> None:
@@ -128,4 +130,4 @@ def _fill(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    print(json.dumps(asyncio.run(SCENES[sys.argv[2]](Path(sys.argv[1])))))
+    print(json.dumps(asyncio.run(SCENARIOS[sys.argv[2]](Path(sys.argv[1])))))

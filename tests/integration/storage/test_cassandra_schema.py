@@ -1,4 +1,4 @@
-"""The cluster form's keyspace and tables: made again and again, compared line by line."""
+"""Keyspace and tables of the cluster form: creating them again changes nothing, and differences are reported."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ OPTIONS = {"default_time_to_live": "0", "gc_grace_seconds": "864000", "compactio
         ),
     ],
 )
-def test_what_a_text_declares(text: str, table: Table) -> None:
+def test_tables_of_a_schema_text(text: str, table: Table) -> None:
     assert read_table(text) == table
 
 
@@ -49,7 +49,7 @@ def test_every_table_is_declared_once() -> None:
 
 
 @pytest.mark.extended
-async def test_each_difference_is_said_in_a_line(cassandra_address: CassandraAddress) -> None:
+async def test_each_difference_is_a_line(cassandra_address: CassandraAddress) -> None:
     with keyspace() as place:
         assert await schema.check(place, 1) == []
         cassandra = await Cassandra.open(place)

@@ -1,4 +1,4 @@
-"""The session with Cassandra when its contact points' names come to mean other addresses, as containers' do."""
+"""The Cassandra session when a contact point's name resolves to a new address, as with containers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TRIES = 100
 
 
 @pytest.mark.extended
-async def test_a_node_that_comes_back_elsewhere_is_found(cassandra_address: CassandraAddress) -> None:
+async def test_a_node_at_a_new_address_is_found(cassandra_address: CassandraAddress) -> None:
     session = await Cassandra.open(cassandra_address)
     assert await session.run(_LOOK, "none") == []
     gone = session._connection
@@ -23,11 +23,11 @@ async def test_a_node_that_comes_back_elsewhere_is_found(cassandra_address: Cass
     await asyncio.to_thread(gone.cluster.shutdown)
     with pytest.raises(CnsError):
         await session.run(_LOOK, "none")
-    assert await _until_it_answers(session) == []
+    assert await _wait_for_answer(session) == []
     await session.close()
 
 
-async def _until_it_answers(session: Cassandra) -> object:
+async def _wait_for_answer(session: Cassandra) -> object:
     for _ in range(TRIES):
         try:
             return await session.run(_LOOK, "none")

@@ -1,4 +1,4 @@
-"""The SQLite store: one commit for all who wait, whole or not at all, on disks that fill up and fail."""
+"""The SQLite store: group commit, and behaviour on disks that are full or fail."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WAL_BYTES_MAX = 3 * CHECKPOINT_PAGES * PAGE_BYTES
 
 
 @asynccontextmanager
-async def opened(directory: Path, disk: FaultyDisk | None = None) -> AsyncIterator[Database]:
+async def open_database(directory: Path, disk: FaultyDisk | None = None) -> AsyncIterator[Database]:
     """A database with one table, `t(n)`."""
     database = Database(directory, Clock(), disk.vfs if disk else None)
     database.create_tables(("CREATE TABLE IF NOT EXISTS t(n INTEGER PRIMARY KEY, filler BLOB)",))
@@ -42,7 +42,7 @@ def insert(n: int, filler: bytes = b"") -> Callable[[apsw.Connection], int]:
     return change
 
 
-def kept(database: Database) -> list[int]:
+def rows(database: Database) -> list[int]:
     return [n for (n,) in database.reader.execute("SELECT n FROM t ORDER BY n")]
 
 
@@ -50,17 +50,17 @@ def kept(database: Database) -> list[int]:
 
 
 async def test_all_writes_of_a_turn_are_one_commit(tmp_path: Path) -> None:
-    async with opened(tmp_path) as database:
+    async with open_database(tmp_path) as database:
         before = database.commits
         assert await asyncio.gather(*[database.write(insert(n)) for n in range(100)]) == list(range(100))
         assert database.commits == before + 1
 
 
-async def test_what_is_answered_is_committed(tmp_path: Path) -> None:
-    async with opened(tmp_path) as database:
+async def test_an_answered_write_is_committed(tmp_path: Path) -> None:
+    async with open_database(tmp_path) as database:
         for n in range(5):
             await database.write(insert(n))
-            assert kept(database) == list(range(n + 1))
+            assert rows(database) == list(range(n + 1))
 
 
 async def test_a_request_error_undoes_its_own_write_only(tmp_path: Path) -> None:
@@ -68,17 +68,17 @@ async def test_a_request_error_undoes_its_own_write_only(tmp_path: Path) -> None
         insert(99)(connection)
         raise RequestError("InvalidParameter", "no")
 
-    async with opened(tmp_path) as database:
+    async with open_database(tmp_path) as database:
         answers = await asyncio.gather(
             database.write(insert(1)), database.write(refused), database.write(insert(2)), return_exceptions=True
         )
         assert (answers[0], answers[2]) == (1, 2)
         assert isinstance(answers[1], RequestError)
-        assert kept(database) == [1, 2]
+        assert rows(database) == [1, 2]
 
 
-async def test_a_failing_stage_undoes_the_turn_and_resets_what_was_derived(tmp_path: Path) -> None:
-    async with opened(tmp_path) as database:
+async def test_a_failing_stage_rolls_back_the_turn_and_resets_derived_state(tmp_path: Path) -> None:
+    async with open_database(tmp_path) as database:
         resets: list[str] = []
         committed: list[int] = []
         database.on_rollback(lambda: resets.append("reset"))
@@ -93,13 +93,13 @@ async def test_a_failing_stage_undoes_the_turn_and_resets_what_was_derived(tmp_p
         await asyncio.sleep(0)
         answers = await asyncio.gather(write, stage.submit("one"), stage.submit("two"), return_exceptions=True)
         assert [type(answer) for answer in answers] == [StoreUnavailable] * 3
-        assert (resets, committed, kept(database)) == (["reset"], [], [])
+        assert (resets, committed, rows(database)) == (["reset"], [], [])
         assert await database.write(insert(1)) == 1
-        assert (resets, len(committed), kept(database)) == (["reset"], 1, [1])
+        assert (resets, len(committed), rows(database)) == (["reset"], 1, [1])
 
 
-async def test_a_caller_that_gives_up_disturbs_nobody(tmp_path: Path) -> None:
-    async with opened(tmp_path) as database:
+async def test_a_cancelled_write_does_not_affect_others(tmp_path: Path) -> None:
+    async with open_database(tmp_path) as database:
         writes = [asyncio.create_task(database.write(insert(n))) for n in range(10)]
         await asyncio.sleep(0)
         writes[3].cancel()
@@ -109,49 +109,49 @@ async def test_a_caller_that_gives_up_disturbs_nobody(tmp_path: Path) -> None:
         ]
 
 
-async def test_closing_finishes_what_was_begun(tmp_path: Path) -> None:
-    async with opened(tmp_path) as database:
+async def test_close_finishes_running_writes(tmp_path: Path) -> None:
+    async with open_database(tmp_path) as database:
         writes = [asyncio.create_task(database.write(insert(n))) for n in range(10)]
         await asyncio.sleep(0)
     assert await asyncio.gather(*writes) == list(range(10))
-    async with opened(tmp_path) as database:
-        assert kept(database) == list(range(10))
+    async with open_database(tmp_path) as database:
+        assert rows(database) == list(range(10))
 
 
-# -- disks that fill up and fail --------------------------------------------------------------------------------------
+# -- full and failing disks --------------------------------------------------------------------------------------------
 
 
-async def test_full_when_a_page_is_needed(tmp_path: Path) -> None:
-    async with opened(tmp_path) as database:
+async def test_full_at_a_new_page(tmp_path: Path) -> None:
+    async with open_database(tmp_path) as database:
         pages = database.connection.pragma("page_count")
         database.connection.pragma("max_page_count", pages + 2)
         with pytest.raises(StoreFull):
             await database.write(insert(1, b"x" * 10 * PAGE_BYTES))
-        assert kept(database) == []
+        assert rows(database) == []
         database.connection.pragma("max_page_count", pages + 1_000)
         assert await database.write(insert(1, b"x" * 10 * PAGE_BYTES)) == 1
 
 
 async def test_full_at_the_commit(tmp_path: Path) -> None:
     disk = FaultyDisk()
-    async with opened(tmp_path, disk) as database:
+    async with open_database(tmp_path, disk) as database:
         await database.write(insert(1))
         disk.full = True
         answers = await asyncio.gather(*[database.write(insert(n)) for n in range(2, 6)], return_exceptions=True)
         assert [type(answer) for answer in answers] == [StoreFull] * 4
         assert disk.refused
-        assert kept(database) == [1]
+        assert rows(database) == [1]
         disk.full = False
         assert await database.write(insert(2)) == 2
-    async with opened(tmp_path) as database:
-        assert kept(database) == [1, 2]
+    async with open_database(tmp_path) as database:
+        assert rows(database) == [1, 2]
 
 
 async def test_full_only_for_the_checkpoint(tmp_path: Path) -> None:
-    """The log cannot be copied back for a while: it grows, and what is committed stays answered as committed."""
+    """For a while the log cannot be copied back: it grows, and commits still succeed."""
     disk = FaultyDisk()
     disk.only = "store.db"
-    async with opened(tmp_path, disk) as database:
+    async with open_database(tmp_path, disk) as database:
         disk.full = True
         filler = b"x" * 250 * PAGE_BYTES
         for n in range(40):
@@ -162,14 +162,14 @@ async def test_full_only_for_the_checkpoint(tmp_path: Path) -> None:
         for n in range(40, 80):
             await database.write(insert(n, filler))
         assert database.wal_pages < CHECKPOINT_PAGES * 2
-        assert kept(database) == list(range(80))
+        assert rows(database) == list(range(80))
 
 
-async def test_a_failed_sync_is_the_end(tmp_path: Path) -> None:
-    """Nobody knows what the disk holds now; the callers are told so, and only a new start goes on."""
+async def test_a_failed_sync_stops_the_store(tmp_path: Path) -> None:
+    """The state of the disk is unknown: callers get that error, and only a restart helps."""
     disk = FaultyDisk()
     fatal: list[Exception] = []
-    async with opened(tmp_path, disk) as database:
+    async with open_database(tmp_path, disk) as database:
         database.on_fatal = fatal.append
         await database.write(insert(1))
         disk.broken = True
@@ -180,16 +180,16 @@ async def test_a_failed_sync_is_the_end(tmp_path: Path) -> None:
             with pytest.raises(StoreUnavailable):
                 await database.write(insert(4))
         assert len(fatal) == 1
-    async with opened(tmp_path) as database:
-        assert kept(database) in ([1], [1, 2, 3])
+    async with open_database(tmp_path) as database:
+        assert rows(database) in ([1], [1, 2, 3])
         assert await database.write(insert(4)) == 4
 
 
 # -- the log ----------------------------------------------------------------------------------------------------------
 
 
-async def test_the_log_stays_small_while_writes_never_pause(tmp_path: Path) -> None:
-    async with opened(tmp_path) as database:
+async def test_the_log_stays_small_under_constant_writes(tmp_path: Path) -> None:
+    async with open_database(tmp_path) as database:
         filler = b"x" * 1_024
         log = tmp_path / "store.db-wal"
         largest = 0
@@ -203,56 +203,56 @@ async def test_the_log_stays_small_while_writes_never_pause(tmp_path: Path) -> N
         await asyncio.gather(*[writer(start) for start in range(0, 50_000, 1_000)])
         assert largest <= WAL_BYTES_MAX
         assert log.stat().st_size <= WAL_BYTES_MAX
-        assert len(kept(database)) == 50_000
+        assert len(rows(database)) == 50_000
 
 
 # -- opening ----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_second_opener_is_refused_and_the_data_stays(tmp_path: Path) -> None:
-    async with opened(tmp_path) as database:
+async def test_a_second_process_is_refused(tmp_path: Path) -> None:
+    async with open_database(tmp_path) as database:
         await database.write(insert(1))
         with pytest.raises(StartError) as refused:
             Database(tmp_path, Clock())
         assert refused.value.exit_code == EXIT_DATA_IN_USE
         assert str(tmp_path) in str(refused.value)
         assert await database.write(insert(2)) == 2
-    async with opened(tmp_path) as database:
-        assert kept(database) == [1, 2]
+    async with open_database(tmp_path) as database:
+        assert rows(database) == [1, 2]
 
 
-async def test_the_lock_of_a_dead_process_is_no_lock(tmp_path: Path) -> None:
+async def test_the_lock_of_a_dead_process_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "lock").write_text("999999\n")
-    async with opened(tmp_path) as database:
+    async with open_database(tmp_path) as database:
         assert await database.write(insert(1)) == 1
 
 
-def _occupied(directory: Path) -> None:
+def _make_file(directory: Path) -> None:
     directory.write_text("a file")
 
 
-def _garbled(directory: Path) -> None:
+def _make_garbage(directory: Path) -> None:
     directory.mkdir()
     (directory / "store.db").write_bytes(b"this is no database" * 1_000)
 
 
-async def _make(directory: Path) -> None:
-    async with opened(directory):
+async def _make_store(directory: Path) -> None:
+    async with open_database(directory):
         pass
 
 
-def _of_the_future(directory: Path) -> None:
-    asyncio.run(_make(directory))
+def _make_newer_format(directory: Path) -> None:
+    asyncio.run(_make_store(directory))
     connection = apsw.Connection(str(directory / "store.db"))
     connection.execute("UPDATE meta SET format = 1000")
     connection.close()
 
 
-@pytest.mark.parametrize("spoil", [_occupied, _garbled, _of_the_future])
-def test_unusable_data_is_said_and_left_alone(tmp_path: Path, spoil: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize("prepare", [_make_file, _make_garbage, _make_newer_format])
+def test_unusable_data_is_refused_and_not_changed(tmp_path: Path, prepare: Callable[[Path], None]) -> None:
     directory = tmp_path / "data"
-    spoil(directory)
-    for _ in range(2):  # and the lock is given back
+    prepare(directory)
+    for _ in range(2):  # the lock is released each time
         with pytest.raises(StartError) as refused:
             Database(directory, Clock())
         assert refused.value.exit_code == EXIT_DATA_UNUSABLE
@@ -261,22 +261,22 @@ def test_unusable_data_is_said_and_left_alone(tmp_path: Path, spoil: Callable[[P
 async def test_every_start_has_its_own_number(tmp_path: Path) -> None:
     boots = []
     for _ in range(3):
-        async with opened(tmp_path) as database:
+        async with open_database(tmp_path) as database:
             boots.append(database.boot)
     assert boots == sorted(set(boots))
 
 
 async def test_time_does_not_go_back_over_a_restart(tmp_path: Path) -> None:
-    ahead = Clock()
-    ahead.advance(86_400_000)
-    database = Database(tmp_path, ahead)
+    fast_clock = Clock()
+    fast_clock.advance(86_400_000)
+    database = Database(tmp_path, fast_clock)
     database.create_tables(("CREATE TABLE IF NOT EXISTS t(n INTEGER PRIMARY KEY, filler BLOB)",))
     database.start(asyncio.get_running_loop())
     await database.write(insert(1))
     await database.close()
-    last_ms = ahead.now_ms()
-    behind = Clock()
-    again = Database(tmp_path, behind)
-    again.start(asyncio.get_running_loop())
-    assert behind.now_ms() >= last_ms - 1_000
-    await again.close()
+    last_ms = fast_clock.now_ms()
+    slow_clock = Clock()
+    reopened = Database(tmp_path, slow_clock)
+    reopened.start(asyncio.get_running_loop())
+    assert slow_clock.now_ms() >= last_ms - 1_000
+    await reopened.close()

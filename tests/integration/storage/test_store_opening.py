@@ -1,4 +1,4 @@
-"""Stores that are not ours, not whole, or damaged: refused in one line, and left as they are."""
+"""Stores that are foreign, incomplete or damaged: each is refused with one line and not changed."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ FRAME_BYTES = FRAME_HEADER_BYTES + PAGE_BYTES
 COMMITS = 6
 
 
-async def write(directory: Path, rows: int = 1, copy: Path | None = None) -> None:
-    """A store with a table, a commit a row. `copy`: as a crash would leave it, with all in the log."""
+async def write_store(directory: Path, rows: int = 1, copy: Path | None = None) -> None:
+    """Write a store with one commit per row. `copy`: the directory for a copy as a crash leaves it, all in the log."""
     database = Database(directory, Clock())
     database.create_tables(("CREATE TABLE IF NOT EXISTS t(n INTEGER PRIMARY KEY, filler BLOB)",))
     database.start(asyncio.get_running_loop())
@@ -42,27 +42,27 @@ async def write(directory: Path, rows: int = 1, copy: Path | None = None) -> Non
     await database.close()
 
 
-def contents(directory: Path) -> dict[str, bytes]:
+def files_of(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file() and path.name != "lock"}
 
 
-def refusal(directory: Path) -> StartError:
-    """The store is refused twice, and nothing is written to its directory."""
-    before = contents(directory)
+def refused_twice(directory: Path) -> StartError:
+    """The error at opening the store. It is raised twice, and nothing is written to the directory."""
+    before = files_of(directory)
     for _ in range(2):
         with pytest.raises(StartError) as refused:
             Database(directory, Clock())
-        assert contents(directory) == before
+        assert files_of(directory) == before
     return refused.value
 
 
 def commits_in(log: bytes) -> list[int]:
-    """The numbers of the frames that end a transaction, from 0."""
+    """The indexes of the frames that end a transaction."""
     heads = [log[at : at + 8] for at in range(HEADER_BYTES, len(log), FRAME_BYTES)]
     return [number for number, head in enumerate(heads) if struct.unpack(">II", head)[1]]
 
 
-def damage(path: Path, at: int) -> None:
+def flip_byte(path: Path, at: int) -> None:
     with path.open("r+b") as file:
         file.seek(at)
         byte = file.read(1)[0]
@@ -70,33 +70,33 @@ def damage(path: Path, at: int) -> None:
         file.write(bytes([byte ^ 0xFF]))
 
 
-# -- not ours ---------------------------------------------------------------------------------------------------------
+# -- foreign -----------------------------------------------------------------------------------------------------------
 
 
-def _missing(directory: Path) -> None:
+def _remove(directory: Path) -> None:
     (directory / "store.db").unlink()
 
 
-def _empty(directory: Path) -> None:
+def _truncate(directory: Path) -> None:
     (directory / "store.db").write_bytes(b"")
 
 
-def _without_its_tables(directory: Path) -> None:
-    """What a store is before its first log is copied back, and that log was lost."""
-    _missing(directory)
+def _remove_tables(directory: Path) -> None:
+    """Leave the store as it is before its first log is copied back, without that log."""
+    _remove(directory)
     connection = apsw.Connection(str(directory / "store.db"))
     connection.execute("PRAGMA journal_mode=WAL; PRAGMA user_version=1").fetchall()
     connection.close()
 
 
 @pytest.mark.parametrize(
-    ("spoil", "reason"), [(_missing, "is missing"), (_empty, "is empty"), (_without_its_tables, "holds nothing")]
+    ("prepare", "reason"), [(_remove, "is missing"), (_truncate, "is empty"), (_remove_tables, "holds nothing")]
 )
-async def test_a_lost_store_beside_its_master_key(tmp_path: Path, spoil: Callable[[Path], None], reason: str) -> None:
-    await write(tmp_path)
+async def test_a_lost_store_beside_its_master_key(tmp_path: Path, prepare: Callable[[Path], None], reason: str) -> None:
+    await write_store(tmp_path)
     (tmp_path / "master.key").write_text("key")
-    spoil(tmp_path)
-    error = refusal(tmp_path)
+    prepare(tmp_path)
+    error = refused_twice(tmp_path)
     assert error.exit_code == EXIT_DATA_UNUSABLE
     assert f"{tmp_path}/store.db {reason}" in str(error)
     assert "to start anew" in str(error)
@@ -109,41 +109,41 @@ async def test_a_lost_master_key(tmp_path: Path) -> None:
     await host.accounts.create(0)
     await host.close()
     (tmp_path / "master.key").unlink()
-    before = contents(tmp_path)
+    before = files_of(tmp_path)
     with pytest.raises(StartError, match="restore it, or set CNS_MASTER_KEY") as refused:
         StoreHost(settings)
     assert refused.value.exit_code == EXIT_DATA_UNUSABLE
-    assert contents(tmp_path) == before, "neither a key nor anything else is written"
+    assert files_of(tmp_path) == before, "neither a key nor anything else is written"
 
 
-async def test_a_first_start_that_was_cut_off_before_its_key_is_gone_on_with(tmp_path: Path) -> None:
-    await write(tmp_path)
+async def test_a_first_start_interrupted_before_its_key_continues(tmp_path: Path) -> None:
+    await write_store(tmp_path)
     host = StoreHost(Settings(data=tmp_path, reserve_bytes=0))
     await host.start()
     await host.close()
     assert (tmp_path / "master.key").exists()
 
 
-async def test_another_program_s_database(tmp_path: Path) -> None:
+async def test_a_database_of_another_program(tmp_path: Path) -> None:
     connection = apsw.Connection(str(tmp_path / "store.db"))
     connection.execute("PRAGMA journal_mode=WAL; CREATE TABLE theirs(n)").fetchall()
     connection.close()
-    assert "is no store of cns" in str(refusal(tmp_path))
+    assert "is no store of cns" in str(refused_twice(tmp_path))
 
 
 @pytest.mark.parametrize("statement", [f"PRAGMA user_version={FORMAT + 1}", f"UPDATE meta SET format = {FORMAT + 1}"])
-async def test_a_newer_version_s_store(tmp_path: Path, statement: str) -> None:
-    await write(tmp_path)
+async def test_a_store_of_a_newer_version(tmp_path: Path, statement: str) -> None:
+    await write_store(tmp_path)
     connection = apsw.Connection(str(tmp_path / "store.db"))
     connection.execute(statement)
     connection.close()
-    error = refusal(tmp_path)
+    error = refused_twice(tmp_path)
     assert (error.exit_code, f"{FORMAT + 1}, this program reads" in str(error)) == (EXIT_DATA_UNUSABLE, True)
 
 
 def test_a_file_that_cannot_be_opened_for_writing(tmp_path: Path) -> None:
     (tmp_path / "store.db").mkdir()
-    error = refusal(tmp_path)
+    error = refused_twice(tmp_path)
     assert (error.exit_code, str(error)) == (
         EXIT_DATA_UNUSABLE,
         f"cannot write to {tmp_path}/store.db: Is a directory",
@@ -161,16 +161,16 @@ def test_a_file_that_cannot_be_opened_for_writing(tmp_path: Path) -> None:
 async def test_a_file_system_that_refuses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: OSError, exit_code: int
 ) -> None:
-    await write(tmp_path)
+    await write_store(tmp_path)
     opened = os.open
 
-    def refusing(path: str | Path, *arguments: int) -> int:
+    def refuse(path: str | Path, *arguments: int) -> int:
         if str(path).endswith("store.db"):
             raise fault
         return opened(path, *arguments)
 
-    monkeypatch.setattr("os.open", refusing)
-    error = refusal(tmp_path)
+    monkeypatch.setattr("os.open", refuse)
+    error = refused_twice(tmp_path)
     assert error.exit_code == exit_code
     assert fault.strerror
     assert fault.strerror in str(error)
@@ -180,20 +180,18 @@ async def test_a_file_system_that_refuses(
 
 
 async def test_a_damaged_page_ends_the_start(tmp_path: Path) -> None:
-    await write(tmp_path, rows=20)
-    damage(tmp_path / "store.db", 5 * PAGE_BYTES)
-    damage(tmp_path / "store.db", 5 * PAGE_BYTES + 3)
-    error = refusal(tmp_path)
+    await write_store(tmp_path, rows=20)
+    flip_byte(tmp_path / "store.db", 5 * PAGE_BYTES)
+    flip_byte(tmp_path / "store.db", 5 * PAGE_BYTES + 3)
+    error = refused_twice(tmp_path)
     assert (error.exit_code, "is damaged" in str(error)) == (EXIT_DATA_UNUSABLE, True)
     assert "cns check" in str(error)
 
 
-async def test_a_large_store_is_not_looked_through_at_its_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await write(tmp_path, rows=20)
-    damage(tmp_path / "store.db", 5 * PAGE_BYTES)
-    damage(tmp_path / "store.db", 5 * PAGE_BYTES + 3)
+async def test_a_large_store_is_not_scanned_at_its_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    await write_store(tmp_path, rows=20)
+    flip_byte(tmp_path / "store.db", 5 * PAGE_BYTES)
+    flip_byte(tmp_path / "store.db", 5 * PAGE_BYTES + 3)
     assert (tmp_path / "store.db").stat().st_size < QUICK_CHECK_BYTES_MAX
     monkeypatch.setattr("cns_common.sqlite.opening.QUICK_CHECK_BYTES_MAX", 10 * PAGE_BYTES)
     database = Database(tmp_path, Clock())
@@ -204,10 +202,10 @@ async def test_a_large_store_is_not_looked_through_at_its_start(
 
 async def test_commits_behind_a_damaged_frame_are_counted_in_the_log(tmp_path: Path) -> None:
     crashed = tmp_path / "crashed"
-    await write(tmp_path / "data", COMMITS, crashed)
+    await write_store(tmp_path / "data", COMMITS, crashed)
     log = crashed / "store.db-wal"
     ends = commits_in(log.read_bytes())
-    damage(log, HEADER_BYTES + (ends[-3] + 1) * FRAME_BYTES + FRAME_HEADER_BYTES + 100)  # the last but one commit's
+    flip_byte(log, HEADER_BYTES + (ends[-3] + 1) * FRAME_BYTES + FRAME_HEADER_BYTES + 100)  # of the last commit but one
     with structlog.testing.capture_logs() as logged:
         database = Database(crashed, Clock())
     (entry,) = [entry for entry in logged if entry["event"] == "store.wal_truncated"]
@@ -217,12 +215,12 @@ async def test_commits_behind_a_damaged_frame_are_counted_in_the_log(tmp_path: P
     await database.close()
 
 
-async def test_a_log_whose_header_is_damaged_counts_for_nothing_and_is_told_of(tmp_path: Path) -> None:
+async def test_a_log_with_a_damaged_header_is_ignored_and_logged(tmp_path: Path) -> None:
     crashed = tmp_path / "crashed"
-    await write(tmp_path / "first", 1)
-    await write(tmp_path / "first", COMMITS, crashed)
+    await write_store(tmp_path / "first", 1)
+    await write_store(tmp_path / "first", COMMITS, crashed)
     ends = commits_in((crashed / "store.db-wal").read_bytes())
-    damage(crashed / "store.db-wal", 16)
+    flip_byte(crashed / "store.db-wal", 16)
     with structlog.testing.capture_logs() as logged:
         database = Database(crashed, Clock())
     (entry,) = [entry for entry in logged if entry["event"] == "store.wal_truncated"]
@@ -231,9 +229,9 @@ async def test_a_log_whose_header_is_damaged_counts_for_nothing_and_is_told_of(t
     await database.close()
 
 
-async def test_a_whole_log_and_what_is_left_of_a_former_one_are_not_told_of(tmp_path: Path) -> None:
+async def test_an_intact_log_with_frames_of_a_former_one_is_not_logged(tmp_path: Path) -> None:
     crashed = tmp_path / "crashed"
-    await write(tmp_path / "data", COMMITS, crashed)
+    await write_store(tmp_path / "data", COMMITS, crashed)
     log = crashed / "store.db-wal"
     stale = bytearray(log.read_bytes()[HEADER_BYTES:])
     for at in range(0, len(stale), FRAME_BYTES):
@@ -249,39 +247,39 @@ async def test_a_whole_log_and_what_is_left_of_a_former_one_are_not_told_of(tmp_
     await database.close()
 
 
-def test_a_store_without_log_is_not_cut(tmp_path: Path) -> None:
+def test_a_store_without_log_is_not_truncated(tmp_path: Path) -> None:
     assert find_lost_commits(tmp_path / "store.db") == (0, 0, False)
 
 
 # -- cns check --------------------------------------------------------------------------------------------------------
 
 
-async def test_check_finds_nothing_in_a_whole_store_and_leaves_it_alone(tmp_path: Path) -> None:
-    await write(tmp_path, rows=20)
-    before = contents(tmp_path)
+async def test_check_of_an_intact_store_changes_nothing(tmp_path: Path) -> None:
+    await write_store(tmp_path, rows=20)
+    before = files_of(tmp_path)
     found = check_integrity(tmp_path / "store.db")
     assert (found.faults, found.pages) == ((), len(before["store.db"]) // PAGE_BYTES)
-    assert contents(tmp_path) == before
+    assert files_of(tmp_path) == before
 
 
-async def test_check_reads_the_log_of_a_crash_and_leaves_it_alone(tmp_path: Path) -> None:
+async def test_check_reads_the_log_of_a_crash_and_changes_nothing(tmp_path: Path) -> None:
     crashed = tmp_path / "crashed"
-    await write(tmp_path / "data", COMMITS, crashed)
-    before = contents(crashed)
+    await write_store(tmp_path / "data", COMMITS, crashed)
+    before = files_of(crashed)
     assert check_integrity(crashed / "store.db").faults == ()
     ends = commits_in(before["store.db-wal"])
-    damage(crashed / "store.db-wal", HEADER_BYTES + (ends[-3] + 1) * FRAME_BYTES + FRAME_HEADER_BYTES)
+    flip_byte(crashed / "store.db-wal", HEADER_BYTES + (ends[-3] + 1) * FRAME_BYTES + FRAME_HEADER_BYTES)
     (crashed / "store.db-shm").unlink()
     (fault,) = check_integrity(crashed / "store.db").faults
     assert fault == f"the log is cut after frame {ends[-3] + 1}: 2 commits behind it are missing"
-    assert contents(crashed)["store.db"] == before["store.db"]
-    assert len(contents(crashed)["store.db-wal"]) == len(before["store.db-wal"])
+    assert files_of(crashed)["store.db"] == before["store.db"]
+    assert len(files_of(crashed)["store.db-wal"]) == len(before["store.db-wal"])
 
 
-async def test_check_tells_of_damage_of_any_size(tmp_path: Path) -> None:
-    await write(tmp_path, rows=20)
-    damage(tmp_path / "store.db", 5 * PAGE_BYTES)
-    damage(tmp_path / "store.db", 5 * PAGE_BYTES + 3)
+async def test_check_reports_damage_of_any_size(tmp_path: Path) -> None:
+    await write_store(tmp_path, rows=20)
+    flip_byte(tmp_path / "store.db", 5 * PAGE_BYTES)
+    flip_byte(tmp_path / "store.db", 5 * PAGE_BYTES + 3)
     assert check_integrity(tmp_path / "store.db").faults
     (tmp_path / "store.db").write_bytes(b"no database" * 1_000)
     assert check_integrity(tmp_path / "store.db").faults == ("file is not a database",)

@@ -1,4 +1,4 @@
-"""What a replay's test needs: the service over a real engine, a fan-out that tests step, and a worker's replays."""
+"""Fixtures of replay tests: the service over a real engine, and a fan-out and replays that tests step."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from workers.jobs.quarantine import Quarantine
 from workers.stats import Stats
 
 
-class Came(NamedTuple):
-    """What a subscription was to be sent."""
+class QueuedText(NamedTuple):
+    """A message for a subscription in a queue of endpoint jobs."""
 
     text: str
     replayed: bool
@@ -49,7 +49,7 @@ class ReplaySite:
         self.rig = Rig(database, clock, Quotas(), port=self.port)
         self.leases = EmbeddedLeaseStore()
         self.archives: Any = self.rig.archives
-        """What replays read."""
+        """The archive store of replays. Tests may replace it."""
         topics = TopicCache(self.rig.topics)
         self.producer = self.fifo_producer(Archiver(topics, self.rig.archives, self.rig.replays))
 
@@ -81,20 +81,20 @@ class ReplaySite:
             ids = {"MessageGroupId": group} if topic.endswith(".fifo") else {}
             await self.rig("Publish", TopicArn=topic, Message=text, MessageAttributes=attributes_of(text), **ids)
 
-    async def fan_out(self, but: int = 0) -> None:
-        """All that was published, but for so many that are held."""
+    async def fan_out(self, leave: int = 0) -> None:
+        """Fan out published messages until `leave` are left in the queue."""
         async with asyncio.timeout(20):
-            while await self.port.depth(jobs.FIFO_PUBLISH_JOBS) > but:
+            while await self.port.depth(jobs.FIFO_PUBLISH_JOBS) > leave:
                 await self.producer.step()
 
     def now_text(self, ahead_ms: int = 0) -> str:
         return timestamp_text(self.clock.now_ms() + ahead_ms)
 
-    async def ask(self, subscription: str, start: str, end: str = "") -> None:
+    async def start_replay(self, subscription: str, start: str, end: str = "") -> None:
         policy = {"PointType": "Timestamp", "StartingPoint": start} | ({"EndingPoint": end} if end else {})
-        await self.set_policy(subscription, json.dumps(policy))
+        await self.set_replay_policy(subscription, json.dumps(policy))
 
-    async def set_policy(self, subscription: str, text: str) -> None:
+    async def set_replay_policy(self, subscription: str, text: str) -> None:
         await self.rig(
             "SetSubscriptionAttributes",
             SubscriptionArn=subscription,
@@ -102,12 +102,12 @@ class ReplaySite:
             AttributeValue=text,
         )
 
-    def settle(self) -> None:
-        """A replay may begin."""
+    def pass_start_delay(self) -> None:
+        """Advance the clock until a replay may begin."""
         self.clock.advance(START_DELAY_MS)
 
     def replay_worker(self, replays: Any = None, port: Any = None) -> ReplayWorker:
-        """As a worker has it, or with others than its own."""
+        """A worker's replay worker, optionally with another replay store or port."""
         rig = self.rig
         return ReplayWorker(
             replays or rig.replays, self.archives, rig.topics, rig.subscriptions, port or self.port, self.clock
@@ -117,8 +117,8 @@ class ReplaySite:
         return LeasedTaskRunner(Replays(self.rig.replays, self.replay_worker()), self.leases, self.clock)
 
     async def replay(self, subscription: str) -> str:
-        """Until it is over or has to wait; its status."""
-        self.settle()
+        """Run a replay until it ends or has to wait. Returns its status."""
+        self.pass_start_delay()
         replay = await self.rig.replays.get(subscription)
         assert replay is not None
         worker = self.replay_worker()
@@ -129,46 +129,46 @@ class ReplaySite:
     async def status(self, subscription: str) -> str:
         return (await self.rig.attributes(subscription)).get("ReplayStatus", "none")
 
-    async def came(self, queue: str = jobs.FIFO_ENDPOINT_JOBS) -> dict[str, list[Came]]:
-        """What is to be delivered since the last look, by subscription, in the order of its groups."""
-        found: dict[str, list[Came]] = {}
+    async def take_queued(self, queue: str = jobs.FIFO_ENDPOINT_JOBS) -> dict[str, list[QueuedText]]:
+        """The messages queued since the last call, by subscription. Each group is in order."""
+        found: dict[str, list[QueuedText]] = {}
         while await self.port.depth(queue):
             held = await self.port.receive(queue, 10, 30_000, 1.0)
             for each in held:
                 job = jobs.decode(each.body)
                 assert isinstance(job, EndpointJob)
                 assert job.inline is not None
-                came = Came(job.inline.texts["default"], job.inline.replayed)
-                found.setdefault(job.subscriptions[0], []).append(came)
+                queued = QueuedText(job.inline.texts["default"], job.inline.replayed)
+                found.setdefault(job.subscriptions[0], []).append(queued)
             await self.port.settle(queue, [each.handle for each in held])
         return found
 
 
 def attributes_of(text: str) -> dict[str, Any]:
-    """By which a subscription may choose: the last character of the text."""
+    """An attribute for filter policies: the last character of the text."""
     return {"last": {"DataType": "String", "StringValue": text[-1]}}
 
 
-def live(*texts: str) -> list[Came]:
-    return [Came(text, False) for text in texts]
+def live_texts(*texts: str) -> list[QueuedText]:
+    return [QueuedText(text, False) for text in texts]
 
 
-def again(*texts: str) -> list[Came]:
-    return [Came(text, True) for text in texts]
+def replayed_texts(*texts: str) -> list[QueuedText]:
+    return [QueuedText(text, True) for text in texts]
 
 
-def texts(n: int, letter: str = "m") -> list[str]:
+def numbered_texts(n: int, letter: str = "m") -> list[str]:
     return [f"{letter}{number:04d}" for number in range(n)]
 
 
-async def kept(site: ReplaySite, *given: str) -> tuple[str, str, str]:
-    """A topic that has kept these, a subscription that got them, and when they began."""
+async def archive_texts(site: ReplaySite, *published: str) -> tuple[str, str, str]:
+    """Publish texts to a new topic with an archive. Returns the topic, its subscription, and the time of the start."""
     topic = await site.topic()
     arn = await site.subscribe(topic)
     start = site.now_text()
-    await site.publish(topic, *given)
+    await site.publish(topic, *published)
     await site.fan_out()
-    assert await site.came() == {arn: live(*given)}
+    assert await site.take_queued() == {arn: live_texts(*published)}
     return topic, arn, start
 
 

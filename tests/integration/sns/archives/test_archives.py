@@ -1,4 +1,4 @@
-"""ArchivePolicy and ReplayPolicy as AWS's own client sees them: what is taken and shown, what is refused."""
+"""ArchivePolicy and ReplayPolicy on the wire: accepted and returned values, and errors."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ async def test_periods(sns: SnsDoor, days: str) -> None:
 )
 async def test_policies_refused(sns: SnsDoor, policy: str, complaint: str) -> None:
     at_creation = invalid(f"Attributes Reason: ArchivePolicy: {complaint}")
-    wish = {"FifoTopic": "true", "ArchivePolicy": policy}
-    await sns.refuses(at_creation, "CreateTopic", Name="t.fifo", Attributes=wish)
+    members = {"FifoTopic": "true", "ArchivePolicy": policy}
+    await sns.refuses(at_creation, "CreateTopic", Name="t.fifo", Attributes=members)
     change = {"AttributeName": "ArchivePolicy", "AttributeValue": policy}
     at_set = invalid(f"ArchivePolicy: {complaint}")
     await sns.refuses(at_set, "SetTopicAttributes", TopicArn=await fifo(sns), **change)
 
 
 @spec("archive.beginning", "archive.off")
-async def test_its_beginning_is_shown_with_it(sns: SnsDoor) -> None:
+async def test_the_beginning_of_an_archive_is_returned(sns: SnsDoor) -> None:
     topic = await fifo(sns)
     assert "BeginningArchiveTime" not in await sns.attributes(topic)
     await sns.set(topic, "ArchivePolicy", MONTH)
@@ -59,7 +59,7 @@ async def test_its_beginning_is_shown_with_it(sns: SnsDoor) -> None:
 
 
 @spec("archive.topic-not-deleted", "sns-error.InvalidState")
-async def test_a_topic_with_an_archive_stays(sns: SnsDoor) -> None:
+async def test_a_topic_with_an_archive_is_not_deleted(sns: SnsDoor) -> None:
     topic = await fifo(sns, ArchivePolicy=MONTH)
     text = "Invalid state: a topic with an active ArchivePolicy cannot be deleted"
     await sns.refuses(Refusal(400, "InvalidState", text), "DeleteTopic", TopicArn=topic)
@@ -90,13 +90,13 @@ async def test_replays_refused(sns: SnsDoor, policy: str, complaint: str) -> Non
     arn = await sns.rig.queue_subscription(topic, "q.fifo")
     change = {"SubscriptionArn": arn, "AttributeName": "ReplayPolicy", "AttributeValue": policy}
     await sns.refuses(invalid(f"ReplayPolicy: {complaint}"), "SetSubscriptionAttributes", **change)
-    wish = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT, "r.fifo")}
+    members = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT, "r.fifo")}
     at_creation = invalid(f"Attributes Reason: ReplayPolicy: {complaint}")
-    await sns.refuses(at_creation, "Subscribe", **wish, Attributes={"ReplayPolicy": policy})
+    await sns.refuses(at_creation, "Subscribe", **members, Attributes={"ReplayPolicy": policy})
 
 
 @spec("archive.retention", "replay.too-early")
-async def test_what_is_older_than_its_retention_is_gone(sns: SnsDoor) -> None:
+async def test_archived_messages_expire(sns: SnsDoor) -> None:
     topic = await fifo(sns, ArchivePolicy=MONTH)
     arn = await sns.rig.queue_subscription(topic, "q.fifo")
     began_ms = sns.rig.clock.now_ms()

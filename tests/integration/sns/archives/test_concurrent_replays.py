@@ -1,4 +1,4 @@
-"""Replays hand in hand with what is published meanwhile, and with workers that die: in order, and once."""
+"""Replays during publishing and with workers that die: each message arrives once and in order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,14 @@ from cns.delivery import jobs
 from cns.notification import Notification
 from cns.queue_port.contract import NewJob, QueuePort, Renewal
 from cns.stores.contract import ArchiveStore, ReplayStore
-from tests.integration.sns.archives.replay_site import ReplaySite, again, kept, live, open_site, texts
+from tests.integration.sns.archives.replay_site import (
+    ReplaySite,
+    archive_texts,
+    live_texts,
+    numbered_texts,
+    open_site,
+    replayed_texts,
+)
 from tests.marks import extended
 from workers.background.leased_tasks import LeasedTaskRunner
 
@@ -26,8 +33,8 @@ async def site(tmp_path: Path) -> AsyncIterator[ReplaySite]:
         yield site
 
 
-class Interrupted:
-    """An archive store during whose nth page something happens: after it was read, before anybody has it."""
+class PausingArchive:
+    """An archive store that reads its nth page, then waits for `go_on` before it returns the page."""
 
     def __init__(self, store: ArchiveStore, pages: int) -> None:
         self._store = store
@@ -46,73 +53,73 @@ class Interrupted:
 
 @pytest.mark.spec("replay.live")
 @pytest.mark.parametrize("pages", [1, 4, *extended(2, 3, 5, 6)])
-async def test_whenever_something_is_published_it_comes_once_and_in_order(site: ReplaySite, pages: int) -> None:
-    """The replay stands still between any two of its steps while more is published and fanned out."""
-    given = texts(150)
-    topic, arn, start = await kept(site, *given)
-    site.archives = interrupted = Interrupted(site.archives, pages)
-    await site.ask(arn, start)
+async def test_messages_published_during_a_replay_come_once_and_in_order(site: ReplaySite, pages: int) -> None:
+    """The replay pauses between two of its steps while more messages are published and fanned out."""
+    published = numbered_texts(150)
+    topic, arn, start = await archive_texts(site, *published)
+    site.archives = pausing = PausingArchive(site.archives, pages)
+    await site.start_replay(arn, start)
     replay = asyncio.create_task(site.replay(arn))
-    reached = asyncio.create_task(interrupted.reached.wait())
+    reached = asyncio.create_task(pausing.reached.wait())
     await asyncio.wait([replay, reached], return_when=asyncio.FIRST_COMPLETED)
-    meanwhile = texts(12, "n")
+    meanwhile = numbered_texts(12, "n")
     await site.publish(topic, *meanwhile)
     fan_out = asyncio.create_task(site.fan_out())
     await asyncio.wait([fan_out], timeout=0.3)  # it may have to wait for the replay
-    interrupted.go_on.set()
+    pausing.go_on.set()
     assert await replay == "Completed"
     await fan_out
     reached.cancel()
-    came = (await site.came())[arn]
-    assert [each.text for each in came] == [*given, *meanwhile]
+    queued = (await site.take_queued())[arn]
+    assert [each.text for each in queued] == [*published, *meanwhile]
 
 
 @pytest.mark.parametrize("pages", [1, 5, *extended(2, 3, 4, 6, 7, 8)])
-async def test_what_comes_into_the_archive_late_comes_once(site: ReplaySite, pages: int) -> None:
-    """Its number is lower than those of other groups that were fanned out, and replayed, before it was."""
+async def test_a_message_archived_late_comes_once(site: ReplaySite, pages: int) -> None:
+    """The late message has a lower number than messages of other groups that were fanned out and replayed before it."""
     topic = await site.topic()
     arn = await site.subscribe(topic)
     start = site.now_text()
     await site.publish(topic, "late", group="slow")
     (slow,) = await site.port.receive(jobs.FIFO_PUBLISH_JOBS, 1, 600_000, 0)
-    given = texts(250)
-    await site.publish(topic, *given)
-    await site.fan_out(but=1)
-    await site.came()
-    site.archives = interrupted = Interrupted(site.archives, pages)
-    await site.ask(arn, start)
+    published = numbered_texts(250)
+    await site.publish(topic, *published)
+    await site.fan_out(leave=1)
+    await site.take_queued()
+    site.archives = pausing = PausingArchive(site.archives, pages)
+    await site.start_replay(arn, start)
     replay = asyncio.create_task(site.replay(arn))
-    reached = asyncio.create_task(interrupted.reached.wait())
+    reached = asyncio.create_task(pausing.reached.wait())
     await asyncio.wait([replay, reached], return_when=asyncio.FIRST_COMPLETED)
     await site.port.settle(jobs.FIFO_PUBLISH_JOBS, renewals=[Renewal(jobs.FIFO_PUBLISH_JOBS, slow.handle, 0)])
     fan_out = asyncio.create_task(site.fan_out())
     await asyncio.wait([fan_out], timeout=0.3)
-    interrupted.go_on.set()
+    pausing.go_on.set()
     assert await replay == "Completed"
     await fan_out
     reached.cancel()
-    came = [each.text for each in (await site.came())[arn]]
-    assert came.count("late") == 1
-    assert [text for text in came if text != "late"] == given
+    queued = [each.text for each in (await site.take_queued())[arn]]
+    assert queued.count("late") == 1
+    assert [text for text in queued if text != "late"] == published
 
 
-async def test_no_more_is_sent_than_was_claimed(site: ReplaySite) -> None:
-    """The fan-out believes that what is behind the claim is still to be read."""
-    _, arn, start = await kept(site, "a", "b", "c")
-    await site.ask(arn, start)
-    site.settle()
+async def test_a_replay_sends_no_more_than_its_claim(site: ReplaySite) -> None:
+    """The fan-out relies on the replay reading everything behind its claim later."""
+    _, arn, start = await archive_texts(site, "a", "b", "c")
+    await site.start_replay(arn, start)
+    site.pass_start_delay()
     (replay,) = await site.rig.replays.active()
     kept_messages = await site.archives.page(replay.archive_id, 0, replay.set_ms + 1, "", 3)
     claimed = replace(replay, claimed=kept_messages[1].key, version=2)
     assert await site.rig.replays.replace(claimed, 1)
     assert await site.replay_worker().step(claimed)
-    assert await site.came() == {arn: again("a", "b")}
+    assert await site.take_queued() == {arn: replayed_texts("a", "b")}
 
 
-async def test_what_is_behind_one_that_waits_waits_too(site: ReplaySite) -> None:
-    """Even where the replay has sent its page between the two."""
-    topic, arn, start = await kept(site, "a")
-    await site.ask(arn, start)
+async def test_messages_behind_a_waiting_one_wait_too(site: ReplaySite) -> None:
+    """This holds even if the replay sends its page between the two."""
+    topic, arn, start = await archive_texts(site, "a")
+    await site.start_replay(arn, start)
     (replay,) = await site.rig.replays.active()
     sent = [
         replace(replay, claimed=END_OF_ARCHIVE),
@@ -121,11 +128,11 @@ async def test_what_is_behind_one_that_waits_waits_too(site: ReplaySite) -> None
     site.producer = site.fifo_producer(StubArchiver([{arn: each} for each in sent]))
     await site.publish(topic, "b", "c")
     await site.fan_out()
-    assert await site.came() == {arn: live("b", "c")}
+    assert await site.take_queued() == {arn: live_texts("b", "c")}
 
 
 class StubArchiver:
-    """Answers with the given replays, one after another."""
+    """Returns the given replays, one after another."""
 
     def __init__(self, answers: list[dict[str, Replay]]) -> None:
         self._answers = answers
@@ -135,8 +142,8 @@ class StubArchiver:
 
 
 @pytest.mark.spec("replay.live")
-async def test_groups_that_go_at_different_speeds_keep_their_orders(site: ReplaySite) -> None:
-    """Publishing, fan-out and replays all run: each group of each subscription gets all of it, once, in order."""
+async def test_groups_at_different_speeds_keep_their_order(site: ReplaySite) -> None:
+    """Publishing, fan-out and replays run at once: each subscription gets each group completely, once and in order."""
     topic = await site.topic()
     arns = [await site.subscribe(topic, f"{name}.fifo") for name in "xy"]
     start = site.now_text()
@@ -144,82 +151,84 @@ async def test_groups_that_go_at_different_speeds_keep_their_orders(site: Replay
     for number in range(40):
         await site.publish(topic, f"{groups[number % 5]} {number:04d}", group=groups[number % 5])
     await site.fan_out()
-    await site.came()
+    await site.take_queued()
     for arn in arns:
-        await site.ask(arn, start)
-    site.settle()
+        await site.start_replay(arn, start)
+    site.pass_start_delay()
     runner = site.runner()
-    working = asyncio.create_task(_until_over(site, runner, arns))
+    stepping = asyncio.create_task(_step_until_completed(site, runner, arns))
     for number in range(40, 160):
         await site.publish(topic, f"{groups[number % 5]} {number:04d}", group=groups[number % 5])
         if number % 7 == 0:
             await site.fan_out()
     await site.fan_out()
     async with asyncio.timeout(20):
-        await working
-    came = await site.came()
+        await stepping
+    queued = await site.take_queued()
     for arn in arns:
         for group in groups:
-            mine = [each.text for each in came[arn] if each.text.startswith(group)]
+            mine = [each.text for each in queued[arn] if each.text.startswith(group)]
             assert mine == [f"{group} {number:04d}" for number in range(160) if groups[number % 5] == group]
 
 
-async def _until_over(site: ReplaySite, runner: LeasedTaskRunner[Replay], arns: Sequence[str]) -> None:
+async def _step_until_completed(site: ReplaySite, runner: LeasedTaskRunner[Replay], arns: Sequence[str]) -> None:
     while [await site.status(arn) for arn in arns] != ["Completed"] * len(arns):
         await runner.step()
     await runner.close()
 
 
 @pytest.mark.parametrize("dies_after", [1, 4, *extended(2, 3, 5, 6, 7)])
-async def test_another_worker_goes_on_where_one_died(site: ReplaySite, dies_after: int) -> None:
-    """Killed after its nth write to the queue or the record, before it hears of it."""
-    given = texts(250)
-    _, arn, start = await kept(site, *given)
-    await site.ask(arn, start)
-    site.settle()
+async def test_another_worker_continues_after_a_kill(site: ReplaySite, dies_after: int) -> None:
+    """A worker is killed after its nth write to the queue or the record, before it gets the answer."""
+    published = numbered_texts(250)
+    _, arn, start = await archive_texts(site, *published)
+    await site.start_replay(arn, start)
+    site.pass_start_delay()
     replay = await site.rig.replays.get(arn)
     assert replay is not None
-    fuse = Fuse(dies_after)
-    dying = site.replay_worker(DyingReplays(site.rig.replays, fuse), DyingPort(site.port, fuse))
-    with pytest.raises(Killed):
-        while await dying.step(replay):
+    write_limit = WriteLimit(dies_after)
+    limited_worker = site.replay_worker(
+        LimitedReplayStore(site.rig.replays, write_limit), LimitedPort(site.port, write_limit)
+    )
+    with pytest.raises(WorkerKilled):
+        while await limited_worker.step(replay):
             pass
     assert await site.replay(arn) == "Completed"
-    assert await site.came() == {arn: again(*given)}
+    assert await site.take_queued() == {arn: replayed_texts(*published)}
 
 
-class Killed(Exception):
+class WorkerKilled(Exception):
     pass
 
 
-class Fuse:
+class WriteLimit:
     def __init__(self, writes: int) -> None:
         self._left = writes
 
-    def burn(self) -> None:
+    def count_write(self) -> None:
         self._left -= 1
         if self._left <= 0:
-            raise Killed
+            raise WorkerKilled
 
 
-class DyingReplays:
-    def __init__(self, store: ReplayStore, fuse: Fuse) -> None:
+class LimitedReplayStore:
+    def __init__(self, store: ReplayStore, write_limit: WriteLimit) -> None:
         self._store = store
-        self._fuse = fuse
+        self._write_limit = write_limit
         self.get = store.get
 
     async def replace(self, replay: Replay, expected_version: int) -> bool:
         replaced = await self._store.replace(replay, expected_version)
-        self._fuse.burn()
+        self._write_limit.count_write()
         return replaced
 
 
-class DyingPort:
-    def __init__(self, port: QueuePort, fuse: Fuse) -> None:
+class LimitedPort:
+    def __init__(self, port: QueuePort, write_limit: WriteLimit) -> None:
         self._port = port
-        self._fuse = fuse
+        self._write_limit = write_limit
         self.depth = port.depth
 
     async def enqueue(self, new_jobs: Sequence[NewJob]) -> None:
         await self._port.enqueue(new_jobs)
-        self._fuse.burn()
+        self._write_limit.count_write()

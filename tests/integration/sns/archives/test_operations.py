@@ -1,4 +1,4 @@
-"""ArchivePolicy, ReplayPolicy and what goes with them through the API: taken, shown and refused."""
+"""ArchivePolicy, ReplayPolicy and related attributes through the API: accepted and returned values, and errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
 
 @pytest.fixture(params=["t", "t.fifo"])
 def name(request: pytest.FixtureRequest) -> str:
-    """A standard topic, where it is our extension, and a FIFO topic."""
+    """A standard topic (archives there are our extension), and a FIFO topic."""
     return str(request.param)
 
 
@@ -72,7 +72,7 @@ async def test_an_archive_is_shown_with_its_beginning(rig: Rig, name: str) -> No
 
 @pytest.mark.spec("archive.off", "archive.off-deletes")
 @pytest.mark.parametrize("off", ["{}", ""])
-async def test_switched_off_it_is_gone_and_begins_anew(rig: Rig, name: str, off: str) -> None:
+async def test_an_archive_switched_off_and_on_begins_anew(rig: Rig, name: str, off: str) -> None:
     topic = await archiving_topic(rig, name)
     first = await shown(rig, topic)
     await set_topic(rig, topic, off)
@@ -104,7 +104,7 @@ async def test_creating_again_with_an_archive_policy_is_refused(rig: Rig, name: 
 
 
 @pytest.mark.spec("archive.refused")
-async def test_complaints_say_where_they_came_up(rig: Rig) -> None:
+async def test_errors_name_their_parameter(rig: Rig) -> None:
     complaint = "ArchivePolicy: MessageRetentionPeriod must be an integer between 1 and 365"
     bad = '{"MessageRetentionPeriod":400}'
     assert await rig.refusal("CreateTopic", Name="t", Attributes={"ArchivePolicy": bad}) == invalid(
@@ -114,7 +114,7 @@ async def test_complaints_say_where_they_came_up(rig: Rig) -> None:
     assert await rig.refusal("SetTopicAttributes", TopicArn=await rig.topic(), **change) == invalid(complaint)
 
 
-async def test_its_beginning_is_read_only(rig: Rig) -> None:
+async def test_the_beginning_of_an_archive_is_read_only(rig: Rig) -> None:
     topic = await archiving_topic(rig, "t")
     change = {"AttributeName": "BeginningArchiveTime", "AttributeValue": "2026-01-01T00:00:00.000Z"}
     assert await rig.refusal("SetTopicAttributes", TopicArn=topic, **change) == invalid("AttributeName")
@@ -139,7 +139,7 @@ async def replay_of(rig: Rig, subscription: str) -> dict[str, str]:
 
 
 @pytest.mark.spec("replay.policy", "replay.pending")
-async def test_a_replay_is_shown_until_it_is_taken_back(rig: Rig, name: str) -> None:
+async def test_a_replay_is_returned_until_it_is_removed(rig: Rig, name: str) -> None:
     arn = await rig.queue_subscription(await archiving_topic(rig, name), "q.fifo" if name.endswith(".fifo") else "q")
     assert await replay_of(rig, arn) == {}
     policy = window(rig)
@@ -152,7 +152,7 @@ async def test_a_replay_is_shown_until_it_is_taken_back(rig: Rig, name: str) -> 
 
 
 @pytest.mark.spec("replay.at-subscribe")
-async def test_it_may_be_asked_for_at_subscribe(rig: Rig) -> None:
+async def test_a_replay_policy_at_subscribe(rig: Rig) -> None:
     topic = await archiving_topic(rig, "t")
     policy = window(rig)
     arn = await rig.queue_subscription(topic, ReplayPolicy=policy)
@@ -161,8 +161,8 @@ async def test_it_may_be_asked_for_at_subscribe(rig: Rig) -> None:
     assert await rig.queue_subscription(topic) == arn
     assert len(await rig.replays.active()) == 1
     for other in (window(rig, EndingPoint="2100-01-01T00:00:00Z"), ""):
-        wish = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT)}
-        assert await rig.refusal("Subscribe", **wish, Attributes={"ReplayPolicy": other}) == invalid(
+        members = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT)}
+        assert await rig.refusal("Subscribe", **members, Attributes={"ReplayPolicy": other}) == invalid(
             "Attributes Reason: Subscription already exists with different attributes"
         )
     assert len(await rig.replays.active()) == 1
@@ -179,26 +179,26 @@ async def test_it_may_be_asked_for_at_subscribe(rig: Rig) -> None:
         pytest.param(60_000, "StartingPoint must not be in the future", marks=pytest.mark.spec("replay.too-late")),
     ],
 )
-async def test_a_window_that_the_archive_cannot_have(rig: Rig, start_ms: int, complaint: str) -> None:
+async def test_a_window_outside_the_archive(rig: Rig, start_ms: int, complaint: str) -> None:
     topic = await archiving_topic(rig, "t")
     arn = await rig.queue_subscription(topic)
     assert await refused(rig, arn, window(rig, start_ms)) == invalid(f"ReplayPolicy: {complaint}")
-    wish = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT, "another")}
-    assert await rig.refusal("Subscribe", **wish, Attributes={"ReplayPolicy": window(rig, start_ms)}) == invalid(
+    members = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT, "another")}
+    assert await rig.refusal("Subscribe", **members, Attributes={"ReplayPolicy": window(rig, start_ms)}) == invalid(
         f"Attributes Reason: ReplayPolicy: {complaint}"
     )
     assert len(await rig.listed(topic)) == 1
 
 
 @pytest.mark.spec("replay.no-archive")
-async def test_a_topic_that_keeps_nothing_has_nothing_to_replay(rig: Rig) -> None:
+async def test_a_topic_without_archive_has_no_replays(rig: Rig) -> None:
     arn = await rig.queue_subscription(await rig.topic())
     await set_replay(rig, arn, "")
     assert await refused(rig, arn, window(rig)) == invalid("ReplayPolicy: the topic has no active ArchivePolicy")
 
 
 @pytest.mark.spec("replay.most")
-async def test_only_so_many_replays_of_a_topic_go_at_once(rig: Rig) -> None:
+async def test_the_limit_of_active_replays(rig: Rig) -> None:
     topic = await archiving_topic(rig, "t")
     arns = [await rig.queue_subscription(topic, f"q{number}") for number in range(3)]
     for arn in (*arns[:2], *arns[:2]):
@@ -211,7 +211,7 @@ async def test_only_so_many_replays_of_a_topic_go_at_once(rig: Rig) -> None:
     await set_replay(rig, arns[2], window(rig))
 
 
-async def test_it_goes_with_its_subscription(rig: Rig) -> None:
+async def test_a_replay_is_deleted_with_its_subscription(rig: Rig) -> None:
     arn = await rig.queue_subscription(await archiving_topic(rig, "t"))
     await set_replay(rig, arn, window(rig))
     await rig("Unsubscribe", SubscriptionArn=arn)
@@ -219,13 +219,13 @@ async def test_it_goes_with_its_subscription(rig: Rig) -> None:
 
 
 @pytest.mark.spec("replay.read-only")
-async def test_its_status_is_read_only(rig: Rig) -> None:
+async def test_the_status_of_a_replay_is_read_only(rig: Rig) -> None:
     arn = await rig.queue_subscription(await archiving_topic(rig, "t"))
     change = {"AttributeName": "ReplayStatus", "AttributeValue": "Completed"}
     assert await rig.refusal("SetSubscriptionAttributes", SubscriptionArn=arn, **change) == invalid("AttributeName")
 
 
-async def test_replays_go_with_their_topic(rig: Rig) -> None:
+async def test_replays_are_deleted_with_their_topic(rig: Rig) -> None:
     topic = await rig.topic(ArchivePolicy=json.dumps({"MessageRetentionPeriod": 1}))
     subscription = await rig.queue_subscription(topic)
     start = timestamp_text(rig.clock.now_ms())

@@ -1,4 +1,4 @@
-"""Replay of what topics kept: what comes again and from when to when, and what ends it."""
+"""Replays of archived messages: which messages are sent again, and what ends a replay."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from cns.delivery import jobs
-from tests.integration.sns.archives.replay_site import ReplaySite, again, kept, live, open_site, texts
+from tests.integration.sns.archives.replay_site import (
+    ReplaySite,
+    archive_texts,
+    live_texts,
+    numbered_texts,
+    open_site,
+    replayed_texts,
+)
 
 
 @pytest.fixture
@@ -18,53 +25,56 @@ async def site(tmp_path: Path) -> AsyncIterator[ReplaySite]:
 
 
 @pytest.mark.spec("replay.pending", "replay.completed")
-async def test_what_was_kept_comes_again_in_order_and_live_delivery_goes_on(site: ReplaySite) -> None:
-    given = texts(250)
-    topic, arn, start = await kept(site, *given)
-    await site.ask(arn, start)
+async def test_archived_messages_are_replayed_in_order_while_live_delivery_continues(site: ReplaySite) -> None:
+    published = numbered_texts(250)
+    topic, arn, start = await archive_texts(site, *published)
+    await site.start_replay(arn, start)
     assert await site.status(arn) == "Pending"
     assert await site.replay(arn) == "Completed"
-    assert await site.came() == {arn: again(*given)}
+    assert await site.take_queued() == {arn: replayed_texts(*published)}
     await site.publish(topic, "new")
     await site.fan_out()
-    assert await site.came() == {arn: live("new")}
+    assert await site.take_queued() == {arn: live_texts("new")}
 
 
 @pytest.mark.spec("replay.live")
-async def test_what_is_published_meanwhile_comes_behind_it_and_once(site: ReplaySite) -> None:
-    topic, arn, start = await kept(site, "a", "b")
+async def test_messages_published_meanwhile_come_after_the_replay(site: ReplaySite) -> None:
+    topic, arn, start = await archive_texts(site, "a", "b")
     other = await site.subscribe(topic, "other.fifo")
-    await site.ask(arn, start)
+    await site.start_replay(arn, start)
     await site.publish(topic, "c", "d")
     await site.fan_out()
-    assert await site.came() == {other: live("c", "d")}
+    assert await site.take_queued() == {other: live_texts("c", "d")}
     assert await site.replay(arn) == "Completed"
     await site.publish(topic, "e")
     await site.fan_out()
-    assert await site.came() == {arn: [*again("a", "b", "c", "d"), *live("e")], other: live("e")}
+    assert await site.take_queued() == {
+        arn: [*replayed_texts("a", "b", "c", "d"), *live_texts("e")],
+        other: live_texts("e"),
+    }
 
 
 @pytest.mark.spec("replay.at-subscribe")
 async def test_a_new_subscription_may_begin_with_a_replay(site: ReplaySite) -> None:
-    topic, _, start = await kept(site, "a", "b")
+    topic, _, start = await archive_texts(site, "a", "b")
     policy = f'{{"PointType":"Timestamp","StartingPoint":"{start}"}}'
     late = await site.subscribe(topic, "late.fifo", ReplayPolicy=policy)
     assert await site.replay(late) == "Completed"
-    assert await site.came() == {late: again("a", "b")}
+    assert await site.take_queued() == {late: replayed_texts("a", "b")}
 
 
 @pytest.mark.spec("replay.filter")
-async def test_only_what_its_filter_lets_pass(site: ReplaySite) -> None:
-    topic, _, start = await kept(site, "ax", "by", "cx")
+async def test_a_replay_applies_the_filter(site: ReplaySite) -> None:
+    topic, _, start = await archive_texts(site, "ax", "by", "cx")
     some = await site.subscribe(topic, "some.fifo", FilterPolicy='{"last":["x"]}')
-    await site.ask(some, start)
+    await site.start_replay(some, start)
     await site.replay(some)
-    assert await site.came() == {some: again("ax", "cx")}
+    assert await site.take_queued() == {some: replayed_texts("ax", "cx")}
 
 
 @pytest.mark.spec("replay.start", "replay.end")
 async def test_from_the_start_inclusive_to_the_end_exclusive(site: ReplaySite) -> None:
-    topic, arn, _ = await kept(site, "before")
+    topic, arn, _ = await archive_texts(site, "before")
     points: list[str] = []
     for text in ("first", "last", "after"):
         site.clock.advance(10)
@@ -72,69 +82,69 @@ async def test_from_the_start_inclusive_to_the_end_exclusive(site: ReplaySite) -
         await site.publish(topic, text)
         site.clock.advance(10)
     await site.fan_out()
-    await site.came()
-    await site.ask(arn, points[0], points[2])
+    await site.take_queued()
+    await site.start_replay(arn, points[0], points[2])
     assert await site.replay(arn) == "Completed"
-    assert await site.came() == {arn: again("first", "last")}
+    assert await site.take_queued() == {arn: replayed_texts("first", "last")}
 
 
 @pytest.mark.spec("replay.ended", "replay.cancel")
-async def test_with_an_end_live_delivery_rests_until_the_policy_is_removed(site: ReplaySite) -> None:
-    topic, arn, start = await kept(site, "a")
+async def test_a_replay_with_an_end_pauses_live_delivery_until_its_policy_is_removed(site: ReplaySite) -> None:
+    topic, arn, start = await archive_texts(site, "a")
     site.clock.advance(10)
-    await site.ask(arn, start, site.now_text())
+    await site.start_replay(arn, start, site.now_text())
     assert await site.replay(arn) == "Completed"
     await site.publish(topic, "unheard")
     await site.fan_out()
-    assert await site.came() == {arn: again("a")}
-    await site.set_policy(arn, "")
+    assert await site.take_queued() == {arn: replayed_texts("a")}
+    await site.set_replay_policy(arn, "")
     await site.publish(topic, "heard")
     await site.fan_out()
-    assert await site.came() == {arn: live("heard")}
+    assert await site.take_queued() == {arn: live_texts("heard")}
     assert await site.status(arn) == "none"
 
 
 @pytest.mark.spec("replay.in-progress", "replay.completed")
-async def test_an_end_to_come_is_waited_for(site: ReplaySite) -> None:
-    topic, arn, start = await kept(site, "a")
-    await site.ask(arn, start, site.now_text(3_600_000))
+async def test_a_replay_waits_for_an_end_in_the_future(site: ReplaySite) -> None:
+    topic, arn, start = await archive_texts(site, "a")
+    await site.start_replay(arn, start, site.now_text(3_600_000))
     assert await site.replay(arn) == "In progress"
     await site.publish(topic, "b")
     await site.fan_out()
     assert await site.replay(arn) == "In progress"
     site.clock.advance(3_600_000)
     assert await site.replay(arn) == "Completed"
-    assert await site.came() == {arn: again("a", "b")}
+    assert await site.take_queued() == {arn: replayed_texts("a", "b")}
 
 
 @pytest.mark.spec("replay.cancel")
-async def test_taken_back_it_ends_and_live_delivery_goes_on(site: ReplaySite) -> None:
-    topic, arn, start = await kept(site, "a")
-    await site.ask(arn, start)
-    await site.set_policy(arn, "")
+async def test_removing_the_policy_ends_a_replay(site: ReplaySite) -> None:
+    topic, arn, start = await archive_texts(site, "a")
+    await site.start_replay(arn, start)
+    await site.set_replay_policy(arn, "")
     await site.publish(topic, "b")
     await site.fan_out()
-    assert await site.came() == {arn: live("b")}
+    assert await site.take_queued() == {arn: live_texts("b")}
 
 
 @pytest.mark.spec("replay.failed", "archive.off-deletes")
 async def test_an_archive_that_ends_fails_its_replays(site: ReplaySite) -> None:
-    topic, arn, start = await kept(site, "a")
-    await site.ask(arn, start)
+    topic, arn, start = await archive_texts(site, "a")
+    await site.start_replay(arn, start)
     await site.rig("SetTopicAttributes", TopicArn=topic, AttributeName="ArchivePolicy", AttributeValue="{}")
     assert await site.replay(arn) == "Failed"
     await site.publish(topic, "b")
     await site.fan_out()
-    assert await site.came() == {arn: live("b")}
+    assert await site.take_queued() == {arn: live_texts("b")}
 
 
-async def test_without_its_subscription_it_is_forgotten(site: ReplaySite) -> None:
-    _, arn, start = await kept(site, "a")
-    await site.ask(arn, start)
+async def test_a_replay_without_its_subscription_is_deleted(site: ReplaySite) -> None:
+    _, arn, start = await archive_texts(site, "a")
+    await site.start_replay(arn, start)
     await site.rig.subscriptions.remove(arn)
     replay = await site.rig.replays.get(arn)
     assert replay is not None
-    site.settle()
+    site.pass_start_delay()
     assert not await site.replay_worker().step(replay)
     assert await site.rig.replays.active() == [replay]
     site.clock.advance(60_000)
@@ -142,18 +152,18 @@ async def test_without_its_subscription_it_is_forgotten(site: ReplaySite) -> Non
     assert await site.rig.replays.active() == []
 
 
-async def test_a_standard_topic_keeps_in_the_commit_of_the_publish_and_replays_beside_live_delivery(
+async def test_a_standard_topic_archives_in_the_commit_of_the_publish(
     site: ReplaySite,
 ) -> None:
     topic = await site.topic("standard")
     start = site.now_text()
-    await site.publish(topic, "unheard")  # nobody had subscribed
+    await site.publish(topic, "unheard")  # there was no subscription
     arn = await site.subscribe(topic, "q")
     await site.publish(topic, "a", "b")
-    assert await site.came(jobs.ENDPOINT_JOBS) == {arn: live("a", "b")}
+    assert await site.take_queued(jobs.ENDPOINT_JOBS) == {arn: live_texts("a", "b")}
     site.clock.advance(10)
-    await site.ask(arn, start)
+    await site.start_replay(arn, start)
     await site.publish(topic, "c")
     assert await site.replay(arn) == "Completed"
-    came = (await site.came(jobs.ENDPOINT_JOBS))[arn]
-    assert sorted(came) == sorted([*again("unheard", "a", "b"), *live("c")])
+    queued = (await site.take_queued(jobs.ENDPOINT_JOBS))[arn]
+    assert sorted(queued) == sorted([*replayed_texts("unheard", "a", "b"), *live_texts("c")])

@@ -1,4 +1,4 @@
-"""Filter policies of message bodies, as AWS's own client sees them: who gets what."""
+"""Filter policies on message bodies, through botocore: which messages are delivered."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ANYTHING = [{"exists": True}]
 NOTHING = [{"exists": False}]
 RECORDS = {"Records": {"name": ["put"], "key": [{"prefix": "a"}]}}
 
-CASES = [  # policy, bodies it lets pass, bodies it does not
+CASES = [  # policy, matching bodies, other bodies
     pytest.param(
         {"a": ["x"]},
         ['{"a":"x"}', ' {"b":1, "a": "x"}'],
@@ -83,16 +83,16 @@ async def test_bodies(sns: SnsDoor, policy: object, met: list[str], unmet: list[
     topic = await sns.topic()
     await sns.rig.queue_subscription(topic, FilterPolicy=json.dumps(policy), FilterPolicyScope="MessageBody")
 
-    async def arrives(body: str) -> bool:
+    async def is_delivered(body: str) -> bool:
         await sns("Publish", TopicArn=topic, Message=body)
         return bool(sns.rig.queue.take())
 
-    assert [await arrives(body) for body in met] == [True] * len(met)
-    assert [await arrives(body) for body in unmet] == [False] * len(unmet)
+    assert [await is_delivered(body) for body in met] == [True] * len(met)
+    assert [await is_delivered(body) for body in unmet] == [False] * len(unmet)
 
 
 @spec("filter-body.no-attributes")
-async def test_a_policy_of_bodies_does_not_look_at_attributes_nor_the_other_way_round(sns: SnsDoor) -> None:
+async def test_the_scope_selects_body_or_attributes(sns: SnsDoor) -> None:
     topic = await sns.topic()
     policy = {"FilterPolicy": '{"a":["x"]}'}
     of_attributes = await sns.rig.queue_subscription(topic, "q", **policy)

@@ -18,7 +18,7 @@ from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
-from tests.integration.sns.stores.cns_stores import NOTIFICATION, Stores, change, stores_of, subscription
+from tests.integration.sns.stores.cns_stores import NOTIFICATION, Stores, change, open_stores_for, subscription
 from tests.recorded_events import RecordedEvents
 
 RED = {"FilterPolicy": '{"colour":["red"]}'}
@@ -29,41 +29,41 @@ FAR_MS = 10**15
 
 @pytest.fixture(params=["embedded", "remote", "cassandra"])
 async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
-    async with stores_of(request, tmp_path) as stores:
+    async with open_stores_for(request, tmp_path) as stores:
         yield stores
 
 
-def matching_of(stores: Stores, filters_held_max: int = 100) -> SubscriptionMatcher:
-    """A process's."""
+def matcher_for(stores: Stores, filters_held_max: int = 100) -> SubscriptionMatcher:
+    """A process's matcher over these stores."""
     return SubscriptionMatcher(stores.subscriptions, Clock(), RecordedEvents(), filters_held_max)
 
 
-def coloured(colour: str) -> Notification:
+def notification_of(colour: str) -> Notification:
     return replace(NOTIFICATION, attributes={"colour": ("String", colour)})
 
 
-async def matched(matching: SubscriptionMatcher, topic: Topic, colour: str, n: int = 100) -> list[str]:
-    """Ids, through all pages."""
-    notification = coloured(colour)
-    page = await matching.page(topic.arn, notification, "", n)
+async def matched(matcher: SubscriptionMatcher, topic: Topic, colour: str, n: int = 100) -> list[str]:
+    """The ids of the matches, of all pages."""
+    notification = notification_of(colour)
+    page = await matcher.page(topic.arn, notification, "", n)
     arns = list(page.arns)
     while page.cursor:
-        page = await matching.page(topic.arn, notification, page.cursor, n)
+        page = await matcher.page(topic.arn, notification, page.cursor, n)
         arns += page.arns
     assert arns == sorted(set(arns))
     return [arn.rpartition(":")[2] for arn in arns]
 
 
-async def test_matches_of_both_kinds_come_in_the_order_of_ids_page_by_page(stores: Stores) -> None:
+async def test_filtered_and_unfiltered_matches_come_in_the_order_of_ids(stores: Stores) -> None:
     topic = await stores.topic()
     entered = [
         await stores.enter(topic, f"https://e/{number}", attributes=({}, RED, BLUE)[number % 3]) for number in range(15)
     ]
     wanted = sorted(one.id for one in entered if one.attributes != BLUE)
-    matching = matching_of(stores)
+    matcher = matcher_for(stores)
     for n in (1, 5, 12, 100):
-        assert await matched(matching, topic, "red", n) == wanted
-    assert await matched(matching_of(stores), topic, "none") == sorted(one.id for one in entered if not one.attributes)
+        assert await matched(matcher, topic, "red", n) == wanted
+    assert await matched(matcher_for(stores), topic, "none") == sorted(one.id for one in entered if not one.attributes)
 
 
 async def test_few_matches_of_many_filters_are_in_the_first_page(stores: Stores) -> None:
@@ -74,17 +74,17 @@ async def test_few_matches_of_many_filters_are_in_the_first_page(stores: Stores)
     ]
     for start in range(0, len(many), 40):
         await asyncio.gather(*[stores.subscriptions.create(one, None) for one in many[start : start + 40]])
-    page = await matching_of(stores).page(topic.arn, coloured("red"), "", 100)
+    page = await matcher_for(stores).page(topic.arn, notification_of("red"), "", 100)
     assert len(page.arns) == 8
     assert page.cursor == ""
 
 
 async def test_a_change_takes_effect_at_the_next_publish(stores: Stores) -> None:
     topic = await stores.topic()
-    matching, other = matching_of(stores), matching_of(stores)
+    matcher, other = matcher_for(stores), matcher_for(stores)
 
     async def who(colour: str) -> list[str]:
-        found = await matched(matching, topic, colour)
+        found = await matched(matcher, topic, colour)
         assert await matched(other, topic, colour) == found
         return found
 
@@ -114,11 +114,11 @@ async def test_a_change_takes_effect_at_the_next_publish(stores: Stores) -> None
     assert (await who("red"), await who("blue")) == ([], [three.id])
 
 
-async def test_who_was_away_for_longer_than_the_log_reads_all_anew(stores: Stores) -> None:
+async def test_a_matcher_behind_the_log_reads_all_filters_again(stores: Stores) -> None:
     topic = await stores.topic()
     one = await stores.enter(topic, attributes=RED)
-    matching = matching_of(stores)
-    assert await matched(matching, topic, "red") == [one.id]
+    matcher = matcher_for(stores)
+    assert await matched(matcher, topic, "red") == [one.id]
     place = (await stores.subscriptions.audience(topic.arn, "", 9, "")).log
     for number in range(2, 1_100):
         one = await change(stores, one, attributes=(RED, BLUE)[number % 2])
@@ -128,32 +128,32 @@ async def test_who_was_away_for_longer_than_the_log_reads_all_anew(stores: Store
         pytest.fail("the log is without end")
     two = await stores.enter(topic, "https://e/2", attributes=RED)
     wanted = [two.id, one.id] if one.attributes == RED else [two.id]
-    assert await matched(matching, topic, "red") == sorted(wanted)
+    assert await matched(matcher, topic, "red") == sorted(wanted)
 
 
-async def test_topics_make_room_for_one_another(stores: Stores) -> None:
+async def test_filters_of_topics_are_evicted(stores: Stores) -> None:
     topics = [await stores.topic(name) for name in "abc"]
     entered = [
         [(await stores.enter(topic, f"https://e/{number}", attributes=RED)).id for number in range(3)]
         for topic in topics
     ]
-    matching = matching_of(stores, 4)
-    found = await asyncio.gather(*[matched(matching, topic, "red", 1) for topic in topics])
+    matcher = matcher_for(stores, 4)
+    found = await asyncio.gather(*[matched(matcher, topic, "red", 1) for topic in topics])
     assert found == [sorted(ids) for ids in entered]
     for _ in range(2):
         for topic, ids in zip(topics, entered, strict=True):
-            assert await matched(matching, topic, "red") == sorted(ids)
+            assert await matched(matcher, topic, "red") == sorted(ids)
 
     async def read(*_: Any) -> list[Subscription]:
         raise StoreUnavailable("read again")
 
     stores.subscriptions.page_of_filtered = read  # type: ignore[assignment, method-assign]
-    assert await matched(matching, topics[2], "red") == sorted(entered[2])
-    with pytest.raises(StoreUnavailable):  # it made room
-        await matched(matching, topics[0], "red")
+    assert await matched(matcher, topics[2], "red") == sorted(entered[2])
+    with pytest.raises(StoreUnavailable):  # its filters were evicted
+        await matched(matcher, topics[0], "red")
 
 
-async def test_two_publishes_at_once_read_the_filters_once(stores: Stores) -> None:
+async def test_concurrent_publishes_read_the_filters_once(stores: Stores) -> None:
     topic = await stores.topic()
     one = await stores.enter(topic, attributes=RED)
     read = stores.subscriptions.page_of_filtered
@@ -164,14 +164,14 @@ async def test_two_publishes_at_once_read_the_filters_once(stores: Stores) -> No
         return await read(*arguments)
 
     stores.subscriptions.page_of_filtered = count  # type: ignore[assignment, method-assign]
-    matching = matching_of(stores)
-    found = await asyncio.gather(*[matched(matching, topic, "red") for _ in range(5)])
+    matcher = matcher_for(stores)
+    found = await asyncio.gather(*[matched(matcher, topic, "red") for _ in range(5)])
     assert found == [[one.id]] * 5
     assert [after for _, after, _ in reads] == ["", one.id]
 
 
-class Restless:
-    """A store of which somebody changes a filter while an audience is on its way, every time."""
+class ChangingStore:
+    """A subscription store in which a filter changes during each read of an audience."""
 
     def __init__(self, stores: Stores, subscription: Subscription) -> None:
         self._stores = stores
@@ -187,13 +187,13 @@ class Restless:
 
 
 @pytest.mark.parametrize("n", [1, 100])
-async def test_filters_that_change_all_the_time_hold_up_no_publish(stores: Stores, n: int) -> None:
-    """And whoever gets it before each change and after it gets it."""
+async def test_constant_filter_changes_do_not_delay_a_publish(stores: Stores, n: int) -> None:
+    """A subscription that matches before and after each change gets every message."""
     topic = await stores.topic()
     entered = [await stores.enter(topic, f"https://e/{number}", attributes=RED) for number in range(4)]
     everything = await stores.enter(topic, "https://e/everything")
-    store = Restless(stores, entered[0])
-    matching = SubscriptionMatcher(store, Clock(), RecordedEvents())  # type: ignore[arg-type]  # no more of it is asked
+    store = ChangingStore(stores, entered[0])
+    matcher = SubscriptionMatcher(store, Clock(), RecordedEvents())  # type: ignore[arg-type]  # it needs no other method
     async with asyncio.timeout(20):
         for _ in range(4):
-            assert await matched(matching, topic, "red", n) == sorted(one.id for one in [*entered, everything])
+            assert await matched(matcher, topic, "red", n) == sorted(one.id for one in [*entered, everything])

@@ -1,4 +1,4 @@
-"""FilterPolicy and FilterPolicyScope through the API: what is taken and shown, and who gets what is published."""
+"""FilterPolicy and FilterPolicyScope through the API: accepted and returned values, and who gets a message."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def string(text: str, data_type: str = "String") -> dict[str, str]:
 
 
 async def publish(rig: Rig, topic: str, message: str = "m", **attributes: dict[str, str]) -> list[str]:
-    """Publish, and return who gets it."""
+    """Publish a message. Returns the subscriptions that get it."""
     await rig("Publish", TopicArn=topic, Message=message, MessageAttributes=attributes)
-    return delivered(rig)
+    return take_receivers(rig)
 
 
-def delivered(rig: Rig) -> list[str]:
-    """Who gets what was published since the last look."""
+def take_receivers(rig: Rig) -> list[str]:
+    """The subscriptions that get a message published since the last call."""
     taken = rig.queue.take()
     assert all(isinstance(job, EndpointJob) for job in taken)
     return [arn for job in taken if isinstance(job, EndpointJob) for arn in job.subscriptions]
@@ -92,7 +92,7 @@ async def test_a_policy_is_removed_and_its_scope_hidden(rig: Rig, nothing: str) 
 
 
 @spec("filter.scope-shown")
-async def test_a_scope_alone_is_kept_and_not_shown(rig: Rig) -> None:
+async def test_a_scope_alone_is_stored_and_not_returned(rig: Rig) -> None:
     arn = await rig.queue_subscription(await rig.topic(), **BODY)
     assert await shown(rig, arn) == (None, None)
     await put(rig, arn, "FilterPolicy", NESTED)
@@ -100,13 +100,13 @@ async def test_a_scope_alone_is_kept_and_not_shown(rig: Rig) -> None:
 
 
 @spec("filter-attribute.nested", "filter.scope-change")
-async def test_the_policy_must_do_under_its_scope(rig: Rig) -> None:
+async def test_the_policy_must_be_valid_for_its_scope(rig: Rig) -> None:
     topic = await rig.topic()
-    wish = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT)}
-    refusal = await rig.refusal("Subscribe", **wish, Attributes={"FilterPolicy": NESTED})
+    members = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT)}
+    refusal = await rig.refusal("Subscribe", **members, Attributes={"FilterPolicy": NESTED})
     assert refusal == invalid(f"Attributes Reason: {NOT_NESTED}")
-    for attributes in ({"FilterPolicy": NESTED, **BODY}, {**BODY, "FilterPolicy": NESTED}):  # in whichever order
-        arn = (await rig("Subscribe", **wish, Attributes=attributes))["SubscriptionArn"]
+    for attributes in ({"FilterPolicy": NESTED, **BODY}, {**BODY, "FilterPolicy": NESTED}):  # in any order
+        arn = (await rig("Subscribe", **members, Attributes=attributes))["SubscriptionArn"]
     change = {"SubscriptionArn": arn, "AttributeName": "FilterPolicyScope", "AttributeValue": "MessageAttributes"}
     assert await rig.refusal("SetSubscriptionAttributes", **change) == invalid(NOT_NESTED)
     await put(rig, arn, "FilterPolicy", RED)
@@ -116,14 +116,14 @@ async def test_the_policy_must_do_under_its_scope(rig: Rig) -> None:
 
 @spec("filter.scope-values")
 @pytest.mark.parametrize("scope", ["", "messagebody", "Body"])
-async def test_no_other_scope(rig: Rig, scope: str) -> None:
+async def test_an_unknown_scope_is_refused(rig: Rig, scope: str) -> None:
     topic = await rig.topic()
     arn = await rig.queue_subscription(topic)
     text = f"FilterPolicyScope: Invalid value [{scope}]. Please use either MessageBody or MessageAttributes"
     change = {"SubscriptionArn": arn, "AttributeName": "FilterPolicyScope", "AttributeValue": scope}
     assert await rig.refusal("SetSubscriptionAttributes", **change) == invalid(text)
-    wish = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT, "r")}
-    refusal = await rig.refusal("Subscribe", **wish, Attributes={"FilterPolicyScope": scope})
+    members = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT, "r")}
+    refusal = await rig.refusal("Subscribe", **members, Attributes={"FilterPolicyScope": scope})
     assert refusal == invalid(f"Attributes Reason: {text}")
 
 
@@ -134,16 +134,16 @@ async def test_subscribing_again_compares_what_is_sent_as_it_is_stored(rig: Rig)
     assert await rig.queue_subscription(topic) == arn
     assert await rig.queue_subscription(topic, FilterPolicy='{"colour": ["red"]}') == arn
     assert await rig.queue_subscription(topic, FilterPolicyScope="MessageAttributes") == arn
-    wish = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT)}
+    members = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT)}
     for other in ({"FilterPolicy": '{"colour":["blue"]}'}, {"FilterPolicy": "{}"}, BODY):
-        assert await rig.refusal("Subscribe", **wish, Attributes=other) == invalid(EXISTS)
+        assert await rig.refusal("Subscribe", **members, Attributes=other) == invalid(EXISTS)
 
 
 # -- publishing -------------------------------------------------------------------------------------------------------
 
 
 @spec("filter.none")
-async def test_a_notification_goes_to_those_whose_filter_it_meets(rig: Rig) -> None:
+async def test_a_notification_goes_to_matching_subscriptions(rig: Rig) -> None:
     topic = await rig.topic()
     everything = await rig.queue_subscription(topic, "a")
     red = await rig.queue_subscription(topic, "b", FilterPolicy=RED)
@@ -172,11 +172,11 @@ async def test_a_body_is_the_text_of_the_subscription_s_protocol(rig: Rig) -> No
         ({"default": blue, "http": red}, []),
     ):
         await rig("Publish", TopicArn=topic, Message=json.dumps(texts), MessageStructure="json")
-        assert delivered(rig) == sorted(wanted)
+        assert take_receivers(rig) == sorted(wanted)
 
 
 @spec("filter-attribute.malformed")
-async def test_malformed_attributes_fail_the_deliveries_that_look_at_them(rig: Rig) -> None:
+async def test_malformed_attributes_fail_deliveries_filtered_by_them(rig: Rig) -> None:
     topic = await rig.topic()
     everything = await rig.queue_subscription(topic, "a")
     await rig.queue_subscription(topic, "b", FilterPolicy='{"colour":[{"exists":false}]}')
@@ -199,7 +199,7 @@ async def test_each_message_of_a_batch_has_its_own_matches(rig: Rig) -> None:
     }
     entries = [{"Id": colour, "Message": "m", "MessageAttributes": {"c": string(colour)}} for colour in ("r", "g", "b")]
     await rig("PublishBatch", TopicArn=topic, PublishBatchRequestEntries=entries)
-    assert delivered(rig) == [arns["r"], arns["g"]]
+    assert take_receivers(rig) == [arns["r"], arns["g"]]
 
 
 @spec("filter.changed")
@@ -224,7 +224,7 @@ async def test_changes_take_effect_at_the_next_publish(rig: Rig) -> None:
     assert await reds() == []
 
 
-async def test_one_that_was_set_aside_and_restored_has_its_filter(rig: Rig) -> None:
+async def test_a_restored_subscription_has_its_filter(rig: Rig) -> None:
     topic = await rig.topic()
     arn, _ = await rig.confirmed(topic, FilterPolicy=RED)
     assert await publish(rig, topic, colour=string("red")) == [arn]

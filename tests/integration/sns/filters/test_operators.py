@@ -1,4 +1,4 @@
-"""Filter policies of message attributes, operator by operator, as AWS's own client sees them: who gets what."""
+"""Filter policies on message attributes, operator by operator, through botocore: which messages are delivered."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def array(text: str) -> Attribute:
 BYTES: Attribute = {"DataType": "Binary", "BinaryValue": b"x"}
 
 
-async def arrives(sns: SnsDoor, topic: str, attributes: Attributes) -> bool:
-    """Whether the topic's one subscription gets a message with these."""
+async def is_delivered(sns: SnsDoor, topic: str, attributes: Attributes) -> bool:
+    """Whether the topic's only subscription gets a message with these attributes."""
     await sns("Publish", TopicArn=topic, Message="m", MessageAttributes=attributes)
     return bool(sns.rig.queue.take())
 
 
-async def filtered(sns: SnsDoor, policy: object, **attributes: str) -> str:
-    """A topic with one subscription, which has this policy."""
+async def topic_with_filter(sns: SnsDoor, policy: object, **attributes: str) -> str:
+    """Create a topic with one subscription that has this filter policy."""
     topic = await sns.topic()
     await sns.rig.queue_subscription(topic, FilterPolicy=json.dumps(policy), **attributes)
     return topic
@@ -45,7 +45,7 @@ async def filtered(sns: SnsDoor, policy: object, **attributes: str) -> str:
 
 A = "a"
 OPERATORS = [
-    # What equals what.
+    # Equality.
     pytest.param(
         ["15", 15],
         [string("15"), number("15"), number("15.0"), number("1.5e1")],
@@ -205,9 +205,9 @@ OPERATORS = [
 
 @pytest.mark.parametrize(("conditions", "met", "unmet"), OPERATORS)
 async def test_conditions(sns: SnsDoor, conditions: object, met: list[Attribute], unmet: list[Attribute]) -> None:
-    topic = await filtered(sns, {A: conditions})
-    assert [await arrives(sns, topic, {A: attribute}) for attribute in met] == [True] * len(met)
-    assert [await arrives(sns, topic, {A: attribute}) for attribute in unmet] == [False] * len(unmet)
+    topic = await topic_with_filter(sns, {A: conditions})
+    assert [await is_delivered(sns, topic, {A: attribute}) for attribute in met] == [True] * len(met)
+    assert [await is_delivered(sns, topic, {A: attribute}) for attribute in unmet] == [False] * len(unmet)
 
 
 X, Y = string("x"), string("y")
@@ -238,23 +238,23 @@ SEVERAL = [
 
 @pytest.mark.parametrize(("policy", "met", "unmet"), SEVERAL)
 async def test_several_keys(sns: SnsDoor, policy: object, met: list[Attributes], unmet: list[Attributes]) -> None:
-    topic = await filtered(sns, policy)
-    assert [await arrives(sns, topic, attributes) for attributes in met] == [True] * len(met)
-    assert [await arrives(sns, topic, attributes) for attributes in unmet] == [False] * len(unmet)
+    topic = await topic_with_filter(sns, policy)
+    assert [await is_delivered(sns, topic, attributes) for attributes in met] == [True] * len(met)
+    assert [await is_delivered(sns, topic, attributes) for attributes in unmet] == [False] * len(unmet)
 
 
 @spec("filter.none")
 async def test_without_a_policy_everything_comes(sns: SnsDoor) -> None:
     topic = await sns.topic()
     await sns.rig.queue_subscription(topic)
-    assert await arrives(sns, topic, {})
-    assert await arrives(sns, topic, {A: X})
+    assert await is_delivered(sns, topic, {})
+    assert await is_delivered(sns, topic, {A: X})
 
 
 @spec("filter-attribute.malformed")
 @pytest.mark.parametrize("malformed", [array("not-json"), array('["x"'), array('{"x":1}'), number(".5")])
 async def test_malformed_attributes_fail_filtered_deliveries_alone(sns: SnsDoor, malformed: Attribute) -> None:
-    topic = await filtered(sns, {A: ["x"]})
+    topic = await topic_with_filter(sns, {A: ["x"]})
     plain = await sns.rig.queue_subscription(topic, "plain")
     body = await sns.rig.queue_subscription(topic, "body", FilterPolicy='{"k":["v"]}', FilterPolicyScope="MessageBody")
     await sns("Publish", TopicArn=topic, Message='{"k":"v"}', MessageAttributes={A: X, "elsewhere": malformed})

@@ -1,4 +1,4 @@
-"""Filter policies that are refused, as AWS's own client sees it: by both calls, and in which words."""
+"""Refused filter policies: the errors of Subscribe and SetSubscriptionAttributes, and their texts."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def values(n: int) -> list[str]:
 
 
 async def refusals_of(sns: SnsDoor, policy: str) -> list[str]:
-    """What both calls say, after what is before it at each."""
+    """The error texts of both calls, each without its own prefix."""
     topic = await sns.topic()
-    wish = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT)}
-    arn = (await sns("Subscribe", **wish, Attributes=BODIES))["SubscriptionArn"]
+    members = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT)}
+    arn = (await sns("Subscribe", **members, Attributes=BODIES))["SubscriptionArn"]
     change = {"SubscriptionArn": arn, "AttributeName": "FilterPolicy", "AttributeValue": policy}
-    other = {**wish, "Endpoint": queue_arn(ACCOUNT, "other"), "Attributes": {"FilterPolicy": policy, **BODIES}}
+    other = {**members, "Endpoint": queue_arn(ACCOUNT, "other"), "Attributes": {"FilterPolicy": policy, **BODIES}}
     refusals = [
         refused(await sns.reply("SetSubscriptionAttributes", **change)),
         refused(await sns.reply("Subscribe", **other)),
@@ -119,7 +119,7 @@ KEYS = "Filter policy can not have more than 5 keys"
 COMPLEX = "Filter policy is too complex"
 FIVE = {f"key{number}": ["x"] for number in range(5)}
 THREE_BY_OR = {"$or": [{"a": ["x"]}, {"a": ["y"]}, {"a": ["z"]}]}
-LIMITS = [  # what just passes, what is just refused, and with which text
+LIMITS = [  # the last accepted, the first refused, and its error text
     pytest.param(FIVE, {**FIVE, "key5": ["x"]}, KEYS, marks=spec("filter-limit.keys")),
     pytest.param({"a": FIVE}, {"a": FIVE, "b": {"c": ["x"]}}, KEYS, marks=spec("filter-limit.keys")),
     pytest.param(

@@ -1,4 +1,4 @@
-"""What the subscription store promises about filters, kept by every driver."""
+"""The contract of the subscription store about filters, for every driver."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from cns.subscriptions.subscription import SubscriptionState
 from cns.topics.topic import Topic
-from tests.integration.sns.stores.cns_stores import ACCOUNT, OTHER, Stores, change, stores_of, subscription
+from tests.integration.sns.stores.cns_stores import ACCOUNT, OTHER, Stores, change, open_stores_for, subscription
 
 RED = {"FilterPolicy": '{"colour":["red"]}'}
 BLUE = {"FilterPolicy": '{"colour":["blue"]}'}
@@ -19,17 +19,17 @@ FAR_MS = 10**15
 
 @pytest.fixture(params=["embedded", "remote", "cassandra"])
 async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
-    async with stores_of(request, tmp_path) as stores:
+    async with open_stores_for(request, tmp_path) as stores:
         yield stores
 
 
 async def audience(stores: Stores, topic: Topic) -> tuple[list[str], list[str]]:
-    """Ids of the unfiltered, and of the filtered."""
+    """The ids of unfiltered and of filtered subscriptions."""
     unfiltered = (await stores.subscriptions.audience(topic.arn, "", 99, "")).ids
     return unfiltered, [one.id for one in await stores.subscriptions.page_of_filtered(topic.arn, "", 99)]
 
 
-async def test_who_has_a_filter_is_not_among_those_who_get_everything(stores: Stores) -> None:
+async def test_filtered_subscriptions_are_not_among_the_unfiltered(stores: Stores) -> None:
     topic = await stores.topic()
     everything = await stores.enter(topic, "https://e/1")
     red = await stores.enter(topic, "https://e/2", attributes=RED)
@@ -39,31 +39,31 @@ async def test_who_has_a_filter_is_not_among_those_who_get_everything(stores: St
     assert len(await stores.subscriptions.page_of_topic(topic.arn, "", 9)) == 3
 
 
-async def test_filter_policies_are_counted_whatever_becomes_of_their_subscriptions(stores: Stores) -> None:
+async def test_filter_policies_are_counted_at_every_change(stores: Stores) -> None:
     topic = await stores.topic()
 
-    async def counted() -> tuple[int, int]:
+    async def filter_counts() -> tuple[int, int]:
         counts = await stores.subscriptions.counts(topic.arn)
         return counts.filter_policies, await stores.subscriptions.count_filter_policies(ACCOUNT)
 
     one = await stores.enter(topic, "https://e/1", attributes=RED, state=SubscriptionState.PENDING, expires_ms=10)
     two = await stores.enter(topic, "https://e/2", attributes=RED)
     await stores.enter(topic, "https://e/3", attributes=RED, owner=OTHER)
-    assert await counted() == (3, 2)
+    assert await filter_counts() == (3, 2)
     two = await change(stores, two, attributes={})
-    assert await counted() == (2, 1)
+    assert await filter_counts() == (2, 1)
     two = await change(stores, two, attributes=BLUE)
     two = await change(stores, two, attributes=RED)
-    assert await counted() == (3, 2)
+    assert await filter_counts() == (3, 2)
     assert await stores.subscriptions.sweep(20, 10) == 1
     assert await stores.subscriptions.get([one.arn]) == []
-    assert await counted() == (2, 1)
+    assert await filter_counts() == (2, 1)
     await stores.subscriptions.remove(two.arn)
-    assert await counted() == (1, 0)
+    assert await filter_counts() == (1, 0)
     assert await stores.subscriptions.count_filter_policies("000000000000") == 0
 
 
-async def test_the_log_names_what_changes_who_is_filtered_and_nothing_else(stores: Stores) -> None:
+async def test_the_log_has_only_changes_of_filters(stores: Stores) -> None:
     topic = await stores.topic()
     everything = await stores.enter(topic, "https://e/1")
     assert (await stores.subscriptions.audience(topic.arn, "", 9, "")).log == ""
@@ -97,7 +97,7 @@ async def test_the_log_names_what_changes_who_is_filtered_and_nothing_else(store
     assert await named() == [one.id]
 
 
-async def test_a_place_that_the_log_has_left_behind_is_told(stores: Stores) -> None:
+async def test_a_position_before_the_log_is_reported(stores: Stores) -> None:
     topic = await stores.topic()
     one = await stores.enter(topic, attributes=RED)
     place = (await stores.subscriptions.audience(topic.arn, "", 9, "")).log
@@ -110,7 +110,7 @@ async def test_a_place_that_the_log_has_left_behind_is_told(stores: Stores) -> N
     assert one.id not in (await audience(stores, again))[1]
 
 
-async def test_an_endpoint_is_found_by_what_would_subscribe_it(stores: Stores) -> None:
+async def test_a_subscription_is_found_by_topic_protocol_and_endpoint(stores: Stores) -> None:
     topic = await stores.topic()
     one = await stores.enter(topic, attributes=RED)
     assert await stores.subscriptions.find_same_endpoint(subscription(topic)) == one

@@ -176,7 +176,7 @@ LIKELY = {
 }  # fmt: skip
 
 
-class Hostile:
+class HostileCalls:
     """Makes calls up. What looks like an ARN, a token or a page in an answer is used in later ones."""
 
     def __init__(self, seed: int) -> None:

@@ -16,7 +16,7 @@ from cns_common.aws.auth.accounts import AccessKey
 from cns_common.aws.protocol.faults import find_fault
 from tests.integration.cqs.door import FORM, Reply
 from tests.integration.sns.cns_support import REGION
-from tests.integration.sns.protocol.hostile_calls import Hostile, Pairs
+from tests.integration.sns.protocol.hostile_calls import HostileCalls, Pairs
 from tests.integration.sns.sns_door import OWNER, STRANGER, VERSION, SnsDoor
 
 SEEDS = [int(os.environ["HOSTILE_SEED"])] if "HOSTILE_SEED" in os.environ else [13, 15]
@@ -27,7 +27,7 @@ STRANGERS_SHARE = 10
 
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_no_call_fails(sns: SnsDoor, seed: int) -> None:
-    hostile = Hostile(seed)
+    hostile = HostileCalls(seed)
     for number, pairs in enumerate(islice(hostile.calls(sorted(operations(sns.rig.service))), CALLS)):
         reply = await send(sns, pairs, OWNER if number % STRANGERS_SHARE else STRANGER)
         shown = [(name, text[:SHOWN_CHARS]) for name, text in pairs]

@@ -1,4 +1,4 @@
-"""CNS's stores: the embedded ones over a directory, the same from afar, and those in Cassandra."""
+"""CNS's stores: embedded in a directory, the same through RPC, and in Cassandra."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ def subscription(topic: Topic, endpoint: str = "https://e/", **changes: Any) -> 
 
 
 @asynccontextmanager
-async def stores_of(request: pytest.FixtureRequest, directory: Path) -> AsyncIterator[Stores]:
-    """Of the kind that a fixture's parameter names."""
+async def open_stores_for(request: pytest.FixtureRequest, directory: Path) -> AsyncIterator[Stores]:
+    """Open the stores of the driver that the fixture's parameter names."""
     if request.param == "cassandra":
         async with open_cassandra(request.getfixturevalue("cassandra_address")) as stores:
             yield stores
@@ -103,9 +103,9 @@ async def stores_of(request: pytest.FixtureRequest, directory: Path) -> AsyncIte
 
 
 @asynccontextmanager
-async def open_cassandra(place: CassandraAddress) -> AsyncIterator[Stores]:
-    """Buckets hold one, so that a few subscriptions reach the next level."""
-    async with emptied(place) as cassandra:
+async def open_cassandra(address: CassandraAddress) -> AsyncIterator[Stores]:
+    """Open stores whose buckets hold one subscription, so that a few of them reach the next level."""
+    async with emptied(address) as cassandra:
         yield Stores(
             topics=CassandraTopicStore(cassandra),
             subscriptions=CassandraSubscriptionStore(cassandra, bucket_rows=1),
@@ -119,7 +119,7 @@ async def open_cassandra(place: CassandraAddress) -> AsyncIterator[Stores]:
 @asynccontextmanager
 async def open_stores(kind: str, directory: Path) -> AsyncIterator[Stores]:
     database = Database(directory, Clock())
-    keepers: dict[str, Any] = {
+    stores: dict[str, Any] = {
         "topics": EmbeddedTopicStore(database),
         "subscriptions": EmbeddedSubscriptionStore(database),
         "notifications": EmbeddedNotificationStore(database),
@@ -130,22 +130,24 @@ async def open_stores(kind: str, directory: Path) -> AsyncIterator[Stores]:
     database.start(asyncio.get_running_loop())
     try:
         if kind == "embedded":
-            yield Stores(**keepers)
+            yield Stores(**stores)
         else:
-            async with link(keepers, directory / "socket") as stores:
-                yield stores
+            async with open_remote(stores, directory / "socket") as remote_stores:
+                yield remote_stores
     finally:
         await database.close()
 
 
 @asynccontextmanager
-async def link(keepers: dict[str, Any], path: Path) -> AsyncIterator[Stores]:
-    methods = {name: method for prefix, kept in CONTRACTS.items() for name, method in methods_of(kept, prefix).items()}
+async def open_remote(stores: dict[str, Any], path: Path) -> AsyncIterator[Stores]:
+    methods = {
+        name: method for prefix, contract in CONTRACTS.items() for name, method in methods_of(contract, prefix).items()
+    }
     server = Server(methods)
-    for prefix, keeper in keepers.items():
-        server.answer(handlers_of(CONTRACTS[prefix], prefix, keeper))
+    for prefix, store in stores.items():
+        server.answer(handlers_of(CONTRACTS[prefix], prefix, store))
     for prefix in ("topics", "subscriptions"):
-        announce(prefix, keepers[prefix], server)
+        announce(prefix, stores[prefix], server)
     await server.start(path)
     client = Client(path, methods)
     await client.start()

@@ -1,4 +1,4 @@
-"""The stores of mobile push and SMS: the embedded ones over a directory, the same from afar, and those in Cassandra."""
+"""The stores of mobile push and SMS: embedded in a directory, the same through RPC, and in Cassandra."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Stores:
     async def application(self, name: str = "app", account: str = ACCOUNT) -> PlatformApplication:
         return await self.platforms.create(draft_of(name, account))
 
-    async def endpoint(self, application: PlatformApplication, token: str = "t") -> MobileEndpoint:  # a device's
+    async def endpoint(self, application: PlatformApplication, token: str = "t") -> MobileEndpoint:
         entered = await self.endpoints.create(endpoint_of(application, token))
         assert entered is not None
         return entered
@@ -79,39 +79,41 @@ def with_token(endpoint: MobileEndpoint, token: str) -> MobileEndpoint:
 
 
 @asynccontextmanager
-async def stores_of(request: pytest.FixtureRequest, directory: Path) -> AsyncIterator[Stores]:
-    """Of the kind that a fixture's parameter names."""
+async def open_stores_for(request: pytest.FixtureRequest, directory: Path) -> AsyncIterator[Stores]:
+    """Open the stores of the driver that the fixture's parameter names."""
     if request.param == "cassandra":
         async with emptied(request.getfixturevalue("cassandra_address")) as cassandra:
-            yield in_cassandra(cassandra)
+            yield cassandra_stores(cassandra)
         return
     database = Database(directory, Clock())
-    kept = Stores(
+    embedded = Stores(
         EmbeddedPlatformStore(database, SEAL), EmbeddedMobileEndpointStore(database), EmbeddedSmsStore(database)
     )
     database.start(asyncio.get_running_loop())
     try:
         if request.param == "embedded":
-            yield kept
+            yield embedded
         else:
-            async with linked(kept, directory / "socket") as stores:
+            async with open_remote(embedded, directory / "socket") as stores:
                 yield stores
     finally:
         await database.close()
 
 
-def in_cassandra(cassandra: Cassandra) -> Stores:
+def cassandra_stores(cassandra: Cassandra) -> Stores:
     return Stores(
         CassandraPlatformStore(cassandra, SEAL), CassandraMobileEndpointStore(cassandra), CassandraSmsStore(cassandra)
     )
 
 
 @asynccontextmanager
-async def linked(kept: Stores, path: Path) -> AsyncIterator[Stores]:
-    methods = {name: method for prefix, kept in CONTRACTS.items() for name, method in methods_of(kept, prefix).items()}
+async def open_remote(stores: Stores, path: Path) -> AsyncIterator[Stores]:
+    methods = {
+        name: method for prefix, contract in CONTRACTS.items() for name, method in methods_of(contract, prefix).items()
+    }
     server = Server(methods)
-    for prefix, keeper in vars(kept).items():
-        server.answer(handlers_of(CONTRACTS[prefix], prefix, keeper))
+    for prefix, store in vars(stores).items():
+        server.answer(handlers_of(CONTRACTS[prefix], prefix, store))
     await server.start(path)
     client = Client(path, methods)
     await client.start()

@@ -1,4 +1,4 @@
-"""What the stores of accounts and of the signing key promise, on a directory and in Cassandra."""
+"""The contract of the stores of accounts and of the signing key, for every driver."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 async def test_accounts_and_their_keys(stores: Stores) -> None:
-    told: list[str] = []
-    stores.accounts.changed.append(told.append)
+    changes: list[str] = []
+    stores.accounts.changed.append(changes.append)
     second, first = await stores.accounts.create(2), await stores.accounts.create(1)
     assert [(one.account, one.key_ids) for one in await stores.accounts.accounts()] == [
         (first.account, (first.key_id,)),
         (second.account, (second.key_id,)),
     ]
     assert sorted(await stores.accounts.keys(), key=lambda key: key.created_ms) == [first, second]
-    assert told == [second.account, first.account]
+    assert changes == [second.account, first.account]
 
 
-async def test_a_rotated_key_replaces_the_former(stores: Stores) -> None:
+async def test_a_rotated_key_replaces_the_old_one(stores: Stores) -> None:
     before = await stores.accounts.create(1)
     after = await stores.accounts.rotate(before.account, 2)
     assert (after.account, after.created_ms) == (before.account, 2)
@@ -68,14 +68,14 @@ async def test_a_rotated_key_replaces_the_former(stores: Stores) -> None:
 
 
 async def test_the_internal_key_is_in_no_list(stores: Stores) -> None:
-    made = await asyncio.gather(*[stores.accounts.internal_key(1) for _ in range(3)])
-    assert {key.account for key in made} == {INTERNAL_ACCOUNT}
-    assert len(set(made)) == 1
-    assert await stores.accounts.keys() == made[:1]
+    created = await asyncio.gather(*[stores.accounts.internal_key(1) for _ in range(3)])
+    assert {key.account for key in created} == {INTERNAL_ACCOUNT}
+    assert len(set(created)) == 1
+    assert await stores.accounts.keys() == created[:1]
     assert await stores.accounts.accounts() == []
 
 
-async def test_a_signing_key_is_made_once(stores: Stores) -> None:
+async def test_a_signing_key_is_created_once(stores: Stores) -> None:
     first, again = await asyncio.gather(stores.signing_keys.identity(1), stores.signing_keys.identity(2))
     assert first == again == await stores.signing_keys.identity(3)
     assert await stores.signing_keys.certificates() == [first.certificate_pem]

@@ -1,4 +1,4 @@
-"""What the archive and replay stores promise, kept by every driver."""
+"""The contract of the archive and replay stores, for every driver."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cns.stores.contract import ArchiveStore
 from cns.stores.embedded import archive_schema
 from cns_common.clock import Clock
 from cns_common.sqlite.database import Database
-from tests.integration.sns.stores.cns_stores import NOTIFICATION, Stores, open_stores, stores_of
+from tests.integration.sns.stores.cns_stores import NOTIFICATION, Stores, open_stores, open_stores_for
 from tests.integration.sns.stores.test_topics_and_notifications import steps_of
 
 NOW_MS = 1_700_000_000_000
@@ -26,7 +26,7 @@ TOPIC = "arn:aws:sns:eu-west-1:111111111111:t"
 
 @pytest.fixture(params=["embedded", "remote", "cassandra"])
 async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
-    async with stores_of(request, tmp_path) as stores:
+    async with open_stores_for(request, tmp_path) as stores:
         yield stores
 
 
@@ -43,7 +43,7 @@ def message(number: int, at_ms: int, text: str = "text") -> ArchivedMessage:
 async def all_of(
     archives: ArchiveStore, n: int, from_ms: int = 0, until_ms: int = NOW_MS + DAY_MS
 ) -> list[ArchivedMessage]:
-    """Page by page."""
+    """All messages of the archive, read in pages of `n`."""
     found: list[ArchivedMessage] = []
     while page := await archives.page("a", from_ms, until_ms, found[-1].key if found else "", n):
         assert len(page) <= n
@@ -58,7 +58,7 @@ def keys(messages: Sequence[ArchivedMessage]) -> list[int]:
 # -- archives ---------------------------------------------------------------------------------------------------------
 
 
-async def test_what_was_appended_comes_back_whole(archives: ArchiveStore) -> None:
+async def test_appended_messages_are_read_unchanged(archives: ArchiveStore) -> None:
     given = [message(1, NOW_MS), message(2, NOW_MS + 1)]
     await archives.append("a", given)
     await archives.append("b", [message(3, NOW_MS)])
@@ -67,7 +67,7 @@ async def test_what_was_appended_comes_back_whole(archives: ArchiveStore) -> Non
     assert await archives.page("c", 0, NOW_MS + 1, "", 10) == []
 
 
-async def test_a_key_is_there_once(archives: ArchiveStore) -> None:
+async def test_an_appended_key_is_stored_once(archives: ArchiveStore) -> None:
     for _ in range(3):
         await archives.append("a", [message(1, NOW_MS)])
     assert keys(await all_of(archives, 10)) == [1]
@@ -75,7 +75,7 @@ async def test_a_key_is_there_once(archives: ArchiveStore) -> None:
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 100])
 async def test_pages_are_in_the_order_of_keys_not_of_times(archives: ArchiveStore, n: int) -> None:
-    """Clocks that disagree by up to a minute: neighbours are in the wrong minute, in the wrong order of time."""
+    """With clocks that differ by up to a minute, neighbours have times in the wrong order and minute."""
     skew = (0, 59, -58, 31, -30, 12, 5, -59, 58, -1, 0, 20)
     given = [message(number, NOW_MS + number * 20_000 + skew[number % 12] * 500) for number in range(40)]
     for start in (20, 0, 10, 30):
@@ -94,9 +94,7 @@ async def test_pages_are_in_the_order_of_keys_not_of_times(archives: ArchiveStor
         (0, 86_400 * 3, [0, 1, 2, 3, 4, 9]),
     ],
 )
-async def test_a_window_is_from_and_before(
-    archives: ArchiveStore, from_s: int, until_s: int, expected: list[int]
-) -> None:
+async def test_windows(archives: ArchiveStore, from_s: int, until_s: int, expected: list[int]) -> None:
     await archives.append("a", [message(number, NOW_MS + number * MINUTE_MS) for number in range(5)])
     await archives.append("a", [message(9, NOW_MS + 2 * DAY_MS)])
     found = await all_of(archives, 2, NOW_MS + from_s * 1000, NOW_MS + until_s * 1000)
@@ -104,7 +102,7 @@ async def test_a_window_is_from_and_before(
 
 
 async def test_a_window_s_edge_among_disordered_times(archives: ArchiveStore) -> None:
-    """The first that is in the window may precede, by key, one that is not."""
+    """A message in the window may have a lower key than one before the window."""
     times = [0, 40_000, 15_000, 70_000, 45_000]
     await archives.append("a", [message(number, NOW_MS + at_ms) for number, at_ms in enumerate(times)])
     assert keys(await all_of(archives, 10, NOW_MS + 20_000, NOW_MS + 50_000)) == [1, 4]
@@ -112,14 +110,14 @@ async def test_a_window_s_edge_among_disordered_times(archives: ArchiveStore) ->
 
 
 async def test_a_busy_minute_is_read_in_order(archives: ArchiveStore) -> None:
-    """In Cassandra it has several parts: here one holds 1,000 bytes."""
+    """In Cassandra a minute has several partitions, here of 1,000 bytes each."""
     given = [message(number, NOW_MS, "x" * 300) for number in range(12)]
     for each in given:
         await archives.append("a", [each])
     assert keys(await all_of(archives, 5)) == list(range(12))
 
 
-async def test_a_dropped_archive_goes_by_and_by(archives: ArchiveStore) -> None:
+async def test_a_dropped_archive_is_swept(archives: ArchiveStore) -> None:
     await archives.append("a", [message(number, NOW_MS + number) for number in range(5)])
     await archives.append("b", [message(1, NOW_MS)])
     await archives.drop("a")
@@ -131,7 +129,7 @@ async def test_a_dropped_archive_goes_by_and_by(archives: ArchiveStore) -> None:
 
 
 @pytest.mark.parametrize("kind", ["embedded", "remote"])
-async def test_what_was_kept_for_long_enough_is_swept(kind: str, tmp_path: Path) -> None:
+async def test_expired_messages_are_swept(kind: str, tmp_path: Path) -> None:
     async with open_stores(kind, tmp_path) as stores:
         archives = stores.archives
         await archives.append("a", [message(number, NOW_MS + number) for number in range(5)])
@@ -141,7 +139,7 @@ async def test_what_was_kept_for_long_enough_is_swept(kind: str, tmp_path: Path)
         assert keys(await all_of(archives, 10)) == [3, 4]
 
 
-async def test_an_append_shares_the_commit_of_what_is_begun_with_it(tmp_path: Path) -> None:
+async def test_an_append_shares_a_commit(tmp_path: Path) -> None:
     database = Database(tmp_path, Clock())
     from cns.stores.embedded import EmbeddedArchiveStore, EmbeddedNotificationStore
 
@@ -167,7 +165,7 @@ async def test_no_statement_scans_a_table(tmp_path: Path) -> None:
         if any(step.startswith("SCAN") or "TEMP B-TREE" in step for step in steps_of(database, statement))
     }
     assert len(statements) > 10
-    assert scanning == {"FIND_DROPPED", "SWEEPABLE"}  # they look whether there is any dropped archive
+    assert scanning == {"FIND_DROPPED", "SWEEPABLE"}  # they check for dropped archives
     database.start(asyncio.get_running_loop())
     await database.close()
 
@@ -200,7 +198,7 @@ async def test_a_subscription_has_one_replay(stores: Stores) -> None:
     assert not await stores.replays.replace(replace(first, version=2), 1)
 
 
-async def test_it_is_replaced_by_who_knows_its_version(stores: Stores) -> None:
+async def test_a_replay_is_replaced_only_at_its_version(stores: Stores) -> None:
     first = replay()
     await stores.replays.put(first)
     claimed = replace(first, claimed="5", status="In progress", version=2)
@@ -210,7 +208,7 @@ async def test_it_is_replaced_by_who_knows_its_version(stores: Stores) -> None:
     assert not await stores.replays.replace(replay("gone", version=2), 1)
 
 
-async def test_those_under_way_are_found(stores: Stores) -> None:
+async def test_active_replays_are_found(stores: Stores) -> None:
     for name in ("s", "t", "u"):
         await stores.replays.put(replay(name))
     assert len(await stores.replays.active()) == 3

@@ -1,4 +1,4 @@
-"""What the stores in Cassandra promise beyond their contracts: races between processes, and what a crash leaves."""
+"""The stores in Cassandra beyond their contracts: races between processes, and crashes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def stores(cassandra_address: CassandraAddress) -> AsyncIterator[Stores]:
 
 @pytest.fixture
 async def session(cassandra_address: CassandraAddress) -> AsyncIterator[Cassandra]:
-    """Another process's."""
+    """The session of another process."""
     session = await Cassandra.open(cassandra_address)
     yield session
     await session.close()
@@ -42,34 +42,34 @@ async def session(cassandra_address: CassandraAddress) -> AsyncIterator[Cassandr
 # -- two processes ----------------------------------------------------------------------------------------------------
 
 
-async def test_of_two_that_create_a_topic_one_wins(stores: Stores, session: Cassandra) -> None:
+async def test_of_two_topic_creations_one_wins(stores: Stores, session: Cassandra) -> None:
     other = CassandraTopicStore(session)
     drafts = [Topic(id=str(n), account=ACCOUNT, region=REGION, name="t", created_ms=n) for n in range(6)]
-    kept = await asyncio.gather(*[(stores.topics, other)[n % 2].create(draft) for n, draft in enumerate(drafts)])
-    assert len({topic.id for topic in kept}) == 1
-    assert await other.get(kept[0].arn) == kept[0]
+    created = await asyncio.gather(*[(stores.topics, other)[n % 2].create(draft) for n, draft in enumerate(drafts)])
+    assert len({topic.id for topic in created}) == 1
+    assert await other.get(created[0].arn) == created[0]
     assert await other.count(ACCOUNT) == TopicCounts(1, 0)
-    assert await other.list_arns(ACCOUNT, REGION, "", 9) == [kept[0].arn]
+    assert await other.list_arns(ACCOUNT, REGION, "", 9) == [created[0].arn]
 
 
-async def test_of_two_that_subscribe_an_endpoint_one_wins(stores: Stores, session: Cassandra) -> None:
+async def test_of_two_subscriptions_of_an_endpoint_one_wins(stores: Stores, session: Cassandra) -> None:
     topic = await stores.topic()
     other = CassandraSubscriptionStore(session)
     drafts = [subscription(topic) for _ in range(6)]
-    kept = await asyncio.gather(
+    created = await asyncio.gather(
         *[(stores.subscriptions, other)[n % 2].create(draft, None) for n, draft in enumerate(drafts)]
     )
-    (winner,) = {one.id for one in kept if one is not None}
+    (winner,) = {one.id for one in created if one is not None}
     assert (await other.audience(topic.arn, "", 9, "")).ids == [winner]
     assert [one.id for one in await other.get([draft.arn for draft in drafts])] == [winner]
     assert await stores.counts(topic) == (0, 1, 0)
 
 
-async def test_of_two_that_create_a_queue_one_wins(cassandra_address: CassandraAddress, session: Cassandra) -> None:
+async def test_of_two_queue_creations_one_wins(cassandra_address: CassandraAddress, session: Cassandra) -> None:
     async with emptied(cassandra_address) as cassandra:
         both = (CassandraQueueStore(cassandra), CassandraQueueStore(session))
-        kept = await asyncio.gather(*[both[n % 2].create(queue(queue_id=str(n))) for n in range(6)])
-        assert len({one.id for one in kept}) == 1
+        created = await asyncio.gather(*[both[n % 2].create(queue(queue_id=str(n))) for n in range(6)])
+        assert len({one.id for one in created}) == 1
         assert await both[0].list_names(queue().account, queue().region, "", "", 9) == ["q"]
 
 
@@ -102,7 +102,7 @@ async def test_pages_go_through_all_levels_in_the_order_of_ids(stores: Stores, s
 # -- what a crash leaves ----------------------------------------------------------------------------------------------
 
 
-async def test_a_subscription_that_was_entered_halfway_is_completed(stores: Stores, session: Cassandra) -> None:
+async def test_an_incomplete_subscription_is_completed(stores: Stores, session: Cassandra) -> None:
     topic = await stores.topic()
     halfway = subscription(topic)
     records = SubscriptionRecords(session)
@@ -114,19 +114,19 @@ async def test_a_subscription_that_was_entered_halfway_is_completed(stores: Stor
     assert await stores.subscriptions.page_of_owner(ACCOUNT, REGION, "", 9) == [halfway]
 
 
-async def test_an_endpoint_whose_subscription_is_gone_is_taken_over(stores: Stores, session: Cassandra) -> None:
+async def test_the_claim_of_a_missing_subscription_is_taken_over(stores: Stores, session: Cassandra) -> None:
     topic = await stores.topic()
     gone = await stores.enter(topic)
     await session.run_conditional(cassandra_schema.REMOVE_SUBSCRIPTION, gone.id, 1)
     assert await stores.subscriptions.page_of_topic(topic.arn, "", 9) == []
     assert await stores.subscriptions.page_of_owner(ACCOUNT, REGION, "", 9) == []
-    assert (await stores.subscriptions.audience(topic.arn, "", 9, "")).ids == []  # the list removed it
+    assert (await stores.subscriptions.audience(topic.arn, "", 9, "")).ids == []  # the list removed the entry
     fresh = await stores.enter(topic)
     assert fresh.id != gone.id
     assert await stores.subscriptions.page_of_topic(topic.arn, "", 9) == [fresh]
 
 
-async def test_a_late_removal_of_a_state_does_not_take_a_newer_one(stores: Stores, session: Cassandra) -> None:
+async def test_a_late_removal_of_a_state_keeps_a_newer_one(stores: Stores, session: Cassandra) -> None:
     topic = await stores.topic()
     one = await stores.enter(topic)
     for version, state in ((2, SubscriptionState.REMOVED), (3, SubscriptionState.CONFIRMED)):
@@ -138,7 +138,7 @@ async def test_a_late_removal_of_a_state_does_not_take_a_newer_one(stores: Store
     assert (await stores.subscriptions.audience(topic.arn, "", 9, "")).ids == [one.id]
 
 
-async def test_a_deletion_that_was_only_begun_is_not_believed(stores: Stores, session: Cassandra) -> None:
+async def test_an_incomplete_deletion_has_no_effect(stores: Stores, session: Cassandra) -> None:
     topic = await stores.topic()
     one = await stores.enter(topic)
     await session.run(cassandra_schema.MARK_DROPPED, topic.id, topic.arn, 0)
@@ -146,14 +146,14 @@ async def test_a_deletion_that_was_only_begun_is_not_believed(stores: Stores, se
     assert await stores.subscriptions.get([one.arn]) == [one]
 
     queues = CassandraQueueStore(session)
-    made = await queues.create(queue())
-    await session.run(queue_schema.MARK_UNDROPPED, made.id, msgspec.msgpack.encode(made))
+    created = await queues.create(queue())
+    await session.run(queue_schema.MARK_UNDROPPED, created.id, msgspec.msgpack.encode(created))
     await queues._delete(queue(queue_id="another"), 1)
     assert await queues.undropped() == [queue(queue_id="another")]
-    assert await queues.get(made.key) == made
+    assert await queues.get(created.key) == created
 
 
-async def test_lists_pass_over_what_points_to_nothing(stores: Stores, session: Cassandra) -> None:
+async def test_lists_skip_dangling_entries(stores: Stores, session: Cassandra) -> None:
     queues = CassandraQueueStore(session)
     for number in range(5):
         await session.run(queue_schema.ENTER_NAME, queue().account, queue().region, f"a{number}", "lost")
@@ -168,7 +168,7 @@ async def test_lists_pass_over_what_points_to_nothing(stores: Stores, session: C
 # -- times to live ----------------------------------------------------------------------------------------------------
 
 
-async def test_tokens_and_notifications_end_by_themselves(stores: Stores, session: Cassandra) -> None:
+async def test_tokens_and_notifications_expire(stores: Stores, session: Cassandra) -> None:
     topic = await stores.topic()
     draft = subscription(topic)
     await stores.subscriptions.create(draft, ConfirmationToken("ab", draft.arn, 10))

@@ -1,4 +1,4 @@
-"""What the stores of mobile push and SMS promise, kept by every driver."""
+"""The contract of the stores of mobile push and SMS, for every driver."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cns.stores.cassandra import mobile_endpoints as cassandra_store
 from cns.stores.cassandra import mobile_schema as cassandra_schema
 from cns_common.cassandra.session import Cassandra, CassandraAddress
 from tests.integration.sns.stores.cns_stores import ACCOUNT, OTHER, REGION
-from tests.integration.sns.stores.mobile_stores import Stores, endpoint_of, in_cassandra, stores_of, with_token
+from tests.integration.sns.stores.mobile_stores import Stores, endpoint_of, cassandra_stores, open_stores_for, with_token
 from tests.keyspace import emptied
 
 NUMBERS = [f"+1555{number:07}" for number in range(60)]
@@ -22,14 +22,14 @@ NUMBERS = [f"+1555{number:07}" for number in range(60)]
 
 @pytest.fixture(params=["embedded", "remote", "cassandra"])
 async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
-    async with stores_of(request, tmp_path) as stores:
+    async with open_stores_for(request, tmp_path) as stores:
         yield stores
 
 
 # -- applications -----------------------------------------------------------------------------------------------------
 
 
-async def test_an_application_is_made_once(stores: Stores) -> None:
+async def test_an_application_is_created_once(stores: Stores) -> None:
     first = await stores.application()
     assert await stores.application() == first
     assert await stores.platforms.get(first.arn) == first
@@ -37,7 +37,7 @@ async def test_an_application_is_made_once(stores: Stores) -> None:
     assert await stores.platforms.get(f"{first.arn}x") is None
 
 
-async def test_an_application_is_replaced_by_who_knows_its_version(stores: Stores) -> None:
+async def test_an_application_is_replaced_only_at_its_version(stores: Stores) -> None:
     first = await stores.application()
     changed = replace(first, version=2, secrets={"PlatformCredential": "new"})
     assert await stores.platforms.replace(changed, 1)
@@ -47,19 +47,19 @@ async def test_an_application_is_replaced_by_who_knows_its_version(stores: Store
 
 
 async def test_pages_of_applications(stores: Stores) -> None:
-    made = [await stores.application(f"a{number}") for number in range(5)]
+    created = [await stores.application(f"a{number}") for number in range(5)]
     await stores.application("other", OTHER)
-    await stores.platforms.delete(made[1].arn)
-    assert await stores.platforms.page(ACCOUNT, REGION, "", 3) == [made[0], made[2], made[3]]
-    assert await stores.platforms.page(ACCOUNT, REGION, made[3].arn, 3) == [made[4]]
+    await stores.platforms.delete(created[1].arn)
+    assert await stores.platforms.page(ACCOUNT, REGION, "", 3) == [created[0], created[2], created[3]]
+    assert await stores.platforms.page(ACCOUNT, REGION, created[3].arn, 3) == [created[4]]
     assert await stores.platforms.page(ACCOUNT, "us-east-1", "", 3) == []
 
 
-async def test_an_application_goes_at_once_and_its_endpoints_by_and_by(stores: Stores) -> None:
+async def test_a_deleted_application_is_gone_and_its_endpoints_are_swept(stores: Stores) -> None:
     gone, stays = await stores.application("gone"), await stores.application("stays")
     for number in range(7):
         await stores.endpoint(gone, f"{number}")
-    kept = await stores.endpoint(stays)
+    created = await stores.endpoint(stays)
     assert await stores.endpoints.sweep(0, 100) == 0
     assert await stores.platforms.delete(gone.arn)
     assert not await stores.platforms.delete(gone.arn)
@@ -72,7 +72,7 @@ async def test_an_application_goes_at_once_and_its_endpoints_by_and_by(stores: S
     while await stores.endpoints.sweep(0, 4):
         pass
     assert await stores.endpoints.page(gone.id, "", 9) == []
-    assert await stores.endpoints.get(kept.arn) == kept
+    assert await stores.endpoints.get(created.arn) == created
     assert await stores.platforms.get(anew.arn) == anew
 
 
@@ -87,12 +87,12 @@ async def test_a_token_has_one_endpoint(stores: Stores) -> None:
     assert await stores.endpoints.get(first.arn) == first
     assert await stores.endpoints.get(first.arn.replace("/app/", "/other/")) is None
     drafts = [endpoint_of(application, "raced") for _ in range(6)]
-    kept = await asyncio.gather(*[stores.endpoints.create(draft) for draft in drafts])
-    assert len({endpoint.id for endpoint in kept if endpoint}) == 1
+    created = await asyncio.gather(*[stores.endpoints.create(draft) for draft in drafts])
+    assert len({endpoint.id for endpoint in created if endpoint}) == 1
     assert len(await stores.all_endpoints(application)) == 2
 
 
-async def test_an_endpoint_is_replaced_by_who_knows_its_version(stores: Stores) -> None:
+async def test_an_endpoint_is_replaced_only_at_its_version(stores: Stores) -> None:
     application = await stores.application()
     first, second = await stores.endpoint(application, "one"), await stores.endpoint(application, "two")
     moved = with_token(first, "three")
@@ -109,7 +109,7 @@ async def test_an_endpoint_is_replaced_by_who_knows_its_version(stores: Stores) 
     assert (await stores.endpoint(application, "two")).id not in (first.id, second.id)
 
 
-async def test_a_deleted_endpoint_gives_its_token_back(stores: Stores) -> None:
+async def test_a_deleted_endpoint_frees_its_token(stores: Stores) -> None:
     application = await stores.application()
     first = await stores.endpoint(application)
     assert await stores.endpoints.delete(first.arn)
@@ -121,9 +121,9 @@ async def test_a_deleted_endpoint_gives_its_token_back(stores: Stores) -> None:
 
 async def test_pages_of_endpoints(stores: Stores) -> None:
     application = await stores.application()
-    made = sorted([await stores.endpoint(application, f"{number}") for number in range(30)], key=lambda one: one.id)
+    created = sorted([await stores.endpoint(application, f"{number}") for number in range(30)], key=lambda one: one.id)
     for n in (1, 7, 29, 30, 31):
-        assert await stores.all_endpoints(application, n) == made
+        assert await stores.all_endpoints(application, n) == created
 
 
 # -- SMS --------------------------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ async def test_opting_out(stores: Stores) -> None:
 
 
 async def test_sandbox_numbers(stores: Stores) -> None:
-    number = SandboxNumber(account=ACCOUNT, region=REGION, number=NUMBERS[0], password="123456")  # made up
+    number = SandboxNumber(account=ACCOUNT, region=REGION, number=NUMBERS[0], password="123456")  # an example
     verified = replace(number, state=NumberState.VERIFIED, version=2, password="")
     assert await stores.sms.put_sandbox_number(number, 0)
     assert not await stores.sms.put_sandbox_number(verified, 0)
@@ -181,8 +181,8 @@ async def session(cassandra_address: CassandraAddress) -> AsyncIterator[Cassandr
         yield cassandra
 
 
-async def test_an_endpoint_that_was_entered_halfway_is_completed(session: Cassandra) -> None:
-    stores = in_cassandra(session)
+async def test_an_incomplete_endpoint_is_completed(session: Cassandra) -> None:
+    stores = cassandra_stores(session)
     application = await stores.application()
     halfway = await stores.endpoint(application)
     await session.run_schema("TRUNCATE endpoints_of_application")
@@ -191,8 +191,8 @@ async def test_an_endpoint_that_was_entered_halfway_is_completed(session: Cassan
     assert await stores.all_endpoints(application) == [halfway]
 
 
-async def test_a_token_whose_endpoint_is_gone_or_has_another_is_taken_over(session: Cassandra) -> None:
-    stores = in_cassandra(session)
+async def test_the_claim_of_a_stale_token_is_taken_over(session: Cassandra) -> None:
+    stores = cassandra_stores(session)
     application = await stores.application()
     gone = await stores.endpoint(application, "gone")
     await session.run_conditional(cassandra_schema.DELETE_ENDPOINT, gone.id, 1)
@@ -205,8 +205,8 @@ async def test_a_token_whose_endpoint_is_gone_or_has_another_is_taken_over(sessi
     assert await stores.endpoints.get(moved.arn) == moved
 
 
-async def test_a_deletion_that_was_only_begun_is_not_believed(session: Cassandra) -> None:
-    stores = in_cassandra(session)
+async def test_an_incomplete_deletion_has_no_effect(session: Cassandra) -> None:
+    stores = cassandra_stores(session)
     application = await stores.application()
     endpoint = await stores.endpoint(application)
     await session.run(cassandra_schema.MARK_DROPPED, application.id, application.arn)

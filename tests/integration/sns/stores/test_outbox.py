@@ -1,4 +1,4 @@
-"""What the outbox promises, kept by every driver."""
+"""The contract of the outbox, for every driver."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from cns.delivery.outbox import OUTBOX_MS, OutboxItem, item_id
 from cns.stores.contract import OutboxStore
-from tests.integration.sns.stores.cns_stores import ACCOUNT, OTHER, stores_of
+from tests.integration.sns.stores.cns_stores import ACCOUNT, OTHER, open_stores_for
 
 HOUR_MS = 3_600_000
 START_MS = 1_900_000_000_000
@@ -17,14 +17,14 @@ START_MS = 1_900_000_000_000
 
 @pytest.fixture(params=["embedded", "remote", "cassandra"])
 async def outbox(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[OutboxStore]:
-    async with stores_of(request, tmp_path) as stores:
+    async with open_stores_for(request, tmp_path) as stores:
         yield stores.outbox
 
 
 @pytest.fixture(params=["embedded", "remote"])
 async def swept_outbox(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[OutboxStore]:
-    """Those whose rows have no time to live."""
-    async with stores_of(request, tmp_path) as stores:
+    """The drivers whose rows have no time to live."""
+    async with open_stores_for(request, tmp_path) as stores:
         yield stores.outbox
 
 
@@ -48,7 +48,7 @@ async def ids(outbox: OutboxStore, account: str = "", protocol: str = "", before
     return [one.message_id for one in found]
 
 
-async def test_an_item_is_kept_once(outbox: OutboxStore) -> None:
+async def test_an_item_is_stored_once(outbox: OutboxStore) -> None:
     first = item(1)
     for _ in range(2):
         await outbox.put(first)
@@ -57,7 +57,7 @@ async def test_an_item_is_kept_once(outbox: OutboxStore) -> None:
     assert await outbox.newest(ACCOUNT, "sms", "", 9) == [first]
 
 
-async def test_the_newest_come_first_whatever_day_they_are_of(outbox: OutboxStore) -> None:
+async def test_the_newest_items_come_first_across_days(outbox: OutboxStore) -> None:
     for number in (3, 1, 2):
         await outbox.put(item(number, at_ms=START_MS + number * HOUR_MS))
     await outbox.put(item(4, account=OTHER, at_ms=START_MS + 4 * HOUR_MS))
@@ -89,7 +89,7 @@ async def test_items_are_removed(outbox: OutboxStore) -> None:
     assert await outbox.get(items[0].id) is None
 
 
-async def test_what_was_kept_long_enough_is_swept(swept_outbox: OutboxStore) -> None:
+async def test_expired_items_are_swept(swept_outbox: OutboxStore) -> None:
     for number in range(3):
         await swept_outbox.put(item(number))
     due_ms = START_MS + OUTBOX_MS

@@ -1,4 +1,4 @@
-"""What the subscription store promises, kept by every driver."""
+"""The contract of the subscription store, for every driver."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.integration.sns.stores.cns_stores import (
     OTHER,
     REGION,
     Stores,
-    stores_of,
+    open_stores_for,
     subscription,
 )
 from tests.recorded_events import RecordedEvents
@@ -27,14 +27,14 @@ from tests.recorded_events import RecordedEvents
 
 @pytest.fixture(params=["embedded", "remote", "cassandra"])
 async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
-    async with stores_of(request, tmp_path) as stores:
+    async with open_stores_for(request, tmp_path) as stores:
         yield stores
 
 
 @pytest.fixture(params=["embedded", "remote"])
 async def swept_stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
-    """Those whose rows have no time to live."""
-    async with stores_of(request, tmp_path) as stores:
+    """The drivers whose rows have no time to live."""
+    async with open_stores_for(request, tmp_path) as stores:
         yield stores
 
 
@@ -48,7 +48,7 @@ async def test_a_topic_has_one_subscription_for_a_protocol_and_endpoint(stores: 
     assert await stores.counts(topic) == (0, 3, 0)
 
 
-async def test_no_subscription_to_a_topic_that_is_gone(stores: Stores) -> None:
+async def test_no_subscription_to_a_deleted_topic(stores: Stores) -> None:
     topic = await stores.topic()
     await stores.topics.delete(topic.arn)
     assert await stores.subscriptions.create(subscription(topic), None) is None
@@ -72,7 +72,7 @@ async def test_counts_follow_every_change(stores: Stores) -> None:
     assert await stores.subscriptions.counts("absent") == SubscriptionCounts()
 
 
-async def test_a_subscription_is_replaced_by_who_knows_its_version(stores: Stores) -> None:
+async def test_a_subscription_is_replaced_only_at_its_version(stores: Stores) -> None:
     topic = await stores.topic()
     before = await stores.enter(topic)
     after = replace(before, version=2, attributes={})
@@ -85,7 +85,7 @@ async def test_a_subscription_is_replaced_by_who_knows_its_version(stores: Store
     assert await stores.counts(topic) == (0, 1, 0)
 
 
-async def test_only_the_confirmed_are_delivered_to(stores: Stores) -> None:
+async def test_only_confirmed_subscriptions_are_in_the_audience(stores: Stores) -> None:
     topic = await stores.topic()
     confirmed = [await stores.enter(topic, f"https://e/{number}") for number in range(5)]
     await stores.enter(topic, "https://p/", state=SubscriptionState.PENDING, expires_ms=10)
@@ -96,7 +96,7 @@ async def test_only_the_confirmed_are_delivered_to(stores: Stores) -> None:
     assert (await stores.subscriptions.audience(topic.arn, ids[4], 9, "")).ids == []
 
 
-async def test_matching_goes_through_a_topic_page_by_page(stores: Stores) -> None:
+async def test_pages_of_an_audience(stores: Stores) -> None:
     topic = await stores.topic()
     arns = sorted([(await stores.enter(topic, f"https://e/{number}")).arn for number in range(5)])
     matching = SubscriptionMatcher(stores.subscriptions, Clock(), RecordedEvents())
@@ -122,7 +122,7 @@ async def test_lists_by_topic_and_by_owner(stores: Stores) -> None:
     assert await stores.subscriptions.page_of_owner(ACCOUNT, REGION, mine[1].id, 2) == mine[2:]
 
 
-async def test_many_are_found_at_once(stores: Stores) -> None:
+async def test_subscriptions_are_found_by_arn(stores: Stores) -> None:
     topic = await stores.topic()
     entered = [await stores.enter(topic, f"https://e/{number}") for number in range(3)]
     wanted = [entered[2].arn, f"{topic.arn}:{uuid_text()}", entered[0].arn, entered[1].arn.replace(":t:", ":u:")]
@@ -159,11 +159,11 @@ async def test_expired_subscriptions_and_tokens_are_swept(swept_stores: Stores) 
         draft = subscription(topic, f"https://e/{number}", state=state, expires_ms=expires_ms)
         await stores.subscriptions.create(draft, ConfirmationToken(f"a{number}", draft.arn, 10 + number))
         entered.append(draft)
-    told: list[str] = []
-    stores.subscriptions.changed.append(told.append)
+    changes: list[str] = []
+    stores.subscriptions.changed.append(changes.append)
     assert await stores.subscriptions.sweep(9, 10) == 0
     assert await stores.subscriptions.sweep(11, 10) == 4
-    assert set(told) == {entered[0].arn, entered[1].arn}
+    assert set(changes) == {entered[0].arn, entered[1].arn}
     assert await stores.counts(topic) == (1, 1, 0)
     assert await stores.subscriptions.count_pending(ACCOUNT) == 1
     assert await stores.subscriptions.find_token("a1") is None
@@ -184,7 +184,7 @@ async def test_tokens_outlive_their_subscription(stores: Stores) -> None:
     assert await stores.subscriptions.find_token("ab") == ConfirmationToken("ab", draft.arn, 10)
 
 
-async def test_no_token_is_stored_for_a_subscription_that_was_there(stores: Stores) -> None:
+async def test_no_token_is_stored_for_an_existing_subscription(stores: Stores) -> None:
     topic = await stores.topic()
     await stores.enter(topic)
     again = subscription(topic)
@@ -192,11 +192,11 @@ async def test_no_token_is_stored_for_a_subscription_that_was_there(stores: Stor
     assert await stores.subscriptions.find_token("ab") is None
 
 
-async def test_changes_of_subscriptions_are_told(stores: Stores) -> None:
+async def test_changes_of_subscriptions_are_announced(stores: Stores) -> None:
     topic = await stores.topic()
-    told: list[str] = []
-    stores.subscriptions.changed.append(told.append)
+    changes: list[str] = []
+    stores.subscriptions.changed.append(changes.append)
     entered = await stores.enter(topic)
     await stores.subscriptions.replace(replace(entered, version=2), 1, None)
     await stores.subscriptions.remove(entered.arn)
-    assert told == [entered.arn] * 3
+    assert changes == [entered.arn] * 3

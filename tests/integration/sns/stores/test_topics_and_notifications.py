@@ -1,4 +1,4 @@
-"""What the topic and notification stores promise, kept by every driver; and what holds on disk."""
+"""The contract of the topic and notification stores, for every driver, and tests of the data on disk."""
 
 from __future__ import annotations
 
@@ -13,23 +13,31 @@ from cns.stores.embedded import schema
 from cns.topics.topic import Topic, TopicCounts
 from cns_common.clock import Clock
 from cns_common.sqlite.database import Database
-from tests.integration.sns.stores.cns_stores import ACCOUNT, NOTIFICATION, OTHER, REGION, Stores, open_stores, stores_of
+from tests.integration.sns.stores.cns_stores import (
+    ACCOUNT,
+    NOTIFICATION,
+    OTHER,
+    REGION,
+    Stores,
+    open_stores,
+    open_stores_for,
+)
 
 
 @pytest.fixture(params=["embedded", "remote", "cassandra"])
 async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
-    async with stores_of(request, tmp_path) as stores:
+    async with open_stores_for(request, tmp_path) as stores:
         yield stores
 
 
 @pytest.fixture(params=["embedded", "remote"])
 async def swept_stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
-    """Those whose rows have no time to live."""
-    async with stores_of(request, tmp_path) as stores:
+    """The drivers whose rows have no time to live."""
+    async with open_stores_for(request, tmp_path) as stores:
         yield stores
 
 
-async def test_a_topic_is_made_once(stores: Stores) -> None:
+async def test_a_topic_is_created_once(stores: Stores) -> None:
     first = await stores.topic()
     assert await stores.topic() == first
     assert await stores.topics.get(first.arn) == first
@@ -37,7 +45,7 @@ async def test_a_topic_is_made_once(stores: Stores) -> None:
     assert await stores.topics.count(ACCOUNT) == TopicCounts(1, 0)
 
 
-async def test_a_topic_is_replaced_by_who_knows_its_version(stores: Stores) -> None:
+async def test_a_topic_is_replaced_only_at_its_version(stores: Stores) -> None:
     topic = await stores.topic()
     changed = replace(topic, version=2, attributes={"DisplayName": "d"}, tags={"k": "v"})
     assert await stores.topics.replace(changed, 1)
@@ -46,7 +54,7 @@ async def test_a_topic_is_replaced_by_who_knows_its_version(stores: Stores) -> N
     assert await stores.topics.get(topic.arn) == changed
 
 
-async def test_a_topic_goes_at_once_and_its_subscriptions_by_and_by(stores: Stores) -> None:
+async def test_a_deleted_topic_is_gone_and_its_subscriptions_are_swept(stores: Stores) -> None:
     topic = await stores.topic()
     left = [await stores.enter(topic, f"https://e/{number}") for number in range(5)]
     assert await stores.topics.delete(topic.arn)
@@ -66,7 +74,7 @@ async def test_a_topic_goes_at_once_and_its_subscriptions_by_and_by(stores: Stor
     assert await stores.counts(again) == (0, 1, 0)
 
 
-async def test_topics_are_listed_by_account_and_region_in_their_order(stores: Stores) -> None:
+async def test_topics_are_listed_by_account_and_region_in_order(stores: Stores) -> None:
     for name in ("c", "a", "b"):
         await stores.topic(name)
     await stores.topic("x", OTHER)
@@ -77,20 +85,20 @@ async def test_topics_are_listed_by_account_and_region_in_their_order(stores: St
     assert [arn[-1] for arn in await stores.topics.list_arns(OTHER, REGION, "", 9)] == ["x"]
 
 
-async def test_changes_of_topics_are_told(stores: Stores) -> None:
-    told: list[str] = []
-    stores.topics.changed.append(told.append)
+async def test_changes_of_topics_are_announced(stores: Stores) -> None:
+    changes: list[str] = []
+    stores.topics.changed.append(changes.append)
     topic = await stores.topic()
     await stores.topics.replace(replace(topic, version=2), 1)
     await stores.topics.delete(topic.arn)
-    assert told == [topic.arn] * 3
+    assert changes == [topic.arn] * 3
 
 
 # -- notifications ----------------------------------------------------------------------------------------------------
 
 
 async def test_a_notification_is_read_before_its_commit_ends(swept_stores: Stores) -> None:
-    """A worker has the job of a publish, and asks for what it is about, before the store has answered the publish."""
+    """A worker may get the job of a publish and read its notification before the store has answered the publish."""
     putting = asyncio.ensure_future(swept_stores.notifications.put(NOTIFICATION, 1, 100))
     await asyncio.sleep(0)
     assert await swept_stores.notifications.get("n") == NOTIFICATION
@@ -115,7 +123,7 @@ async def test_a_repeated_put_only_adds_references(stores: Stores) -> None:
     assert await stores.notifications.get("n") == NOTIFICATION
 
 
-async def test_what_was_left_over_is_swept(swept_stores: Stores) -> None:
+async def test_unreferenced_notifications_are_swept(swept_stores: Stores) -> None:
     stores = swept_stores
     for number in range(3):
         await stores.notifications.put(replace(NOTIFICATION, id=str(number)), 1, 100 + number)
@@ -128,7 +136,7 @@ async def test_what_was_left_over_is_swept(swept_stores: Stores) -> None:
 # -- on disk ----------------------------------------------------------------------------------------------------------
 
 
-async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
+async def test_a_restart_keeps_everything(tmp_path: Path) -> None:
     async with open_stores("embedded", tmp_path) as stores:
         topic = await stores.topic()
         entered = await stores.enter(topic)
@@ -146,7 +154,7 @@ OLDER = {
     "sns_accounts": "CREATE TABLE sns_accounts(account TEXT PRIMARY KEY, topics INTEGER NOT NULL DEFAULT 0,"
     " pending INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID",
 }
-"""As they were before there were filters and FIFO topics."""
+"""The tables of the version before filters and FIFO topics."""
 
 
 async def test_a_directory_from_before_filters_opens(tmp_path: Path) -> None:
@@ -175,13 +183,13 @@ async def test_a_directory_from_before_filters_opens(tmp_path: Path) -> None:
 
 
 def steps_of(database: Database, statement: str) -> list[str]:
-    """What SQLite plans to do for it."""
+    """The steps of SQLite's plan for a statement."""
     bindings = (0,) if "?1" in statement else (0,) * statement.count("?")
     return [str(row[-1]) for row in database.connection.execute(f"EXPLAIN QUERY PLAN {statement}", bindings)]
 
 
 async def test_no_statement_scans_a_table(tmp_path: Path) -> None:
-    """So each takes about the same time at any number of rows."""
+    """So the cost of each statement does not depend on the number of rows."""
     database = Database(tmp_path, Clock())
     database.create_tables(schema.TABLES)
     statements = {
@@ -195,6 +203,6 @@ async def test_no_statement_scans_a_table(tmp_path: Path) -> None:
         if any(step.startswith("SCAN") or "TEMP B-TREE" in step for step in steps_of(database, statement))
     }
     assert len(statements) > 20
-    assert scanning == {"FIND_DROPPED", "SWEEPABLE"}  # they look whether there is any deleted topic
+    assert scanning == {"FIND_DROPPED", "SWEEPABLE"}  # they check for deleted topics
     database.start(asyncio.get_running_loop())
     await database.close()

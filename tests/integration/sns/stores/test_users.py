@@ -1,4 +1,4 @@
-"""What the stores promise of named users, on a directory and in Cassandra."""
+"""The contract of the account stores about named users, for every driver."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ async def embedded(directory: Path, seal: Seal = SEAL) -> AsyncIterator[Embedded
         await database.close()
 
 
-async def good(accounts: AccountStore) -> set[str]:
-    """The ids of the keys that calls may be signed with."""
+async def active_keys(accounts: AccountStore) -> set[str]:
+    """The ids of active keys."""
     return {key.key_id for key in await accounts.keys()}
 
 
@@ -61,8 +61,8 @@ async def refused(work: Awaitable[object]) -> tuple[str, str]:
 async def test_a_users_life(accounts: AccountStore) -> None:
     root = await accounts.create(1)
     account = root.account
-    told: list[str] = []
-    accounts.changed.append(told.append)
+    changes: list[str] = []
+    accounts.changed.append(changes.append)
     first = await accounts.add_user(account, "alice", 2)
     assert (first.account, first.user, first.created_ms) == (account, "alice", 2)
     assert re.fullmatch("AKIA[A-Z2-7]{16}", first.key_id)
@@ -71,40 +71,40 @@ async def test_a_users_life(accounts: AccountStore) -> None:
 
     second = await accounts.add_user_key(account, "alice", 3)
     assert (second.user, second.user_id) == ("alice", first.user_id)
-    assert await good(accounts) == {root.key_id, first.key_id, second.key_id}
+    assert await active_keys(accounts) == {root.key_id, first.key_id, second.key_id}
     await accounts.set_user_key_active(account, "alice", first.key_id, False)
-    assert await good(accounts) == {root.key_id, second.key_id}
+    assert await active_keys(accounts) == {root.key_id, second.key_id}
     await accounts.set_user_key_active(account, "alice", first.key_id, True)
-    assert await good(accounts) == {root.key_id, first.key_id, second.key_id}
+    assert await active_keys(accounts) == {root.key_id, first.key_id, second.key_id}
     await accounts.delete_user_key(account, "alice", first.key_id)
-    assert await good(accounts) == {root.key_id, second.key_id}
+    assert await active_keys(accounts) == {root.key_id, second.key_id}
 
     await accounts.set_user_active(account, "alice", False)
-    assert await good(accounts) == {root.key_id}
+    assert await active_keys(accounts) == {root.key_id}
     (shown,) = await accounts.users(account)
     assert (shown.name, shown.user_id, shown.created_ms, shown.active) == ("alice", first.user_id, 2, False)
     assert [(key.key_id, key.created_ms, key.active) for key in shown.keys] == [(second.key_id, 3, True)]
     await accounts.set_user_active(account, "alice", True)
-    assert await good(accounts) == {root.key_id, second.key_id}
+    assert await active_keys(accounts) == {root.key_id, second.key_id}
 
     await accounts.delete_user(account, "alice")
-    assert await good(accounts) == {root.key_id}
+    assert await active_keys(accounts) == {root.key_id}
     assert await accounts.users(account) == []
-    assert told == [account] * 8
+    assert changes == [account] * 8
     again = await accounts.add_user(account, "alice", 4)
     assert again.user_id != first.user_id
 
 
-async def test_rotating_the_roots_key_leaves_users_theirs(accounts: AccountStore) -> None:
+async def test_rotating_the_root_key_keeps_the_keys_of_users(accounts: AccountStore) -> None:
     root = await accounts.create(1)
     user = await accounts.add_user(root.account, "alice", 2)
     renewed = await accounts.rotate(root.account, 3)
-    assert await good(accounts) == {renewed.key_id, user.key_id}
+    assert await active_keys(accounts) == {renewed.key_id, user.key_id}
     (listed,) = await accounts.accounts()
     assert listed.key_ids == (renewed.key_id,)
 
 
-async def test_users_are_their_accounts(accounts: AccountStore) -> None:
+async def test_users_belong_to_one_account(accounts: AccountStore) -> None:
     one, other = (await accounts.create(1)).account, (await accounts.create(2)).account
     mine, theirs = await accounts.add_user(one, "alice", 3), await accounts.add_user(other, "alice", 4)
     await accounts.add_user(one, "Bob", 5)
@@ -116,7 +116,7 @@ async def test_users_are_their_accounts(accounts: AccountStore) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "ä", "a*", "n" * 65, "a\n"])
-async def test_names_that_are_none(accounts: AccountStore, name: str) -> None:
+async def test_invalid_names(accounts: AccountStore, name: str) -> None:
     account = (await accounts.create(1)).account
     code, text = await refused(accounts.add_user(account, name, 2))
     assert code == "ValidationError"
@@ -124,7 +124,7 @@ async def test_names_that_are_none(accounts: AccountStore, name: str) -> None:
     assert await accounts.users(account) == []
 
 
-async def test_what_is_refused(accounts: AccountStore, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_refused_changes(accounts: AccountStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(users, "USERS_MAX", 2)
     account = (await accounts.create(1)).account
     key = await accounts.add_user(account, "n" * 64, 2)
@@ -165,7 +165,7 @@ async def test_what_is_refused(accounts: AccountStore, monkeypatch: pytest.Monke
         assert await refused(accounts.delete_user(absent, "bob")) == expected
 
 
-async def test_changes_at_the_same_time_are_both_made(accounts: AccountStore) -> None:
+async def test_concurrent_changes_are_both_made(accounts: AccountStore) -> None:
     account = (await accounts.create(1)).account
     first = await accounts.add_user(account, "alice", 2)
     second, _ = await asyncio.gather(
@@ -173,16 +173,16 @@ async def test_changes_at_the_same_time_are_both_made(accounts: AccountStore) ->
         accounts.set_user_key_active(account, "alice", first.key_id, False),
     )
     assert {key.key_id for key in await accounts.keys() if key.user} == {second.key_id}
-    made = await asyncio.gather(
+    created = await asyncio.gather(
         *[accounts.add_user(account, name, 4) for name in ("bob", "BOB", "Bob")], return_exceptions=True
     )
-    assert sum(isinstance(each, AccessKey) for each in made) == 1
+    assert sum(isinstance(each, AccessKey) for each in created) == 1
 
 
-# -- stores of before -------------------------------------------------------------------------------------------------
+# -- older stores -----------------------------------------------------------------------------------------------------
 
 
-async def test_a_directory_of_before_keeps_its_accounts(tmp_path: Path) -> None:
+async def test_an_older_directory_keeps_its_accounts(tmp_path: Path) -> None:
     async with embedded(tmp_path) as store:
         root = await store.create(1)
     connection = apsw.Connection(str(tmp_path / STORE_FILE))
@@ -205,7 +205,7 @@ async def test_secrets_of_users_are_sealed(tmp_path: Path) -> None:
 
 
 @pytest.mark.extended
-async def test_a_keyspace_of_before_keeps_its_accounts(cassandra_address: CassandraAddress) -> None:
+async def test_an_older_keyspace_keeps_its_accounts(cassandra_address: CassandraAddress) -> None:
     with keyspace() as place:
         cassandra = await Cassandra.open(place)
         root = await CassandraAccountStore(cassandra, SEAL).create(1)
@@ -235,7 +235,7 @@ async def test_more_users_than_a_page(cassandra_address: CassandraAddress, monke
         assert sorted(key.user for key in await store.keys() if key.user) == sorted(names * 2)
 
 
-async def test_a_change_whose_answer_was_lost_is_made_once(
+async def test_a_change_with_a_lost_answer_is_made_once(
     cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with emptied(cassandra_address) as cassandra:
@@ -243,7 +243,7 @@ async def test_a_change_whose_answer_was_lost_is_made_once(
         account = (await store.create(1)).account
         applied, lost = cassandra.run_conditional, list[bool]()
 
-        async def lose_first(*arguments: object) -> bool:
+        async def lose_first_answer(*arguments: object) -> bool:
             done: bool = await applied(*arguments)  # type: ignore[arg-type]  # passed on as they are
             if not lost:
                 lost.append(done)
@@ -256,7 +256,7 @@ async def test_a_change_whose_answer_was_lost_is_made_once(
             lambda: store.delete_user(account, "alice"),
         ):
             lost.clear()
-            monkeypatch.setattr(cassandra, "run_conditional", lose_first)
+            monkeypatch.setattr(cassandra, "run_conditional", lose_first_answer)
             await work()
             assert lost == [True]
         assert await store.users(account) == []

@@ -57,16 +57,16 @@ async def test_attributes_are_refused_at_both_calls(rig: Rig, name: str, text: s
         f"Attributes Reason: {complaint}"
     )
     arn = await rig.queue_subscription(topic)
-    wish = {"SubscriptionArn": arn, "AttributeName": name, "AttributeValue": text}
-    assert await rig.refusal("SetSubscriptionAttributes", **wish) == invalid(complaint)
+    members = {"SubscriptionArn": arn, "AttributeName": name, "AttributeValue": text}
+    assert await rig.refusal("SetSubscriptionAttributes", **members) == invalid(complaint)
 
 
 @pytest.mark.spec("subscription-attr.raw")
 async def test_raw_delivery_is_off_unless_it_is_set(rig: Rig) -> None:
     arn = await rig.queue_subscription(await rig.topic())
     assert (await rig.attributes(arn))["RawMessageDelivery"] == "false"
-    wish = {"SubscriptionArn": arn, "AttributeName": "RawMessageDelivery", "AttributeValue": "TRUE"}
-    await rig("SetSubscriptionAttributes", **wish)
+    members = {"SubscriptionArn": arn, "AttributeName": "RawMessageDelivery", "AttributeValue": "TRUE"}
+    await rig("SetSubscriptionAttributes", **members)
     assert (await rig.attributes(arn))["RawMessageDelivery"] == "true"
 
 

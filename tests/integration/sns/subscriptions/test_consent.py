@@ -165,8 +165,8 @@ async def test_a_token_of_what_is_gone(rig: Rig) -> None:
 async def test_only_the_subscriber_protects(rig: Rig, caller: Call) -> None:
     topic = await rig.topic()
     arn, token = await rig.pending(topic)
-    wish = {"TopicArn": topic, "Token": token, "AuthenticateOnUnsubscribe": "true"}
-    assert await rig.refusal("ConfirmSubscription", caller, **wish) == IDS_MUST_MATCH
+    members = {"TopicArn": topic, "Token": token, "AuthenticateOnUnsubscribe": "true"}
+    assert await rig.refusal("ConfirmSubscription", caller, **members) == IDS_MUST_MATCH
     assert (await rig.attributes(arn))["PendingConfirmation"] == "true"
 
 
@@ -174,10 +174,10 @@ async def test_only_the_subscriber_protects(rig: Rig, caller: Call) -> None:
 async def test_a_protected_subscription(rig: Rig) -> None:
     topic = await rig.topic()
     arn, token = await rig.confirmed(topic)
-    wish = {"TopicArn": topic, "Token": token, "AuthenticateOnUnsubscribe": "True"}
-    assert (await rig("ConfirmSubscription", **wish))["SubscriptionArn"] == arn
+    members = {"TopicArn": topic, "Token": token, "AuthenticateOnUnsubscribe": "True"}
+    assert (await rig("ConfirmSubscription", **members))["SubscriptionArn"] == arn
     assert (await rig.attributes(arn))["ConfirmationWasAuthenticated"] == "true"
-    assert await rig.refusal("ConfirmSubscription", **wish) == (
+    assert await rig.refusal("ConfirmSubscription", **members) == (
         "AuthorizationError",
         "Subscription already confirmed",
     )
@@ -301,8 +301,8 @@ async def test_a_link_is_of_no_use_against_queues(rig: Rig) -> None:
 async def test_the_topic_s_owner_sets_aside_what_is_another_s(rig: Rig) -> None:
     topic = await rig.topic()
     await rig.open_to_all(topic, "sns:Subscribe")
-    wish = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(OTHER)}
-    arn = (await rig.by(call(OTHER), "Subscribe", **wish))["SubscriptionArn"]
+    members = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(OTHER)}
+    arn = (await rig.by(call(OTHER), "Subscribe", **members))["SubscriptionArn"]
     assert await rig.refusal("Unsubscribe", call("333333333333"), SubscriptionArn=arn) == AUTHORIZED_ONLY
     await rig("Unsubscribe", SubscriptionArn=arn)
     token = rig.confirmation().token

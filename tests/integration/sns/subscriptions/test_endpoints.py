@@ -148,13 +148,13 @@ async def test_refusals(rig: Rig, params: dict[str, Any], refusal: tuple[str, st
 async def test_the_role_of_a_stream_can_be_changed_and_not_taken_away(rig: Rig) -> None:
     topic = await rig.topic()
     arn = await rig.subscribe(topic, "firehose", STREAM.format(ACCOUNT), **role())
-    wish = {"SubscriptionArn": arn, "AttributeName": "SubscriptionRoleArn"}
-    await rig("SetSubscriptionAttributes", **wish, AttributeValue=ROLE.format(ACCOUNT) + "-2")
+    members = {"SubscriptionArn": arn, "AttributeName": "SubscriptionRoleArn"}
+    await rig("SetSubscriptionAttributes", **members, AttributeValue=ROLE.format(ACCOUNT) + "-2")
     assert (await rig.attributes(arn))["SubscriptionRoleArn"] == ROLE.format(ACCOUNT) + "-2"
-    assert await rig.refusal("SetSubscriptionAttributes", **wish, AttributeValue="") == invalid(
+    assert await rig.refusal("SetSubscriptionAttributes", **members, AttributeValue="") == invalid(
         "Delivery protocol firehose can only be subscribed with subscription role arn"
     )
-    assert await rig.refusal("SetSubscriptionAttributes", **wish, AttributeValue=ROLE.format(OTHER)) == (
+    assert await rig.refusal("SetSubscriptionAttributes", **members, AttributeValue=ROLE.format(OTHER)) == (
         "AuthorizationError",
         "Cross-account pass role is not allowed.",
     )
@@ -214,8 +214,8 @@ async def test_without_auth_a_stream_is_anybody_s(rig: Rig) -> None:
     """Tests name accounts as they like."""
     topic = await rig.topic()
     caller = call(ACCOUNT, enforced=False)
-    wish = {"TopicArn": topic, "Protocol": "firehose", "Endpoint": STREAM.format(OTHER), "Attributes": role(OTHER)}
-    assert (await rig.by(caller, "Subscribe", **wish))["SubscriptionArn"] == "pending confirmation"
+    members = {"TopicArn": topic, "Protocol": "firehose", "Endpoint": STREAM.format(OTHER), "Attributes": role(OTHER)}
+    assert (await rig.by(caller, "Subscribe", **members))["SubscriptionArn"] == "pending confirmation"
 
 
 async def test_phone_numbers_that_are_the_same_are_one_subscription(rig: Rig) -> None:

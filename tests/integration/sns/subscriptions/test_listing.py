@@ -30,8 +30,8 @@ async def test_attributes_are_set_one_by_one(rig: Rig) -> None:
     redrive = json.dumps({"deadLetterTargetArn": queue_arn(ACCOUNT, "dead")}, separators=(",", ":"))
     changes = {"RawMessageDelivery": "true", "RedrivePolicy": redrive}
     for name, text in changes.items():
-        wish = {"SubscriptionArn": arn, "AttributeName": name, "AttributeValue": text}
-        await rig("SetSubscriptionAttributes", **wish)
+        members = {"SubscriptionArn": arn, "AttributeName": name, "AttributeValue": text}
+        await rig("SetSubscriptionAttributes", **members)
     assert changes.items() <= (await rig.attributes(arn)).items()
     await rig("SetSubscriptionAttributes", SubscriptionArn=arn, AttributeName="RedrivePolicy", AttributeValue="")
     assert "RedrivePolicy" not in await rig.attributes(arn)

@@ -163,8 +163,8 @@ async def test_another_account_s_queue_is_asked(rig: Rig) -> None:
 async def test_the_subscriber_owns_a_subscription_to_another_s_topic(rig: Rig) -> None:
     topic = await rig.topic()
     await rig.open_to_all(topic, "sns:Subscribe")
-    wish = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(OTHER)}
-    arn = (await rig.by(call(OTHER), "Subscribe", **wish))["SubscriptionArn"]
+    members = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(OTHER)}
+    arn = (await rig.by(call(OTHER), "Subscribe", **members))["SubscriptionArn"]
     assert (await rig.attributes(arn, OTHER))["Owner"] == OTHER
     assert await rig.subscribe(topic, "sqs", queue_arn(OTHER)) == arn
     assert (await rig.attributes(arn, OTHER))["Owner"] == OTHER

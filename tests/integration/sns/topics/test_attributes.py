@@ -233,9 +233,9 @@ async def test_large_messages_are_for_a_hundred_subscriptions(sns: SnsDoor) -> N
     await sns("SetTopicAttributes", **change, AttributeValue="262144")
     await sns("Unsubscribe", SubscriptionArn=subscriptions.pop())
     await sns("SetTopicAttributes", **change, AttributeValue=LARGE)
-    wish = {"TopicArn": topic, "Protocol": "sqs"}
-    await sns.refuses(TOO_LARGE, "Subscribe", **wish, Endpoint=queue_arn(ACCOUNT, "another"))
-    assert (await sns("Subscribe", **wish, Endpoint=queue_arn(ACCOUNT, "q0")))["SubscriptionArn"] in subscriptions
+    members = {"TopicArn": topic, "Protocol": "sqs"}
+    await sns.refuses(TOO_LARGE, "Subscribe", **members, Endpoint=queue_arn(ACCOUNT, "another"))
+    assert (await sns("Subscribe", **members, Endpoint=queue_arn(ACCOUNT, "q0")))["SubscriptionArn"] in subscriptions
 
 
 @spec("sns-topic-attr.size-protocols", "sns-topic-attr.size-subscribe")

@@ -144,8 +144,8 @@ async def test_deleting_what_is_not_there(sns: SnsDoor) -> None:
 @spec("sns-topic.deleted-at-once", "sns-topic.deleted-readable", "sns-topic.recreated", "sns-topic.recreated-subscribe")
 async def test_what_is_left_of_a_deleted_topic(sns: SnsDoor) -> None:
     topic = await sns.topic()
-    wish = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT)}
-    old = await sns("Subscribe", **wish)
+    members = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT)}
+    old = await sns("Subscribe", **members)
     await sns("DeleteTopic", TopicArn=topic)
     await sns.refuses(NO_TOPIC, "GetTopicAttributes", TopicArn=topic)
     await sns.refuses(NO_TOPIC, "Publish", TopicArn=topic, Message="m")
@@ -153,4 +153,4 @@ async def test_what_is_left_of_a_deleted_topic(sns: SnsDoor) -> None:
     assert await sns.topic() == topic
     await sns("Publish", TopicArn=topic, Message="m")
     assert sns.rig.queue.take() == []
-    assert await sns("Subscribe", **wish) != old
+    assert await sns("Subscribe", **members) != old

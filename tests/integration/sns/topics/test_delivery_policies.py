@@ -95,9 +95,9 @@ async def test_retry_policies_refused(sns: SnsDoor, changes: dict[str, Any], com
     arn, _ = await sns.rig.confirmed(topic)
     change = {"AttributeName": "DeliveryPolicy", "AttributeValue": of_subscription(retry)}
     await sns.refuses(invalid(text), "SetSubscriptionAttributes", SubscriptionArn=arn, **change)
-    wish = {"TopicArn": topic, "Protocol": "https", "Endpoint": URL + "/new"}
+    members = {"TopicArn": topic, "Protocol": "https", "Endpoint": URL + "/new"}
     at_creation = invalid(f"Attributes Reason: {text}")
-    await sns.refuses(at_creation, "Subscribe", **wish, Attributes={"DeliveryPolicy": of_subscription(retry)})
+    await sns.refuses(at_creation, "Subscribe", **members, Attributes={"DeliveryPolicy": of_subscription(retry)})
 
 
 @pytest.mark.parametrize(
@@ -207,9 +207,9 @@ async def test_queues_have_none(sns: SnsDoor) -> None:
     topic = await sns.topic()
     policy = of_subscription(RETRY)
     complaint = "DeliveryPolicy: can only be set for HTTP and HTTPS subscriptions"
-    wish = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT)}
+    members = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT)}
     at_creation = invalid(f"Attributes Reason: {complaint}")
-    await sns.refuses(at_creation, "Subscribe", **wish, Attributes={"DeliveryPolicy": policy})
+    await sns.refuses(at_creation, "Subscribe", **members, Attributes={"DeliveryPolicy": policy})
     arn = await sns.rig.queue_subscription(topic)
     change = {"SubscriptionArn": arn, "AttributeName": "DeliveryPolicy", "AttributeValue": policy}
     await sns.refuses(invalid(complaint), "SetSubscriptionAttributes", **change)

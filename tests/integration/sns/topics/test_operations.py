@@ -223,9 +223,9 @@ async def test_conditions_know_protocol_endpoint_and_tags(rig: Rig) -> None:
     statement = {"Effect": "Allow", "Principal": "*", "Action": "sns:Subscribe", "Resource": topic}
     policy = json.dumps({"Statement": [{**statement, "Condition": condition}]})
     await rig("SetTopicAttributes", TopicArn=topic, AttributeName="Policy", AttributeValue=policy)
-    wish = {"TopicArn": topic, "Protocol": "https"}
-    await rig.by(call(OTHER), "Subscribe", **wish, Endpoint="https://example.com/a")
-    assert (await rig.refusal("Subscribe", call(OTHER), **wish, Endpoint="https://example.org/a"))[0] == (
+    members = {"TopicArn": topic, "Protocol": "https"}
+    await rig.by(call(OTHER), "Subscribe", **members, Endpoint="https://example.com/a")
+    assert (await rig.refusal("Subscribe", call(OTHER), **members, Endpoint="https://example.org/a"))[0] == (
         "AuthorizationError"
     )
 

@@ -179,12 +179,12 @@ async def test_what_conditions_know(sns: SnsDoor) -> None:
         "StringLike": {"sns:Endpoint": "*:orders"},
     }
     topic = await sns.topic(Policy=document(statement(Action="sns:Subscribe", Condition=condition)))
-    wish = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(OTHER, "orders")}
+    members = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(OTHER, "orders")}
     refusal = denied("Subscribe", topic)
-    await sns.refuses(refusal, "Subscribe", STRANGER, **wish)
+    await sns.refuses(refusal, "Subscribe", STRANGER, **members)
     await sns("TagResource", ResourceArn=topic, Tags=[{"Key": "team", "Value": "ops"}])
-    assert await sns("Subscribe", STRANGER, **wish)
-    await sns.refuses(refusal, "Subscribe", STRANGER, **{**wish, "Endpoint": queue_arn(OTHER, "other")})
+    assert await sns("Subscribe", STRANGER, **members)
+    await sns.refuses(refusal, "Subscribe", STRANGER, **{**members, "Endpoint": queue_arn(OTHER, "other")})
     http = {"TopicArn": topic, "Protocol": "https", "Endpoint": "https://example.com/:orders"}
     await sns.refuses(refusal, "Subscribe", STRANGER, **http)
 
