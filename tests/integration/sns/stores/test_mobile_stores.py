@@ -14,7 +14,13 @@ from cns.stores.cassandra import mobile_endpoints as cassandra_store
 from cns.stores.cassandra import mobile_schema as cassandra_schema
 from cns_common.cassandra.session import Cassandra, CassandraAddress
 from tests.integration.sns.stores.cns_stores import ACCOUNT, OTHER, REGION
-from tests.integration.sns.stores.mobile_stores import Stores, endpoint_of, cassandra_stores, open_stores_for, with_token
+from tests.integration.sns.stores.mobile_stores import (
+    Stores,
+    cassandra_stores,
+    endpoint_of,
+    open_stores_for,
+    with_token,
+)
 from tests.keyspace import emptied
 
 NUMBERS = [f"+1555{number:07}" for number in range(60)]
