@@ -53,7 +53,7 @@ async def application_attributes(rig: Rig, arn: str = APPLICATION) -> dict[str, 
 
 
 def direct_job(rig: Rig) -> DirectJob:
-    """The one that was put since the last look."""
+    """The only job enqueued since the last call."""
     (job,) = rig.queue.take()
     assert isinstance(job, DirectJob)
     return job

@@ -1,4 +1,4 @@
-"""Mobile endpoints through the API: tokens, attributes, lists, and what is told of them."""
+"""Mobile endpoints through the API: tokens, attributes, lists and events."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def set_attributes(rig: Rig, arn: str, **attributes: str) -> None:
 
 
 @spec("endpoints.arn", "endpoints.defaults")
-async def test_a_fresh_one(rig: Rig) -> None:
+async def test_a_new_endpoint(rig: Rig) -> None:
     arn = await endpoint(rig)
     prefix, _, endpoint_id = arn.rpartition("/")
     assert prefix == f"{OF_ENDPOINTS}/APNS/app"
@@ -103,7 +103,7 @@ async def test_attributes_refused(rig: Rig, attributes: dict[str, str], complain
 
 
 @spec("endpoints.user-data")
-async def test_as_much_user_data_as_may_be(rig: Rig) -> None:
+async def test_the_largest_user_data(rig: Rig) -> None:
     arn = await endpoint(rig, CustomUserData="é" * 1024)
     assert (await endpoint_attributes(rig, arn))["CustomUserData"] == "é" * 1024
 
@@ -115,7 +115,7 @@ async def test_an_empty_token(rig: Rig) -> None:
 
 
 @spec("endpoints.apple-tokens")
-async def test_apples_tokens_are_hexadecimal(rig: Rig) -> None:
+async def test_apns_tokens_are_hexadecimal(rig: Rig) -> None:
     arn = await endpoint(rig, "ABCdef")
     assert await endpoint(rig, "abcDEF") == arn
     assert (await endpoint_attributes(rig, arn))["Token"] == "abcdef"
@@ -126,7 +126,7 @@ async def test_apples_tokens_are_hexadecimal(rig: Rig) -> None:
 
 
 @spec("endpoints.set")
-async def test_what_is_given_changes(rig: Rig) -> None:
+async def test_given_attributes_are_changed(rig: Rig) -> None:
     arn = await endpoint(rig)
     for change, shown in [
         ({"Enabled": "False"}, {"Enabled": "false", "Token": "token"}),
@@ -139,7 +139,7 @@ async def test_what_is_given_changes(rig: Rig) -> None:
 
 
 @spec("endpoints.token-taken", "endpoints.token-moved")
-async def test_a_token_is_one_endpoints(rig: Rig) -> None:
+async def test_a_token_belongs_to_one_endpoint(rig: Rig) -> None:
     first, second = await endpoint(rig, "one"), await endpoint(rig, "two")
     refusal = await rig.refusal("SetEndpointAttributes", EndpointArn=second, Attributes={"Token": "one"})
     assert refusal == TAKEN
@@ -152,7 +152,7 @@ async def test_a_token_is_one_endpoints(rig: Rig) -> None:
 
 
 @spec("endpoints.attributes-null-first")
-async def test_missing_attributes_come_first(rig: Rig) -> None:
+async def test_missing_attributes_are_checked_first(rig: Rig) -> None:
     assert await rig.refusal("SetEndpointAttributes", EndpointArn=NO_ENDPOINT) == NO_ATTRIBUTES
 
 
@@ -161,7 +161,7 @@ async def test_missing_attributes_come_first(rig: Rig) -> None:
     ("action", "params"),
     [("GetEndpointAttributes", {}), ("SetEndpointAttributes", {"Attributes": {"Enabled": "true"}})],
 )
-async def test_what_is_not_there(rig: Rig, action: str, params: dict[str, Any]) -> None:
+async def test_absent_resources(rig: Rig, action: str, params: dict[str, Any]) -> None:
     arn = await endpoint(rig)
     assert await rig.refusal(action, EndpointArn=NO_ENDPOINT, **params) == ABSENT
     assert await rig.refusal(action, EndpointArn=arn.replace("/app/", "/other/"), **params) == ABSENT
@@ -177,7 +177,7 @@ async def test_deleting_again_succeeds(rig: Rig) -> None:
 
 
 @spec("apps.delete-endpoints")
-async def test_endpoints_go_with_their_application(rig: Rig) -> None:
+async def test_endpoints_are_deleted_with_their_application(rig: Rig) -> None:
     arn = await endpoint(rig)
     await rig("DeletePlatformApplication", PlatformApplicationArn=APPLICATION)
     assert await rig.refusal("GetEndpointAttributes", EndpointArn=arn) == ABSENT
@@ -246,7 +246,7 @@ async def test_other_accounts_may_not(rig: Rig, action: str, params: dict[str, A
 
 
 @spec("endpoints.events")
-async def test_topics_are_told_what_happens_to_endpoints(rig: Rig) -> None:
+async def test_events_of_endpoints_are_published(rig: Rig) -> None:
     topic = await rig.topic("told")
     await rig.queue_subscription(topic)
     happenings = ["EndpointCreated", "EndpointUpdated", "EndpointDeleted"]
@@ -267,7 +267,7 @@ async def test_topics_are_told_what_happens_to_endpoints(rig: Rig) -> None:
 
 
 @spec("endpoints.events-lost")
-async def test_a_topic_that_is_gone_holds_up_nothing(rig: Rig) -> None:
+async def test_a_missing_event_topic_is_ignored(rig: Rig) -> None:
     for topic in (f"arn:aws:sns:{REGION}:{ACCOUNT}:gone", f"arn:aws:sns:{REGION}:{OTHER}:t"):
         watched = await application(rig, f"a-{topic[-4:].replace(':', '')}", EventEndpointCreated=topic)
         assert (await endpoint_attributes(rig, await endpoint(rig, app=watched)))["Enabled"] == "true"

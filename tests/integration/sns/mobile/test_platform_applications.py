@@ -1,4 +1,4 @@
-"""Platform applications through the API: what is refused, shown, listed, and kept back."""
+"""Platform applications through the API: refused and returned attributes, lists and secrets."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ async def test_gcm_has_no_principal(rig: Rig) -> None:
 
 
 @spec("apps.secrets", "apps.shown")
-async def test_what_was_set_is_shown_and_secrets_are_not(rig: Rig) -> None:
+async def test_attributes_are_returned_without_secrets(rig: Rig) -> None:
     given = {
         "EventEndpointCreated": TOPIC,
         "EventDeliveryFailure": TOPIC,
@@ -171,7 +171,7 @@ async def test_secrets_are_sealed_on_disk(rig: Rig, tmp_path: Path) -> None:
 
 
 @spec("apps.set")
-async def test_attributes_are_set_and_taken_away(rig: Rig) -> None:
+async def test_attributes_are_set_and_removed(rig: Rig) -> None:
     for change, after in [
         ({"EventEndpointCreated": TOPIC}, {"EventEndpointCreated": TOPIC}),
         ({"FailureFeedbackRoleArn": ROLE}, {"EventEndpointCreated": TOPIC, "FailureFeedbackRoleArn": ROLE}),
@@ -206,14 +206,14 @@ async def test_the_same_application_again(rig: Rig) -> None:
         ("CreatePlatformEndpoint", {"Token": "t"}),
     ],
 )
-async def test_what_is_not_there(rig: Rig, action: str, params: dict[str, Any]) -> None:
+async def test_absent_resources(rig: Rig, action: str, params: dict[str, Any]) -> None:
     assert await rig.refusal(action, PlatformApplicationArn=ABSENT, **params) == NO_APPLICATION
     await rig("DeletePlatformApplication", PlatformApplicationArn=APPLICATION)
     assert await rig.refusal(action, PlatformApplicationArn=APPLICATION, **params) == NO_APPLICATION
 
 
 @spec("apps.attributes-null-first")
-async def test_missing_attributes_are_complained_of_before_a_missing_application(rig: Rig) -> None:
+async def test_missing_attributes_are_checked_before_the_application(rig: Rig) -> None:
     assert await rig.refusal("SetPlatformApplicationAttributes", PlatformApplicationArn=ABSENT) == NO_ATTRIBUTES
 
 

@@ -1,4 +1,4 @@
-"""Publish to a mobile endpoint: what is refused, and which job the rest becomes."""
+"""Publish to a mobile endpoint: refused messages, and the jobs of accepted ones."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def test_one_durable_job(rig: Rig) -> None:
     ("platform", "text"),
     [("APNS", "of Apple"), ("GCM", "of Google"), ("FCM", "of Google"), ("Baidu", "of Baidu"), ("ADM", "for all")],
 )
-async def test_the_platforms_text_goes_out(rig: Rig, platform: str, text: str) -> None:
+async def test_the_text_of_the_platform_is_sent(rig: Rig, platform: str, text: str) -> None:
     arn = await endpoint(rig, app=await application(rig, "other", platform))
     texts = {"default": "for all", "APNS": "of Apple", "GCM": "of Google", "BAIDU": "of Baidu", "sms": "no"}
     await rig("Publish", TargetArn=arn, Message=json.dumps(texts), MessageStructure="json")
@@ -64,13 +64,13 @@ async def test_the_platforms_text_goes_out(rig: Rig, platform: str, text: str) -
     assert job.inline.structured
 
 
-def test_what_a_platform_is_called_in_a_message() -> None:
+def test_names_of_platforms_in_a_message() -> None:
     assert text_key("arn:aws:sns:r:1:endpoint/APNS_SANDBOX/app/id") == "APNS_SANDBOX"
 
 
 @spec("push.absent")
 @pytest.mark.parametrize("arn", [NO_ENDPOINT, f"{NO_ENDPOINT}x", f"{NO_ENDPOINT}/\ud800", "arn:aws:sns:::endpoint/"])
-async def test_an_endpoint_that_is_not_there(rig: Rig, arn: str) -> None:
+async def test_a_missing_endpoint(rig: Rig, arn: str) -> None:
     assert await rig.refusal("Publish", TargetArn=arn, Message="m") == NO_SUCH
 
 
@@ -100,7 +100,7 @@ async def test_a_disabled_endpoint_is_refused_before_the_structure(rig: Rig, mes
 
 
 @spec("push.disabled", "push.application-disabled")
-async def test_disabled_ones(rig: Rig) -> None:
+async def test_disabled_endpoints_and_applications(rig: Rig) -> None:
     arn = await endpoint(rig, Enabled="false")
     assert await rig.refusal("Publish", TargetArn=arn, Message="m") == ("EndpointDisabled", "Endpoint is disabled")
     await rig("SetEndpointAttributes", EndpointArn=arn, Attributes={"Enabled": "true"})
@@ -135,7 +135,7 @@ async def test_another_accounts_endpoint(rig: Rig) -> None:
         ({"Message": "m", "MessageStructure": "json"}, NO_SUCH),
     ],
 )
-async def test_the_message_is_complained_of_first(rig: Rig, params: dict[str, Any], refusal: tuple[str, str]) -> None:
+async def test_the_message_is_checked_first(rig: Rig, params: dict[str, Any], refusal: tuple[str, str]) -> None:
     assert await rig.refusal("Publish", TargetArn=NO_ENDPOINT, **params) == refusal
 
 

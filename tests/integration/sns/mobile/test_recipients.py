@@ -1,4 +1,4 @@
-"""Phones and mobile endpoints that are sent nothing of what a topic is published, and why."""
+"""Phones and mobile endpoints that get no messages of a topic, and the causes."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
         yield rig
 
 
-def recipients(rig: Rig, *, in_sandbox: bool = False) -> RecipientChecks:
+def recipient_checks(rig: Rig, *, in_sandbox: bool = False) -> RecipientChecks:
     return RecipientChecks(rig.sms, rig.mobile_endpoints, rig.platforms, in_sandbox=in_sandbox)
 
 
-async def subscribed(rig: Rig, protocol: str, to: str) -> Target:
+async def subscribe(rig: Rig, protocol: str, to: str) -> Target:
     arn = await rig.subscribe(await rig.topic(), protocol, to)
     (target,) = await TargetCache(rig.topics, rig.subscriptions).find([arn])
     return target
 
 
 async def test_a_number_that_opted_out_of_the_topics_account(rig: Rig) -> None:
-    target = await subscribed(rig, "sms", NUMBER)
+    target = await subscribe(rig, "sms", NUMBER)
     await rig.sms.opt_out(OTHER, NUMBER)
-    assert await recipients(rig).phone(target) is None
+    assert await recipient_checks(rig).phone(target) is None
     await rig.sms.opt_out(ACCOUNT, NUMBER)
-    assert await recipients(rig).phone(target) is Cause.OPTED_OUT
+    assert await recipient_checks(rig).phone(target) is Cause.OPTED_OUT
     await rig("OptInPhoneNumber", phoneNumber=NUMBER)
-    assert await recipients(rig).phone(target) is None
+    assert await recipient_checks(rig).phone(target) is None
 
 
-async def test_a_number_that_the_sandbox_keeps_back(rig: Rig) -> None:
-    target = await subscribed(rig, "sms", NUMBER)
-    strict = recipients(rig, in_sandbox=True)
+async def test_an_unverified_number_in_the_sandbox(rig: Rig) -> None:
+    target = await subscribe(rig, "sms", NUMBER)
+    strict = recipient_checks(rig, in_sandbox=True)
     assert await strict.phone(target) is Cause.NOT_VERIFIED
     entered = SandboxNumber(account=ACCOUNT, region=REGION, number=NUMBER)
     assert await rig.sms.put_sandbox_number(entered, 0)
@@ -57,28 +57,28 @@ async def test_a_number_that_the_sandbox_keeps_back(rig: Rig) -> None:
 
 async def test_a_mobile_endpoint_that_is_disabled(rig: Rig) -> None:
     arn = await endpoint(rig)
-    target = await subscribed(rig, "application", arn)
+    target = await subscribe(rig, "application", arn)
     for enabled, cause in (("true", None), ("false", Cause.ENDPOINT_DISABLED), ("true", None)):
         await rig("SetEndpointAttributes", EndpointArn=arn, Attributes={"Enabled": enabled})
-        assert await recipients(rig).mobile_endpoint(target) is cause
+        assert await recipient_checks(rig).mobile_endpoint(target) is cause
 
 
 async def test_a_mobile_endpoint_whose_application_is_disabled(rig: Rig) -> None:
-    target = await subscribed(rig, "application", await endpoint(rig))
+    target = await subscribe(rig, "application", await endpoint(rig))
     await rig("SetPlatformApplicationAttributes", PlatformApplicationArn=APPLICATION, Attributes={"Enabled": "false"})
-    assert await recipients(rig).mobile_endpoint(target) is Cause.ENDPOINT_DISABLED
+    assert await recipient_checks(rig).mobile_endpoint(target) is Cause.ENDPOINT_DISABLED
 
 
-async def test_a_mobile_endpoint_that_is_gone(rig: Rig) -> None:
+async def test_a_deleted_mobile_endpoint(rig: Rig) -> None:
     arn = await endpoint(rig)
-    target = await subscribed(rig, "application", arn)
+    target = await subscribe(rig, "application", arn)
     await rig("DeleteEndpoint", EndpointArn=arn)
-    assert await recipients(rig).mobile_endpoint(target) is Cause.ENDPOINT_GONE
+    assert await recipient_checks(rig).mobile_endpoint(target) is Cause.ENDPOINT_GONE
 
 
 async def test_a_mobile_endpoint_of_an_application_that_is_gone_or_was_created_anew(rig: Rig) -> None:
-    target = await subscribed(rig, "application", await endpoint(rig))
+    target = await subscribe(rig, "application", await endpoint(rig))
     await rig("DeletePlatformApplication", PlatformApplicationArn=APPLICATION)
-    assert await recipients(rig).mobile_endpoint(target) is Cause.ENDPOINT_GONE
+    assert await recipient_checks(rig).mobile_endpoint(target) is Cause.ENDPOINT_GONE
     await application(rig)
-    assert await recipients(rig).mobile_endpoint(target) is Cause.ENDPOINT_GONE
+    assert await recipient_checks(rig).mobile_endpoint(target) is Cause.ENDPOINT_GONE

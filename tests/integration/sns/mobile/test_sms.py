@@ -30,7 +30,7 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
 
 
 def plain(text: str) -> tuple[str, str]:
-    """AWS leaves its prefix out here."""
+    """An InvalidParameter error. For SMS, AWS leaves out its prefix."""
     return "InvalidParameter", text
 
 
@@ -40,7 +40,7 @@ async def attributes(rig: Rig, *names: str) -> dict[str, str]:
 
 
 @spec("sms.fresh", "sms.set", "sms.filtered")
-async def test_what_was_set_is_shown(rig: Rig) -> None:
+async def test_attributes_are_returned(rig: Rig) -> None:
     assert (await rig("GetSMSAttributes"))["attributes"] == FRESH
     given = {
         "DefaultSMSType": "Transactional",
@@ -100,7 +100,7 @@ async def test_attributes_are_an_accounts_in_a_region(rig: Rig) -> None:
 
 
 @spec("optout.check", "optout.opt-in")
-async def test_in_and_out(rig: Rig) -> None:
+async def test_opting_out_and_in(rig: Rig) -> None:
     await rig.sms.opt_out(ACCOUNT, NUMBER)
     for out in (True, False, False):
         assert await rig("CheckIfPhoneNumberIsOptedOut", phoneNumber=NUMBER) == {"isOptedOut": out}
@@ -158,7 +158,7 @@ async def test_publishing_to_a_bad_number(rig: Rig, number: str) -> None:
 
 
 @spec("phone.size")
-async def test_so_many_characters(rig: Rig) -> None:
+async def test_the_length_of_a_message(rig: Rig) -> None:
     await rig("Publish", PhoneNumber=NUMBER, Message="é" * 1_600)
     refusal = await rig.refusal("Publish", PhoneNumber=NUMBER, Message="m" * 1_601)
     assert refusal == invalid("Message too long")
@@ -177,7 +177,7 @@ async def test_so_many_characters(rig: Rig) -> None:
         ("AWS.MM.SMS.TemplateId", ["1107160073448943624"], ["a" * 51]),
     ],
 )
-async def test_what_a_message_says_of_how_it_is_sent(rig: Rig, name: str, good: list[str], bad: list[str]) -> None:
+async def test_attributes_of_a_message(rig: Rig, name: str, good: list[str], bad: list[str]) -> None:
     kind = "Number" if name.endswith("MaxPrice") else "String"
     for text in good:
         await rig("Publish", PhoneNumber=NUMBER, Message="m", MessageAttributes=attribute(name, text, kind))
@@ -189,7 +189,7 @@ async def test_what_a_message_says_of_how_it_is_sent(rig: Rig, name: str, good: 
 
 
 @spec("phone.structure")
-async def test_the_text_for_phones_goes_out(rig: Rig) -> None:
+async def test_the_text_for_phones_is_sent(rig: Rig) -> None:
     for texts, text in [({"default": "d", "sms": "s"}, "s"), ({"default": "d", "email": "e"}, "d")]:
         await rig("Publish", PhoneNumber=NUMBER, Message=json.dumps(texts), MessageStructure="json")
         assert direct_job(rig).inline.texts == {"default": text}
@@ -207,12 +207,12 @@ async def test_the_text_for_phones_goes_out(rig: Rig) -> None:
         ),
     ],
 )
-async def test_the_order_of_complaints(rig: Rig, params: dict[str, Any], refusal: tuple[str, str]) -> None:
+async def test_the_order_of_the_checks(rig: Rig, params: dict[str, Any], refusal: tuple[str, str]) -> None:
     assert await rig.refusal("Publish", PhoneNumber="x", **params) == refusal
 
 
 @spec("phone.opted-out")
-async def test_who_opted_out_gets_nothing(rig: Rig) -> None:
+async def test_a_number_that_opted_out_gets_nothing(rig: Rig) -> None:
     await rig.sms.opt_out(ACCOUNT, NUMBER)
     assert (await rig("Publish", PhoneNumber=NUMBER, Message="m"))["MessageId"]
     assert rig.queue.take() == []

@@ -1,4 +1,4 @@
-"""The SMS sandbox through the API: numbers are entered, proved by a password, and only then sent to."""
+"""The SMS sandbox through the API: only numbers verified by a password get messages."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
         yield rig
 
 
-async def entered(rig: Rig, number: str = NUMBER) -> str:
-    """The password that the number got."""
+async def add_number(rig: Rig, number: str = NUMBER) -> str:
+    """Add a number to the sandbox. Returns the password that was sent to it."""
     assert await rig("CreateSMSSandboxPhoneNumber", PhoneNumber=number) == {}
     job = direct_job(rig)
     assert (job.protocol, job.endpoint) == ("sms", number)
@@ -43,11 +43,11 @@ async def numbers(rig: Rig, **params: Any) -> dict[str, str]:
     return {each["PhoneNumber"]: each["Status"] for each in page["PhoneNumbers"]}
 
 
-def unlike(password: str) -> str:
+def wrong_password(password: str) -> str:
     return f"{(int(password) + 1) % 10 ** len(password):0{len(password)}}"
 
 
-def unmet(path: str, constraint: str, value: str = "") -> tuple[str, str]:
+def validation_error(path: str, constraint: str, value: str = "") -> tuple[str, str]:
     shown = f" '{value}'" if value else ""
     return (
         "ValidationError",
@@ -56,7 +56,7 @@ def unmet(path: str, constraint: str, value: str = "") -> tuple[str, str]:
 
 
 @spec("sandbox.status")
-async def test_the_setting_says_whether_accounts_are_in_it(rig: Rig, tmp_path: Path) -> None:
+async def test_the_setting_puts_accounts_into_the_sandbox(rig: Rig, tmp_path: Path) -> None:
     assert await rig("GetSMSSandboxAccountStatus") == {"IsInSandbox": True}
     other = tmp_path / "other"
     other.mkdir()
@@ -65,8 +65,8 @@ async def test_the_setting_says_whether_accounts_are_in_it(rig: Rig, tmp_path: P
 
 
 @spec("sandbox.enter", "sandbox.verify")
-async def test_a_number_is_entered_and_verified(rig: Rig) -> None:
-    password = await entered(rig)
+async def test_a_number_is_added_and_verified(rig: Rig) -> None:
+    password = await add_number(rig)
     assert password.isdigit()
     assert len(password) in range(5, 9)
     assert await numbers(rig) == {NUMBER: "Pending"}
@@ -84,31 +84,31 @@ async def refused(rig: Rig, password: str) -> bool:
 
 
 @spec("sandbox.again")
-async def test_only_the_last_password_is_good(rig: Rig) -> None:
-    first, second = await entered(rig), await entered(rig)
+async def test_only_the_last_password_is_valid(rig: Rig) -> None:
+    first, second = await add_number(rig), await add_number(rig)
     assert first == second or await refused(rig, first)
     await verify(rig, second)
 
 
 @spec("sandbox.wrong")
-async def test_a_password_ends(rig: Rig) -> None:
-    password = await entered(rig)
+async def test_a_password_expires(rig: Rig) -> None:
+    password = await add_number(rig)
     for _ in range(FAILURES_MAX):
         assert await numbers(rig) == {NUMBER: "Pending"}
-        assert await refused(rig, unlike(password))
+        assert await refused(rig, wrong_password(password))
     assert await refused(rig, password), "it was guessed at too often"
-    password = await entered(rig)
+    password = await add_number(rig)
     rig.clock.advance(PASSWORD_LIFE_MS)
     assert await refused(rig, password), "its time is over"
-    password = await entered(rig)
+    password = await add_number(rig)
     rig.clock.advance(PASSWORD_LIFE_MS - 10_000)
     await verify(rig, password)
     assert await refused(rig, password), "it was used"
 
 
 @spec("sandbox.absent", "sandbox.delete")
-async def test_numbers_that_are_not_there(rig: Rig) -> None:
-    await entered(rig)
+async def test_missing_numbers(rig: Rig) -> None:
+    await add_number(rig)
     await rig("DeleteSMSSandboxPhoneNumber", PhoneNumber=NUMBER)
     assert await numbers(rig) == {}
     code, _ = await rig.refusal("DeleteSMSSandboxPhoneNumber", PhoneNumber=NUMBER)
@@ -127,13 +127,13 @@ async def test_a_number_that_opted_out(rig: Rig) -> None:
 
 
 @spec("sandbox.full", "sandbox.pages")
-async def test_so_many_numbers(rig: Rig) -> None:
+async def test_the_limit_of_numbers(rig: Rig) -> None:
     entries = [f"+155500000{number:02}" for number in range(NUMBERS_MAX)]
     for number in entries:
-        await entered(rig, number)
+        await add_number(rig, number)
     code, _ = await rig.refusal("CreateSMSSandboxPhoneNumber", PhoneNumber=NUMBER)
     assert code == "UserError"
-    await entered(rig, entries[0])
+    await add_number(rig, entries[0])
     page = await rig("ListSMSSandboxPhoneNumbers", MaxResults=4)
     seen = [page]
     while page["NextToken"]:
@@ -159,9 +159,9 @@ async def test_so_many_numbers(rig: Rig) -> None:
                 "DeleteSMSSandboxPhoneNumber",
             )
             for number, refusal in [
-                ("+1a234", unmet("phoneNumber", PATTERN)),
-                ("+1234567", unmet("phoneNumber", PATTERN)),
-                ("+" + "1" * 20, unmet("phoneNumber", "Member must have length less than or equal to 20")),
+                ("+1a234", validation_error("phoneNumber", PATTERN)),
+                ("+1234567", validation_error("phoneNumber", PATTERN)),
+                ("+" + "1" * 20, validation_error("phoneNumber", "Member must have length less than or equal to 20")),
                 ("123456789", invalid("PhoneNumber Reason: input incorrectly formatted")),
             ]
         ],
@@ -169,7 +169,7 @@ async def test_so_many_numbers(rig: Rig) -> None:
             pytest.param(
                 "VerifySMSSandboxPhoneNumber",
                 {"PhoneNumber": NUMBER, "OneTimePassword": password},
-                unmet("oneTimePassword", constraint, password),
+                validation_error("oneTimePassword", constraint, password),
                 marks=spec("sandbox.password-form"),
             )
             for password, constraint in [
@@ -182,13 +182,13 @@ async def test_so_many_numbers(rig: Rig) -> None:
         pytest.param(
             "ListSMSSandboxPhoneNumbers",
             {"MaxResults": 0},
-            unmet("maxResults", "Member must have value greater than or equal to 1", "0"),
+            validation_error("maxResults", "Member must have value greater than or equal to 1", "0"),
             marks=spec("sandbox.pages"),
         ),
         pytest.param(
             "ListSMSSandboxPhoneNumbers",
             {"MaxResults": 101},
-            unmet("maxResults", "Member must have value less than or equal to 100", "101"),
+            validation_error("maxResults", "Member must have value less than or equal to 100", "101"),
             marks=spec("sandbox.pages"),
         ),
         pytest.param(
@@ -219,14 +219,14 @@ async def test_no_account_has_origination_numbers(rig: Rig) -> None:
     for params in ({}, {"MaxResults": 30}):
         assert await rig("ListOriginationNumbers", **params) == {"PhoneNumbers": []}
     for n, which in ((0, "greater than or equal to 1"), (31, "less than or equal to 30")):
-        _, text = unmet("maxResults", f"Member must have value {which}", str(n))
+        _, text = validation_error("maxResults", f"Member must have value {which}", str(n))
         assert await rig.refusal("ListOriginationNumbers", MaxResults=n) == ("ValidationException", text)
     assert await rig.refusal("ListOriginationNumbers", NextToken="?") == invalid("NextToken Reason: invalid")
 
 
 @spec("sandbox.kept-back")
-async def test_only_verified_numbers_are_sent_to(rig: Rig) -> None:
-    password = await entered(rig)
+async def test_only_verified_numbers_get_messages(rig: Rig) -> None:
+    password = await add_number(rig)
     for number in (NUMBER, "+15557654321"):
         assert (await rig("Publish", PhoneNumber=number, Message="m"))["MessageId"]
     assert rig.queue.take() == []

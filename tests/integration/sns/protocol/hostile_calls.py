@@ -1,7 +1,7 @@
-"""Calls of SNS as no client means them, made up from the shapes of AWS's own client.
+"""Random invalid calls of SNS, generated from botocore's shapes.
 
-Of each member there is a likely value, a hostile one, one of a wrong shape, or none; most calls have few bad ones, so
-that what is behind the first checks is reached too.
+Each member has a likely value, a hostile one, one of a wrong shape, or none. Most calls have few bad members, so that
+later checks are reached, too.
 """
 
 from __future__ import annotations
@@ -109,14 +109,14 @@ ENDPOINTS = {
     "firehose": [f"arn:aws:firehose:{REGION}:{ACCOUNT}:deliverystream/s"],
     "redis": ["redis://user:pass@example.com:1/c"],
 }
-WANTED = {"Endpoint", "TopicArn", "StringValue"}
+USUAL_MEMBERS = {"Endpoint", "TopicArn", "StringValue"}
 """Beside what the model requires."""
-OFTEN = 5 * [
+FREQUENT_ACTIONS = 5 * [
     *("CreateTopic", "SetTopicAttributes", "Subscribe", "Subscribe", "SetSubscriptionAttributes"),
     *("Publish", "PublishBatch", "CreatePlatformApplication", "CreatePlatformEndpoint", "TagResource"),
 ]
 """Those with much to say."""
-SELDOM = {
+RARE_ACTIONS = {
     *("DeleteTopic", "Unsubscribe", "DeletePlatformApplication", "DeleteEndpoint", "RemovePermission"),
     *("GetSMSSandboxAccountStatus", "ListTopics", "ListPlatformApplications", "ListSubscriptions"),
     *("ListOriginationNumbers", "ListPhoneNumbersOptedOut", "ListSMSSandboxPhoneNumbers", "GetSMSAttributes"),
@@ -177,30 +177,30 @@ LIKELY = {
 
 
 class HostileCalls:
-    """Makes calls up. What looks like an ARN, a token or a page in an answer is used in later ones."""
+    """Generates calls. ARNs and tokens of responses are used in later calls."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)  # repeatable
         self._model = botocore_model("sns")
         self._known: dict[str, list[str]] = {}
-        self._spoilt_max = 0
-        """So many values of this call may still be bad ones."""
+        self._bad_values_left = 0
+        """The number of values of this call that may still become bad."""
         self._protocol = ""
         self._attributes: list[str] = []
         self._attribute = ""
 
     def calls(self, actions: list[str]) -> Iterator[Pairs]:
         while True:
-            action = self._random.choice(actions + OFTEN)
-            if action in SELDOM and self._chance(0.8):
+            action = self._random.choice(actions + FREQUENT_ACTIONS)
+            if action in RARE_ACTIONS and self._chance(0.8):
                 continue
-            self._spoilt_max = self._random.choice([0, 1, 1, 2, 100])
+            self._bad_values_left = self._random.choice([0, 1, 1, 2, 100])
             self._protocol = self._random.choice(list(ENDPOINTS))
             self._attributes = ATTRIBUTES.get(action, ["a"])
             self._attribute = self._random.choice(self._attributes)
             shape = self._model.operation_model(action).input_shape
             pairs = [] if shape is None else [*self._structure(shape, "")]
-            yield [("Action", action), *self._damaged(pairs)]
+            yield [("Action", action), *self._damage(pairs)]
 
     def learn(self, reply: Reply) -> None:
         for element in reply.xml().iter():
@@ -212,41 +212,44 @@ class HostileCalls:
     def _chance(self, share: float) -> bool:
         return self._random.random() < share
 
-    def _spoilt(self, share: float) -> bool:
-        spoilt = self._spoilt_max > 0 and self._chance(share)
-        self._spoilt_max -= spoilt
-        return spoilt
+    def _take_bad_value(self, share: float) -> bool:
+        bad = self._bad_values_left > 0 and self._chance(share)
+        self._bad_values_left -= bad
+        return bad
 
     def _structure(self, shape: Any, path: str) -> Iterator[tuple[str, str]]:
         for name, member in shape.members.items():
-            wanted = name in shape.required_members or name in WANTED
-            if not self._spoilt(0.03) if wanted else self._chance(0.3):
+            usual = name in shape.required_members or name in USUAL_MEMBERS
+            if not self._take_bad_value(0.03) if usual else self._chance(0.3):
                 yield from self._value(member, f"{path}{member.serialization.get('name', name)}", name)
 
     def _value(self, shape: Any, path: str, name: str) -> Iterator[tuple[str, str]]:
-        if self._spoilt(0.03):
+        if self._take_bad_value(0.03):
             yield self._random.choice([path, f"{path}.member.1", f"{path}.entry.1.key", f"{path}.x"]), self._text(name)
         elif shape.type_name == "structure":
             yield from self._structure(shape, f"{path}.")
         elif shape.type_name == "list":
             item = shape.member.serialization.get("name", "member")
-            for number in range(1, self._many() + 1):
+            for number in range(1, self._item_count() + 1):
                 yield from self._value(shape.member, f"{path}.{item}.{number}", name)
         elif shape.type_name == "map":
             names = [shape.key.serialization.get("name", "key"), shape.value.serialization.get("name", "value")]
-            for number in range(1, self._many() + 1):
+            for number in range(1, self._item_count() + 1):
                 self._attribute = self._random.choice(self._attributes)
-                yield f"{path}.entry.{number}.{names[0]}", self._text("") if self._spoilt(0.1) else self._attribute
+                yield (
+                    f"{path}.entry.{number}.{names[0]}",
+                    self._text("") if self._take_bad_value(0.1) else self._attribute,
+                )
                 yield from self._value(shape.value, f"{path}.entry.{number}.{names[1]}", name)
         else:
             yield path, self._text(name)
 
-    def _many(self) -> int:
-        return self._random.choice([0, 2, 3, 11, 60]) if self._spoilt(0.3) else 1
+    def _item_count(self) -> int:
+        return self._random.choice([0, 2, 3, 11, 60]) if self._take_bad_value(0.3) else 1
 
     def _text(self, name: str) -> str:
         good = self._good(name)
-        return self._bad(good) if self._spoilt(0.25) else good
+        return self._bad(good) if self._take_bad_value(0.25) else good
 
     def _good(self, name: str) -> str:
         if name in ("AttributeName", "attributeName"):
@@ -261,31 +264,31 @@ class HostileCalls:
         return self._random.choice(known[-20:] or LIKELY.get(name, ["v"]))
 
     def _bad(self, good: str) -> str:
-        """Anything, or almost the good one."""
+        """A random text, or a good one with a small change."""
         if self._chance(0.2):
             return self._random.choice(TEXTS)
         if good.startswith("{") and self._chance(0.6):
-            return json.dumps(self._mutated(json.loads(good), 0), ensure_ascii=self._chance(0.5))
+            return json.dumps(self._mutate(json.loads(good), 0), ensure_ascii=self._chance(0.5))
         start, end = sorted([self._random.randint(0, len(good)), self._random.randint(0, len(good))])
         return good[:start] + self._random.choice(FRAGMENTS) + good[start if self._chance(0.5) else end :]
 
-    def _mutated(self, value: Any, depth: int) -> Any:
-        """Itself, mostly; somewhere in it there is another piece, one level more, or another key."""
+    def _mutate(self, value: Any, depth: int) -> Any:
+        """The value with few random changes: other pieces, more levels, or other keys."""
         if self._chance(0.03):
             return self._random.choice(PIECES)
         if self._chance(0.04) and depth < DEPTH_MAX:
-            again = self._mutated(value, depth + 1)
+            again = self._mutate(value, depth + 1)
             return self._random.choice([{self._random.choice(KEYS): again}, [again], [again] * 200])
         if isinstance(value, dict):
             keys = {key: self._random.choice(KEYS) if self._chance(0.04) else key for key in value}
-            return {keys[key]: self._mutated(each, depth + 1) for key, each in value.items()}
+            return {keys[key]: self._mutate(each, depth + 1) for key, each in value.items()}
         if isinstance(value, list):
-            return [self._mutated(each, depth + 1) for each in value]
+            return [self._mutate(each, depth + 1) for each in value]
         return value
 
-    def _damaged(self, pairs: Pairs) -> Pairs:
-        """One of the pairs is missing, there twice, or has a strange number or name."""
-        if pairs and self._spoilt(0.1):
+    def _damage(self, pairs: Pairs) -> Pairs:
+        """The pairs, sometimes with one missing, doubled, or with an invalid number or name."""
+        if pairs and self._take_bad_value(0.1):
             at = self._random.randrange(len(pairs))
             name, text = pairs[at]
             others = [name + ".", *[name.replace(".1", f".{number}") for number in ("0", "9" * 20, "x", "-1", "1.1")]]

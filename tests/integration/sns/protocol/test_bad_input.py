@@ -1,4 +1,4 @@
-"""Whatever is sent, the API answers: with a result that can be written, or a refusal that the model knows."""
+"""To any input the API returns a result that fits the model, or an error that the model has."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ GOOD: Mapping[str, dict[str, Any]] = {
 }
 
 TEXTS = st.one_of(
-    st.text(st.characters(exclude_categories=()), max_size=20),  # half surrogate pairs, too: raw bytes become such
+    st.text(st.characters(exclude_categories=()), max_size=20),  # with lone surrogates, which stand for raw bytes
     st.sampled_from(
         [
             "",
@@ -121,36 +121,36 @@ TEXTS = st.one_of(
     ),
     st.sampled_from(['{"Statement":[]}', '{"http":{}}', '{"deadLetterTargetArn":"x"}', "a" * 3_000, "http://[", "-1"]),
 )
-"""As the Query protocol may hand them on."""
+"""Texts as the Query protocol may pass them on."""
 
 
-def with_text(value: Any, text: str, place: int) -> Any:
-    """`value` with one of its texts, counted from its beginning and round, replaced."""
-    places: list[None] = []
+def with_text(value: Any, text: str, index: int) -> Any:
+    """`value` with one of its texts replaced, the one at `index` modulo their number."""
+    texts_seen: list[None] = []
 
-    def walk(part: Any, target: int) -> Any:
+    def replace_text(part: Any, target: int) -> Any:
         if isinstance(part, dict):
-            return {key: walk(inner, target) for key, inner in part.items()}
+            return {key: replace_text(inner, target) for key, inner in part.items()}
         if isinstance(part, list):
-            return [walk(inner, target) for inner in part]
-        places.append(None)
-        return text if len(places) - 1 == target else part
+            return [replace_text(inner, target) for inner in part]
+        texts_seen.append(None)
+        return text if len(texts_seen) - 1 == target else part
 
-    walk(value, -1)
-    count = len(places)
-    places.clear()
-    return walk(value, place % count) if count else value
+    replace_text(value, -1)
+    count = len(texts_seen)
+    texts_seen.clear()
+    return replace_text(value, index % count) if count else value
 
 
 @pytest.mark.parametrize("action", sorted(GOOD))
-async def test_bad_input_is_refused_not_crashed_over(action: str, tmp_path: Path) -> None:
+async def test_bad_input_is_refused(action: str, tmp_path: Path) -> None:
     async with open_rig(tmp_path, Clock(), Quotas()) as rig:
         await rig.topic()
         arn = await rig.queue_subscription(TOPIC)
         template = with_subscription(GOOD[action], arn)
-        for place, text in samples():
+        for index, text in sample_pairs():
             try:
-                await rig.by(call(ACCOUNT), action, **with_text(template, text, place))
+                await rig.by(call(ACCOUNT), action, **with_text(template, text, index))
             except RequestError as refusal:
                 assert find_fault("sns", refusal.code) is not None, refusal
             await rig.by(call(ACCOUNT), "CreateTopic", Name="t")
@@ -160,17 +160,17 @@ def with_subscription(params: dict[str, Any], arn: str) -> dict[str, Any]:
     return {name: arn if value == SUBSCRIPTION else value for name, value in params.items()}
 
 
-def samples() -> list[tuple[int, str]]:
-    """Sixty of them, the same in every run."""
-    drawn: list[tuple[int, str]] = []
+def sample_pairs() -> list[tuple[int, str]]:
+    """Sixty pairs of index and text, the same in each run."""
+    pairs: list[tuple[int, str]] = []
 
     @settings(max_examples=60, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
     @given(st.integers(0, 20), TEXTS)
-    def draw(place: int, text: str) -> None:
-        drawn.append((place, text))
+    def add(index: int, text: str) -> None:
+        pairs.append((index, text))
 
-    draw()
-    return drawn
+    add()
+    return pairs
 
 
 async def test_every_action_is_tried(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""SNS under whatever a client may send: no answer is a failure of ours, and none has a code that AWS does not know.
+"""SNS with random invalid calls: no response is a server error, and each error code is in the service model.
 
-`HOSTILE_SEED` and `HOSTILE_CALLS` in the environment look further than the suite does.
+The variables `HOSTILE_SEED` and `HOSTILE_CALLS` set the seed and the number of calls.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ async def test_no_call_fails(sns: SnsDoor, seed: int) -> None:
 
 
 async def send(sns: SnsDoor, pairs: Pairs, key: AccessKey) -> Reply:
-    """As bytes: not every text of these is one of UTF-8."""
+    """Send the pairs as raw bytes, because some texts are not valid UTF-8."""
     quoted = [[quote_from_bytes(each.encode("utf-8", "surrogatepass")) for each in pair] for pair in pairs]
     body = "&".join(["=".join(pair) for pair in [["Version", VERSION], *quoted]]).encode()
     return await sns.signed("POST", "/", {"content-type": FORM}, body, key=key, service="sns", region=REGION)

@@ -1,4 +1,4 @@
-"""What SNS callers are told when it is not their fault: their SDKs must try again, and only then."""
+"""Errors that are not the caller's fault: SDKs retry these and no others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INTERNAL = "We encountered an internal error. Please try again."
 
 
 def fail(sns: SnsDoor, monkeypatch: pytest.MonkeyPatch, *errors: Exception) -> list[Exception]:
-    """Has the queue answer its next enqueues with these errors; the list holds those that are still to come."""
+    """Let the queue raise these errors at its next enqueues. The list has those not raised yet."""
     put, left = sns.rig.queue.enqueue, [*errors]
 
     async def failing_put(*arguments: Any) -> None:

@@ -1,4 +1,4 @@
-"""SNS as bytes on a connection: what is a call, how it is signed, and the frame of its answer."""
+"""SNS as bytes on a connection: requests, signatures, and the XML of responses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MINUTE_MS = 60_000
 
 
 def result_of(body: bytes, operation: str) -> str:
-    """What an answer holds before its metadata, once the rest of it is known to be there."""
+    """The result element of a response. Also checks its metadata."""
     text = body.decode()
     opening = f"<{operation}Response {FRAME}>"
     metadata, closing = "<ResponseMetadata><RequestId>", f"</RequestId></ResponseMetadata></{operation}Response>"
@@ -67,7 +67,7 @@ async def test_sns_has_no_json(sns: SnsDoor) -> None:
         pytest.param("", marks=spec("sns.missing-action")),
     ],
 )
-async def test_what_is_no_action(sns: SnsDoor, action: str) -> None:
+async def test_unknown_actions(sns: SnsDoor, action: str) -> None:
     reply = await sns.form({"Action": action} if action else {})
     assert refused(reply) == (400, "InvalidAction", f"The action {action} is not valid for this endpoint.")
 

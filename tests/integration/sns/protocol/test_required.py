@@ -1,4 +1,4 @@
-"""What SNS says of members that are missing, and of ARNs that lead nowhere."""
+"""Errors of SNS for missing members, and for ARNs of nothing."""
 
 from __future__ import annotations
 

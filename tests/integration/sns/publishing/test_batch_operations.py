@@ -1,4 +1,4 @@
-"""PublishBatch through the API: what refuses the whole batch, and what a single entry."""
+"""PublishBatch through the API: errors of the whole batch, and of single entries."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ async def test_a_batch_in_which_all_fail_succeeds(rig: Rig) -> None:
     assert rig.queue.take() == []
 
 
-async def test_a_batch_is_put_in_one_go_and_reads_the_subscriptions_once(rig: Rig) -> None:
+async def test_a_batch_is_one_enqueue_and_one_read_of_subscriptions(rig: Rig) -> None:
     reads, new_jobs = [], []
     read, put = rig.subscriptions.audience, rig.queue.enqueue
 

@@ -1,4 +1,4 @@
-"""PublishBatch, as AWS's own client sees it: what refuses the whole batch, and what a single entry."""
+"""PublishBatch through botocore: errors of the whole batch, and of single entries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BAD_TYPE = bad_attribute(
 
 @pytest.fixture
 async def topic(sns: SnsDoor) -> str:
-    """With a queue subscribed to it."""
+    """A topic with a queue subscribed to it."""
     arn = await sns.topic()
     await sns.rig.queue_subscription(arn)
     return arn
@@ -60,7 +60,7 @@ def batch(refusal: Refusal, entries: list[dict[str, Any]], *rules: str) -> Any:
         *(batch(strange(name), [entry(name)], "sns-batch.id-characters") for name in ("a b", "a.b", "ä")),
         batch(SAME_ID, [entry("a"), entry("b"), entry("a")], "sns-batch.same-id"),
         batch(TOO_LONG, [entry(Message="m" * 131_072), entry("b", Message="m" * 131_073)], "sns-batch.size"),
-        # which complaint comes first
+        # the order of the checks
         batch(TOO_MANY, [entry()] * 11, "sns-batch.order-many"),
         batch(SAME_ID, [entry("a" * 81)] * 2, "sns-batch.order-distinct"),
         batch(too_long("ä" * 81), [entry("ä" * 81)], "sns-batch.order-length"),
@@ -82,7 +82,7 @@ async def test_batches_refused(sns: SnsDoor, topic: str, entries: list[dict[str,
         pytest.param([entry(Message="m" * 131_072), entry("b", Message="m" * 131_072)], marks=spec("sns-batch.size")),
     ],
 )
-async def test_batches_taken(sns: SnsDoor, topic: str, entries: list[dict[str, Any]]) -> None:
+async def test_accepted_batches(sns: SnsDoor, topic: str, entries: list[dict[str, Any]]) -> None:
     answer = await sns("PublishBatch", TopicArn=topic, PublishBatchRequestEntries=entries)
     assert [one["Id"] for one in answer["Successful"]] == [one["Id"] for one in entries]
     assert answer["Failed"] == []

@@ -1,4 +1,4 @@
-"""What publishing tells the event sink: one fact for each message that was accepted, and none for others."""
+"""Events of publishing: one for each accepted message, and none for others."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
         yield rig
 
 
-def told(rig: Rig) -> list[PublishAccepted]:
+def publish_events(rig: Rig) -> list[PublishAccepted]:
     events = rig.events.events
     assert all(isinstance(event, PublishAccepted) for event in events)
     return [event for event in events if isinstance(event, PublishAccepted)]
 
 
-async def test_an_accepted_message_is_told_of(rig: Rig) -> None:
+async def test_an_accepted_message_has_an_event(rig: Rig) -> None:
     topic = await rig.topic()
     await rig.queue_subscription(topic)
     before_ms = rig.clock.now_ms()
     attributes = {"a": {"DataType": "String", "StringValue": "vv"}}
     result = await rig("Publish", TopicArn=topic, Message="né", Subject="s", MessageAttributes=attributes)
-    (event,) = told(rig)
+    (event,) = publish_events(rig)
     assert before_ms <= event.at_ms <= rig.clock.now_ms()
     assert event == PublishAccepted(
         at_ms=event.at_ms,
@@ -46,30 +46,28 @@ async def test_an_accepted_message_is_told_of(rig: Rig) -> None:
     )
 
 
-async def test_a_message_for_nobody_has_no_job(rig: Rig) -> None:
+async def test_a_message_without_subscriptions_has_no_job(rig: Rig) -> None:
     await rig("Publish", TopicArn=await rig.topic(), Message="m")
-    (event,) = told(rig)
+    (event,) = publish_events(rig)
     assert (event.jobs, event.has_subject) == (0, False)
 
 
-async def test_the_entries_of_a_batch_that_were_accepted(rig: Rig) -> None:
+async def test_accepted_entries_of_a_batch_have_events(rig: Rig) -> None:
     topic = await rig.topic()
     entries = [{"Id": "1", "Message": "m"}, {"Id": "2", "Message": ""}, {"Id": "3", "Message": "m"}]
     result = await rig("PublishBatch", TopicArn=topic, PublishBatchRequestEntries=entries)
-    assert [event.message_id for event in told(rig)] == [entry["MessageId"] for entry in result["Successful"]]
+    assert [event.message_id for event in publish_events(rig)] == [entry["MessageId"] for entry in result["Successful"]]
 
 
-async def test_what_is_refused_or_not_known_to_be_durable_is_not_told_of(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_refused_and_unknown_outcomes_have_no_event(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = await rig.topic()
     await rig.queue_subscription(topic)
     await rig.refusal("Publish", TopicArn=topic, Message="")
 
-    async def lost(_puts: Sequence[NewJob]) -> None:
+    async def lose_answer(_puts: Sequence[NewJob]) -> None:
         raise OutcomeUnknown("the store went away")
 
-    monkeypatch.setattr(rig.queue, "enqueue", lost)
+    monkeypatch.setattr(rig.queue, "enqueue", lose_answer)
     with pytest.raises(OutcomeUnknown):
         await rig("Publish", TopicArn=topic, Message="m")
-    assert told(rig) == []
+    assert publish_events(rig) == []

@@ -1,4 +1,4 @@
-"""What FIFO topics refuse of their settings and messages, as AWS's own client sees it."""
+"""Refused settings and messages of FIFO topics, through botocore."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def fifo(sns: SnsDoor, **attributes: str) -> str:
 )
 @spec("sns-fifo.batch-refused")
 async def test_messages_refused(sns: SnsDoor, changes: dict[str, Any], refusal: Refusal) -> None:
-    """One bad entry refuses the whole batch."""
+    """One bad entry fails the whole batch."""
     topic = await fifo(sns)
     bad = {name: text for name, text in {**GOOD, **changes}.items() if text is not None}
     await sns.refuses(refusal, "Publish", TopicArn=topic, **bad)
@@ -45,7 +45,7 @@ async def test_messages_refused(sns: SnsDoor, changes: dict[str, Any], refusal: 
 
 
 @spec("sns-fifo.order")
-async def test_the_group_is_asked_for_before_the_topic(sns: SnsDoor) -> None:
+async def test_the_group_is_checked_before_the_topic(sns: SnsDoor) -> None:
     await sns.refuses(NO_GROUP, "Publish", TopicArn=TOPIC, Message="m")
     await sns.refuses(Refusal(404, "NotFound", "Topic does not exist"), "Publish", TopicArn=TOPIC, **GOOD)
 
@@ -72,7 +72,7 @@ async def test_the_size_comes_before_the_group_and_the_topic_before_the_deduplic
 
 @spec("sns-fifo.cbd-later")
 @pytest.mark.parametrize("text", ["true", "TRUE", "false"])
-async def test_recognising_by_content_can_be_changed(sns: SnsDoor, text: str) -> None:
+async def test_content_based_deduplication_can_be_changed(sns: SnsDoor, text: str) -> None:
     topic = await fifo(sns)
     await sns.set(topic, "ContentBasedDeduplication", text)
     assert (await sns.attributes(topic))["ContentBasedDeduplication"] == text.lower()

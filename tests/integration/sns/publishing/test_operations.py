@@ -1,4 +1,4 @@
-"""Publish through the API: what is refused, and which jobs the rest becomes."""
+"""Publish through the API: refused messages, and the jobs of accepted ones."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def test_messages_refused_in_aws_s_order(rig: Rig, params: dict[str, Any],
     assert rig.queue.take() == []
 
 
-async def test_a_message_for_nobody_is_accepted(rig: Rig) -> None:
+async def test_a_message_without_subscriptions_is_accepted(rig: Rig) -> None:
     await rig.pending(TOPIC)
     assert (await rig("Publish", TopicArn=TOPIC, Message="m"))["MessageId"]
     assert rig.queue.take() == []
@@ -131,7 +131,7 @@ async def test_a_small_topic_gets_its_endpoint_job_at_once(rig: Rig) -> None:
     assert rig.service.dispatcher.outcomes == {"small": 1}
 
 
-async def test_one_subscription_more_makes_it_a_publish_job(rig: Rig) -> None:
+async def test_a_larger_topic_gets_a_publish_job(rig: Rig) -> None:
     for number in range(101):
         await rig.queue_subscription(TOPIC, f"q{number}")
     result = await rig("Publish", TopicArn=TOPIC, Message="text")
@@ -159,30 +159,30 @@ async def test_a_large_message_is_stored_once(rig: Rig, subscriptions: int) -> N
 
 
 @pytest.mark.parametrize(("size", "inline"), [(16_384, True), (16_385, False)])
-async def test_up_to_16_kib_travel_in_the_job(rig: Rig, size: int, inline: bool) -> None:
+async def test_messages_up_to_16_kib_are_in_the_job(rig: Rig, size: int, inline: bool) -> None:
     await rig.queue_subscription(TOPIC)
     message_id = (await rig("Publish", TopicArn=TOPIC, Message="m" * size))["MessageId"]
     assert (rig.endpoint_job().inline is not None) is inline
     assert (await rig.notifications.get(message_id) is None) is inline
 
 
-async def test_the_notification_is_begun_before_its_job(rig: Rig) -> None:
-    """In this order in one turn of the loop: so the job is never durable before it."""
-    begun: list[str] = []
+async def test_the_notification_is_put_before_its_job(rig: Rig) -> None:
+    """Both calls start in this order in one turn of the event loop, so the job is never durable first."""
+    calls: list[str] = []
     put_notification, put_jobs = rig.notifications.put, rig.queue.enqueue
 
-    async def note_notification(*arguments: Any) -> None:
-        begun.append("notification")
+    async def record_notification(*arguments: Any) -> None:
+        calls.append("notification")
         await put_notification(*arguments)
 
-    async def note_jobs(*arguments: Any) -> None:
-        begun.append("jobs")
+    async def record_jobs(*arguments: Any) -> None:
+        calls.append("jobs")
         await put_jobs(*arguments)
 
-    rig.notifications.put, rig.queue.enqueue = note_notification, note_jobs  # type: ignore[assignment, method-assign]
+    rig.notifications.put, rig.queue.enqueue = record_notification, record_jobs  # type: ignore[assignment, method-assign]
     await rig.queue_subscription(TOPIC)
     await rig("Publish", TopicArn=TOPIC, Message="m" * 20_000)
-    assert begun == ["notification", "jobs"]
+    assert calls == ["notification", "jobs"]
 
 
 async def test_a_message_whose_job_was_refused_is_not_accepted(rig: Rig) -> None:
@@ -205,7 +205,7 @@ async def test_structured_messages_keep_a_text_for_each_protocol(rig: Rig) -> No
     assert (inline.texts, inline.structured) == ({"default": "d", "sqs": "s"}, True)
 
 
-async def test_the_topic_s_settings_hold_at_once(rig: Rig) -> None:
+async def test_topic_settings_apply_at_once(rig: Rig) -> None:
     await rig.queue_subscription(TOPIC)
     await rig("Publish", TopicArn=TOPIC, Message="m" * 2_000)
     for name, text in {"MaximumMessageSize": "1024", "SignatureVersion": "2"}.items():
@@ -219,7 +219,7 @@ async def test_the_topic_s_settings_hold_at_once(rig: Rig) -> None:
     await rig("Publish", TopicArn=TOPIC, Message="m" * 1_048_576)
 
 
-async def test_subscriptions_count_from_the_moment_they_are_confirmed(rig: Rig) -> None:
+async def test_subscriptions_get_messages_after_confirmation(rig: Rig) -> None:
     arn, _ = await rig.confirmed(TOPIC)
     rig.queue.take()
     await rig("Publish", TopicArn=TOPIC, Message="m")
@@ -229,25 +229,25 @@ async def test_subscriptions_count_from_the_moment_they_are_confirmed(rig: Rig) 
     assert rig.queue.take() == []
 
 
-async def test_a_topic_is_of_its_region(rig: Rig) -> None:
+async def test_a_topic_of_another_region_is_refused(rig: Rig) -> None:
     await rig("Publish", TopicArn=TOPIC, Message="m")
     elsewhere = call(ACCOUNT, "us-east-1")
     assert await rig.refusal("Publish", elsewhere, TopicArn=TOPIC, Message="m") == invalid("TopicArn")
     assert await rig.refusal("Publish", elsewhere, TargetArn=TOPIC, Message="m") == invalid("TargetArn")
 
 
-async def test_what_was_not_told_is_read_anew_once_the_store_is_back(rig: Rig) -> None:
+async def test_a_cleared_cache_reads_changes_without_announcement(rig: Rig) -> None:
     await rig("Publish", TopicArn=TOPIC, Message="m" * 2_000)
-    told, rig.topics.changed = rig.topics.changed, []
+    callbacks, rig.topics.changed = rig.topics.changed, []
     await rig("SetTopicAttributes", TopicArn=TOPIC, AttributeName="MaximumMessageSize", AttributeValue="1024")
-    rig.topics.changed = told
+    rig.topics.changed = callbacks
     await rig("Publish", TopicArn=TOPIC, Message="m" * 2_000)
     rig.service.topic_cache.clear()
     assert await rig.refusal("Publish", TopicArn=TOPIC, Message="m" * 2_000) == invalid("Message too long")
 
 
-async def test_reading_the_topic_while_it_changes_keeps_no_old_view(rig: Rig) -> None:
-    """What was read before a change and arrives after the change was told must not stay in the cache."""
+async def test_a_topic_that_changes_during_its_read_is_not_cached(rig: Rig) -> None:
+    """A topic that was read before a change and returned after its announcement must not stay in the cache."""
     await rig.queue_subscription(TOPIC)
     await rig("DeleteTopic", TopicArn=TOPIC)
     await rig.topic()

@@ -1,4 +1,4 @@
-"""Publish, as AWS's own client sees it: what is taken, what is refused, and which complaint comes first."""
+"""Publish through botocore: accepted and refused messages, and the order of the checks."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ MOST = 262_144
 
 @pytest.fixture
 async def topic(sns: SnsDoor) -> str:
-    """With a queue subscribed to it."""
+    """A topic with a queue subscribed to it."""
     arn = await sns.topic()
     await sns.rig.queue_subscription(arn)
     return arn
 
 
-async def accepted(sns: SnsDoor, **members: Any) -> Notification:
-    """The notification that a message becomes."""
+async def publish_and_load(sns: SnsDoor, **members: Any) -> Notification:
+    """Publish a message and load its notification."""
     published = await sns("Publish", **{"TopicArn": TOPIC, "Message": "m", **members})
     job = sns.rig.endpoint_job()
     stored = job.inline or await sns.rig.notifications.get(job.notification_id)
@@ -51,7 +51,7 @@ async def accepted(sns: SnsDoor, **members: Any) -> Notification:
     return stored
 
 
-# -- what is taken ----------------------------------------------------------------------------------------------------
+# -- accepted ---------------------------------------------------------------------------------------------------------
 
 
 @spec("sns-publish.message-id", "sns-publish.stored")
@@ -70,14 +70,14 @@ async def test_a_message_is_stored_before_it_is_accepted(
 
 
 @spec("sns-envelope.publish-time", "sns-topic-attr.signature-default")
-async def test_a_message_is_of_its_time_and_topic(sns: SnsDoor, topic: str) -> None:
+async def test_time_and_topic_of_a_message(sns: SnsDoor, topic: str) -> None:
     before_ms = sns.clock.now_ms()
-    stored = await accepted(sns)
+    stored = await publish_and_load(sns)
     assert before_ms <= stored.timestamp_ms <= sns.clock.now_ms()
     assert stored.signature_version == "1"
     sns.clock.advance(60_000)
     await sns.set(topic, "SignatureVersion", "2")
-    later = await accepted(sns)
+    later = await publish_and_load(sns)
     assert later.timestamp_ms >= stored.timestamp_ms + 60_000
     assert later.signature_version == "2"
 
@@ -98,8 +98,8 @@ async def test_a_topic_may_be_the_target(sns: SnsDoor, topic: str) -> None:
         ),
     ],
 )
-async def test_subjects_taken(sns: SnsDoor, topic: str, subject: str) -> None:
-    assert (await accepted(sns, Subject=subject)).subject == subject
+async def test_accepted_subjects(sns: SnsDoor, topic: str, subject: str) -> None:
+    assert (await publish_and_load(sns, Subject=subject)).subject == subject
 
 
 ATTRIBUTE = {"name": {"DataType": "String.x", "StringValue": "雪"}}
@@ -119,8 +119,8 @@ ATTRIBUTE_BYTES = len("name") + len("String.x") + 3
         pytest.param("m" * MOST, {"Subject": "s" * 100}, marks=spec("sns-publish.size-subject")),
     ],
 )
-async def test_what_counts_as_size(sns: SnsDoor, topic: str, message: str, members: dict[str, Any]) -> None:
-    await accepted(sns, Message=message, **members)
+async def test_the_size_of_a_message(sns: SnsDoor, topic: str, message: str, members: dict[str, Any]) -> None:
+    await publish_and_load(sns, Message=message, **members)
     await sns.refuses(TOO_LONG, "Publish", TopicArn=topic, Message=message + "m", **members)
 
 
@@ -128,8 +128,8 @@ async def test_what_counts_as_size(sns: SnsDoor, topic: str, message: str, membe
 @pytest.mark.parametrize(
     "group", ["g", "g" * 128, *(pytest.param(text, marks=spec("sns-group.form")) for text in ("!~", "a-b_c.1"))]
 )
-async def test_groups_taken(sns: SnsDoor, topic: str, group: str) -> None:
-    assert (await accepted(sns, MessageGroupId=group)).message_group_id == group
+async def test_accepted_groups(sns: SnsDoor, topic: str, group: str) -> None:
+    assert (await publish_and_load(sns, MessageGroupId=group)).message_group_id == group
 
 
 @pytest.mark.parametrize(
@@ -148,12 +148,12 @@ async def test_groups_taken(sns: SnsDoor, topic: str, group: str) -> None:
 @spec("sns-structure.attributes")
 async def test_structured_messages(sns: SnsDoor, topic: str, message: Any, default: str, sqs: str) -> None:
     text = message if isinstance(message, str) else json.dumps(message)
-    stored = await accepted(sns, Message=text, MessageStructure="json", MessageAttributes=ATTRIBUTE)
+    stored = await publish_and_load(sns, Message=text, MessageStructure="json", MessageAttributes=ATTRIBUTE)
     assert (stored.text_for("lambda"), stored.text_for("sqs")) == (default, sqs)
     assert stored.attributes == {"name": ("String.x", "雪")}
 
 
-# -- what is refused --------------------------------------------------------------------------------------------------
+# -- refused ----------------------------------------------------------------------------------------------------------
 
 
 def publish(refusal: Refusal, *rules: str, **members: Any) -> Any:
@@ -186,7 +186,7 @@ def publish(refusal: Refusal, *rules: str, **members: Any) -> Any:
             "sns-publish.one-target",
             TargetArn=TOPIC,
         ),
-        # which complaint comes first
+        # the order of the checks
         publish(SUBJECT, "sns-publish-order.subject", Subject="", Message=""),
         publish(BAD_TYPE, "sns-publish-order.attributes", Message="m" * (MOST + 1), MessageAttributes=BAD),
         publish(TOO_LONG, "sns-publish-order.size", Message="m" * (MOST + 1), TopicArn="x"),

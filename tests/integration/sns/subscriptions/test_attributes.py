@@ -1,4 +1,4 @@
-"""Attributes of subscriptions through the API: what both calls refuse, and in which words."""
+"""Attributes of subscriptions through the API: refused values, and the error texts of both calls."""
 
 from __future__ import annotations
 

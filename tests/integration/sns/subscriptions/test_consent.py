@@ -1,4 +1,4 @@
-"""ConfirmSubscription and Unsubscribe through the API: with and without a signature, and what a token restores."""
+"""ConfirmSubscription and Unsubscribe through the API, with and without a signature, and restoring by a token."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ async def test_confirming_is_repeatable(rig: Rig) -> None:
     assert (await rig.attributes(arn))["ConfirmationWasAuthenticated"] == "false"
 
 
-async def test_when_it_was_confirmed_is_noted(rig: Rig) -> None:
-    """`cns explain` tells it from messages that were published before."""
+async def test_the_time_of_confirmation_is_stored(rig: Rig) -> None:
+    """`cns explain` compares the time with that of the publish."""
     topic = await rig.topic()
     arn, token = await rig.pending(topic)
     (pending,) = await rig.subscriptions.get([arn])
@@ -68,7 +68,7 @@ async def test_when_it_was_confirmed_is_noted(rig: Rig) -> None:
 
 
 @pytest.mark.spec("consent.token-decides")
-async def test_a_token_is_good_with_any_topic_of_the_region(rig: Rig) -> None:
+async def test_a_token_is_valid_with_any_topic_of_the_region(rig: Rig) -> None:
     topic = await rig.topic()
     arn, token = await rig.pending(topic)
     absent = f"arn:aws:sns:{REGION}:{OTHER}:absent"
@@ -115,7 +115,7 @@ async def test_confirmations_refused(rig: Rig, params: dict[str, str], refusal: 
 
 
 @pytest.mark.spec("subscribing.token-lifetime")
-async def test_a_token_is_good_for_48_hours(rig: Rig) -> None:
+async def test_a_token_is_valid_for_48_hours(rig: Rig) -> None:
     topic = await rig.topic()
     arn, token = await rig.pending(topic)
     rig.clock.advance(PENDING_MS - 60_000)
@@ -127,7 +127,7 @@ async def test_a_token_is_good_for_48_hours(rig: Rig) -> None:
 
 
 @pytest.mark.spec("subscribing.pending-lifetime")
-async def test_a_pending_subscription_is_forgotten_after_48_hours(rig: Rig) -> None:
+async def test_a_pending_subscription_expires_after_48_hours(rig: Rig) -> None:
     topic = await rig.topic()
     arn, _ = await rig.pending(topic)
     rig.clock.advance(PENDING_MS + 1)
@@ -137,7 +137,7 @@ async def test_a_pending_subscription_is_forgotten_after_48_hours(rig: Rig) -> N
     assert again != arn
 
 
-async def test_the_confirmed_stay(rig: Rig) -> None:
+async def test_confirmed_subscriptions_do_not_expire(rig: Rig) -> None:
     topic = await rig.topic()
     arn, _ = await rig.confirmed(topic)
     rig.clock.advance(PENDING_MS + 1)
@@ -146,7 +146,7 @@ async def test_the_confirmed_stay(rig: Rig) -> None:
 
 
 @pytest.mark.spec("consent.token-removed")
-async def test_a_token_of_what_is_gone(rig: Rig) -> None:
+async def test_a_token_of_a_deleted_subscription(rig: Rig) -> None:
     topic = await rig.topic()
     arn, token = await rig.confirmed(topic)
     await rig("Unsubscribe", SubscriptionArn=arn)
@@ -162,7 +162,7 @@ async def test_a_token_of_what_is_gone(rig: Rig) -> None:
 @pytest.mark.parametrize(
     "caller", [unsigned(), unsigned_without_auth(), call(OTHER)], ids=["unsigned", "no auth", "other"]
 )
-async def test_only_the_subscriber_protects(rig: Rig, caller: Call) -> None:
+async def test_only_the_subscriber_can_protect_a_subscription(rig: Rig, caller: Call) -> None:
     topic = await rig.topic()
     arn, token = await rig.pending(topic)
     members = {"TopicArn": topic, "Token": token, "AuthenticateOnUnsubscribe": "true"}
@@ -210,7 +210,7 @@ async def test_arns_refused(rig: Rig, arn: str | None, refusal: tuple[str, str])
 
 
 @pytest.mark.spec("consent.unsubscribe-absent")
-async def test_unsubscribing_what_is_not_there_succeeds(rig: Rig) -> None:
+async def test_unsubscribing_an_absent_subscription_succeeds(rig: Rig) -> None:
     for caller in (unsigned(), call(ACCOUNT)):
         assert await rig.by(caller, "Unsubscribe", SubscriptionArn=f"arn:aws:sns:{REGION}:{ACCOUNT}:t:{UUID}") == {}
 
@@ -264,7 +264,7 @@ async def test_the_link_removes_and_its_confirmation_restores(rig: Rig, caller: 
     assert (await rig.attributes(arn))["RawMessageDelivery"] == "true"
 
 
-async def test_what_the_link_removed_can_be_subscribed_again(rig: Rig) -> None:
+async def test_an_endpoint_removed_by_link_can_subscribe_again(rig: Rig) -> None:
     topic = await rig.topic()
     arn, _ = await rig.confirmed(topic)
     await rig.by(unsigned(), "Unsubscribe", SubscriptionArn=arn)
@@ -276,7 +276,7 @@ async def test_what_the_link_removed_can_be_subscribed_again(rig: Rig) -> None:
     assert await rig.listed(topic) == [arn]
 
 
-async def test_what_the_link_removed_is_forgotten_after_48_hours(rig: Rig) -> None:
+async def test_a_subscription_removed_by_link_is_deleted_after_48_hours(rig: Rig) -> None:
     topic = await rig.topic()
     arn, _ = await rig.confirmed(topic)
     await rig.by(unsigned(), "Unsubscribe", SubscriptionArn=arn)
@@ -286,7 +286,7 @@ async def test_what_the_link_removed_is_forgotten_after_48_hours(rig: Rig) -> No
 
 
 @pytest.mark.spec("consent.unsubscribe-protected")
-async def test_a_link_is_of_no_use_against_queues(rig: Rig) -> None:
+async def test_a_link_does_not_remove_a_queue(rig: Rig) -> None:
     topic = await rig.topic()
     arn = await rig.queue_subscription(topic)
     for caller in (unsigned(), unsigned_without_auth()):
@@ -298,7 +298,7 @@ async def test_a_link_is_of_no_use_against_queues(rig: Rig) -> None:
     assert rig.confirmation().kind == "UnsubscribeConfirmation"
 
 
-async def test_the_topic_s_owner_sets_aside_what_is_another_s(rig: Rig) -> None:
+async def test_the_topic_owner_removes_a_subscription_of_another(rig: Rig) -> None:
     topic = await rig.topic()
     await rig.open_to_all(topic, "sns:Subscribe")
     members = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(OTHER)}
@@ -312,7 +312,7 @@ async def test_the_topic_s_owner_sets_aside_what_is_another_s(rig: Rig) -> None:
     assert await rig.listed(topic) == [arn]
 
 
-async def test_links_work_whatever_region_they_lead_to(rig: Rig) -> None:
+async def test_links_work_in_any_region(rig: Rig) -> None:
     """An unsigned call names no region."""
     topic = await rig.topic()
     arn, _ = await rig.confirmed(topic)

@@ -1,4 +1,4 @@
-"""The audience that the embedded store remembers is the one it has."""
+"""The audience cache of the embedded store is never stale."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from cns_common.sqlite.database import Database
 from tests.integration.sns.stores.cns_stores import Stores, subscription
 
 
-class Kept(Stores):
-    """Stores on a database of their own, whose reads of ids are counted."""
+class CountingStores(Stores):
+    """Stores on a database of their own that count reads of ids."""
 
     database: Database
     reads = 0
@@ -30,10 +30,10 @@ class Kept(Stores):
 
 
 @pytest.fixture
-async def kept(tmp_path: Path) -> AsyncIterator[Kept]:
+async def stores(tmp_path: Path) -> AsyncIterator[CountingStores]:
     database = Database(tmp_path, Clock())
     absent: Any = None
-    kept = Kept(
+    stores = CountingStores(
         topics=EmbeddedTopicStore(database),
         subscriptions=EmbeddedSubscriptionStore(database),
         notifications=absent,
@@ -41,83 +41,83 @@ async def kept(tmp_path: Path) -> AsyncIterator[Kept]:
         archives=absent,
         replays=absent,
     )
-    kept.database = database
+    stores.database = database
 
     def count(_cursor: object, statement: str, _bindings: object) -> bool:
-        kept.reads += statement == schema.CONFIRMED_IDS
+        stores.reads += statement == schema.CONFIRMED_IDS
         return True
 
     database.reader.exec_trace = count
     database.start(asyncio.get_running_loop())
-    yield kept
+    yield stores
     await database.close()
 
 
-async def test_it_is_read_once_until_something_is_written(kept: Kept) -> None:
-    topic, other = await kept.topic(), await kept.topic("u")
-    one = await kept.enter(topic)
-    assert [await kept.ids(topic) for _ in range(3)] == [[one.id]] * 3
-    assert kept.reads == 1
-    assert await kept.ids(other) == []
-    assert await kept.ids(topic, 1) == [one.id], "another page"
-    assert kept.reads == 3
-    two = await kept.enter(topic, "https://e/2")
-    assert await kept.ids(topic) == sorted([one.id, two.id])
-    assert await kept.subscriptions.replace(
+async def test_an_audience_is_read_once_until_a_write(stores: CountingStores) -> None:
+    topic, other = await stores.topic(), await stores.topic("u")
+    one = await stores.enter(topic)
+    assert [await stores.ids(topic) for _ in range(3)] == [[one.id]] * 3
+    assert stores.reads == 1
+    assert await stores.ids(other) == []
+    assert await stores.ids(topic, 1) == [one.id], "another page"
+    assert stores.reads == 3
+    two = await stores.enter(topic, "https://e/2")
+    assert await stores.ids(topic) == sorted([one.id, two.id])
+    assert await stores.subscriptions.replace(
         replace(one, state=SubscriptionState.REMOVED, expires_ms=10, version=2), 1, None
     )
-    assert await kept.ids(topic) == [two.id]
-    assert await kept.subscriptions.remove(two.arn)
-    assert await kept.ids(topic) == []
+    assert await stores.ids(topic) == [two.id]
+    assert await stores.subscriptions.remove(two.arn)
+    assert await stores.ids(topic) == []
 
 
-async def test_a_topic_made_anew_has_none_of_the_former(kept: Kept) -> None:
-    topic = await kept.topic()
-    one = await kept.enter(topic)
-    assert await kept.ids(topic) == [one.id]
-    await kept.topics.delete(topic.arn)
-    assert await kept.ids(topic) == []
-    await kept.topic()
-    assert await kept.ids(topic) == []
+async def test_a_recreated_topic_has_an_empty_audience(stores: CountingStores) -> None:
+    topic = await stores.topic()
+    one = await stores.enter(topic)
+    assert await stores.ids(topic) == [one.id]
+    await stores.topics.delete(topic.arn)
+    assert await stores.ids(topic) == []
+    await stores.topic()
+    assert await stores.ids(topic) == []
 
 
-async def test_one_with_a_filter_is_none_of_them(kept: Kept) -> None:
-    topic = await kept.topic()
-    one = await kept.enter(topic)
-    assert await kept.ids(topic) == [one.id]
+async def test_filtered_subscriptions_are_not_in_the_audience(stores: CountingStores) -> None:
+    topic = await stores.topic()
+    one = await stores.enter(topic)
+    assert await stores.ids(topic) == [one.id]
     filtered = replace(one, attributes={"FilterPolicy": '{"a": [1]}'}, version=2)
-    assert await kept.subscriptions.replace(filtered, 1, None)
-    assert await kept.ids(topic) == []
-    assert (await kept.subscriptions.audience(topic.arn, "", 9, "")).log
+    assert await stores.subscriptions.replace(filtered, 1, None)
+    assert await stores.ids(topic) == []
+    assert (await stores.subscriptions.audience(topic.arn, "", 9, "")).log
 
 
 @pytest.mark.parametrize("committed", [False, True])
-async def test_what_is_read_during_a_commit_is_not_remembered(kept: Kept, committed: bool) -> None:
-    """It may be from before it, or after it."""
-    topic = await kept.topic()
-    assert await kept.ids(topic) == []
-    held, seen = threading.Event(), threading.Event()
-    commit = kept.database._commit
+async def test_a_read_during_a_commit_is_not_cached(stores: CountingStores, committed: bool) -> None:
+    """The read may be from before or after the commit."""
+    topic = await stores.topic()
+    assert await stores.ids(topic) == []
+    may_commit, committing = threading.Event(), threading.Event()
+    commit = stores.database._commit
 
-    def slowly() -> None:
+    def commit_slowly() -> None:
         if committed:
-            commit_only(kept.database)
-        seen.set()
-        held.wait(10)
+            commit_only(stores.database)
+        committing.set()
+        may_commit.wait(10)
         commit()
 
-    kept.database._commit = slowly  # type: ignore[method-assign]
-    entering: Awaitable[Any] = asyncio.ensure_future(kept.subscriptions.create(subscription(topic), None))
-    await asyncio.to_thread(seen.wait, 10)
-    during = await kept.ids(topic)
+    stores.database._commit = commit_slowly  # type: ignore[method-assign]
+    creation: Awaitable[Any] = asyncio.ensure_future(stores.subscriptions.create(subscription(topic), None))
+    await asyncio.to_thread(committing.wait, 10)
+    during = await stores.ids(topic)
     assert len(during) == committed
-    kept.database._commit = commit  # type: ignore[method-assign]
-    held.set()
-    entered = await entering
-    assert await kept.ids(topic) == [entered.id]
+    stores.database._commit = commit  # type: ignore[method-assign]
+    may_commit.set()
+    created = await creation
+    assert await stores.ids(topic) == [created.id]
 
 
 def commit_only(database: Database) -> None:
-    """As the store does, which is then told nothing of it yet; a second commit finds nothing to do."""
+    """Commit before the store does. Its own commit then finds an empty transaction."""
     database.connection.execute("COMMIT")
     database.connection.execute("BEGIN")

@@ -1,4 +1,4 @@
-"""Subscribe through the API, protocol by protocol: what each asks of endpoint, topic and attributes."""
+"""Subscribe through the API, protocol by protocol: requirements of endpoint, topic and attributes."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ async def test_refusals(rig: Rig, params: dict[str, Any], refusal: tuple[str, st
 
 
 @pytest.mark.spec("subscribing.firehose-role")
-async def test_the_role_of_a_stream_can_be_changed_and_not_taken_away(rig: Rig) -> None:
+async def test_the_role_of_a_stream_can_be_changed_but_not_removed(rig: Rig) -> None:
     topic = await rig.topic()
     arn = await rig.subscribe(topic, "firehose", STREAM.format(ACCOUNT), **role())
     members = {"SubscriptionArn": arn, "AttributeName": "SubscriptionRoleArn"}
@@ -187,8 +187,8 @@ async def test_the_role_of_a_stream_can_be_changed_and_not_taken_away(rig: Rig) 
         ),
     ],
 )
-async def test_complaints_come_in_aws_s_order(rig: Rig, params: dict[str, Any], refusal: tuple[str, str]) -> None:
-    """Each case has every fault that would be complained of after its own."""
+async def test_checks_are_in_the_order_of_aws(rig: Rig, params: dict[str, Any], refusal: tuple[str, str]) -> None:
+    """Each case also has all faults that are checked later."""
     topic = await rig.topic("t.fifo", **FIFO)
     await rig.queue_subscription(topic)
     assert await rig.refusal("Subscribe", **{"TopicArn": topic, **params}) == refusal
@@ -210,8 +210,8 @@ async def test_fifo_topics_deliver_to_queues_alone(rig: Rig) -> None:
         assert await rig.refusal("Subscribe", **params) == invalid(f"Invalid protocol type: {protocol}")
 
 
-async def test_without_auth_a_stream_is_anybody_s(rig: Rig) -> None:
-    """Tests name accounts as they like."""
+async def test_without_auth_a_stream_may_have_any_account(rig: Rig) -> None:
+    """Without authentication, tests use any account."""
     topic = await rig.topic()
     caller = call(ACCOUNT, enforced=False)
     members = {"TopicArn": topic, "Protocol": "firehose", "Endpoint": STREAM.format(OTHER), "Attributes": role(OTHER)}

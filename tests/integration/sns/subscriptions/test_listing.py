@@ -1,4 +1,4 @@
-"""Subscriptions as lists and attributes show them, through the API."""
+"""Subscriptions in lists and attributes, through the API."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_attributes_are_set_one_by_one(rig: Rig) -> None:
     )
 
 
-async def test_the_topic_s_delivery_policy_is_shown_where_it_holds(rig: Rig) -> None:
+async def test_the_effective_delivery_policy_of_the_topic(rig: Rig) -> None:
     topic = await rig.topic()
     arn, _ = await rig.confirmed(topic)
     retries = {"minDelayTarget": 1, "maxDelayTarget": 1, "numRetries": 7}

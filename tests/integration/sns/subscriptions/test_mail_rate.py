@@ -1,4 +1,4 @@
-"""Who gets more mails a second than SNS sends by one subscription is asked anew whether it wants them."""
+"""A subscription with more mails per second than SNS sends is suspended until it is confirmed again."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
         yield rig
 
 
-class Mailbox:
-    """A confirmed subscription, and what is published for it."""
+class MailSubscription:
+    """A confirmed mail subscription, and messages for it."""
 
     def __init__(self, rig: Rig, topic: str, arn: str) -> None:
         self.topic = topic
@@ -38,15 +38,15 @@ class Mailbox:
         self.rate = MailRateLimit(rig.subscriptions, rig.clock, 10)
 
     @classmethod
-    async def confirmed(cls, rig: Rig, address: str = "reader@example.com") -> Mailbox:
+    async def confirmed(cls, rig: Rig, address: str = "reader@example.com") -> MailSubscription:
         topic = await rig.topic()
         arn = await rig.subscribe(topic, "email", address)
-        mailbox = cls(rig, topic, arn)
-        await mailbox.confirm()
-        return mailbox
+        mail = cls(rig, topic, arn)
+        await mail.confirm()
+        return mail
 
     async def confirm(self) -> None:
-        """With what it was asked by last."""
+        """Confirm with the token of the last confirmation mail."""
         token = self._rig.confirmation().token
         confirmed = await self._rig.by(unsigned(), "ConfirmSubscription", TopicArn=self.topic, Token=token)
         assert confirmed == {"SubscriptionArn": self.arn}
@@ -55,8 +55,8 @@ class Mailbox:
         (target,) = await self._targets.find([self.arn])
         return target
 
-    async def get(self, n: int, at_ms: int = SECOND_MS, prefix: str = "") -> list[Cause | None]:
-        """What there is against each of `n` mails published then."""
+    async def drop_causes(self, n: int, at_ms: int = SECOND_MS, prefix: str = "") -> list[Cause | None]:
+        """The drop causes of `n` mails published at `at_ms`; None for delivered ones."""
         target = await self.target()
         return [await self.rate.drop_cause(target, self._mail(f"{prefix}{number}", at_ms)) for number in range(n)]
 
@@ -69,66 +69,68 @@ class Mailbox:
 
 @pytest.mark.spec("mail.rate")
 async def test_the_eleventh_mail_of_a_second_suspends_the_subscription(rig: Rig) -> None:
-    mailbox = await Mailbox.confirmed(rig)
-    assert await mailbox.get(10) == [None] * 10
-    assert await mailbox.get(10, SECOND_MS + 1000, "next ") == [None] * 10
-    assert not await mailbox.pending()
-    assert await mailbox.get(3, SECOND_MS + 1999, "more ") == [Cause.MAIL_RATE] * 3
-    assert await mailbox.pending()
-    assert not (await mailbox.target()).confirmed
+    mail = await MailSubscription.confirmed(rig)
+    assert await mail.drop_causes(10) == [None] * 10
+    assert await mail.drop_causes(10, SECOND_MS + 1000, "next ") == [None] * 10
+    assert not await mail.pending()
+    assert await mail.drop_causes(3, SECOND_MS + 1999, "more ") == [Cause.MAIL_RATE] * 3
+    assert await mail.pending()
+    assert not (await mail.target()).confirmed
     rig.clock.advance(PENDING_MS - 60_000)
     await rig.subscriptions.sweep(rig.clock.now_ms(), 100)
-    assert await mailbox.pending()
+    assert await mail.pending()
     rig.clock.advance(120_000)
     await rig.subscriptions.sweep(rig.clock.now_ms(), 100)
-    assert await rig.subscriptions.get([mailbox.arn]) == []
+    assert await rig.subscriptions.get([mail.arn]) == []
 
 
 async def test_a_reader_who_is_asked_again_may_confirm_again(rig: Rig) -> None:
-    mailbox = await Mailbox.confirmed(rig)
-    await mailbox.get(11)
-    assert await rig.subscribe(mailbox.topic, "email", "reader@example.com") == mailbox.arn
-    await mailbox.confirm()
-    assert (await mailbox.target()).confirmed
-    assert await mailbox.get(10, SECOND_MS + 1000, "after ") == [None] * 10
+    mail = await MailSubscription.confirmed(rig)
+    await mail.drop_causes(11)
+    assert await rig.subscribe(mail.topic, "email", "reader@example.com") == mail.arn
+    await mail.confirm()
+    assert (await mail.target()).confirmed
+    assert await mail.drop_causes(10, SECOND_MS + 1000, "after ") == [None] * 10
 
 
-async def test_mails_that_are_tried_again_or_come_late_suspend_nobody(rig: Rig) -> None:
-    mailbox = await Mailbox.confirmed(rig)
+async def test_retried_and_late_mails_do_not_suspend(rig: Rig) -> None:
+    mail = await MailSubscription.confirmed(rig)
     for attempt in range(3):
-        assert await mailbox.get(10) == [None] * 10, attempt
-    assert await mailbox.get(1, SECOND_MS + 1000, "later ") == [None]
-    assert await mailbox.get(10) == [None] * 10
-    assert await mailbox.get(11, SECOND_MS - 5000, "of a relay that was away ") == [None] * 11
-    assert not await mailbox.pending()
+        assert await mail.drop_causes(10) == [None] * 10, attempt
+    assert await mail.drop_causes(1, SECOND_MS + 1000, "later ") == [None]
+    assert await mail.drop_causes(10) == [None] * 10
+    assert await mail.drop_causes(11, SECOND_MS - 5000, "of a relay that was away ") == [None] * 11
+    assert not await mail.pending()
 
 
 async def test_each_subscription_is_counted_alone(rig: Rig) -> None:
-    one, other = await Mailbox.confirmed(rig), await Mailbox.confirmed(rig, "other@example.com")
+    one, other = await MailSubscription.confirmed(rig), await MailSubscription.confirmed(rig, "other@example.com")
     other.rate = one.rate
-    assert await one.get(10) + await other.get(10) == [None] * 20
+    assert await one.drop_causes(10) + await other.drop_causes(10) == [None] * 20
 
 
-async def test_any_number_may_be_allowed(rig: Rig) -> None:
-    mailbox = await Mailbox.confirmed(rig)
-    mailbox.rate = MailRateLimit(rig.subscriptions, rig.clock, 0)
-    assert await mailbox.get(50) == [None] * 50
+async def test_the_limit_can_be_switched_off(rig: Rig) -> None:
+    mail = await MailSubscription.confirmed(rig)
+    mail.rate = MailRateLimit(rig.subscriptions, rig.clock, 0)
+    assert await mail.drop_causes(50) == [None] * 50
 
 
 async def test_a_change_of_the_subscription_meanwhile_is_kept(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    mailbox = await Mailbox.confirmed(rig)
+    mail = await MailSubscription.confirmed(rig)
     replace_stored = rig.subscriptions.replace
     changes: list[Any] = [{"RawMessageDelivery": "false"}]
 
-    async def meanwhile(subscription: Subscription, expected_version: int, token: ConfirmationToken | None) -> bool:
+    async def replace_after_a_change(
+        subscription: Subscription, expected_version: int, token: ConfirmationToken | None
+    ) -> bool:
         if changes:
-            (current,) = await rig.subscriptions.get([mailbox.arn])
+            (current,) = await rig.subscriptions.get([mail.arn])
             changed = replace(current, attributes=changes.pop(), version=current.version + 1)
             assert await replace_stored(changed, current.version, None)
         return await replace_stored(subscription, expected_version, token)
 
-    monkeypatch.setattr(rig.subscriptions, "replace", meanwhile)
-    await mailbox.get(11)
-    (stored,) = await rig.subscriptions.get([mailbox.arn])
+    monkeypatch.setattr(rig.subscriptions, "replace", replace_after_a_change)
+    await mail.drop_causes(11)
+    (stored,) = await rig.subscriptions.get([mail.arn])
     assert stored.attributes == {"RawMessageDelivery": "false"}
-    assert await mailbox.pending()
+    assert await mail.pending()

@@ -1,4 +1,4 @@
-"""Subscribe through the API, protocol by protocol: who must agree to it, and who may end it."""
+"""Subscribe through the API, protocol by protocol: confirmation, and unsubscribing."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def role(account: str = ACCOUNT) -> dict[str, str]:
         ("redis", "redis://localhost:6379/events", {}),
     ],
 )
-async def test_what_is_one_s_own_needs_no_confirmation(
+async def test_endpoints_of_the_account_need_no_confirmation(
     rig: Rig, protocol: str, endpoint: str, attributes: dict[str, str]
 ) -> None:
     topic = await rig.topic()
@@ -61,7 +61,7 @@ async def test_what_is_one_s_own_needs_no_confirmation(
 
 
 @pytest.mark.spec("subscribing.auto-confirmed", "subscribing.application-exists")
-async def test_a_mobile_endpoint_must_be_there(rig: Rig) -> None:
+async def test_a_mobile_endpoint_must_exist(rig: Rig) -> None:
     topic, endpoint = await rig.topic(), await phone(rig)
     arn = await rig.subscribe(topic, "application", endpoint)
     assert (await rig.attributes(arn))["PendingConfirmation"] == "false"
@@ -83,7 +83,7 @@ async def test_a_mobile_endpoint_must_be_there(rig: Rig) -> None:
         ("lambda", FUNCTION.format(OTHER)),
     ],
 )
-async def test_others_are_asked(rig: Rig, protocol: str, endpoint: str) -> None:
+async def test_other_endpoints_must_confirm(rig: Rig, protocol: str, endpoint: str) -> None:
     topic = await rig.topic()
     result = await rig("Subscribe", TopicArn=topic, Protocol=protocol, Endpoint=endpoint)
     assert result["SubscriptionArn"] == "pending confirmation"

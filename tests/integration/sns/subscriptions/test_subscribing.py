@@ -1,4 +1,4 @@
-"""Subscribe through the API: who is asked for confirmation, what is found again, what is refused."""
+"""Subscribe through the API: confirmation, existing subscriptions, and errors."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_an_own_queue_needs_no_confirmation(rig: Rig, protocol: str) -> No
 
 
 @pytest.mark.spec("subscribing.asked", "subscribing.returned", "subscribing.in-lists", "subscribing.token-form")
-async def test_an_http_endpoint_is_asked(rig: Rig) -> None:
+async def test_an_http_endpoint_must_confirm(rig: Rig) -> None:
     topic = await rig.topic()
     result = await rig("Subscribe", TopicArn=topic, Protocol="https", Endpoint=URL)
     assert result["SubscriptionArn"] == "pending confirmation"
@@ -73,8 +73,8 @@ async def test_an_http_endpoint_is_asked(rig: Rig) -> None:
 
 
 @pytest.mark.spec("subscribing.repeat-pending", "subscribing.returned-arn")
-async def test_asked_again_while_pending(rig: Rig) -> None:
-    """The same ARN, a new message and a new token; the old token is good, too."""
+async def test_subscribing_again_while_pending(rig: Rig) -> None:
+    """The ARN stays, a new message has a new token, and the old token stays valid."""
     topic = await rig.topic()
     arn, first = await rig.pending(topic)
     again, second = await rig.pending(topic)
@@ -144,7 +144,7 @@ async def test_subscriptions_refused_in_aws_s_order(
 
 
 @pytest.mark.spec("subscribing.cross-account-queue", "subscribing.owner-attributes", "consent.confirm-signed")
-async def test_another_account_s_queue_is_asked(rig: Rig) -> None:
+async def test_another_account_s_queue_must_confirm(rig: Rig) -> None:
     topic = await rig.topic()
     arn = await rig.subscribe(topic, "sqs", queue_arn(OTHER))
     token = rig.confirmation().token

@@ -1,4 +1,4 @@
-"""What deliveries remember of subscriptions and topics: no longer than it is true, whoever is told of changes late."""
+"""The target cache of deliveries is not stale, even if an announcement is late or lost."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
         yield rig
 
 
-class SlowTopics:
-    """A topic store whose answers are on their way while the topic changes."""
+class ChangingTopics:
+    """A topic store in which a topic changes between the read and its return."""
 
     def __init__(self, topics: EmbeddedTopicStore) -> None:
         self._topics = topics
         self.changed: list[Callable[[str], None]] = topics.changed
-        self.overtaken = False
+        self.change_at_next_read = False
 
     async def get(self, arn: str) -> Topic | None:
         found = await self._topics.get(arn)
-        if self.overtaken and found is not None:
-            self.overtaken = False
+        if self.change_at_next_read and found is not None:
+            self.change_at_next_read = False
             attributes = {**found.attributes, "SignatureVersion": "2"}
-            later = Topic(id=found.id, account=found.account, region=found.region, name=found.name, created_ms=1,
+            changed = Topic(id=found.id, account=found.account, region=found.region, name=found.name, created_ms=1,
                           version=found.version + 1, attributes=attributes)  # fmt: skip
-            assert await self._topics.replace(later, found.version)
+            assert await self._topics.replace(changed, found.version)
         return found
 
 
@@ -45,8 +45,8 @@ async def find(targets: TargetCache, arn: str) -> Target:
     return target
 
 
-async def test_a_confirmation_is_seen_by_who_is_not_told_of_it(rig: Rig) -> None:
-    """Else what is published after it would be dropped: the subscription gone."""
+async def test_a_confirmation_without_announcement_is_seen(rig: Rig) -> None:
+    """Otherwise messages published after the confirmation would be dropped."""
     topic = await rig.topic()
     targets = TargetCache(rig.topics, rig.subscriptions)
     arn, token = await rig.pending(topic)
@@ -56,11 +56,11 @@ async def test_a_confirmation_is_seen_by_who_is_not_told_of_it(rig: Rig) -> None
     assert (await find(targets, arn)).confirmed
 
 
-async def test_a_topic_that_changes_while_it_is_read_is_not_remembered(rig: Rig) -> None:
+async def test_a_topic_that_changes_during_its_read_is_not_cached(rig: Rig) -> None:
     topic = await rig.topic()
     arn = await rig.queue_subscription(topic)
-    topics = SlowTopics(rig.topics)
-    targets = TargetCache(topics, rig.subscriptions)  # type: ignore[arg-type]  # nothing else of it is asked
-    topics.overtaken = True
+    topics = ChangingTopics(rig.topics)
+    targets = TargetCache(topics, rig.subscriptions)  # type: ignore[arg-type]  # it needs no other method
+    topics.change_at_next_read = True
     assert (await find(targets, arn)).signature_version == "1"
     assert (await find(targets, arn)).signature_version == "2"

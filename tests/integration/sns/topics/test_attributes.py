@@ -1,4 +1,4 @@
-"""The attributes of topics, as AWS's own client sees them: what is shown, taken, refused and removed."""
+"""Attributes of topics through botocore: returned, accepted, refused and removed values."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ROLE = f"arn:aws:iam::{ACCOUNT}:role/logs"
     "sns-policy-http.topic-default",
     "sns-policy.default",
 )
-async def test_what_a_new_topic_shows(sns: SnsDoor) -> None:
+async def test_attributes_of_a_new_topic(sns: SnsDoor) -> None:
     topic = await sns.topic()
     policy = (
         '{"Version":"2008-10-17","Id":"__default_policy_ID","Statement":[{"Sid":"__default_statement_ID",'
@@ -56,7 +56,7 @@ async def test_what_a_new_topic_shows(sns: SnsDoor) -> None:
 
 
 @spec("sns.order-topic")
-async def test_what_was_set_has_its_place(sns: SnsDoor) -> None:
+async def test_the_order_of_attributes(sns: SnsDoor) -> None:
     given = {"SignatureVersion": "2", "KmsMasterKeyId": "k", "TracingConfig": "Active", "DeliveryPolicy": "{}"}
     reply = await sns.reply("GetTopicAttributes", TopicArn=await sns.topic(**given))
     assert reply.texts("GetTopicAttributesResult/Attributes/entry/key") == [
@@ -111,7 +111,7 @@ def taken(name: str, text: str, *rules: str, shown: str | None = None) -> Any:
         taken("HTTPSuccessFeedbackSampleRate", "100", "sns-topic-attr.feedback-rate"),
     ],
 )
-async def test_values_taken(sns: SnsDoor, name: str, text: str, shown: str) -> None:
+async def test_accepted_values(sns: SnsDoor, name: str, text: str, shown: str) -> None:
     created = await sns.topic("created", **{name: text})
     changed = await sns.topic("changed")
     await sns.set(changed, name, text)
@@ -181,7 +181,7 @@ async def test_values_refused(sns: SnsDoor, name: str, text: str, complaint: str
         pytest.param("KmsMasterKeyId", "k", marks=spec("sns-topic-attr.kms-removed")),
     ],
 )
-async def test_the_empty_text_removes(sns: SnsDoor, name: str, text: str) -> None:
+async def test_an_empty_text_removes_an_attribute(sns: SnsDoor, name: str, text: str) -> None:
     topic = await sns.topic(**{name: text})
     assert (await sns.attributes(topic))[name] == text
     await sns.set(topic, name, "")
@@ -210,7 +210,7 @@ async def test_a_delivery_policy_is_shown_as_given(sns: SnsDoor) -> None:
 
 
 @spec("sns-topic-attr.kms-publish")
-async def test_a_key_is_not_asked_for(sns: SnsDoor) -> None:
+async def test_a_kms_key_is_not_checked(sns: SnsDoor) -> None:
     topic = await sns.topic(KmsMasterKeyId="alias/absent")
     assert (await sns("Publish", TopicArn=topic, Message="m"))["MessageId"]
 
@@ -239,7 +239,7 @@ async def test_large_messages_are_for_a_hundred_subscriptions(sns: SnsDoor) -> N
 
 
 @spec("sns-topic-attr.size-protocols", "sns-topic-attr.size-subscribe")
-async def test_large_messages_are_for_services_that_take_them(sns: SnsDoor) -> None:
+async def test_large_messages_need_protocols_that_accept_them(sns: SnsDoor) -> None:
     topic = await sns.topic()
     change = {"TopicArn": topic, "AttributeName": "MaximumMessageSize", "AttributeValue": LARGE}
     arn, _ = await sns.rig.confirmed(topic)

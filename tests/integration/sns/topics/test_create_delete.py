@@ -1,4 +1,4 @@
-"""CreateTopic and DeleteTopic, as AWS's own client sees them."""
+"""CreateTopic and DeleteTopic through botocore."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def tags(**pairs: str) -> list[dict[str, str]]:
         pytest.param("t", {"FifoTopic": "FALSE"}, marks=spec("sns-topic.booleans")),
     ],
 )
-async def test_names_taken(sns: SnsDoor, name: str, attributes: dict[str, str]) -> None:
+async def test_accepted_names(sns: SnsDoor, name: str, attributes: dict[str, str]) -> None:
     assert await sns.topic(name, **attributes) == f"arn:aws:sns:{REGION}:{ACCOUNT}:{name}"
 
 
@@ -115,7 +115,7 @@ async def test_a_standard_topic_shows_no_fifo(sns: SnsDoor) -> None:
 
 
 @spec("sns-topic.fifo-immutable", "sns-topic.fifo-again")
-async def test_what_a_topic_is_it_stays(sns: SnsDoor) -> None:
+async def test_the_type_of_a_topic_does_not_change(sns: SnsDoor) -> None:
     change = {"AttributeName": "FifoTopic", "AttributeValue": "true"}
     await sns.refuses(invalid("AttributeName"), "SetTopicAttributes", TopicArn=await sns.topic(), **change)
     fifo = await sns.topic("t.fifo", **FIFO)
@@ -142,7 +142,7 @@ async def test_deleting_what_is_not_there(sns: SnsDoor) -> None:
 
 
 @spec("sns-topic.deleted-at-once", "sns-topic.deleted-readable", "sns-topic.recreated", "sns-topic.recreated-subscribe")
-async def test_what_is_left_of_a_deleted_topic(sns: SnsDoor) -> None:
+async def test_subscriptions_of_a_deleted_topic(sns: SnsDoor) -> None:
     topic = await sns.topic()
     members = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT)}
     old = await sns("Subscribe", **members)

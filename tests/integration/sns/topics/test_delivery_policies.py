@@ -1,4 +1,4 @@
-"""Delivery policies of topics and subscriptions, as AWS's own client sees them: what is refused, what has effect."""
+"""Delivery policies of topics and subscriptions through botocore: refused and effective ones."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ def rule(name: str) -> pytest.MarkDecorator:
     return spec(f"sns-policy-http.{name}")
 
 
-def healthy(**changes: Any) -> dict[str, Any]:
-    """A good retry policy with some members changed; None takes one away."""
+def retry_policy(**changes: Any) -> dict[str, Any]:
+    """A valid retry policy with some members changed. None removes a member."""
     return {name: value for name, value in (RETRY | changes).items() if value is not None}
 
 
-def of_topic(retry: dict[str, Any]) -> str:
+def topic_policy(retry: dict[str, Any]) -> str:
     return json.dumps({"http": {"defaultHealthyRetryPolicy": retry}})
 
 
-def of_subscription(retry: dict[str, Any]) -> str:
+def subscription_policy(retry: dict[str, Any]) -> str:
     return json.dumps({"healthyRetryPolicy": retry})
 
 
-async def effective(sns: SnsDoor, subscription: str) -> dict[str, Any]:
+async def effective_policy(sns: SnsDoor, subscription: str) -> dict[str, Any]:
     attributes = (await sns("GetSubscriptionAttributes", SubscriptionArn=subscription))["Attributes"]
     policy: dict[str, Any] = json.loads(attributes["EffectiveDeliveryPolicy"])
     return policy
 
 
-def refused(changes: dict[str, Any], complaint: str, *names: str) -> Any:
+def refused_case(changes: dict[str, Any], complaint: str, *names: str) -> Any:
     return pytest.param(changes, complaint, marks=[rule(name) for name in names])
 
 
@@ -47,35 +47,37 @@ def refused(changes: dict[str, Any], complaint: str, *names: str) -> Any:
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        refused({"numRetries": 101}, ".numRetries must be less than or equal to 100", "numRetries", "numRetries-text"),
-        refused({"numRetries": -1}, ".numRetries must be greater than or equal to 0", "numRetries"),
-        refused(
+        refused_case(
+            {"numRetries": 101}, ".numRetries must be less than or equal to 100", "numRetries", "numRetries-text"
+        ),
+        refused_case({"numRetries": -1}, ".numRetries must be greater than or equal to 0", "numRetries"),
+        refused_case(
             {"minDelayTarget": 0},
             ".minDelayTarget must be greater than or equal to 1",
             "minDelayTarget",
             "minDelayTarget-text",
         ),
-        refused(
+        refused_case(
             {"minDelayTarget": 21},
             ".maxDelayTarget must be greater than or equal to minDelayTarget",
             "minDelayTarget",
             "maxDelayTarget",
         ),
-        refused({"maxDelayTarget": 3601}, ".maxDelayTarget must be less than or equal to 3600", "maxDelayTarget"),
-        *(refused({name: None}, f".{name} must be specified", "required") for name in RETRY),
-        refused({"numNoDelayRetries": -1}, ".numNoDelayRetries must be greater than or equal to 0", "phases-sum"),
-        refused(
+        refused_case({"maxDelayTarget": 3601}, ".maxDelayTarget must be less than or equal to 3600", "maxDelayTarget"),
+        *(refused_case({name: None}, f".{name} must be specified", "required") for name in RETRY),
+        refused_case({"numNoDelayRetries": -1}, ".numNoDelayRetries must be greater than or equal to 0", "phases-sum"),
+        refused_case(
             {"numNoDelayRetries": 2, "numMaxDelayRetries": 2},
             ".numRetries must be greater than or equal to total of numMinDelayRetries, numNoDelayRetries and "
             "numMaxDelayRetries",
             "phases-sum",
         ),
-        refused(
+        refused_case(
             {"backoffFunction": "cubic"},
             ".backoffFunction: the value [cubic] is not a valid backoff function",
             "backoff",
         ),
-        refused(
+        refused_case(
             {"minDelayTarget": 1201, "maxDelayTarget": 1201},
             ": Total policy retry time cannot be greater than 3600 seconds",
             "total",
@@ -84,33 +86,33 @@ def refused(changes: dict[str, Any], complaint: str, *names: str) -> Any:
 )
 async def test_retry_policies_refused(sns: SnsDoor, changes: dict[str, Any], complaint: str) -> None:
     topic = await sns.topic()
-    retry = healthy(**changes)
+    retry = retry_policy(**changes)
     text = f"DeliveryPolicy: http.defaultHealthyRetryPolicy{complaint}"
-    change = {"AttributeName": "DeliveryPolicy", "AttributeValue": of_topic(retry)}
+    change = {"AttributeName": "DeliveryPolicy", "AttributeValue": topic_policy(retry)}
     await sns.refuses(invalid(text), "SetTopicAttributes", TopicArn=topic, **change)
     at_creation = invalid(f"Attributes Reason: {text}")
-    await sns.refuses(at_creation, "CreateTopic", Name="new", Attributes={"DeliveryPolicy": of_topic(retry)})
+    await sns.refuses(at_creation, "CreateTopic", Name="new", Attributes={"DeliveryPolicy": topic_policy(retry)})
 
     text = f"DeliveryPolicy: healthyRetryPolicy{complaint}"
     arn, _ = await sns.rig.confirmed(topic)
-    change = {"AttributeName": "DeliveryPolicy", "AttributeValue": of_subscription(retry)}
+    change = {"AttributeName": "DeliveryPolicy", "AttributeValue": subscription_policy(retry)}
     await sns.refuses(invalid(text), "SetSubscriptionAttributes", SubscriptionArn=arn, **change)
     members = {"TopicArn": topic, "Protocol": "https", "Endpoint": URL + "/new"}
     at_creation = invalid(f"Attributes Reason: {text}")
-    await sns.refuses(at_creation, "Subscribe", **members, Attributes={"DeliveryPolicy": of_subscription(retry)})
+    await sns.refuses(at_creation, "Subscribe", **members, Attributes={"DeliveryPolicy": subscription_policy(retry)})
 
 
 @pytest.mark.parametrize(
     ("policy", "complaint"),
     [
-        refused({"http": {"throttlePolicy": {}}}, "Unexpected JSON member: throttlePolicy", "unknown-key"),
-        refused({"healthyRetryPolicy": RETRY}, "Unexpected JSON member: healthyRetryPolicy", "unknown-key"),
-        refused(
+        refused_case({"http": {"throttlePolicy": {}}}, "Unexpected JSON member: throttlePolicy", "unknown-key"),
+        refused_case({"healthyRetryPolicy": RETRY}, "Unexpected JSON member: healthyRetryPolicy", "unknown-key"),
+        refused_case(
             {"http": {"defaultThrottlePolicy": {"maxReceivesPerSecond": 0}}},
             "http.defaultThrottlePolicy.maxReceivesPerSecond must be >= 1",
             "throttle-range",
         ),
-        refused(
+        refused_case(
             {"http": {"defaultRequestPolicy": {"headerContentType": HTML}}},
             f"http.defaultRequestPolicy.headerContentType: the value [{HTML}] is not a valid content type",
             "content-types",
@@ -182,18 +184,18 @@ async def test_how_a_policy_is_shown(sns: SnsDoor) -> None:
 @rule("overrides")
 @rule("removed")
 async def test_which_policy_is_in_effect(sns: SnsDoor) -> None:
-    topic = await sns.topic(DeliveryPolicy=of_topic(healthy(numRetries=7)))
+    topic = await sns.topic(DeliveryPolicy=topic_policy(retry_policy(numRetries=7)))
     arn, _ = await sns.rig.confirmed(topic)
     change = {"SubscriptionArn": arn, "AttributeName": "DeliveryPolicy"}
 
     async def retries() -> int:
-        number: int = (await effective(sns, arn))["healthyRetryPolicy"]["numRetries"]
+        number: int = (await effective_policy(sns, arn))["healthyRetryPolicy"]["numRetries"]
         return number
 
     assert await retries() == 7
-    await sns("SetSubscriptionAttributes", **change, AttributeValue=of_subscription(healthy(numRetries=9)))
+    await sns("SetSubscriptionAttributes", **change, AttributeValue=subscription_policy(retry_policy(numRetries=9)))
     assert await retries() == 9
-    closed = {"defaultHealthyRetryPolicy": healthy(numRetries=7), "disableSubscriptionOverrides": True}
+    closed = {"defaultHealthyRetryPolicy": retry_policy(numRetries=7), "disableSubscriptionOverrides": True}
     await sns.set(topic, "DeliveryPolicy", json.dumps({"http": closed}))
     assert await retries() == 7
     await sns.set(topic, "DeliveryPolicy", "")
@@ -205,7 +207,7 @@ async def test_which_policy_is_in_effect(sns: SnsDoor) -> None:
 @rule("other-protocols")
 async def test_queues_have_none(sns: SnsDoor) -> None:
     topic = await sns.topic()
-    policy = of_subscription(RETRY)
+    policy = subscription_policy(RETRY)
     complaint = "DeliveryPolicy: can only be set for HTTP and HTTPS subscriptions"
     members = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT)}
     at_creation = invalid(f"Attributes Reason: {complaint}")

@@ -1,4 +1,4 @@
-"""Lists of topics and subscriptions, as AWS's own client sees them: pages, tokens, and what a member shows."""
+"""Lists of topics and subscriptions through botocore: pages, tokens and members."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_subscriptions_come_in_pages(sns: SnsDoor, action: str) -> None:
 
 @spec("sns-list.bad-token")
 @pytest.mark.parametrize("action", ["ListTopics", "ListSubscriptions", "ListSubscriptionsByTopic"])
-async def test_tokens_that_are_none(sns: SnsDoor, action: str) -> None:
+async def test_invalid_tokens(sns: SnsDoor, action: str) -> None:
     members = {"TopicArn": await sns.topic()} if action == "ListSubscriptionsByTopic" else {}
     await sns.refuses(invalid("NextToken Reason: invalid"), action, **members, NextToken="?")
 

@@ -1,4 +1,4 @@
-"""Topics through the API's operations: created, described, changed, shared, tagged, listed, deleted."""
+"""Topics through the API: creating, describing, changing, sharing, tagging, listing and deleting them."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ async def test_a_deny_holds_for_the_owner_too(rig: Rig) -> None:
     await rig.by(call(OTHER, enforced=False), "Publish", TopicArn=topic, Message="m")
 
 
-async def test_conditions_know_protocol_endpoint_and_tags(rig: Rig) -> None:
+async def test_condition_keys_for_protocol_endpoint_and_tags(rig: Rig) -> None:
     topic = await rig.topic()
     await rig("TagResource", ResourceArn=topic, Tags=[{"Key": "team", "Value": "ops"}])
     condition = {
@@ -230,7 +230,7 @@ async def test_conditions_know_protocol_endpoint_and_tags(rig: Rig) -> None:
     )
 
 
-async def test_without_auth_everybody_may(rig: Rig) -> None:
+async def test_without_auth_every_account_is_allowed(rig: Rig) -> None:
     topic = await rig.topic()
     other = call(OTHER, enforced=False)
     await rig.by(other, "Publish", TopicArn=topic, Message="m")
@@ -268,14 +268,14 @@ async def test_tags_refused(rig: Rig, action: str) -> None:
 # -- races ------------------------------------------------------------------------------------------------------------
 
 
-async def test_changes_at_once_all_hold(rig: Rig) -> None:
+async def test_concurrent_changes_are_all_kept(rig: Rig) -> None:
     topic = await rig.topic()
     tags = [{"Key": str(number), "Value": ""} for number in range(10)]
     await asyncio.gather(*[rig("TagResource", ResourceArn=topic, Tags=[tag]) for tag in tags])
     assert len((await rig("ListTagsForResource", ResourceArn=topic))["Tags"]) == 10
 
 
-async def test_creations_at_once_make_one_topic(rig: Rig) -> None:
+async def test_concurrent_creations_make_one_topic(rig: Rig) -> None:
     arns = await asyncio.gather(*[rig.topic() for _ in range(5)])
     assert len(set(arns)) == 1
     assert len((await rig("ListTopics"))["Topics"]) == 1

@@ -1,4 +1,4 @@
-"""Topic policies and the statements of AddPermission, as AWS's own client sees them."""
+"""Topic policies and the statements of AddPermission, through botocore."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def policy_error(what: str) -> str:
     return f"Policy Error: {what}"
 
 
-# -- what a policy may be ---------------------------------------------------------------------------------------------
+# -- valid policies ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ async def test_how_policies_are_stored(sns: SnsDoor, sent: str, shown: str) -> N
 
 @spec("sns-policy.actions")
 @pytest.mark.parametrize("action", ACTIONS)
-async def test_actions_a_policy_may_speak_of(sns: SnsDoor, action: str) -> None:
+async def test_actions_of_a_policy(sns: SnsDoor, action: str) -> None:
     await sns.set(await sns.topic(), "Policy", document(statement(Action=f"SNS:{action}")))
 
 
@@ -138,11 +138,11 @@ async def test_policies_refused(sns: SnsDoor, policy: str, complaint: str) -> No
     await sns.refuses(at_creation, "CreateTopic", Name="new", Attributes={"Policy": policy})
 
 
-# -- what a policy does -----------------------------------------------------------------------------------------------
+# -- effects of policies ----------------------------------------------------------------------------------------------
 
 
 @spec("sns-policy.default-grants-nobody", "sns-policy.no-grant", "sns-policy.batch", "sns-error.AuthorizationError")
-async def test_the_default_policy_lets_nobody_in(sns: SnsDoor) -> None:
+async def test_the_default_policy_denies_other_accounts(sns: SnsDoor) -> None:
     topic = await sns.topic()
     await sns.refuses(denied("Publish", topic), "Publish", STRANGER, TopicArn=topic, Message="m")
     batch = {"TopicArn": topic, "PublishBatchRequestEntries": BATCH}
@@ -151,7 +151,7 @@ async def test_the_default_policy_lets_nobody_in(sns: SnsDoor) -> None:
 
 
 @spec("sns-policy.everyone", "sns-policy.batch", "sns-policy.unsigned")
-async def test_everyone_may_be_let_in_who_signs(sns: SnsDoor) -> None:
+async def test_a_policy_can_allow_all_signed_callers(sns: SnsDoor) -> None:
     topic = await sns.topic(Policy=document(statement()))
     assert (await sns("Publish", STRANGER, TopicArn=topic, Message="m"))["MessageId"]
     answer = await sns("PublishBatch", STRANGER, TopicArn=topic, PublishBatchRequestEntries=BATCH)
@@ -162,7 +162,7 @@ async def test_everyone_may_be_let_in_who_signs(sns: SnsDoor) -> None:
 
 
 @spec("sns-policy.deny", "sns-policy.owner")
-async def test_a_deny_outweighs_all(sns: SnsDoor) -> None:
+async def test_a_deny_overrides_every_allow(sns: SnsDoor) -> None:
     topic = await sns.topic(Policy=document(statement(), statement(Effect="Deny")))
     text = (
         f"User: arn:aws:iam::{ACCOUNT}:root is not authorized to perform: SNS:Publish on resource: {topic} "
@@ -173,7 +173,7 @@ async def test_a_deny_outweighs_all(sns: SnsDoor) -> None:
 
 
 @spec("sns-policy.protocol-endpoint", "sns-policy.tags")
-async def test_what_conditions_know(sns: SnsDoor) -> None:
+async def test_condition_keys(sns: SnsDoor) -> None:
     condition = {
         "StringEquals": {"sns:Protocol": "sqs", "aws:ResourceTag/team": "ops"},
         "StringLike": {"sns:Endpoint": "*:orders"},

@@ -1,4 +1,4 @@
-"""Quotas of topics and subscriptions, as AWS's own client sees them: what is full, and what makes room."""
+"""Quotas of topics and subscriptions, through botocore."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIFO = {"FifoTopic": "true"}
 
 
 @asynccontextmanager
-async def limited(directory: Path, quotas: Quotas) -> AsyncIterator[SnsDoor]:
+async def open_with_quotas(directory: Path, quotas: Quotas) -> AsyncIterator[SnsDoor]:
     async with open_rig(directory, Clock(), quotas) as rig, opened(rig) as sns:
         yield sns
 
@@ -48,8 +48,8 @@ def test_the_defaults_are_those_of_aws(name: str, value: int) -> None:
 
 @spec("quota.topics", "quota.fifo-topics", "quota.same-again", "quota.deleted")
 async def test_topics(tmp_path: Path) -> None:
-    """Each account has its own, and each kind is counted apart."""
-    async with limited(tmp_path, Quotas(topics=2, fifo_topics=1)) as sns:
+    """Each account has its own quota, and standard and FIFO topics are counted separately."""
+    async with open_with_quotas(tmp_path, Quotas(topics=2, fifo_topics=1)) as sns:
         for name, attributes in (("a", {}), ("b", {}), ("c.fifo", FIFO)):
             arn = await sns.topic(name, **attributes)
             assert await sns.topic(name, **attributes) == arn
@@ -72,7 +72,7 @@ async def test_topics(tmp_path: Path) -> None:
 @spec("quota.same-again", "quota.deleted", "sns-error.SubscriptionLimitExceeded")
 async def test_subscriptions(tmp_path: Path, name: str, attributes: dict[str, str]) -> None:
     most = Quotas(**{"fifo_topic_subscriptions" if attributes else "topic_subscriptions": 2})
-    async with limited(tmp_path, most) as sns:
+    async with open_with_quotas(tmp_path, most) as sns:
         topic = await sns.topic(name, **attributes)
         arns = [await sns.rig.queue_subscription(topic, queue) for queue in "ab"]
         more = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT, "c")}
@@ -84,8 +84,8 @@ async def test_subscriptions(tmp_path: Path, name: str, attributes: dict[str, st
 
 @spec("quota.pending", "quota.same-again")
 async def test_pending_subscriptions(tmp_path: Path) -> None:
-    """Of all the account's topics."""
-    async with limited(tmp_path, Quotas(pending_subscriptions=2)) as sns:
+    """The quota is that of all the account's topics."""
+    async with open_with_quotas(tmp_path, Quotas(pending_subscriptions=2)) as sns:
         topics = [await sns.topic(name) for name in "ab"]
         tokens = [(await sns.rig.pending(topic))[1] for topic in topics]
         more = {"TopicArn": topics[0], "Protocol": "email", "Endpoint": "me@example.com"}
@@ -97,7 +97,7 @@ async def test_pending_subscriptions(tmp_path: Path) -> None:
 
 
 @spec("quota.firehose")
-async def test_streams_count_as_any_other(sns: SnsDoor) -> None:
+async def test_streams_count_as_subscriptions(sns: SnsDoor) -> None:
     topic = await sns.topic()
     role = {"SubscriptionRoleArn": f"arn:aws:iam::{ACCOUNT}:role/sns"}
     for number in range(6):

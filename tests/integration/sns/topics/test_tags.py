@@ -1,4 +1,4 @@
-"""Tags of topics, and the data protection policies that no topic has, as AWS's own client sees them."""
+"""Tags of topics, and the data protection policy, which is always empty, through botocore."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def shown(sns: SnsDoor, topic: str) -> dict[str, str]:
 
 
 @spec("sns-tag.list", "sns-tag.overwrite", "sns-tag.untag", "sns-tag.untag-absent", "sns.tags", "sns.tag-keys")
-async def test_tags_come_and_go(sns: SnsDoor) -> None:
+async def test_adding_and_removing_tags(sns: SnsDoor) -> None:
     topic = await sns.topic()
     await sns("TagResource", ResourceArn=topic, Tags=tags(a="1", b="2"))
     await sns("TagResource", ResourceArn=topic, Tags=tags(b="3", c=""))
@@ -164,7 +164,7 @@ async def test_other_policies_are_refused(sns: SnsDoor, policy: str, refusal: Re
     [("PutDataProtectionPolicy", {"DataProtectionPolicy": ""}), ("GetDataProtectionPolicy", {})],
 )
 @spec("sns-protection.authorised", "sns-protection.absent-topic")
-async def test_whose_policies_they_are(sns: SnsDoor, action: str, members: dict[str, str]) -> None:
+async def test_other_accounts_need_permission_for_policies(sns: SnsDoor, action: str, members: dict[str, str]) -> None:
     topic = await sns.topic()
     await sns.refuses(denied(action, topic), action, STRANGER, ResourceArn=topic, **members)
     await sns("AddPermission", TopicArn=topic, Label="l", AWSAccountId=[OTHER], ActionName=[action])
