@@ -49,7 +49,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _traits(name: str) -> dict[str, object]:
-    """What a test may need of a driver: its capabilities, fairness, leases that survive a restart."""
+    """The traits of a driver that a test may need: its capabilities, fairness, leases that survive a restart."""
     return {**msgspec.structs.asdict(DRIVERS[name]), "fair": name in FAIR, "keeps_leases": name not in FORGETFUL}
 
 

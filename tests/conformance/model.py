@@ -21,7 +21,7 @@ class ModelMessage:
     deliveries: int = 0
     first_received_ms: int = 0
     handle: bytes = b""
-    """Of the newest delivery."""
+    """The handle of the newest delivery."""
 
     def hidden(self, now_ms: int) -> bool:
         return self.visible_at_ms > now_ms

@@ -1,4 +1,4 @@
-"""What the tests of the conformance suite share: a queue with its own current time."""
+"""Shared by the conformance tests: a queue with its own current time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from cqs.engines.contract import (
 DAY_MS = 86_400_000
 HIDE_MS = 30_000
 POLL_S = 10.0
-"""How long a test waits for an event that must come."""
+"""The time that a test waits for an event that must come."""
 
 DONE, GONE, STALE = Outcome.DONE, Outcome.GONE, Outcome.STALE
 EXPIRED, MALFORMED = Outcome.EXPIRED, Outcome.MALFORMED

@@ -60,7 +60,7 @@ async def _send(queue: QueueFixture, sender: int, dice: random.Random) -> list[s
 
 
 @pytest.mark.parametrize("seed", range(2))
-async def test_nothing_is_lost_invented_or_repeated(queue: QueueFixture, seed: int) -> None:
+async def test_each_message_is_received_once(queue: QueueFixture, seed: int) -> None:
     floor = ReceiverGroup(queue, SENDERS * EACH)
     sending = [_send(queue, sender, random.Random(f"{seed} {sender}")) for sender in range(SENDERS)]
     receiving = [floor.receive(random.Random(f"{seed} r {receiver}")) for receiver in range(RECEIVERS)]
@@ -91,7 +91,7 @@ async def test_each_group_keeps_its_order(fifo: QueueFixture, seed: int) -> None
         assert all(numbers == list(range(EACH)) for numbers in by_sender.values())
 
 
-async def test_leases_that_run_out_are_the_only_repeats(standard: QueueFixture) -> None:
+async def test_only_expired_leases_cause_repeats(standard: QueueFixture) -> None:
     """Half of the receivers do not delete: their messages return after the timeout, and not before."""
     dice = random.Random(1)
     await standard.send_entries([standard.entry(b"%d" % i) for i in range(400)])
@@ -112,7 +112,7 @@ async def test_leases_that_run_out_are_the_only_repeats(standard: QueueFixture) 
     assert len(done) == len(set(done)) == 400
 
 
-async def test_one_message_is_deleted_once_by_whoever_tries(queue: QueueFixture) -> None:
+async def test_concurrent_deletes_of_a_message(queue: QueueFixture) -> None:
     await queue.send(b"one", group="g")
     message = await queue.take_one()
     outcomes = await asyncio.gather(*[queue.delete(message) for _ in range(50)])
@@ -120,7 +120,7 @@ async def test_one_message_is_deleted_once_by_whoever_tries(queue: QueueFixture)
     assert await queue.counts() == (0, 0, 0)
 
 
-async def test_a_receive_finds_what_was_answered_before_it(queue: QueueFixture, clock: Clock) -> None:
+async def test_a_receive_finds_messages_acknowledged_before_it(queue: QueueFixture, clock: Clock) -> None:
     for i in range(50):
         await queue.send(b"%d" % i, group=f"{i}")
         (message,) = await queue.take()
@@ -128,7 +128,7 @@ async def test_a_receive_finds_what_was_answered_before_it(queue: QueueFixture, 
         await queue.delete(message)
 
 
-async def test_callers_that_give_up_disturb_nobody(standard: QueueFixture) -> None:
+async def test_cancelled_calls_do_not_affect_others(standard: QueueFixture) -> None:
     """A cancelled call is done completely or not at all; other callers get their results."""
     sends = [asyncio.create_task(standard.send(b"%d" % i)) for i in range(100)]
     await asyncio.sleep(0)

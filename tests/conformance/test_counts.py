@@ -48,7 +48,7 @@ async def test_times_are_exact_to_the_millisecond(queue: QueueFixture, ms: int) 
     assert await queue.counts() == (2, 0, 0)
 
 
-async def test_deleting_in_the_moment_of_return(standard: QueueFixture) -> None:
+async def test_a_delete_at_the_end_of_the_timeout(standard: QueueFixture) -> None:
     await standard.send(*numbered(4))
     messages = await standard.take(4, 1_010)
     for message in messages:
@@ -60,7 +60,7 @@ async def test_deleting_in_the_moment_of_return(standard: QueueFixture) -> None:
     assert await standard.counts() == (0, 0, 0)
 
 
-async def test_messages_behind_a_group_that_is_taken_are_visible(fifo: QueueFixture) -> None:
+async def test_messages_behind_a_locked_group_count_as_visible(fifo: QueueFixture) -> None:
     """AWS counts them as visible: they were not delivered, and no delay hides them."""
     await fifo.send(*numbered(5), group="g")
     await fifo.take(2)
@@ -115,7 +115,7 @@ async def test_after_a_restart(driver: Driver, clock: Clock, fifo_queue: bool) -
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_the_sum_is_what_is_there(queue: QueueFixture, seed: int) -> None:
+async def test_the_counts_add_up_to_the_number_of_messages(queue: QueueFixture, seed: int) -> None:
     """Receives, deletes, returns and time in any order: the three counts add up to the number of messages."""
     dice = random.Random(seed)
     held: list[Any] = []

@@ -29,7 +29,7 @@ LAST_LINES = ["", "sent standard", "sent fifo", "held fifo", "deleted standard",
 
 
 class Ledger:
-    """What the killed processes began, and what was acknowledged to them."""
+    """The operations that killed processes began, and those that were acknowledged to them."""
 
     def __init__(self, queues: Queues) -> None:
         self.queues = queues

@@ -10,7 +10,7 @@ from tests.conformance.support import QueueFixture, bodies
 
 
 @pytest.mark.parametrize("delay_ms", [1, 5_000, 900_000])
-async def test_given_out_when_the_delay_is_over(queue: QueueFixture, delay_ms: int) -> None:
+async def test_a_delayed_message_is_received_after_its_delay(queue: QueueFixture, delay_ms: int) -> None:
     await queue.send(b"one", group="g", delay_ms=delay_ms)
     queue.advance(delay_ms - 1)
     assert not await queue.take()

@@ -65,14 +65,14 @@ async def test_a_tenant_is_neither_an_order_nor_a_lock(standard: QueueFixture) -
         (NOISY_IN_FLIGHT_MIN + 1, 270, "quiet"),
     ],
 )
-async def test_who_is_noisy(standard: QueueFixture, own: int, others: int, first: str) -> None:
+async def test_which_tenants_are_noisy(standard: QueueFixture, own: int, others: int, first: str) -> None:
     await _hold(standard, "loud", own)
     for i in range(0, others, 10):
         await _hold(standard, f"other {i}", min(10, others - i))
     assert await _first_of(standard, "loud", "quiet") == {first}
 
 
-async def test_a_noisy_tenant_is_served_when_nobody_else_waits(standard: QueueFixture) -> None:
+async def test_a_noisy_tenant_is_served_when_no_other_waits(standard: QueueFixture) -> None:
     await _hold(standard, "loud", 40)
     assert await _first_of(standard, "loud") == {"loud"}
 
@@ -115,7 +115,7 @@ async def test_messages_without_a_tenant_are_never_noisy_together(standard: Queu
     assert await _first_of(standard, "", "quiet") == {""}
 
 
-async def test_messages_of_before_the_first_tenant(standard: QueueFixture) -> None:
+async def test_messages_sent_before_the_first_tenant(standard: QueueFixture) -> None:
     """Messages sent before the queue became fair are received in turn."""
     await standard.send(*numbered(12, b"early"))
     standard.advance(1)
@@ -149,15 +149,13 @@ async def _work(queue: QueueFixture, tenant: str, rounds: int) -> None:
 
 @pytest.mark.spec("fair.noisy-processing-time")
 @pytest.mark.parametrize(("rounds", "first"), [(1, "loud"), (5, "quiet")])
-async def test_who_keeps_consumers_busy_is_noisy_with_little_in_flight(
-    standard: QueueFixture, rounds: int, first: str
-) -> None:
+async def test_a_tenant_that_keeps_consumers_busy_is_noisy(standard: QueueFixture, rounds: int, first: str) -> None:
     await _work(standard, "loud", rounds)
     assert await _first_of(standard, "loud", "quiet") == {first}
 
 
 @pytest.mark.spec("fair.noisy-processing-time")
-async def test_busy_is_more_than_a_tenth_of_all_that_consumers_did(standard: QueueFixture) -> None:
+async def test_a_busy_tenant_has_more_than_a_tenth_of_the_work(standard: QueueFixture) -> None:
     for _ in range(10):
         for tenant in range(11):
             await _work(standard, f"t{tenant}", 1)
@@ -165,20 +163,20 @@ async def test_busy_is_more_than_a_tenth_of_all_that_consumers_did(standard: Que
 
 
 @pytest.mark.spec("fair.least-noisy-first")
-async def test_of_noisy_tenants_who_has_fewest_in_flight_goes_first(standard: QueueFixture) -> None:
+async def test_the_noisy_tenant_with_fewest_in_flight_goes_first(standard: QueueFixture) -> None:
     await _hold(standard, "louder", 50)
     await _hold(standard, "loud", 40)
     assert await _first_of(standard, "louder", "loud") == {"loud"}
 
 
-async def test_a_batch_is_filled_up_with_the_noisy(standard: QueueFixture) -> None:
+async def test_a_batch_is_filled_with_messages_of_noisy_tenants(standard: QueueFixture) -> None:
     await _hold(standard, "loud", 40)
     await standard.send_entries([standard.entry(b"x", group="loud") for _ in range(20)])
     await standard.send(b"x", group="quiet")
     assert _tenants(await standard.take(10, HOUR_MS)) == Counter(quiet=1, loud=9)
 
 
-async def test_deleted_messages_are_forgotten_when_their_time_comes(standard: QueueFixture) -> None:
+async def test_deleted_messages_are_forgotten_after_their_timeout(standard: QueueFixture) -> None:
     for _ in range(3):
         await standard.send(b"x", group="a")
         assert await standard.delete(await standard.take_one(1_000)) == [DONE]
@@ -187,7 +185,7 @@ async def test_deleted_messages_are_forgotten_when_their_time_comes(standard: Qu
     assert not await standard.take()
 
 
-async def test_noise_is_known_after_a_restart(driver: Driver, clock: Clock) -> None:
+async def test_noisy_tenants_are_known_after_a_restart(driver: Driver, clock: Clock) -> None:
     async with driver.open() as engine:
         queue = QueueFixture(engine, clock)
         await _hold(queue, "loud", 40)

@@ -68,7 +68,7 @@ async def _dwell_ms(queue: QueueFixture, starts_ms: Sequence[int]) -> list[int]:
     [(0, 13, 27, 40), (0, 1, 2, 3), (0, 0, 27, 27), (0, 0, 0, 0)],
     ids=["spread", "close", "pairs", "together"],
 )
-async def test_a_backlog_does_not_hold_up_a_quiet_tenant(standard: QueueFixture, starts_ms: tuple[int, ...]) -> None:
+async def test_a_backlog_does_not_delay_a_quiet_tenant(standard: QueueFixture, starts_ms: tuple[int, ...]) -> None:
     dwell_ms = await _dwell_ms(standard, starts_ms)
     assert len(dwell_ms) == QUIET
     assert max(dwell_ms) <= DWELL_MS_MAX

@@ -33,14 +33,14 @@ async def test_a_repeat_hides_anew(fifo: QueueFixture) -> None:
     assert len(await fifo.take()) == 1
 
 
-async def test_another_attempt_gets_nothing_of_it(fifo: QueueFixture) -> None:
+async def test_another_attempt_does_not_get_the_messages(fifo: QueueFixture) -> None:
     await fifo.send(*numbered(3), group="g")
     await fifo.take(1, attempt_id="a")
     assert not await fifo.take(attempt_id="b")
     assert not await fifo.take()
 
 
-async def test_attempts_are_of_one_queue(fifo: QueueFixture, clock: Clock) -> None:
+async def test_attempt_ids_belong_to_one_queue(fifo: QueueFixture, clock: Clock) -> None:
     other = QueueFixture(fifo.engine, clock, fifo=True)
     await fifo.send(b"mine", group="g")
     await other.send(b"other", group="g")
@@ -83,7 +83,7 @@ async def test_after_a_change_of_body_it_is_a_new_receive(fifo: QueueFixture) ->
     assert not await fifo.take(attempt_id="a")
 
 
-async def test_after_another_received_it_it_is_a_new_receive(fifo: QueueFixture) -> None:
+async def test_after_another_receive_a_repeat_is_new(fifo: QueueFixture) -> None:
     await fifo.send(*numbered(2), group="g")
     await fifo.take(attempt_id="a", hide_ms=1_000)
     fifo.advance(1_000)
@@ -93,7 +93,7 @@ async def test_after_another_received_it_it_is_a_new_receive(fifo: QueueFixture)
     assert await fifo.delete(*other) == [DONE, DONE]
 
 
-async def test_a_repeat_after_the_timeout_gets_them_if_nobody_else_did(fifo: QueueFixture) -> None:
+async def test_a_repeat_after_the_timeout_gets_messages_not_received_by_others(fifo: QueueFixture) -> None:
     await fifo.send(*numbered(2), group="g")
     first = await fifo.take(1, attempt_id="a", hide_ms=1_000)
     fifo.advance(5_000)

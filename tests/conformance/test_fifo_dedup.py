@@ -63,7 +63,7 @@ async def test_after_the_window_a_new_one_begins(fifo: QueueFixture) -> None:
     assert bodies(await fifo.take()) == [b"one", b"two"]
 
 
-async def test_receiving_and_deleting_the_message_does_not_end_it(fifo: QueueFixture) -> None:
+async def test_receiving_and_deleting_do_not_end_the_window(fifo: QueueFixture) -> None:
     (original,) = await fifo.send(b"one", group="g", dedup="key")
     message = await fifo.take_one()
     assert await _is_duplicate(fifo, original)
@@ -72,7 +72,7 @@ async def test_receiving_and_deleting_the_message_does_not_end_it(fifo: QueueFix
     assert not await fifo.peek_all()
 
 
-async def test_nor_does_the_messages_own_end(fifo: QueueFixture) -> None:
+async def test_the_end_of_the_message_does_not_end_the_window(fifo: QueueFixture) -> None:
     fifo.set(retention_ms=60_000)
     (original,) = await fifo.send(b"one", group="g", dedup="key")
     fifo.advance(60_000)
@@ -80,7 +80,7 @@ async def test_nor_does_the_messages_own_end(fifo: QueueFixture) -> None:
     assert await _is_duplicate(fifo, original)
 
 
-async def test_the_key_is_the_whole_scope(fifo: QueueFixture) -> None:
+async def test_the_deduplication_key_is_the_scope(fifo: QueueFixture) -> None:
     """The engine compares keys across groups. For a window per group, the service adds the group to the key."""
     (original,) = await fifo.send(b"one", group="g", dedup="key")
     assert await _is_duplicate(fifo, original, group="h")
@@ -114,7 +114,7 @@ async def test_it_survives_a_restart(driver: Driver, clock: Clock) -> None:
         assert not await _is_duplicate(queue, original)
 
 
-async def test_standard_queues_know_no_duplicates(standard: QueueFixture) -> None:
+async def test_standard_queues_have_no_deduplication(standard: QueueFixture) -> None:
     sent = await standard.send(b"one", dedup="key") + await standard.send(b"two", dedup="key")
     assert [one.duplicate for one in sent] == [False, False]
     assert len(await standard.take()) == 2

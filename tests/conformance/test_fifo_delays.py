@@ -30,7 +30,7 @@ async def test_a_shorter_delay_ends_the_longer_one(fifo: QueueFixture) -> None:
     assert sorted(bodies(await fifo.take())) == [b"1", b"2", b"3"]
 
 
-async def test_a_longer_delay_hides_what_was_visible(fifo: QueueFixture) -> None:
+async def test_a_longer_delay_hides_visible_messages(fifo: QueueFixture) -> None:
     await fifo.send(b"1", b"2", group="a")
     fifo.advance(1_000)
     await _redelay(fifo, ONE_MINUTE_MS)
@@ -46,7 +46,7 @@ async def test_no_delay_is_a_delay_too(fifo: QueueFixture) -> None:
     assert bodies(await fifo.take()) == [b"1"]
 
 
-async def test_what_was_delivered_is_delayed_no_more(fifo: QueueFixture) -> None:
+async def test_a_delivered_message_is_not_delayed_again(fifo: QueueFixture) -> None:
     await fifo.send(b"1", b"2", group="a")
     first = await fifo.take_one()
     await fifo.hide(first, 0)
@@ -64,7 +64,7 @@ async def test_a_lease_lasts_as_long_as_it_did(fifo: QueueFixture) -> None:
     assert bodies(await fifo.take()) == [b"1"]
 
 
-async def test_doing_it_twice_changes_nothing(fifo: QueueFixture) -> None:
+async def test_setting_the_same_delay_twice_changes_nothing(fifo: QueueFixture) -> None:
     await fifo.send(b"1", group="a")
     for _ in range(2):
         await _redelay(fifo, 1_000)
@@ -73,13 +73,13 @@ async def test_doing_it_twice_changes_nothing(fifo: QueueFixture) -> None:
     assert await fifo.counts() == (1, 0, 0)
 
 
-async def test_more_messages_than_a_step_has(fifo: QueueFixture) -> None:
+async def test_a_new_delay_of_many_messages(fifo: QueueFixture) -> None:
     await fifo.send_entries([fifo.entry(b"x", group=f"{n % 7}", delay_ms=ONE_MINUTE_MS) for n in range(2_500)])
     await _redelay(fifo, 0)
     assert await fifo.counts() == (2_500, 0, 0)
 
 
-async def test_who_waits_is_woken(fifo: QueueFixture) -> None:
+async def test_a_new_delay_wakes_waiters(fifo: QueueFixture) -> None:
     await fifo.send(b"1", group="a", delay_ms=ONE_MINUTE_MS)
     waiter = await fifo.wait()
     await _redelay(fifo, 0)

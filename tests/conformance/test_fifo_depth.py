@@ -34,7 +34,7 @@ async def _send_one_to_each(queue: QueueFixture, groups: int) -> None:
         await queue.send_entries(entries[start : start + 1_000])
 
 
-async def test_a_free_group_does_not_wait_for_blocked_ones(engine: Engine, clock: Clock) -> None:
+async def test_a_free_group_does_not_wait_for_blocked_groups(engine: Engine, clock: Clock) -> None:
     """Its cost is counted in `tests/integration/cqs/engines` and measured by the bench (`groups`)."""
     queue = await _blocked(engine, clock, BLOCKED_GROUPS)
     for i in range(ROUNDS):

@@ -26,7 +26,7 @@ async def test_entries_of_one_send_keep_their_order(fifo: QueueFixture) -> None:
     assert taken == numbered(30)
 
 
-async def test_as_many_as_possible_of_one_group_then_of_others(fifo: QueueFixture) -> None:
+async def test_a_batch_has_one_group_then_others(fifo: QueueFixture) -> None:
     for body in numbered(4):
         await fifo.send(b"a" + body, group="a")
         await fifo.send(b"b" + body, group="b")
@@ -132,7 +132,7 @@ async def test_messages_before_an_extended_one_come(fifo: QueueFixture) -> None:
     assert bodies(await fifo.take()) == numbered(3)[1:]
 
 
-async def test_giving_the_first_back_makes_it_available_alone(fifo: QueueFixture) -> None:
+async def test_returning_the_first_makes_only_it_available(fifo: QueueFixture) -> None:
     await fifo.send(*numbered(3), group="g")
     first, second, third = await fifo.take(3)
     await fifo.hide(first, 0)
@@ -144,7 +144,7 @@ async def test_giving_the_first_back_makes_it_available_alone(fifo: QueueFixture
     assert bodies(await fifo.take()) == numbered(3)
 
 
-async def test_giving_a_later_one_back_does_not_overtake(fifo: QueueFixture) -> None:
+async def test_a_returned_later_message_does_not_overtake(fifo: QueueFixture) -> None:
     await fifo.send(*numbered(3), group="g")
     messages = await fifo.take(3)
     await fifo.hide(messages[2], 0)
@@ -166,7 +166,7 @@ async def test_groups_are_in_the_queue_not_in_the_engine(fifo: QueueFixture, clo
 
 
 @pytest.mark.parametrize("group", ["g", "G", "g ", "0", "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", "x" * 128])
-async def test_groups_are_told_apart_exactly(fifo: QueueFixture, group: str) -> None:
+async def test_group_names_are_compared_exactly(fifo: QueueFixture, group: str) -> None:
     await fifo.send(b"1", group="g g")
     await fifo.send(b"2", group=group)
     (message,) = await fifo.take(1)

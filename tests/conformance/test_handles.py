@@ -76,7 +76,7 @@ async def twice(queue: QueueFixture, hide_ms: int = HIDE_MS) -> tuple[Message, M
     return old, await queue.take_one(hide_ms)
 
 
-async def test_an_older_handle_deletes_what_another_holds(lenient: QueueFixture) -> None:
+async def test_an_older_handle_deletes_a_message_in_flight_again(lenient: QueueFixture) -> None:
     old, new = await twice(lenient)
     assert await lenient.counts() == (0, 1, 0)
     assert await lenient.delete(old) == [DONE]
@@ -88,7 +88,7 @@ async def test_an_older_handle_deletes_what_another_holds(lenient: QueueFixture)
     assert await lenient.counts() == (0, 0, 0)
 
 
-async def test_an_older_handle_deletes_what_nobody_holds_any_more(lenient: QueueFixture) -> None:
+async def test_an_older_handle_deletes_a_visible_message(lenient: QueueFixture) -> None:
     old, _ = await twice(lenient, 2_000)
     lenient.advance(2_000)
     assert await lenient.counts() == (1, 0, 0)
@@ -128,7 +128,7 @@ async def test_a_new_body_takes_the_newest_handle(lenient: QueueFixture) -> None
     assert (await lenient.take_one()).body == b"one"
 
 
-async def test_an_older_handle_settles_nothing_without_leave(standard: QueueFixture) -> None:
+async def test_without_the_option_older_handles_are_stale(standard: QueueFixture) -> None:
     """This fences jobs: a worker whose lease ended cannot settle a job that another works on."""
     old, new = await twice(standard)
     settled = await standard.engine.settle(
@@ -170,7 +170,7 @@ async def test_an_older_handle_of_a_dropped_queue_does_nothing(lenient: QueueFix
     assert await lenient.hide(old, 0) == GONE
 
 
-async def test_an_older_handle_is_good_across_restarts(driver: Driver, clock: Clock) -> None:
+async def test_an_older_handle_is_valid_after_restarts(driver: Driver, clock: Clock) -> None:
     async with driver.open() as engine:
         queue = QueueFixture(engine, clock)
         queue.q = replace(queue.q, older_handles=True)
@@ -222,14 +222,14 @@ async def test_a_fifo_handle_ends_with_its_visibility_timeout(fifo: QueueFixture
 
 
 @pytest.mark.parametrize("handle", [b"", b"x", b"\x00" * 15, b"\xff" * 16, b"x" * 1_024], ids=len)
-async def test_what_is_no_handle_does_nothing(queue: QueueFixture, handle: bytes) -> None:
+async def test_an_invalid_handle_does_nothing(queue: QueueFixture, handle: bytes) -> None:
     await queue.send(b"one", group="g")
     assert await queue.engine.delete(queue.q, [handle], queue.now_ms) == [MALFORMED]
     assert await queue.engine.change(queue.q, [Change(handle, queue.now_ms)], queue.now_ms) == [MALFORMED]
     assert bodies(await queue.take()) == [b"one"]
 
 
-async def test_a_bad_handle_does_not_fail_its_neighbours(queue: QueueFixture) -> None:
+async def test_an_invalid_handle_does_not_fail_other_entries(queue: QueueFixture) -> None:
     await queue.send(b"one", b"two", group="g")
     one, two = await queue.take()
     handles = [one.handle, b"junk", two.handle]
@@ -267,7 +267,7 @@ async def test_handles_of_a_dropped_queue_do_nothing(queue: QueueFixture) -> Non
 
 
 @pytest.mark.needs(keeps_leases=True)
-async def test_handles_are_good_across_a_restart(driver: Driver, clock: Clock, fifo_queue: bool) -> None:
+async def test_handles_are_valid_after_a_restart(driver: Driver, clock: Clock, fifo_queue: bool) -> None:
     async with driver.open() as engine:
         queue = QueueFixture(engine, clock, fifo=fifo_queue)
         await queue.send(*numbered(3), group="g")
@@ -284,7 +284,7 @@ async def test_handles_are_good_across_a_restart(driver: Driver, clock: Clock, f
         assert await queue.delete(again) == [DONE]
 
 
-async def test_no_handle_is_given_out_twice(driver: Driver, clock: Clock) -> None:
+async def test_handles_are_unique(driver: Driver, clock: Clock) -> None:
     seen: set[bytes] = set()
     queue: QueueFixture | None = None
     for _ in range(3):

@@ -28,7 +28,7 @@ async def _waiting(queue: QueueFixture, long_polls: LongPolls, n: int = 1) -> li
     return receives
 
 
-async def test_what_is_there_is_handed_out_at_once_and_leased(queue: QueueFixture) -> None:
+async def test_a_poll_returns_and_leases_existing_messages_at_once(queue: QueueFixture) -> None:
     await queue.send(*numbered(3), group="g")
     long_polls = queue.engine.long_polls()
     received = await asyncio.wait_for(_receive(queue, long_polls), POLL_S / 2)
@@ -39,7 +39,7 @@ async def test_what_is_there_is_handed_out_at_once_and_leased(queue: QueueFixtur
     assert bodies(await queue.take()) == numbered(3)
 
 
-async def test_what_comes_ends_one_wait(queue: QueueFixture) -> None:
+async def test_a_message_ends_one_poll(queue: QueueFixture) -> None:
     long_polls = queue.engine.long_polls()
     receives = await _waiting(queue, long_polls, 3)
     await queue.send(b"one", group="g")
@@ -49,7 +49,7 @@ async def test_what_comes_ends_one_wait(queue: QueueFixture) -> None:
     assert sum(len(received.messages) for received in await asyncio.gather(*receives)) == 1
 
 
-async def test_a_wait_ends_with_its_time(queue: QueueFixture) -> None:
+async def test_a_poll_ends_at_its_timeout(queue: QueueFixture) -> None:
     long_polls = queue.engine.long_polls()
     longer = _receive(queue, long_polls)
     assert not (await _receive(queue, long_polls, wait_s=SHORT_S)).messages
@@ -60,7 +60,7 @@ async def test_a_wait_ends_with_its_time(queue: QueueFixture) -> None:
     assert bodies(await queue.take()) == [b"one"], "who waits no more leases nothing"
 
 
-async def test_a_stop_ends_all_of_one_user_and_takes_nothing_from_others(queue: QueueFixture) -> None:
+async def test_a_stop_ends_only_the_polls_of_its_consumer(queue: QueueFixture) -> None:
     leaving, staying = queue.engine.long_polls(), queue.engine.long_polls()
     left, stay = await _waiting(queue, leaving, 2), await _waiting(queue, staying, 1)
     leaving.stop()

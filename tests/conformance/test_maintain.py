@@ -37,7 +37,7 @@ async def test_a_budget_of_nothing_does_nothing(queue: QueueFixture) -> None:
     assert await queue.engine.maintain(0, queue.now_ms) == 0
 
 
-async def test_expired_messages_are_cleared_though_nobody_receives(
+async def test_expired_messages_are_removed_without_receives(
     queue: QueueFixture, clock: Clock, fifo_queue: bool
 ) -> None:
     """Messages of all queues expire in one round of steps; the next message of a group becomes its head."""

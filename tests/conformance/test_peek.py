@@ -32,7 +32,7 @@ async def test_soonest_due_first(standard: QueueFixture) -> None:
     assert bodies(await standard.peek_all(4)) == everything
 
 
-async def test_those_behind_another_of_their_group_come_last(fifo: QueueFixture) -> None:
+async def test_messages_behind_others_of_their_group_come_last(fifo: QueueFixture) -> None:
     await _of_every_state(fifo)
     shown = bodies(await fifo.peek_all(4))
     assert shown[:3] == [b"visible000000", b"taken000000", b"delayed000000"]
@@ -58,7 +58,7 @@ async def test_deliveries_are_shown(queue: QueueFixture) -> None:
     assert peeked.visible_at_ms == queue.now_ms + 7_000
 
 
-async def test_looking_does_not_hide(queue: QueueFixture) -> None:
+async def test_a_peek_does_not_hide_messages(queue: QueueFixture) -> None:
     await queue.send(*numbered(3), group="g")
     await queue.peek_all()
     assert [message.deliveries for message in await queue.take()] == [1, 1, 1]
@@ -70,7 +70,7 @@ async def test_many_due_in_the_same_moment(standard: QueueFixture) -> None:
     assert sorted(shown) == numbered(250)
 
 
-async def test_what_is_deleted_between_two_pages_hides_nothing_else(standard: QueueFixture) -> None:
+async def test_a_delete_between_two_pages_skips_no_message(standard: QueueFixture) -> None:
     await standard.send(*numbered(20))
     page = await standard.engine.peek(standard.q, "", 10, standard.now_ms)
     await standard.delete(*await standard.take(10))

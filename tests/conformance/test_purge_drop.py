@@ -46,7 +46,7 @@ async def test_purging_an_empty_queue_twice(queue: QueueFixture) -> None:
     assert bodies(await queue.take()) == [b"one"]
 
 
-async def test_a_dropped_queue_is_no_more(queue: QueueFixture) -> None:
+async def test_a_dropped_queue_accepts_and_returns_nothing(queue: QueueFixture) -> None:
     await queue.send(*numbered(3), group="g")
     await queue.drop()
     assert await queue.send_entries([queue.entry(b"late"), queue.entry(b"later")]) == [RejectedEntry(), RejectedEntry()]
@@ -58,7 +58,7 @@ async def test_a_dropped_queue_is_no_more(queue: QueueFixture) -> None:
     assert (await queue.receive()).dropped
 
 
-async def test_a_namesake_is_not_reached(queue: QueueFixture, clock: Clock, fifo_queue: bool) -> None:
+async def test_a_new_queue_of_the_name_is_not_affected(queue: QueueFixture, clock: Clock, fifo_queue: bool) -> None:
     """A new queue of the same name has another id and none of the dropped queue's messages."""
     namesake = QueueFixture(queue.engine, clock, fifo=fifo_queue)
     await queue.send(b"old", group="g", dedup="same")
@@ -73,7 +73,7 @@ async def test_a_namesake_is_not_reached(queue: QueueFixture, clock: Clock, fifo
 
 
 @pytest.mark.parametrize("end", ["purge", "drop"])
-async def test_other_queues_are_not_reached(queue: QueueFixture, clock: Clock, fifo_queue: bool, end: str) -> None:
+async def test_other_queues_are_not_affected(queue: QueueFixture, clock: Clock, fifo_queue: bool, end: str) -> None:
     others = [QueueFixture(queue.engine, clock, fifo=fifo_queue) for _ in range(3)]
     for one in (queue, *others):
         await one.send(*numbered(3), group="g")
@@ -86,7 +86,7 @@ async def test_other_queues_are_not_reached(queue: QueueFixture, clock: Clock, f
 
 
 @pytest.mark.parametrize("end", ["purge", "drop"])
-async def test_it_stays_so_after_a_restart(driver: Driver, clock: Clock, fifo_queue: bool, end: str) -> None:
+async def test_purges_and_drops_survive_a_restart(driver: Driver, clock: Clock, fifo_queue: bool, end: str) -> None:
     async with driver.open() as engine:
         queue = QueueFixture(engine, clock, fifo=fifo_queue)
         await queue.send(*numbered(3), group="g")
@@ -101,7 +101,7 @@ async def test_it_stays_so_after_a_restart(driver: Driver, clock: Clock, fifo_qu
         assert not await queue.peek_all()
 
 
-async def test_what_was_sent_before_a_purge_is_gone_when_it_returns(queue: QueueFixture) -> None:
+async def test_messages_sent_before_a_purge_are_gone_when_it_returns(queue: QueueFixture) -> None:
     """Concurrent sends are kept or purged; earlier ones are purged, later ones are kept."""
     await queue.send(*numbered(20, b"before"), group="g")
     sends = [asyncio.create_task(queue.send(body, group="g")) for body in numbered(20, b"beside")]

@@ -14,7 +14,7 @@ def queue(engine: Engine, clock: Clock, fifo_queue: bool) -> QueueFixture:
     return QueueFixture(engine, clock, fifo=fifo_queue, retention_ms=60_000)
 
 
-async def test_kept_to_the_last_millisecond(queue: QueueFixture) -> None:
+async def test_a_message_is_received_until_the_end_of_its_retention(queue: QueueFixture) -> None:
     await queue.send(b"one", group="g")
     queue.advance(59_999)
     assert bodies(await queue.take(hide_ms=0)) == [b"one"]
@@ -22,7 +22,7 @@ async def test_kept_to_the_last_millisecond(queue: QueueFixture) -> None:
     assert not await queue.take()
 
 
-async def test_age_counts_from_birth_not_from_arrival(queue: QueueFixture) -> None:
+async def test_age_counts_from_the_first_send(queue: QueueFixture) -> None:
     """Messages in a standard dead-letter queue keep their age."""
     await queue.send(b"old", group="g", age_ms=59_999)
     await queue.send(b"too old", group="h", age_ms=60_000)
@@ -37,7 +37,7 @@ async def test_a_message_in_flight_does_not_come_back_past_its_retention(queue: 
     assert not await queue.take()
 
 
-async def test_a_message_in_flight_past_its_retention_may_be_deleted_in_peace(queue: QueueFixture) -> None:
+async def test_a_message_in_flight_past_its_retention_can_be_deleted(queue: QueueFixture) -> None:
     await queue.send(b"one", group="g")
     message = await queue.take_one(hide_ms=120_000)
     queue.advance(60_001)
@@ -47,7 +47,7 @@ async def test_a_message_in_flight_past_its_retention_may_be_deleted_in_peace(qu
     assert not await queue.peek_all()
 
 
-async def test_a_longer_retention_applies_to_what_is_there(queue: QueueFixture) -> None:
+async def test_a_longer_retention_applies_to_existing_messages(queue: QueueFixture) -> None:
     await queue.send(b"one", group="g")
     queue.set(retention_ms=120_000)
     queue.advance(119_999)
@@ -56,7 +56,7 @@ async def test_a_longer_retention_applies_to_what_is_there(queue: QueueFixture) 
     assert not await queue.take()
 
 
-async def test_a_shorter_retention_applies_to_what_is_there(queue: QueueFixture) -> None:
+async def test_a_shorter_retention_applies_to_existing_messages(queue: QueueFixture) -> None:
     await queue.send(b"old", group="g")
     queue.advance(30_000)
     await queue.send(b"new", group="g")
@@ -103,7 +103,7 @@ async def test_old_messages_in_the_midst_of_a_group_are_left_out(fifo: QueueFixt
     assert bodies(await fifo.take()) == [b"1", b"3", b"5"]
 
 
-async def test_what_has_expired_is_counted_no_more_once_it_was_met(queue: QueueFixture) -> None:
+async def test_expired_messages_are_not_counted_after_a_receive(queue: QueueFixture) -> None:
     await queue.send(*numbered(5), group="g")
     await queue.take(2, HIDE_MS)
     queue.advance(60_000)

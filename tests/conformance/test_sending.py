@@ -20,7 +20,7 @@ async def test_a_body_comes_back_as_it_was(standard: QueueFixture, body: bytes) 
     assert (await standard.take_one()).body == body
 
 
-async def test_a_message_has_what_was_sent_and_what_its_delivery_adds(standard: QueueFixture) -> None:
+async def test_the_fields_of_a_received_message(standard: QueueFixture) -> None:
     entry = standard.entry(b"one", age_ms=5_000)
     (sent,) = await standard.send_entries([entry])
     assert isinstance(sent, SentEntry)
@@ -78,7 +78,7 @@ async def test_messages_come_in_the_order_they_became_visible(standard: QueueFix
     assert bodies(await standard.drain()) == numbered(25)
 
 
-async def test_a_message_that_returns_stands_behind_those_that_wait(standard: QueueFixture) -> None:
+async def test_a_message_that_returns_goes_behind_visible_ones(standard: QueueFixture) -> None:
     await standard.send(b"returning")
     await standard.take_one(hide_ms=1_000)
     standard.advance(500)
@@ -93,14 +93,14 @@ async def test_sequences_rise(standard: QueueFixture) -> None:
     assert sequences == sorted(set(sequences))
 
 
-async def test_queues_are_apart(standard: QueueFixture, clock: Clock) -> None:
+async def test_queues_are_separate(standard: QueueFixture, clock: Clock) -> None:
     other = QueueFixture(standard.engine, clock)
     await standard.send(b"mine")
     assert not await other.take()
     assert bodies(await standard.take()) == [b"mine"]
 
 
-async def test_a_restart_keeps_what_was_sent_and_deleted(driver: Driver, clock: Clock) -> None:
+async def test_a_restart_keeps_sends_and_deletes(driver: Driver, clock: Clock) -> None:
     async with driver.open() as engine:
         queue = QueueFixture(engine, clock)
         sent = await queue.send(*numbered(20))

@@ -45,7 +45,7 @@ async def test_everything_at_once_across_queues(queue: QueueFixture, other: Queu
     assert b"less" in bodies(await queue.take())
 
 
-async def test_answers_stand_in_the_order_of_the_questions(queue: QueueFixture, other: QueueFixture) -> None:
+async def test_results_are_in_the_order_of_the_entries(queue: QueueFixture, other: QueueFixture) -> None:
     await queue.send(*numbered(3), group="g")
     one, two, three = await queue.take()
     await queue.delete(two)
@@ -74,7 +74,7 @@ async def test_a_handle_named_for_two_queues_counts_in_its_own(
         assert await stranger.counts() == (1, 0, 0)
 
 
-async def test_a_delete_that_is_not_done_stops_nothing(queue: QueueFixture, other: QueueFixture) -> None:
+async def test_a_failed_delete_does_not_stop_a_settlement(queue: QueueFixture, other: QueueFixture) -> None:
     await queue.send(b"one", group="g")
     stale = await queue.take_one(0)
     current = await queue.take_one()
@@ -88,7 +88,7 @@ async def test_a_delete_that_is_not_done_stops_nothing(queue: QueueFixture, othe
 
 @pytest.mark.needs(atomic_settle=True)
 @pytest.mark.parametrize("position", [0, 1, 2])
-async def test_with_a_rejected_send_nothing_is_done(
+async def test_a_rejected_send_stops_a_settlement(
     queue: QueueFixture, other: QueueFixture, clock: Clock, position: int
 ) -> None:
     dropped = QueueFixture(queue.engine, clock)
@@ -113,7 +113,7 @@ async def test_with_a_rejected_send_nothing_is_done(
     assert await queue.delete(message) == [DONE]
 
 
-async def test_a_rejected_send_never_costs_the_message_it_stands_for(queue: QueueFixture, other: QueueFixture) -> None:
+async def test_a_rejected_send_deletes_nothing(queue: QueueFixture, other: QueueFixture) -> None:
     """On all engines, atomic or not: if a send is rejected, nothing is deleted."""
     await queue.send(b"one", group="g")
     message = await queue.take_one()
@@ -123,14 +123,14 @@ async def test_a_rejected_send_never_costs_the_message_it_stands_for(queue: Queu
 
 
 @pytest.mark.needs(fifo=True)
-async def test_duplicates_are_found_across_its_sends(fifo: QueueFixture) -> None:
+async def test_a_settlement_deduplicates_its_sends(fifo: QueueFixture) -> None:
     entries = [fifo.entry(b"%d" % i, group="g", dedup="key") for i in range(2)]
     settled = await _settle(fifo, Settlement(sends=tuple([(fifo.q, entry) for entry in entries])))
     assert [isinstance(sent, SentEntry) and sent.duplicate for sent in settled.sends] == [False, True]
     assert bodies(await fifo.take()) == [b"0"]
 
 
-async def test_it_is_durable_when_it_returns(driver: Driver, clock: Clock, fifo_queue: bool) -> None:
+async def test_a_settlement_is_durable_when_it_returns(driver: Driver, clock: Clock, fifo_queue: bool) -> None:
     async with driver.open() as engine:
         queue = QueueFixture(engine, clock, fifo=fifo_queue)
         other = QueueFixture(engine, clock)
@@ -151,7 +151,7 @@ async def _change(queue: QueueFixture, change: Change) -> Outcome:
 
 @pytest.mark.needs(update_body=True)
 @pytest.mark.parametrize("body", [b"", b"shorter", b"longer" * 10_000])
-async def test_a_changed_body_is_what_comes_next(queue: QueueFixture, body: bytes) -> None:
+async def test_a_changed_body_is_received_next(queue: QueueFixture, body: bytes) -> None:
     await queue.send(b"what was sent", group="g")
     message = await queue.take_one(1_000)
     assert await _change(queue, Change(message.handle, None, body)) == DONE
@@ -164,8 +164,8 @@ async def test_a_changed_body_is_what_comes_next(queue: QueueFixture, body: byte
 
 
 @pytest.mark.needs(update_body=True)
-async def test_the_handle_stays_good_for_the_next_change(queue: QueueFixture) -> None:
-    """As a consumer does: it stores the remaining work again and again under the handle that it holds."""
+async def test_the_handle_stays_valid_for_the_next_change(queue: QueueFixture) -> None:
+    """A consumer stores its remaining work again and again under the same handle."""
     await queue.send(b"0", group="g")
     message = await queue.take_one()
     for i in range(1, 5):
@@ -196,5 +196,5 @@ async def test_a_changed_body_survives_a_restart(driver: Driver, clock: Clock, f
         assert bodies(await queue.at(engine).take()) == [b"two"]
 
 
-async def test_engines_say_what_they_can(engine: Engine) -> None:
+async def test_capabilities_of_engines(engine: Engine) -> None:
     assert engine.capabilities.max_delay_ms >= 900_000

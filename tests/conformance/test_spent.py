@@ -50,7 +50,7 @@ def _move(queue: QueueFixture, dead: QueueRef, *spent: Message) -> Settlement:
 
 
 @pytest.mark.parametrize("max_receives", [1, 2, 5])
-async def test_given_out_exactly_so_often(queue: QueueFixture, max_receives: int) -> None:
+async def test_a_message_is_received_max_receives_times(queue: QueueFixture, max_receives: int) -> None:
     queue.set(max_receives=max_receives)
     await queue.send(b"one", group="g")
     for delivery in range(1, max_receives + 1):
@@ -78,7 +78,7 @@ async def test_nothing_is_spent_in_the_background(queue: QueueFixture) -> None:
     assert await queue.counts() == (1, 0, 0)
 
 
-async def test_a_limit_set_later_counts_what_was_before(queue: QueueFixture) -> None:
+async def test_a_later_limit_counts_earlier_receives(queue: QueueFixture) -> None:
     queue.set(max_receives=0)
     await queue.send(b"one", group="g")
     for _ in range(5):
@@ -87,7 +87,7 @@ async def test_a_limit_set_later_counts_what_was_before(queue: QueueFixture) -> 
     assert len((await queue.receive()).spent) == 1
 
 
-async def test_moved_whole_and_with_its_identity(queue: QueueFixture, dead: QueueFixture) -> None:
+async def test_a_moved_message_is_unchanged(queue: QueueFixture, dead: QueueFixture) -> None:
     await _spend(queue, b"one")
     (spent,) = (await queue.receive()).spent
     settled = await queue.engine.settle(_move(queue, dead.q, spent), queue.now_ms)
@@ -100,7 +100,7 @@ async def test_moved_whole_and_with_its_identity(queue: QueueFixture, dead: Queu
     assert moved.born_at_ms == spent.born_at_ms
 
 
-async def test_while_it_is_moved_nobody_else_gets_it(queue: QueueFixture) -> None:
+async def test_a_message_being_moved_is_not_received(queue: QueueFixture) -> None:
     await _spend(queue, b"one")
     assert len((await queue.receive()).spent) == 1
     received = await queue.receive()
@@ -108,7 +108,7 @@ async def test_while_it_is_moved_nobody_else_gets_it(queue: QueueFixture) -> Non
     assert await queue.counts() == (0, 1, 0)
 
 
-async def test_not_moved_it_is_offered_again(queue: QueueFixture) -> None:
+async def test_a_spent_message_not_moved_is_offered_again(queue: QueueFixture) -> None:
     await _spend(queue, b"one")
     (first,) = (await queue.receive()).spent
     queue.advance(SPENT_HIDE_MS - 1)
@@ -118,7 +118,7 @@ async def test_not_moved_it_is_offered_again(queue: QueueFixture) -> None:
     assert (again.id, again.deliveries) == (first.id, first.deliveries)
 
 
-async def test_after_a_crash_between_it_is_offered_again(driver: Driver, clock: Clock, fifo_queue: bool) -> None:
+async def test_a_spent_message_is_offered_again_after_a_crash(driver: Driver, clock: Clock, fifo_queue: bool) -> None:
     async with driver.open() as engine:
         queue = QueueFixture(engine, clock, fifo=fifo_queue, max_receives=1)
         await _spend(queue, b"one")

@@ -25,7 +25,7 @@ def _close(*waiting: Waiter) -> None:
         waiter.close()
 
 
-async def test_silent_while_nothing_happens(queue: QueueFixture) -> None:
+async def test_no_wake_up_without_a_cause(queue: QueueFixture) -> None:
     waiter = await queue.wait()
     assert not await _woken(queue, [waiter])
     waiter.close()
@@ -132,7 +132,7 @@ async def test_not_needlessly_by_a_change_of_body(queue: QueueFixture) -> None:
     waiter.close()
 
 
-async def test_by_a_drop_everybody(queue: QueueFixture) -> None:
+async def test_a_drop_wakes_every_waiter(queue: QueueFixture) -> None:
     waiting = [await queue.wait() for _ in range(20)]
     await queue.drop()
     assert await asyncio.gather(*[waiter.wait(POLL_S) for waiter in waiting]) == [True] * 20
@@ -157,7 +157,7 @@ async def test_as_many_are_woken_as_there_are_messages(standard: QueueFixture, n
     _close(*waiting)
 
 
-async def test_those_who_wait_longest_are_woken_first(standard: QueueFixture) -> None:
+async def test_the_longest_waiting_are_woken_first(standard: QueueFixture) -> None:
     waiting = [await standard.wait() for _ in range(5)]
     for i in range(5):
         await standard.send(b"one")
@@ -166,7 +166,7 @@ async def test_those_who_wait_longest_are_woken_first(standard: QueueFixture) ->
     _close(*waiting)
 
 
-async def test_one_who_took_a_full_batch_is_followed_by_the_next(standard: QueueFixture) -> None:
+async def test_after_a_full_batch_the_next_waiter_is_woken(standard: QueueFixture) -> None:
     """Ten messages return at once, and each receive takes one of them."""
     await standard.send(*numbered(10))
     await standard.take(10, hide_ms=60_000)
@@ -180,7 +180,7 @@ async def test_one_who_took_a_full_batch_is_followed_by_the_next(standard: Queue
     _close(*waiting)
 
 
-async def test_a_woken_one_that_closes_passes_it_on(standard: QueueFixture) -> None:
+async def test_a_woken_waiter_that_closes_wakes_another(standard: QueueFixture) -> None:
     waiting = [await standard.wait() for _ in range(10)]
     await standard.send(b"one")
     await standard.counts()
@@ -191,7 +191,7 @@ async def test_a_woken_one_that_closes_passes_it_on(standard: QueueFixture) -> N
     waiting[-1].close()
 
 
-async def test_a_woken_one_may_pass_it_on_itself(standard: QueueFixture) -> None:
+async def test_a_woken_waiter_can_pass_on_its_wake_up(standard: QueueFixture) -> None:
     first, second = [await standard.wait() for _ in range(2)]
     await standard.send(b"one")
     assert await first.wait(POLL_S)
@@ -200,7 +200,7 @@ async def test_a_woken_one_may_pass_it_on_itself(standard: QueueFixture) -> None
     _close(first, second)
 
 
-async def test_closed_in_the_moment_it_is_woken(standard: QueueFixture) -> None:
+async def test_a_waiter_closed_during_its_wake_up_wakes_another(standard: QueueFixture) -> None:
     """A poll's caller disconnects while its wake-up is on the way: another poll gets it."""
     for _ in range(20):
         leaving, staying = await standard.wait(), await standard.wait()
@@ -228,7 +228,7 @@ async def test_closing_ends_a_wait(queue: QueueFixture) -> None:
 
 
 @pytest.mark.parametrize("turns", range(6))
-async def test_by_what_is_sent_while_one_looks(queue: QueueFixture, turns: int) -> None:
+async def test_a_send_during_a_receive_wakes(queue: QueueFixture, turns: int) -> None:
     """A send to a queue that is known to be empty: the receive finds the message, or the wait after it ends."""
     assert not await queue.take()
     sending = asyncio.create_task(queue.send(b"one", group="g"))
@@ -256,7 +256,7 @@ async def test_a_wait_ends_in_time(queue: QueueFixture) -> None:
     waiter.close()
 
 
-async def test_waiting_again_after_what_one_was_woken_for(standard: QueueFixture) -> None:
+async def test_waiting_again_after_a_wake_up(standard: QueueFixture) -> None:
     waiter = await standard.wait()
     for i in range(5):
         await standard.send(b"%d" % i)
@@ -287,7 +287,7 @@ async def test_two_hundred_wait_for_one_moment(standard: QueueFixture) -> None:
 
 
 @pytest.mark.needs(fifo=True)
-async def test_a_chain_of_groups_is_taken_by_those_who_wait(fifo: QueueFixture) -> None:
+async def test_each_unlocked_message_wakes_a_waiter(fifo: QueueFixture) -> None:
     """Each delete unlocks the group's next message and wakes the next waiter."""
     for group in range(5):
         await fifo.send(*numbered(6, b"%d " % group), group=f"{group}")

@@ -63,7 +63,7 @@ async def test_closed(before: bool) -> None:
 
 
 @pytest.mark.spec("poll.gone-client-passes-on")
-async def test_closed_in_the_moment_it_is_woken() -> None:
+async def test_a_waiter_closed_during_its_wake_up_wakes_another() -> None:
     waiter = Waiter()
     waiting = await asleep(waiter)
     waiter.wake()

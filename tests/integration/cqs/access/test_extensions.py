@@ -29,7 +29,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 @pytest_asyncio.fixture(params=["on", "off"], scope="module", loop_scope="module")
 async def cqs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cqs]:
-    """With signatures, then without."""
+    """The service with checked signatures, then without."""
     async with serving(tmp_path_factory.mktemp("cqs") / "data", auth=request.param) as running:
         yield running
 
@@ -95,7 +95,7 @@ async def test_internal_queues_are_seen_by_cns_alone(cqs: Cqs, address: str) -> 
 @pytest.mark.parametrize(
     "action", ["SendMessage", "SendMessageBatch", "PurgeQueue", "DeleteQueue", "SetQueueAttributes", "TagQueue"]
 )
-async def test_what_would_spoil_an_internal_queue_is_refused_to_cns_too(cqs: Cqs, action: str) -> None:
+async def test_harmful_calls_on_internal_queues_are_refused_to_cns(cqs: Cqs, action: str) -> None:
     key = await internal_key(cqs.backend)
     answer = await cqs.post(f"AmazonSQS.{action}", {"QueueUrl": "/cns/publish-jobs", "MessageBody": "m"}, key)
     assert answer.status_code == 400
@@ -118,7 +118,7 @@ async def test_the_key_is_made_once_and_shown_nowhere(cqs: Cqs) -> None:
     assert await store.internal_key(4) == key
 
 
-async def test_a_key_that_both_sides_were_given(cqs: Cqs) -> None:
+async def test_a_configured_internal_key(cqs: Cqs) -> None:
     """CNS and CQS have separate data, and a key that both were configured with."""
     given = cqs.settings.model_copy(update={"queue_key_id": KEY_ID, "queue_secret": "s", "queue_url": cqs.url})
     agreed = AccessKey(INTERNAL_ACCOUNT, KEY_ID, "s", 0)
@@ -133,7 +133,7 @@ async def test_a_key_that_both_sides_were_given(cqs: Cqs) -> None:
 @pytest.mark.parametrize(
     "given", [{"queue_key_id": KEY_ID}, {"queue_secret": "s"}, {"queue_key_id": "short", "queue_secret": "s"}]
 )
-async def test_half_a_key_is_refused(given: dict[str, str]) -> None:
+async def test_an_incomplete_internal_key_is_refused(given: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="queue_key_id") as refused:
         Settings(**given)  # type: ignore[arg-type]  # texts
     assert "'s'" not in str(refused.value)

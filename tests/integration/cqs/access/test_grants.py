@@ -197,7 +197,7 @@ async def test_one_tag_too_many(wire: Wire, url: str) -> None:
 
 
 @spec("tag.untag-absent", "tag.none-listed", "tag.none-given", "tag.case")
-async def test_tags_taken_away(wire: Wire, url: str) -> None:
+async def test_tags_are_removed(wire: Wire, url: str) -> None:
     await wire("TagQueue", QueueUrl=url, Tags={"a": "1"})
     assert await wire("UntagQueue", QueueUrl=url, TagKeys=["A", "absent"]) == {}
     assert await wire("ListQueueTags", QueueUrl=url) == {"Tags": {"a": "1"}}

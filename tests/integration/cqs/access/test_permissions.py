@@ -226,7 +226,7 @@ async def test_at_most_twenty_statements(sqs: Sqs) -> None:
 
 @pytest.mark.spec("permission.unknown-label")
 @pytest.mark.parametrize("held", ["", policy(Sid="other")])
-async def test_remove_what_is_not_there(sqs: Sqs, held: str) -> None:
+async def test_remove_an_absent_permission(sqs: Sqs, held: str) -> None:
     url = await sqs.queue(Policy=held)
     assert await refused(sqs("RemovePermission", QueueUrl=url, Label="label")) == (
         "InvalidParameterValue",

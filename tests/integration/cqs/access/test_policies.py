@@ -189,7 +189,7 @@ async def test_no_policies(sqs: Sqs, policy: str) -> None:
         (["*", "sqs:*", "SQS:sendmessage*", "sqs:?agQueue", "sqs:DeleteMessageBatch"], None),
     ],
 )
-async def test_actions_that_sqs_does_not_have_are_taken_and_warned_about(
+async def test_unknown_actions_are_accepted_with_a_warning(
     sqs: Sqs, action: Element, unknown: list[str] | None
 ) -> None:
     with capture_logs() as logged:

@@ -78,7 +78,7 @@ async def test_unsigned_callers(door: Door) -> None:
 
 @spec("queue.closed-to-others", "queue.own-account-only")
 @pytest.mark.parametrize("action", ["DeleteQueue", "SetQueueAttributes", "TagQueue", "ListQueues", "CreateQueue"])
-async def test_what_no_policy_opens(door: Door, action: str) -> None:
+async def test_calls_that_no_policy_allows(door: Door, action: str) -> None:
     url = await door.queue("q", **policy("Allow", "*"))
     members = {"QueueUrl": url, "QueueName": "q", "Tags": {"a": "b"}, "Attributes": {"DelaySeconds": "1"}}
     assert action not in ANONYMOUS
@@ -94,7 +94,7 @@ async def test_a_queue_that_is_not_there(door: Door) -> None:
 
 
 @spec("policy.batch-actions")
-async def test_a_batch_needs_what_a_single_call_does(door: Door) -> None:
+async def test_a_batch_needs_the_permission_of_a_single_call(door: Door) -> None:
     url = await door.queue("q", **policy("Allow", "sqs:SendMessage", OTHER_ACCOUNT))
 
     async def status(action: str, **entry: Any) -> int:

@@ -88,7 +88,7 @@ async def test_incomplete(door: Door, authorization: str, text: str) -> None:
 
 
 @spec("refused.date-malformed", "refused.no-date")
-async def test_dates_that_are_none(door: Door) -> None:
+async def test_invalid_dates(door: Door) -> None:
     claim = f"AWS4-HMAC-SHA256 Credential=a/b/c/d/e, SignedHeaders={NAMES}, Signature=ab"
     await Asked(door, authorization=claim, x_amz_date="201").incomplete(
         "Date must be in ISO-8601 'basic format'. Got '201'. See http://en.wikipedia.org/wiki/ISO_8601"

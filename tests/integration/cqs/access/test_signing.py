@@ -52,7 +52,7 @@ async def test_presigned_by_botocore(door: Door, token: str | None) -> None:
 
 
 @spec("sign.content-sha256")
-async def test_the_hash_that_is_claimed_is_that_of_the_body(door: Door) -> None:
+async def test_the_claimed_hash_must_match_the_body(door: Door) -> None:
     for body, status in ((LIST.encode(), 200), (b"other", 403)):
         claimed = {"content-type": FORM, "x-amz-content-sha256": hashlib.sha256(body).hexdigest()}
         request = AWSRequest("POST", door.url + "/", headers=claimed, data=LIST.encode())
@@ -109,9 +109,7 @@ async def test_the_version_outweighs_the_scope(door: Door, service: str, version
         pytest.param("/", {}, b"sns.amazonaws.com", marks=spec("sign.service-by-place")),
     ],
 )
-async def test_which_service_is_called_where_nothing_says_so(
-    door: Door, path: str, headers: dict[str, str], namespace: bytes
-) -> None:
+async def test_the_default_service(door: Door, path: str, headers: dict[str, str], namespace: bytes) -> None:
     assert namespace in (await door.send("GET", path, headers, query="Action=Nonsense")).body
 
 
@@ -123,7 +121,7 @@ async def test_the_target_outweighs_all(door: Door) -> None:
 
 
 @spec("sign.named-headers")
-async def test_a_header_that_is_signed_and_not_sent_counts_as_empty(door: Door) -> None:
+async def test_a_signed_header_that_is_absent_counts_as_empty(door: Door) -> None:
     fields = {"host": door.host, "x-extra": ""}
     now_ms = door.sqs.clock.wall_ms()
     fields |= sign(
@@ -153,7 +151,7 @@ async def test_headers_of_aws_must_be_signed(door: Door) -> None:
 
 @spec("identity.answer", "identity.frame", "identity.root")
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_who_calls(door: Door, method: str) -> None:
+async def test_the_caller_of_a_signed_call(door: Door, method: str) -> None:
     reply = await door.query("GetCallerIdentity", version="2011-06-15", service="sts", method=method)
     assert (reply.status, reply.headers["content-type"]) == (200, "text/xml")
     assert reply.body.decode() == (

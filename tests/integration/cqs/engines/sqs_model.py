@@ -108,7 +108,7 @@ class VisibleQueue(Model):
 
 @dataclass(slots=True)
 class Run:
-    """What a FIFO group can return now, by id: the spent messages before it, and the one that ends it."""
+    """The messages that a FIFO group can return now, by id, the spent ones before each, and the one that ends the run."""
 
     before: list[str]
     fresh: list[str]

@@ -49,7 +49,7 @@ async def test_statements_of_each_operation(cassandra_address: CassandraAddress,
         assert await cost(queue.receive(10)) == 2  # deliveries are counted in the rows
 
 
-async def test_a_cache_that_forgets_loses_nothing(cassandra_address: CassandraAddress, own_redis: OwnRedis) -> None:
+async def test_a_lost_cache_loses_no_message(cassandra_address: CassandraAddress, own_redis: OwnRedis) -> None:
     clock = Clock()
     async with opened(cassandra_address, own_redis.url, clock) as (engine, _):
         queue = QueueFixture(engine, clock)
@@ -65,9 +65,7 @@ async def test_a_cache_that_forgets_loses_nothing(cassandra_address: CassandraAd
         assert {message.body for message in await queue.drain()} == unseen | set(bodies(others[1:]))
 
 
-async def test_the_first_sends_of_all_share_what_opens_a_bucket(
-    cassandra_address: CassandraAddress, own_redis: OwnRedis
-) -> None:
+async def test_concurrent_first_sends_open_one_bucket(cassandra_address: CassandraAddress, own_redis: OwnRedis) -> None:
     clock = Clock()
     async with opened(cassandra_address, own_redis.url, clock) as (engine, cassandra):
         queue = QueueFixture(engine, clock)

@@ -133,7 +133,7 @@ async def test_tenants_with_nothing_visible_cost_a_fair_queue_nothing(tmp_path: 
 
 
 @pytest.mark.parametrize("fifo_queue", [False, True])
-async def test_so_many_and_no_more_are_in_flight(
+async def test_the_limit_of_messages_in_flight(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fifo_queue: bool
 ) -> None:
     monkeypatch.setattr(receive, "IN_FLIGHT_MAX", 25)
@@ -159,7 +159,7 @@ async def test_an_empty_queue_near_its_limit_is_just_empty(tmp_path: Path, monke
         assert (received.messages, received.limit_reached) == ((), False)
 
 
-async def test_more_queues_than_are_kept_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_more_queues_than_fit_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transaction, "QUEUES_IN_MEMORY_MAX", 3)
     async with opened(tmp_path) as (_, engine):
         queues = [QueueFixture(engine, Clock()) for _ in range(20)]
@@ -230,7 +230,7 @@ async def test_an_empty_queue_is_known_without_a_transaction(tmp_path: Path) -> 
 # -- full disks -------------------------------------------------------------------------------------------------------
 
 
-async def test_on_a_full_disk_nothing_is_taken_and_nothing_lost(tmp_path: Path) -> None:
+async def test_a_full_disk_refuses_sends_and_loses_nothing(tmp_path: Path) -> None:
     disk = FaultyDisk()
     async with opened(tmp_path, disk) as (_, engine):
         queue = QueueFixture(engine, Clock())
@@ -251,7 +251,7 @@ async def test_on_a_full_disk_nothing_is_taken_and_nothing_lost(tmp_path: Path) 
         assert len(await queue.peek_all()) == 10
 
 
-async def test_those_who_wait_are_not_woken_for_what_was_not_stored(tmp_path: Path) -> None:
+async def test_a_failed_send_wakes_no_waiter(tmp_path: Path) -> None:
     disk = FaultyDisk()
     async with opened(tmp_path, disk) as (_, engine):
         queue = QueueFixture(engine, Clock())

@@ -66,18 +66,18 @@ def _plan(database: Database, statement: str) -> list[str]:
     return list(lines(apsw.ext.query_info(database.connection, statement, explain_query_plan=True).query_plan))
 
 
-def test_there_are_statements_to_look_at() -> None:
+def test_statements_are_found() -> None:
     assert {"DUE", "HEADS_DUE", "PROMOTE", "DELETE_LEASED", "PEEK_BEHIND", "_LIST", "_SOURCES"} <= STATEMENTS.keys()
 
 
-async def test_no_statement_reads_a_table_through(database: Database) -> None:
+async def test_no_statement_scans_a_queue_table(database: Database) -> None:
     plans = {name: _plan(database, text) for name, text in STATEMENTS.items()}
     scans = {name: step for name, plan in plans.items() for step in plan if step.startswith("SCAN ")}
     assert scans == SCANS
     assert {name for name, plan in plans.items() if any("TEMP B-TREE" in step for step in plan)} == SORTS
 
 
-async def test_a_plan_that_reads_a_table_through_is_seen(database: Database) -> None:
+async def test_a_plan_with_a_scan_is_detected(database: Database) -> None:
     plan = _plan(database, "SELECT seq FROM slots WHERE line = ? UNION SELECT seq FROM slots WHERE born_at = ?")
     assert "SCAN slots" in plan
 

@@ -108,9 +108,7 @@ async def test_order_and_locks_hold_across_processes(cassandra_address: Cassandr
         await _sent_and_received(queues)
 
 
-async def test_and_while_logs_are_written_down_and_cleared(
-    cassandra_address: CassandraAddress, small_segments: None
-) -> None:
+async def test_order_and_locks_hold_during_snapshots(cassandra_address: CassandraAddress, small_segments: None) -> None:
     async with processes(cassandra_address, 2) as queues:
 
         async def clear() -> None:
@@ -134,7 +132,7 @@ async def test_deduplication_is_one_for_all(cassandra_address: CassandraAddress)
 
 
 @pytest.mark.parametrize("reads", [True, False])
-async def test_who_was_away_finds_what_was_written_down(
+async def test_a_slow_process_reads_the_snapshot(
     cassandra_address: CassandraAddress, small_segments: None, reads: bool
 ) -> None:
     """The slot of a slow process was removed meanwhile: it can neither write there nor read a wrong state."""
@@ -154,7 +152,7 @@ async def test_who_was_away_finds_what_was_written_down(
 
 
 @pytest.mark.parametrize("dedup", ["", "k"])
-async def test_an_append_whose_answer_came_too_late(
+async def test_an_append_with_a_late_answer(
     cassandra_address: CassandraAddress, small_segments: None, dedup: str
 ) -> None:
     """The append was applied and its segment removed before the answer: it must not be reported as failed."""
@@ -232,7 +230,7 @@ async def test_a_poll_hears_of_another_process(
         waiter.close()
 
 
-async def test_what_it_costs(cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_statements_of_fifo_operations(cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch) -> None:
     """A send is one row and one append. Other processes' commands are found by an append that fails, or by a read."""
     monkeypatch.setattr(fallback, "HEARTBEAT_INTERVAL_S", 3_600)  # statements of the background are not counted
     monkeypatch.setattr(known_queues, "GENERATION_AGE_MS_MAX", 3_600_000)

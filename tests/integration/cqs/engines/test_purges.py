@@ -16,7 +16,7 @@ from tests.own_redis import OwnRedis
 
 
 @pytest.mark.parametrize("fifo", [False, True])
-async def test_who_hears_of_a_purge_in_the_midst_of_a_send_loses_nothing(
+async def test_a_send_during_a_purge_loses_nothing(
     cassandra_address: CassandraAddress, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch, fifo: bool
 ) -> None:
     """The sender has written rows of the old generation when a fill or another receive tells it of the purge."""

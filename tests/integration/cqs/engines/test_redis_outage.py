@@ -75,7 +75,7 @@ def sample(engine: object, metric: Metric) -> float:
     return next(sample.value for sample in engine.samples() if sample.name == metric.name)
 
 
-async def test_two_processes_without_redis_share_a_queue_and_give_nothing_twice(cassandra_address: Cluster) -> None:
+async def test_two_processes_without_redis_deliver_nothing_twice(cassandra_address: Cluster) -> None:
     async with queues(cassandra_address, "", 2) as (one, two):
         await one.send(*numbered(5, b"a"))
         await two.send(*numbered(5, b"b"))
@@ -85,7 +85,7 @@ async def test_two_processes_without_redis_share_a_queue_and_give_nothing_twice(
         assert sum(await one.counts()) == sum(await two.counts()) == 10
 
 
-async def test_what_waits_at_one_process_is_woken_by_another(cassandra_address: Cluster) -> None:
+async def test_a_send_wakes_a_poll_of_another_process(cassandra_address: Cluster) -> None:
     async with queues(cassandra_address, "", 2) as (one, two):
         waiter = one.engine.waiter(one.q)
         await two.send(b"for whoever asks")
@@ -94,7 +94,7 @@ async def test_what_waits_at_one_process_is_woken_by_another(cassandra_address: 
         waiter.close()
 
 
-async def test_any_process_settles_what_another_gave_out(cassandra_address: Cluster) -> None:
+async def test_a_process_settles_messages_received_by_another(cassandra_address: Cluster) -> None:
     async with queues(cassandra_address, "", 2) as (one, two):
         await one.send(*numbered(3))
         deleted, longer, shorter = await arriving(one, 3, hide_ms=2_000)
@@ -105,7 +105,7 @@ async def test_any_process_settles_what_another_gave_out(cassandra_address: Clus
         assert not await two.take()
 
 
-async def test_who_gives_a_queue_back_says_what_is_hidden(cassandra_address: Cluster) -> None:
+async def test_a_returned_claim_has_the_messages_in_flight(cassandra_address: Cluster) -> None:
     async with queues(cassandra_address, "", 1) as (one,):
         await one.send(*numbered(4))
         held = await arriving(one, 2)
@@ -118,7 +118,7 @@ async def test_who_gives_a_queue_back_says_what_is_hidden(cassandra_address: Clu
 
 
 @pytest.mark.extended
-async def test_a_process_that_dies_with_its_claims_is_followed_by_another(cassandra_address: Cluster) -> None:
+async def test_claims_of_a_dead_process_are_taken_over(cassandra_address: Cluster) -> None:
     async with queues(cassandra_address, "", 1) as (queue,):
         await queue.send(*numbered(3))
         cassandra = await Cassandra.open(cassandra_address)
@@ -133,7 +133,7 @@ async def test_a_process_that_dies_with_its_claims_is_followed_by_another(cassan
         await cassandra.close()
 
 
-async def test_what_is_in_flight_when_redis_dies_stays_hidden(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
+async def test_messages_in_flight_stay_hidden_when_redis_dies(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
     async with queues(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(*numbered(6))
         held = [*await arriving(one, 2), *await arriving(two, 2)]
@@ -156,7 +156,7 @@ async def test_what_is_in_flight_when_redis_dies_stays_hidden(cassandra_address:
 
 
 @pytest.mark.extended
-async def test_a_redis_that_only_paused_learns_what_happened(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
+async def test_a_redis_that_was_paused_is_updated(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
     async with queues(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(*numbered(4))
         before = await arriving(one, 1)
@@ -174,7 +174,7 @@ async def test_a_redis_that_only_paused_learns_what_happened(cassandra_address: 
 
 
 @pytest.mark.extended
-async def test_redis_is_told_of_a_delete_that_it_came_back_amid(
+async def test_a_delete_during_the_return_of_redis(
     cassandra_address: Cluster, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with queues(cassandra_address, own_redis.url, 1) as (queue,):
@@ -198,7 +198,7 @@ async def test_redis_is_told_of_a_delete_that_it_came_back_amid(
         await counting(queue, (0, 0, 0))
 
 
-async def test_a_delivery_that_came_twice_is_counted(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
+async def test_a_repeated_delivery_is_counted(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
     async with queues(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(b"one")
         first = await arriving(one, 1)
@@ -212,7 +212,7 @@ async def test_a_delivery_that_came_twice_is_counted(cassandra_address: Cluster,
 
 
 @pytest.mark.parametrize("redis_is_away", [False, True])
-async def test_an_older_handle_of_an_earlier_life_of_the_cache(
+async def test_a_handle_from_before_a_cache_loss(
     cassandra_address: Cluster, own_redis: OwnRedis, redis_is_away: bool
 ) -> None:
     """The message was delivered again meanwhile. Tenants' handles are still valid, fenced ones are not."""
@@ -238,7 +238,7 @@ async def test_an_older_handle_of_an_earlier_life_of_the_cache(
 
 
 @pytest.mark.extended
-async def test_a_delete_that_its_process_did_not_live_to_finish(
+async def test_an_unfinished_delete_of_a_dead_process(
     cassandra_address: Cluster, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The row is deleted by the next delete of the message, or by another process's reconciler."""
@@ -265,7 +265,7 @@ async def test_a_delete_that_its_process_did_not_live_to_finish(
         await cassandra.close()
 
 
-async def test_empty_buckets_of_before_go(
+async def test_old_empty_buckets_are_removed(
     cassandra_address: Cluster, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(maintenance, "EMPTY_AGE_MS", 0)
@@ -290,7 +290,7 @@ async def test_empty_buckets_of_before_go(
 
 
 @pytest.mark.extended
-async def test_a_redis_that_is_full_counts_as_away(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
+async def test_a_full_redis_counts_as_unavailable(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
     """Redis answers but accepts no writes."""
     async with queues(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(b"before")
@@ -304,7 +304,7 @@ async def test_a_redis_that_is_full_counts_as_away(cassandra_address: Cluster, o
         assert not await two.take()
 
 
-async def test_what_is_made_visible_while_redis_is_away(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
+async def test_a_message_returned_without_redis_is_visible(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
     """The row has a later time, because the message was in flight when Redis was lost."""
     async with queues(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(b"one")
@@ -333,7 +333,7 @@ async def test_a_purge_while_redis_does_not_answer(cassandra_address: Cluster, o
         assert sum(await one.counts()) == 2
 
 
-async def test_a_delete_that_failed_amid_a_fill(own_redis: OwnRedis) -> None:
+async def test_a_failed_delete_during_a_fill(own_redis: OwnRedis) -> None:
     """Messages deleted during a fill return to the cache if their delete fails."""
     clock = Clock()
     cache = redis_cache.RedisCache(own_redis.url, clock, UnackedDeliveries())

@@ -77,7 +77,7 @@ async def test_a_send_of_one_process_wakes_another(host: Host) -> None:
     waiter.close()
 
 
-async def test_the_wake_up_of_a_process_that_died_is_for_another(host: Host) -> None:
+async def test_the_wake_up_of_a_dead_process_goes_to_another(host: Host) -> None:
     (dying, one), (_, two) = await host.join(), await host.join()
     queue = QueueFixture(host.engine, host.clock)
     first = await queue.at(one).wait()
@@ -92,7 +92,7 @@ async def test_the_wake_up_of_a_process_that_died_is_for_another(host: Host) -> 
     second.close()
 
 
-async def test_the_wake_up_that_found_nobody_is_for_another(host: Host) -> None:
+async def test_an_undelivered_wake_up_goes_to_another(host: Host) -> None:
     """The process dies while its wake-up is on the way."""
     (dying, one), (_, two) = await host.join(), await host.join()
     queue = QueueFixture(host.engine, host.clock)
@@ -122,7 +122,7 @@ async def test_a_dead_process_leaves_no_waiter_behind(host: Host) -> None:
     second.close()
 
 
-async def test_a_host_that_restarts_wakes_everybody_once(host: Host) -> None:
+async def test_a_host_that_restarts_wakes_each_waiter_once(host: Host) -> None:
     _, remote = await host.join()
     queue = QueueFixture(remote, host.clock)
     waiting = [await queue.wait() for _ in range(5)]
@@ -174,7 +174,7 @@ async def test_polls_outlive_a_restart_of_the_host(host: Host) -> None:
     assert sorted(body for got in await asyncio.gather(*polls) for body in got) == numbered(20)
 
 
-async def test_leaving_while_being_woken_leaves_the_host_idle(host: Host) -> None:
+async def test_a_waiter_closed_during_its_wake_up_leaves_nothing_at_the_host(host: Host) -> None:
     """The host's half of a waiter ends with the client's, even if both end at the same moment."""
     _, remote = await host.join()
     queue = QueueFixture(remote, host.clock)
@@ -191,7 +191,7 @@ async def test_leaving_while_being_woken_leaves_the_host_idle(host: Host) -> Non
     assert not watching
 
 
-async def test_a_waiter_leaves_no_garbage_that_only_a_collection_finds(host: Host) -> None:
+async def test_a_waiter_leaves_no_reference_cycles(host: Host) -> None:
     _, remote = await host.join()
     queue = QueueFixture(remote, host.clock)
     gc.collect()
@@ -205,7 +205,7 @@ async def test_a_waiter_leaves_no_garbage_that_only_a_collection_finds(host: Hos
         gc.enable()
 
 
-async def test_what_a_dead_process_waited_for_is_for_another_at_once(host: Host) -> None:
+async def test_a_message_for_a_dead_process_goes_to_another_at_once(host: Host) -> None:
     (dying, one), (_, two) = await host.join(), await host.join()
     queue = QueueFixture(two, host.clock)
     lost = asyncio.create_task(one.long_polls().receive(queue.q, 1, HIDE_MS, POLL_S))
@@ -219,7 +219,7 @@ async def test_what_a_dead_process_waited_for_is_for_another_at_once(host: Host)
     assert bodies(await queue.take()) == [b"one"]
 
 
-async def test_what_a_dead_process_held_is_for_another_at_once(host: Host) -> None:
+async def test_leases_of_a_dead_process_are_released_at_once(host: Host) -> None:
     """The leases of all long polls are released: the process may have died before it read the response, or while it
     worked."""
     (dying, one), (_, two) = await host.join(), await host.join()
@@ -238,7 +238,7 @@ async def test_what_a_dead_process_held_is_for_another_at_once(host: Host) -> No
     assert await queue.counts() == (0, 4, 0), "what it said to be hidden stays so"
 
 
-async def test_what_a_process_lost_to_another_stays_the_other_s(host: Host) -> None:
+async def test_a_message_received_by_another_process_is_not_released(host: Host) -> None:
     (dying, one), (_, two) = await host.join(), await host.join()
     queue = QueueFixture(two, host.clock)
     await queue.send(b"one")
@@ -264,7 +264,7 @@ async def test_leases_that_ended_are_forgotten(host: Host) -> None:
     assert len(handed) == 1
 
 
-async def test_what_was_leased_for_a_process_as_it_died_is_for_another_at_once(host: Host) -> None:
+async def test_a_lease_made_as_its_process_died_is_released_at_once(host: Host) -> None:
     (dying, one), (_, two) = await host.join(), await host.join()
     queue = QueueFixture(host.engine, host.clock)
     lost = asyncio.create_task(one.long_polls().receive(queue.q, 1, HIDE_MS, POLL_S))
@@ -277,7 +277,7 @@ async def test_what_was_leased_for_a_process_as_it_died_is_for_another_at_once(h
     assert bodies(received.messages) == [b"one"]
 
 
-async def test_a_host_that_goes_takes_nothing_from_those_who_are_at_work(host: Host) -> None:
+async def test_a_host_that_stops_keeps_running_leases(host: Host) -> None:
     _, remote = await host.join()
     queue = QueueFixture(remote, host.clock)
     await queue.send(b"one")

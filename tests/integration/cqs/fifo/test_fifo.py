@@ -74,7 +74,7 @@ async def test_deduplication(sqs: Sqs) -> None:
 
 
 @pytest.mark.spec("dedup.after-purge")
-async def test_purge_forgets_what_was_sent(sqs: Sqs) -> None:
+async def test_a_purge_clears_deduplication(sqs: Sqs) -> None:
     url = await queue(sqs)
     await send(sqs, url, "x")
     await sqs("PurgeQueue", QueueUrl=url)

@@ -66,7 +66,7 @@ async def test_the_first_hidden_for_longer_holds_back_the_others(sqs: Sqs, url: 
 
 
 @pytest.mark.spec("fifo.second-extended")
-async def test_what_is_before_one_that_is_hidden_for_longer_comes(sqs: Sqs, url: str) -> None:
+async def test_messages_before_one_hidden_for_longer_are_received(sqs: Sqs, url: str) -> None:
     await send(sqs, url, "1", "2", "3")
     _, second, _ = await sqs.receive(url)
     await sqs.hide(url, second, 60)
@@ -81,7 +81,7 @@ async def test_what_is_before_one_that_is_hidden_for_longer_comes(sqs: Sqs, url:
 
 @pytest.mark.spec("fifo.given-back")
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
-async def test_given_back_in_any_order_they_come_in_theirs(sqs: Sqs, url: str, order: tuple[int, ...]) -> None:
+async def test_messages_returned_in_any_order_keep_theirs(sqs: Sqs, url: str, order: tuple[int, ...]) -> None:
     await send(sqs, url, "1", "2", "3")
     held = await sqs.receive(url)
     for place in order:
@@ -129,7 +129,7 @@ async def test_a_message_has_its_queues_delay(sqs: Sqs, url: str) -> None:
 
 @pytest.mark.spec("fifo.delay-is-retroactive")
 @pytest.mark.parametrize(("before_s", "after_s"), [(0, 60), (900, 60), (60, 0)])
-async def test_a_new_delay_holds_for_what_is_there(sqs: Sqs, url: str, before_s: int, after_s: int) -> None:
+async def test_a_new_delay_applies_to_existing_messages(sqs: Sqs, url: str, before_s: int, after_s: int) -> None:
     await set_delay(sqs, url, before_s)
     await send(sqs, url, "1", "2")
     sqs.advance(20)

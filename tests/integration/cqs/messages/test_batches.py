@@ -156,7 +156,7 @@ async def test_all_entries_may_fail(sqs: Sqs, wire: Wire) -> None:
 
 @pytest.mark.parametrize("wire", ["json"], indirect=True)  # SDKs cannot write it
 @spec("batch.answer-failed")
-async def test_a_failure_may_quote_what_no_answer_can_hold(sqs: Sqs, wire: Wire) -> None:
+async def test_a_failure_quotes_characters_invalid_in_xml(sqs: Sqs, wire: Wire) -> None:
     url = await sqs.queue()
     given = [{"Id": "a", "MessageBody": "x", "MessageGroupId": "\ud800"}]
     (failed,) = (await wire("SendMessageBatch", QueueUrl=url, Entries=given))["Failed"]
@@ -263,7 +263,7 @@ async def test_attributes_count_in_the_size_of_all(sqs: Sqs, wire: Wire) -> None
 
 
 @spec("batch.change-needs-a-timeout")
-async def test_a_change_of_visibility_says_to_what(sqs: Sqs, wire: Wire) -> None:
+async def test_a_change_of_visibility_needs_a_timeout(sqs: Sqs, wire: Wire) -> None:
     url = await sqs.queue()
     given = [{"Id": "a", "ReceiptHandle": "h", "VisibilityTimeout": 1}, {"Id": "b", "ReceiptHandle": "h"}]
     await wire.refuses(missing("VisibilityTimeout"), "ChangeMessageVisibilityBatch", QueueUrl=url, Entries=given)

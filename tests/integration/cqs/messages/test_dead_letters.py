@@ -109,7 +109,7 @@ async def test_a_receive_that_moves_gives_nothing_twice(sqs: Sqs) -> None:
     assert await sqs.bodies(dead) == ["poison"]
 
 
-async def test_poll_wakes_when_letters_arrive(sqs: Sqs) -> None:
+async def test_a_dead_letter_wakes_a_poll(sqs: Sqs) -> None:
     source, dead = await redrive(sqs)
     await sqs.send(source, "poison")
     await spend(sqs, source, 1)
@@ -213,7 +213,7 @@ async def test_with_a_receive_attempt(sqs: Sqs) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["", ".fifo"])
-async def test_what_is_received_behind_a_slow_move_is_hidden_for_its_whole_time(
+async def test_messages_behind_a_slow_move_have_their_full_timeout(
     sqs: Sqs, suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, dead = await redrive(sqs, "source" + suffix, "dead" + suffix)

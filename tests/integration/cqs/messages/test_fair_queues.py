@@ -48,7 +48,7 @@ async def test_a_tenant_is_neither_locked_nor_deduplicated(sqs: Sqs) -> None:
 @pytest.mark.parametrize(
     ("held", "order"), [(NOISY_IN_FLIGHT_MIN - 1, ["loud", "quiet"]), (NOISY_IN_FLIGHT_MIN, ["quiet", "loud"])]
 )
-async def test_who_holds_much_waits(sqs: Sqs, held: int, order: list[str]) -> None:
+async def test_a_noisy_tenant_waits(sqs: Sqs, held: int, order: list[str]) -> None:
     url = await sqs.queue()
     await hold(sqs, url, "loud", held)
     await send(sqs, url, "loud")

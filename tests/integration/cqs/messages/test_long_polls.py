@@ -115,7 +115,7 @@ async def test_each_message_wakes_one(sqs: Sqs) -> None:
 
 
 @spec("poll.at-once")
-async def test_does_not_wait_for_what_is_there(sqs: Sqs, wire: Wire) -> None:
+async def test_a_poll_does_not_wait_for_existing_messages(sqs: Sqs, wire: Wire) -> None:
     url = await sqs.queue()
     await sqs.send(url, "one")
     await sqs.send(url, "two")
@@ -124,7 +124,7 @@ async def test_does_not_wait_for_what_is_there(sqs: Sqs, wire: Wire) -> None:
 
 
 @spec("poll.what-is-there")
-async def test_does_not_wait_for_more(sqs: Sqs) -> None:
+async def test_a_poll_does_not_wait_for_more_messages(sqs: Sqs) -> None:
     url = await sqs.queue()
     poll = await sqs.poll(url, n=10)
     await sqs.send(url, "one")
@@ -164,7 +164,7 @@ async def test_ends_with_its_queue(sqs: Sqs) -> None:
 @pytest.mark.parametrize("recreate_wait_s", [0])
 @pytest.mark.parametrize("name", ["q", "q.fifo"])
 @spec("poll.namesake")
-async def test_takes_nothing_of_a_namesake(sqs: Sqs, name: str) -> None:
+async def test_a_poll_takes_nothing_of_a_new_queue_of_the_name(sqs: Sqs, name: str) -> None:
     ids = {"MessageGroupId": "g", "MessageDeduplicationId": "d"} if name.endswith(".fifo") else {}
     url = await sqs.queue(name)
     polls = [await sqs.poll(url) for _ in range(3)]
@@ -268,7 +268,7 @@ async def test_a_poll_under_another_server_ends_with_its_caller(sqs: Sqs) -> Non
     assert said.get_nowait()["status"] == 200
 
 
-async def test_what_comes_in_parts_behind_a_poll_is_answered_after_it(sqs: Sqs) -> None:
+async def test_a_request_in_parts_behind_a_poll_is_answered_after_it(sqs: Sqs) -> None:
     url = await sqs.queue()
     bodies = [json.dumps({"QueueUrl": url, **more}).encode() for more in ({"WaitTimeSeconds": 20}, {})]
     head = "POST / HTTP/1.1\r\nx-amz-target: AmazonSQS.{}\r\ncontent-length: {}\r\n\r\n"

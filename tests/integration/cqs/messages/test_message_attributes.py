@@ -236,7 +236,7 @@ async def test_digests_of_a_number_that_is_rewritten(sqs: Sqs, wire: Wire) -> No
 
 
 @spec("digest.of-those-returned")
-async def test_a_receivers_digest_is_of_what_it_gets(sqs: Sqs, wire: Wire) -> None:
+async def test_the_digest_of_a_receive_covers_returned_attributes(sqs: Sqs, wire: Wire) -> None:
     url = await sqs.queue()
     await wire.send(url, MessageAttributes=THREE)
     digests = {}

@@ -103,7 +103,7 @@ async def test_a_group_in_flight_is_not_visible(sqs: Sqs) -> None:
     assert await bodies(sqs, url, PeekOptions()) == ["b1", "a2", "b2"]
 
 
-async def test_what_is_too_old_is_gone(sqs: Sqs) -> None:
+async def test_expired_messages_are_not_shown(sqs: Sqs) -> None:
     url = await sqs.queue(MessageRetentionPeriod="60")
     await sqs.send(url, "old")
     sqs.advance(59)

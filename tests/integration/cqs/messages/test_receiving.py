@@ -205,7 +205,7 @@ async def test_message_attributes(sqs: Sqs, wire: Wire, names: list[str], shown:
 
 
 @spec("receive.standard-order", "receive.again-and-again")
-async def test_what_returns_goes_behind_what_waits(sqs: Sqs, wire: Wire) -> None:
+async def test_a_returned_message_goes_behind_waiting_ones(sqs: Sqs, wire: Wire) -> None:
     url = await sqs.queue()
     await sqs.send(url, "often")
     for _ in range(3):

@@ -132,7 +132,7 @@ async def test_accepted(sqs: Sqs, wire: Wire, queue: str, members: dict[str, Any
 
 
 @spec("send.message-id", "send.sequence-on-fifo-only", "digest.body", "digest.none-without-attributes")
-async def test_what_a_sender_is_told(sqs: Sqs, wire: Wire) -> None:
+async def test_the_response_to_a_send(sqs: Sqs, wire: Wire) -> None:
     standard, fifo = await sqs.queue(), await sqs.queue("q.fifo")
     sent = await wire.send(standard, "gr\u00fc\u00dfe", MessageGroupId="g")
     assert sent.keys() == {"MessageId", "MD5OfMessageBody"}
@@ -159,7 +159,7 @@ async def test_a_messages_own_delay(sqs: Sqs, wire: Wire) -> None:
 
 
 @spec("send.delay-zero-on-fifo")
-async def test_a_delay_of_nothing_on_a_fifo_queue(sqs: Sqs, wire: Wire) -> None:
+async def test_a_delay_of_zero_on_a_fifo_queue(sqs: Sqs, wire: Wire) -> None:
     url = await sqs.queue("q.fifo", DelaySeconds="5")
     await wire.send(url, DelaySeconds=0, MessageGroupId="g", MessageDeduplicationId="d")
     assert await wire.receive(url) == []

@@ -161,7 +161,7 @@ async def test_actions_of_the_account_at_a_queues_path(door: Door, action: str) 
 
 
 @spec("protocol.get-queue-url-on-queue-path")
-async def test_a_queues_url_is_told_at_another_queues_path(door: Door) -> None:
+async def test_get_queue_url_at_another_queues_path(door: Door) -> None:
     url = await door.queue("q")
     await door.queue("r")
     reply = await door.query("GetQueueUrl", {"QueueName": "q"}, path=f"/{ACCOUNT}/r")

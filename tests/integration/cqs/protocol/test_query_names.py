@@ -110,7 +110,7 @@ async def test_messages(door: Door, action: str, prefix: str) -> None:
         ),
     ],
 )
-async def test_what_a_receive_asks_for(
+async def test_requested_attributes_of_a_receive(
     door: Door, parameters: dict[str, str], system: list[str], attributes: list[str]
 ) -> None:
     await door.queue("q")

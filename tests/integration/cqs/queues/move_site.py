@@ -1,4 +1,4 @@
-"""For tests of move tasks: three queues, one of them the dead-letter queue of another, and a runner of move tasks."""
+"""Fixtures of move task tests: a queue, its dead-letter queue, another queue, and a runner of move tasks."""
 
 from __future__ import annotations
 

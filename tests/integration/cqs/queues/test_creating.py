@@ -94,7 +94,7 @@ async def test_names_differ_by_case(wire: Wire) -> None:
 
 @spec("name.url")
 @pytest.mark.parametrize("host", ["localhost:6059", "queues.example.org"])
-async def test_a_url_has_the_host_that_was_asked(door: Door, host: str) -> None:
+async def test_a_url_has_the_host_of_the_request(door: Door, host: str) -> None:
     parameters = {"QueueName": "q", "Action": "CreateQueue", "Version": "2012-11-05"}
     asked = "&".join(f"{name}={value}" for name, value in parameters.items())
     reply = await door.signed("GET", "/", {"host": host}, query=asked)
@@ -136,7 +136,7 @@ async def test_a_different_queue_of_the_name(wire: Wire, attributes: dict[str, s
 
 
 @spec("create.again-current", "attribute.at-once")
-async def test_it_is_compared_with_what_the_queue_is_now(wire: Wire) -> None:
+async def test_a_repeated_creation_is_compared_with_present_attributes(wire: Wire) -> None:
     url = await made(wire, DelaySeconds="5")
     await wire("SetQueueAttributes", QueueUrl=url, Attributes={"DelaySeconds": "6"})
     assert await made(wire, DelaySeconds="6") == url
@@ -229,7 +229,7 @@ async def test_sources_of_dead_letters(wire: Wire) -> None:
 
 
 @spec("queue.list-region", "queue.own-account-only")
-async def test_lists_are_of_ones_own(door: Door) -> None:
+async def test_lists_have_only_own_queues(door: Door) -> None:
     here = await door.queue("here")
     there = await door.query("CreateQueue", {"QueueName": "there"}, region="eu-west-1")
     await door.json("CreateQueue", QueueName="another's", key=STRANGER)

@@ -48,7 +48,7 @@ async def site(sqs: Sqs) -> Site:
         ),
     ],
 )
-async def test_what_no_task_can_be_started_with(site: Site, members: dict[str, Any], code: str, text: str) -> None:
+async def test_start_refused(site: Site, members: dict[str, Any], code: str, text: str) -> None:
     arns = {"{dead}": await site.sqs.arn(site.dead), "{other}": await site.sqs.arn(site.other)}
     members = {name: arns.get(value, value) for name, value in members.items()}
     assert await refused(site.sqs("StartMessageMoveTask", **members)) == (code, text)

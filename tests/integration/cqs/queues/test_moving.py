@@ -123,7 +123,7 @@ async def test_a_task_ends_after_36_hours(site: Site) -> None:
 
 
 @pytest.mark.spec("moves.resumed")
-async def test_what_a_dead_worker_held_is_moved_by_the_next(site: Site) -> None:
+async def test_messages_of_a_dead_worker_are_moved_by_the_next(site: Site) -> None:
     """A worker died with a batch: the next one must not complete the task before the lease ends."""
     await site.die("a", "b")
     await site.start()

@@ -165,7 +165,7 @@ async def test_dead_letter_sources(store: QueueStore) -> None:
     assert await store.dead_letter_sources(ARN, "", 10) == ["a"]
 
 
-async def test_changes_are_told_before_their_calls_return(store: QueueStore) -> None:
+async def test_changes_are_announced_before_their_calls_return(store: QueueStore) -> None:
     told: list[QueueKey] = []
     store.changed.append(told.append)
     await store.create(queue())

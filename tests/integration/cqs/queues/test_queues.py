@@ -99,7 +99,7 @@ async def test_changes_hold_at_once(sqs: Sqs) -> None:
 
 
 @pytest.mark.spec("attribute.delay-standard")
-async def test_a_change_of_the_delay_leaves_what_was_sent(sqs: Sqs) -> None:
+async def test_a_change_of_the_delay_does_not_affect_sent_messages(sqs: Sqs) -> None:
     url = await sqs.queue(DelaySeconds="10")
     await sqs.send(url, "delayed")
     await sqs("SetQueueAttributes", QueueUrl=url, Attributes={"DelaySeconds": "0"})
@@ -231,7 +231,7 @@ class TestWithoutWait:
         assert await sqs.queue() == url
 
 
-async def test_a_crash_between_store_and_engine_is_made_good(sqs: Sqs) -> None:
+async def test_a_crash_between_store_and_engine_is_repaired(sqs: Sqs) -> None:
     url = await sqs.queue()
     await sqs.send(url)
     view = await sqs.service.cache.find((ACCOUNT, "us-east-1", "q"))
@@ -256,7 +256,7 @@ async def test_internal_queues_need_no_creation(sqs: Sqs) -> None:
         assert await refused(sqs.send(url)) == NO_QUEUE
 
 
-async def test_a_view_that_is_behind(sqs: Sqs) -> None:
+async def test_a_stale_cached_queue(sqs: Sqs) -> None:
     """The engine learns of another process's deletion before the cache does."""
     url = await sqs.queue()
     view = await sqs.service.cache.find((ACCOUNT, "us-east-1", "q"))

@@ -141,7 +141,7 @@ async def test_every_queue_may(sqs: Sqs, attributes: dict[str, str]) -> None:
 
 
 @pytest.mark.spec("redrive-allow.by-queue")
-async def test_those_named_may(sqs: Sqs) -> None:
+async def test_named_queues_may(sqs: Sqs) -> None:
     allow = f'{{"redrivePermission":"byQueue","sourceQueueArns":["{ARNS}friend"]}}'
     await sqs.queue("dead", RedriveAllowPolicy=allow)
     assert await sqs.queue("friend", RedrivePolicy=policy_of("dead"))
@@ -149,7 +149,7 @@ async def test_those_named_may(sqs: Sqs) -> None:
 
 
 @pytest.mark.spec("redrive-allow.only-when-set")
-async def test_who_has_one_already_keeps_it(sqs: Sqs) -> None:
+async def test_an_existing_policy_is_kept(sqs: Sqs) -> None:
     dead = await sqs.queue("dead")
     source = await sqs.queue("source", RedrivePolicy=policy_of("dead"))
     await sqs("SetQueueAttributes", QueueUrl=dead, Attributes={"RedriveAllowPolicy": '{"redrivePermission":"denyAll"}'})
@@ -187,7 +187,7 @@ async def test_allow_policies_refused(sqs: Sqs, wire: Wire, permission: str, arn
 
 
 @pytest.mark.spec("redrive-allow.ten-arns")
-async def test_ten_may_be_named(sqs: Sqs) -> None:
+async def test_ten_queues_may_be_named(sqs: Sqs) -> None:
     text = f'{{"redrivePermission":"byQueue","sourceQueueArns":[{",".join([ARN_TEXT] * 10)}]}}'
     url = await sqs.queue(RedriveAllowPolicy=text)
     assert await sqs.attributes(url, "RedriveAllowPolicy") == {"RedriveAllowPolicy": text}

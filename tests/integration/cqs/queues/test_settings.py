@@ -106,7 +106,7 @@ async def test_no_names_no_attributes(wire: Wire) -> None:
 
 
 @spec("attribute.unknown-asked")
-async def test_a_name_nobody_knows(wire: Wire) -> None:
+async def test_an_unknown_name(wire: Wire) -> None:
     queue = await created(wire)
     await wire.refuses(unknown("Nonsense"), "GetQueueAttributes", **queue, AttributeNames=["All", "Nonsense"])
 
@@ -226,7 +226,7 @@ async def test_a_queue_keeps_its_type(wire: Wire) -> None:
 
 
 @spec("attribute.partial", "attribute.all-or-nothing", "attribute.modified")
-async def test_a_change_touches_what_it_names(wire: Wire, sqs: Sqs) -> None:
+async def test_a_change_affects_only_named_attributes(wire: Wire, sqs: Sqs) -> None:
     queue = await created(wire, DelaySeconds="5")
     before = await shown(wire, queue, "All")
     sqs.advance(10)
@@ -256,7 +256,7 @@ REMOVABLE = {
     ("name", "value"),
     [pytest.param(name, value, marks=spec(f"attribute.{rule}")) for name, (value, rule) in REMOVABLE.items()],
 )
-async def test_the_empty_text_takes_it_away(wire: Wire, name: str, value: str) -> None:
+async def test_an_empty_text_removes_an_attribute(wire: Wire, name: str, value: str) -> None:
     queue = await created(wire)
     assert name not in await shown(wire, queue, "All")
     await wire("SetQueueAttributes", **queue, Attributes={name: value})
@@ -279,7 +279,7 @@ async def test_a_key_is_the_one_encryption(wire: Wire) -> None:
 
 @spec("attribute.kms-period-shown", "attribute.KmsDataKeyReusePeriodSeconds")
 @pytest.mark.parametrize("seconds", NUMBERS["KmsDataKeyReusePeriodSeconds"][:2])
-async def test_a_period_is_kept_and_shown_only_while_there_is_a_key(wire: Wire, seconds: str) -> None:
+async def test_a_reuse_period_is_returned_only_with_a_key(wire: Wire, seconds: str) -> None:
     period = {"KmsDataKeyReusePeriodSeconds": seconds}
     queue = await created(wire, **period)
     assert await shown(wire, queue, *period) == {}

@@ -95,7 +95,7 @@ VALUES = {
     "MonthlySpendLimit": ["1"],
     "MaximumMessageSize": ["1024"],
 }
-"""Of attributes; the others take "true"."""
+"""Likely values of attributes. Others get "true"."""
 ENDPOINTS = {
     "sqs": [f"arn:aws:sqs:{REGION}:{ACCOUNT}:q", f"arn:aws:sqs:{REGION}:{ACCOUNT}:q.fifo"],
     "cqs": [f"arn:aws:sqs:{REGION}:{OTHER}:q"],
@@ -110,18 +110,18 @@ ENDPOINTS = {
     "redis": ["redis://user:pass@example.com:1/c"],
 }
 USUAL_MEMBERS = {"Endpoint", "TopicArn", "StringValue"}
-"""Beside what the model requires."""
+"""Members that most calls have, besides those that the model requires."""
 FREQUENT_ACTIONS = 5 * [
     *("CreateTopic", "SetTopicAttributes", "Subscribe", "Subscribe", "SetSubscriptionAttributes"),
     *("Publish", "PublishBatch", "CreatePlatformApplication", "CreatePlatformEndpoint", "TagResource"),
 ]
-"""Those with much to say."""
+"""Actions with many members, which are called more often."""
 RARE_ACTIONS = {
     *("DeleteTopic", "Unsubscribe", "DeletePlatformApplication", "DeleteEndpoint", "RemovePermission"),
     *("GetSMSSandboxAccountStatus", "ListTopics", "ListPlatformApplications", "ListSubscriptions"),
     *("ListOriginationNumbers", "ListPhoneNumbersOptedOut", "ListSMSSandboxPhoneNumbers", "GetSMSAttributes"),
 }
-"""What takes away, so that something is there; and what there is little to say to."""
+"""Actions that delete, so that enough resources exist, and actions with few members."""
 _OF_TOPICS = [
     *("Policy", "DisplayName", "DeliveryPolicy", "KmsMasterKeyId", "SignatureVersion", "TracingConfig", "FifoTopic"),
     *("ContentBasedDeduplication", "FifoThroughputScope", "ArchivePolicy", "DataProtectionPolicy"),

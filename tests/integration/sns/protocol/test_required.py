@@ -33,12 +33,12 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "Unsubscribe": {"SubscriptionArn": SUBSCRIPTION},
     "UntagResource": {"ResourceArn": TOPIC, "TagKeys": ["k"]},
 }
-"""What an operation refuses to do without, by InvalidParameter."""
+"""The members whose absence is an InvalidParameter error, by operation."""
 VALIDATED: dict[str, dict[str, Any]] = {
     "ConfirmSubscription": {"Token": "t"},
     "PublishBatch": {"PublishBatchRequestEntries": [{"Id": "a", "Message": "m"}]},
 }
-"""What more they need: the framework before the service misses it with words of its own."""
+"""Members that AWS's framework checks before the service, with an error text of its own."""
 ON_TOPICS = [action for action, members in REQUIRED.items() if "TopicArn" in members and action != "DeleteTopic"]
 
 

@@ -135,7 +135,7 @@ async def test_the_quota_of_topics(tmp_path: Path) -> None:
 
 
 @spec("sns-topic.delete-absent")
-async def test_deleting_what_is_not_there(sns: SnsDoor) -> None:
+async def test_deleting_an_absent_topic(sns: SnsDoor) -> None:
     topic = await sns.topic()
     assert await sns("DeleteTopic", TopicArn=topic) == {}
     assert await sns("DeleteTopic", TopicArn=topic) == {}
