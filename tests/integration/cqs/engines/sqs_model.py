@@ -73,8 +73,8 @@ class VisibleQueue(Model):
         self, given: Sequence[Message], moved: set[str], want: int, now_ms: int, *, whole: bool
     ) -> None:
         visible = [kept for (kept,) in self.available(now_ms)]
-        fresh = {kept.id: kept.visible_at_ms for kept in visible if not self.is_spent(kept)}
-        spent = {kept.id for kept in visible if self.is_spent(kept)}
+        fresh = {kept.id: kept.visible_at_ms for kept in visible if not self.is_spent(message)}
+        spent = {kept.id for kept in visible if self.is_spent(message)}
         assert moved <= spent, "only what was received as often as it may be is moved"
         self._check_number([message.id for message in given], set(fresh), want, whole=whole)
         if len(given) < want and whole:
@@ -108,7 +108,7 @@ class VisibleQueue(Model):
 
 @dataclass(slots=True)
 class Run:
-    """The messages that a FIFO group can return now, by id, the spent ones before each, and the one that ends the run."""
+    """Ids of a FIFO group: spent messages first, those that can be returned now, and the spent one that ends them."""
 
     before: list[str]
     fresh: list[str]
@@ -117,14 +117,14 @@ class Run:
     @staticmethod
     def of(model: VisibleQueue, group: list[ModelMessage], now_ms: int) -> Run:
         run = Run([], [], [])
-        for kept in group:
-            if kept.hidden(now_ms):
+        for message in group:
+            if message.hidden(now_ms):
                 break
-            if not model.is_spent(kept):
-                run.fresh.append(kept.id)
+            if not model.is_spent(message):
+                run.fresh.append(message.id)
             elif run.fresh:
-                run.after.append(kept.id)
+                run.after.append(message.id)
                 break
             else:
-                run.before.append(kept.id)
+                run.before.append(message.id)
         return run
