@@ -73,8 +73,8 @@ class VisibleQueue(Model):
         self, given: Sequence[Message], moved: set[str], want: int, now_ms: int, *, whole: bool
     ) -> None:
         visible = [kept for (kept,) in self.available(now_ms)]
-        fresh = {kept.id: kept.visible_at_ms for kept in visible if not self.is_spent(message)}
-        spent = {kept.id for kept in visible if self.is_spent(message)}
+        fresh = {kept.id: kept.visible_at_ms for kept in visible if not self.is_spent(kept)}
+        spent = {kept.id for kept in visible if self.is_spent(kept)}
         assert moved <= spent, "only what was received as often as it may be is moved"
         self._check_number([message.id for message in given], set(fresh), want, whole=whole)
         if len(given) < want and whole:
