@@ -56,7 +56,7 @@ KILL_HEADS = (
     "order broken",
 )
 BACK_HEAD = "recovered after, median / worst"
-ILL_HEADS = ("failed attempts at failing endpoints", "circuit breakers opened", "dead letters")
+FAILING_HEADS = ("failed attempts at failing endpoints", "circuit breakers opened", "dead letters")
 REPEATED_HEAD = "oldest answer before the kill that was sent again"
 WAIT_HEAD = "longest wait of a sender for its acknowledgement, median / worst"
 BODIES_HEAD = "unreferenced FIFO bodies"
@@ -66,7 +66,7 @@ ORDER = ("order", "sequence", "two in flight", "lock")
 _VERSION = re.compile(r"<version>(\d+\.\d+\.\d+)</version>")
 
 Result = KillResult | PowerResult | ClusterResult
-Hurt = TypeVar("Hurt", KillResult, ClusterResult)
+Killed = TypeVar("Killed", KillResult, ClusterResult)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ def write_kill_report(page: Path, found: Facts, results: Sequence[KillResult]) -
         return
     parts = [
         _facts_line(found, results, _sqlite()),
-        _table((*KILL_HEADS, *ILL_HEADS, REPEATED_HEAD, BACK_HEAD), _kill_rows(results)),
+        _table((*KILL_HEADS, *FAILING_HEADS, REPEATED_HEAD, BACK_HEAD), _kill_rows(results)),
         _cause_table(results, tuple(VICTIMS), EMBEDDED_CAUSES),
         _point_table(results),
     ]
@@ -214,7 +214,7 @@ def _cluster_rows(results: Sequence[ClusterResult]) -> list[tuple[object, ...]]:
     ]
 
 
-def _by_kind(results: Sequence[Hurt], kinds: Sequence[str]) -> list[tuple[str, list[Hurt]]]:
+def _by_kind(results: Sequence[Killed], kinds: Sequence[str]) -> list[tuple[str, list[Killed]]]:
     by_kind = [(kind, [result for result in results if result.kind == kind]) for kind in kinds]
     return [(kind, of_kind) for kind, of_kind in by_kind if of_kind]
 

@@ -1,4 +1,4 @@
-"""What a round found, as it is kept: one JSON line each."""
+"""The result of a round, stored as one JSON line."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import msgspec
 
 
 class PowerResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Two runs of a store under load, cut at many points; each cut is reopened twice."""
+    """Two runs of a store under load, the power cut at many points; the disk of each cut is reopened twice."""
 
     kind: str = "power"
     seed: int
     records: int  # writes and syncs that were recorded
     checkpoints: int
     acknowledged: int  # calls
-    cuts: dict[str, int]  # by the kind of place
+    cuts: dict[str, int]  # by kind of point
     faults: list[str]
     seconds: float = 0.0
 
@@ -33,11 +33,11 @@ class KillResult(msgspec.Struct, frozen=True, kw_only=True):
     notifications: int = 0  # acknowledged publishes
     in_order: int = 0  # of them to the FIFO topic
     deliveries: int = 0  # of notifications, at HTTP endpoints and in the queue
-    failed: int = 0  # attempts at endpoints that were ill
+    failed: int = 0  # attempts at failing endpoints
     breakers: int = 0  # opened by a worker
     dead_letters: int = 0
-    unanswered: int = 0  # sends and publishes whose client did not learn the outcome, and repeated them
-    repeated_ms: int = 0  # of what came before the kill and again after it: the longest that the first was before it
+    unanswered: int = 0  # sends and publishes that got no answer and were repeated
+    repeated_ms: int = 0  # longest time from a first arrival to the kill, if it arrived again after it
     down_ms: int = 0  # from the kill until the API answered and notifications arrived again
     duplicates: dict[str, int] = {}
     faults: list[str]
@@ -59,9 +59,9 @@ class ClusterResult(msgspec.Struct, frozen=True, kw_only=True):
     in_order: int = 0
     deliveries: int = 0
     unanswered: int = 0
-    down_ms: int = 0  # from the kill until a send and a publish that began after it had got through
-    wait_ms: int = 0  # the longest that a sender waited to be acknowledged, its retries included
-    bodies: int = 0  # of FIFO queues, left by calls that were cut off: nothing names them, and they end by themselves
+    down_ms: int = 0  # from the kill until a send and a publish begun after it got through
+    wait_ms: int = 0  # longest wait of a sender for its acknowledgement, retries included
+    bodies: int = 0  # unreferenced bodies of FIFO queues, left by calls without an answer; their TTL removes them
     duplicates: dict[str, int] = {}
     faults: list[str]
     seconds: float = 0.0

@@ -20,7 +20,7 @@ import msgspec
 
 from faults.cluster.kills import cluster_round
 from faults.cluster.plan import CLUSTER_KINDS, NODE, plan_cluster_round
-from faults.cluster.processes import cluster_processes
+from faults.cluster.processes import site
 from faults.power.rounds import power_round
 from faults.report import Facts, facts, write_cluster_report, write_kill_report, write_power_report, write_summary
 from faults.results import ClusterResult, KillResult, PowerResult
@@ -34,7 +34,7 @@ LINES = ROOT / "docs" / "reliability.jsonl"
 PAGE = ROOT / "docs" / "reliability.md"
 POWER = "power"
 KINDS: dict[str, tuple[str, ...]] = {"kills": tuple(VICTIMS), POWER: (POWER,), "cluster": CLUSTER_KINDS}
-"""By part of the evidence: what one run says of a part replaces what was known of it, if all its kinds were run."""
+"""Kinds of rounds by part of the report. A run that has all kinds of a part replaces the results of that part."""
 ROUNDS = {"kills": 50, "cluster": 20}
 FAULTS_PRINTED = 10
 
@@ -48,7 +48,7 @@ def main(words: list[str]) -> int:
     for part, kinds in KINDS.items():
         chosen = [kind for kind in kinds if options.only in (None, part, kind)]
         results = asyncio.run(_run_all(part, chosen, options, _say))
-        if len(chosen) == len(kinds):  # some of the evidence must not replace all of it
+        if len(chosen) == len(kinds):  # a partial run must not replace the results of a full one
             _write(part, machine, results)
         failed = sum(not result.valid for result in results)
         if chosen:
@@ -112,7 +112,7 @@ async def _rounds(kind: str, rounds: int, seed: int) -> AsyncIterator[Result]:
 
 
 async def _cluster_rounds(kind: str, rounds: int, seed: int) -> AsyncIterator[ClusterResult]:
-    """All on one cluster; after an invalid round on a new one, since what it left must not spoil the next."""
+    """All on one cluster; an invalid round is followed by a new cluster, since its leftovers would spoil the next."""
     seeds = list(range(seed, seed + rounds))
     with ExitStack() as whole:
         ring = whole.enter_context(Ring()) if kind == NODE else None
@@ -121,7 +121,7 @@ async def _cluster_rounds(kind: str, rounds: int, seed: int) -> AsyncIterator[Cl
                 directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cns-faults-")))
                 receiver_port, journal = free_port(), directory / "arrivals"
                 stack.enter_context(receiving(receiver_port, journal))
-                hurt = stack.enter_context(cluster_processes(directory, ring))
+                hurt = stack.enter_context(site(directory, ring))
                 resources = await hurt.resources(receiver_port, journal)
                 valid = True
                 while seeds and valid:
@@ -161,8 +161,8 @@ def _say(result: Result, done: int, of: int) -> None:
 def _of_kill(result: KillResult | ClusterResult) -> str:
     if not isinstance(result, KillResult):
         return ""
-    ill = f"{result.failed} attempts failed, {result.breakers} breakers opened, {result.dead_letters} dead letters"
-    return f"  {ill}  repeats of {result.repeated_ms} ms before"
+    failed = f"{result.failed} attempts failed, {result.breakers} breakers opened, {result.dead_letters} dead letters"
+    return f"  {failed}  repeats of {result.repeated_ms} ms before"
 
 
 if __name__ == "__main__":

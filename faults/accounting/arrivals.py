@@ -9,18 +9,18 @@ NO_ANSWER = b"0"
 
 
 class Arrivals:
-    """Only what came after this was made: rounds share one receiver."""
+    """Arrivals after this object was made: rounds share one receiver and its journal."""
 
     def __init__(self, journal: Path) -> None:
         self._journal = journal
         self._offset = journal.stat().st_size if journal.exists() else 0
         self._rest = b""
         self.by_notification: dict[str, dict[str, list[int]]] = {}  # id, then subscription, then times in ns
-        self.refused: dict[str, dict[str, list[int]]] = {}  # the same of what was answered, but not with 200
+        self.refused: dict[str, dict[str, list[int]]] = {}  # likewise, for answers other than 200
         self.failed = 0  # attempts, answered or not
 
     def read(self) -> bool:
-        """Take in what is new; says whether anything was."""
+        """Read the new lines of the journal. Returns whether there were any."""
         with self._journal.open("rb") as file:
             file.seek(self._offset)
             lines = (self._rest + (new := file.read())).split(b"\n")
@@ -37,7 +37,7 @@ class Arrivals:
 
     @property
     def count(self) -> int:
-        """Deliveries, each but once."""
+        """Deliveries, without repeats."""
         return sum(len(subscriptions) for subscriptions in self.by_notification.values())
 
     def first_after(self, at_ns: int) -> int:
@@ -54,7 +54,7 @@ class Arrivals:
         return [arrival for times in self.by_notification.get(notification, {}).values() for arrival in times]
 
     def subscribers(self, topic: str, notification: str) -> dict[str, list[int]]:
-        """Times by subscription of this topic."""
+        """Subscription ARN of this topic → arrival times in ns."""
         found = self.by_notification.get(notification, {})
         return {name: times for name, times in found.items() if name.startswith(f"{topic}:")}
 

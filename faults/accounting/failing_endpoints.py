@@ -1,4 +1,4 @@
-"""A topic whose HTTP endpoints fail during a part of a kill round: notifications are retried, wait, or are given up."""
+"""A topic whose HTTP endpoints fail during a part of a kill round: deliveries fail, wait, or are dead-lettered."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from bench.load.signing import Credentials
 from faults.service.wire import Wire
 
 REFUSED, HUNG, FAILING, DOOMED, THROTTLED = "refused", "hung", "failing", "doomed", "throttled"
-FAILURES: dict[str, dict[str, object]] = {
+BEHAVIOURS: dict[str, dict[str, object]] = {
     REFUSED: {"refuse": True},
     HUNG: {"hang": True},
     FAILING: {"status": 500},
     DOOMED: {"status": 500},
 }
-"""How each endpoint fails. The throttled one does not."""
+"""By endpoint name. The throttled endpoint is healthy."""
 FAILING_PAUSE_S = 20
 DOOMED_ATTEMPTS = 1
 POLICIES: dict[str, dict[str, object]] = {
@@ -23,24 +23,24 @@ POLICIES: dict[str, dict[str, object]] = {
     THROTTLED: {"throttlePolicy": {"maxReceivesPerSecond": 15}},
 }
 DELIVERY_TIMEOUT_S = 3.0
-"""A setting of the service under test: a send to the endpoint that hangs fails after so long."""
+"""Setting of the service under fault: a delivery to the hanging endpoint fails after this time."""
 
 
 class FailingEndpoints(msgspec.Struct, frozen=True, kw_only=True):
-    """One topic with one subscription to each endpoint."""
+    """A topic with one subscription for each endpoint of this module."""
 
     topic: str  # ARN
-    failing: str  # subscription ARN: the endpoint answers 500, retried after `FAILING_PAUSE_S`
-    doomed: str  # subscription ARN: its messages are dead letters after `DOOMED_ATTEMPTS` attempts
-    undelivered: str  # queue URL of those dead letters
+    failing: str  # subscription ARN: answers 500, and each attempt is repeated after `FAILING_PAUSE_S`
+    doomed: str  # subscription ARN: after `DOOMED_ATTEMPTS` attempts its messages are dead letters
+    undelivered: str  # URL of its dead-letter queue
     receiver_port: int
 
-    async def start_failing(self) -> None:
-        await self._behave(FAILURES)
+    async def fail(self) -> None:
+        await self._behave(BEHAVIOURS)
 
     async def recover(self) -> None:
-        """Answer 200 from the next request on. Requests that hang go on hanging."""
-        await self._behave({name: {"status": 200} for name in FAILURES})
+        """Answer 200 from the next request on. Requests that hang already are not released."""
+        await self._behave({name: {"status": 200} for name in BEHAVIOURS})
 
     async def _behave(self, behaviours: dict[str, dict[str, object]]) -> None:
         wire = Wire(self.receiver_port, Credentials(key_id="", secret=""))

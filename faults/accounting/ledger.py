@@ -1,4 +1,4 @@
-"""What the clients of a kill round did and were told, as they saw it."""
+"""The record of a kill round: every call of its clients, and the answers they got."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _SIZED = re.compile(r"\*(\d{1,2})$")
 
 
 @dataclass(slots=True, kw_only=True)
-class Letter:
-    """One message as its sender means it; a sender that got no answer sends it again."""
+class SentMessage:
+    """One message of a sender, which sends it again until it is acknowledged."""
 
     text: str
     group: str = ""
     number: int = 0  # within its group
-    ids: list[str] = field(default_factory=list)  # acknowledged
+    ids: list[str] = field(default_factory=list)  # message ids that were acknowledged
     sequence: int = 0
-    open: int = 0  # attempts whose outcome nobody knows
+    unknown_outcomes: int = 0  # attempts without an answer
     began_ns: int = 0
     acknowledged_ns: int = 0
-    echoes: list[tuple[str, int]] = field(default_factory=list)  # id and sequence, told when it was sent once more
+    repeats: list[tuple[str, int]] = field(default_factory=list)  # (id, sequence) answered to repeats
 
     @property
     def body(self) -> str:
@@ -35,81 +35,81 @@ class Letter:
 
     @property
     def is_in_part(self) -> bool:
-        """Published to the FIFO topic: whether it is for the queue whose subscription has a filter policy, too."""
+        """Whether the filter policy of the FIFO topic's filtered subscription matches it."""
         return self.number % PART_EVERY == 0
 
 
 @dataclass(slots=True, kw_only=True)
 class Receipt:
-    """One message as one receive gave it to a consumer."""
+    """One message in the answer of one receive."""
 
     queue: str
     id: str
     text: str
     group: str
     sequence: int
-    take: int  # the number of the receive
+    receive_number: int  # equal for all messages of one receive
     sent_ms: int
     received_ns: int
-    asked_ns: int = 0  # when the receive began that got it
+    asked_ns: int = 0  # when its receive began
     delete_asked_ns: int = 0
-    deletes_open: int = 0  # attempts whose outcome nobody knows
+    unknown_deletes: int = 0  # attempts without an answer
     deleted_ns: int = 0  # acknowledged
-    notification: str = ""  # its id, where the message is a topic's envelope
-    published: int = 0  # the FIFO topic's sequence number, where it is an envelope of one
+    notification: str = ""  # id of the notification, if the message is an envelope
+    published: int = 0  # the FIFO topic's sequence number, if the message is an envelope of a FIFO topic
 
 
 @dataclass(slots=True)
 class Ledger:
-    sent: dict[str, dict[str, Letter]] = field(default_factory=dict)  # by queue URL or topic ARN, then text
+    sent: dict[str, dict[str, SentMessage]] = field(default_factory=dict)  # by queue URL or topic ARN, then text
     receipts: list[Receipt] = field(default_factory=list)
     kills_ns: list[int] = field(default_factory=list)
-    back_ns: list[int] = field(default_factory=list)  # when the service was whole again after each
+    recovered_ns: list[int] = field(default_factory=list)  # when the service had recovered from each kill
     jumps_ns: list[int] = field(default_factory=list)  # when the clock was moved past every lease
-    failures_ns: list[int] = field(default_factory=list)  # when a worker said that the store had failed it
-    moves: dict[str, list[int]] = field(default_factory=dict)  # of the cluster: when each dead letter was moved, by id
-    ahead_ms: int = 0  # how far the test clock had been moved before
-    takes: int = 0
-    refusals: list[str] = field(default_factory=list)  # of deletes, although the lease was not over
-    receives_open: int = 0  # of FIFO queues, whose outcome nobody knows
+    failures_ns: list[int] = field(default_factory=list)  # when a worker logged that the store failed
+    moves: dict[str, list[int]] = field(default_factory=dict)  # cluster form: message id → when it was moved to the DLQ
+    clock_offset_ms: int = 0  # how far the test clock was ahead before this round
+    receive_count: int = 0
+    refusals: list[str] = field(default_factory=list)  # refused deletes, although the lease was not over
+    unknown_receives: int = 0  # receives of FIFO queues without an answer
 
     @property
-    def falls(self) -> list[tuple[int, int]]:
-        """Each kill, and when the service was whole again; the last has no end yet while it lasts."""
-        return [(kill, (self.back_ns[number:] or [kill])[0]) for number, kill in enumerate(self.kills_ns)]
+    def outages(self) -> list[tuple[int, int]]:
+        """(kill, recovery) in ns for each kill; equal for a kill that the service has not recovered from yet."""
+        return [(kill, (self.recovered_ns[number:] or [kill])[0]) for number, kill in enumerate(self.kills_ns)]
 
     def lease_over(self, from_ns: int, to_ns: int, lease_s: float = VISIBILITY_S) -> bool:
         jumped = any(from_ns < jump < to_ns for jump in self.jumps_ns)
         return jumped or to_ns - from_ns >= lease_s * NS_PER_S
 
     def wall_ns(self, service_ms: int) -> int:
-        """What our clock showed when the service's showed this."""
-        wall_ns = (service_ms - self.ahead_ms) * NS_PER_MS
+        """Convert a time of the service, whose test clock jumps, into a time of this process's clock."""
+        wall_ns = (service_ms - self.clock_offset_ms) * NS_PER_MS
         for jumps, jump in reversed(list(enumerate(self.jumps_ns, 1))):
             if wall_ns - jumps * JUMP_S * NS_PER_S >= jump:
                 return wall_ns - jumps * JUMP_S * NS_PER_S
         return wall_ns
 
-    def letter(self, target: str, text: str, group: str = "", number: int = 0) -> Letter:
-        letter = Letter(text=text, group=group, number=number)
-        self.sent.setdefault(target, {})[text] = letter
-        return letter
+    def add_message(self, target: str, text: str, group: str = "", number: int = 0) -> SentMessage:
+        message = SentMessage(text=text, group=group, number=number)
+        self.sent.setdefault(target, {})[text] = message
+        return message
 
-    def of(self, target: str) -> list[Letter]:
+    def of(self, target: str) -> list[SentMessage]:
         return list(self.sent.get(target, {}).values())
 
     def receipts_of(self, queue: str) -> list[Receipt]:
         return [receipt for receipt in self.receipts if receipt.queue == queue]
 
     def acknowledged(self, target: str) -> int:
-        return sum(len(letter.ids) for letter in self.of(target))
+        return sum(len(message.ids) for message in self.of(target))
 
-    def opened(self, target: str) -> int:
-        return sum(letter.open for letter in self.of(target))
+    def unknown_outcomes(self, target: str) -> int:
+        return sum(message.unknown_outcomes for message in self.of(target))
 
 
 def sized(text: str, times: int) -> str:
-    """A text whose body is so many times as long as others."""
+    """A text whose body is `times` as long as the body of other texts."""
     return f"{text}*{times}" if times > 1 else text
 
 
@@ -119,6 +119,6 @@ def body_of(text: str) -> str:
 
 
 def text_of(body: str) -> str:
-    """What `body_of` was given, or the whole body when that did not make it."""
+    """The inverse of `body_of`; the whole body if `body_of` did not make it."""
     text, _, _ = body.partition(" ")
     return text if body_of(text) == body else body

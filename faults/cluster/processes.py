@@ -13,7 +13,7 @@ from bench.load.signing import Credentials
 from cns_backend import schema
 from cns_common.cassandra.session import CassandraAddress
 from faults.cluster.plan import API, NODE, REDIS, WORKER
-from faults.service.resources import RoundResources, furnish
+from faults.service.resources import Resources, create_resources
 from tests.cluster import Cluster, Process
 from tests.keyspace import aside, keyspace
 from tests.own_redis import OwnRedis
@@ -23,8 +23,8 @@ RING_REPLICATION = 3
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterProcesses:
-    """`ring` is there where Cassandra is to be hurt."""
+class Site:
+    """`ring` is set if Cassandra nodes are killed."""
 
     place: CassandraAddress
     redis: OwnRedis
@@ -33,18 +33,18 @@ class ClusterProcesses:
 
     @property
     def port(self) -> int:
-        """One address for all clients: the balancer's."""
+        """The load balancer's."""
         return self.cluster.balancer.port
 
     def kill(self, kind: str, victim: int) -> None:
-        """SIGKILL; returns when it is dead."""
-        self._deeds(kind, victim)[0]()
+        """Send SIGKILL and wait until the process has ended."""
+        self._kill_and_start(kind, victim)[0]()
 
     def start_again(self, kind: str, victim: int) -> None:
-        """Returns when it works."""
-        self._deeds(kind, victim)[1]()
+        """Start the process and wait until it is ready."""
+        self._kill_and_start(kind, victim)[1]()
 
-    def _deeds(self, kind: str, victim: int) -> tuple[Callable[[], None], Callable[[], None]]:
+    def _kill_and_start(self, kind: str, victim: int) -> tuple[Callable[[], None], Callable[[], None]]:
         cluster, ring = self.cluster, self.ring or Ring()
         table: dict[str, tuple[Callable[[], None], Callable[[], None]]] = {
             REDIS: (self.redis.kill, self.redis.start),
@@ -54,20 +54,19 @@ class ClusterProcesses:
         }
         return table[kind]
 
-    def dead(self) -> list[str]:
+    def ended(self) -> list[str]:
         return [process.name for process in self.cluster.processes if not process.is_running()]
 
-    async def resources(self, receiver_port: int, journal: Path) -> RoundResources:
-        """What the load needs, made anew."""
+    async def resources(self, receiver_port: int, journal: Path) -> Resources:
+        """Make a new account with new queues, topics and subscriptions."""
         keys = self.cluster.account()
         credentials = Credentials(key_id=keys["AWS_ACCESS_KEY_ID"], secret=keys["AWS_SECRET_ACCESS_KEY"])
-        return await furnish(self.port, credentials, receiver_port, journal)
+        return await create_resources(self.port, credentials, receiver_port, journal)
 
 
 @contextmanager
-def cluster_processes(directory: Path, ring: Ring | None = None) -> Iterator[ClusterProcesses]:
-    """Two API processes, two Celery workers and a Redis of their own, in a keyspace of their own: of the ring, if there
-    is one."""
+def site(directory: Path, ring: Ring | None = None) -> Iterator[Site]:
+    """Two API processes, two Celery workers and their own Redis, in a new keyspace of the ring or single node."""
     with ExitStack() as stack:
         place = stack.enter_context(_ring_keyspace(ring) if ring else keyspace())
         redis = OwnRedis(directory)
@@ -82,12 +81,12 @@ def cluster_processes(directory: Path, ring: Ring | None = None) -> Iterator[Clu
         cluster = Cluster(directory, environment)
         stack.callback(cluster.stop)
         cluster.start()
-        yield ClusterProcesses(place, redis, cluster, ring)
+        yield Site(place, redis, cluster, ring)
 
 
 @contextmanager
 def _ring_keyspace(ring: Ring) -> Iterator[CassandraAddress]:
-    """On all nodes. It ends with the ring."""
+    """A keyspace with a copy on every node. It is not dropped: the ring's data is temporary."""
     hosts = tuple(host for host, _ in ring.addresses)
     place = CassandraAddress(hosts=hosts, port=ring.addresses[0][1], keyspace=fresh_keyspace())
     aside(schema.apply(place, RING_REPLICATION))

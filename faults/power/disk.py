@@ -1,4 +1,4 @@
-"""What a disk may hold after a power cut: what was synced for certain, and of the rest whatever got there by chance."""
+"""The possible contents of a disk after a power cut: all synced writes, and a random part of the others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from faults.power.recording_vfs import DirectorySync, Linked, Log, Sync, Truncat
 SECTOR_BYTES = 512
 """A disk writes a sector whole or not at all."""
 ALL_WRITTEN_SHARES = (0.05, 0.5, 0.95)
-"""How likely a sector is to have got its last content, by the mood of a cut: hardly any, half, nearly all."""
+"""The probability that a sector has its last content; a cut picks one of these."""
 
 
 class _File:
@@ -25,7 +25,7 @@ class _File:
         self.pending = [pair for pair in self.pending if pair[0] >= since]
 
     def torn(self, random: Random) -> bytes:
-        """The synced content with some sectors of what was not: each as it was at some time since its sync."""
+        """The synced content with some later sectors: each as it was at a random time since the sync."""
         final = bytearray(self.synced)
         sizes = [len(final)]
         versions: dict[int, list[bytes]] = {}
@@ -49,7 +49,7 @@ class _File:
 
 
 class Disk:
-    """Follows a log; may be asked at every position on the way, in rising order."""
+    """The disk at a position of a log. Positions must rise."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -75,11 +75,11 @@ class Disk:
         self._position = max(position, self._position)
 
     def synced(self) -> dict[str, bytes]:
-        """A cut here, and nothing reached the disk but what had to."""
+        """The files after a cut here, if only synced writes reached the disk."""
         return {name: bytes(self._files[file].synced) for name, file in self._entries.items()}
 
     def torn(self, random: Random) -> dict[str, bytes]:
-        """A cut here, and the disk wrote what it liked of the rest, in an order of its own."""
+        """The files after a cut here, if the disk also wrote a random part of the rest, in any order."""
         entries = dict(self._entries)
         names = dict.fromkeys(link.name for _, link in self._pending_entries)
         for name in names:
@@ -103,7 +103,7 @@ class Disk:
 
 
 def restore(files: dict[str, bytes], directory: Path) -> None:
-    """Make `directory` hold these files."""
+    """Write the files into `directory`."""
     directory.mkdir(parents=True)
     for name, content in files.items():
         (directory / name).write_bytes(content)

@@ -1,4 +1,4 @@
-"""The operations of a load on the store, each with the positions in the disk's record at which it began and ended."""
+"""The calls of a load on the store, each with the positions in the disk's log where it began and was answered."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ STANDARD = QueueRef("standard", fifo=False, retention_ms=4 * DAY_MS)
 MOVED = QueueRef("moved", fifo=False, retention_ms=4 * DAY_MS)
 PURGED = QueueRef("purged", fifo=False, retention_ms=4 * DAY_MS)
 FIFO = QueueRef("fifo", fifo=True, retention_ms=4 * DAY_MS)
-EXPIRING = QueueRef("expiring", fifo=True, retention_ms=4 * DAY_MS)
-DEAD = QueueRef("dead", fifo=True, retention_ms=4 * DAY_MS)
-"""Where what was delivered too often in `EXPIRING` is moved."""
+REDRIVE = QueueRef("redrive", fifo=True, retention_ms=4 * DAY_MS)
+DEAD_LETTERS = QueueRef("dead", fifo=True, retention_ms=4 * DAY_MS)
+"""The dead-letter queue of `REDRIVE`."""
 PURGED_FIFO = QueueRef("purged-fifo", fifo=True, retention_ms=4 * DAY_MS)
-QUEUES = (STANDARD, MOVED, PURGED, FIFO, EXPIRING, DEAD, PURGED_FIFO)
+QUEUES = (STANDARD, MOVED, PURGED, FIFO, REDRIVE, DEAD_LETTERS, PURGED_FIFO)
 SCAN = (
     "SELECT b.id, b.body, s.seq, coalesce(s.grp, '') FROM lines l JOIN slots s USING (line) JOIN bodies b USING (seq)"
     " WHERE l.queue = ? AND l.doomed = 0"
@@ -28,7 +28,7 @@ RECORDS = "SELECT key, value FROM probe"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Put:
-    """A message that an operation sends."""
+    """A message sent by a call."""
 
     queue: QueueRef
     id: str
@@ -38,8 +38,8 @@ class Put:
 
 
 @dataclass(slots=True, kw_only=True)
-class Operation:
-    """One call. `answered` is None as long as nobody was told what came of it."""
+class StoreCall:
+    """`answered` is None until the call is answered."""
 
     began: int
     answered: int | None = None
@@ -51,19 +51,19 @@ class Operation:
     writes: tuple[str, int] | None = None  # a control-plane record
     leases: tuple[Message, ...] = ()  # of a FIFO queue
     leased_until_ms: int = 0
-    # what the answer said
+    # of the answer:
     sequences: tuple[int, ...] = ()
-    originals: tuple[str, ...] = ()  # ids: of the puts or, where one was a duplicate, of the message it repeats
+    originals: tuple[str, ...] = ()  # ids of the puts; of a duplicate, the id of the first message
     outcomes: tuple[Outcome, ...] = ()  # of the removes
     replaced: tuple[Outcome, ...] = ()
 
-    def known(self, position: int) -> bool:
-        """Had it been answered by then?"""
+    def is_answered(self, position: int) -> bool:
+        """Whether it had been answered at `position`."""
         return self.answered is not None and self.answered <= position
 
 
-def found(connection: apsw.Connection) -> list[Operation]:
-    """What an earlier run left, as if it had been sent and written before the first call."""
+def existing_calls(connection: apsw.Connection) -> list[StoreCall]:
+    """The contents left by an earlier run, as calls that were answered at position 0."""
     rows: list[tuple[Put, int]] = []
     for q in QUEUES:
         messages: list[Any] = connection.execute(SCAN, (q.id,)).fetchall()
@@ -71,7 +71,7 @@ def found(connection: apsw.Connection) -> list[Operation]:
             (Put(queue=q, id=message_id, body=body, group=group), seq) for message_id, body, seq, group in messages
         ]
     puts = tuple([put for put, _ in rows])
-    sends = Operation(
+    sends = StoreCall(
         began=0,
         answered=0,
         puts=puts,
@@ -79,20 +79,22 @@ def found(connection: apsw.Connection) -> list[Operation]:
         originals=tuple([put.id for put in puts]),
     )
     records: list[Any] = connection.execute(RECORDS).fetchall()
-    return [sends, *[Operation(began=0, answered=0, writes=record) for record in records]]
+    return [sends, *[StoreCall(began=0, answered=0, writes=record) for record in records]]
 
 
 @dataclass(slots=True)
 class Journal:
-    operations: list[Operation]
-    handles: dict[str, list[tuple[int, bytes]]] = field(default_factory=dict)  # and when given out, by message id
+    calls: list[StoreCall]
+    handles: dict[str, list[tuple[int, bytes]]] = field(
+        default_factory=dict
+    )  # by message id: when given out, and the handle
 
     def handles_of(self, message_id: str, position: int) -> list[bytes]:
         return [handle for began, handle in self.handles.get(message_id, ()) if began <= position]
 
-    def until(self, position: int) -> list[Operation]:
-        """What may have had an effect by then."""
-        return [operation for operation in self.operations if operation.began <= position]
+    def until(self, position: int) -> list[StoreCall]:
+        """The calls that may have had an effect at `position`."""
+        return [call for call in self.calls if call.began <= position]
 
     def acknowledged(self, position: int) -> int:
-        return sum(1 for operation in self.operations if operation.known(position))
+        return sum(1 for call in self.calls if call.is_answered(position))

@@ -1,7 +1,7 @@
-"""A layer under SQLite that writes down what reaches the files and what is synced, in one order across all files.
+"""A SQLite VFS that logs all writes and syncs of all files in one order.
 
-`faults.power.disk` tells from the record what a disk may hold after a power cut at any point of it. Not seen here: the
-shared-memory index, which does not outlive its processes anyway, and files that are not SQLite's (lock, master key).
+`faults.power.disk` derives from the log what a disk may hold after a power cut at any position. Not recorded: the
+shared-memory index, which does not outlive its processes, and files that are not SQLite's (lock, master key).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _JOURNALS = apsw.SQLITE_OPEN_MAIN_JOURNAL | apsw.SQLITE_OPEN_SUPER_JOURNAL | aps
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """The directory has an entry `name` for the file numbered `file`, or with None no such entry any more."""
+    """The directory's entry `name` now names the file with number `file`; with None, it was removed."""
 
     name: str
     file: int | None
@@ -57,14 +57,16 @@ Record = Linked | Write | Truncate | Sync | DirectorySync
 
 
 class Log:
-    """What happened, in order. A change stands before its effect, a sync after it: a cut between may go either way."""
+    """Events in order. A change is logged before its effect, a sync after it: a cut between allows both outcomes."""
 
     def __init__(self, base: dict[str, bytes] | None = None) -> None:
         self.base = base or {}
         self.records: list[Record] = []
-        self.names: dict[int, str] = dict(enumerate(self.base))  # of every file there ever was
+        self.names: dict[int, str] = dict(
+            enumerate(self.base)
+        )  # contents at the start, of every file that ever existed
         self.entries: dict[str, int] = {name: file for file, name in self.names.items()}
-        self._under_way: dict[int, set[int]] = {}  # positions of changes that another thread is still making
+        self._under_way: dict[int, set[int]] = {}  # positions of changes that are not finished yet, by any thread
         self._lock = threading.Lock()
 
     @property
@@ -88,11 +90,11 @@ class Log:
             return min(self._under_way.get(file, ()), default=len(self.records))
 
     def file(self, name: str) -> int:
-        """The file that had `name` last."""
+        """The number of the last file with this name."""
         return max(file for file, its_name in self.names.items() if its_name == name)
 
     def link(self, name: str) -> int:
-        """The file that `name` stands for, made if there is none."""
+        """The number of the file with this name; makes an entry if there is none."""
         file = self.entries.get(name)
         if file is None:
             file = self.entries[name] = len(self.names)
@@ -116,9 +118,9 @@ class RecordingVfs(apsw.VFS):
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> RecordedFile:
         path = name.filename() if isinstance(name, apsw.URIFilename) else name
         assert path is not None, "temporary files stay in memory"
-        opened = RecordedFile(name, flags, self._log, syncs_count=self._syncs_count)
-        opened.file = self._log.link(Path(path).name)
-        return opened
+        unknown_outcomes = RecordedFile(name, flags, self._log, syncs_count=self._syncs_count)
+        unknown_outcomes.file = self._log.link(Path(path).name)
+        return unknown_outcomes
 
     def xDelete(self, name: str, syncdir: bool) -> None:
         self._log.unlink(Path(name).name)
@@ -129,7 +131,7 @@ class RecordingVfs(apsw.VFS):
 
 
 class RecordedFile(apsw.VFSFile):
-    """Passes everything on to the operating system's file."""
+    """Logs calls and forwards them to the operating system's file."""
 
     def __init__(self, name: str | apsw.URIFilename | None, flags: list[int], log: Log, *, syncs_count: bool) -> None:
         # SQLite syncs the directory with a new journal's first sync (os_unix.c, UNIXFILE_DIRSYNC)

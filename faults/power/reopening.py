@@ -1,4 +1,4 @@
-"""Opens what a power cut left and compares it with what was promised; every broken promise is a line of text."""
+"""Opens the store that a power cut left and checks its guarantees; every broken guarantee is a line of text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WANT = 1_000
 
 
 class Reopening:
-    """One directory as a power cut left it. `check` returns what is wrong with it, best nothing."""
+    """A directory as a power cut left it. `check` returns the faults."""
 
     def __init__(self, directory: Path, position: int, journal: Journal, allowed: Collection[bytes]) -> None:
         self._directory = directory
@@ -65,7 +65,7 @@ class Reopening:
             if line != "ok":
                 self._fault("integrity", line)
         if digest(connection) not in self._allowed:
-            self._fault("state", "not that of whole transactions from the last answered on")
+            self._fault("state", "not the state after any transaction from the last answered one on")
 
     def _check_messages(self, connection: apsw.Connection) -> None:
         expected = self._expected
@@ -98,16 +98,16 @@ class Reopening:
 
     def _check_message(self, queue: str, message_id: str, body: bytes, seq: int) -> None:
         expected = self._expected
-        put = expected.known.get(message_id)
+        put = expected.possible.get(message_id)
         if put is None or put.queue.id != queue:
             self._fault("invented", f"{message_id} in {queue}")
         elif body not in expected.bodies.get(message_id, [put.body]):
             self._fault("body", f"{message_id} has {body[:50]!r}")
         if seq != expected.sequences.get(message_id, seq):
-            self._fault("sequence", f"{message_id} has {seq}, {expected.sequences[message_id]} was told")
+            self._fault("sequence", f"{message_id} has {seq}, {expected.sequences[message_id]} was acknowledged")
 
     def _check_pair(self, puts_there: list[bool], removed: str, removed_there: bool) -> None:
-        """A settlement that did something did all of it."""
+        """A settlement is atomic: either its delete and all its sends are there, or none."""
         if puts_there and not all(there is not removed_there for there in puts_there):
             self._fault("half settled", f"{removed} is there: {removed_there}; what was made of it: {puts_there}")
 
@@ -135,7 +135,7 @@ class Reopening:
             await self._drain(q, now_ms + DAY_MS)
 
     async def _check_locks(self, now_ms: int) -> None:
-        """What an acknowledged FIFO lease holds stays held, and its handle stays good."""
+        """An acknowledged FIFO lease still blocks its group, and its handle is still valid."""
         received = await self._engine.receive(FIFO, WANT, now_ms + 1, now_ms)
         delivered = {message.group for message in received.messages}
         for group, (until_ms, message) in self._expected.locks.items():
@@ -177,7 +177,7 @@ class Reopening:
         self._scanned[FIFO.id].append(("new", b"new", answer.sequence))
 
     async def _drain(self, q: QueueRef, now_ms: int) -> None:
-        """Everything comes out, in order within its group, and only to those who receive it now."""
+        """Every message is received, in order within its group, and handles from before the cut delete nothing now."""
         left = {message_id: seq for message_id, _, seq in self._scanned[q.id]}
         last: dict[str, int] = {}
         while messages := (await self._engine.receive(q, WANT, now_ms + DAY_MS, now_ms)).messages:
@@ -190,10 +190,10 @@ class Reopening:
                 last[message.group] = message.sequence
             stale = [handle for message in messages for handle in self._journal.handles_of(message.id, self._position)]
             if Outcome.DONE in await self._engine.delete(q, stale, now_ms):
-                self._fault("handle", f"one of before the cut deleted a delivery of after it in {q.id}")
+                self._fault("handle", f"a handle from before the cut deleted a later delivery in {q.id}")
             handles = [message.handle for message in messages]
             if set(await self._engine.delete(q, handles, now_ms)) != {Outcome.DONE}:
-                self._fault("handle", f"a delete of what was just received did nothing in {q.id}")
+                self._fault("handle", f"a delete of a message just received did nothing in {q.id}")
         for message_id in left:
             self._fault("stuck", f"{message_id} is in {q.id} and never comes out")
         if counted := (await self._engine.counts(q, now_ms)).visible:

@@ -1,4 +1,4 @@
-"""A power-loss round: a load recorded, cuts at points of its record, each reopened and held to what was promised."""
+"""A power-loss round: record a load, cut the power at positions of the log, reopen each disk and check guarantees."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from faults.power.snapshots import Snapshots
 from faults.results import PowerResult
 
 STEPS = (30, 12)
-"""Steps of each actor: in a store's first run, and in the run after a power cut."""
+"""Steps of each actor: in the store's first run, and in the run after a power cut."""
 CHECKPOINT_PAGES = 100
-"""The service's own 4,096 would be reached once a round or never."""
+"""The service's own 4,096 pages would be reached at most once in a round."""
 RANDOM_CUTS = 6
 NAMED_CUTS = 2
-"""Of each kind."""
+"""For each kind of position."""
 
-Spoil = Callable[[Database], None]
+Corruption = Callable[[Database], None]
 """How a mutation test breaks the database."""
 
 
-async def power_round(seed: int, *, syncs_count: bool = True, spoil: Spoil | None = None) -> PowerResult:
-    """Two runs of a store: the second begins with what a cut of the first left, so that recovery is cut, too."""
+async def power_round(seed: int, *, syncs_count: bool = True, corrupt: Corruption | None = None) -> PowerResult:
+    """Two runs: the second starts from the disk of a cut of the first, so that recovery is cut as well."""
     began_s = time.monotonic()
     random = Random(seed)
     log = Log()
@@ -45,35 +45,35 @@ async def power_round(seed: int, *, syncs_count: bool = True, spoil: Spoil | Non
     with tempfile.TemporaryDirectory(prefix="cns-power-") as scratch, _frequent_checkpoints():
         for number, steps in enumerate(STEPS):
             directory = Path(scratch) / str(number)
-            store_run = await _live(directory, log, random, steps, syncs_count=syncs_count, spoil=spoil)
-            cuts = list(_choose(log, store_run, random))
-            faults = [fault for cut in cuts for fault in await store_run.cut(directory, *cut)]
+            run = await _record_run(directory, log, random, steps, syncs_count=syncs_count, corrupt=corrupt)
+            cuts = list(_choose(log, run, random))
+            faults = [fault for cut in cuts for fault in await run.cut(directory, *cut)]
             result = PowerResult(
                 seed=seed,
                 records=result.records + log.position,
-                checkpoints=result.checkpoints + store_run.checkpoints,
-                acknowledged=result.acknowledged + store_run.acknowledged,
+                checkpoints=result.checkpoints + run.checkpoints,
+                acknowledged=result.acknowledged + run.acknowledged,
                 cuts=Counter(result.cuts) + Counter(name for _, name in cuts),
                 faults=faults,
             )
             if faults:
-                break  # a broken store is not run again
-            log = Log(store_run.left_behind)
+                break  # a broken store cannot start the second run
+            log = Log(run.left_behind)
     return msgspec.structs.replace(result, seconds=round(time.monotonic() - began_s, 1))
 
 
-class StoreRun:
-    """A recorded run of a store, from its opening to its closing."""
+class RecordedRun:
+    """The recorded run of a store, from opening to closing."""
 
     def __init__(self, log: Log, load: Load, snapshots: Snapshots, ready: int, loaded: int, random: Random) -> None:
         self.log = log
-        self.ready = ready  # from here on there were calls
-        self.loaded = loaded  # from here on there were none
+        self.ready = ready  # position of the first call
+        self.loaded = loaded  # position after the last call
         self._load = load
         self._snapshots = snapshots
         self._random = random
         self._disk = Disk(log)
-        self.left_behind: dict[str, bytes] = {}  # by one of its cuts
+        self.left_behind: dict[str, bytes] = {}  # files of a random cut, for the next run
 
     @property
     def checkpoints(self) -> int:
@@ -85,7 +85,7 @@ class StoreRun:
         return self._load.journal.acknowledged(self.log.position)
 
     async def cut(self, scratch: Path, position: int, name: str) -> list[str]:
-        """What is wrong with the store that a cut at `position` leaves. Positions must come in rising order."""
+        """Reopen the disk of a cut at `position` and return its faults. Positions must rise."""
         self._disk.advance(position)
         allowed = self._snapshots.allowed(position)
         faults: list[str] = []
@@ -99,18 +99,18 @@ class StoreRun:
         return faults
 
 
-async def _live(
-    directory: Path, log: Log, random: Random, steps: int, *, syncs_count: bool, spoil: Spoil | None
-) -> StoreRun:
-    restore(log.base, directory / "store_run")
+async def _record_run(
+    directory: Path, log: Log, random: Random, steps: int, *, syncs_count: bool, corrupt: Corruption | None
+) -> RecordedRun:
+    restore(log.base, directory / "run")
     vfs = RecordingVfs("recording", log, syncs_count=syncs_count)
     try:
         clock = Clock()
-        database = Database(directory / "store_run", clock, vfs="recording")
+        database = Database(directory / "run", clock, vfs="recording")
         engine = EmbeddedEngine(database, clock)
         database.create_tables(SCHEMA)
-        if spoil is not None:
-            spoil(database)
+        if corrupt is not None:
+            corrupt(database)
         snapshots = Snapshots(database, log)
         load = Load(database, engine, clock, log, random)
         database.start(asyncio.get_running_loop())
@@ -120,7 +120,7 @@ async def _live(
         await database.close()
     finally:
         vfs.unregister()
-    return StoreRun(log, load, snapshots, ready, loaded, random)
+    return RecordedRun(log, load, snapshots, ready, loaded, random)
 
 
 @contextmanager
@@ -135,24 +135,24 @@ def _frequent_checkpoints() -> Iterator[None]:
 # -- where to cut -----------------------------------------------------------------------------------------------------
 
 
-def _choose(log: Log, store_run: StoreRun, random: Random) -> Iterator[tuple[int, str]]:
+def _choose(log: Log, run: RecordedRun, random: Random) -> Iterator[tuple[int, str]]:
     """(position, name), in rising order."""
-    kinds = _named(log, store_run)
+    kinds = _named(log, run)
     chosen = {
         position: name
         for name, positions in kinds.items()
         for position in random.sample(positions, min(NAMED_CUTS, len(positions)))
     }
-    for position in random.sample(range(store_run.ready, store_run.loaded), RANDOM_CUTS):
+    for position in random.sample(range(run.ready, run.loaded), RANDOM_CUTS):
         chosen.setdefault(position, "random")
     return iter(sorted(chosen.items()))
 
 
-def _named(log: Log, store_run: StoreRun) -> dict[str, list[int]]:
+def _named(log: Log, run: RecordedRun) -> dict[str, list[int]]:
     wal, store = log.file("store.db-wal"), log.file("store.db")
     records = log.records
     kinds: dict[str, list[int]] = {
-        "first opening": list(range(store_run.ready)),
+        "first opening": list(range(run.ready)),
         "before a log sync": [],
         "after a log sync": [],
         "within a commit": [],
@@ -160,9 +160,9 @@ def _named(log: Log, store_run: StoreRun) -> dict[str, list[int]]:
         "before a checkpoint's sync": [],
         "after a checkpoint's sync": [],
         "log begun anew": [],
-        "closing": list(range(store_run.loaded, log.position + 1)),
+        "closing": list(range(run.loaded, log.position + 1)),
     }
-    for position in range(store_run.ready, store_run.loaded):
+    for position in range(run.ready, run.loaded):
         record = records[position]
         before = records[position - 1]
         if isinstance(record, Sync):
@@ -174,7 +174,7 @@ def _named(log: Log, store_run: StoreRun) -> dict[str, list[int]]:
         elif _both_write(before, record, store):
             kinds["within a checkpoint"].append(position)
         if isinstance(before, Write) and before.file == wal and before.offset == 0:
-            kinds["log begun anew"] += range(position, min(position + 8, store_run.loaded))
+            kinds["log begun anew"] += range(position, min(position + 8, run.loaded))
     return kinds
 
 

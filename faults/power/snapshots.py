@@ -1,4 +1,4 @@
-"""Which states a reopened store may be in: those of whole transactions, from the last that was answered on."""
+"""The permitted states of a reopened store: those after a transaction, from the last answered transaction on."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from cns_common.sqlite.database import Database
 from faults.power.recording_vfs import Log
 
 OWN = "meta"
-"""Changes at every opening; what it says is checked apart."""
+"""Changes at every opening; its contents are checked elsewhere."""
 COLUMNS = {"bodies": "seq, id, length(body), substr(body, 1, 40)"}
-"""Bodies are compared by the journal in full."""
+"""Full bodies are compared with the journal."""
 
 
 def digest(connection: apsw.Connection) -> bytes:
-    """Of all rows of all tables."""
+    """A hash of all rows of all tables."""
     found = blake2b(digest_size=16)
     tables: list[Any] = connection.execute(
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> ? ORDER BY name",
@@ -25,13 +25,13 @@ def digest(connection: apsw.Connection) -> bytes:
     ).fetchall()
     for (table,) in tables:
         rows = connection.execute(f"SELECT {COLUMNS.get(table, '*')} FROM {table}").fetchall()
-        if rows:  # an empty table is as good as none: opening makes it
+        if rows:  # an empty table equals a missing one: opening makes it
             found.update(repr((table, sorted(map(repr, rows)))).encode())
     return found.digest()
 
 
 class Snapshots:
-    """Notes the state inside every transaction, and where in the record it began and was answered."""
+    """Notes the state at the end of every transaction, with the log positions of its begin and its answer."""
 
     def __init__(self, database: Database, log: Log) -> None:
         self._connection = database.connection
@@ -43,7 +43,7 @@ class Snapshots:
         database.on_commit(self._note_answer)
 
     def allowed(self, position: int) -> set[bytes]:
-        """The states that a cut at `position` may leave."""
+        """Hashes of the states that a cut at `position` may leave."""
         answered = sum(1 for at in self._answered if at <= position)
         began = sum(1 for at in self._began if at <= position)
         return set(self._digests[max(answered - 1, 0) : began])

@@ -13,29 +13,29 @@ from typing import Any
 import msgspec
 
 from cns_common.ids import hex_id
-from faults.accounting.expiring_queue import is_poison
-from faults.accounting.ledger import Ledger, Letter, Receipt, text_of
-from faults.service.resources import EXPIRING_VISIBILITY_S, VISIBILITY_S, RoundResources
-from faults.service.senders import RETRY_PAUSE_S, FifoSender, insist, to_queue, to_topic
-from faults.service.wire import NotSent, OutcomeOpen, Refused, Wire
+from faults.accounting.ledger import Ledger, Receipt, SentMessage, text_of
+from faults.accounting.redrive_queue import is_poison
+from faults.service.resources import REDRIVE_VISIBILITY_S, VISIBILITY_S, Resources
+from faults.service.senders import RETRY_PAUSE_S, FifoSender, send_until_answered, to_queue, to_topic
+from faults.service.wire import NotSent, OutcomeUnknown, Refused, Wire
 
 STANDARD_SENDERS = 4
 FIFO_SENDERS = 3
-EXPIRING_SENDERS = 2
+REDRIVE_SENDERS = 2
 STANDARD_CONSUMERS = 3
 FIFO_CONSUMERS = 3
-EXPIRING_CONSUMERS = 2
+REDRIVE_CONSUMERS = 2
 PUBLISHERS = 2
 ORDERED_PUBLISHERS = 2
 ORDERED_CONSUMERS = 2
 SEND_PAUSE_S = 0.004
-EXPIRING_PAUSE_S = 0.2
+REDRIVE_PAUSE_S = 0.2
 PUBLISH_PAUSE_S = 0.015
 WIDE_PAUSE_S = 0.4
-FAILING_TOPIC_PAUSE_S = 0.04
+FAILING_PAUSE_S = 0.04
 ORDERED_PAUSE_S = 0.05
 ORDERED_SIZES = (1, 1, 1, 1, 10, 1, 1, 1, 1, 1, 20)
-"""Some are stored when they are fanned out, since their copies would be too large together, some before that."""
+"""Sizes in units of the padding. The copies of large bodies exceed one batch together, so they are stored once."""
 POLL_S = 1
 DRAIN_PAUSE_S = 0.03
 
@@ -44,55 +44,52 @@ _MESSAGE_ID = re.compile(rb"<MessageId>([^<]+)</MessageId>")
 Step = Callable[[], Awaitable[None]]
 
 
-class Clients:
-    """Everything runs from `start`; `stop_sending` ends what makes messages, `close` the rest."""
+class LoadClients:
+    """All clients run from `start`; `stop_sending` ends senders and publishers, `close` ends the consumers."""
 
-    def __init__(self, resources: RoundResources, ledger: Ledger, random: Random, prefix: str = "") -> None:
-        """`prefix` tells the texts of rounds apart that share their queues."""
+    def __init__(self, resources: Resources, ledger: Ledger, random: Random, prefix: str = "") -> None:
+        """`prefix` makes texts unique among rounds that share queues."""
         self._prefix = prefix
         self._resources = resources
         self._ledger = ledger
         self._random = random
         self._wires: list[Wire] = []
-        self._makers: list[asyncio.Task[None]] = []
-        self._takers: list[asyncio.Task[None]] = []
+        self._producers: list[asyncio.Task[None]] = []
+        self._consumers: list[asyncio.Task[None]] = []
         self._turns: list[asyncio.Lock] = []
         self._sending = True
 
     def start(self) -> None:
         resources = self._resources
-        makers = [
+        producers = [
             *[self._standard_sender(f"s{number}") for number in range(STANDARD_SENDERS)],
             *[self._fifo_sender(resources.fifo, f"g{number}", SEND_PAUSE_S) for number in range(FIFO_SENDERS)],
-            *[
-                self._fifo_sender(resources.expiring, f"w{number}", EXPIRING_PAUSE_S)
-                for number in range(EXPIRING_SENDERS)
-            ],
+            *[self._fifo_sender(resources.redrive, f"w{number}", REDRIVE_PAUSE_S) for number in range(REDRIVE_SENDERS)],
             *[self._publisher(resources.news, f"n{number}", PUBLISH_PAUSE_S) for number in range(PUBLISHERS)],
             self._publisher(resources.wide, "w", WIDE_PAUSE_S),
             *[self._ordered_publisher(f"o{number}") for number in range(ORDERED_PUBLISHERS)],
         ]
-        takers = [
+        consumers = [
             *[self._consumer(resources.standard) for _ in range(STANDARD_CONSUMERS)],
             *[self._consumer(resources.fifo) for _ in range(FIFO_CONSUMERS)],
-            *[self._consumer(resources.expiring) for _ in range(EXPIRING_CONSUMERS)],
-            *[self._consumer(queue) for queue in (resources.dead, resources.letters)],
+            *[self._consumer(resources.redrive) for _ in range(REDRIVE_CONSUMERS)],
+            *[self._consumer(queue) for queue in (resources.dead_letter_queue, resources.news_queue)],
             *[self._consumer(resources.in_order) for _ in range(ORDERED_CONSUMERS)],
             *[self._consumer(queue) for queue in (resources.in_envelopes, resources.in_part)],
         ]
         if resources.failing_endpoints is not None:
-            makers.append(self._publisher(resources.failing_endpoints.topic, "a", FAILING_TOPIC_PAUSE_S))
-            takers.append(self._consumer(resources.failing_endpoints.undelivered))
-        self._makers = [asyncio.create_task(self._while_sending(step)) for step in makers]
-        self._takers = [asyncio.create_task(self._for_ever(step)) for step in takers]
+            producers.append(self._publisher(resources.failing_endpoints.topic, "a", FAILING_PAUSE_S))
+            consumers.append(self._consumer(resources.failing_endpoints.undelivered))
+        self._producers = [asyncio.create_task(self._while_sending(step)) for step in producers]
+        self._consumers = [asyncio.create_task(self._for_ever(step)) for step in consumers]
 
     async def stop_sending(self) -> None:
-        """Every message that was begun is acknowledged when this returns."""
+        """Stop the producers and wait until every message they began is acknowledged."""
         self._sending = False
-        await asyncio.gather(*self._makers)
+        await asyncio.gather(*self._producers)
 
     async def pause(self) -> None:
-        """No consumer holds a message when this returns."""
+        """Stop the consumers and wait until none holds a message."""
         for turn in self._turns:
             await turn.acquire()
 
@@ -101,9 +98,9 @@ class Clients:
             turn.release()
 
     async def close(self) -> None:
-        for task in [*self._makers, *self._takers]:
+        for task in [*self._producers, *self._consumers]:
             task.cancel()
-        done = await asyncio.gather(*self._makers, *self._takers, return_exceptions=True)
+        done = await asyncio.gather(*self._producers, *self._consumers, return_exceptions=True)
         for wire in self._wires:
             wire.close()
         for result in done:
@@ -111,8 +108,10 @@ class Clients:
                 raise result
 
     def failed(self) -> bool:
-        """Whether a client met something that is no client's business to meet."""
-        return any(task.done() and not task.cancelled() and task.exception() for task in [*self._makers, *self._takers])
+        """Whether a client ended with an exception."""
+        return any(
+            task.done() and not task.cancelled() and task.exception() for task in [*self._producers, *self._consumers]
+        )
 
     async def _while_sending(self, step: Step) -> None:
         while self._sending:
@@ -132,14 +131,14 @@ class Clients:
         self._wires.append(wire)
         return wire
 
-    # -- makers -------------------------------------------------------------------------------------------------------
+    # -- producers -----------------------------------------------------------------------------------------------------
 
     def _standard_sender(self, name: str) -> Step:
         wire, numbers, queue = self._wire(), count(), self._resources.standard
 
         async def step() -> None:
-            letter = self._ledger.letter(queue, f"{self._prefix}{name}-{next(numbers)}")
-            await self._send(wire, letter, {"QueueUrl": queue})
+            message = self._ledger.add_message(queue, f"{self._prefix}{name}-{next(numbers)}")
+            await self._send(wire, message, {"QueueUrl": queue})
             await asyncio.sleep(SEND_PAUSE_S)
 
         return step
@@ -159,41 +158,41 @@ class Clients:
         wire, numbers = self._wire(), count()
 
         async def step() -> None:
-            letter = self._ledger.letter(topic, f"{self._prefix}{name}-{next(numbers)}")
-            members = {"TopicArn": topic, "Message": letter.body}
-            answer = await self._insist(letter, lambda: wire.sns("Publish", members))
+            message = self._ledger.add_message(topic, f"{self._prefix}{name}-{next(numbers)}")
+            members = {"TopicArn": topic, "Message": message.body}
+            answer = await self._send_until_answered(message, lambda: wire.sns("Publish", members))
             found = _MESSAGE_ID.search(answer)
             assert found is not None, answer
-            letter.ids.append(found[1].decode())
+            message.ids.append(found[1].decode())
             await asyncio.sleep(pause_s)
 
         return step
 
-    async def _send(self, wire: Wire, letter: Letter, members: Mapping[str, str]) -> None:
-        whole = {**members, "MessageBody": letter.body}
-        answer = await self._insist(letter, lambda: wire.sqs("SendMessage", whole))
-        letter.ids.append(msgspec.json.decode(answer, type=dict[str, str])["MessageId"])
+    async def _send(self, wire: Wire, message: SentMessage, members: Mapping[str, str]) -> None:
+        whole = {**members, "MessageBody": message.body}
+        answer = await self._send_until_answered(message, lambda: wire.sqs("SendMessage", whole))
+        message.ids.append(msgspec.json.decode(answer, type=dict[str, str])["MessageId"])
 
-    async def _insist(self, letter: Letter, call: Callable[[], Awaitable[bytes]]) -> bytes:
-        letter.began_ns = time.time_ns()
-        answer = await insist([letter], call)
-        letter.acknowledged_ns = time.time_ns()
+    async def _send_until_answered(self, message: SentMessage, call: Callable[[], Awaitable[bytes]]) -> bytes:
+        message.began_ns = time.time_ns()
+        answer = await send_until_answered([message], call)
+        message.acknowledged_ns = time.time_ns()
         return answer
 
-    # -- takers -------------------------------------------------------------------------------------------------------
+    # -- consumers -----------------------------------------------------------------------------------------------------
 
     def _consumer(self, queue: str) -> Step:
         wire = self._wire()
         fifo = queue in self._resources.fifo_queues
-        expiring = queue == self._resources.expiring
+        redrive = queue == self._resources.redrive
         attempt = hex_id()
 
         async def step() -> None:
             nonlocal attempt
             members: dict[str, object] = {
                 "QueueUrl": queue,
-                "MaxNumberOfMessages": self._random.choice((10,) if expiring else (1, 5, 10)),
-                "VisibilityTimeout": EXPIRING_VISIBILITY_S if expiring else VISIBILITY_S,
+                "MaxNumberOfMessages": self._random.choice((10,) if redrive else (1, 5, 10)),
+                "VisibilityTimeout": REDRIVE_VISIBILITY_S if redrive else VISIBILITY_S,
                 "WaitTimeSeconds": POLL_S if self._sending else 0,
                 "MessageSystemAttributeNames": ["All"],
             }
@@ -202,20 +201,20 @@ class Clients:
             asked_ns = time.time_ns()
             try:
                 answer = await wire.sqs("ReceiveMessage", members)
-            except (NotSent, OutcomeOpen) as error:
-                self._ledger.receives_open += fifo and isinstance(error, OutcomeOpen)
+            except (NotSent, OutcomeUnknown) as error:
+                self._ledger.unknown_receives += fifo and isinstance(error, OutcomeUnknown)
                 await asyncio.sleep(RETRY_PAUSE_S)
                 return  # a FIFO receive is repeated under its attempt id
             attempt = hex_id()
             for receipt, handle in self._note(queue, asked_ns, answer):
-                if not (expiring and is_poison(receipt.text)):
+                if not (redrive and is_poison(receipt.text)):
                     await self._delete(wire, queue, receipt, handle)
 
         return step
 
     def _note(self, queue: str, asked_ns: int, answer: bytes) -> list[tuple[Receipt, str]]:
         received_ns = time.time_ns()
-        self._ledger.takes += 1
+        self._ledger.receive_count += 1
         messages: list[dict[str, Any]] = msgspec.json.decode(answer).get("Messages", [])
         receipts = []
         for message in messages:
@@ -231,7 +230,7 @@ class Clients:
                 text=text_of(body),
                 group=attributes.get("MessageGroupId", ""),
                 sequence=int(attributes.get("SequenceNumber", "0")),
-                take=self._ledger.takes,
+                receive_number=self._ledger.receive_count,
                 sent_ms=int(attributes["SentTimestamp"]),
                 received_ns=received_ns,
                 asked_ns=asked_ns,
@@ -250,8 +249,8 @@ class Clients:
                 await wire.sqs("DeleteMessage", members)
             except NotSent:
                 await asyncio.sleep(RETRY_PAUSE_S)
-            except OutcomeOpen:
-                receipt.deletes_open += 1
+            except OutcomeUnknown:
+                receipt.unknown_deletes += 1
                 await asyncio.sleep(RETRY_PAUSE_S)
             except Refused as error:
                 if not receipt.group:
@@ -263,8 +262,8 @@ class Clients:
                 return
 
     def _note_refusal(self, receipt: Receipt, error: Refused) -> None:
-        """A FIFO queue deletes nothing once the lease is over; before, it may not refuse."""
-        lease_s = EXPIRING_VISIBILITY_S if receipt.queue == self._resources.expiring else VISIBILITY_S
+        """A FIFO queue refuses a delete after the lease's end; a refusal before it is a fault."""
+        lease_s = REDRIVE_VISIBILITY_S if receipt.queue == self._resources.redrive else VISIBILITY_S
         if not self._ledger.lease_over(receipt.asked_ns, time.time_ns(), lease_s):
             self._ledger.refusals.append(f"{receipt.text}: {error}")
 

@@ -14,14 +14,14 @@ import msgspec
 from cns_common.process import kill_points
 from faults.accounting.accounting import Account
 from faults.accounting.arrivals import Arrivals
-from faults.accounting.causes import AFTERMATH_NS, OneMachine
+from faults.accounting.causes import AFTERMATH_NS, EmbeddedCauses
 from faults.accounting.failing_endpoints import DELIVERY_TIMEOUT_S, FailingEndpoints
 from faults.accounting.ledger import NS_PER_MS, Ledger
 from faults.results import KillResult
-from faults.service.clients import Clients
-from faults.service.processes import KillOrder, ProcessError, Service, copy, running
-from faults.service.remains import examine
-from faults.service.resources import JUMP_S, RoundResources
+from faults.service.clients import LoadClients
+from faults.service.leftovers import find_leftovers
+from faults.service.processes import KillOrder, Service, SiteError, copy, running
+from faults.service.resources import JUMP_S, Resources
 from faults.service.wire import Refused, Wire
 
 VICTIMS: dict[str, tuple[str, ...]] = {"api": ("api",), "worker": ("worker",), "both": ("api", "worker")}
@@ -59,17 +59,17 @@ COUNTS: dict[str, tuple[int, int]] = {
     kill_points.JOB_CONTINUED: (1, 6),
     kill_points.FIFO_PUBLISHED: (3, 30),
 }
-"""How often a point is passed before it kills: lowest and highest."""
+"""At which passage a kill point kills: lowest and highest number."""
 RANDOM_TIME = "random time"
 BREAKER_OPENED = "circuit_breaker.opened"
 KILL_AFTER_S = (0.5, 4.0)
-"""Most later than a worker may settle what was answered first, and than breakers open."""
+"""Most are late enough that first deliveries are settled and breakers are open."""
 POINT_TIMEOUT_S = 30.0
-"""A point that is not passed by then is not waited for; four hundred commits take that long at 75 ms each."""
+"""The wait for a kill point to be reached: 400 commits of 75 ms each."""
 BEGUN_TIMEOUT_S = 20.0
 LOAD_AFTER_S = 1.0
 QUIET_S = 1.3
-"""Nothing came for so long: what is still missing waits for its lease to run out. A worker settles after a second."""
+"""After this time without arrivals, missing messages wait for a lease to end. A worker settles after one second."""
 FINAL_POLL_S = 0.6
 JUMPS_MAX = 6
 ROUND_TIMEOUT_S = 150.0
@@ -77,7 +77,7 @@ POLL_INTERVAL_S = 0.01
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What happens in a round; follows from its kind and seed alone."""
+    """The plan of a round, determined by its kind and seed."""
 
     kind: str
     seed: int
@@ -91,9 +91,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_round(kind: str, seed: int) -> Plan:
-    """Every second seed is a named point, each in turn; the others are random times."""
+    """Odd seeds have a named kill point, in turn; even seeds a random time."""
     random = Random(f"{kind}-{seed}")
-    points = POINTS.get(kind) or (*reversed(POINTS["worker"]), *POINTS["api"])  # a few rounds of each kind meet all
+    # reversed, so that a few rounds of each kind cover all points
+    points = POINTS.get(kind) or (*reversed(POINTS["worker"]), *POINTS["api"])
     point = points[seed // 2 % len(points)] if seed % 2 else RANDOM_TIME
     low, high = COUNTS.get(point, (0, 0))
     return Plan(
@@ -101,14 +102,14 @@ def plan_round(kind: str, seed: int) -> Plan:
     )
 
 
-async def kill_round(resources: RoundResources, plan: Plan) -> KillResult:
+async def kill_round(resources: Resources, plan: Plan) -> KillResult:
     began_s = time.monotonic()
     directory = Path(tempfile.mkdtemp(prefix="cns-kill-"))
     try:
         async with asyncio.timeout(ROUND_TIMEOUT_S):
             assert resources.failing_endpoints is not None
             done = await Round(resources, resources.failing_endpoints, plan, directory).run()
-    except (TimeoutError, ProcessError, Refused) as error:
+    except (TimeoutError, SiteError, Refused) as error:
         done = KillResult(kind=plan.kind, seed=plan.seed, place=plan.place, faults=[f"broken off: {error!r}"])
     finally:
         shutil.rmtree(directory)
@@ -116,9 +117,7 @@ async def kill_round(resources: RoundResources, plan: Plan) -> KillResult:
 
 
 class Round:
-    def __init__(
-        self, resources: RoundResources, failing_endpoints: FailingEndpoints, plan: Plan, directory: Path
-    ) -> None:
+    def __init__(self, resources: Resources, failing_endpoints: FailingEndpoints, plan: Plan, directory: Path) -> None:
         self._resources = resources
         self._failing_endpoints = failing_endpoints
         self._plan = plan
@@ -129,29 +128,29 @@ class Round:
             self._order = KillOrder(point=plan.point, count=plan.count, latch=latch)
         self._ledger = Ledger()
         self._arrivals = Arrivals(resources.journal)
-        self._clients = Clients(resources, self._ledger, Random(plan.seed))
+        self._clients = LoadClients(resources, self._ledger, Random(plan.seed))
         self._deaths = {"api": 0, "worker": 0}
         self._reached = True
         self._breakers = 0
 
     async def run(self) -> KillResult:
         copy(self._resources.data, self._data)
-        await self._failing_endpoints.start_failing()
+        await self._failing_endpoints.fail()
         with running(self._resources.port, self._data, self._order) as service:
             await service.ready(self._deaths)
             self._clients.start()
             try:
                 await self._kill(service)
                 await service.ready(self._deaths)
-                self._ledger.back_ns.append(time.time_ns())
+                self._ledger.recovered_ns.append(time.time_ns())
                 await asyncio.sleep(LOAD_AFTER_S)
                 await self._clients.stop_sending()
                 await self._drain()
             finally:
                 await self._clients.close()
             restarts = service.restarts()
-        self._breakers = service.said.count(BREAKER_OPENED)
-        faults = examine(self._data, service.said)
+        self._breakers = service.output.count(BREAKER_OPENED)
+        faults = find_leftovers(self._data, service.output)
         if restarts != self._deaths:
             faults.append(f"restarts: {restarts}, not {self._deaths}")
         return self._result(faults)
@@ -165,7 +164,7 @@ class Round:
         else:
             self._reached = await _appears(self._order.latch)
             if not self._reached:
-                self._order.latch.touch()  # nor is it to end whoever is started in its place
+                self._order.latch.touch()  # so that the point does not kill the restarted process either
         fallen = next((name for name, points in POINTS.items() if self._reached and self._plan.point in points), "")
         killed_ns = [self._order.latch.stat().st_mtime_ns] if self._order and fallen else []
         for name in victims:
@@ -173,14 +172,14 @@ class Round:
                 service.kill(name)
                 killed_ns.append(time.time_ns())
             self._deaths[name] += 1
-        self._ledger.kills_ns.append(killed_ns[0])  # with the first of two nothing is settled any more
+        self._ledger.kills_ns.append(killed_ns[0])  # after the first of two kills nothing is settled
 
     # -- the drain ----------------------------------------------------------------------------------------------------
 
     async def _drain(self) -> None:
-        """Until all that was acknowledged has come out. Leases of the dead end early: the clock is moved past them."""
+        """Wait until every acknowledged message was received; the clock jumps past leases of the killed process."""
         wire = self._resources.wire()
-        await self._heal()
+        await self._recover_endpoints()
         await self._delivering()
         for _ in range(JUMPS_MAX):
             if await self._quiet():
@@ -188,18 +187,18 @@ class Round:
             await self._jump(wire)
         else:
             await self._quiet()
-        await self._jump(wire)  # what must not come back gets its chance to
+        await self._jump(wire)  # makes a message visible that should be gone
         await self._quiet(FINAL_POLL_S)
         wire.close()
 
-    async def _heal(self) -> None:
-        """No send hangs any more when this returns: moved past its lease, its job would be another's as well."""
+    async def _recover_endpoints(self) -> None:
+        """Wait until no delivery hangs: a jump past its job's lease would make another worker deliver it as well."""
         await self._failing_endpoints.recover()
         await asyncio.sleep(DELIVERY_TIMEOUT_S)
 
     async def _delivering(self) -> None:
-        """Whoever was started again has delivered something: until then nothing is quiet, it has only not begun."""
-        since_ns, until_s = self._ledger.back_ns[-1] + AFTERMATH_NS, time.monotonic() + BEGUN_TIMEOUT_S
+        """Wait until the restarted process has delivered something: silence before that does not mean drained."""
+        since_ns, until_s = self._ledger.recovered_ns[-1] + AFTERMATH_NS, time.monotonic() + BEGUN_TIMEOUT_S
         while self._arrivals.first_after(since_ns) == since_ns and time.monotonic() < until_s:
             self._arrivals.read()
             await asyncio.sleep(POLL_INTERVAL_S)
@@ -211,24 +210,24 @@ class Round:
         self._clients.resume()
 
     async def _quiet(self, quiet_s: float = QUIET_S) -> bool:
-        """Wait until nothing comes any more; whether nothing is missing then."""
+        """Wait until nothing arrives for `quiet_s`. Returns whether no acknowledged message is missing then."""
         last_s, seen = time.monotonic(), 0
         while time.monotonic() - last_s < quiet_s:
             if self._arrivals.read() or len(self._ledger.receipts) != seen:
                 last_s, seen = time.monotonic(), len(self._ledger.receipts)
             if self._clients.failed():
-                return True  # `close` says what it was
+                return True  # `close` raises its exception
             await asyncio.sleep(POLL_INTERVAL_S)
-        return not Account(self._resources, self._ledger, self._arrivals, OneMachine(self._ledger)).missing
+        return not Account(self._resources, self._ledger, self._arrivals, EmbeddedCauses(self._ledger)).missing
 
     def _result(self, faults: list[str]) -> KillResult:
         resources, ledger = self._resources, self._ledger
-        account = Account(resources, ledger, self._arrivals, OneMachine(ledger))
-        queues = (resources.standard, resources.fifo, resources.expiring)
+        account = Account(resources, ledger, self._arrivals, EmbeddedCauses(ledger))
+        queues = (resources.standard, resources.fifo, resources.redrive)
         topics = (resources.news, resources.wide, resources.ordered, self._failing_endpoints.topic)
         came = {
             receipt.id
-            for queue in (resources.letters, *resources.ordered_queues)
+            for queue in (resources.news_queue, *resources.ordered_queues)
             for receipt in ledger.receipts_of(queue)
         }
         return KillResult(
@@ -243,9 +242,9 @@ class Round:
             failed=self._arrivals.failed,
             breakers=self._breakers,
             dead_letters=len({receipt.id for receipt in ledger.receipts_of(self._failing_endpoints.undelivered)}),
-            unanswered=sum(ledger.opened(target) for target in (*queues, *topics)),
+            unanswered=sum(ledger.unknown_outcomes(target) for target in (*queues, *topics)),
             repeated_ms=account.repeated_ns // NS_PER_MS,
-            down_ms=(self._arrivals.first_after(ledger.back_ns[0]) - ledger.kills_ns[0]) // NS_PER_MS,
+            down_ms=(self._arrivals.first_after(ledger.recovered_ns[0]) - ledger.kills_ns[0]) // NS_PER_MS,
             duplicates={cause: n for cause, n in account.duplicates.items() if n},
             faults=account.faults + faults,
         )

@@ -1,4 +1,4 @@
-"""The service under fault: its processes, what is set up in it once, and how it is killed, watched and stopped."""
+"""The processes of the service under fault: starting, killing, watching and stopping them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bench.load.signing import Credentials
 from cns_common.process.kill_points import VARIABLE
 from cns_common.process.supervisor import read_status
 from faults.accounting.failing_endpoints import DELIVERY_TIMEOUT_S
-from faults.service.wire import HOST, NotSent, OutcomeOpen, Wire
+from faults.service.wire import HOST, NotSent, OutcomeUnknown, Wire
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -31,17 +31,17 @@ POLL_INTERVAL_S = 0.02
 _EXPORT = re.compile(r"export (AWS_ACCESS_KEY_ID|AWS_SECRET_ACCESS_KEY)=(\S+)")
 
 
-class ProcessError(Exception):
-    """The service did not do what a round needs to begin."""
+class SiteError(Exception):
+    """The service did not start or stop as a round needs it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KillOrder:
-    """Die at a named point, when it is passed for the `count`-th time."""
+    """An order to die at a named kill point, when it is passed for the `count`-th time."""
 
     point: str
     count: int
-    latch: Path  # exists once it happened
+    latch: Path  # the process makes this file before it dies
 
     def __str__(self) -> str:
         return f"{self.point}:{self.count}:{self.latch}"
@@ -50,19 +50,19 @@ class KillOrder:
 class Service:
     """`cns up` on one data directory; use it within `running`."""
 
-    def __init__(self, port: int, data: Path, process: subprocess.Popen[bytes], said: Path) -> None:
+    def __init__(self, port: int, data: Path, process: subprocess.Popen[bytes], output: Path) -> None:
         self.port = port
         self.data = data
         self._process = process
-        self._said = said
+        self._output = output
 
     @property
-    def said(self) -> str:
-        return self._said.read_text(errors="replace")
+    def output(self) -> str:
+        return self._output.read_text(errors="replace")
 
     def credentials(self) -> Credentials:
-        """What the first start printed."""
-        keys = dict(_EXPORT.findall(self.said))
+        """The keys that the first start printed."""
+        keys = dict(_EXPORT.findall(self.output))
         return Credentials(key_id=keys["AWS_ACCESS_KEY_ID"], secret=keys["AWS_SECRET_ACCESS_KEY"])
 
     def pids(self) -> dict[str, int]:
@@ -76,7 +76,7 @@ class Service:
             os.kill(self.pids()[name], signal.SIGKILL)
 
     async def ready(self, restarts: dict[str, int]) -> None:
-        """Wait until every process was restarted so often, the API answers, and a worker of now has reported."""
+        """Wait until the numbers of restarts are `restarts`, the API answers, and a running worker has reported."""
         wire = Wire(self.port, Credentials(key_id="", secret=""))
         until_s = time.monotonic() + READY_TIMEOUT_S
         while time.monotonic() < until_s and self._process.poll() is None:
@@ -84,7 +84,7 @@ class Service:
                 wire.close()
                 return
             await asyncio.sleep(POLL_INTERVAL_S)
-        raise ProcessError(f"the service is not ready, restarts {self.restarts()}; it said:\n{self.said[-3000:]}")
+        raise SiteError(f"the service is not ready, restarts {self.restarts()}; its output:\n{self.output[-3000:]}")
 
     @property
     def alive(self) -> bool:
@@ -94,19 +94,19 @@ class Service:
 async def _answers(wire: Wire) -> bool:
     try:
         await wire.get("/ready")
-    except (NotSent, OutcomeOpen):
+    except (NotSent, OutcomeUnknown):
         return False
     return True
 
 
 @contextmanager
 def running(port: int, data: Path, order: KillOrder | None = None) -> Iterator[Service]:
-    """The service for as long as the block lasts; then it is asked to stop, and its data is at rest."""
+    """Run the service within the block; at its end stop the service, so that its data can be copied."""
     data.mkdir(parents=True, exist_ok=True)
-    said = data.with_suffix(".said")
+    output = data.with_suffix(".output")
     environment = os.environ | {"CNS_DELIVERY_TIMEOUT_S": str(DELIVERY_TIMEOUT_S)}
     environment |= {VARIABLE: str(order)} if order else {}
-    with said.open("wb") as out:
+    with output.open("wb") as out:
         process = subprocess.Popen(
             [sys.executable, "-m", "cns_cli.main", "up", "--port", str(port), "--data", str(data), "--test-clock"],
             cwd=ROOT,
@@ -116,14 +116,14 @@ def running(port: int, data: Path, order: KillOrder | None = None) -> Iterator[S
             stderr=subprocess.STDOUT,
         )
     try:
-        yield Service(port, data, process, said)
+        yield Service(port, data, process, output)
     finally:
         _stop(process)
 
 
 @contextmanager
 def receiving(port: int, journal: Path) -> Iterator[None]:
-    """`cns receiver`, where HTTP notifications arrive."""
+    """Run `cns receiver`, the endpoint of HTTP notifications."""
     process = subprocess.Popen(
         [sys.executable, "-m", "cns_cli.main", "receiver", "--port", str(port), "--journal", str(journal)],
         cwd=ROOT,
@@ -138,14 +138,14 @@ def receiving(port: int, journal: Path) -> Iterator[None]:
 
 
 def copy(data: Path, to: Path) -> None:
-    """What a stopped service left, without what belongs to its processes."""
+    """Copy the data directory of a stopped service, without the files of its processes."""
     shutil.copytree(data, to, ignore=shutil.ignore_patterns("*.socket", "lock", "processes.json"))
 
 
 def _wait_listening(process: subprocess.Popen[bytes], port: int) -> None:
     wait_until(lambda: process.poll() is not None or _is_open(port), READY_TIMEOUT_S)
     if process.poll() is not None:
-        raise ProcessError("the receiver ended before it listened")
+        raise SiteError("the receiver ended before it listened")
 
 
 def _is_open(port: int) -> bool:
@@ -160,4 +160,4 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-        raise ProcessError("a process did not stop when asked to") from None
+        raise SiteError("a process did not stop when asked to") from None

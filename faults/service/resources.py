@@ -1,4 +1,4 @@
-"""Queues, topics and confirmed subscriptions of a round: made once, and copied with the data for each round."""
+"""The resources of a round: queues, topics, confirmed subscriptions; made once, and copied for each round."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import msgspec
 
 from bench.load.signing import Credentials
 from faults.accounting.failing_endpoints import DOOMED, FAILING, HUNG, POLICIES, REFUSED, THROTTLED, FailingEndpoints
-from faults.service.processes import ProcessError, running
+from faults.service.processes import SiteError, running
 from faults.service.wire import HOST, Wire
 
 WIDE_SUBSCRIPTIONS = 102
 """More than a hundred: a producer must fan out."""
 FAILING_SUBSCRIPTIONS = 5
 VISIBILITY_S = 30
-EXPIRING_VISIBILITY_S = 1
-EXPIRING_RECEIVES_MAX = 2
+REDRIVE_VISIBILITY_S = 1
+REDRIVE_RECEIVES_MAX = 2
 JUMP_S = VISIBILITY_S + 1
 """How far the clock is moved, so that every lease runs out."""
 PART_POLICY = '{"part": ["yes"]}'
@@ -32,9 +32,9 @@ _SUBSCRIPTION = re.compile(rb"<SubscriptionArn>([^<]+)</SubscriptionArn>")
 _CONFIRMED = re.compile(rb"<key>SubscriptionsConfirmed</key>\s*<value>(\d+)</value>")
 
 
-class RoundResources(msgspec.Struct, frozen=True, kw_only=True):
-    """The HTTP endpoints of `news` and `wide` are the receiver's; `news` also goes to a queue, in envelopes. `ordered`
-    is a FIFO topic and goes to FIFO queues alone."""
+class Resources(msgspec.Struct, frozen=True, kw_only=True):
+    """The HTTP endpoints of `news` and `wide` are the receiver's; `news` has a queue, too, which gets envelopes.
+    `ordered` is a FIFO topic with FIFO queues only."""
 
     data: Path  # of the embedded form
     port: int
@@ -42,17 +42,17 @@ class RoundResources(msgspec.Struct, frozen=True, kw_only=True):
     credentials: tuple[str, str]
     standard: str  # queue URLs
     fifo: str
-    expiring: str  # FIFO, whose messages are moved to `dead` when they were received too often
-    dead: str
-    letters: str
+    redrive: str  # FIFO, with a redrive policy to `dead_letter_queue`
+    dead_letter_queue: str
+    news_queue: str
     news: str  # topic ARNs
     wide: str
     ordered: str
-    in_order: str  # queue URLs: of `ordered`, raw
+    in_order: str  # queue URLs of the subscriptions of `ordered`: raw
     in_envelopes: str
-    in_part: str  # what its filter policy lets through
+    in_part: str  # with a filter policy
     subscribers: dict[str, int]  # HTTP subscriptions by topic
-    failing_endpoints: FailingEndpoints | None = None  # in the embedded form alone
+    failing_endpoints: FailingEndpoints | None = None  # only in the embedded form
 
     @property
     def ordered_queues(self) -> tuple[str, ...]:
@@ -60,13 +60,13 @@ class RoundResources(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fifo_queues(self) -> tuple[str, ...]:
-        return (self.fifo, self.expiring, self.dead, *self.ordered_queues)
+        return (self.fifo, self.redrive, self.dead_letter_queue, *self.ordered_queues)
 
     @property
     def envelope_queues(self) -> tuple[str, ...]:
-        """Where messages are notifications in their envelopes."""
+        """Queues whose messages are notifications in envelopes."""
         return (
-            self.letters,
+            self.news_queue,
             self.in_envelopes,
             *((self.failing_endpoints.undelivered,) if self.failing_endpoints else ()),
         )
@@ -76,11 +76,11 @@ class RoundResources(msgspec.Struct, frozen=True, kw_only=True):
         return Wire(self.port, Credentials(key_id=key_id, secret=secret))
 
 
-async def set_up(directory: Path, port: int, receiver_port: int, journal: Path) -> RoundResources:
-    """Start the service on new data, make what the load needs, and stop it again."""
-    with running(port, directory / "resources") as service:
+async def set_up(directory: Path, port: int, receiver_port: int, journal: Path) -> Resources:
+    """Start the service on new data, make the resources, and stop the service."""
+    with running(port, directory / "service") as service:
         await service.ready({"api": 0, "worker": 0})
-        resources = await furnish(port, service.credentials(), receiver_port, journal, service.data)
+        resources = await create_resources(port, service.credentials(), receiver_port, journal, service.data)
         wire = resources.wire()
         failing_endpoints = await _Builder(wire, _endpoints(receiver_port)).failing_endpoints(receiver_port)
         wire.close()
@@ -88,26 +88,26 @@ async def set_up(directory: Path, port: int, receiver_port: int, journal: Path) 
     return msgspec.structs.replace(resources, failing_endpoints=failing_endpoints, subscribers=subscribers)
 
 
-async def furnish(
+async def create_resources(
     port: int, credentials: Credentials, receiver_port: int, journal: Path, data: Path | None = None
-) -> RoundResources:
+) -> Resources:
     """Make queues, topics and subscriptions."""
     wire = Wire(port, credentials)
     builder = _Builder(wire, _endpoints(receiver_port))
     news, wide = await builder.topic("news"), await builder.topic("wide")
-    letters = await builder.queue("letters")
-    fifo, expiring, dead = await builder.fifo_queues()
+    news_queue = await builder.queue("news")
+    fifo, redrive, dead_letter_queue = await builder.fifo_queues()
     ordered, (in_order, in_envelopes, in_part) = await builder.fifo_topic()
-    resources = RoundResources(
+    resources = Resources(
         data=data or Path(),
         port=port,
         journal=journal,
         credentials=(credentials.key_id, credentials.secret),
         standard=await builder.queue("standard"),
         fifo=fifo,
-        expiring=expiring,
-        dead=dead,
-        letters=letters,
+        redrive=redrive,
+        dead_letter_queue=dead_letter_queue,
+        news_queue=news_queue,
         news=news,
         wide=wide,
         ordered=ordered,
@@ -116,7 +116,7 @@ async def furnish(
         in_part=in_part,
         subscribers={news: 2, wide: WIDE_SUBSCRIPTIONS},
     )
-    await builder.subscribe(news, "sqs", await builder.open_to_topics(letters))
+    await builder.subscribe(news, "sqs", await builder.open_to_topics(news_queue))
     await builder.subscribe(news, "http", builder.endpoint("news-raw"), RawMessageDelivery="true")
     await builder.subscribe(news, "http", builder.endpoint("news-signed"))
     for number in range(WIDE_SUBSCRIPTIONS):
@@ -146,13 +146,16 @@ class _Builder:
 
     async def fifo_queues(self) -> tuple[str, str, str]:
         kind = {"FifoQueue": "true", "ContentBasedDeduplication": "true"}
-        dead = await self.queue("dead.fifo", **kind)
-        redrive = {"deadLetterTargetArn": await self._arn(dead), "maxReceiveCount": EXPIRING_RECEIVES_MAX}
-        expiring = await self.queue("expiring.fifo", **kind, RedrivePolicy=_json(redrive))
-        return await self.queue("groups.fifo", **kind), expiring, dead
+        dead_letter_queue = await self.queue("dead-letters.fifo", **kind)
+        redrive_policy = {
+            "deadLetterTargetArn": await self._arn(dead_letter_queue),
+            "maxReceiveCount": REDRIVE_RECEIVES_MAX,
+        }
+        redrive = await self.queue("redrive.fifo", **kind, RedrivePolicy=_json(redrive_policy))
+        return await self.queue("groups.fifo", **kind), redrive, dead_letter_queue
 
     async def fifo_topic(self) -> tuple[str, list[str]]:
-        """And its queues."""
+        """The topic's ARN and the URLs of its queues."""
         topic = await self.topic("ordered.fifo", FifoTopic="true", ContentBasedDeduplication="true")
         raw = {"RawMessageDelivery": "true"}
         forms = {"in-order": raw, "in-envelopes": {}, "in-part": raw | {"FilterPolicy": PART_POLICY}}
@@ -162,10 +165,10 @@ class _Builder:
         return topic, queues
 
     async def failing_endpoints(self, receiver_port: int) -> FailingEndpoints:
-        topic, undelivered = await self.topic("failing_endpoints"), await self.queue("undelivered")
-        redrive = {"deadLetterTargetArn": await self.open_to_topics(undelivered)}
+        topic, undelivered = await self.topic("failing-endpoints"), await self.queue("undelivered")
+        redrive_policy = {"deadLetterTargetArn": await self.open_to_topics(undelivered)}
         attributes = {name: {"DeliveryPolicy": _json(policy)} for name, policy in POLICIES.items()}
-        attributes[DOOMED]["RedrivePolicy"] = _json(redrive)
+        attributes[DOOMED]["RedrivePolicy"] = _json(redrive_policy)
         arns = {
             name: await self.subscribe(topic, "http", self.endpoint(name), **attributes.get(name, {}))
             for name in (REFUSED, HUNG, FAILING, DOOMED, THROTTLED)
@@ -185,7 +188,7 @@ class _Builder:
         return msgspec.json.decode(answer, type=dict[str, dict[str, str]])["Attributes"]["QueueArn"]
 
     async def open_to_topics(self, url: str) -> str:
-        """The queue's ARN."""
+        """Let every topic send to the queue. Returns the queue's ARN."""
         arn = await self._arn(url)
         allowed = {"Effect": "Allow", "Principal": {"Service": "sns.amazonaws.com"}, "Action": "sqs:SendMessage"}
         policy = _json({"Statement": [{**allowed, "Resource": arn}]})
@@ -198,7 +201,7 @@ class _Builder:
         return found[1].decode()
 
     async def subscribe(self, topic: str, protocol: str, endpoint: str, **attributes: str) -> str:
-        """Its ARN."""
+        """Returns the subscription's ARN."""
         members = {"TopicArn": topic, "Protocol": protocol, "Endpoint": endpoint, **_entries(attributes)}
         found = _SUBSCRIPTION.search(await self._wire.sns("Subscribe", members | {"ReturnSubscriptionArn": "true"}))
         assert found is not None
@@ -211,7 +214,7 @@ class _Builder:
             if found is not None and int(found[1]) == n:
                 return
             await asyncio.sleep(POLL_INTERVAL_S)
-        raise ProcessError(f"the subscriptions of {topic} are not confirmed")
+        raise SiteError(f"the subscriptions of {topic} are not confirmed")
 
 
 def _json(value: object) -> str:
@@ -219,7 +222,7 @@ def _json(value: object) -> str:
 
 
 def _entries(attributes: Mapping[str, str]) -> dict[str, str]:
-    """As the Query protocol spells a map."""
+    """The Query protocol's members of a map."""
     members: dict[str, str] = {}
     for number, (name, value) in enumerate(attributes.items(), 1):
         members |= {f"Attributes.entry.{number}.key": name, f"Attributes.entry.{number}.value": value}

@@ -1,5 +1,5 @@
-"""Who sends to FIFO queues and publishes to FIFO topics in a kill round: batches of several groups, and what was
-acknowledged once more."""
+"""Senders to FIFO queues and FIFO topics in a kill round: batches of several groups, and repeats of acknowledged
+messages."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from typing import NamedTuple
 
 import msgspec
 
-from faults.accounting.ledger import Ledger, Letter, sized
-from faults.service.wire import NotSent, OutcomeOpen, Wire
+from faults.accounting.ledger import Ledger, SentMessage, sized
+from faults.service.wire import NotSent, OutcomeUnknown, Wire
 
-GROUPS_A_SENDER = 2
+GROUPS_PER_SENDER = 2
 BATCH_MAX = 4
-ECHO_SHARE = 0.25
+REPEAT_SHARE = 0.25
 RETRY_PAUSE_S = 0.05
 PART = {
     "MessageAttributes.entry.1.Name": "part",
     "MessageAttributes.entry.1.Value.DataType": "String",
     "MessageAttributes.entry.1.Value.StringValue": "yes",
 }
-"""What `PART_POLICY` lets through."""
+"""A message attribute that matches `PART_POLICY`."""
 
 _PUBLISHED = re.compile(rb"<MessageId>([^<]+)</MessageId>.*?<SequenceNumber>(\d+)</SequenceNumber>")
 
 
-class Told(NamedTuple):
+class Acknowledgement(NamedTuple):
     id: str
     sequence: int
 
 
-Send = Callable[[Sequence[Letter]], Awaitable[list[Told]]]
+Send = Callable[[Sequence[SentMessage]], Awaitable[list[Acknowledgement]]]
 
 
 class _Sent(msgspec.Struct, frozen=True, rename="pascal"):
@@ -47,47 +47,47 @@ class _BatchAnswer(msgspec.Struct, frozen=True, rename="pascal"):
     successful: tuple[_Sent, ...] = ()
 
 
-async def insist(letters: Sequence[Letter], call: Callable[[], Awaitable[bytes]]) -> bytes:
-    """Repeat a call that sends these until it is answered."""
+async def send_until_answered(messages: Sequence[SentMessage], call: Callable[[], Awaitable[bytes]]) -> bytes:
+    """Repeat a call that sends `messages` until it is answered; counts attempts without an answer in them."""
     while True:
         try:
             return await call()
         except NotSent:
             pass
-        except OutcomeOpen:
-            for letter in letters:
-                letter.open += 1
+        except OutcomeUnknown:
+            for message in messages:
+                message.unknown_outcomes += 1
         await asyncio.sleep(RETRY_PAUSE_S)
 
 
 def to_queue(wire: Wire, url: str) -> Send:
-    async def send(letters: Sequence[Letter]) -> list[Told]:
+    async def send(messages: Sequence[SentMessage]) -> list[Acknowledgement]:
         entries = [
-            {"Id": str(place), "MessageBody": letter.body, **_ids(letter)} for place, letter in enumerate(letters)
+            {"Id": str(place), "MessageBody": message.body, **_ids(message)} for place, message in enumerate(messages)
         ]
         members: dict[str, object] = {"QueueUrl": url, "Entries": entries}
-        answer = await insist(letters, lambda: wire.sqs("SendMessageBatch", members))
+        answer = await send_until_answered(messages, lambda: wire.sqs("SendMessageBatch", members))
         sent = msgspec.json.decode(answer, type=_BatchAnswer).successful
-        return [Told(each.message_id, int(each.sequence_number)) for each in sent]
+        return [Acknowledgement(each.message_id, int(each.sequence_number)) for each in sent]
 
     return send
 
 
 def to_topic(wire: Wire, arn: str) -> Send:
-    async def send(letters: Sequence[Letter]) -> list[Told]:
+    async def send(messages: Sequence[SentMessage]) -> list[Acknowledgement]:
         members = {"TopicArn": arn}
-        for place, letter in enumerate(letters):
-            entry = {"Id": str(place), "Message": letter.body, **_ids(letter), **(PART if letter.is_in_part else {})}
+        for place, message in enumerate(messages):
+            entry = {"Id": str(place), "Message": message.body, **_ids(message), **(PART if message.is_in_part else {})}
             prefix = f"PublishBatchRequestEntries.member.{place + 1}"
             members |= {f"{prefix}.{name}": value for name, value in entry.items()}
-        answer = await insist(letters, lambda: wire.sns("PublishBatch", members))
-        return [Told(found[1].decode(), int(found[2])) for found in _PUBLISHED.finditer(answer)]
+        answer = await send_until_answered(messages, lambda: wire.sns("PublishBatch", members))
+        return [Acknowledgement(found[1].decode(), int(found[2])) for found in _PUBLISHED.finditer(answer)]
 
     return send
 
 
 class FifoSender:
-    """A group has one sender, which waits for its answers; so its order is known."""
+    """Each group has one sender, which waits for each answer, so the order of its messages is known."""
 
     def __init__(
         self, send: Send, ledger: Ledger, random: Random, target: str, name: str, sizes: Sequence[int] = (1,)
@@ -97,35 +97,35 @@ class FifoSender:
         self._random = random
         self._target = target
         self._sizes = sizes
-        self._numbers = {f"{name}{group}": count() for group in range(GROUPS_A_SENDER)}
-        self._acknowledged: list[Letter] = []
+        self._numbers = {f"{name}{group}": count() for group in range(GROUPS_PER_SENDER)}
+        self._acknowledged: list[SentMessage] = []
 
     async def step(self) -> None:
-        if self._acknowledged and self._random.random() < ECHO_SHARE:
-            await self._echo(self._random.choice(self._acknowledged))
+        if self._acknowledged and self._random.random() < REPEAT_SHARE:
+            await self._repeat(self._random.choice(self._acknowledged))
             return
-        letters = [self._letter() for _ in range(self._random.randint(1, BATCH_MAX))]
-        for letter in letters:
-            letter.began_ns = time.time_ns()
-        answers = await self._send(letters)
-        for letter, told in zip(letters, answers, strict=True):
-            letter.acknowledged_ns = time.time_ns()
-            letter.ids.append(told.id)
-            letter.sequence = told.sequence
-        self._acknowledged += letters
+        messages = [self._message() for _ in range(self._random.randint(1, BATCH_MAX))]
+        for message in messages:
+            message.began_ns = time.time_ns()
+        answers = await self._send(messages)
+        for message, told in zip(messages, answers, strict=True):
+            message.acknowledged_ns = time.time_ns()
+            message.ids.append(told.id)
+            message.sequence = told.sequence
+        self._acknowledged += messages
 
-    async def _echo(self, letter: Letter) -> None:
-        """Within five minutes it is a duplicate, whatever has become of the first and whoever was killed meanwhile."""
-        letter.echoes += await self._send([letter])
+    async def _repeat(self, message: SentMessage) -> None:
+        """Send an acknowledged message again: within five minutes it is a duplicate, even after a delete or a kill."""
+        message.repeats += await self._send([message])
 
-    def _letter(self) -> Letter:
+    def _message(self) -> SentMessage:
         group = self._random.choice(list(self._numbers))
         number = next(self._numbers[group])
         text = sized(f"{group}-{number}", self._sizes[number % len(self._sizes)])
-        return self._ledger.letter(self._target, text, group, number)
+        return self._ledger.add_message(self._target, text, group, number)
 
 
-def _ids(letter: Letter) -> dict[str, str]:
-    """Every second letter is known by its body alone."""
-    group = {"MessageGroupId": letter.group}
-    return group | ({"MessageDeduplicationId": letter.text} if letter.number % 2 else {})
+def _ids(message: SentMessage) -> dict[str, str]:
+    """Every second message has no deduplication id, so that its body's hash counts."""
+    group = {"MessageGroupId": message.group}
+    return group | ({"MessageDeduplicationId": message.text} if message.number % 2 else {})

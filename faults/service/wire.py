@@ -1,4 +1,4 @@
-"""One keep-alive connection to the service: signed calls, and for each whether its outcome is known."""
+"""One keep-alive connection to the service: signed calls; exceptions tell whether the outcome of a call is known."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 
 
 class NotSent(Exception):
-    """Nobody listened: the call cannot have had an effect."""
+    """No connection: the call had no effect."""
 
 
-class OutcomeOpen(Exception):
-    """The call may or may not have had its effect: no answer came, or one that says as much."""
+class OutcomeUnknown(Exception):
+    """The call may or may not have had its effect: no answer, or an HTTP 5xx."""
 
 
 class Refused(Exception):
-    """The service calls this request wrong, which none of the load's is."""
+    """The service rejected the request with HTTP 3xx or 4xx; all requests of the load are valid."""
 
 
 class Wire:
-    """Calls one after the other. Reconnects by itself; a call is never repeated here."""
+    """Makes one call at a time. Reconnects after a failure, and never repeats a call."""
 
     def __init__(self, port: int, credentials: Credentials) -> None:
         self._port = port
@@ -76,9 +76,9 @@ class Wire:
                 status, answer = await _read(reader)
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
             self.close()
-            raise OutcomeOpen(repr(error)) from error
+            raise OutcomeUnknown(repr(error)) from error
         if status >= 500:
-            raise OutcomeOpen(f"HTTP {status}: {answer[:200]!r}")
+            raise OutcomeUnknown(f"HTTP {status}: {answer[:200]!r}")
         if status >= 300:
             raise Refused(f"HTTP {status}: {answer[:500]!r}")
         return answer

@@ -1,4 +1,4 @@
-"""One round of each kind that a single Cassandra node allows: `make faults` runs twenty, and those of a ring."""
+"""One round of each kind that a single Cassandra node allows: `make faults` runs twenty, and rounds on a ring."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ import pytest
 
 from faults.cluster.kills import cluster_round
 from faults.cluster.plan import API, REDIS, WORKER, plan_cluster_round
-from faults.cluster.processes import ClusterProcesses, cluster_processes
+from faults.cluster.processes import Site, site
 from faults.service.processes import receiving
-from faults.service.resources import RoundResources
+from faults.service.resources import Resources
 from tests.ports import free_port
 
 ROUNDS = {REDIS: 2, WORKER: 7, API: 2}
-"""Seeds of short ones."""
+"""Seeds of short rounds."""
 
 
 @pytest.fixture(scope="module")
-def hurt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ClusterProcesses, RoundResources]]:
+def cluster_under_test(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Resources]]:
     directory = tmp_path_factory.mktemp("cluster")
     receiver_port, journal = free_port(), directory / "arrivals"
-    with receiving(receiver_port, journal), cluster_processes(directory) as made:
+    with receiving(receiver_port, journal), site(directory) as made:
         yield made, asyncio.run(made.resources(receiver_port, journal))
 
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("kind", ROUNDS)
-async def test_a_cluster_loses_and_invents_nothing(hurt: tuple[ClusterProcesses, RoundResources], kind: str) -> None:
-    result = await cluster_round(*hurt, plan_cluster_round(kind, ROUNDS[kind]))
+async def test_a_cluster_loses_and_invents_nothing(cluster_under_test: tuple[Site, Resources], kind: str) -> None:
+    result = await cluster_round(*cluster_under_test, plan_cluster_round(kind, ROUNDS[kind]))
     assert result.faults == []
     assert result.messages > 50
     assert result.notifications > 10

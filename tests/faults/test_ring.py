@@ -1,4 +1,4 @@
-"""A ring of three nodes, hurt for real: what was acknowledged is there afterwards. Run by `make faults`."""
+"""A ring of three nodes that are killed and paused keeps every acknowledged write. Run by `make faults`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.waiting import wait_until
 
 ROWS = 1_000
 LOAD_ROWS = 300
-"""To be acknowledged before, while and after a node is away."""
+"""Rows to be acknowledged before, during and after the outage of a node."""
 LOAD_S = 60.0
 NOTICE_S = 60.0
 
@@ -34,7 +34,7 @@ def ring() -> Iterator[Ring]:
 
 @pytest.fixture
 def table(ring: Ring) -> Iterator[str]:
-    """One whose rows are on all three nodes."""
+    """A table with a replica on every node."""
     keyspace = fresh_keyspace()
     with _session(ring.addresses) as session:
         replication = "{'class': 'SimpleStrategy', 'replication_factor': 3}"
@@ -56,10 +56,10 @@ def test_a_killed_node_comes_back_with_every_row_it_acknowledged(ring: Ring, tab
 @pytest.mark.parametrize("lost", ["killed", "paused"])
 def test_a_quorum_goes_on_without_a_node_and_forgets_nothing(ring: Ring, table: str, lost: str) -> None:
     with _session(ring.addresses[:1]) as session, Load(session, table) as load:
-        load.go_on()
+        load.await_progress()
         with LOST[lost](ring, 2):
-            load.go_on()
-        load.go_on()
+            load.await_progress()
+        load.await_progress()
     with _killed(ring, 1), _session(ring.addresses[1:]) as session:
         assert load.acknowledged - _ids(session, table) == set()
 
@@ -68,7 +68,7 @@ def test_a_quorum_goes_on_without_a_node_and_forgets_nothing(ring: Ring, table: 
 
 
 class Load:
-    """Inserts rows one after another until it is left; keeps the ids that were acknowledged."""
+    """Inserts one row after another within its block; collects the acknowledged ids."""
 
     def __init__(self, session: Session, table: str) -> None:
         self._session = session
@@ -77,8 +77,8 @@ class Load:
         self._thread = Thread(target=self._run)
         self.acknowledged: set[int] = set()
 
-    def go_on(self) -> None:
-        """Return when some more are acknowledged."""
+    def await_progress(self) -> None:
+        """Wait until `LOAD_ROWS` more rows are acknowledged."""
         goal = len(self.acknowledged) + LOAD_ROWS
         wait_until(lambda: len(self.acknowledged) >= goal, LOAD_S, lambda: f"{len(self.acknowledged)} of {goal} rows")
 
@@ -126,7 +126,7 @@ LOST: dict[str, Callable[[Ring, int], AbstractContextManager[None]]] = {"killed"
 
 @contextmanager
 def _session(addresses: list[Address], level: int = ConsistencyLevel.QUORUM) -> Iterator[Session]:
-    """One that speaks to these nodes only."""
+    """A session that uses only these nodes."""
     hosts = [host for host, _ in addresses]
     profile = ExecutionProfile(
         load_balancing_policy=WhiteListRoundRobinPolicy(hosts), consistency_level=level, request_timeout=20
@@ -136,7 +136,7 @@ def _session(addresses: list[Address], level: int = ConsistencyLevel.QUORUM) -> 
 
 
 def _ids(session: Session, table: str) -> set[int]:
-    """The ring needs some seconds to notice that a node is gone; until then reads ask it in vain."""
+    """All ids. Retries: until the ring notices that a node is down, reads time out."""
     rows: list[int] = []
 
     def read() -> bool:

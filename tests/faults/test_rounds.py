@@ -11,16 +11,16 @@ from cns_common.sqlite.database import Database
 from faults.power.rounds import power_round
 from faults.service.kills import VICTIMS, kill_round, plan_round
 from faults.service.processes import receiving
-from faults.service.resources import RoundResources, set_up
+from faults.service.resources import Resources, set_up
 from tests.ports import free_port
 
 KILL_SEEDS = range(101, 104)
-"""A random time and two named points, one of a lane among them."""
+"""A random time and two named kill points; one of these belongs to a lane."""
 POWER_SEEDS = range(101, 106)
 
 
 @pytest.fixture(scope="module")
-def resources(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoundResources]:
+def resources(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Resources]:
     directory = tmp_path_factory.mktemp("faults")
     receiver_port, journal = free_port(), directory / "arrivals"
     with receiving(receiver_port, journal):
@@ -29,7 +29,7 @@ def resources(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoundResourc
 
 @pytest.mark.parametrize("seed", KILL_SEEDS)
 @pytest.mark.parametrize("kind", VICTIMS)
-async def test_a_kill_loses_and_invents_nothing(resources: RoundResources, kind: str, seed: int) -> None:
+async def test_a_kill_loses_and_invents_nothing(resources: Resources, kind: str, seed: int) -> None:
     result = await kill_round(resources, plan_round(kind, seed))
     assert result.faults == []
     assert result.reached
@@ -44,7 +44,7 @@ async def test_power_loss_keeps_what_was_acknowledged(seed: int) -> None:
     result = await power_round(seed)
     assert result.faults == []
     assert result.checkpoints > 5
-    assert len(result.cuts) == 10  # every kind of place was cut at
+    assert len(result.cuts) == 10  # every kind of position was cut
 
 
 async def test_a_disk_that_lies_about_syncs_is_found_out() -> None:
@@ -54,10 +54,10 @@ async def test_a_disk_that_lies_about_syncs_is_found_out() -> None:
 
 @pytest.mark.parametrize("synchronous", ["OFF", "NORMAL"])
 async def test_a_store_that_does_not_sync_is_found_out(synchronous: str) -> None:
-    def spoil(database: Database) -> None:
+    def corrupt(database: Database) -> None:
         database.connection.execute(f"PRAGMA synchronous={synchronous}").fetchall()
 
-    result = await power_round(1, spoil=spoil)
+    result = await power_round(1, corrupt=corrupt)
     assert _kinds(result.faults) >= {"lost", "came back", "dedup"}
 
 

@@ -1,4 +1,4 @@
-"""Builds the ledger and journal of an imaginary round, for tests of the accounting."""
+"""Builds made-up rounds for tests of the accounting."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import msgspec
 
 from faults.accounting.accounting import Account
 from faults.accounting.arrivals import Arrivals
-from faults.accounting.causes import Causes, OneMachine
+from faults.accounting.causes import Causes, EmbeddedCauses
 from faults.accounting.failing_endpoints import FailingEndpoints
 from faults.accounting.ledger import NS_PER_S, PART_EVERY, Ledger, Receipt
-from faults.service.resources import RoundResources
+from faults.service.resources import Resources
 
-STANDARD, FIFO, EXPIRING, DEAD, LETTERS = "standard", "fifo", "expiring", "dead", "letters"
+STANDARD, FIFO, REDRIVE, DEAD_LETTERS, NEWS_QUEUE = "standard", "fifo", "redrive", "dead-letters", "news-queue"
 NEWS, WIDE, ORDERED = "arn:news", "arn:wide", "arn:ordered"
 IN_ORDER, IN_ENVELOPES, IN_PART = "in-order", "in-envelopes", "in-part"
-RESOURCES = RoundResources(
+RESOURCES = Resources(
     data=Path(),
     port=0,
     journal=Path(),
     credentials=("", ""),
     standard=STANDARD,
     fifo=FIFO,
-    expiring=EXPIRING,
-    dead=DEAD,
-    letters=LETTERS,
+    redrive=REDRIVE,
+    dead_letter_queue=DEAD_LETTERS,
+    news_queue=NEWS_QUEUE,
     news=NEWS,
     wide=WIDE,
     ordered=ORDERED,
@@ -35,9 +35,9 @@ RESOURCES = RoundResources(
     in_part=IN_PART,
     subscribers={NEWS: 2, WIDE: 1},
 )
-FAILING_TOPIC, UNDELIVERED = "arn:failing_endpoints", "undelivered"
+FAILING_TOPIC, UNDELIVERED = "arn:failing", "undelivered"
 FAILING, DOOMED = f"{FAILING_TOPIC}:1", f"{FAILING_TOPIC}:2"
-RESOURCES_THAT_FAIL = msgspec.structs.replace(
+FAILING_RESOURCES = msgspec.structs.replace(
     RESOURCES,
     subscribers={FAILING_TOPIC: 2},
     failing_endpoints=FailingEndpoints(
@@ -45,32 +45,32 @@ RESOURCES_THAT_FAIL = msgspec.structs.replace(
     ),
 )
 COPY = 1_000
-"""A second message of the same has a sequence number so much higher."""
+"""The sequence number of a second copy of a message is higher by this."""
 KILL_S, BACK_S, JUMP_S = 100.0, 102.0, 110.0
 
 
 class RoundBuilder:
-    """Times are seconds since the begin of the round."""
+    """Each method adds an event to the round; times are in seconds."""
 
     def __init__(self, journal: Path) -> None:
         journal.touch()
         self._journal = journal
         self._arrivals = Arrivals(journal)
-        self.ledger = Ledger(kills_ns=[at_ns(KILL_S)], back_ns=[at_ns(BACK_S)], jumps_ns=[at_ns(JUMP_S)])
+        self.ledger = Ledger(kills_ns=[at_ns(KILL_S)], recovered_ns=[at_ns(BACK_S)], jumps_ns=[at_ns(JUMP_S)])
         self.resources = RESOURCES
-        self.causes: Causes = OneMachine(self.ledger)
+        self.causes: Causes = EmbeddedCauses(self.ledger)
 
-    def sends(self, text: str, *ids: str, open: int = 0) -> RoundBuilder:  # noqa: A002  # as in Letter
-        letter = self.ledger.letter(STANDARD, text)
-        letter.ids += ids
-        letter.open = open
+    def sends(self, text: str, *ids: str, open: int = 0) -> RoundBuilder:  # noqa: A002  # as in SentMessage
+        message = self.ledger.add_message(STANDARD, text)
+        message.ids += ids
+        message.unknown_outcomes = open
         return self
 
     def sends_in_group(self, *numbers: int, queue: str = FIFO) -> RoundBuilder:
         for number in numbers:
-            letter = self.ledger.letter(queue, f"g-{number}", "g", number)
-            letter.ids.append(f"id-{number}")
-            letter.sequence = number
+            message = self.ledger.add_message(queue, f"g-{number}", "g", number)
+            message.ids.append(f"id-{number}")
+            message.sequence = number
         return self
 
     def publishes(
@@ -81,50 +81,50 @@ class RoundBuilder:
         at_s: float = 0,
         topic: str = NEWS,
     ) -> RoundBuilder:
-        letter = self.ledger.letter(topic, text)
-        letter.ids += ids
-        letter.open = open
-        letter.began_ns = at_ns(at_s)
+        message = self.ledger.add_message(topic, text)
+        message.ids += ids
+        message.unknown_outcomes = open
+        message.began_ns = at_ns(at_s)
         return self
 
-    def gets(
+    def receives(
         self, text: str, message_id: str, at_s: float, *, deleted: bool = True, queue: str = STANDARD
     ) -> RoundBuilder:
         self._receipt(queue, text, message_id, at_s, deleted=deleted)
         return self
 
-    def gets_of_group(self, number: int, at_s: float, *, held_s: float = 0.01, queue: str = FIFO) -> RoundBuilder:
+    def receives_in_group(self, number: int, at_s: float, *, held_s: float = 0.01, queue: str = FIFO) -> RoundBuilder:
         receipt = self._receipt(queue, f"g-{number}", f"id-{number}", at_s)
         receipt.group, receipt.sequence = "g", number
         receipt.delete_asked_ns = at_ns(at_s + held_s)
         receipt.deleted_ns = receipt.delete_asked_ns + 1
         return self
 
-    def times_out(self, number: int, *at_s: float) -> RoundBuilder:
-        """Receives one and does not delete it."""
+    def receives_undeleted(self, number: int, *at_s: float) -> RoundBuilder:
+        """Receives a message from the queue with a redrive policy and does not delete it."""
         for second in at_s:
-            receipt = self._receipt(EXPIRING, f"g-{number}", f"id-{number}", second, deleted=False)
+            receipt = self._receipt(REDRIVE, f"g-{number}", f"id-{number}", second, deleted=False)
             receipt.group, receipt.sequence = "g", number
         return self
 
     def moves(self, number: int, *at_s: float) -> RoundBuilder:
-        """Appends a dead letter, again and again."""
+        """Moves a message to the dead-letter queue at each of these times."""
         self.ledger.moves[f"id-{number}"] = [at_ns(second) for second in at_s]
         return self
 
-    def echoes(self, number: int, message_id: str, sequence: int, target: str = FIFO) -> RoundBuilder:
-        """Sends one once more, and is told this."""
-        self.ledger.sent[target][f"g-{number}"].echoes.append((message_id, sequence))
+    def repeats(self, number: int, message_id: str, sequence: int, target: str = FIFO) -> RoundBuilder:
+        """Sends a message again and gets this answer."""
+        self.ledger.sent[target][f"g-{number}"].repeats.append((message_id, sequence))
         return self
 
     def publishes_in_order(self, *numbers: int) -> RoundBuilder:
         return self.sends_in_group(*numbers, queue=ORDERED)
 
-    def comes(self, number: int, at_s: float, *queues: str, copy: int = 0) -> RoundBuilder:
-        """Out of these queues of the FIFO topic; without any, out of each that it is for."""
+    def delivers(self, number: int, at_s: float, *queues: str, copy: int = 0) -> RoundBuilder:
+        """Receives a message from these queues of the FIFO topic; by default, from each whose filter it matches."""
         due = (IN_ORDER, IN_ENVELOPES, *((IN_PART,) if number % PART_EVERY == 0 else ()))
         for queue in queues or due:
-            self.gets_of_group(number, at_s, queue=queue)
+            self.receives_in_group(number, at_s, queue=queue)
             receipt = self.ledger.receipts[-1]
             receipt.sequence += COPY * copy
             if copy:
@@ -133,8 +133,8 @@ class RoundBuilder:
                 receipt.notification, receipt.published = f"id-{number}", number
         return self
 
-    def gets_envelope(
-        self, text: str, notification: str, at_s: float, *, copy: int = 0, queue: str = LETTERS
+    def receives_envelope(
+        self, text: str, notification: str, at_s: float, *, copy: int = 0, queue: str = NEWS_QUEUE
     ) -> RoundBuilder:
         receipt = self._receipt(queue, text, f"{notification}-{copy}", at_s)
         receipt.notification, receipt.sent_ms = notification, int(at_s * 1000)
@@ -153,14 +153,14 @@ class RoundBuilder:
         return Account(self.resources, self.ledger, self._arrivals, self.causes)
 
     def _receipt(self, queue: str, text: str, message_id: str, at_s: float, *, deleted: bool = True) -> Receipt:
-        self.ledger.takes += 1
+        self.ledger.receive_count += 1
         receipt = Receipt(
             queue=queue,
             id=message_id,
             text=text,
             group="",
             sequence=0,
-            take=self.ledger.takes,
+            receive_number=self.ledger.receive_count,
             sent_ms=0,
             received_ns=at_ns(at_s),
             asked_ns=at_ns(at_s),
@@ -180,7 +180,7 @@ def fault_kinds(builder: RoundBuilder) -> list[str]:
 
 
 def causes_of(builder: RoundBuilder) -> Counter[str]:
-    """Of a valid round."""
+    """The causes of duplicates of a valid round."""
     account = builder.account()
     assert account.faults == []
     return +account.duplicates

@@ -1,4 +1,4 @@
-"""The accounting itself: what it must call a fault, and what has a cause."""
+"""The accounting of kill rounds: faults, and duplicates with a permitted cause."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def builder(tmp_path: Path) -> RoundBuilder:
 
 
 def test_a_round_in_which_nothing_happens_is_valid(builder: RoundBuilder) -> None:
-    assert causes_of(builder.sends("a", "1").gets("a", "1", 50)) == {}
+    assert causes_of(builder.sends("a", "1").receives("a", "1", 50)) == {}
 
 
 def test_an_acknowledged_message_that_never_came_is_lost(builder: RoundBuilder) -> None:
@@ -38,29 +38,31 @@ def test_an_acknowledged_message_that_never_came_is_lost(builder: RoundBuilder) 
 
 
 def test_a_message_that_nobody_sent_is_invented(builder: RoundBuilder) -> None:
-    assert fault_kinds(builder.gets("a", "1", 50)) == ["invented"]
+    assert fault_kinds(builder.receives("a", "1", 50)) == ["invented"]
 
 
 def test_a_message_with_a_spoilt_body_is_invented_and_the_true_one_lost(builder: RoundBuilder) -> None:
-    assert fault_kinds(builder.sends("a", "1").gets("b", "1", 50)) == ["invented", "lost"]
+    assert fault_kinds(builder.sends("a", "1").receives("b", "1", 50)) == ["invented", "lost"]
 
 
 def test_one_message_more_than_attempts_is_invented(builder: RoundBuilder) -> None:
-    assert fault_kinds(builder.sends("a", "1", open=1).gets("a", "1", 50).gets("a", "2", 50).gets("a", "3", 50)) == [
-        "invented"
-    ]
+    assert fault_kinds(
+        builder.sends("a", "1", open=1).receives("a", "1", 50).receives("a", "2", 50).receives("a", "3", 50)
+    ) == ["invented"]
 
 
 def test_a_retry_after_an_unknown_outcome_makes_a_duplicate(builder: RoundBuilder) -> None:
-    assert causes_of(builder.sends("a", "2", open=1).gets("a", "1", 50).gets("a", "2", 50)) == {CLIENT_RETRY: 1}
+    assert causes_of(builder.sends("a", "2", open=1).receives("a", "1", 50).receives("a", "2", 50)) == {CLIENT_RETRY: 1}
 
 
 def test_a_message_may_not_come_back_after_its_delete(builder: RoundBuilder) -> None:
-    assert fault_kinds(builder.sends("a", "1").gets("a", "1", KILL_S - 0.1).gets("a", "1", BACK_S)) == ["came back"]
+    assert fault_kinds(builder.sends("a", "1").receives("a", "1", KILL_S - 0.1).receives("a", "1", BACK_S)) == [
+        "came back"
+    ]
 
 
 def test_a_message_may_not_stay(builder: RoundBuilder) -> None:
-    assert fault_kinds(builder.sends("a", "1").gets("a", "1", 50, deleted=False)) == ["never deleted"]
+    assert fault_kinds(builder.sends("a", "1").receives("a", "1", 50, deleted=False)) == ["never deleted"]
 
 
 @pytest.mark.parametrize(
@@ -72,7 +74,7 @@ def test_a_message_may_not_stay(builder: RoundBuilder) -> None:
     ],
 )
 def test_a_message_comes_twice_with_a_cause(builder: RoundBuilder, first_s: float, again_s: float, cause: str) -> None:
-    builder.sends("a", "1").gets("a", "1", first_s, deleted=False).gets("a", "1", again_s)
+    builder.sends("a", "1").receives("a", "1", first_s, deleted=False).receives("a", "1", again_s)
     assert causes_of(builder) == {cause: 1}
 
 
@@ -80,7 +82,7 @@ def test_a_message_comes_twice_with_a_cause(builder: RoundBuilder, first_s: floa
     ("first_s", "again_s"), [(50.0, 60.0), (KILL_S - 5, BACK_S), (KILL_S + 1, BACK_S), (KILL_S - 0.5, KILL_S - 0.2)]
 )
 def test_a_message_may_not_come_twice_without_a_cause(builder: RoundBuilder, first_s: float, again_s: float) -> None:
-    builder.sends("a", "1").gets("a", "1", first_s, deleted=False).gets("a", "1", again_s)
+    builder.sends("a", "1").receives("a", "1", first_s, deleted=False).receives("a", "1", again_s)
     assert fault_kinds(builder) == ["duplicate"]
 
 
@@ -88,30 +90,36 @@ def test_a_message_may_not_come_twice_without_a_cause(builder: RoundBuilder, fir
 
 
 def test_a_group_in_order_is_valid(builder: RoundBuilder) -> None:
-    assert causes_of(builder.sends_in_group(0, 1).gets_of_group(0, 50).gets_of_group(1, 51)) == {}
+    assert causes_of(builder.sends_in_group(0, 1).receives_in_group(0, 50).receives_in_group(1, 51)) == {}
 
 
 def test_a_group_out_of_order_is_found(builder: RoundBuilder) -> None:
-    assert fault_kinds(builder.sends_in_group(0, 1).gets_of_group(1, 50).gets_of_group(0, 51)) == ["order", "sequence"]
+    assert fault_kinds(builder.sends_in_group(0, 1).receives_in_group(1, 50).receives_in_group(0, 51)) == [
+        "order",
+        "sequence",
+    ]
 
 
 def test_a_gap_in_a_group_is_a_loss_and_breaks_its_order(builder: RoundBuilder) -> None:
-    assert fault_kinds(builder.sends_in_group(0, 1, 2).gets_of_group(0, 50).gets_of_group(2, 51)) == ["lost", "order"]
+    assert fault_kinds(builder.sends_in_group(0, 1, 2).receives_in_group(0, 50).receives_in_group(2, 51)) == [
+        "lost",
+        "order",
+    ]
 
 
 def test_two_receives_may_not_hold_one_group(builder: RoundBuilder) -> None:
-    builder.sends_in_group(0, 1).gets_of_group(0, 50, held_s=2).gets_of_group(1, 51)
+    builder.sends_in_group(0, 1).receives_in_group(0, 50, held_s=2).receives_in_group(1, 51)
     assert fault_kinds(builder) == ["two in flight"]
 
 
 def test_a_crash_excuses_no_fifo_message_that_comes_twice(builder: RoundBuilder) -> None:
-    builder.sends_in_group(0).gets_of_group(0, KILL_S - 0.5, held_s=9).gets_of_group(0, BACK_S)
+    builder.sends_in_group(0).receives_in_group(0, KILL_S - 0.5, held_s=9).receives_in_group(0, BACK_S)
     assert "duplicate" in fault_kinds(builder)
 
 
 def test_deduplication_leaves_a_fifo_sender_no_duplicate(builder: RoundBuilder) -> None:
-    builder.sends_in_group(0).gets_of_group(0, 50)
-    builder.ledger.sent[FIFO]["g-0"].open = 1
+    builder.sends_in_group(0).receives_in_group(0, 50)
+    builder.ledger.sent[FIFO]["g-0"].unknown_outcomes = 1
     builder.ledger.receipts.append(replace(builder.ledger.receipts[0], id="other", received_ns=at_ns(51)))
     assert fault_kinds(builder) == ["invented"]
 
@@ -120,7 +128,7 @@ def test_deduplication_leaves_a_fifo_sender_no_duplicate(builder: RoundBuilder) 
 
 
 def test_a_notification_at_every_subscriber_is_valid(builder: RoundBuilder) -> None:
-    builder.publishes("a", "n").gets_envelope("a", "n", 50).arrives("n", (1, 50), (2, 50))
+    builder.publishes("a", "n").receives_envelope("a", "n", 50).arrives("n", (1, 50), (2, 50))
     assert causes_of(builder) == {}
 
 
@@ -131,14 +139,14 @@ def test_a_notification_that_came_to_some_must_come_to_all(
 ) -> None:
     builder.publishes("a", *["n"] if acknowledged else [], open=1)
     if missing == "endpoint":
-        builder.gets_envelope("a", "n", 50)
+        builder.receives_envelope("a", "n", 50)
     builder.arrives("n", (1, 50), *[(2, 50.0)] if missing == "queue" else [])
     assert set(fault_kinds(builder)) == {"notification lost"}
 
 
 def test_a_notification_that_nobody_published_is_invented(builder: RoundBuilder) -> None:
-    builder.publishes("a", "n").gets_envelope("a", "n", 50).arrives("n", (1, 50), (2, 50))
-    builder.gets_envelope("a", "m", 50).arrives("m", (1, 50), (2, 50))
+    builder.publishes("a", "n").receives_envelope("a", "n", 50).arrives("n", (1, 50), (2, 50))
+    builder.receives_envelope("a", "m", 50).arrives("m", (1, 50), (2, 50))
     assert set(fault_kinds(builder)) == {"invented"}
 
 
@@ -152,20 +160,20 @@ def test_a_notification_that_nobody_published_is_invented(builder: RoundBuilder)
     ],
 )
 def test_a_notification_comes_twice_with_a_cause(builder: RoundBuilder, first_s: float, cause: str) -> None:
-    builder.publishes("a", "n").gets_envelope("a", "n", first_s).gets_envelope("a", "n", JUMP_S + 5, copy=1)
+    builder.publishes("a", "n").receives_envelope("a", "n", first_s).receives_envelope("a", "n", JUMP_S + 5, copy=1)
     builder.arrives("n", (1, first_s), (1, JUMP_S + 5), (2, first_s))
     assert causes_of(builder) == {cause: 2}
 
 
 def test_what_was_published_after_a_jump_has_no_lease_that_it_ended(builder: RoundBuilder) -> None:
-    builder.publishes("a", "n", at_s=JUMP_S + 0.1).gets_envelope("a", "n", JUMP_S + 0.5)
+    builder.publishes("a", "n", at_s=JUMP_S + 0.1).receives_envelope("a", "n", JUMP_S + 0.5)
     builder.arrives("n", (1, JUMP_S + 0.5), (1, JUMP_S + 5), (2, JUMP_S + 0.5))
     assert fault_kinds(builder) == ["duplicate"]
 
 
 @pytest.mark.parametrize("first_s", [50.0, KILL_S - 3, BACK_S + 2, JUMP_S + 2.5])
 def test_a_notification_may_not_come_twice_without_a_cause(builder: RoundBuilder, first_s: float) -> None:
-    builder.publishes("a", "n").gets_envelope("a", "n", 50)
+    builder.publishes("a", "n").receives_envelope("a", "n", 50)
     builder.arrives("n", (1, first_s), (1, JUMP_S + 5), (2, 50))
     assert fault_kinds(builder) == ["duplicate"]
 
@@ -182,12 +190,12 @@ def test_what_was_answered_more_than_a_second_before_a_crash_may_not_be_sent_aga
 @pytest.mark.parametrize(("before_s", "faults"), [(0.99, []), (1.01, ["duplicate"])])
 def test_nor_what_was_put_into_a_queue(builder: RoundBuilder, before_s: float, faults: list[str]) -> None:
     builder.publishes("a", "n").arrives("n", (1, 50), (2, 50))
-    builder.gets_envelope("a", "n", KILL_S - before_s).gets_envelope("a", "n", BACK_S, copy=1)
+    builder.receives_envelope("a", "n", KILL_S - before_s).receives_envelope("a", "n", BACK_S, copy=1)
     assert fault_kinds(builder) == faults
 
 
-def test_how_long_before_a_crash_is_told_of_what_came_again_after_it(builder: RoundBuilder) -> None:
-    builder.publishes("a", "n", "m").gets_envelope("a", "n", 50).gets_envelope("a", "m", 50)
+def test_the_longest_time_between_a_first_arrival_and_a_crash_is_reported(builder: RoundBuilder) -> None:
+    builder.publishes("a", "n", "m").receives_envelope("a", "n", 50).receives_envelope("a", "m", 50)
     builder.arrives("n", (1, KILL_S - 0.25), (1, BACK_S), (2, KILL_S - 0.5), (2, BACK_S + 1))
     builder.arrives("m", (1, KILL_S - 0.75), (2, BACK_S))
     assert builder.account().repeated_ns == pytest.approx(at_ns(0.5))

@@ -1,4 +1,4 @@
-"""The model of a disk: only what was synced is certain, and of the rest nothing appears that was never written."""
+"""The model of a disk: synced writes are certain, and contents that were never written never appear."""
 
 from __future__ import annotations
 

@@ -1,27 +1,27 @@
-"""What a purge means for deduplication keys, as power rounds expect it after a cut."""
+"""Deduplication keys that power rounds expect after a purge and a cut."""
 
 from __future__ import annotations
 
 import pytest
 
 from faults.power.expectation import expect
-from faults.power.journal import PURGED_FIFO, Journal, Operation, Put
+from faults.power.journal import PURGED_FIFO, Journal, Put, StoreCall
 
 CUT = 100
-"""Where the record of the disk ends."""
+"""The last position of the disk's log."""
 
 
-def send(number: int, began: int, answered: int | None) -> Operation:
+def send(number: int, began: int, answered: int | None) -> StoreCall:
     put = Put(queue=PURGED_FIFO, id=f"m{number}", body=b"", group="g", dedup="key")
-    return Operation(began=began, answered=answered, puts=(put,), sequences=(number,), originals=(put.id,))
+    return StoreCall(began=began, answered=answered, puts=(put,), sequences=(number,), originals=(put.id,))
 
 
-def purge(began: int, answered: int | None) -> Operation:
-    return Operation(began=began, answered=answered, purges=PURGED_FIFO)
+def purge(began: int, answered: int | None) -> StoreCall:
+    return StoreCall(began=began, answered=answered, purges=PURGED_FIFO)
 
 
 @pytest.mark.parametrize(
-    ("operations", "known", "forgotten"),
+    ("calls", "known", "forgotten"),
     [
         ([send(1, 0, 1)], "m1", ""),
         ([send(1, 0, 1), purge(2, 3)], "", "m1"),
@@ -32,7 +32,7 @@ def purge(began: int, answered: int | None) -> Operation:
         ([send(1, 0, 1), purge(2, 3), send(2, 4, CUT + 1)], "", ""),
     ],
 )
-def test_keys_of_a_purged_queue(operations: list[Operation], known: str, forgotten: str) -> None:
-    found = expect(Journal(operations), CUT)
+def test_keys_of_a_purged_queue(calls: list[StoreCall], known: str, forgotten: str) -> None:
+    found = expect(Journal(calls), CUT)
     assert [put.id for put in found.dedup.values()] == [known] * bool(known)
     assert [put.id for put in found.forgotten.values()] == [forgotten] * bool(forgotten)

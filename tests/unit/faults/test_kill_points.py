@@ -1,4 +1,4 @@
-"""A process dies at the point it is told to, the time it is told to, once."""
+"""A process dies once, at the named kill point and at the ordered passage."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def _run(order: str) -> tuple[int, list[str]]:
     return done.returncode, done.stdout.split()
 
 
-@pytest.mark.parametrize(("count", "said"), [(1, ["0"]), (3, ["0", "1", "2"])])
-def test_it_dies_the_time_it_is_told_to(tmp_path: Path, count: int, said: list[str]) -> None:
+@pytest.mark.parametrize(("count", "output"), [(1, ["0"]), (3, ["0", "1", "2"])])
+def test_it_dies_at_the_ordered_passage(tmp_path: Path, count: int, output: list[str]) -> None:
     latch = tmp_path / "killed"
-    assert _run(f"{STORE_COMMIT}:{count}:{latch}") == (-signal.SIGKILL, said)
+    assert _run(f"{STORE_COMMIT}:{count}:{latch}") == (-signal.SIGKILL, output)
     assert latch.exists()
 
 

@@ -1,4 +1,4 @@
-"""The first lines of docs/reliability.md: made from the rounds on record."""
+"""The summary of docs/reliability.md, made from the recorded rounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a drained cluster leaves: no message in any queue's rows or log, and no complaint in its processes' logs."""
+"""The state of a drained cluster: no message in any queue's rows or log, and no error in its processes' logs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cqs.engines.cluster.fifo.commands import Command, Send
 from cqs.engines.cluster.fifo.log import CommandLog
 from cqs.engines.cluster.fifo.snapshots import Snapshots
 from faults.accounting.ledger import NS_PER_S, Ledger
-from faults.service.remains import COMPLAINTS, TEXT_SHOWN
+from faults.service.leftovers import COMPLAINTS, TEXT_SHOWN
 from tests.cluster import Cluster
 
 POLL_INTERVAL_S = 0.25
@@ -24,14 +24,14 @@ ROWS = "SELECT queue, id FROM cqs_messages"
 FIFO_QUEUES = "SELECT DISTINCT queue, segment FROM cqs_fifo_log"
 FAILURES = ("job.failed", "loop.failed")
 BROKER = "celery.message_logged"
-"""What Celery says of a broker that is away is no complaint of ours."""
+"""Celery's own messages about an unreachable broker are expected."""
 
 
-class Remains:
-    """What is in Cassandra, as somebody sees it who takes part in nothing: rows are read, logs of FIFO queues folded.
+class Leftovers:
+    """Messages left in Cassandra, read by an observer that changes nothing: rows, and the folded logs of FIFO queues.
 
-    A FIFO queue's rows are bodies that its log names. What a crash cut off before its append, or after its delete was
-    appended, leaves a body that nothing names: it ends by itself, and is counted apart.
+    A FIFO queue's rows are bodies that its log refers to. A crash before a send's append, or after a delete's append,
+    leaves an unreferenced body: its TTL removes it, and it is counted apart.
     """
 
     def __init__(self, cassandra: Cassandra, ledger: Ledger) -> None:
@@ -42,26 +42,26 @@ class Remains:
         self._bodies_before = 0
 
     @classmethod
-    async def open(cls, place: CassandraAddress, ledger: Ledger) -> Remains:
-        """What is there now is of rounds before."""
-        remains = cls(await Cassandra.open(place), ledger)
-        await remains._follow()
-        remains._bodies_before = sum((await remains._bodies()).values())
+    async def open(cls, place: CassandraAddress, ledger: Ledger) -> Leftovers:
+        """Start observing: rows that exist now belong to earlier rounds."""
+        leftovers = cls(await Cassandra.open(place), ledger)
+        await leftovers._follow()
+        leftovers._bodies_before = sum((await leftovers._bodies()).values())
         ledger.moves.clear()
-        return remains
+        return leftovers
 
     async def close(self) -> None:
         await self._cassandra.close()
 
     async def messages(self, within_s: float) -> list[str]:
-        """What is left of messages, tenants' and internal queues'; best nothing."""
+        """A fault for each queue, tenants' or internal, that still has messages after `within_s`."""
         until_s = time.monotonic() + within_s
         while (left := await self._left()) and time.monotonic() < until_s:
             await asyncio.sleep(POLL_INTERVAL_S)
         return [f"left: {n} of {queue}" for queue, n in left.items()]
 
     async def bodies(self) -> int:
-        """Those of this round that nothing names, when no message is left."""
+        """The number of unreferenced bodies of this round; call it when no message is left."""
         return sum((await self._bodies()).values()) - self._bodies_before
 
     async def _left(self) -> Counter[str]:
@@ -86,7 +86,7 @@ class Remains:
             await log.catch_up()
 
     def _note(self, _: CommandLog, commands: Sequence[Command], by_us: bool) -> None:
-        """Messages under ids that they had before have been moved."""
+        """Record moves to a dead-letter queue: sends of messages that already have deliveries."""
         assert not by_us
         for command in commands:
             if isinstance(command, Send):
@@ -97,7 +97,7 @@ class Remains:
 
 
 class Logs:
-    """What a cluster's processes say from now on."""
+    """The log lines of a cluster's processes from now on."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._from = {process.said_path: len(process.said()) for process in cluster.processes}
@@ -110,7 +110,7 @@ class Logs:
         ]
 
     def failures_ns(self) -> list[int]:
-        """When workers said that the store had failed them."""
+        """When workers logged a failure of the store."""
         return [
             int(datetime.fromisoformat(fields["timestamp"]).timestamp() * NS_PER_S)
             for fields in map(_fields, self._lines())
@@ -126,7 +126,7 @@ def _event(line: str) -> str:
 
 
 def _fields(line: str) -> dict[str, str]:
-    """Of a line that is an event; of any other, none."""
+    """The fields of a JSON log line; none for other lines."""
     if not line.startswith("{"):
         return {}
     found = msgspec.json.decode(line)

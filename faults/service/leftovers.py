@@ -1,4 +1,4 @@
-"""What a stopped service leaves: a whole database, no job in any internal queue, and no complaint in its log."""
+"""The state of a stopped service: an intact database, no job in any internal queue, and no error in its log."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ LINES_SHOWN = 30
 TEXT_SHOWN = 3_000
 
 
-def examine(data: Path, said: str) -> list[str]:
-    """What is wrong with it, best nothing."""
+def find_leftovers(data: Path, output: str) -> list[str]:
+    """The faults found; none if the service left nothing behind."""
     connection = apsw.Connection(str(data / "store.db"), flags=apsw.SQLITE_OPEN_READWRITE)
     faults = [f"integrity: {line}" for (line,) in _rows(connection, "PRAGMA integrity_check") if line != "ok"]
     faults += [f"counts: {queue} says {total}, has {n}" for queue, total, n in _rows(connection, TOTALS)]
@@ -29,7 +29,7 @@ def examine(data: Path, said: str) -> list[str]:
             f"left: {total} in the internal queue {name}" for (total,) in _rows(connection, LEFT, ref.id) if total
         ]
     connection.close()
-    return faults + _complaints(said.splitlines())
+    return faults + _complaints(output.splitlines())
 
 
 def _complaints(lines: list[str]) -> list[str]:
