@@ -19,7 +19,7 @@ from typing import NamedTuple
 import uvloop
 
 from bench.load import polls
-from bench.load.singles import OPERATIONS
+from bench.load.single_calls import OPERATIONS
 from bench.measure.figures import Figures, bar_cell, median_run
 from bench.measure.processes import await_quiet
 from bench.sections import cluster, curves, fairness, fanout, groups, isolation, waiting, wide
@@ -39,23 +39,23 @@ from bench.sections.runs import (
 )
 
 SCRATCH = PAGE.parents[1] / "build"
-"""On the disk the project lies on: the system's temporary directory may be memory, where an fsync costs nothing."""
+"""On the project's disk: the system's temporary directory may be in memory, where an fsync costs nothing."""
 PROFILES = PAGE.parent / "profiles"
 IDLE_POLLS = 10_000
 BARS = {"send": 0.5, "receive + delete": 0.5, "batch send": 0.5, "batch receive + delete": 0.5}
 SIDES = ("floor", "service")
 RING = "ring"
-"""A section that is made only when it is asked for: three Cassandra nodes want a machine of some memory."""
+"""This section runs only on request: three Cassandra nodes need much memory."""
 WAKE_BAR = 1.4
 
 
 class Bar(NamedTuple):
-    """What a workload of `publish` is to reach; 0: no matter."""
+    """The limits of a workload of `publish`; 0: no limit."""
 
     per_s: int = 0
     p50_ms: int = 0
     p99_ms: int = 0
-    cpu_s: float = 0  # for a thousand, the store's included
+    cpu_s: float = 0  # per 1,000 messages, including the store's
 
     def is_met(self, figures: Figures) -> bool:
         least, most = figures.per_s >= self.per_s, ((self.p50_ms, figures.p50_ms), (self.p99_ms, figures.p99_ms))
@@ -82,8 +82,8 @@ PUBLISH_BARS = {
     "publish → 10 SQS": Bar(per_s=12_000),
 }
 SANE_CPU_RATIO = 6.0
-"""A quick run proves that the harness and the service work, not how fast they are. CPU for CPU, because on a machine
-that is busy with other things the one that needs two cores loses more time than the one that needs one."""
+"""Limit of a quick run, which tests that the harness and the service work. It compares CPU times, since on a busy
+machine a server that uses two cores loses more time than one that uses one."""
 
 
 def main() -> int:
@@ -107,7 +107,7 @@ def main() -> int:
 
 
 def quick(scratch: Path, seed: int) -> int:
-    """One small run of everything but the depths and the ring; fails when something is absurdly slow, or wrong."""
+    """One small run of the main sections; fails if a workload is absurdly slow or wrong."""
     runs = interleave(scratch, 1, seed, quick_run=True)
     table = queue_table(runs)
     print("\n".join(table))
@@ -125,7 +125,7 @@ def quick(scratch: Path, seed: int) -> int:
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 Runs = dict[tuple[str, str], list[Figures]]
-"""By workload and server."""
+"""By (workload, server)."""
 
 
 def interleave(scratch: Path, n: int, seed: int, *, quick_run: bool = False) -> Runs:
@@ -239,7 +239,7 @@ def profiles(scratch: Path, _n: int, seed: int) -> list[str]:
 
 
 Table = Callable[[Path, int, int], list[str]]
-"""Makes a section's lines, given a directory, a number of runs and a seed."""
+"""Makes a section's lines from a directory, a number of runs and a seed."""
 
 SECTIONS: dict[str, Table] = {
     "queues": queues,
@@ -263,7 +263,7 @@ SECTIONS: dict[str, Table] = {
 
 
 def write(name: str, table: list[str], options: argparse.Namespace) -> None:
-    """Put the table between the markers of `name`, and bring the page's first table and plot up to date."""
+    """Write the table between the markers of `name`, and update the page's first table and plot."""
     command = f"python -m bench.run --only {name} --runs {options.runs} --seed {options.seed}"
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     facts = (

@@ -1,1 +1,1 @@
-"""The yardstick: the least a durable queue over HTTP can do here, in the topologies ADR 0001 compares."""
+"""The floor: the least work a durable queue over HTTP can do here, in the topologies of ADR 0001."""

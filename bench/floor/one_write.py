@@ -1,6 +1,6 @@
-"""uvicorn's HTTP protocol with head and body of an answer in one write: one system call and one packet, not two.
+"""uvicorn's HTTP protocol with head and body of an answer in one write: one system call and one packet instead of two.
 
-uvicorn writes them apart and uvloop sends each at once, which costs both sides of the connection more than all of the
+uvicorn writes them separately and uvloop sends each at once, which costs both ends of the connection more than the
 floor's SQL.
 """
 
@@ -13,7 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 
 class JoiningTransport:
-    """Holds an answer's head back until the body's first bytes; uvicorn always writes those next, be they none."""
+    """Holds an answer's head back until the next write, which in uvicorn is always the body, even an empty one."""
 
     __slots__ = ("_head", "_transport", "close", "get_extra_info", "is_closing", "pause_reading", "resume_reading")
 

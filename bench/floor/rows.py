@@ -1,6 +1,7 @@
-"""The floor of the cluster form: the rows that engine `cqs` writes, by the same driver, and nothing besides.
+"""The floor of the cluster form: writes the rows of the cluster engine with the same driver, and nothing else.
 
-What is visible this one process remembers, so there is no Redis; a send or a delete is answered when Cassandra has it.
+One process keeps the visible messages in memory, so there is no Redis; sends and deletes are answered after Cassandra's
+answer.
 
 python -m bench.floor.rows --port 9400 --data DIRECTORY    (Cassandra where CNS_CASSANDRA… say)
 """
@@ -32,8 +33,8 @@ from cqs.engines.cluster import schema
 EXIT_FAILED = 1
 
 
-class Rows:
-    """See `floor.server.Backend`. All of a start in one bucket: its partition is as good as any."""
+class CassandraRows:
+    """Implements `floor.server.Backend`. All messages of a run are in one bucket, that is one partition."""
 
     def __init__(self, session: Session, loop: asyncio.AbstractEventLoop) -> None:
         self._session = session
@@ -50,7 +51,7 @@ class Rows:
         answer(None)
 
     def send(self, answer: Answer, name: str, bodies: list[str]) -> None:
-        (body,) = bodies  # no batches: they would be as many statements here, and one there
+        (body,) = bodies  # no batches: they would be many statements here, and one in the service
         self._seq += 1
         seq, now_ms = self._seq, int(time.time() * 1000)
         values = (name, self._bucket, seq, f"{seq:032x}", body.encode(), now_ms, now_ms, "", 0, 0, now_ms * 1000)
@@ -63,7 +64,7 @@ class Rows:
         self._run(self._insert, values, stored)
 
     def receive(self, answer: Answer, name: str, n: int, _hide_ms: int, _wait_s: float) -> None:
-        """Hidden for ever: nothing measured here waits for a message to come back."""
+        """Received messages never become visible again: no workload needs that."""
         visible = self._visible[name]
         seqs = [visible.popleft() for _ in range(min(n, len(visible)))]
         if not seqs:
@@ -91,7 +92,7 @@ class Rows:
 
 
 def _end_process(error: Exception) -> None:
-    """A call that is never answered would hold the bench up; a connection that closes ends it."""
+    """End the process: closed connections end the bench, while an unanswered call would block it."""
     print(f"floor: {error}", file=sys.stderr, flush=True)
     os._exit(EXIT_FAILED)
 
@@ -118,8 +119,8 @@ def main() -> None:
     options = parser.parse_args()
     place = cassandra_address(load_settings())
 
-    async def open_rows() -> Rows:
-        return Rows(_session(place), asyncio.get_running_loop())
+    async def open_rows() -> CassandraRows:
+        return CassandraRows(_session(place), asyncio.get_running_loop())
 
     serve(open_rows, options.port)
 

@@ -1,4 +1,4 @@
-"""The floor itself: a raw ASGI app that speaks just enough of SQS's JSON protocol for the load generator to drive it.
+"""The floor's server: a raw ASGI app with just enough of SQS's JSON protocol for the load generator.
 
 python -m bench.floor.server --port 9400 --data DIRECTORY
 """
@@ -43,7 +43,7 @@ class Entry(msgspec.Struct):
 
 
 class Call(msgspec.Struct):
-    """All members of all six operations."""
+    """The members of all six operations."""
 
     QueueUrl: str = ""
     QueueName: str = ""
@@ -66,7 +66,7 @@ class Messages(msgspec.Struct, omit_defaults=True):
 
 
 class Backend(Protocol):
-    """What the app needs of a store, be it here or behind a socket."""
+    """The store's interface, in this process or behind a socket."""
 
     def create(self, answer: Answer, name: str) -> None: ...
     def send(self, answer: Answer, name: str, bodies: list[str]) -> None: ...

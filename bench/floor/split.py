@@ -1,8 +1,8 @@
-"""The floor in processes: the store in one, behind a Unix socket, and one or more API processes on one port.
+"""The floor in several processes: a store process behind a Unix socket, and one or more API processes on one port.
 
     python -m bench.floor.split --port 9400 --data DIRECTORY --apis 2
 
-A frame is a four-byte length and a MessagePack array: of all the calls, or all the answers, of one loop turn.
+A frame is a four-byte length and a MessagePack array of all calls, or all answers, of one turn of the event loop.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _decode = msgspec.msgpack.Decoder(list[tuple[int, int, Any]]).decode
 
 
 class Frames(asyncio.Protocol):
-    """Cuts the stream into frames, and sends what a loop turn gathered as one."""
+    """Splits the stream into frames, and sends all items of one loop turn as one frame."""
 
     def __init__(self, on_item: Callable[[Frames, int, int, Any], None]) -> None:
         self._on_item = on_item
@@ -150,7 +150,7 @@ async def host(directory: Path) -> None:
 
 
 def start_all(options: argparse.Namespace) -> None:
-    """Start the store and the APIs, and end them when this process is told to end."""
+    """Start the store and the APIs, and stop them on SIGTERM."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     common = ("--port", str(options.port), "--data", str(options.data), "--role")
     roles = ["store", *["api"] * options.apis]

@@ -1,7 +1,7 @@
-"""The floor's storage: one table, one index, and a group commit whose fsync answers every caller of a loop turn.
+"""The floor's storage: one table, one index, and a group commit: one fsync for all callers of a loop turn.
 
-It promises what the real engine promises (a send or a delete is answered when it is on the disk, a receive at once)
-and does nothing else: no retention, no counts, no groups, no wake-up for a message that becomes visible by time.
+It has the guarantees of the real engine (sends and deletes are answered after the fsync, receives at once) and nothing
+else: no retention, no counts, no groups, no wake-up when a message becomes visible by time.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ DELETE = "DELETE FROM messages WHERE seq = ? AND lease = ?"
 
 Answer = Callable[[Any], object]
 Handle = tuple[int, int]
-"""The message's place and the number of its delivery."""
+"""(sequence number of the message, number of the delivery)"""
 Delivery = tuple[int, int, str]
 
 
-class Wanted:
+class Receive:
     """One receive, and whether it may still wait for a message."""
 
     __slots__ = ("answer", "hide_ms", "n", "timer", "wait_s")
@@ -56,7 +56,7 @@ class Wanted:
 
 
 class Store:
-    """Use it from the loop that made it. Every call takes the function its answer goes to."""
+    """Use it from the loop that made it. Every call takes the callback for its answer."""
 
     def __init__(self, directory: Path, loop: asyncio.AbstractEventLoop) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -75,9 +75,9 @@ class Store:
         self._queues: dict[str, int] = dict(self._connection.execute(ALL_QUEUES))
         self._creates: list[tuple[Answer, str]] = []
         self._sends: list[tuple[Answer, int, list[str]]] = []
-        self._receives: list[tuple[int, Wanted]] = []
+        self._receives: list[tuple[int, Receive]] = []
         self._deletes: list[tuple[Answer, list[Handle]]] = []
-        self._waiters: dict[int, deque[Wanted]] = {}
+        self._waiters: dict[int, deque[Receive]] = {}
         self._unanswered: list[tuple[Answer, object]] = []
         self._sent: Counter[int] = Counter()
         self._flush_asked = False
@@ -93,13 +93,13 @@ class Store:
         self._ask_flush()
 
     def send(self, answer: Answer, name: str, bodies: list[str]) -> None:
-        """Answers the place of the first message; the others follow it."""
+        """Answers the sequence number of the first message; the others follow it."""
         self._sends.append((answer, self._queues[name], bodies))
         self._ask_flush()
 
     def receive(self, answer: Answer, name: str, n: int, hide_ms: int, wait_s: float) -> None:
         """Answers the deliveries."""
-        self._receives.append((self._queues[name], Wanted(answer, n, hide_ms, wait_s)))
+        self._receives.append((self._queues[name], Receive(answer, n, hide_ms, wait_s)))
         self._ask_flush()
 
     def delete(self, answer: Answer, handles: list[Handle]) -> None:
@@ -120,14 +120,14 @@ class Store:
 
     def _flush(self) -> None:
         if self._committing:
-            return  # `_committed` comes back
+            return  # `_committed` calls it again
         self._flush_asked = False
         execute = self._connection.execute
         execute("BEGIN")
         changed = bool(self._creates or self._sends or self._deletes)
         if self._creates:
             self._run_creates()
-        if self._receives:  # first: they must not see what this transaction has yet to make durable
+        if self._receives:  # first: they must not see sends that are not durable yet
             changed |= self._run_receives()
         if self._deletes:
             self._run_deletes()
@@ -147,25 +147,25 @@ class Store:
 
     def _run_receives(self) -> bool:
         receives, self._receives = self._receives, []
-        by_queue: dict[int, list[Wanted]] = {}
-        for key, wanted in receives:
-            by_queue.setdefault(key, []).append(wanted)
+        by_queue: dict[int, list[Receive]] = {}
+        for key, receive in receives:
+            by_queue.setdefault(key, []).append(receive)
         now_ms = int(time.time() * 1000)
         leases: list[tuple[int, int, int]] = []
-        for key, works in by_queue.items():
-            total = sum([wanted.n for wanted in works])
+        for key, receives_of_queue in by_queue.items():
+            total = sum([receive.n for receive in receives_of_queue])
             rows: list[Any] = self._connection.execute(VISIBLE, (key, now_ms, total)).fetchall()
             rest = iter(rows)
-            for wanted in works:
-                taken = list(islice(rest, wanted.n))
-                if taken or not wanted.wait_s:
-                    wanted.answer(taken)
-                    if wanted.timer is not None:
-                        wanted.timer.cancel()
-                    visible_at_ms = now_ms + wanted.hide_ms
+            for receive in receives_of_queue:
+                taken = list(islice(rest, receive.n))
+                if taken or not receive.wait_s:
+                    receive.answer(taken)
+                    if receive.timer is not None:
+                        receive.timer.cancel()
+                    visible_at_ms = now_ms + receive.hide_ms
                     leases += [(visible_at_ms, lease, seq) for seq, lease, _ in taken]
                 else:
-                    self._wait(key, wanted)
+                    self._wait(key, receive)
         if leases:
             self._connection.executemany(LEASE, leases)
         return bool(leases)
@@ -192,15 +192,15 @@ class Store:
 
     # -- long polls ---------------------------------------------------------------------------------------------------
 
-    def _wait(self, key: int, wanted: Wanted) -> None:
-        self._waiters.setdefault(key, deque()).append(wanted)
-        if wanted.timer is None:
-            wanted.timer = self._loop.call_later(wanted.wait_s, self._give_up, key, wanted)
+    def _wait(self, key: int, receive: Receive) -> None:
+        self._waiters.setdefault(key, deque()).append(receive)
+        if receive.timer is None:
+            receive.timer = self._loop.call_later(receive.wait_s, self._give_up, key, receive)
 
-    def _give_up(self, key: int, wanted: Wanted) -> None:
-        if key in self._waiters and wanted in self._waiters[key]:
-            self._waiters[key].remove(wanted)
-            wanted.answer([])
+    def _give_up(self, key: int, receive: Receive) -> None:
+        if key in self._waiters and receive in self._waiters[key]:
+            self._waiters[key].remove(receive)
+            receive.answer([])
 
     # -- the commit ---------------------------------------------------------------------------------------------------
 
@@ -222,7 +222,7 @@ class Store:
             self._flush_asked = False
 
     def _wake(self) -> None:
-        """As many waiting receives go again as messages arrived, now that those are durable."""
+        """Repeat as many waiting receives as messages arrived, now that those are durable."""
         for key, n in self._sent.items():
             waiters = self._waiters[key]
             for _ in range(min(n, len(waiters))):

@@ -1,9 +1,9 @@
-"""HTTP endpoints by the thousand in a process of their own: well until told to ail, and they know what came to each.
+"""Thousands of HTTP endpoints in one process: healthy until told to fail; they log what arrived at each.
 
     python -m bench.load.endpoints OUT healthy=500 refused=125 hanging=125 slow=125 failing=125
 
-They are numbered in this order. Prints a line of JSON (`Begun`), and one (`Told`) for each command that it reads:
-`ail`, `recover`, `look`, `save` (arrivals and the last body, into the directory OUT). Ends with its input.
+Endpoints are numbered in this order. Prints a line of JSON (`Started`), and one (`Status`) for each command on stdin:
+`fail`, `recover`, `status`, `save` (arrivals and the last body, into the directory OUT). Outcomes with its input.
 """
 
 from __future__ import annotations
@@ -27,52 +27,52 @@ import msgspec
 import uvloop
 
 HOST = "127.0.0.1"
-SITES = 4
-"""Ports that the endpoints of a kind share, each at a path of its own."""
+PORTS_PER_KIND = 4
+"""Ports shared by the endpoints of a kind; each endpoint has its own path."""
 BACKLOG = 4_096
 SLOW_S = 5.0
-TOKENS_A_LOOK = 500
+TOKENS_PER_STATUS = 500
 ARRIVALS_FILE, BODY_FILE = "arrivals", "body"
-WELL = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
-FAILED = b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n"
+OK_ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
+ERROR_ANSWER = b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n"
 
 NUMBER = re.compile(rb"number=(\d+) ")
-"""What a message says of itself."""
+"""The number in a message's body."""
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _TOKEN = re.compile(rb'"Token"\s*:\s*"([^"]+)"')
 _PATH = b"POST /e/"
 
 
 class Kind(StrEnum):
-    """How an endpoint ails."""
+    """How an endpoint behaves while it fails."""
 
-    HEALTHY = "healthy"  # it does not
-    REFUSED = "refused"  # nobody listens
-    HANGING = "hanging"  # takes the request and never answers
-    SLOW = "slow"  # answers well, after seconds
+    HEALTHY = "healthy"  # answers 200
+    REFUSED = "refused"  # refuses connections
+    HANGING = "hanging"  # never answers
+    SLOW = "slow"  # answers 200 after `SLOW_S`
     FAILING = "failing"  # answers 500
 
 
-class Begun(msgspec.Struct, frozen=True):
+class Started(msgspec.Struct, frozen=True):
     ports: dict[Kind, list[int]]
 
 
-class Told(msgspec.Struct, frozen=True):
-    accepted: int  # different messages at their endpoints
+class Status(msgspec.Struct, frozen=True):
+    accepted: int  # different (endpoint, number) pairs answered with 200
     open: int  # connections
-    tokens: list[tuple[int, str]]  # of subscriptions to be confirmed, by endpoint; each is told once
+    tokens: list[tuple[int, str]]  # endpoint, token of an unconfirmed subscription; each is reported once
 
 
 class Arrival(msgspec.Struct, frozen=True, array_like=True):
-    """What was answered well."""
+    """A request that was answered with 200."""
 
     endpoint: int
     number: int
-    at_ns: int  # when it came, by the clock that all processes of a machine share
+    at_ns: int  # `perf_counter_ns`, which all processes of a machine share
 
 
-def url_of(begun: Begun, kind: Kind, number: int) -> str:
-    ports = begun.ports[kind]
+def url_of(started: Started, kind: Kind, number: int) -> str:
+    ports = started.ports[kind]
     return f"http://{HOST}:{ports[number % len(ports)]}/e/{number}"
 
 
@@ -81,8 +81,8 @@ def read_arrivals(out: Path) -> list[Arrival]:
     return [Arrival(*numbers[at : at + 3]) for at in range(0, len(numbers), 3)]
 
 
-class Book:
-    """What came to the endpoints of all kinds."""
+class ArrivalLog:
+    """Messages and confirmation requests that arrived at the endpoints of all kinds."""
 
     def __init__(self) -> None:
         self._arrivals = array("q")
@@ -91,7 +91,7 @@ class Book:
         self._body = b""
 
     def note(self, endpoint: int, body: bytes, at_ns: int) -> None:
-        """Answered well."""
+        """Note a request that was answered with 200."""
         if found := NUMBER.search(body):
             number = int(found[1])
             self._arrivals.extend((endpoint, number, at_ns))
@@ -100,29 +100,29 @@ class Book:
         elif token := _TOKEN.search(body):
             self._tokens.append((endpoint, token[1].decode()))
 
-    def told(self, connections: int) -> Told:
-        tokens, self._tokens = self._tokens[:TOKENS_A_LOOK], self._tokens[TOKENS_A_LOOK:]
-        return Told(len(self._seen), connections, tokens)
+    def status(self, connections: int) -> Status:
+        tokens, self._tokens = self._tokens[:TOKENS_PER_STATUS], self._tokens[TOKENS_PER_STATUS:]
+        return Status(len(self._seen), connections, tokens)
 
     def save(self, out: Path) -> None:
         (out / ARRIVALS_FILE).write_bytes(self._arrivals.tobytes())
         (out / BODY_FILE).write_bytes(self._body)
 
 
-class Site:
+class EndpointGroup:
     """The endpoints of one kind."""
 
-    def __init__(self, kind: Kind, book: Book) -> None:
+    def __init__(self, kind: Kind, log: ArrivalLog) -> None:
         self._kind = kind
-        self._book = book
-        self._ails = False
-        self._held = [_reserve() for _ in range(SITES)]
+        self._log = log
+        self._is_failing = False
+        self._reserved = [_reserve() for _ in range(PORTS_PER_KIND)]
         self._servers: list[asyncio.Server] = []
         self.connections: set[_Connection] = set()
 
     @property
     def ports(self) -> list[int]:
-        return [held.getsockname()[1] for held in self._held]
+        return [reserved.getsockname()[1] for reserved in self._reserved]
 
     async def listen(self) -> None:
         loop = asyncio.get_running_loop()
@@ -130,14 +130,14 @@ class Site:
             make = partial(_Connection, self._answer, self.connections)
             self._servers.append(await loop.create_server(make, HOST, port, reuse_port=True, backlog=BACKLOG))
 
-    async def ail(self) -> None:
-        self._ails = True
+    async def fail(self) -> None:
+        self._is_failing = True
         if self._kind is Kind.REFUSED:
             await self.close()
 
     async def recover(self) -> None:
-        """As after a new start: who waits for an answer is hung up on."""
-        was_refusing, self._ails = self._ails and self._kind is Kind.REFUSED, False
+        """Behave like a restarted server: open connections that wait for an answer are closed."""
+        was_refusing, self._is_failing = self._is_failing and self._kind is Kind.REFUSED, False
         if was_refusing:
             await self.listen()
         elif self._kind in (Kind.HANGING, Kind.SLOW):
@@ -155,20 +155,20 @@ class Site:
 
     def _answer(self, connection: _Connection, endpoint: int, body: bytes) -> None:
         at_ns = perf_counter_ns()
-        match self._kind if self._ails else Kind.HEALTHY:
+        match self._kind if self._is_failing else Kind.HEALTHY:
             case Kind.HANGING:
                 return
             case Kind.FAILING:
-                connection.write(FAILED)
+                connection.write(ERROR_ANSWER)
             case Kind.SLOW:
-                asyncio.get_running_loop().call_later(SLOW_S, self._answer_well, connection, endpoint, body, at_ns)
+                asyncio.get_running_loop().call_later(SLOW_S, self._answer_ok, connection, endpoint, body, at_ns)
             case _:
-                self._answer_well(connection, endpoint, body, at_ns)
+                self._answer_ok(connection, endpoint, body, at_ns)
 
-    def _answer_well(self, connection: _Connection, endpoint: int, body: bytes, at_ns: int) -> None:
+    def _answer_ok(self, connection: _Connection, endpoint: int, body: bytes, at_ns: int) -> None:
         if connection in self.connections:
-            connection.write(WELL)
-            self._book.note(endpoint, body, at_ns)
+            connection.write(OK_ANSWER)
+            self._log.note(endpoint, body, at_ns)
 
 
 class _Connection(asyncio.Protocol):
@@ -207,36 +207,36 @@ class _Connection(asyncio.Protocol):
 
 
 def _reserve() -> socket.socket:
-    """Keeps a port from all others while nobody listens there."""
-    held = socket.socket()
-    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    held.bind((HOST, 0))
-    return held
+    """Bind a port without listening, so that connections are refused and no other process gets it."""
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    reserved.bind((HOST, 0))
+    return reserved
 
 
 # -- the process ------------------------------------------------------------------------------------------------------
 
 
 async def serve(kinds: Sequence[Kind], out: Path) -> None:
-    book = Book()
-    sites = {kind: Site(kind, book) for kind in kinds}
-    for site in sites.values():
-        await site.listen()
-    _say(Begun({kind: site.ports for kind, site in sites.items()}))
+    log = ArrivalLog()
+    groups = {kind: EndpointGroup(kind, log) for kind in kinds}
+    for group in groups.values():
+        await group.listen()
+    _print_json(Started({kind: group.ports for kind, group in groups.items()}))
     while command := (await asyncio.to_thread(sys.stdin.readline)).strip():
-        for site in sites.values():
-            if command == "ail":
-                await site.ail()
+        for group in groups.values():
+            if command == "fail":
+                await group.fail()
             elif command == "recover":
-                await site.recover()
+                await group.recover()
         if command == "save":
-            book.save(out)
-        _say(book.told(sum(len(site.connections) for site in sites.values())))
-    for site in sites.values():
-        await site.close()
+            log.save(out)
+        _print_json(log.status(sum(len(group.connections) for group in groups.values())))
+    for group in groups.values():
+        await group.close()
 
 
-def _say(value: msgspec.Struct) -> None:
+def _print_json(value: msgspec.Struct) -> None:
     print(msgspec.json.encode(value).decode(), flush=True)
 
 

@@ -1,8 +1,9 @@
-"""The load generator by itself: one workload against a server that already runs, its figures as one line of JSON.
+"""Runs one workload against a running server, and prints its figures as one line of JSON.
 
     python -m bench.load.generator send --port 6059 --pid 4711 --connections 64 --count 30000
 
-Access keys come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. `receive-delete` and `drain` need messages there.
+Access keys come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. `receive-delete` and `drain` need messages in the
+queue.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ async def measure(server: Server, options: argparse.Namespace) -> msgspec.Struct
 
 
 def credentials() -> Credentials:
-    """From the environment; a server that asks for none takes any."""
+    """From the environment; a server without authentication accepts any."""
     return Credentials(
         key_id=os.environ.get("AWS_ACCESS_KEY_ID", "AKIAFLOOR"),
         secret=os.environ.get("AWS_SECRET_ACCESS_KEY", "floor"),

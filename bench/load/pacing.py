@@ -1,4 +1,4 @@
-"""Calls that begin when they are planned to, whatever became of those before: an open loop, so that a stall counts."""
+"""An open loop of calls: each begins at its planned time, even if earlier calls stall, so that a stall counts."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ NS_PER_S = 1_000_000_000
 
 
 def planned_ns(per_s: float, seconds: float) -> list[int]:
-    """From the beginning, at even distances."""
+    """Evenly spaced times, relative to the start."""
     return [int(number * NS_PER_S / per_s) for number in range(int(per_s * seconds))]
 
 
-class Pace:
-    """When calls were planned, and by how much the loop that makes them was late."""
+class Schedule:
+    """Planned times of calls; `late_ns` has the delay of the loop's own timers for each call."""
 
     def __init__(self, offsets_ns: Sequence[int]) -> None:
         self._offsets_ns = offsets_ns
@@ -33,7 +33,7 @@ class Pace:
     async def run(
         self, lanes: Sequence[Lane], request: Callable[[int], bytes], answered: Callable[[int, bytes], None]
     ) -> None:
-        """A call that no connection is free for waits, and its time goes on."""
+        """Make all calls. A call waits while no connection is free, and the wait is part of its time."""
         free: asyncio.Queue[Lane] = asyncio.Queue()
         for lane in lanes:
             free.put_nowait(lane)

@@ -1,8 +1,8 @@
-"""Waiting polls in a process of their own: their work is not the measurer's, nor their open files.
+"""Long polls in a separate process, so that their CPU time and open files are not those of the measuring process.
 
     python -m bench.load.poller --port 6059 --queues 1000 --polls 10000 --wait 20
 
-Prints a line of JSON (`Begun`) when all are sent, and one (`Told`) for each line that it reads; ends with its input.
+Prints a line of JSON (`Started`) when all polls are sent, and one (`Status`) for each line on stdin; ends at its end.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ QUEUE = "waiting-{}"
 _NUMBER = re.compile(rb'"Body": *"wake (\d+)"')
 
 
-class Begun(msgspec.Struct, frozen=True):
-    first_poll_ns: int  # by the clock that all processes of a machine share
+class Started(msgspec.Struct, frozen=True):
+    first_poll_ns: int  # `perf_counter_ns`, which all processes of a machine share
 
 
-class Told(msgspec.Struct, frozen=True):
+class Status(msgspec.Struct, frozen=True):
     answers: int
-    arrivals_ns: dict[int, int]  # by the number of what was sent
+    arrivals_ns: dict[int, int]  # by number of the message
 
 
 class Polls:
-    """Each connection polls one queue, over and over."""
+    """Each connection polls one queue again and again."""
 
     def __init__(self, client: Client, wait_s: int) -> None:
         self._client = client
@@ -47,26 +47,26 @@ class Polls:
         self._answers = 0
         self._arrivals_ns: dict[int, int] = {}
 
-    async def begin(self, queues: int, polls: int) -> Begun:
+    async def begin(self, queues: int, polls: int) -> Started:
         urls = [
             str((await self._client.ask("GetQueueUrl", QueueName=QUEUE.format(n)))["QueueUrl"]) for n in range(queues)
         ]
         first_ns = perf_counter_ns()
-        begun = 0
-        while begun < polls:
-            for lane in await connect(self._client.server.port, min(RAMP_AT_ONCE, polls - begun)):
-                lane.start(self._poll(urls[begun % queues]))
+        started = 0
+        while started < polls:
+            for lane in await connect(self._client.server.port, min(RAMP_AT_ONCE, polls - started)):
+                lane.start(self._poll(urls[started % queues]))
                 self._client.lanes.append(lane)
-                begun += 1
+                started += 1
             await asyncio.sleep(0)
-        return Begun(first_ns)
+        return Started(first_ns)
 
-    def told(self) -> Told:
-        return Told(self._answers, self._arrivals_ns)
+    def status(self) -> Status:
+        return Status(self._answers, self._arrivals_ns)
 
     def _poll(self, url: str) -> Script:
-        """All begin at once, and wait for as long; the second wait is of any length, so that after it a share of them
-        ends each second, as it is with polls that know nothing of one another."""
+        """Poll forever. The first polls begin together and wait equally long; the second wait has a random length, so
+        that from then on an equal share of the polls ends each second, as with independent clients."""
         signer = self._client.signer
         for wait_s in chain((self._wait_s, self._client.random.randint(1, self._wait_s)), repeat(self._wait_s)):
             poll = msgspec.json.encode({"QueueUrl": url, "WaitTimeSeconds": wait_s})
@@ -82,12 +82,12 @@ class Polls:
 async def serve(port: int, queues: int, polls: int, wait_s: int) -> None:
     server = Server(name="server", port=port, pid=0, credentials=credentials(), data=Path())
     polling = Polls(Client(server, await connect(port, 1), seed=0), wait_s)
-    _say(await polling.begin(queues, polls))
+    _print_json(await polling.begin(queues, polls))
     while await asyncio.to_thread(sys.stdin.readline):
-        _say(polling.told())
+        _print_json(polling.status())
 
 
-def _say(value: msgspec.Struct) -> None:
+def _print_json(value: msgspec.Struct) -> None:
     print(msgspec.json.encode(value).decode(), flush=True)
 
 

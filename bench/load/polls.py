@@ -1,4 +1,4 @@
-"""Long polls: how long a waiting receive takes to get what is sent, and what ten thousand of them cost."""
+"""Long polls: the time from a send to the answer of a waiting receive, and the cost of 10,000 waiting receives."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bench.measure.processes import Server
 WAIT_S = 20
 ARRIVAL_TIMEOUT_S = 10.0
 GAP_MS = (3, 8)
-"""Between two sends, so that the poll that got the first waits again."""
+"""Random pause between two sends, in which the poll that got the first message begins again."""
 RAMP_AT_ONCE = 200
 BYTES_PER_MIB = 1 << 20
 
@@ -26,11 +26,11 @@ class IdleFigures(msgspec.Struct, frozen=True, kw_only=True):
     polls: int
     seconds: float
     cpu_share: float  # of one core
-    added_mib: float  # resident memory, over the same server without polls
+    added_mib: float  # resident memory above that of the same server without polls
 
 
 async def wake(client: Client, rounds: int) -> Figures:
-    """One connection sends, all others wait; the time is from the send's first byte to the received message."""
+    """One connection sends, all others wait; measures from the first byte of the send to the received message."""
     loop = asyncio.get_running_loop()
     times: list[int] = []
     began_ns = 0
@@ -69,7 +69,7 @@ async def wake(client: Client, rounds: int) -> Figures:
 
 
 async def idle(server: Server, polls: int, seconds: float) -> IdleFigures:
-    """Connections that do nothing but wait, each on the same empty queue."""
+    """Waiting connections, all on the same empty queue."""
     client = Client(server, await connect(server.port, 1), seed=0)
     await client.use_queue("idle")
     before_bytes = server.resident_bytes()

@@ -1,4 +1,4 @@
-"""The notification workloads: publishes to queues and to an HTTP endpoint, at saturation and at half of it."""
+"""The notification workloads: publishes to queues and to an HTTP endpoint, at full and at half load."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Publisher:
         self.topic = _first(_TOPIC, answer)
 
     def request(self, began_ns: int = 0) -> bytes:
-        """A publish that says when it began: now, where nothing else is said."""
+        """A publish whose message has its start time; by default now."""
         began = f"began={began_ns or perf_counter_ns()}"
         return self._form("Publish", TopicArn=self.topic, Message=f"{began} {self._padding}")
 
@@ -90,7 +90,7 @@ async def open_publisher(server: Server, connections: int, seed: int, topic: str
 
 
 async def saturate_queues(publisher: Publisher, publishes: int, names: list[str]) -> Figures:
-    """As fast as it is accepted; counted are the messages in the queues, until the last is there."""
+    """Publish at full load until the last message is in its queue."""
     wanted = publishes * len(names)
     times: list[int] = []
     meter = Meter(publisher.server)
@@ -102,7 +102,7 @@ async def saturate_queues(publisher: Publisher, publishes: int, names: list[str]
 
 
 async def pace_queue(publisher: Publisher, rate: float, seconds: float, name: str) -> Figures:
-    """At a rate; the time is from the publish's start to the message's receipt by a long poll."""
+    """Publish at a rate; measures from the start of a publish to the receipt by a long poll."""
     await publisher.client.use_queue(name)
     client = publisher.client
     requests = receive_requests(client, 10, WaitTimeSeconds=20)
@@ -130,22 +130,22 @@ async def pace_queue(publisher: Publisher, rate: float, seconds: float, name: st
 
 
 async def saturate_sink(publisher: Publisher, publishes: int, sink: Sink) -> Figures:
-    sink.forget()
+    sink.reset()
     meter = Meter(publisher.server)
     await _publish_all(publisher, publishes, [])
-    await sink.have(publishes, ARRIVAL_TIMEOUT_S)
+    await sink.await_count(publishes, ARRIVAL_TIMEOUT_S)
     return meter.read("publish → HTTP", len(publisher.lanes), publishes, sink.times_ns)
 
 
 async def pace_sink(publisher: Publisher, rate: float, seconds: float, sink: Sink) -> Figures:
-    sink.forget()
+    sink.reset()
     meter = Meter(publisher.server)
     published = await _publish_paced(publisher, rate, seconds)
-    await sink.have(published, ARRIVAL_TIMEOUT_S)
+    await sink.await_count(published, ARRIVAL_TIMEOUT_S)
     return meter.read(f"publish → HTTP at {rate:.0f}/s", len(publisher.lanes), published, sink.times_ns)
 
 
-# -- publishing -------------------------------------------------------------------------------------------------------
+# -- publishing --------------------------------------------------------------------------------------------------------
 
 
 async def _publish_all(publisher: Publisher, publishes: int, times: list[int]) -> None:
@@ -159,8 +159,8 @@ async def _publish_all(publisher: Publisher, publishes: int, times: list[int]) -
 
 
 async def _publish_paced(publisher: Publisher, rate: float, seconds: float) -> int:
-    """How many were published. One whose connection is still waiting for an answer when it is due began when it was:
-    otherwise a stall would count for one publish a connection, and not for all that it kept from beginning."""
+    """Returns the number of publishes. The time of a publish starts when it is due, even if its connection still waits
+    for an earlier answer: otherwise a stall would count once per connection, and not for every delayed publish."""
     per_lane = max(int(rate * seconds / len(publisher.lanes)), 1)
     start_ns = perf_counter_ns()
 
@@ -177,7 +177,7 @@ async def _publish_paced(publisher: Publisher, rate: float, seconds: float) -> i
 
 
 async def _count(client: Client, names: list[str]) -> int:
-    """Messages in the queues, were they received or not."""
+    """Messages in the queues, in flight or not."""
     total = 0
     for name in names:
         await client.use_queue(name)

@@ -1,4 +1,4 @@
-"""The queue workloads: what each connection does, over and over, and what is counted."""
+"""The queue workloads: the calls that each connection repeats, and the unit that is counted."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from bench.measure.processes import Server
 BODY_BYTES = 1024
 BATCH = 10
 VARIANTS = 1024
-"""So many different sends are signed before the clock starts, and sent in turns: a signature holds 15 minutes."""
+"""Number of different sends that are signed before the clock starts and sent in turn: a signature is valid for 15
+minutes."""
 HIDE_S = 600
 RECEIVE_VARIANTS = 240
-"""Receives differ by the second they were signed in."""
+"""Receives have no body that differs, so each is signed for another second."""
 SECONDS_MAX = 60.0
 ALPHABET = b"abcdefghijklmnopqrstuvwxyz0123456789-_"
 
@@ -29,7 +30,7 @@ _HANDLE = re.compile(rb'"ReceiptHandle": *"([^"]+)"')
 
 
 class Client:
-    """Open connections to one server, and one queue there."""
+    """Connections to one server, and one of its queues."""
 
     def __init__(self, server: Server, lanes: list[Lane], seed: int) -> None:
         self.server = server
@@ -39,13 +40,13 @@ class Client:
         self.url = ""
 
     async def ask(self, operation: str, **members: object) -> dict[str, object]:
-        """One call before or after the workload."""
+        """One call outside the workload."""
         answer = await self.lanes[0].ask(self.signer.call(operation, msgspec.json.encode(members)))
         parsed: dict[str, object] = msgspec.json.decode(answer or b"{}")
         return parsed
 
     async def connect_anew(self) -> None:
-        """After so long a silence that the server may have hung up."""
+        """Replace connections that the server may have closed because they were idle."""
         self.close()
         self.lanes = await connect(self.server.port, len(self.lanes))
 
@@ -89,7 +90,7 @@ async def send(client: Client, messages: int) -> Figures:
 
 
 async def receive_delete(client: Client, messages: int) -> Figures:
-    """Receive one, delete it; a pair is the unit, and its two requests together its time."""
+    """Receive one message and delete it; the unit is the pair, and its time that of both requests."""
     receives = receive_requests(client, 1)
     budget = Budget(messages, SECONDS_MAX)
     pairs: list[int] = []
@@ -110,7 +111,7 @@ async def receive_delete(client: Client, messages: int) -> Figures:
 
 
 async def send_batches(client: Client, messages: int, seconds_max: float = SECONDS_MAX) -> Figures:
-    """Batches of ten; a message is the unit, a request the time."""
+    """Batches of ten; the unit is a message, the time that of a request."""
     sends = [
         client.call("SendMessageBatch", Entries=[{"Id": str(n), "MessageBody": client.body()} for n in range(BATCH)])
         for _ in range(VARIANTS // BATCH)
@@ -127,7 +128,7 @@ async def send_batches(client: Client, messages: int, seconds_max: float = SECON
 
 
 async def drain(client: Client, messages: int) -> Figures:
-    """Receive up to ten, delete them in one batch, until none is left; a message is the unit."""
+    """Receive up to ten and delete them in one batch until none is left; the unit is a message."""
     receives = receive_requests(client, BATCH)
     budget = Budget(messages, SECONDS_MAX)
     times: list[int] = []
@@ -137,7 +138,7 @@ async def drain(client: Client, messages: int) -> Figures:
             handles = handles_in((yield times, next(requests)))
             budget.left -= len(handles)
             if not handles:
-                return  # what is left, another connection holds
+                return  # other connections have the rest in flight
             if b'"Failed"' in (yield times, delete_batch_request(client, handles)):
                 raise LoadError("an entry of a batch was refused")
 
@@ -167,12 +168,12 @@ async def _measure(
 
 
 def turns(requests: list[bytes], lane: int) -> Iterator[bytes]:
-    """All requests over and over, each lane beginning elsewhere."""
+    """All requests in a cycle, which each connection starts at another place."""
     return islice(cycle(requests), lane * 17 % len(requests), None)
 
 
 def receive_requests(client: Client, n: int, **members: object) -> list[bytes]:
-    """One receive, as signed in each of the last seconds."""
+    """The same receive, signed for each of the last `RECEIVE_VARIANTS` seconds."""
     now_s = int(time.time())
     return [
         client.call("ReceiveMessage", at_s, MaxNumberOfMessages=n, VisibilityTimeout=HIDE_S, **members)

@@ -1,4 +1,4 @@
-"""Signed requests as bytes on the wire, cheap enough that the generator is not what is measured."""
+"""Signed HTTP requests as bytes, made cheaply: the generator shares the machine with the server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Credentials:
 
 
 class Signer:
-    """SigV4 for one service at one host. What does not change within a second is computed once in it."""
+    """SigV4 for one service at one host. Parts that are the same within a second are computed once per second."""
 
     def __init__(self, credentials: Credentials, service: str, host: str) -> None:
         self._credentials = credentials

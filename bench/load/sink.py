@@ -1,4 +1,4 @@
-"""The HTTP endpoint notifications are delivered to: it answers 200 at once, and knows when each arrived."""
+"""An HTTP endpoint for notifications: it answers 200 at once and notes the time from publish to arrival."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from typing import cast
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
 STAMP = re.compile(rb"began=(\d+)")
-"""What a publish carries: the nanosecond of the monotonic clock at which it began."""
+"""In a message's body: when its publish began, in ns of the monotonic clock."""
 
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _TOKEN = re.compile(rb'"Token"\s*:\s*"([^"]+)"')
 
 
 class Sink:
-    """Listens on the loopback from `open` to `close`."""
+    """Listens on the loopback interface from `open` to `close`."""
 
     def __init__(self) -> None:
         self.token: asyncio.Future[str]
         self._arrived = asyncio.Event()
         self._server: asyncio.Server
         self._endpoints: set[_Endpoint] = set()
-        self.forget()
+        self.reset()
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         self.times_ns: list[int] = []
         self.last_ns = 0
 
     async def open(self) -> str:
-        """Start listening; the endpoint's URL."""
+        """Start listening. Returns the endpoint's URL."""
         loop = asyncio.get_running_loop()
         self.token = loop.create_future()
         self._server = await loop.create_server(lambda: _Endpoint(self._received, self._endpoints), "127.0.0.1", 0)
         return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/"
 
-    async def have(self, n: int, timeout_s: float) -> None:
+    async def await_count(self, n: int, timeout_s: float) -> None:
         """Wait until `n` notifications have arrived."""
         async with asyncio.timeout(timeout_s):
             while len(self.times_ns) < n:

@@ -1,4 +1,4 @@
-"""A topic and its crowd of subscriptions, each to a queue of its own: signed calls, made by many connections."""
+"""Signed calls on a topic and its SQS subscriptions, made by many connections."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from bench.load.queues import Client
 from bench.load.signing import Signer
 from bench.load.wire import LoadError, Script, run
 
-QUEUE = "crowd-{:06}"
+QUEUE = "subscriber-{:06}"
 _TOPIC = re.compile(rb"<TopicArn>([^<]+)</TopicArn>")
 _SUBSCRIPTION = re.compile(rb"<SubscriptionArn>([^<]+)</SubscriptionArn>")
 _TOKEN = re.compile(rb"<NextToken>([^<]+)</NextToken>")
 
 
 Attributes = Mapping[str, tuple[str, str]]
-"""Of a message: type and text by name."""
+"""Message attributes: name → (type, text)."""
 
 
 class Topic:
@@ -54,11 +54,11 @@ class Topic:
         return self.call("Publish", TopicArn=self.arn, Message=message, **given)
 
     def page(self, token: str) -> bytes:
-        """'' for the first."""
+        """List a page of the topic's subscriptions; token '' is the first page."""
         return self.call("ListSubscriptionsByTopic", TopicArn=self.arn, NextToken=token)
 
     async def tokens(self) -> list[str]:
-        """Of all pages, in their order."""
+        """The tokens of all pages in order."""
         found = [""]
 
         def script() -> Script:
@@ -70,7 +70,7 @@ class Topic:
 
 
 def entries(name: str, given: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """As the Query protocol writes maps."""
+    """The members of a map in the Query protocol."""
     return {
         f"{name}.entry.{number}.{part}": text for number, entry in enumerate(given, 1) for part, text in entry.items()
     }
@@ -91,7 +91,7 @@ def first(pattern: re.Pattern[bytes], answer: bytes) -> str:
 
 
 async def make_queues(topic: Topic, numbers: Iterable[int]) -> None:
-    """Each takes the messages of all topics, as its own policy says."""
+    """Make queues whose policies let every topic send."""
 
     def request(number: int) -> bytes:
         statement = {
@@ -108,7 +108,7 @@ async def make_queues(topic: Topic, numbers: Iterable[int]) -> None:
 
 
 async def all_of(client: Client, requests: Iterable[bytes]) -> float:
-    """How many a second."""
+    """Send all requests over all connections. Returns requests per second."""
     left, done = iter(requests), 0
 
     def script() -> Script:

@@ -1,6 +1,6 @@
-"""Many keep-alive HTTP/1.1 connections, each driven by a script: a generator that yields requests and gets answers.
+"""Keep-alive HTTP/1.1 connections, each driven by a script: a generator that yields requests and gets answers.
 
-No HTTP library: an answer is split at its blank line and its Content-Length, which is all a bench's answers need.
+There is no HTTP library: answers are split at the blank line and Content-Length, which suffices for the bench.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from time import perf_counter_ns
 from typing import cast
 
 Script = Generator[tuple[list[int], bytes], bytes, None]
-"""Yields where the request's nanoseconds go and the request; is sent the answer's body."""
+"""Yields (list that gets the request's time in ns, request), and is sent the answer's body."""
 
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 CONNECT_TIMEOUT_S = 10.0
 
 
 class LoadError(Exception):
-    """The server answered something other than 200, or hung up."""
+    """The server did not answer 200, or closed the connection."""
 
 
 class Budget:
-    """How many units the scripts of a run may still use, and until when."""
+    """The units and the time that the scripts of a run may still use."""
 
     def __init__(self, units: int, seconds: float) -> None:
         self.left = units
@@ -135,5 +135,5 @@ async def connect(port: int, n: int) -> list[Lane]:
 
 
 async def run(lanes: Sequence[Lane], scripts: Sequence[Script]) -> None:
-    """Run the scripts to their ends, one a lane; the first that fails fails the run."""
+    """Run one script on each connection to its end; the first exception is raised."""
     await asyncio.gather(*[lane.start(script) for lane, script in zip(lanes, scripts, strict=True)])

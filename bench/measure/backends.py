@@ -1,6 +1,6 @@
-"""What a workload costs behind the service: statements of Cassandra, commands of Redis, and the CPU of both.
+"""The cost of a workload in the backends: Cassandra statements, Redis commands, and the CPU of both.
 
-The servers count them, not the service: what is retried, or done by its loops beside the calls, is counted as well.
+The backends count, not the service: retries and statements of the service's background loops are included.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from bench.measure.processes import Server, cpu_s, listener, local_ports
 from cns_common.cassandra.session import PROTOCOL_VERSION, CassandraAddress
 
 CLIENTS = "SELECT port, request_count FROM system_views.clients"
-"""Each connection's requests, of the node that is asked."""
-CALLS = ("evalsha", "eval")
-"""How the engine calls Redis; what else is counted, its scripts do inside."""
-BESIDE = ("info", "hello", "ping", "psubscribe", "client|setinfo")
-"""Of connecting, and of looking."""
+"""Requests of each connection of the queried node."""
+SCRIPT_CALLS = ("evalsha", "eval")
+"""The engine calls Redis only with these commands; its scripts run the others."""
+IGNORED_COMMANDS = ("info", "hello", "ping", "psubscribe", "client|setinfo")
+"""Commands of connection setup and of this measurement."""
 
 
 class Costs(Figures, frozen=True, kw_only=True):
-    """Per unit, as the CPU is."""
+    """Statements, calls, commands and CPU per unit of the workload."""
 
     statements: float
     redis_calls: float
@@ -36,10 +36,10 @@ class Costs(Figures, frozen=True, kw_only=True):
     redis_us: float
 
 
-class Look(msgspec.Struct, frozen=True, kw_only=True):
+class CounterSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """All counters at one moment."""
 
-    statements: dict[tuple[str, int], int]  # by node, and the connection's port at its other end
+    statements: dict[tuple[str, int], int]  # by (node, client port of the connection)
     commands: dict[str, int]
     cassandra_s: float
     redis_s: float
@@ -59,7 +59,7 @@ class Backends:
         self._session = self._cluster.connect()
         self._redis: redis.Redis = redis.Redis.from_url(redis_url)
         self._nodes = {host: listener(host.address, place.port) for host in self._cluster.metadata.all_hosts()}
-        self._last = self._look()
+        self._last = self._snapshot()
 
     def close(self) -> None:
         self._cluster.shutdown()
@@ -72,17 +72,17 @@ class Backends:
         self.close()
 
     async def begin(self) -> None:
-        """What came before this is nobody's."""
-        self._last = await asyncio.to_thread(self._look)
+        """Start counting for the next call of `costs`."""
+        self._last = await asyncio.to_thread(self._snapshot)
 
     async def costs(self, server: Server, *workloads: Figures) -> list[Costs]:
-        """Of what went on since they were asked the last time; nothing else must use these servers meanwhile."""
+        """Costs since the last call or `begin`. Nothing else may use the backends meanwhile."""
         before = self._last
         await self.begin()
         ports = {port for pid in server.processes() for port in local_ports(pid)}
         return [costs_between(before, self._last, figures, ports) for figures in workloads]
 
-    def _look(self) -> Look:
+    def _snapshot(self) -> CounterSnapshot:
         statements = {
             (node.address, port): requests
             for node in self._nodes
@@ -90,7 +90,7 @@ class Backends:
         }
         used: Mapping[str, Any] = self._redis.info("cpu")
         commands: Mapping[str, Any] = self._redis.info("commandstats")
-        return Look(
+        return CounterSnapshot(
             statements=statements,
             commands={name.removeprefix("cmdstat_"): stats["calls"] for name, stats in commands.items()},
             cassandra_s=sum(map(cpu_s, self._nodes.values())),
@@ -98,12 +98,14 @@ class Backends:
         )
 
 
-def costs_between(before: Look, after: Look, figures: Figures, ports: set[int]) -> Costs:
-    """The difference, per unit of the workload. Statements are those that came from these ports."""
+def costs_between(before: CounterSnapshot, after: CounterSnapshot, figures: Figures, ports: set[int]) -> Costs:
+    """The difference per unit of the workload. Counts statements of connections from `ports` only."""
     units = max(figures.units, 1)
     statements = sum(n - before.statements.get(at, 0) for at, n in after.statements.items() if at[1] in ports)
-    commands = {name: n - before.commands.get(name, 0) for name, n in after.commands.items() if name not in BESIDE}
-    calls = sum(commands.pop(name, 0) for name in CALLS)
+    commands = {
+        name: n - before.commands.get(name, 0) for name, n in after.commands.items() if name not in IGNORED_COMMANDS
+    }
+    calls = sum(commands.pop(name, 0) for name in SCRIPT_CALLS)
     cassandra_s, redis_s = after.cassandra_s - before.cassandra_s, after.redis_s - before.redis_s
     others_share = figures.others_share - (cassandra_s + redis_s) / figures.seconds / cores()
     return Costs(

@@ -40,7 +40,7 @@ PRODUCT = tuple(
 ROLES = ("api-store", "worker")
 COUNTS = "counts "
 SETTLED_S = 0.3
-"""From the answer of the endpoint until everything that follows from it has happened."""
+"""Wait from the endpoint's answer until the settlement is done."""
 WARM_UP_ROUNDS = 5
 ANSWER_TIMEOUT_S = 20.0
 
@@ -95,7 +95,7 @@ class Process:
         raise RuntimeError("the process ended")
 
     def counts(self) -> Counts:
-        """Since the last call."""
+        """Counts since the last call."""
         assert self._process.stdin is not None
         print(file=self._process.stdin, flush=True)
         counts: Counts = json.loads(self.read_until(COUNTS))
@@ -108,7 +108,7 @@ class Process:
 
 @contextmanager
 def endpoint() -> Iterator[tuple[str, SimpleQueue[dict[str, Any]]]]:
-    """An HTTP endpoint that takes everything: its URL, and the bodies posted to it."""
+    """Run an HTTP endpoint that answers 204. Yields its URL and the queue of posted bodies."""
     bodies: SimpleQueue[dict[str, Any]] = SimpleQueue()
 
     class Handler(BaseHTTPRequestHandler):
@@ -133,7 +133,7 @@ def endpoint() -> Iterator[tuple[str, SimpleQueue[dict[str, Any]]]]:
 
 
 def measure(rounds: int) -> dict[str, Counts]:
-    """By role."""
+    """Counts by role."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(TemporaryDirectory()))
         port = free_port()

@@ -1,4 +1,4 @@
-"""Whose CPU time a span took: the service's, the endpoints', the generator's, and what is left for others."""
+"""The CPU time of a span by process: service, endpoints, generator, and others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.measure.processes import Server, machine_cpu_s
 
 
 class CpuShares(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one core, but for the others', which is of all."""
+    """Shares of one core; `others_share` is a share of all cores."""
 
     seconds: float
     service: float
@@ -27,18 +27,18 @@ class CpuShares(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CpuClock:
-    """From its making to `read`."""
+    """Measures from its construction to `read`."""
 
     def __init__(self, server: Server, endpoints_s: Callable[[], float]) -> None:
         self._server = server
         self._endpoints_s = endpoints_s
-        self._used = self._look()
+        self._used = self._snapshot()
         self._began_s = perf_counter()
 
     def read(self) -> CpuShares:
         seconds = perf_counter() - self._began_s
         machine, service, endpoints, generator = (
-            (now - then) / seconds for now, then in zip(self._look(), self._used, strict=True)
+            (now - then) / seconds for now, then in zip(self._snapshot(), self._used, strict=True)
         )
         others = max(machine - service - endpoints - generator, 0.0)
         return CpuShares(
@@ -49,6 +49,6 @@ class CpuClock:
             others_share=round(others / cores(), 3),
         )
 
-    def _look(self) -> tuple[float, float, float, float]:
+    def _snapshot(self) -> tuple[float, float, float, float]:
         own = resource.getrusage(resource.RUSAGE_SELF)
         return machine_cpu_s(), self._server.cpu_s(), self._endpoints_s(), own.ru_utime + own.ru_stime

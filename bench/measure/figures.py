@@ -1,4 +1,4 @@
-"""What one workload measured: throughput, latencies, and whose CPU it took."""
+"""The figures of one workload: throughput, latencies, and CPU by process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     workload: str
     server: str
     connections: int
-    units: int  # of what the workload counts: messages, pairs, publishes
+    units: int  # messages, pairs or publishes, as the workload counts
     seconds: float
     per_s: float
     p50_ms: float
@@ -29,24 +29,24 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     p99_ms: float
     mean_ms: float
     server_us: float  # CPU per unit, all processes of the server
-    generator_us: float  # CPU per unit, a receiver in the generator's process included
-    others_share: float  # of all cores: what neither of the two used, so how noisy the machine was
+    generator_us: float  # CPU per unit, including a receiver in the generator's process
+    others_share: float  # of all cores: CPU used by other processes of the machine
 
 
 Run = TypeVar("Run", bound=Figures)
 
 
 class Meter:
-    """From its making to `read`."""
+    """Measures from its construction to `read`."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._cpu = self._look()
+        self._cpu = self._snapshot()
         self._began_s = perf_counter()
 
     def read(self, workload: str, connections: int, units: int, times_ns: Sequence[int]) -> Figures:
         seconds = perf_counter() - self._began_s
-        machine, server, generator = (now - then for now, then in zip(self._look(), self._cpu, strict=True))
+        machine, server, generator = (now - then for now, then in zip(self._snapshot(), self._cpu, strict=True))
         times_ms = sorted(time_ns / NS_PER_MS for time_ns in times_ns) or [0.0]
         return Figures(
             workload=workload,
@@ -64,7 +64,7 @@ class Meter:
             others_share=round(max(machine - server - generator, 0.0) / seconds / cores(), 3),
         )
 
-    def _look(self) -> tuple[float, float, float]:
+    def _snapshot(self) -> tuple[float, float, float]:
         own = resource.getrusage(resource.RUSAGE_SELF)
         return machine_cpu_s(), self._server.cpu_s(), own.ru_utime + own.ru_stime
 
@@ -80,10 +80,10 @@ def percentile(ordered: Sequence[float], percent: int) -> float:
 
 
 def bar_cell(bar: str, *, met: bool) -> str:
-    """A table's cell for a bar, which says so where the bar was missed."""
+    """A table's cell for a bar; marks a missed bar."""
     return bar if met else f"{bar}, **missed**"
 
 
 def median_run(runs: Sequence[Run]) -> Run:
-    """The run whose throughput is the median, with all that belongs to it."""
+    """The run with the median throughput."""
     return sorted(runs, key=lambda run: run.per_s)[len(runs) // 2]

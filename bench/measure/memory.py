@@ -1,4 +1,4 @@
-"""Resident memory of a service's processes, looked at over and over while it works."""
+"""Samples the resident memory of a service's processes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from cns_common.process.supervisor import read_status
 POLL_INTERVAL_S = 1.0
 
 
-class Residence(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one process, in MiB."""
+class MemoryUse(msgspec.Struct, frozen=True, kw_only=True):
+    """Resident memory of one process, in MiB."""
 
     start: float
     middle: float
@@ -25,8 +25,8 @@ class Residence(msgspec.Struct, frozen=True, kw_only=True):
     end: float
 
 
-class Looks:
-    """Looks of all processes by name."""
+class MemorySamples:
+    """Samples of all processes."""
 
     def __init__(self) -> None:
         self._taken: list[tuple[float, dict[str, int]]] = []
@@ -34,34 +34,34 @@ class Looks:
     def take(self, at_s: float, resident: dict[str, int]) -> None:
         self._taken.append((at_s, resident))
 
-    def residences(self) -> dict[str, Residence]:
+    def memory_use(self) -> dict[str, MemoryUse]:
         _, first = self._taken[0]
-        return {name: self._residence([resident.get(name, 0) for _, resident in self._taken]) for name in first}
+        return {name: self._memory_use([resident.get(name, 0) for _, resident in self._taken]) for name in first}
 
-    def _residence(self, found: list[int]) -> Residence:
+    def _memory_use(self, found: list[int]) -> MemoryUse:
         began_s, ended_s = self._taken[0][0], self._taken[-1][0]
         middle = next(n for n, (at_s, _) in enumerate(self._taken) if at_s >= (began_s + ended_s) / 2)
         values = (found[0], found[middle], max(found), found[-1])
         start, half, peak, end = (round(value / BYTES_PER_MIB, 1) for value in values)
-        return Residence(start=start, middle=half, peak=peak, end=end)
+        return MemoryUse(start=start, middle=half, peak=peak, end=end)
 
 
 @asynccontextmanager
-async def looking(server: Server) -> AsyncIterator[Looks]:
-    looks = Looks()
+async def sampled_memory(server: Server) -> AsyncIterator[MemorySamples]:
+    samples = MemorySamples()
     pids = {status.name: status.pid for status in read_status(server.data / "store" / "processes.json")}
 
     def take() -> None:
-        looks.take(perf_counter(), {name: resident_bytes(pid) for name, pid in pids.items()})
+        samples.take(perf_counter(), {name: resident_bytes(pid) for name, pid in pids.items()})
 
-    async def look() -> None:
+    async def sample_forever() -> None:
         while True:
             take()
             await asyncio.sleep(POLL_INTERVAL_S)
 
-    task = asyncio.create_task(look())
+    task = asyncio.create_task(sample_forever())
     try:
-        yield looks
+        yield samples
     finally:
         take()
         task.cancel()

@@ -1,4 +1,4 @@
-"""What a server says of itself on its metrics page."""
+"""Reads a server's metrics page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bench.measure.processes import Server
 LOOK_TIMEOUT_S = 30.0
 
 
-async def counted(server: Server, name: str) -> int:
+async def metric_total(server: Server, name: str) -> int:
     """The sum of a metric over all processes and labels."""
     pattern = re.compile(rf"^cns_{name}(?:{{[^}}]*}})? ([0-9.e+]+)$", re.MULTILINE)
     return sum(int(float(text)) for text in pattern.findall(await asyncio.to_thread(_page, server.port)))

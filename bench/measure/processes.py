@@ -1,4 +1,4 @@
-"""The servers under load as processes: started, watched through /proc, and ended by their own id."""
+"""Starts and stops the servers under load, and reads their CPU and memory from /proc."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _EXPORT = re.compile(r"export (AWS_ACCESS_KEY_ID|AWS_SECRET_ACCESS_KEY)=['\"]?([
 
 
 class StartError(Exception):
-    """The server did not come up; the text ends with what it said."""
+    """The server did not start; the text ends with its output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Server:
     data: Path
 
     def processes(self) -> list[int]:
-        """The server's process and all below it."""
+        """The ids of the server's process and all its descendants."""
         found, unseen = [], [self.pid]
         while unseen:
             pid = unseen.pop()
@@ -57,7 +57,7 @@ class Server:
         return sum(cpu_s(pid) for pid in self.processes())
 
     def written_bytes(self) -> int:
-        """What went to the disk, or will: a page that is changed twice before it does counts once."""
+        """Bytes of dirtied pages (`write_bytes`): a page changed twice before its writeback counts once."""
         counts = [_WRITTEN.search(_read(Path(f"/proc/{pid}/io"))) for pid in self.processes()]
         return sum(int(count[1]) for count in counts if count)
 
@@ -76,19 +76,19 @@ def cpu_s(pid: int) -> float:
 
 
 def machine_cpu_s() -> float:
-    """CPU seconds all of the machine has used, what its host took from it included."""
+    """CPU seconds used by the whole machine, including time stolen by its host."""
     user, nice, system, _idle, _iowait, irq, softirq, steal = _read(Path("/proc/stat")).split()[1:9]
     return sum(map(int, (user, nice, system, irq, softirq, steal))) * TICK_S
 
 
 def local_ports(pid: int) -> set[int]:
-    """This end of each of a process's TCP sockets."""
+    """The local ports of a process's TCP sockets."""
     inodes = _inodes(pid)
     return {port for inode, (_, port, _) in _sockets().items() if inode in inodes}
 
 
 def listener(host: str, port: int) -> int:
-    """The process that listens there."""
+    """The id of the process that listens at an address."""
     wanted = {inode for inode, at in _sockets().items() if at == (host, port, True)}
     for entry in Path("/proc").glob("[0-9]*"):
         if wanted & _inodes(int(entry.name)):
@@ -97,12 +97,12 @@ def listener(host: str, port: int) -> int:
 
 
 def await_quiet(seconds_max: float, used_s: Callable[[], float] = machine_cpu_s) -> None:
-    """Wait until the machine, or whoever's CPU time is given, does nothing, but no longer than this: then the figures
-    say how busy it was."""
+    """Wait until the machine, or the processes measured by `used_s`, are idle, at most `seconds_max`; the figures show
+    how busy the machine was."""
     until = time.monotonic() + seconds_max
     while time.monotonic() < until:
         before_s = used_s()
-        time.sleep(QUIET_POLL_S)  # not a wait for something: the span in which the CPU time is measured
+        time.sleep(QUIET_POLL_S)  # the span in which CPU time is measured
         if used_s() - before_s < QUIET_SHARE * QUIET_POLL_S:
             return
 
@@ -111,7 +111,8 @@ def await_quiet(seconds_max: float, used_s: Callable[[], float] = machine_cpu_s)
 def running(
     name: str, command: list[str], data: Path, environment: Mapping[str, str] | None = None, *, listeners: int = 1
 ) -> Iterator[Server]:
-    """A server for as long as the block lasts. `command` may say {port} and {data}, and so many processes listen."""
+    """Run a server within the block. `command` may contain {port} and {data}; waits for `listeners` listening
+    processes."""
     port = free_port()
     data.mkdir(parents=True, exist_ok=True)
     words = [word.format(port=port, data=data.absolute() / "store") for word in command]
@@ -137,12 +138,12 @@ def python(module: str, *arguments: str) -> list[str]:
 
 
 def _sockets() -> dict[str, tuple[str, int, bool]]:
-    """By inode: address and port of this end, and whether it listens."""
+    """Inode → (local address, local port, whether it listens) of all TCP sockets."""
     return read_sockets(_read(Path("/proc/net/tcp")))
 
 
 def read_sockets(table: str) -> dict[str, tuple[str, int, bool]]:
-    """As the kernel prints them: the address backwards, a state of 0A listens."""
+    """Parse /proc/net/tcp: addresses are little-endian hex, state 0A is listening."""
     sockets = {}
     for line in table.splitlines()[1:]:
         fields = line.split()
@@ -153,10 +154,10 @@ def read_sockets(table: str) -> dict[str, tuple[str, int, bool]]:
 
 
 def _inodes(pid: int) -> set[str]:
-    """Of a process's sockets."""
+    """The inodes of a process's sockets."""
     links = []
     for descriptor in Path(f"/proc/{pid}/fd").glob("*"):
-        with contextlib.suppress(OSError):  # closed meanwhile, or another user's
+        with contextlib.suppress(OSError):  # closed meanwhile, or owned by another user
             links.append(str(descriptor.readlink()))
     return {link[8:-1] for link in links if link.startswith("socket:[")}
 
@@ -175,7 +176,7 @@ def _listening(port: int) -> int:
 
 
 def _credentials(said: Path) -> Credentials:
-    """What the first start printed, or for a server that asks for none, something to sign with."""
+    """The keys printed by the server; dummy keys for a server without authentication."""
     keys = dict(_EXPORT.findall(_read(said)))
     return Credentials(
         key_id=keys.get("AWS_ACCESS_KEY_ID", "AKIAFLOOR"), secret=keys.get("AWS_SECRET_ACCESS_KEY", "floor")
@@ -195,4 +196,4 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
-        return ""  # the process ended between two looks
+        return ""  # the process ended between two samples

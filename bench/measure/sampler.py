@@ -3,9 +3,9 @@
     python -m bench.measure.sampler OUT -- MODULE [argument ...]
 
 Each process writes OUT/<pid>-<n>.txt: SIGUSR1 ends section n and begins the next, the end of the process ends the last.
-The handler runs in the main thread, between two bytecodes, so C code counts for the Python function that called it, and
-what an event loop does between two callbacks for the one that comes next. Each thread's stack weighs the CPU time that
-thread has used since the last sample; other threads are seen where they gave up the interpreter lock.
+The handler runs in the main thread, between two bytecodes: C code counts for the Python function that called it, and
+the event loop's own work between two callbacks for the next callback. Each thread's stack is weighted with the CPU time
+it has used since the last sample; other threads are sampled where they released the interpreter lock.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Sampler:
         self._clear()
 
     def _end(self, *_: object) -> None:
-        """Reached where the server leaves SIGTERM alone, or raises it again once it has shut down."""
+        """Runs if the server does not handle SIGTERM, or raises it again after its shutdown."""
         signal.setitimer(signal.ITIMER_PROF, 0)
         sys.exit(128 + signal.SIGTERM)
 
@@ -103,12 +103,12 @@ class Sampler:
 
 
 def _cpu_s(thread: int) -> float:
-    """The CPU time of a thread that is alive, as all are whose frames the interpreter lists."""
+    """The CPU time of a live thread; all threads whose frames the interpreter lists are alive."""
     return time.clock_gettime(time.pthread_getcpuclockid(thread))
 
 
 def _name(code: CodeType) -> str:
-    """The function and its place, without the directories of this machine."""
+    """The function and its file, without this machine's directories."""
     path = Path(code.co_filename)
     if path.is_relative_to(ROOT) and "site-packages" not in path.parts:
         path = path.relative_to(ROOT)
@@ -121,7 +121,7 @@ def start_if_asked() -> None:
 
 
 def environment(out: Path) -> dict[str, str]:
-    """What makes a server and the processes below it sample themselves."""
+    """Environment variables that make a server and its descendants sample themselves."""
     paths = [str(Path(__file__).parent / "sampling"), str(ROOT), os.environ.get("PYTHONPATH", "")]
     return {OUT_VARIABLE: str(out.absolute()), "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 

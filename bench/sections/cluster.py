@@ -1,4 +1,4 @@
-"""The bench of the cluster form: what sends, receives and deletes take on Cassandra and Redis, and what they cost."""
+"""The sections `cluster` and `ring`: times and costs of sends, receives and deletes on Cassandra and Redis."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import uvloop
 
-from bench.load import queues, singles
+from bench.load import queues, single_calls
 from bench.measure.backends import Backends, Costs
 from bench.measure.figures import Figures, median_run
 from bench.measure.processes import Server, await_quiet, python, running
@@ -29,14 +29,14 @@ KEYSPACE = "bench"
 RING_NODES = 3
 CONNECTIONS = (1, 16, 64)
 COSTS_AT = 16
-"""The number of connections whose costs are shown."""
+"""The number of connections at which costs are shown."""
 HALF = 0
 P50_MS, P95_MS = 10.0, 25.0
-"""Bars at half load."""
+"""Limits at half load."""
 
 
 def _service(apis: int) -> list[str]:
-    """Processes that `cns api` would run, and no worker. Prints the keys that the bench signs with."""
+    """The command of API processes without a worker. It prints the access keys for the bench."""
     where = "--data {data}"
     return [
         "sh",
@@ -52,7 +52,7 @@ LISTENERS = {FLOOR: 1, SERVICE: 1, PAIR: 2}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much is done; a set is one send, one receive, one delete."""
+    """The amount of work; a set is one send, one receive and one delete."""
 
     warm_up: int
     sets: Mapping[int, int]  # by connections
@@ -63,15 +63,15 @@ class Size:
 FULL = Size(warm_up=2_000, sets={1: 500, 16: 3_000, 64: 3_000}, cycles=2_000, paced_s=10.0)
 QUICK = Size(warm_up=0, sets={16: 200}, cycles=60, paced_s=0.5)
 STATEMENTS_MAX = 1.5
-"""A quick run's limit: one an operation, and what the engine's loops add to so few."""
+"""Limit of a quick run: one per operation, and the share of the engine's loops in a short run."""
 
 Runs = dict[tuple[str, str, int], list[Costs]]
-"""By server, workload and connections; at half load, the connections are HALF."""
+"""By (server, workload, connections); at half load, connections is `HALF`."""
 
 
 @contextmanager
-def servers_kept() -> Iterator[None]:
-    """Cassandra and Redis, stopped at the end where they were not running before."""
+def backend_servers() -> Iterator[None]:
+    """Run Cassandra and Redis; at the end stop those that were not running before."""
     ours = servers.names_to_start()
     before = servers.running(ours)
     try:
@@ -82,14 +82,14 @@ def servers_kept() -> Iterator[None]:
 
 @contextmanager
 def single_node() -> Iterator[CassandraAddress]:
-    with servers_kept(), keyspace() as place:
+    with backend_servers(), keyspace() as place:
         yield place
 
 
 @contextmanager
 def ring() -> Iterator[CassandraAddress]:
-    """Three nodes on this machine, three copies of everything."""
-    with servers_kept(), servers.Ring(RING_NODES) as nodes:
+    """Three Cassandra nodes on this machine, with replication factor three."""
+    with backend_servers(), servers.Ring(RING_NODES) as nodes:
         place = CassandraAddress(
             hosts=tuple(host for host, _ in nodes.addresses), port=nodes.addresses[0][1], keyspace=KEYSPACE
         )
@@ -98,7 +98,7 @@ def ring() -> Iterator[CassandraAddress]:
 
 
 def measure(place: CassandraAddress, scratch: Path, names: list[str], n: int, size: Size, seed: int) -> Runs:
-    """Each of them `n` times, in turns."""
+    """Measure each of the servers `n` times, alternating."""
     redis_url = servers.redis_url()
     environment = {
         "CNS_STORE": "cassandra",
@@ -122,30 +122,30 @@ def measure(place: CassandraAddress, scratch: Path, names: list[str], n: int, si
 
 
 async def _workloads(server: Server, backends: Backends, size: Size, seed: int) -> list[tuple[int, Costs]]:
-    """With the connections they are filed under. Every client has a queue of its own."""
+    """Costs with the number of connections, `HALF` at half load. Every client has its own queue."""
     done: list[tuple[int, Costs]] = []
 
     async def note(connections: int, *figures: Figures) -> None:
         done.extend([(connections, costs) for costs in await backends.costs(server, *figures)])
 
     client = await queues.open_client(server, max(size.sets), seed, f"warm-{server.pid}")
-    await singles.cycles(client, size.warm_up)
+    await single_calls.cycles(client, size.warm_up)
     client.close()
     for connections, sets in size.sets.items():
         client = await queues.open_client(server, connections, seed, f"singles-{connections}-{server.pid}")
-        await singles.cycles(client, 2 * connections)  # so that its bucket is open
+        await single_calls.cycles(client, 2 * connections)  # opens the queue's first bucket
         await backends.begin()
         await note(connections, await queues.send(client, sets))
-        received, handles = await singles.receive(client, sets)
+        received, handles = await single_calls.receive(client, sets)
         await note(connections, received)
-        await note(connections, await singles.delete(client, handles))
+        await note(connections, await single_calls.delete(client, handles))
         client.close()
     client = await queues.open_client(server, max(size.sets), seed, f"mixed-{server.pid}")
-    handles = await singles.stock(client)
+    handles = await single_calls.fill_stock(client)
     await backends.begin()
-    most = await singles.cycles(client, size.cycles)
-    await note(len(client.lanes), most)
-    await note(HALF, *await singles.paced(client, handles, most.per_s / 2, size.paced_s))
+    cycled = await single_calls.cycles(client, size.cycles)
+    await note(len(client.lanes), cycled)
+    await note(HALF, *await single_calls.paced(client, handles, cycled.per_s / 2, size.paced_s))
     client.close()
     return done
 
@@ -154,7 +154,7 @@ async def _workloads(server: Server, backends: Backends, size: Size, seed: int) 
 
 
 def closed_loop(runs: Runs, names: list[str]) -> list[str]:
-    """Rates and times, each connection with one call under way."""
+    """The table of rates and times with one call in flight per connection."""
     services = [name for name in names if name != FLOOR]
     lines = [
         f"| operation | connections | {' | '.join(f'{name}/s' for name in names)} | service : floor |"
@@ -172,13 +172,13 @@ def closed_loop(runs: Runs, names: list[str]) -> list[str]:
 
 
 def half_load(runs: Runs, names: list[str]) -> list[str]:
-    """Times where calls come at half the rate that the same run reached."""
+    """The table of times at half the rate that the same run reached."""
     lines = [
         "| at half load | operations/s | operation | p50, p95, p99 ms | bar: p50, p95 | |",
         "|---|---|---|---|---|---|",
     ]
     for name in names:
-        for operation in singles.OPERATIONS:
+        for operation in single_calls.OPERATIONS:
             costs = median_run(runs[(name, operation, HALF)])
             verdict = "met" if costs.p50_ms <= P50_MS and costs.p95_ms <= P95_MS else "**missed**"
             bar = f"≤ {P50_MS:.0f}, ≤ {P95_MS:.0f} | {verdict}" if name != FLOOR else "|"
@@ -187,13 +187,13 @@ def half_load(runs: Runs, names: list[str]) -> list[str]:
 
 
 def cost(runs: Runs) -> list[str]:
-    """What one operation takes of everything."""
+    """The table of statements, Redis calls and CPU per operation."""
     lines = [
         f"| at {COSTS_AT} connections | statements | Redis: calls, commands in them | CPU µs: floor, service | ratio |"
         " CPU µs of Cassandra: under the floor, the service | CPU µs of Redis | CPU µs of the generator |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for operation in singles.OPERATIONS:
+    for operation in single_calls.OPERATIONS:
         floor, service = (median_run(runs[(name, operation, COSTS_AT)]) for name in (FLOOR, SERVICE))
         lines.append(
             f"| {operation} | {service.statements:.2f} | {service.redis_calls:.2f}, {service.redis_commands:.1f} |"
@@ -224,14 +224,14 @@ def ring_table(scratch: Path, n: int, seed: int) -> list[str]:
 
 
 def quick(scratch: Path, seed: int) -> list[str]:
-    """One small run; the operations that took more statements than they may."""
+    """One small run. Returns the operations with more statements than `STATEMENTS_MAX`."""
     names = [FLOOR, SERVICE]
     with single_node() as place:
         runs = measure(place, scratch, names, 1, QUICK, seed)
     print("\n".join([*closed_loop(runs, names), "", *cost(runs)]))
     return [
         operation
-        for operation in singles.OPERATIONS
+        for operation in single_calls.OPERATIONS
         if median_run(runs[(SERVICE, operation, COSTS_AT)]).statements > STATEMENTS_MAX
     ]
 

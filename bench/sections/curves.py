@@ -1,4 +1,4 @@
-"""The section `curves`: every operation of every kind of queue at growing depths, as tables and drawn."""
+"""The section `curves`: every operation of every kind of queue at growing depths, as tables and plots."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from bench.load.queues import BATCH, Client
 from bench.load.wire import Script, connect
 from bench.measure.figures import bar_cell
 from bench.measure.processes import Server, await_quiet
-from bench.sections.depth import DepthFigures, Side, Times, compare, held, means, messages, receive
-from bench.sections.directory import of_queues, once
+from bench.sections.depth import DepthFigures, Side, Times, compare, handles_of, means, messages, receive
 from bench.sections.drawing import draw
-from bench.sections.kinds import KINDS, Kind, Stock
+from bench.sections.queue_count import measure_queue_counts, once
+from bench.sections.queue_kinds import KINDS, Kind, QueueFiller
 from bench.sections.runs import SERVICE, served
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -28,7 +28,7 @@ DRAWINGS = DOCS / "curves"
 BAR = 1.2
 FILLERS = 16
 NOISY = 40
-"""So many messages of one tenant of a fair queue are in flight all the time: receives look for those of the others."""
+"""Messages of one tenant of a fair queue that stay in flight, so that receives prefer the other tenants."""
 HOLD_S = 43_200
 CLEARING_S_MAX = 300.0
 
@@ -37,8 +37,8 @@ class Size(msgspec.Struct, frozen=True, kw_only=True):
     depths: tuple[int, ...]
     queues: tuple[int, ...]
     cycles: int
-    ended: int  # queues that are purged, and as many that are deleted, at each depth
-    ended_messages_max: int  # sent for those, at most; but one of each there is always
+    ended: int  # queues that are purged at each depth, and as many that are deleted
+    ended_messages_max: int  # limit of messages sent to those queues; there is at least one of each
 
 
 FULL = Size(
@@ -46,10 +46,10 @@ FULL = Size(
 )
 
 SHORT = msgspec.structs.replace(FULL, depths=(100, 10_000, 100_000))
-"""For `--runs 1`: three queues of a million, of each kind, take a quarter of an hour to fill."""
+"""For `--runs 1`: filling three queues of a million messages takes 15 minutes for each kind."""
 
 Servers = list[tuple[int, Server]]
-"""With the depth that each is filled to."""
+"""(depth or number of queues, server)"""
 
 
 def table(scratch: Path, n: int, seed: int) -> list[str]:
@@ -57,9 +57,9 @@ def table(scratch: Path, n: int, seed: int) -> list[str]:
     DRAWINGS.mkdir(exist_ok=True)
     lines = []
     for kind in KINDS:
-        curve = _measured(scratch / kind.file, size.depths, partial(of_messages, kind=kind, size=size, seed=seed))
+        curve = _measured(scratch / kind.file, size.depths, partial(measure_messages, kind=kind, size=size, seed=seed))
         lines += [*_section(kind.name, f"{kind.file}.svg", "depth", curve), ""]
-    curve = _measured(scratch / "queues", size.queues, partial(of_queues, cycles=size.cycles, seed=seed))
+    curve = _measured(scratch / "queues", size.queues, partial(measure_queue_counts, cycles=size.cycles, seed=seed))
     lines += [*_section("number of queues", "queues.svg", "number of queues", curve), ""]
     with served("once", SERVICE, scratch / "once") as server:
         return lines + _once(uvloop.run(once(server, size.cycles, seed)))
@@ -68,7 +68,7 @@ def table(scratch: Path, n: int, seed: int) -> list[str]:
 def _measured(
     scratch: Path, depths: Sequence[int], measure: Callable[[Servers], Awaitable[list[DepthFigures]]]
 ) -> list[DepthFigures]:
-    """One server a depth, all at the same time."""
+    """Run one server for each depth, all at the same time, and measure them."""
 
     async def run(servers: Servers) -> list[DepthFigures]:
         return await measure(servers)
@@ -76,25 +76,25 @@ def _measured(
     with ExitStack() as stack:
         servers = [(n, stack.enter_context(served(f"depth {n:,}", SERVICE, scratch / str(n)))) for n in depths]
         curve = uvloop.run(run(servers))
-    shutil.rmtree(scratch)  # some gigabytes, which the next need not lie beside
+    shutil.rmtree(scratch)  # some gigabytes
     return curve
 
 
 # -- what is measured -------------------------------------------------------------------------------------------------
 
 
-async def of_messages(servers: Servers, kind: Kind, size: Size, seed: int) -> list[DepthFigures]:
-    """All operations on queues of one kind."""
+async def measure_messages(servers: Servers, kind: Kind, size: Size, seed: int) -> list[DepthFigures]:
+    """Measure all operations on queues of one kind."""
     clients, sides = [], []
     for depth, server in servers:
         client = Client(server, await connect(server.port, FILLERS), seed)
-        for name in _to_end(size, depth):
-            await _stocked(client, kind, depth, name)
-        stock = await _stocked(client, kind, depth, "deep")
+        for name in _queues_to_end(size, depth):
+            await _filled_queue(client, kind, depth, name)
+        filler = await _filled_queue(client, kind, depth, "deep")
         clients.append(client)
-        sides.append(Side(depth, client, partial(messages, stock)))
+        sides.append(Side(depth, client, partial(messages, filler)))
     figures = await compare(sides, size.cycles)
-    ends = [await _ends(client, kind, _to_end(size, depth)) for depth, client, _ in sides]
+    ends = [await _time_purges_and_deletes(client, kind, _queues_to_end(size, depth)) for depth, client, _ in sides]
     for client in clients:
         client.close()
     return [
@@ -103,35 +103,35 @@ async def of_messages(servers: Servers, kind: Kind, size: Size, seed: int) -> li
     ]
 
 
-def _to_end(size: Size, depth: int) -> list[str]:
+def _queues_to_end(size: Size, depth: int) -> list[str]:
     n = max(min(size.ended, size.ended_messages_max // depth), 1)
     return [f"{end}-{number}" for number in range(n) for end in ("purged", "deleted")]
 
 
-async def _stocked(client: Client, kind: Kind, depth: int, name: str) -> Stock:
-    stock = Stock(client, kind, depth)
-    await stock.use_queue(name)
+async def _filled_queue(client: Client, kind: Kind, depth: int, name: str) -> QueueFiller:
+    filler = QueueFiller(client, kind, depth)
+    await filler.use_queue(name)
     if kind.fair:
-        await _hold_noisy(client)
-    await stock.fill(depth)
-    return stock
+        await _receive_noisy(client)
+    await filler.fill(depth)
+    return filler
 
 
-async def _hold_noisy(client: Client) -> None:
+async def _receive_noisy(client: Client) -> None:
     entries = [{"Id": str(n), "MessageBody": client.body(), "MessageGroupId": "noisy"} for n in range(BATCH)]
 
     def script() -> Script:
         for _ in range(0, NOISY, BATCH):
             yield [], client.call("SendMessageBatch", Entries=entries)
-            held((yield [], receive(client, BATCH, HOLD_S)), BATCH)
+            handles_of((yield [], receive(client, BATCH, HOLD_S)), BATCH)
 
     await client.lanes[0].start(script())
 
 
-async def _ends(client: Client, kind: Kind, names: Sequence[str]) -> Times:
-    """Each queue is purged or deleted once: there is no second time at this depth.
+async def _time_purges_and_deletes(client: Client, kind: Kind, names: Sequence[str]) -> Times:
+    """Each queue is purged or deleted once, since it is empty then.
 
-    One after the other, when what the one before left behind is cleared away.
+    The next begins when the messages of the previous one are cleared away.
     """
     times: Times = defaultdict(list)
 
@@ -143,7 +143,7 @@ async def _ends(client: Client, kind: Kind, names: Sequence[str]) -> Times:
 
     for name in names:
         await asyncio.to_thread(await_quiet, CLEARING_S_MAX, client.server.cpu_s)
-        await Stock(client, kind, 0).use_queue(name)
+        await QueueFiller(client, kind, 0).use_queue(name)
         await client.lanes[0].start(script(name))
     return times
 
@@ -152,7 +152,7 @@ async def _ends(client: Client, kind: Kind, names: Sequence[str]) -> Times:
 
 
 def _section(name: str, file: str, depth_is: str, curve: Sequence[DepthFigures]) -> list[str]:
-    """A table, and its drawing beside the page."""
+    """The table's lines; also draws the plot into a file."""
     depths = [one.depth for one in curve]
     times = {operation: [one.mean_ms[operation] for one in curve] for operation in curve[0].mean_ms}
     (DRAWINGS / file).write_text(draw(f"{name}: time relative to the smallest {depth_is}", depths, times, BAR))

@@ -1,4 +1,4 @@
-"""What each operation takes at a depth: one connection, one call at a time, and the depth the same after each cycle."""
+"""Times of operations at a depth: one connection, one call at a time; each cycle leaves the depth as it was."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import msgspec
 from bench.load.queues import BATCH, HIDE_S, Client, delete_batch_request, delete_request, handles_in
 from bench.load.wire import LoadError, Script
 from bench.measure.figures import NS_PER_MS, US_PER_S
-from bench.sections.kinds import Stock
+from bench.sections.queue_kinds import QueueFiller
 
 BLOCK = 20
-"""The depths take turns every so many cycles, so that the machine is equally fast or slow for all of them."""
+"""The depths alternate after this number of cycles, so that the machine's speed is the same for all."""
 
 Times = defaultdict[str, list[int]]
-"""Nanoseconds by operation."""
+"""Operation → times in ns."""
 
 
 class Side(NamedTuple):
-    """One of the depths that are compared: a server, and what is done there over and over."""
+    """One of the compared depths: a server, and the cycle of operations to repeat there."""
 
     depth: int
     client: Client
@@ -38,10 +38,10 @@ class DepthFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def compare(sides: Sequence[Side], cycles: int) -> list[DepthFigures]:
-    """Servers filled to different depths take turns."""
+    """Measure servers that are filled to different depths, alternating."""
     times: list[Times] = [defaultdict(list) for _ in sides]
     for side in sides:
-        await side.client.connect_anew()  # the first may have been hung up on while the last was filled
+        await side.client.connect_anew()  # the server may have closed the first while the last was filled
         await _run(side, min(BLOCK, cycles), defaultdict(list))  # warms up
     before_s = [side.client.server.cpu_s() for side in sides]
     for begun in range(0, cycles, BLOCK):
@@ -75,17 +75,17 @@ def means(times: Times) -> dict[str, float]:
 # -- what is done -----------------------------------------------------------------------------------------------------
 
 
-def messages(stock: Stock, times: Times) -> Script:
-    """All that is done with messages, singly and in batches of ten."""
-    client = stock.client
-    yield times["send"], stock.send()
-    (handle,) = held((yield times["receive"], receive(client, 1)), 1)
+def messages(filler: QueueFiller, times: Times) -> Script:
+    """One cycle of all message operations, single and in batches of ten."""
+    client = filler.client
+    yield times["send"], filler.send()
+    (handle,) = handles_of((yield times["receive"], receive(client, 1)), 1)
     visibility = {"ReceiptHandle": handle.decode(), "VisibilityTimeout": HIDE_S}
     yield times["change visibility"], client.call("ChangeMessageVisibility", **visibility)
     yield times["get attributes"], client.call("GetQueueAttributes", AttributeNames=["All"])
     yield times["delete"], delete_request(client, handle)
-    yield times["batch send"], stock.send_batch()
-    handles = held((yield times["batch receive"], receive(client, BATCH)), BATCH)
+    yield times["batch send"], filler.send_batch()
+    handles = handles_of((yield times["batch receive"], receive(client, BATCH)), BATCH)
     changed = yield times["batch change visibility"], _change_batch(client, handles)
     deleted = yield times["batch delete"], delete_batch_request(client, handles)
     if b'"Failed"' in changed + deleted:
@@ -96,7 +96,7 @@ def receive(client: Client, n: int, hide_s: int = HIDE_S) -> bytes:
     return client.call("ReceiveMessage", MaxNumberOfMessages=n, VisibilityTimeout=hide_s)
 
 
-def held(answer: bytes, n: int) -> list[bytes]:
+def handles_of(answer: bytes, n: int) -> list[bytes]:
     handles = handles_in(answer)
     if len(handles) != n:
         raise LoadError(f"a receive of {n} gave {len(handles)} although as many are there")

@@ -11,12 +11,12 @@ WIDTH, HEIGHT = 760, 380
 LEFT, RIGHT, TOP, BOTTOM = 52, 230, 40, 44
 LABEL_GAP = 15
 NAMES_WIDTH, FIGURES_WIDTH, ROW_HEIGHT = 266, 204, 26
-"""Of a plot of ratios: the columns left and right of the bars, and the height of a line."""
+"""A plot of ratios: widths of the columns left and right of the bars, and the height of a row."""
 COLOURS = ("#4c78a8", "#e45756", "#54a24b", "#f58518", "#b279a2", "#3fa7a0", "#9d755d", "#8a8f98")
 DASHES = ("", "7 3", "2 3")
-"""Lines beyond the colours repeat them in another dash."""
+"""When the colours run out, lines repeat them with another dash."""
 RATIO_MIN, RATIO_MAX = 0.5, 1.5
-"""What the page shows at least, so that noise looks like noise."""
+"""The smallest range of the axis, so that noise looks like noise."""
 STYLE = """\
 text { font: 12px system-ui, sans-serif; fill: #57606a }
 .title { font-size: 14px; font-weight: 600 }
@@ -30,7 +30,7 @@ text { font: 12px system-ui, sans-serif; fill: #57606a }
 
 
 def draw(title: str, depths: Sequence[int], times: Mapping[str, Sequence[float]], bar: float) -> str:
-    """One line an operation, labelled at its end; `bar` is how much more than at the first depth is allowed."""
+    """One labelled line per operation; `bar` is the allowed ratio to the first depth."""
     ratios = {name: [value / values[0] for value in values] for name, values in times.items()}
     low = min(RATIO_MIN, *[min(values) for values in ratios.values()])
     high = max(RATIO_MAX, *[max(values) for values in ratios.values()])
@@ -64,7 +64,7 @@ def draw(title: str, depths: Sequence[int], times: Mapping[str, Sequence[float]]
 
 
 class RatioBar(NamedTuple):
-    """A bar of `draw_ratios`, with what is written beside it and the least that was asked for."""
+    """A bar of `draw_ratios`, with the text beside it and the required minimum, if any."""
 
     name: str
     figures: str
@@ -74,7 +74,7 @@ class RatioBar(NamedTuple):
 
 
 def draw_ratios(title: str, bars: Sequence[RatioBar]) -> str:
-    """One horizontal bar each; a tick where at least so much was asked for, another colour where it was missed."""
+    """One horizontal bar each, with a tick at the required minimum, and in another colour if it is missed."""
     height = TOP + len(bars) * ROW_HEIGHT + BOTTOM
     highest = max(1.0, *[bar.ratio for bar in bars])
     across = _Scale(0.0, highest, NAMES_WIDTH, WIDTH - FIGURES_WIDTH)
@@ -103,7 +103,7 @@ def draw_ratios(title: str, bars: Sequence[RatioBar]) -> str:
 
 
 class _Scale:
-    """From values to places on the page."""
+    """Maps values to coordinates."""
 
     def __init__(self, first: float, last: float, start: float, end: float) -> None:
         self._first = first
@@ -115,13 +115,13 @@ class _Scale:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Some five round numbers."""
+    """About five round numbers."""
     step = next(step for step in (0.25, 0.5, 1, 2, 5, 10, 25, 50, 100, 1e9) if (high - low) / step <= 6)
     return [step * n for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def _spread(places: Mapping[str, float]) -> dict[str, float]:
-    """Labels at their lines' ends, moved apart until none covers another."""
+    """Coordinates of labels, moved apart until none covers another."""
     spread: dict[str, float] = {}
     below = -math.inf
     for name in sorted(places, key=lambda name: places[name]):

@@ -1,4 +1,5 @@
-"""How long messages of quiet tenants lie in a queue while a noisy one has a backlog there, and without fairness."""
+"""The section `fairness`: dwell time of quiet tenants' messages beside a noisy tenant's backlog, with and without
+fairness."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from bench.sections.runs import SERVICE, served
 
 CONSUMERS = 4
 WORK_S = 0.05
-"""Spent on ten messages before they are deleted."""
+"""Working time of a consumer for ten messages, before it deletes them."""
 FEEDERS = 4
 QUIET = 4
 QUIET_EVERY_S = 1.0
@@ -33,14 +34,14 @@ _BODY = re.compile(rb'"Body": *"(\w+) (\d+)')
 class Size(msgspec.Struct, frozen=True, kw_only=True):
     backlog: int
     each: int  # messages of each quiet tenant
-    each_without: int  # of each, where there are no tenants: a message lies there as long as all of the backlog takes
+    each_without: int  # likewise in the queue without tenants, where each message waits for the whole backlog
 
 
 FULL = Size(backlog=10_000, each=50, each_without=15)
 
 
 class Dwell(msgspec.Struct, frozen=True, kw_only=True):
-    """Of the quiet tenants' messages, from the send's first byte to the arrival at a consumer."""
+    """Dwell time of the quiet tenants' messages, from the send's first byte to the arrival at a consumer."""
 
     messages: int
     p50_ms: float
@@ -49,15 +50,15 @@ class Dwell(msgspec.Struct, frozen=True, kw_only=True):
     noisy_per_s: float
 
 
-class _Market:
-    """A queue that is kept full by one tenant, and the consumers who take from it."""
+class _SharedQueue:
+    """A queue in which one tenant keeps a backlog, and its consumers."""
 
     def __init__(self, client: Client, backlog: int, *, tenants: bool) -> None:
         self._client = client
         self._backlog = backlog
         self._tenants = tenants
         self._noisy_left = 0
-        self._to_come = 0
+        self._expected = 0
         self._bodies = [client.body() for _ in range(100)]
         self.dwell_ns: list[int] = []
         self.noisy_taken = 0
@@ -82,19 +83,19 @@ class _Market:
                 await lane.ask(delete_batch_request(self._client, handles))
 
     async def send_quietly(self, lane: Lane, tenant: str, n: int) -> None:
-        """At random moments of each second, so that they meet the consumers in every phase."""
+        """Send at a random moment of each second, so that sends are independent of the consumers' phase."""
         for _ in range(n):
             before_s = self._client.random.uniform(0, QUIET_EVERY_S)
             await asyncio.sleep(before_s)
-            self._to_come += 1
+            self._expected += 1
             body = f"quiet {perf_counter_ns()}"
             await lane.ask(self._client.call("SendMessage", MessageBody=body, **self._of(tenant)))
             await asyncio.sleep(QUIET_EVERY_S - before_s)
 
     async def arrive(self) -> None:
-        """Until the last of them is there."""
+        """Wait until the last quiet message has arrived."""
         async with asyncio.timeout(LATE_S_MAX):
-            while len(self.dwell_ns) < self._to_come:  # consumers bring them
+            while len(self.dwell_ns) < self._expected:  # filled by the consumers
                 await asyncio.sleep(WORK_S)
 
     async def _feed(self, lane: Lane) -> None:
@@ -121,22 +122,24 @@ class _Market:
 async def dwell(server: Server, size: Size, seed: int, queue: str, *, tenants: bool) -> Dwell:
     client = Client(server, await connect(server.port, FEEDERS + CONSUMERS + QUIET), seed)
     await client.use_queue(queue)
-    market = _Market(client, size.backlog, tenants=tenants)
+    shared_queue = _SharedQueue(client, size.backlog, tenants=tenants)
     feeders, rest = client.lanes[:FEEDERS], client.lanes[FEEDERS:]
     consumers, quiet = rest[:CONSUMERS], rest[CONSUMERS:]
-    await asyncio.gather(*[market.fill(lane) for lane in feeders])
+    await asyncio.gather(*[shared_queue.fill(lane) for lane in feeders])
     began_ns = perf_counter_ns()
     async with asyncio.TaskGroup() as work:
         for lane in feeders:
-            work.create_task(market.keep_full(lane))
+            work.create_task(shared_queue.keep_full(lane))
         for lane in consumers:
-            work.create_task(market.consume(lane, client.random.uniform(0, WORK_S)))
+            work.create_task(shared_queue.consume(lane, client.random.uniform(0, WORK_S)))
         each = size.each if tenants else size.each_without
-        senders: list[Awaitable[None]] = [market.send_quietly(lane, f"quiet-{n}", each) for n, lane in enumerate(quiet)]
+        senders: list[Awaitable[None]] = [
+            shared_queue.send_quietly(lane, f"quiet-{n}", each) for n, lane in enumerate(quiet)
+        ]
         await asyncio.gather(*senders)
-        await market.arrive()
-        market.is_over = True
-    times_ms = sorted(ns / NS_PER_MS for ns in market.dwell_ns)
+        await shared_queue.arrive()
+        shared_queue.is_over = True
+    times_ms = sorted(ns / NS_PER_MS for ns in shared_queue.dwell_ns)
     seconds = (perf_counter_ns() - began_ns) / 1e9
     client.close()
     return Dwell(
@@ -144,7 +147,7 @@ async def dwell(server: Server, size: Size, seed: int, queue: str, *, tenants: b
         p50_ms=round(percentile(times_ms, 50), 1),
         p99_ms=round(percentile(times_ms, 99), 1),
         max_ms=round(times_ms[-1], 1),
-        noisy_per_s=round(market.noisy_taken / seconds, 1),
+        noisy_per_s=round(shared_queue.noisy_taken / seconds, 1),
     )
 
 

@@ -14,26 +14,26 @@ from time import perf_counter_ns
 import msgspec
 import uvloop
 
-from bench.load.audience import Audience, Wanted, audience, subscribe
-from bench.load.bare import Posted
-from bench.load.endpoints import SITES, Arrival, Kind
+from bench.load.bare_client import Posted
+from bench.load.endpoint_process import EndpointProcess, SubscriptionRequest, endpoint_process, subscribe
+from bench.load.endpoints import PORTS_PER_KIND, Arrival, Kind
 from bench.load.pacing import NS_PER_S
 from bench.load.polls import BYTES_PER_MIB
 from bench.load.queues import Client
 from bench.load.topics import Topic
 from bench.load.wire import LoadError, connect
-from bench.measure import rows
+from bench.measure import row_count
 from bench.measure.figures import US_PER_S, bar_cell
 from bench.measure.processes import ROOT, Server, await_quiet
 from bench.sections.runs import QUIET_S_MAX, SERVICE, served
 
 CONNECTIONS = 16
 NUMBERS_FROM = 100_000
-"""All of one length, so that what differs by its number alone is as long."""
+"""Numbers of equal length, so that bodies have equal length."""
 MESSAGE_BYTES = 1024
 LARGE_BYTES = 256 * 1024
 AT_ONCE = 32
-"""Posts that the bare client has under way: where more are, it is slower."""
+"""Concurrent posts of the bare client; more make it slower."""
 POLL_INTERVAL_S = 0.05
 ARRIVAL_S_MAX = 300.0
 RATIO_BAR, ROWS_MIB_BAR = 0.5, 4.0
@@ -43,7 +43,7 @@ BARE_SIDES = (BARE_SIDE, BARE_ON_ONE_CORE)
 
 class Size(msgspec.Struct, frozen=True, kw_only=True):
     subscriptions: int
-    settled_s: float = 2.5  # after the last arrival: a worker settles within a second
+    settled_s: float = 2.5  # wait after the last arrival: a worker settles within a second
 
 
 FULL = Size(subscriptions=10_000)
@@ -51,7 +51,7 @@ QUICK = Size(subscriptions=300, settled_s=1.2)
 
 
 class FanOutFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """One message to all endpoints."""
+    """The delivery of one message to all endpoints."""
 
     side: str
     form: str  # raw or signed
@@ -60,12 +60,12 @@ class FanOutFigures(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float  # from the first arrival to the last
     per_s: float  # from the first arrival to the last
     from_start_per_s: float  # from the publish's start, or the first post's
-    sender_us: float  # CPU a delivery: all of the service, or the bare client
+    sender_us: float  # CPU per delivery: of the whole service, or of the bare client
     endpoints_us: float
 
 
 class LargeFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """A message of 256 KiB to all endpoints."""
+    """The delivery of a message of 256 KiB to all endpoints."""
 
     arrived: int
     rows: int
@@ -74,12 +74,12 @@ class LargeFigures(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float  # from the publish's start to the last arrival
 
 
-class _Fan:
-    """A topic that all endpoints have a subscription of."""
+class _FanOutTopic:
+    """A topic to which all endpoints are subscribed."""
 
-    def __init__(self, server: Server, client: Client, hearing: Audience, numbers: count[int]) -> None:
+    def __init__(self, server: Server, client: Client, endpoints: EndpointProcess, numbers: count[int]) -> None:
         self.server = server
-        self.hearing = hearing
+        self.endpoints = endpoints
         self._client = client
         self._topic = Topic(client)
         self._numbers = numbers
@@ -87,39 +87,41 @@ class _Fan:
     async def open(self, form: str) -> None:
         await self._topic.open(f"fan-out-{form}")
         attributes = {"RawMessageDelivery": "true"} if form == "raw" else {}
-        n = len(self.hearing.kinds)
-        await subscribe(self._topic, self.hearing, [Wanted(self._topic.arn, each, attributes) for each in range(n)])
+        n = len(self.endpoints.kinds)
+        await subscribe(
+            self._topic, self.endpoints, [SubscriptionRequest(self._topic.arn, each, attributes) for each in range(n)]
+        )
         await self._client.connect_anew()
 
     async def publish(self, message_bytes: int = MESSAGE_BYTES) -> tuple[int, int]:
-        """Until all have it; its number, and when it began."""
+        """Publish and wait until all endpoints got the message. Returns its number and the start time."""
         number = next(self._numbers)
-        before = (await self.hearing.look()).accepted
+        before = (await self.endpoints.status()).accepted
         message = f"number={number} ".ljust(message_bytes, "x")
         began_ns = perf_counter_ns()
         await self._client.lanes[0].ask(self._topic.publish(message))
         async with asyncio.timeout(ARRIVAL_S_MAX):
-            while (await self.hearing.look()).accepted < before + len(self.hearing.kinds):
+            while (await self.endpoints.status()).accepted < before + len(self.endpoints.kinds):
                 await asyncio.sleep(POLL_INTERVAL_S)
         return number, began_ns
 
     async def service(self, form: str, settled_s: float) -> FanOutFigures:
-        sender_s, endpoints_s = self.server.cpu_s(), self.hearing.cpu_s()
+        sender_s, endpoints_s = self.server.cpu_s(), self.endpoints.cpu_s()
         number, began_ns = await self.publish()
         await asyncio.sleep(settled_s)
-        used = self.server.cpu_s() - sender_s, self.hearing.cpu_s() - endpoints_s
-        arrivals = [arrival for arrival in await self.hearing.arrivals() if arrival.number == number]
+        used = self.server.cpu_s() - sender_s, self.endpoints.cpu_s() - endpoints_s
+        arrivals = [arrival for arrival in await self.endpoints.arrivals() if arrival.number == number]
         return figures_of(SERVICE_SIDE, form, arrivals, began_ns, used)
 
     async def bare(self, form: str, side: str) -> FanOutFigures:
-        """The same body, in the same endpoints; the first of two rounds makes the connections."""
-        body, n = await self.hearing.last_body(), len(self.hearing.kinds)
+        """Post the same body to the same endpoints; the first of two rounds opens the connections."""
+        body, n = await self.endpoints.last_body(), len(self.endpoints.kinds)
         warm, number = next(self._numbers), next(self._numbers)
-        urls = [self.hearing.url(place).replace(f"/e/{place}", "/e/{}") for place in range(min(SITES, n))]
-        endpoints_s = self.hearing.cpu_s()
+        urls = [self.endpoints.url(place).replace(f"/e/{place}", "/e/{}") for place in range(min(PORTS_PER_KIND, n))]
+        endpoints_s = self.endpoints.cpu_s()
         posted = await _post(body, urls, n, warm, number, one_core=side == BARE_ON_ONE_CORE)
-        used = posted.cpu_s, (self.hearing.cpu_s() - endpoints_s) / 2
-        arrivals = [arrival for arrival in await self.hearing.arrivals() if arrival.number == number]
+        used = posted.cpu_s, (self.endpoints.cpu_s() - endpoints_s) / 2
+        arrivals = [arrival for arrival in await self.endpoints.arrivals() if arrival.number == number]
         began_ns = max(arrival.at_ns for arrival in arrivals) - int(posted.seconds * NS_PER_S)
         return figures_of(side, form, arrivals, began_ns, used)
 
@@ -128,7 +130,7 @@ async def _post(body: Path, urls: Sequence[str], n: int, *numbers: int, one_core
     counts = ["--count", str(n), "--at-once", str(AT_ONCE), "--numbers", *map(str, numbers)]
     words = [str(body.absolute()), "--urls", *urls, *counts, *(["--one-core"] if one_core else [])]
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "bench.load.bare", *words, cwd=ROOT, stdout=PIPE
+        sys.executable, "-m", "bench.load.bare_client", *words, cwd=ROOT, stdout=PIPE
     )
     said, _ = await process.communicate()
     if process.returncode:
@@ -162,35 +164,35 @@ def figures_of(
 
 
 async def measure(server: Server, size: Size, runs: int, seed: int, out: Path) -> list[FanOutFigures]:
-    """Service and bare client in turn, first raw, then signed."""
+    """Measure service and bare client in turn, first raw, then signed."""
     found: list[FanOutFigures] = []
     numbers = count(NUMBERS_FROM)
-    async with audience({Kind.HEALTHY: size.subscriptions}, out) as hearing:
+    async with endpoint_process({Kind.HEALTHY: size.subscriptions}, out) as endpoints:
         client = Client(server, await connect(server.port, CONNECTIONS), seed)
         for form in ("raw", "signed"):
-            fan = _Fan(server, client, hearing, numbers)
-            await fan.open(form)
-            await fan.publish()  # warms up
+            topic = _FanOutTopic(server, client, endpoints, numbers)
+            await topic.open(form)
+            await topic.publish()  # warms up
             for _ in range(runs):
-                found.append(await fan.service(form, size.settled_s))
-                found += [await fan.bare(form, side) for side in BARE_SIDES]
+                found.append(await topic.service(form, size.settled_s))
+                found += [await topic.bare(form, side) for side in BARE_SIDES]
                 print(*found[-1 - len(BARE_SIDES) :], sep="\n", flush=True)
         client.close()
     return found
 
 
 async def measure_large(server: Server, size: Size, seed: int, counted: Path, out: Path) -> LargeFigures:
-    """Once all is settled; the counting of rows takes the store time, so nothing else is measured here."""
-    async with audience({Kind.HEALTHY: size.subscriptions}, out) as hearing:
+    """Measure rows after settlement. Counting rows slows the store, so times of this server are not compared."""
+    async with endpoint_process({Kind.HEALTHY: size.subscriptions}, out) as endpoints:
         client = Client(server, await connect(server.port, CONNECTIONS), seed)
-        fan = _Fan(server, client, hearing, count(NUMBERS_FROM))
-        await fan.open("raw")
+        topic = _FanOutTopic(server, client, endpoints, count(NUMBERS_FROM))
+        await topic.open("raw")
         await asyncio.sleep(size.settled_s)
-        before, written = rows.rows_in(counted), server.written_bytes()
-        number, began_ns = await fan.publish(LARGE_BYTES)
+        before, written = row_count.rows_in(counted), server.written_bytes()
+        number, began_ns = await topic.publish(LARGE_BYTES)
         await asyncio.sleep(size.settled_s)
-        after, written_after = rows.rows_in(counted), server.written_bytes()
-        arrivals = [arrival for arrival in await hearing.arrivals() if arrival.number == number]
+        after, written_after = row_count.rows_in(counted), server.written_bytes()
+        arrivals = [arrival for arrival in await endpoints.arrivals() if arrival.number == number]
         client.close()
     return LargeFigures(
         arrived=len({arrival.endpoint for arrival in arrivals}),
@@ -207,17 +209,17 @@ def both(
     data, counted = scratch / "fanout", scratch / "rows"
     with served("service", SERVICE, data) as server:
         await_quiet(quiet_s)
-        found = uvloop.run(measure(server, size, runs, seed, data / "heard"))
+        found = uvloop.run(measure(server, size, runs, seed, data / "endpoints"))
     large_data = scratch / "fanout-large"
-    with served("counted", SERVICE, large_data, rows.environment(counted)) as server:
-        return found, uvloop.run(measure_large(server, size, seed, counted, large_data / "heard"))
+    with served("counted", SERVICE, large_data, row_count.environment(counted)) as server:
+        return found, uvloop.run(measure_large(server, size, seed, counted, large_data / "endpoints"))
 
 
 # -- the section ------------------------------------------------------------------------------------------------------
 
 
 def quick(scratch: Path, seed: int) -> list[str]:
-    """What is wrong after one small run."""
+    """The failures of one small run."""
     found, large = both(scratch, QUICK, 1, seed, quiet_s=0)
     print("\n".join(lines(found, large, QUICK)))
     return failures(found, large, QUICK)
@@ -267,6 +269,6 @@ def _compared(found: Sequence[FanOutFigures], form: str, bare_side: str) -> str:
 
 
 def failures(found: Sequence[FanOutFigures], large: LargeFigures, size: Size) -> list[str]:
-    """What is wrong whatever the machine does."""
+    """Failures that do not depend on the machine's speed."""
     sides = [f"{one.side}, {one.form}" for one in found if one.arrived != size.subscriptions]
     return [*sides, *(["256 KiB"] if large.arrived != size.subscriptions else [])]

@@ -1,4 +1,4 @@
-"""What it costs to find ten subscriptions by their filter policies among many, in evaluations of one policy.
+"""The cost of finding ten subscriptions among many by their filter policies, in evaluations of one policy.
 
     python -m bench.sections.filters [number of subscriptions ...]      (10,000 and 100,000)
 
@@ -29,7 +29,7 @@ EVALUATIONS_MAX = 20
 GROWTH_MAX = 2
 ROUND = 5
 ROUNDS = 1_000
-"""The best of them counts: the others had company on the machine."""
+"""The best of them counts: in the others, other processes used the CPU."""
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +40,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     search_us: float
     own_us: float
     typical_us: float
-    put_us: float  # and the reading of the policy
+    put_us: float  # parsing of the policy included
 
     @property
     def passes(self) -> bool:
@@ -84,7 +84,7 @@ def _typical() -> tuple[Filter, MessageValues]:
 
 
 def _best_us(*actions: Callable[[], object]) -> list[float]:
-    """Of each, in turns."""
+    """The best time of each function, measured alternating."""
     best_ns = [sys.maxsize] * len(actions)
     for _ in range(ROUNDS):
         for place, action in enumerate(actions):

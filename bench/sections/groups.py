@@ -13,7 +13,7 @@ from bench.load.queues import BATCH, VARIANTS, Client, delete_batch_request, del
 from bench.load.wire import LoadError, Script, connect, run
 from bench.measure.figures import bar_cell
 from bench.measure.processes import Server
-from bench.sections.depth import DepthFigures, Side, Times, compare, held, receive
+from bench.sections.depth import DepthFigures, Side, Times, compare, handles_of, receive
 from bench.sections.runs import SERVICE, served
 
 CONNECTIONS = 16
@@ -24,11 +24,11 @@ QUEUE = "groups.fifo"
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue's groups. A blocked one has its first message in flight, and the others behind it."""
+    """A queue's groups. The first message of a blocked group is in flight."""
 
     groups: int
     blocked: int
-    each: int  # messages of a group
+    each: int  # messages per group
 
     @property
     def messages(self) -> int:
@@ -40,7 +40,7 @@ LARGE = Shape(groups=100_000, blocked=99_000, each=10)
 
 
 class _Queue:
-    """One queue of such a shape."""
+    """A queue of a given shape."""
 
     def __init__(self, client: Client, shape: Shape) -> None:
         self.client = client
@@ -50,7 +50,7 @@ class _Queue:
         self._free = cycle(range(shape.blocked, shape.groups))
 
     async def fill(self) -> None:
-        """First the messages that block their groups: a receive of ten would take all of one group, were they there."""
+        """First send and receive one message of each group to block: with more, a receive may take ten of one group."""
         blocked, shape = range(self.shape.blocked), self.shape
         await self.client.use_queue(QUEUE, FifoQueue="true")
         await self._send(blocked)
@@ -66,7 +66,7 @@ class _Queue:
         client = self.client
         for n in (1, BATCH):
             yield times[f"send {n}"], self.send(islice(self._free, n))
-            handles = held((yield times[f"receive {n}"], receive(client, n)), n)
+            handles = handles_of((yield times[f"receive {n}"], receive(client, n)), n)
             deleting = delete_request(client, handles[0]) if n == 1 else delete_batch_request(client, handles)
             if b'"Failed"' in (yield times[f"delete {n}"], deleting):
                 raise LoadError("an entry of a batch was refused")
@@ -103,7 +103,7 @@ class _Queue:
 
 
 async def measure(sides: Sequence[tuple[Shape, Server]], cycles: int, seed: int) -> list[DepthFigures]:
-    """A queue a server, taking turns."""
+    """Measure one queue per server, alternating."""
     queues = [_Queue(Client(server, await connect(server.port, CONNECTIONS), seed), shape) for shape, server in sides]
     for queue in queues:
         await queue.fill()

@@ -1,4 +1,4 @@
-"""The section `isolation`: whether failing endpoints delay healthy ones, and how every message ended.
+"""The section `isolation`: whether failing endpoints delay healthy ones, and the outcome of every message.
 
     python -m bench.sections.isolation [--seconds 60] [--rate 500] [--topics 1000] [--signed] [--seed 1]
 
@@ -27,7 +27,7 @@ QUICK = Size(rate=100, topics=40, seconds=3, retry_s=1, drain_s_max=60)
 
 
 def quick(scratch: Path, seed: int) -> list[str]:
-    """What is wrong after one small run with all kinds of dead."""
+    """The failures of one small run with all kinds of failing endpoints."""
     found = runs(scratch, QUICK, seed, tuple(RUNS)[1:2], quiet_s=0)
     print("\n".join(lines(found, QUICK)))
     return failures(found)
@@ -79,12 +79,13 @@ def _healthy(one: IsolationFigures, calm_ms: float) -> str:
 
 
 def _ended(one: IsolationFigures) -> str:
-    if one.ends is None:
+    if one.outcomes is None:
         raise LoadError("the messages of a run were not accounted for")
-    ends = one.ends
+    outcomes = one.outcomes
     return (
-        f"| {one.run} | {ends.accepted:,} | {ends.delivered:,} | {ends.dead_lettered:,} | {ends.dropped:,} |"
-        f" **{sum(ends.lost.values()):,}** | {len(ends.lost)} | {ends.repeated:,} | {ends.strayed} |"
+        f"| {one.run} | {outcomes.accepted:,} | {outcomes.delivered:,} | {outcomes.dead_lettered:,} |"
+        f" {outcomes.dropped:,} | **{sum(outcomes.lost.values()):,}** | {len(outcomes.lost)} |"
+        f" {outcomes.repeated:,} | {outcomes.misdelivered} |"
     )
 
 

@@ -1,4 +1,4 @@
-"""The first table of docs/performance.md and its plot, made from the tables further down the page.
+"""Makes the first table of docs/performance.md and its plot from the tables further down the page.
 
 python -m bench.sections.overview     # after an edit by hand; `make bench` does the same after each section
 """
@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
 
 class Line(NamedTuple):
-    """A line of the first table. `reference` and `ratio` are empty for a workload with no program to compare with."""
+    """A row of the first table. `reference` and `ratio` are empty for workloads without a bare program."""
 
     workload: str
     service: str
@@ -38,7 +38,7 @@ class Page:
         self._text = text
 
     def row(self, section: str, first: str, second: str = "") -> list[str]:
-        """The cells of the first row of a section that begins with the given cells; empty where there is none."""
+        """The cells of the first row of a section that begins with the given cells; empty if there is none."""
         for line in self._section(section).splitlines():
             cells = [cell.strip() for cell in line.strip("|").split("|")]
             if cells[0] == first and (not second or cells[1] == second):
@@ -50,7 +50,7 @@ class Page:
 
 
 def refresh(path: Path = PAGE) -> None:
-    """Write the first table and the plot anew; a workload that the page has no figures for is left out of both."""
+    """Rewrite the first table and the plot; both leave out workloads without figures on the page."""
     text = path.read_text()
     page = Page(text)
     (path.parent / DRAWING).write_text(draw_ratios(TITLE, ratio_bars(page)))
@@ -65,7 +65,7 @@ def refresh(path: Path = PAGE) -> None:
 
 
 def with_section(text: str, name: str, section: Sequence[str]) -> str:
-    """The text with other lines between the markers of a section; without these, the section comes at the end."""
+    """Replace the lines between the markers of a section; without markers, append the section."""
     begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
     if begin not in text:
         text += f"\n## {name.capitalize()}\n\n{begin}{end}\n"
@@ -151,7 +151,7 @@ def _cluster(page: Page) -> list[Line]:
 
 
 def ratio_bars(page: Page) -> list[RatioBar]:
-    """Workloads with a bare program beside them: queues, fan-out, and the cluster at its largest load."""
+    """The workloads that have a bare program: queues, fan-out, and the cluster at its largest load."""
     found = [
         RatioBar(
             line.workload, f"{line.service} : {line.reference}", float(line.ratio), _least(line), MISSED in line.bar
@@ -175,7 +175,7 @@ def numbers(cell: str) -> Sequence[float]:
 
 
 def _bar(cell: str, *, missed: bool = False) -> str:
-    """The bar, with its miss in bold."""
+    """The bar, bold if it is missed."""
     missed = missed or MISSED in cell
     return cell.partition(f", {MISSED}")[0] + (f", **{MISSED}**" if missed else "")
 

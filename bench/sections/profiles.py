@@ -1,4 +1,4 @@
-"""Where the service's CPU goes, one hot path at a time: a sampler runs inside it, and its sections are kept as text."""
+"""CPU profiles of the service's hot paths: a sampler runs in its processes, and each section is saved as text."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from bench.measure.sampler import environment
 from bench.sections.runs import CONNECTIONS, PUBLISHERS, SERVICE, Size, served
 
 CPU_S_MIN = 0.2
-"""Processes that used less did not take part."""
+"""Processes that used less are left out."""
 WRITE_S = 0.5
 
 _CPU_S = re.compile(r"samples, ([\d.]+) CPU seconds")
 
 
 def profile(scratch: Path, folder: Path, size: Size, seed: int) -> list[Path]:
-    """Run each hot path on the service, and keep a profile per path and process, the busiest first."""
+    """Run each hot path on the service. Returns one profile per path and process, the busiest process first."""
     samples = scratch / "samples"
     with served("service", SERVICE, scratch / "profiled", environment(samples)) as server:
         return uvloop.run(_profile(server, samples, folder, size, seed))
@@ -46,7 +46,7 @@ async def _profile(server: Server, samples: Path, folder: Path, size: Size, seed
 
 
 async def _hot_paths(server: Server, size: Size, seed: int) -> AsyncIterator[str]:
-    """Does the work of a path, then says its name."""
+    """Run each path, and yield its name afterwards."""
     client = await queues.open_client(server, CONNECTIONS, seed, "profiled")
     await queues.send(client, size.sends)
     yield "send"

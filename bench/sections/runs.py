@@ -1,4 +1,4 @@
-"""What one bench run does with one server: the workloads in a fixed order on fresh data, and what they measured."""
+"""Runs the workloads on one server in a fixed order on fresh data, and returns their figures."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ TOPOLOGIES = {
     "store apart": (python("bench.floor.split", "--apis", "1"), 1),
     "store apart, 2 APIs": (python("bench.floor.split", "--apis", "2"), 2),
 }
-"""The floor in the topologies that ADR 0001 compares, and how many processes listen."""
+"""The floor in the topologies of ADR 0001: command and number of listening processes."""
 SERVICE = [str(Path(sys.executable).parent / "cns"), "up", "--port", "{port}", "--data", "{data}"]
 CONNECTIONS = 64
 PUBLISHERS = 16
 WAITING = 8
 QUIET_S_MAX = 10.0
-"""How long a run waits for the machine to do nothing else."""
+"""How long a run waits for the machine to be idle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much each workload does."""
+    """The number of operations of each workload."""
 
     sends: int
     pairs: int
@@ -53,7 +53,7 @@ QUICK = Size(sends=2_000, pairs=1_000, batched=4_000, wakes=20, publishes=200)
 def served(
     name: str, command: list[str], data: Path, environment: Mapping[str, str] | None = None, *, listeners: int = 1
 ) -> Iterator[Server]:
-    """A server that has finished starting: for the service, until its worker reports."""
+    """Run a server and wait until it is ready; for the service, until its worker has reported."""
     with running(name, command, data, environment, listeners=listeners) as server:
         if command[0].endswith("cns"):
             wait_until(lambda: _ready(server.port), 30, lambda: f"{name} is not ready")
@@ -80,7 +80,7 @@ async def queue_workloads(server: Server, size: Size, seed: int) -> list[Figures
 
 
 def topology_runs(data: Path, n: int, size: Size, seed: int) -> Iterator[Figures]:
-    """Single sends, receives and deletes on the floor in each topology. All are up and take turns: only one is busy."""
+    """Single sends, receives and deletes on the floor in each topology. All servers run, and are measured in turn."""
     with ExitStack() as stack:
         servers = [
             stack.enter_context(served(name, command, data / f"topology-{place}", listeners=listeners))
@@ -101,7 +101,7 @@ async def _singles(server: Server, size: Size, seed: int, queue: str) -> list[Fi
 
 
 async def publish_workloads(server: Server, size: Size, seed: int) -> list[Figures]:
-    """Publish → HTTP, signed and raw, at saturation and at half of it; → 1 and 10 queues."""
+    """Publish → HTTP, signed and raw, at full, half and low load; publish → 1 and 10 queues."""
     figures: list[Figures] = []
     for kind, raw in (("signed", False), ("raw", True)):
         publisher = await publishes.open_publisher(server, PUBLISHERS, seed, f"web-{kind}")

@@ -1,4 +1,4 @@
-"""The section `waiting`: what polls cost that wait on many queues, and how soon they wake."""
+"""The section `waiting`: the cost of long polls that wait on many queues, and their wake-up times."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from typing import NamedTuple, TypeVar
 import msgspec
 import uvloop
 
-from bench.load.poller import QUEUE, Begun, Told
+from bench.load.poller import QUEUE, Started, Status
 from bench.load.polls import BYTES_PER_MIB
 from bench.load.queues import Client
 from bench.load.wire import LoadError, Script, connect, run
 from bench.measure.figures import NS_PER_MS, US_PER_S, bar_cell, percentile
-from bench.measure.metrics import counted
+from bench.measure.metrics import metric_total
 from bench.measure.processes import ROOT, Server
 from bench.sections.runs import SERVICE, served
 
 MAKERS = 16
 BEFORE_END_S = 0.5
 CALM_S_MIN = 1.0
-"""To measure in, between the moment when all wait and the end of the first poll."""
+"""Minimum time to measure, between the moment when all polls wait and the end of the first poll."""
 WAKE_S = 0.01
-"""A wake-up and the pause before it, with room to spare."""
+"""Upper estimate of a wake-up and the pause before it."""
 GAP_MS = (2.0, 7.0)
 POLL_INTERVAL_S = 0.1
 RAMP_S_MAX = 60.0
@@ -51,7 +51,7 @@ FULL = Size(polls=10_000, queues=1_000, wakes=500, wait_s=20)
 
 
 class WaitingFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """Wakes are in order, from the send's first byte to the arrival."""
+    """Wake-up times are sorted, and go from the send's first byte to the arrival."""
 
     polls: int
     queues: int
@@ -61,19 +61,19 @@ class WaitingFigures(msgspec.Struct, frozen=True, kw_only=True):
     added_mib: float
     calm_wakes_ms: list[float]
     ends_per_s: float
-    ending_cpu_share: float  # while each poll ends once and is made again
-    end_us: float  # CPU of that
+    ending_cpu_share: float  # while each poll ends once and begins again
+    end_us: float  # CPU per ended and restarted poll
     ending_wakes_ms: list[float]
 
 
 async def measure(server: Server, size: Size, seed: int) -> WaitingFigures:
-    """Three rounds, each as long as a poll waits: none ends, the ends are spread, a share of them ends each second."""
+    """Three phases, each as long as a poll: none ends; the ends are spread; an equal share ends each second."""
     client = Client(server, await connect(server.port, MAKERS), seed)
     urls = await _make_queues(client, size.queues)
     before_bytes = server.resident_bytes()
     async with _poller(server, size) as poller:
-        wakes = _Wakes(client, poller, urls)
-        round_s = (await _read(poller, Begun)).first_poll_ns / 1e9 + size.wait_s - BEFORE_END_S
+        wakes = _WakeUps(client, poller, urls)
+        round_s = (await _read(poller, Started)).first_poll_ns / 1e9 + size.wait_s - BEFORE_END_S
         await _all_wait(server, size.polls)
         calm = await _cpu_until(server, round_s - size.wakes * WAKE_S)
         added_bytes = server.resident_bytes() - before_bytes
@@ -112,8 +112,8 @@ async def _make_queues(client: Client, n: int) -> list[str]:
     return [client.url.removesuffix(names[0]) + name for name in names]
 
 
-class _Wakes:
-    """Sends to queues taken at random, and when they came to a poll."""
+class _WakeUps:
+    """Sends to random queues, and the times until a poll got them."""
 
     def __init__(self, client: Client, poller: Process, urls: list[str]) -> None:
         self._client = client
@@ -146,7 +146,7 @@ class _Span(NamedTuple):
 
 
 async def _cpu_until(server: Server, until_s: float) -> _Span:
-    """What the server uses from now until then."""
+    """The server's CPU use from now until `until_s`."""
     before_s, began_ns = server.cpu_s(), perf_counter_ns()
     if until_s - began_ns / 1e9 < CALM_S_MIN:
         raise LoadError("it took too long until all waited: there is no time left to measure in")
@@ -157,7 +157,7 @@ async def _cpu_until(server: Server, until_s: float) -> _Span:
 
 async def _all_wait(server: Server, polls: int) -> None:
     async with asyncio.timeout(RAMP_S_MAX):
-        while await counted(server, "long_polls_waiting") < polls:  # another process counts them
+        while await metric_total(server, "long_polls_waiting") < polls:  # the connections are in another process
             await asyncio.sleep(POLL_INTERVAL_S)
 
 
@@ -187,10 +187,10 @@ async def _poller(server: Server, size: Size) -> AsyncIterator[Process]:
         await poller.wait()
 
 
-async def _ask(poller: Process) -> Told:
+async def _ask(poller: Process) -> Status:
     assert poller.stdin is not None
     poller.stdin.write(b"\n")
-    return await _read(poller, Told)
+    return await _read(poller, Status)
 
 
 async def _read(poller: Process, kind: type[_Line]) -> _Line:
@@ -230,7 +230,7 @@ def lines(figures: WaitingFigures) -> list[str]:
 
 
 def _wakes(times_ms: list[float]) -> str:
-    """The cells of the times and of their bar."""
+    """The cells of the wake-up times and of their limit."""
     p99_ms = percentile(times_ms, 99)
     bar = bar_cell(f"p99 ≤ {WAKE_P99_MS_MAX}", met=p99_ms <= WAKE_P99_MS_MAX)
     return f"{percentile(times_ms, 50):.1f}, **{p99_ms:.1f}** | {bar}"

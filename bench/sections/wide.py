@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 import uvloop
 
-from bench.load.crowds import NAME, Crowd, FanOut, publishing
 from bench.load.queues import Client
 from bench.load.topics import Topic
+from bench.load.wide_topic import NAME, FanOut, WideTopic, publish_cycle
 from bench.load.wire import connect
 from bench.measure.figures import bar_cell
 from bench.measure.processes import Server, running
@@ -36,25 +36,25 @@ FULL = Size(subscriptions=(100, 100_000), cycles=200)
 
 
 class WideFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a topic of one width."""
+    """Figures of a topic with one number of subscriptions."""
 
     operations: DepthFigures
-    subscribes_per_s: list[float]  # over all connections: of the first, and of the last
+    subscribes_per_s: list[float]  # over all connections: the first part, the last part
     fan_outs: list[FanOut]
 
 
 async def measure(servers: Sequence[Server], size: Size, seed: int) -> list[WideFigures]:
-    """All but how long a publish takes: `accepting` does that where nothing is fanned out beside it."""
-    crowds = [
-        Crowd(Client(server, await connect(server.port, CONNECTIONS), seed), n)
+    """Measure everything but the time of a publish call, which `accepting` measures without a concurrent fan-out."""
+    topics = [
+        WideTopic(Client(server, await connect(server.port, CONNECTIONS), seed), n)
         for server, n in zip(servers, size.subscriptions, strict=True)
     ]
-    subscribes = [await crowd.fill() for crowd in crowds]
-    operations = await compare([Side(crowd.subscriptions, crowd.client, crowd.cycle) for crowd in crowds], size.cycles)
-    fan_outs = [[await crowd.fan_out() for _ in range(FAN_OUTS)] for crowd in crowds]
-    for crowd in crowds:
-        await crowd.check_queues(FAN_OUTS)
-        crowd.client.close()
+    subscribes = [await topic.fill() for topic in topics]
+    operations = await compare([Side(topic.subscriptions, topic.client, topic.cycle) for topic in topics], size.cycles)
+    fan_outs = [[await topic.fan_out() for _ in range(FAN_OUTS)] for topic in topics]
+    for topic in topics:
+        await topic.check_queues(FAN_OUTS)
+        topic.client.close()
     return [
         WideFigures(operations=each, subscribes_per_s=per_s, fan_outs=fanned_out)
         for each, per_s, fanned_out in zip(operations, subscribes, fan_outs, strict=True)
@@ -62,13 +62,13 @@ async def measure(servers: Sequence[Server], size: Size, seed: int) -> list[Wide
 
 
 async def accepting(servers: Sequence[Server], size: Size, seed: int) -> list[DepthFigures]:
-    """Publishes to the topics that are there: so many, that to deliver them to all of a large one would take hours."""
+    """Measure publish calls on the existing topics without a worker: delivering all of them would take hours."""
     sides = []
     for server, n in zip(servers, size.subscriptions, strict=True):
         client = Client(server, await connect(server.port, 1), seed)
         topic = Topic(client)
         await topic.open(NAME)
-        sides.append(Side(n, client, publishing(topic, client.body())))
+        sides.append(Side(n, client, publish_cycle(topic, client.body())))
     figures = await compare(sides, size.cycles)
     for side in sides:
         side.client.close()

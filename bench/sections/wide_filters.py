@@ -1,4 +1,4 @@
-"""The half of the section `wide` that is about filter policies: many subscriptions of which ten get a message."""
+"""The filter policies of the section `wide`: many subscriptions of which ten match a message."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from time import perf_counter
 import msgspec
 import uvloop
 
-from bench.load.crowds import publishing
 from bench.load.polls import BYTES_PER_MIB
 from bench.load.queues import Client
 from bench.load.topics import Topic, all_of, make_queues, subscription_in
+from bench.load.wide_topic import publish_cycle
 from bench.load.wire import LoadError, Script, connect
 from bench.measure.figures import bar_cell
-from bench.measure.metrics import counted
+from bench.measure.metrics import metric_total
 from bench.measure.processes import Server
 from bench.sections.depth import DepthFigures, Side, Times, compare
 from bench.sections.runs import SERVICE, served
@@ -41,17 +41,17 @@ FULL = Size(filtered=(10_000, 100_000), cycles=200)
 
 
 class FilteredFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a topic with so many filtered subscriptions."""
+    """Figures of a topic with a number of filtered subscriptions."""
 
     filtered: int
     subscribes_per_s: float  # over all connections
-    first_ms: float  # a publish by a process that has not read the filters yet
-    held_mib: float  # which it then holds
+    first_ms: float  # the first publish of a process, which reads the filters
+    held_mib: float  # memory of the filters
     evaluations: float  # a publish
 
 
 class _Filtered:
-    """A topic whose subscriptions have the mix's policies."""
+    """A topic whose subscriptions have the policies of `MIX`."""
 
     def __init__(self, client: Client, n: int) -> None:
         self.client = client
@@ -61,7 +61,7 @@ class _Filtered:
         self._changed = ""
 
     async def fill(self) -> float:
-        """Subscribes a second."""
+        """Make the subscriptions. Returns calls per second."""
         await self.topic.open(f"filtered-{self._n}")
         per_s = await all_of(self.client, (self.subscribe(number) for number in range(self._n)))
         again = self.subscribe(self._n - 1)
@@ -75,7 +75,7 @@ class _Filtered:
         return self.topic.publish(self._body, MIX.attributes)
 
     def cycle(self) -> Callable[[Times], Script]:
-        """Publishes, and one after a change of a filter, which is one of two in turns."""
+        """A script: publish, change a filter to one of two in turn, publish again."""
         policies = cycle([self._policy(self._n - 2), self._policy(self._n - 1)])
 
         def script(times: Times) -> Script:
@@ -91,25 +91,25 @@ class _Filtered:
         return json.dumps(MIX.policy(*divmod(number, MATCHING)))
 
     async def first_publish(self) -> tuple[float, float]:
-        """Milliseconds, and MiB that the server grew by."""
+        """Time in ms, and growth of the server's memory in MiB."""
         before, began_s = self.client.server.resident_bytes(), perf_counter()
         await self.client.lanes[0].ask(self.publish())
         taken_s = perf_counter() - began_s
         return taken_s * 1000, (self.client.server.resident_bytes() - before) / BYTES_PER_MIB
 
     async def evaluations(self) -> float:
-        """Of a publish."""
-        before = await counted(self.client.server, EVALUATIONS)
+        """Mean number of policy evaluations per publish."""
+        before = await metric_total(self.client.server, EVALUATIONS)
         for _ in range(COUNTED):
             await self.client.lanes[0].ask(self.publish())
-        return (await counted(self.client.server, EVALUATIONS) - before) / COUNTED
+        return (await metric_total(self.client.server, EVALUATIONS) - before) / COUNTED
 
 
 async def measure(server: Server, size: Size, seed: int) -> tuple[list[FilteredFigures], list[DepthFigures]]:
-    """The times are also of a topic that has ten subscriptions and no filter."""
+    """Figures by number of filters, and times, also of a topic with ten subscriptions without filters."""
     client = Client(server, await connect(server.port, CONNECTIONS), seed)
     plain = await _plain(client, size)
-    sides = [Side(MATCHING, client, publishing(plain, client.body(), MIX.attributes))]
+    sides = [Side(MATCHING, client, publish_cycle(plain, client.body(), MIX.attributes))]
     figures = []
     for n in size.filtered:
         topic = _Filtered(client, n)
@@ -131,7 +131,7 @@ async def measure(server: Server, size: Size, seed: int) -> tuple[list[FilteredF
 
 
 async def _plain(client: Client, size: Size) -> Topic:
-    """Only those queues are there that messages come to."""
+    """A topic without filters, with the queues that `MIX` matches; makes only these queues."""
     values = MIX.message_values()
     reached = [n for n, policy in enumerate(MIX.policies(range(min(size.filtered)))) if matches(policy, values)]
     if len(reached) != MATCHING:

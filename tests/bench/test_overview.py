@@ -1,4 +1,4 @@
-"""The first table of docs/performance.md says what the tables below it say, and a new run keeps the page's layout."""
+"""The first table of docs/performance.md agrees with the tables below it, and a new run keeps the page's layout."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_committed_page_is_up_to_date(tmp_path: Path) -> None:
     assert len(lines(Page(PAGE.read_text()))) >= 14
 
 
-def test_lines_are_made_of_the_sections_there_are(tmp_path: Path) -> None:
+def test_lines_are_made_from_the_sections_of_the_page(tmp_path: Path) -> None:
     (tmp_path / DRAWING).parent.mkdir()
     path = tmp_path / "page.md"
     path.write_text(TEXT)

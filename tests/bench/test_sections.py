@@ -1,4 +1,4 @@
-"""The bench's sections at a size that takes seconds: that they measure what they say, whatever this machine does."""
+"""The bench's sections at a size that takes seconds: they measure what they claim, at any speed of the machine."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pytest
 
 from bench.load.queues import Client
 from bench.load.wire import connect
-from bench.measure.metrics import counted
+from bench.measure.metrics import metric_total
 from bench.measure.processes import Server
-from bench.sections import curves, directory, fairness, groups, waiting, wide, wide_filters
+from bench.sections import curves, fairness, groups, queue_count, waiting, wide, wide_filters
 from bench.sections.drawing import LABEL_GAP, draw
-from bench.sections.kinds import KINDS, Kind
+from bench.sections.queue_kinds import KINDS, Kind
 from bench.sections.runs import SERVICE, served
 from tests.filter_mixes import MATCHING
 
@@ -60,7 +60,7 @@ async def _messages_in(server: Server, queue: str) -> int:
 @pytest.mark.parametrize("kind", KINDS, ids=[kind.file for kind in KINDS])
 async def test_curves_keep_each_queue_at_its_depth(servers: list[tuple[int, Server]], kind: Kind) -> None:
     size = curves.Size(depths=(SHALLOW, DEEP), queues=(), cycles=CYCLES, ended=1, ended_messages_max=0)
-    figures = await curves.of_messages(servers, kind, size, 1)
+    figures = await curves.measure_messages(servers, kind, size, 1)
     assert [one.mean_ms.keys() for one in figures] == [OF_MESSAGES] * 2
     held = curves.NOISY if kind.fair else 0
     for depth, server in servers:
@@ -68,17 +68,17 @@ async def test_curves_keep_each_queue_at_its_depth(servers: list[tuple[int, Serv
 
 
 async def test_curves_by_the_number_of_queues(servers: list[tuple[int, Server]]) -> None:
-    few, many = await directory.of_queues(servers, CYCLES, 1)
+    few, many = await queue_count.measure_queue_counts(servers, CYCLES, 1)
     assert few.mean_ms.keys() == many.mean_ms.keys() >= {"list queues", "list dead-letter sources"}
     client = Client(servers[1][1], await connect(servers[1][1].port, 1), 1)
-    listed = (await client.ask("ListQueues", QueueNamePrefix=directory.SOURCE))["QueueUrls"]
+    listed = (await client.ask("ListQueues", QueueNamePrefix=queue_count.SOURCE))["QueueUrls"]
     assert isinstance(listed, list)
     assert len(listed) == DEEP
     client.close()
 
 
-async def test_what_no_depth_touches(servers: list[tuple[int, Server]]) -> None:
-    assert all(ms > 0 for ms in (await directory.once(servers[0][1], CYCLES, 1)).values())
+async def test_operations_that_depend_on_no_depth(servers: list[tuple[int, Server]]) -> None:
+    assert all(ms > 0 for ms in (await queue_count.once(servers[0][1], CYCLES, 1)).values())
 
 
 async def test_groups_are_blocked_while_others_go_on(servers: list[tuple[int, Server]]) -> None:
@@ -118,7 +118,7 @@ async def test_filters_of_many_let_ten_through(tmp_path: Path) -> None:
     size = wide_filters.Size(filtered=(200, 400), cycles=CYCLES)
     with served("filtered", SERVICE, tmp_path, wide_filters.QUOTAS) as server:
         figures, times = await wide_filters.measure(server, size, 1)
-        kept_back = await counted(server, "notifications_filtered_out_total")
+        kept_back = await metric_total(server, "notifications_filtered_out_total")
     assert [one.evaluations for one in figures] == [MATCHING] * 2
     # every publish to a filtered topic is to ten, wherever a change of a filter has come before it
     publishes = 1 + wide_filters.COUNTED + 2 * 2 * CYCLES

@@ -1,4 +1,4 @@
-"""The bench's own tools: a wrong signer, percentile or parser would give figures that look right."""
+"""The bench's own tools: errors in the signer, percentile or parser would go unnoticed in the figures."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as BotocoreCredentials
 
-from bench.load import queues, singles
+from bench.load import queues, single_calls
 from bench.load.signing import Credentials, Signer
 from bench.load.sink import Sink
 from bench.load.wire import Budget, Lane, LoadError, connect
-from bench.measure.backends import Look, costs_between
+from bench.measure.backends import CounterSnapshot, costs_between
 from bench.measure.figures import Figures, percentile
 from bench.measure.processes import Server, listener, local_ports, python, read_sockets, running
 
@@ -31,7 +31,7 @@ LATE_S = 0.3
 
 
 class Wire(asyncio.WriteTransport):
-    """Takes everything and keeps nothing."""
+    """Accepts writes and discards them."""
 
     def write(self, data: object) -> None: ...
     def abort(self) -> None: ...
@@ -96,7 +96,7 @@ def test_reads_sockets_as_the_kernel_prints_them() -> None:
     assert read_sockets(KERNEL_SOCKETS) == {"4711": ("127.0.0.1", 19044, True), "4712": ("127.0.0.2", 54000, False)}
 
 
-def test_finds_who_listens_and_whose_connections_are_whose() -> None:
+def test_finds_listeners_and_the_ports_of_a_process() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port: int = server.getsockname()[1]
         assert listener("127.0.0.1", port) == os.getpid()
@@ -120,8 +120,10 @@ def test_costs_are_what_was_added_from_these_ports_per_unit() -> None:
         generator_us=0.0,
         others_share=1.0,
     )
-    before = Look(statements={("a", 1): 7, ("a", 2): 5}, commands={"evalsha": 3}, cassandra_s=1.0, redis_s=0.5)
-    after = Look(
+    before = CounterSnapshot(
+        statements={("a", 1): 7, ("a", 2): 5}, commands={"evalsha": 3}, cassandra_s=1.0, redis_s=0.5
+    )
+    after = CounterSnapshot(
         statements={("a", 1): 17, ("a", 2): 99, ("b", 1): 5},
         commands={"evalsha": 13, "zadd": 20, "info": 4},
         cassandra_s=1.001,
@@ -133,16 +135,16 @@ def test_costs_are_what_was_added_from_these_ports_per_unit() -> None:
     assert costs_between(before, before, figures, {1}).statements == 0
 
 
-def test_arrivals_come_at_the_rate_and_know_nothing_of_one_another() -> None:
-    planned_ns = singles.arrivals_ns(random.Random(1), 200.0, 50.0)
+def test_arrivals_come_at_the_rate_and_are_independent() -> None:
+    planned_ns = single_calls.arrivals_ns(random.Random(1), 200.0, 50.0)
     gaps_s = [(later - sooner) / 1e9 for sooner, later in pairwise(planned_ns)]
     assert len(planned_ns) == 10_000
     assert statistics.fmean(gaps_s) == pytest.approx(1 / 200, rel=0.05)
     assert statistics.stdev(gaps_s) == pytest.approx(1 / 200, rel=0.05)
 
 
-async def test_a_stall_counts_for_the_calls_that_could_not_begin() -> None:
-    """One connection, calls every few ms, the first answer 0.3 s late: later calls count what they waited for it."""
+async def test_a_stall_counts_for_the_calls_it_delayed() -> None:
+    """One connection, a call every few ms, the first answer 0.3 s late: times of later calls include their wait."""
     client = queues.Client(Server(name="late", port=0, pid=os.getpid(), credentials=CREDENTIALS, data=Path()), [], 1)
 
     class Late(Lane):
@@ -155,7 +157,7 @@ async def test_a_stall_counts_for_the_calls_that_could_not_begin() -> None:
             return b'"ReceiptHandle":"h"'
 
     client.lanes = [Late()]
-    figures = await singles.paced(client, [b"h"], per_s=300.0, seconds=0.1)
+    figures = await single_calls.paced(client, [b"h"], per_s=300.0, seconds=0.1)
     assert all(each.p50_ms > LATE_S * 1000 / 2 for each in figures)
 
 
@@ -190,7 +192,7 @@ async def test_an_answer_arrives_whole(pieces: list[bytes]) -> None:
         (None, "hung up"),
     ],
 )
-async def test_what_is_not_an_answer_fails_the_run(answer: bytes | None, reason: str) -> None:
+async def test_an_invalid_answer_fails_the_run(answer: bytes | None, reason: str) -> None:
     lane = Lane()
     lane.connection_made(Wire())
     asked = asyncio.ensure_future(lane.ask(b"?"))
@@ -206,7 +208,7 @@ async def test_the_sink_counts_notifications_and_keeps_the_confirmation_token() 
     (lane,) = await connect(port, 1)
     for body in (b'{"Type":"SubscriptionConfirmation","Token" : "t0k"}', b"began=%d rest" % time.perf_counter_ns()):
         await lane.ask(b"POST / HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
-    await sink.have(1, 5)
+    await sink.await_count(1, 5)
     assert sink.token.result() == "t0k"
     assert 0 < sink.times_ns[0] < 5e9
     lane.close()
@@ -214,7 +216,7 @@ async def test_the_sink_counts_notifications_and_keeps_the_confirmation_token() 
 
 
 @pytest.mark.parametrize("command", [("server",), ("split", "--apis", "2")], ids=["one process", "store apart"])
-async def test_the_floor_gives_back_what_it_took_and_counts_its_cpu(command: tuple[str, ...], tmp_path: Path) -> None:
+async def test_the_floor_delivers_what_was_sent_and_counts_its_cpu(command: tuple[str, ...], tmp_path: Path) -> None:
     module, *arguments = command
     with running("floor", python(f"bench.floor.{module}", *arguments), tmp_path) as server:
         client = await queues.open_client(server, 4, 1, "q")
@@ -224,16 +226,16 @@ async def test_the_floor_gives_back_what_it_took_and_counts_its_cpu(command: tup
             await queues.send_batches(client, 60),
             await queues.drain(client, 100),
             await queues.send(client, 30),
-            await singles.cycles(client, 30),
+            await single_calls.cycles(client, 30),
         ]
         assert [each.units for each in figures] == [60, 20, 60, 100, 30, 90]
-        received, handles = await singles.receive(client, 30)
-        deleted = await singles.delete(client, handles)
+        received, handles = await single_calls.receive(client, 30)
+        deleted = await single_calls.delete(client, handles)
         assert (received.units, len(set(handles)), deleted.units) == (30, 30, 30)
-        handles = await singles.stock(client)
-        paced = await singles.paced(client, handles, 300.0, 0.5)
-        assert [(each.workload, each.units) for each in paced] == [(name, 150) for name in singles.OPERATIONS]
-        await queues.drain(client, 2 * singles.STOCK - singles.STOCK)
+        handles = await single_calls.fill_stock(client)
+        paced = await single_calls.paced(client, handles, 300.0, 0.5)
+        assert [(each.workload, each.units) for each in paced] == [(name, 150) for name in single_calls.OPERATIONS]
+        await queues.drain(client, 2 * single_calls.STOCK - single_calls.STOCK)
         with pytest.raises(LoadError, match="empty"):
             await queues.receive_delete(client, 1)
         client.close()

@@ -1,5 +1,5 @@
 """Starts the row counter in every Python process whose PYTHONPATH this directory leads."""
 
-from bench.measure.rows import start_if_asked
+from bench.measure.row_count import start_if_asked
 
 start_if_asked()

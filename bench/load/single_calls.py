@@ -1,4 +1,4 @@
-"""Single sends, receives and deletes: each alone, all in turn, and at a rate of arrivals that waits for no answer."""
+"""Single sends, receives and deletes: separately, in turn, and in an open loop at a rate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NS_PER_S = 1_000_000_000
 
 
 async def receive(client: Client, messages: int) -> tuple[Figures, list[bytes]]:
-    """One message a call; the receipt handles as well."""
+    """Receive one message per call. Also returns the receipt handles."""
     receives = receive_requests(client, 1)
     budget = Budget(messages, SECONDS_MAX)
     times: list[int] = []
@@ -35,7 +35,7 @@ async def receive(client: Client, messages: int) -> tuple[Figures, list[bytes]]:
 
 
 async def delete(client: Client, handles: list[bytes]) -> Figures:
-    """One message a call. Signing is part of the time between two calls, not of a call's."""
+    """Delete one message per call. Requests are signed between calls, outside the measured time."""
     left = iter(handles)
     times: list[int] = []
 
@@ -49,7 +49,7 @@ async def delete(client: Client, handles: list[bytes]) -> Figures:
 
 
 async def cycles(client: Client, n: int) -> Figures:
-    """Send, receive, delete, over and over; a call is the unit."""
+    """Send, receive and delete in a cycle; the unit is a call."""
     sends = [client.call("SendMessage", MessageBody=client.body()) for _ in range(VARIANTS)]
     receives = receive_requests(client, 1)
     budget = Budget(n, SECONDS_MAX)
@@ -70,8 +70,8 @@ async def cycles(client: Client, n: int) -> Figures:
 # -- at a rate --------------------------------------------------------------------------------------------------------
 
 
-async def stock(client: Client) -> list[bytes]:
-    """What calls at a rate find ready: messages, and handles, which it returns."""
+async def fill_stock(client: Client) -> list[bytes]:
+    """Prepare for `paced`: leave messages to receive, and return handles of received messages to delete."""
     handles: list[bytes] = []
 
     def script(receives: Iterator[bytes]) -> Script:
@@ -85,9 +85,9 @@ async def stock(client: Client) -> list[bytes]:
 
 
 async def paced(client: Client, handles: list[bytes], per_s: float, seconds: float) -> list[Figures]:
-    """Figures of each operation, rates and CPU those of all together.
+    """Figures by operation; rate and CPU are those of all operations together.
 
-    A call's time is from the moment it was planned for: where the server stalls, the calls that could not begin count.
+    A call's time starts when it was planned, so that calls delayed by a stall of the server count.
     """
     sends = cycle([client.call("SendMessage", MessageBody=client.body()) for _ in range(VARIANTS)])
     receives = cycle(receive_requests(client, 1))
@@ -116,20 +116,20 @@ async def paced(client: Client, handles: list[bytes], per_s: float, seconds: flo
 
 
 def arrivals_ns(chance: random.Random, per_s: float, seconds: float) -> list[int]:
-    """Of callers who know nothing of one another (Poisson), so several may come at once."""
+    """A Poisson process (independent callers): several calls may come at once."""
     gaps_s = [chance.expovariate(per_s) for _ in range(int(per_s * seconds))]
     return [int(at_s * NS_PER_S) for at_s in accumulate(gaps_s)]
 
 
 async def _until(at_ns: int) -> None:
-    """The loop's timers round up to a millisecond, which counts as the server's."""
+    """Sleep. The loop's timers round up to a millisecond, which counts as the server's time."""
     left_ns = at_ns - perf_counter_ns()
     if left_ns > 0:
         await asyncio.sleep(left_ns / NS_PER_S)
 
 
 def _receive_one(times: list[int], requests: Iterator[bytes]) -> Generator[tuple[list[int], bytes], bytes, bytes]:
-    """A handle. An answer may be empty although messages are left: SQS promises no more. It is a call, and counts."""
+    """Returns a handle. An SQS receive may be empty although messages are left; it counts as a call."""
     for _ in range(EMPTY_MAX):
         handles = handles_in((yield times, next(requests)))
         if handles:

@@ -1,4 +1,4 @@
-"""The bench's end of the endpoints: their process, and the subscriptions that lead to them."""
+"""Starts and controls the process of the HTTP endpoints, and subscribes them to topics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from bench.load.endpoints import BODY_FILE, Arrival, Begun, Kind, Told, kind_of, read_arrivals, url_of
+from bench.load.endpoints import BODY_FILE, Arrival, Kind, Started, Status, kind_of, read_arrivals, url_of
 from bench.load.topics import Topic, all_of, entries
 from bench.load.wire import LoadError
 from bench.measure.processes import ROOT, cpu_s
@@ -21,34 +21,34 @@ LINE_BYTES_MAX = 1 << 20
 ANSWER_S_MAX = 60.0
 POLL_INTERVAL_S = 0.05
 PENDING_MAX = 2_000
-"""Subscriptions that wait for their confirmation at a time: an account may not have many."""
+"""Unconfirmed subscriptions at a time: an account has a quota of them."""
 
 _Line = TypeVar("_Line", bound=msgspec.Struct)
 
 
-class Audience:
-    """Endpoints, numbered by kind; use it within `audience`."""
+class EndpointProcess:
+    """The running process; its endpoints are numbered kind after kind. Made by `endpoint_process`."""
 
-    def __init__(self, process: Process, counts: dict[Kind, int], begun: Begun, out: Path) -> None:
+    def __init__(self, process: Process, counts: dict[Kind, int], started: Started, out: Path) -> None:
         self._process = process
-        self._begun = begun
+        self._started = started
         self._out = out
         self.kinds = [kind_of(counts, n) for n in range(sum(counts.values()))]
 
     def url(self, endpoint: int) -> str:
-        return url_of(self._begun, self.kinds[endpoint], endpoint)
+        return url_of(self._started, self.kinds[endpoint], endpoint)
 
     def cpu_s(self) -> float:
         return cpu_s(self._process.pid)
 
-    async def ail(self) -> None:
-        await self._ask("ail")
+    async def fail(self) -> None:
+        await self._ask("fail")
 
     async def recover(self) -> None:
         await self._ask("recover")
 
-    async def look(self) -> Told:
-        return await self._ask("look")
+    async def status(self) -> Status:
+        return await self._ask("status")
 
     async def arrivals(self) -> list[Arrival]:
         await self._ask("save")
@@ -58,14 +58,14 @@ class Audience:
         await self._ask("save")
         return self._out / BODY_FILE
 
-    async def _ask(self, command: str) -> Told:
+    async def _ask(self, command: str) -> Status:
         assert self._process.stdin is not None
         self._process.stdin.write(f"{command}\n".encode())
-        return await _read(self._process, Told)
+        return await _read(self._process, Status)
 
 
 @asynccontextmanager
-async def audience(counts: dict[Kind, int], out: Path) -> AsyncIterator[Audience]:
+async def endpoint_process(counts: dict[Kind, int], out: Path) -> AsyncIterator[EndpointProcess]:
     out.mkdir(parents=True, exist_ok=True)
     words = [f"{kind}={n}" for kind, n in counts.items()]
     process = await asyncio.create_subprocess_exec(
@@ -80,7 +80,7 @@ async def audience(counts: dict[Kind, int], out: Path) -> AsyncIterator[Audience
         limit=LINE_BYTES_MAX,
     )
     try:
-        yield Audience(process, counts, await _read(process, Begun), out)
+        yield EndpointProcess(process, counts, await _read(process, Started), out)
     finally:
         process.kill()
         await process.wait()
@@ -98,21 +98,21 @@ async def _read(process: Process, kind: type[_Line]) -> _Line:
 # -- subscriptions ----------------------------------------------------------------------------------------------------
 
 
-class Wanted(NamedTuple):
-    """A subscription to be made."""
+class SubscriptionRequest(NamedTuple):
+    """A subscription to make; `endpoint` is the endpoint's number."""
 
     topic: str
     endpoint: int
     attributes: Mapping[str, str]
 
 
-async def subscribe(caller: Topic, hearing: Audience, wanted: Sequence[Wanted]) -> None:
-    """Make them and confirm each, as its endpoint was told to."""
-    topics = {each.endpoint: each.topic for each in wanted}
-    for at in range(0, len(wanted), PENDING_MAX):
-        some = wanted[at : at + PENDING_MAX]
-        await all_of(caller.client, (_subscribe(caller, hearing, each) for each in some))
-        tokens = await _tokens(hearing, len(some))
+async def subscribe(caller: Topic, endpoints: EndpointProcess, requests: Sequence[SubscriptionRequest]) -> None:
+    """Subscribe the endpoints and confirm each subscription with the token its endpoint got."""
+    topics = {each.endpoint: each.topic for each in requests}
+    for at in range(0, len(requests), PENDING_MAX):
+        some = requests[at : at + PENDING_MAX]
+        await all_of(caller.client, (_subscribe(caller, endpoints, each) for each in some))
+        tokens = await _tokens(endpoints, len(some))
         confirms = [
             caller.call("ConfirmSubscription", TopicArn=topics[endpoint], Token=token)
             for endpoint, token in tokens.items()
@@ -120,19 +120,19 @@ async def subscribe(caller: Topic, hearing: Audience, wanted: Sequence[Wanted]) 
         await all_of(caller.client, confirms)
 
 
-def _subscribe(caller: Topic, hearing: Audience, wanted: Wanted) -> bytes:
-    attributes = entries("Attributes", ({"key": name, "value": text} for name, text in wanted.attributes.items()))
-    endpoint = hearing.url(wanted.endpoint)
-    return caller.call("Subscribe", TopicArn=wanted.topic, Protocol="http", Endpoint=endpoint, **attributes)
+def _subscribe(caller: Topic, endpoints: EndpointProcess, requests: SubscriptionRequest) -> bytes:
+    attributes = entries("Attributes", ({"key": name, "value": text} for name, text in requests.attributes.items()))
+    endpoint = endpoints.url(requests.endpoint)
+    return caller.call("Subscribe", TopicArn=requests.topic, Protocol="http", Endpoint=endpoint, **attributes)
 
 
-async def _tokens(hearing: Audience, n: int) -> dict[int, str]:
-    """By endpoint: a confirmation may come twice."""
+async def _tokens(endpoints: EndpointProcess, n: int) -> dict[int, str]:
+    """Endpoint number → token. Waits for `n` endpoints: a confirmation request may come twice."""
     found: dict[int, str] = {}
     async with asyncio.timeout(ANSWER_S_MAX):
         while len(found) < n:
-            told = await hearing.look()
-            found |= told.tokens
-            if not told.tokens:
+            status = await endpoints.status()
+            found |= status.tokens
+            if not status.tokens:
                 await asyncio.sleep(POLL_INTERVAL_S)
     return found

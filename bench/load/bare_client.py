@@ -1,9 +1,9 @@
-"""The bare sending client: the workers' own pool and sender, which post one body to many endpoints; no queue, no store.
+"""The bare sending client: the workers' delivery pool and sender post one body to many endpoints; no queue, no store.
 
-    python -m bench.load.bare BODY --urls 'http://127.0.0.1:6060/e/{}' … --count 10000 --at-once 32 --numbers 7 8
+    python -m bench.load.bare_client BODY --urls 'http://127.0.0.1:6060/e/{}' … --count 10000 --at-once 32 --numbers 7 8
 
-Endpoint n is at the URL of place n modulo their number. Each number is a round, whose body says it where BODY has
-another; the first warms up. Prints a line of JSON (`Posted`), of the last.
+Endpoint n is at URL n modulo the number of URLs. Each number is one round, and replaces the number in BODY; the first
+round warms up. Prints the result of the last round as a line of JSON (`Posted`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Posted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Poster:
-    """To be made on a running loop."""
+    """Posts to all endpoints. Construct it on a running loop."""
 
     def __init__(self, urls: list[str], count: int, at_once: int) -> None:
         self._urls = [urls[n % len(urls)].format(n) for n in range(count)]
@@ -55,7 +55,7 @@ class Poster:
         self._pool = DeliveryPool("bare", settings.delivery_threads, make_senders)
 
     async def post(self, body: bytes) -> Posted:
-        """To all, so many at a time."""
+        """Post to all endpoints, `at_once` at a time."""
         left, delivered = iter(self._urls), 0
 
         async def post() -> None:
@@ -77,7 +77,7 @@ class Poster:
 
 
 def _request(url: str, body: bytes) -> HttpRequest:
-    """Made in the pool's thread, as a worker's is."""
+    """Called in the pool's thread, as in a worker."""
     return HttpRequest(url, http_headers(MessageType.NOTIFICATION, TOPIC, TOPIC, f"{TOPIC}:{url}"), body)
 
 

@@ -1,4 +1,4 @@
-"""What operations on queues as a whole take, by how many there are; and those that neither that nor a depth touches."""
+"""Times of operations on whole queues by the number of queues, and of operations that depend on no size."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from bench.sections.depth import DepthFigures, Side, Times, compare, means
 
 MAKERS = 16
 PAGE = 10
-"""Names that a list asks for: the answer is as long wherever there are as many."""
+"""Size of a listed page, so that answers are equally long at every number of queues."""
 SOURCE = "source-"
 TARGET = "target"
 TAGS = {"team": "load", "stage": "bench"}
 
 
-async def of_queues(servers: Sequence[tuple[int, Server]], cycles: int, seed: int) -> list[DepthFigures]:
-    """A number of queues a server, all with one dead-letter queue."""
+async def measure_queue_counts(servers: Sequence[tuple[int, Server]], cycles: int, seed: int) -> list[DepthFigures]:
+    """Measure servers with different numbers of queues, all with one dead-letter queue."""
     sides = []
     for n, server in servers:
         client = Client(server, await connect(server.port, MAKERS), seed)
@@ -37,7 +37,7 @@ async def of_queues(servers: Sequence[tuple[int, Server]], cycles: int, seed: in
 
 
 async def once(server: Server, cycles: int, seed: int) -> dict[str, float]:
-    """Milliseconds by operation."""
+    """Operation → mean time in ms."""
     client = Client(server, await connect(server.port, 1), seed)
     await client.use_queue("once")
     times: Times = defaultdict(list)
@@ -69,7 +69,7 @@ async def _make(client: Client, n: int, redrive: dict[str, str]) -> None:
 
 
 def _cycle(client: Client, redrive: dict[str, str], numbers: Iterator[int], times: Times) -> Script:
-    """One more queue, in the midst of the others; lists from their midst on."""
+    """Make, use and delete one more queue whose name sorts in the middle; lists start in the middle."""
     name = f"{SOURCE}00005-{next(numbers)}"
     yield times["create queue"], _create(client, name, redrive)
     yield times["get queue URL"], client.signer.call("GetQueueUrl", json.dumps({"QueueName": name}).encode())

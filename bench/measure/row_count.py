@@ -1,7 +1,7 @@
-"""How many bytes of rows a store writes, counted within its process by SQLite's preupdate hook.
+"""Counts the rows and bytes that a store writes, in its process, with SQLite's preupdate hook.
 
-A row counts whole when it is inserted and again whenever it is updated, by its values: text and blobs by their bytes,
-a number as eight. Indexes, pages and the log are not in it: a process's `write_bytes` has those.
+A row counts in full when it is inserted and at every update: text and blobs by their bytes, a number as eight bytes.
+Indexes, pages and the log are not counted here: a process's `write_bytes` includes those.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _TOTALS = struct.Struct("<qq")
 
 
 class Rows(msgspec.Struct, frozen=True):
-    """Since the process started."""
+    """Totals since the process started."""
 
     written: int
     written_bytes: int
 
 
 class Counter:
-    """Keeps its totals in a file, where others can read them at any time."""
+    """Keeps its totals in a memory-mapped file, so that other processes can read them at any time."""
 
     def __init__(self, path: Path) -> None:
         path.write_bytes(bytes(_TOTALS.size))
@@ -41,7 +41,7 @@ class Counter:
 
     def _count(self, update: apsw.PreUpdate) -> None:
         values = update.new
-        if values is not None:  # of a delete there is none
+        if values is not None:  # a delete writes no row
             self._written += 1
             self._written_bytes += size_bytes(values)
             _TOTALS.pack_into(self._shared, 0, self._written, self._written_bytes)
@@ -60,7 +60,7 @@ def size_bytes(values: apsw.SQLiteValues) -> int:
 
 
 def rows_in(out: Path) -> Rows:
-    """Of all processes."""
+    """The totals of all processes."""
     totals = [_TOTALS.unpack(path.read_bytes()) for path in out.iterdir()]
     return Rows(sum(written for written, _ in totals), sum(written_bytes for _, written_bytes in totals))
 
@@ -71,7 +71,7 @@ def start_if_asked() -> None:
 
 
 def environment(out: Path) -> dict[str, str]:
-    """What makes a server and the processes below it count."""
+    """Environment variables that make a server and its descendants count."""
     out.mkdir(parents=True, exist_ok=True)
     paths = [str(Path(__file__).parent / "counting"), str(ROOT), os.environ.get("PYTHONPATH", "")]
     return {OUT_VARIABLE: str(out.absolute()), "PYTHONPATH": os.pathsep.join(filter(None, paths))}

@@ -1,4 +1,4 @@
-"""The tools of `isolation` and `fanout`: a wrong plan, account or endpoint would give figures that look right."""
+"""The tools of `isolation` and `fanout`: errors in the schedule, the outcomes or the endpoints would go unnoticed."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pathlib import Path
 import apsw
 import pytest
 
-from bench.load.audience import Audience, audience
-from bench.load.endpoints import SITES, Arrival, Kind
-from bench.load.pacing import NS_PER_S, Pace, planned_ns
+from bench.load.endpoint_process import EndpointProcess, endpoint_process
+from bench.load.endpoints import PORTS_PER_KIND, Arrival, Kind
+from bench.load.pacing import NS_PER_S, Schedule, planned_ns
 from bench.load.polls import BYTES_PER_MIB
 from bench.load.wire import Lane, LoadError, connect
-from bench.measure.ends import Accepted, Ends, dropped_in, ends_of
 from bench.measure.figures import Figures
-from bench.measure.memory import Looks, Residence
-from bench.measure.rows import Counter as RowCounter
-from bench.measure.rows import Rows, rows_in, size_bytes
+from bench.measure.memory import MemorySamples, MemoryUse
+from bench.measure.outcomes import Accepted, Outcomes, dropped_in, outcomes_of
+from bench.measure.row_count import Counter as RowCounter
+from bench.measure.row_count import Rows, rows_in, size_bytes
 from bench.run import PUBLISH_BARS, Bar
 from bench.sections.dead_endpoints import RUNS, counts_of, topics_in_turn
 from bench.sections.fanout import figures_of
@@ -37,7 +37,7 @@ def test_publishes_are_planned_at_even_distances() -> None:
     assert planned_ns(500.0, 0.01) == [0, 2_000_000, 4_000_000, 6_000_000, 8_000_000]
 
 
-def test_every_topic_has_its_turn_as_often_as_any_other() -> None:
+def test_all_topics_get_equally_many_publishes() -> None:
     order = topics_in_turn(2_500, 1_000, seed=1)
     assert set(Counter(order).values()) == {2, 3}
     assert order[:1_000] == order[1_000:2_000] != sorted(order[:1_000])
@@ -53,13 +53,13 @@ def test_every_topic_has_its_turn_as_often_as_any_other() -> None:
         ("half failing: all timing out", 1_000, [500, 500]),
     ],
 )
-def test_the_dead_are_in_equal_parts(run: str, topics: int, counts: list[int]) -> None:
+def test_failing_endpoints_are_in_equal_parts(run: str, topics: int, counts: list[int]) -> None:
     found = counts_of(RUNS[run], topics)
     assert list(found.values()) == counts
     assert list(found) == [Kind.HEALTHY, *RUNS[run]]
 
 
-async def test_a_stall_counts_for_all_that_it_kept_from_beginning() -> None:
+async def test_a_stall_counts_for_every_call_it_delayed() -> None:
     """One connection, ten calls a few ms apart, the first answered 0.3 s late."""
 
     class Late(Lane):
@@ -71,16 +71,16 @@ async def test_a_stall_counts_for_all_that_it_kept_from_beginning() -> None:
                 await asyncio.sleep(LATE_S)  # what is late here is a server
             return b""
 
-    pace = Pace(planned_ns(300.0, 10 / 300))
+    schedule = Schedule(planned_ns(300.0, 10 / 300))
     waited_ns: dict[int, int] = {}
 
     def answered(number: int, _answer: bytes) -> None:
-        waited_ns[number] = time.perf_counter_ns() - pace.due_ns(number)
+        waited_ns[number] = time.perf_counter_ns() - schedule.due_ns(number)
 
-    await pace.run([Late()], lambda _: b"", answered)
+    await schedule.run([Late()], lambda _: b"", answered)
     assert sorted(waited_ns) == list(range(10))
     assert min(waited_ns.values()) > LATE_S / 2 * NS_PER_S
-    assert len(pace.late_ns) == 10
+    assert len(schedule.late_ns) == 10
 
 
 # -- the account ------------------------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ async def test_a_stall_counts_for_all_that_it_kept_from_beginning() -> None:
 ACCEPTED = {1: Accepted("id-1", 7), 2: Accepted("id-2", 7), 3: Accepted("id-3", 8)}
 
 
-def _came(*arrivals: tuple[int, int]) -> list[Arrival]:
+def _arrivals_of(*arrivals: tuple[int, int]) -> list[Arrival]:
     return [Arrival(endpoint, number, 0) for number, endpoint in arrivals]
 
 
@@ -106,25 +106,28 @@ def _came(*arrivals: tuple[int, int]) -> list[Arrival]:
     ],
     ids=["all", "each end", "two lost", "all lost", "repeated", "at another's", "invented", "what is nobody's"],
 )
-def test_every_accepted_message_has_an_end_or_is_lost(
+def test_every_accepted_message_has_an_outcome_or_is_lost(
     arrivals: list[tuple[int, int]],
     letters: list[int],
     drops: list[str],
     expected: tuple[int, int, int, dict[int, int], int, int],
 ) -> None:
-    delivered, dead_lettered, dropped, lost, repeated, strayed = expected
-    ends = ends_of(ACCEPTED, _came(*arrivals), letters, drops)
-    assert ends == Ends(
+    delivered, dead_lettered, dropped, lost, repeated, misdelivered = expected
+    outcomes = outcomes_of(ACCEPTED, _arrivals_of(*arrivals), letters, drops)
+    assert outcomes == Outcomes(
         accepted=3,
         delivered=delivered,
         dead_lettered=dead_lettered,
         dropped=dropped,
         lost=lost,
         repeated=repeated,
-        strayed=strayed,
+        misdelivered=misdelivered,
     )
-    assert ends.delivered + ends.dead_lettered + ends.dropped + sum(ends.lost.values()) == ends.accepted
-    assert ends.whole == (not lost and not strayed)
+    assert (
+        outcomes.delivered + outcomes.dead_lettered + outcomes.dropped + sum(outcomes.lost.values())
+        == outcomes.accepted
+    )
+    assert outcomes.complete == (not lost and not misdelivered)
 
 
 def test_drops_are_read_from_sealed_and_open_segments(tmp_path: Path) -> None:
@@ -149,11 +152,11 @@ def test_a_rate_is_from_the_first_arrival_and_from_the_start() -> None:
     assert (found.from_start_per_s, found.sender_us, found.endpoints_us) == (5.5, 1_000.0, 100.0)
 
 
-def test_memory_is_told_at_the_start_the_middle_the_peak_and_the_end() -> None:
-    looks = Looks()
+def test_memory_use_has_start_middle_peak_and_end() -> None:
+    samples = MemorySamples()
     for at_s, mib in enumerate([10, 20, 40, 90, 30]):
-        looks.take(float(at_s), {"worker": mib * BYTES_PER_MIB})
-    assert looks.residences() == {"worker": Residence(start=10.0, middle=40.0, peak=90.0, end=30.0)}
+        samples.take(float(at_s), {"worker": mib * BYTES_PER_MIB})
+    assert samples.memory_use() == {"worker": MemoryUse(start=10.0, middle=40.0, peak=90.0, end=30.0)}
 
 
 @pytest.mark.parametrize(
@@ -169,7 +172,7 @@ def test_memory_is_told_at_the_start_the_middle_the_peak_and_the_end() -> None:
         (Bar(per_s=100, cpu_s=0.8), False),
     ],
 )
-def test_a_bar_is_met_when_all_of_it_is(bar: Bar, met: bool) -> None:
+def test_a_bar_is_met_if_all_its_limits_are(bar: Bar, met: bool) -> None:
     figures = Figures(
         workload="publish → HTTP, raw",
         server="service",
@@ -207,19 +210,19 @@ def test_rows_count_whole_when_inserted_and_when_updated(tmp_path: Path) -> None
 
 
 @pytest.fixture
-async def hearing(tmp_path: Path) -> AsyncIterator[Audience]:
-    async with audience(KINDS, tmp_path) as heard:
-        yield heard
+async def endpoints(tmp_path: Path) -> AsyncIterator[EndpointProcess]:
+    async with endpoint_process(KINDS, tmp_path) as endpoints:
+        yield endpoints
 
 
-def _place(hearing: Audience, kind: Kind) -> tuple[int, int]:
-    """An endpoint and its port."""
-    endpoint = hearing.kinds.index(kind)
-    return endpoint, int(hearing.url(endpoint).split(":")[2].partition("/")[0])
+def _place(endpoints: EndpointProcess, kind: Kind) -> tuple[int, int]:
+    """The number and the port of an endpoint of this kind."""
+    endpoint = endpoints.kinds.index(kind)
+    return endpoint, int(endpoints.url(endpoint).split(":")[2].partition("/")[0])
 
 
-async def _post(hearing: Audience, kind: Kind, body: bytes) -> bytes:
-    endpoint, port = _place(hearing, kind)
+async def _post(endpoints: EndpointProcess, kind: Kind, body: bytes) -> bytes:
+    endpoint, port = _place(endpoints, kind)
     (lane,) = await connect(port, 1)
     try:
         return await lane.ask(b"POST /e/%d HTTP/1.1\r\ncontent-length: %d\r\n\r\n%b" % (endpoint, len(body), body))
@@ -227,51 +230,53 @@ async def _post(hearing: Audience, kind: Kind, body: bytes) -> bytes:
         lane.close()
 
 
-async def test_endpoints_ail_each_in_its_way_and_recover(hearing: Audience) -> None:
+async def test_endpoints_fail_by_their_kind_and_recover(endpoints: EndpointProcess) -> None:
     for kind in KINDS:
-        await _post(hearing, kind, b"number=1 of all")
-    assert (await hearing.look()).accepted == len(KINDS)
-    await hearing.ail()
-    await _post(hearing, Kind.HEALTHY, b"number=2 rest")
+        await _post(endpoints, kind, b"number=1 of all")
+    assert (await endpoints.status()).accepted == len(KINDS)
+    await endpoints.fail()
+    await _post(endpoints, Kind.HEALTHY, b"number=2 rest")
     with pytest.raises(ConnectionRefusedError):
-        await _post(hearing, Kind.REFUSED, b"number=2 rest")
+        await _post(endpoints, Kind.REFUSED, b"number=2 rest")
     with pytest.raises(LoadError, match="500"):
-        await _post(hearing, Kind.FAILING, b"number=2 rest")
-    waiting = [asyncio.ensure_future(_post(hearing, kind, b"number=2 rest")) for kind in (Kind.HANGING, Kind.SLOW)]
-    while (await hearing.look()).open < len(waiting):
+        await _post(endpoints, Kind.FAILING, b"number=2 rest")
+    waiting = [asyncio.ensure_future(_post(endpoints, kind, b"number=2 rest")) for kind in (Kind.HANGING, Kind.SLOW)]
+    while (await endpoints.status()).open < len(waiting):
         await asyncio.sleep(0)
     assert not any(one.done() for one in waiting)
-    await hearing.recover()
+    await endpoints.recover()
     for hung_up in waiting:
         with pytest.raises(LoadError, match="hung up"):
             await asyncio.wait_for(hung_up, HANG_UP_S_MAX)
     for kind in KINDS:
-        await _post(hearing, kind, b"number=3 rest")
-        await _post(hearing, kind, b"number=3 again")
-    assert (await hearing.look()).accepted == 2 * len(KINDS) + 1
-    arrivals = await hearing.arrivals()
+        await _post(endpoints, kind, b"number=3 rest")
+        await _post(endpoints, kind, b"number=3 again")
+    assert (await endpoints.status()).accepted == 2 * len(KINDS) + 1
+    arrivals = await endpoints.arrivals()
     assert Counter(arrival.number for arrival in arrivals) == {1: len(KINDS), 2: 1, 3: 2 * len(KINDS)}
-    assert (await hearing.last_body()).read_bytes() == b"number=3 again"
+    assert (await endpoints.last_body()).read_bytes() == b"number=3 again"
 
 
-async def test_a_slow_endpoint_answers_after_seconds_and_the_message_came_when_it_came(hearing: Audience) -> None:
-    await hearing.ail()
+async def test_a_slow_endpoint_answers_late_and_notes_the_time_of_the_request(
+    endpoints: EndpointProcess,
+) -> None:
+    await endpoints.fail()
     began_ns = time.perf_counter_ns()
-    await _post(hearing, Kind.SLOW, b"number=1 rest")
+    await _post(endpoints, Kind.SLOW, b"number=1 rest")
     took_ns = time.perf_counter_ns() - began_ns
-    (arrival,) = await hearing.arrivals()
+    (arrival,) = await endpoints.arrivals()
     assert 0 < arrival.at_ns - began_ns < took_ns / 2
 
 
-async def test_endpoints_keep_the_tokens_of_confirmations(hearing: Audience) -> None:
-    await _post(hearing, Kind.SLOW, b'{"Type" : "SubscriptionConfirmation", "Token" : "t0k"}')
-    endpoint, _ = _place(hearing, Kind.SLOW)
-    assert (await hearing.look()).tokens == [(endpoint, "t0k")]
-    assert (await hearing.look()).tokens == []
+async def test_endpoints_keep_the_tokens_of_confirmations(endpoints: EndpointProcess) -> None:
+    await _post(endpoints, Kind.SLOW, b'{"Type" : "SubscriptionConfirmation", "Token" : "t0k"}')
+    endpoint, _ = _place(endpoints, Kind.SLOW)
+    assert (await endpoints.status()).tokens == [(endpoint, "t0k")]
+    assert (await endpoints.status()).tokens == []
 
 
 async def test_endpoints_of_a_kind_share_a_few_ports(tmp_path: Path) -> None:
-    async with audience({Kind.HEALTHY: 3 * SITES, Kind.REFUSED: 1}, tmp_path) as heard:
-        urls = [heard.url(endpoint) for endpoint in range(len(heard.kinds))]
-    assert len(set(urls)) == 3 * SITES + 1
-    assert len({url.rpartition("/e/")[0] for url in urls}) == SITES + 1
+    async with endpoint_process({Kind.HEALTHY: 3 * PORTS_PER_KIND, Kind.REFUSED: 1}, tmp_path) as endpoints:
+        urls = [endpoints.url(endpoint) for endpoint in range(len(endpoints.kinds))]
+    assert len(set(urls)) == 3 * PORTS_PER_KIND + 1
+    assert len({url.rpartition("/e/")[0] for url in urls}) == PORTS_PER_KIND + 1

@@ -1,4 +1,4 @@
-"""The kinds of queue whose costs are compared: how each is made, how its messages are addressed, how it is filled."""
+"""The compared kinds of queue: how to create and fill them, and the members of a send."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.file}-{name}{'.fifo' if self.fifo else ''}"
 
     def members(self, number: int, depth: int) -> dict[str, str]:
-        """What a send says of a message beside its body. No two have the same deduplication id."""
+        """Members of a send besides the body. All deduplication ids differ."""
         if not self.groups_max:
             return {}
         group = f"group-{number % max(min(self.groups_max, depth // MESSAGES_A_GROUP), 1)}"
@@ -40,8 +40,8 @@ KINDS = (
 )
 
 
-class Stock:
-    """Messages for one queue of a kind, each numbered."""
+class QueueFiller:
+    """Sends numbered messages to a queue of a kind."""
 
     def __init__(self, client: Client, kind: Kind, depth: int) -> None:
         self.client = client
@@ -62,7 +62,7 @@ class Stock:
         return self.client.call("SendMessageBatch", Entries=entries)
 
     async def fill(self, messages: int) -> None:
-        """By batches of ten, over all connections."""
+        """Send in batches of ten over all connections."""
         budget = Budget(messages, FILL_SECONDS_MAX)
 
         def script() -> Script:

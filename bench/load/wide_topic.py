@@ -1,4 +1,4 @@
-"""A topic with a crowd of subscriptions, each to a queue of its own: filled, used, and published to."""
+"""A topic with many subscriptions, each with its own queue: subscribing, API calls and fan-out."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from bench.load.polls import BYTES_PER_MIB
 from bench.load.queues import Client
 from bench.load.topics import QUEUE, Attributes, Topic, all_of, make_queues, subscription_in
 from bench.load.wire import LoadError, Script
-from bench.measure.metrics import counted
+from bench.measure.metrics import metric_total
 from bench.sections.depth import Times
 
 NAME = "wide"
-EDGE = 20
-"""Of the subscribing, the first and the last twentieth are timed by themselves."""
+EDGE_SHARE = 20
+"""The first and the last 1/20 of the subscriptions are timed separately."""
 SAMPLED = 50
 POLL_INTERVAL_S = 0.1
 ARRIVAL_S_MAX = 600.0
 
 
 class FanOut(msgspec.Struct, frozen=True, kw_only=True):
-    """One publish to all."""
+    """One publish to all subscriptions."""
 
     subscriptions: int
     seconds: float  # until all have it
@@ -34,7 +34,7 @@ class FanOut(msgspec.Struct, frozen=True, kw_only=True):
     written_mib: float
 
 
-class Crowd:
+class WideTopic:
     def __init__(self, client: Client, subscriptions: int) -> None:
         self.client = client
         self.subscriptions = subscriptions
@@ -43,9 +43,9 @@ class Crowd:
         self._listed: list[str] = []
 
     async def fill(self) -> list[float]:
-        """Subscribes a second: of the first, and of the last."""
+        """Make all subscriptions. Returns calls per second of the first and of the last `1 / EDGE_SHARE`."""
         n = self.subscriptions
-        edge = max(n // EDGE, 1)
+        edge = max(n // EDGE_SHARE, 1)
         await self.topic.open(NAME)
         await make_queues(self.topic, range(n))
         parts = [range(edge), range(edge, n - edge), range(n - edge, n)]
@@ -58,7 +58,7 @@ class Crowd:
         return await all_of(self.client, (self.topic.subscribe(number, {}) for number in numbers))
 
     def cycle(self, times: Times) -> Script:
-        """One subscription more, until it is gone again."""
+        """Lists, then the life of one more subscription: subscribe, change, read, unsubscribe."""
         topic, number = self.topic, next(self._numbers)
         for name, token in zip(("first", "middle", "last"), self._listed, strict=True):
             yield times[f"list the topic's, {name} page"], topic.page(token)
@@ -73,9 +73,9 @@ class Crowd:
         yield times["unsubscribe"], topic.call("Unsubscribe", SubscriptionArn=arn)
 
     async def fan_out(self) -> FanOut:
-        """All that is delivered meanwhile is of this publish."""
+        """Publish once and wait for all deliveries; nothing else is published meanwhile."""
         server = self.client.server
-        await self.client.connect_anew()  # the others took their time
+        await self.client.connect_anew()  # the connections were idle for long
         before, delivered, written = server.resident_bytes(), await self._delivered(), server.written_bytes()
         peak, began_s = before, perf_counter()
         await self.client.lanes[0].ask(self.topic.publish(self.client.body()))
@@ -93,12 +93,12 @@ class Crowd:
 
     async def _delivered(self) -> int:
         server = self.client.server
-        if await counted(server, "notifications_dropped_total"):
+        if await metric_total(server, "notifications_dropped_total"):
             raise LoadError("a notification was dropped")
-        return await counted(server, "deliveries_total")
+        return await metric_total(server, "deliveries_total")
 
     async def check_queues(self, publishes: int) -> None:
-        """That what counts as delivered is there, once, in some of the queues."""
+        """Check in a sample of the queues that each publish was delivered exactly once."""
         await self.client.connect_anew()
         some = self.client.random.sample(range(self.subscriptions), min(SAMPLED, self.subscriptions))
         for number in some:
@@ -109,8 +109,8 @@ class Crowd:
                 raise LoadError(f"{publishes} publishes, and in {url} are {messages!r:.300}")
 
 
-def publishing(topic: Topic, body: str, attributes: Attributes | None = None) -> Callable[[Times], Script]:
-    """To publish over and over."""
+def publish_cycle(topic: Topic, body: str, attributes: Attributes | None = None) -> Callable[[Times], Script]:
+    """A script that publishes once."""
 
     def cycle(times: Times) -> Script:
         yield times["publish"], topic.publish(body, attributes)

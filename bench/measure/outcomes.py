@@ -1,4 +1,4 @@
-"""How every accepted message ended: delivered, dead-lettered or dropped and counted. Without an end it is lost."""
+"""The outcome of every accepted message: delivered, dead-lettered, or dropped with an event. Without one it is lost."""
 
 from __future__ import annotations
 
@@ -15,56 +15,60 @@ DROPPED = b'"notification.dropped"'
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """A publish that was acknowledged."""
+    """An acknowledged publish."""
 
     message_id: str
-    topic: int  # and the one endpoint it has
+    topic: int  # number of the topic, and of its only endpoint
 
 
-class Ends(msgspec.Struct, frozen=True, kw_only=True):
-    """Each accepted message counts once, as the first of these that it is."""
+class Outcomes(msgspec.Struct, frozen=True, kw_only=True):
+    """Each accepted message counts once, under the first outcome that applies."""
 
     accepted: int
     delivered: int
     dead_lettered: int
     dropped: int
     lost: dict[int, int]  # by topic
-    repeated: int  # deliveries more than one a message, and ends beside a delivery
-    strayed: int  # deliveries that are another topic's, or that nobody published
+    repeated: int  # outcomes beyond the first of a message
+    misdelivered: int  # deliveries of another topic's message, or of an unknown one
 
     @property
-    def whole(self) -> bool:
-        return not self.lost and not self.strayed
+    def complete(self) -> bool:
+        return not self.lost and not self.misdelivered
 
 
 class _Drop(msgspec.Struct):
     message_id: str
 
 
-def ends_of(
+def outcomes_of(
     accepted: Mapping[int, Accepted], arrivals: Iterable[Arrival], dead_letters: Iterable[int], drops: Iterable[str]
-) -> Ends:
-    """Messages by their numbers; dead letters are numbers, drops message ids."""
+) -> Outcomes:
+    """`accepted` is by message number; dead letters are numbers, drops are message ids."""
     deliveries = Counter((arrival.number, arrival.endpoint) for arrival in arrivals)
     right = {number: n for (number, topic), n in deliveries.items() if _is_of(accepted.get(number), topic)}
-    buried, dropped_ids = Counter(dead_letters), Counter(drops)
+    dead_lettered, dropped_ids = Counter(dead_letters), Counter(drops)
     found: Counter[str] = Counter()
     lost: Counter[int] = Counter()
     for number, one in accepted.items():
-        ends = {"delivered": right.get(number, 0), "buried": buried[number], "dropped": dropped_ids[one.message_id]}
-        first = next((end for end, n in ends.items() if n), "")
+        outcomes = {
+            "delivered": right.get(number, 0),
+            "dead_lettered": dead_lettered[number],
+            "dropped": dropped_ids[one.message_id],
+        }
+        first = next((end for end, n in outcomes.items() if n), "")
         found[first] += 1
-        found["repeated"] += max(sum(ends.values()) - 1, 0)
+        found["repeated"] += max(sum(outcomes.values()) - 1, 0)
         if not first:
             lost[one.topic] += 1
-    return Ends(
+    return Outcomes(
         accepted=len(accepted),
         delivered=found["delivered"],
-        dead_lettered=found["buried"],
+        dead_lettered=found["dead_lettered"],
         dropped=found["dropped"],
         lost=dict(lost),
         repeated=found["repeated"],
-        strayed=deliveries.total() - sum(right.values()),
+        misdelivered=deliveries.total() - sum(right.values()),
     )
 
 
@@ -73,7 +77,7 @@ def _is_of(one: Accepted | None, topic: int) -> bool:
 
 
 def dropped_in(events: Path) -> list[str]:
-    """The message ids of all drops that were told of, each as often as it was."""
+    """The message id of each drop event in the event files of a directory."""
     segments = [path for path in events.rglob("*") if path.name.endswith((OPEN, SEALED))]
     return [
         msgspec.json.decode(line, type=_Drop).message_id
