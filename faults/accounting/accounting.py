@@ -15,7 +15,7 @@ from faults.accounting.failing_endpoints import DOOMED_ATTEMPTS, FAILING_PAUSE_S
 from faults.accounting.fifo_topic import ordered_faults
 from faults.accounting.ledger import NS_PER_MS, NS_PER_S, Ledger, Receipt, SentMessage
 from faults.accounting.redrive_queue import exclusivity_faults, groups_of, redrive_faults, repeat_faults
-from faults.service.resources import VISIBILITY_S, Resources
+from faults.service.resources import VISIBILITY_S, RoundResources
 
 MISSING = ("lost", "never deleted", "notification lost")
 
@@ -24,7 +24,7 @@ class Account:
     """`faults` is empty if the round is valid; `duplicates` counts by cause. `repeated_ns` is the longest time from the
     first arrival of a notification to a crash, of all notifications that arrived again after it."""
 
-    def __init__(self, resources: Resources, ledger: Ledger, arrivals: Arrivals, causes: Causes) -> None:
+    def __init__(self, resources: RoundResources, ledger: Ledger, arrivals: Arrivals, causes: Causes) -> None:
         self._resources = resources
         self._ledger = ledger
         self._arrivals = arrivals

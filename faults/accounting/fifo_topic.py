@@ -10,12 +10,12 @@ from itertools import pairwise
 
 from faults.accounting.ledger import Ledger, Receipt, SentMessage
 from faults.accounting.redrive_queue import by_text, exclusivity_faults, groups_of, repeat_faults
-from faults.service.resources import VISIBILITY_S, Resources
+from faults.service.resources import VISIBILITY_S, RoundResources
 
 SentMessages = Mapping[str, SentMessage]
 
 
-def ordered_faults(resources: Resources, ledger: Ledger) -> Iterator[str]:
+def ordered_faults(resources: RoundResources, ledger: Ledger) -> Iterator[str]:
     sent = ledger.sent.get(resources.ordered, {})
     yield from repeat_faults(sent.values())
     yield from _answer_faults(sent)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from faults.accounting.ledger import NS_PER_S, Ledger, Receipt, SentMessage
-from faults.service.resources import REDRIVE_RECEIVES_MAX, REDRIVE_VISIBILITY_S, Resources
+from faults.service.resources import REDRIVE_RECEIVES_MAX, REDRIVE_VISIBILITY_S, RoundResources
 
 POISON_EVERY = 3
 
@@ -17,7 +17,7 @@ def is_poison(text: str) -> bool:
     return int(text.rpartition("-")[2]) % POISON_EVERY == 0
 
 
-def redrive_faults(resources: Resources, ledger: Ledger) -> Iterator[str]:
+def redrive_faults(resources: RoundResources, ledger: Ledger) -> Iterator[str]:
     sent = ledger.sent.get(resources.redrive, {})
     received, arrived = (
         by_text(ledger.receipts_of(resources.redrive)),

@@ -18,7 +18,7 @@ from faults.cluster.processes import Site
 from faults.results import ClusterResult
 from faults.service.clients import LoadClients
 from faults.service.processes import SiteError
-from faults.service.resources import JUMP_S, Resources
+from faults.service.resources import JUMP_S, RoundResources
 from faults.service.wire import OutcomeUnknown, Refused, Wire
 
 LOAD_AFTER_S = 2.0
@@ -40,7 +40,7 @@ WORKER_LEAVES_MAX = 200
 """Bodies a killed worker may leave: ten jobs of each of four groups in three queues, and the jobs of ten fan-outs."""
 
 
-async def cluster_round(site: Site, resources: Resources, plan: ClusterPlan) -> ClusterResult:
+async def cluster_round(site: Site, resources: RoundResources, plan: ClusterPlan) -> ClusterResult:
     began_s = time.monotonic()
     try:
         async with asyncio.timeout(ROUND_TIMEOUT_S):
@@ -53,7 +53,7 @@ async def cluster_round(site: Site, resources: Resources, plan: ClusterPlan) -> 
 class ClusterRound:
     """A round leaves all processes running, the queues empty and the clock ahead."""
 
-    def __init__(self, site: Site, resources: Resources, plan: ClusterPlan) -> None:
+    def __init__(self, site: Site, resources: RoundResources, plan: ClusterPlan) -> None:
         self._site = site
         self._resources = resources
         self._plan = plan

@@ -13,7 +13,7 @@ from bench.load.signing import Credentials
 from cns_backend import schema
 from cns_common.cassandra.session import CassandraAddress
 from faults.cluster.plan import API, NODE, REDIS, WORKER
-from faults.service.resources import Resources, create_resources
+from faults.service.resources import RoundResources, create_resources
 from tests.cluster import Cluster, Process
 from tests.keyspace import aside, keyspace
 from tests.own_redis import OwnRedis
@@ -57,7 +57,7 @@ class Site:
     def ended(self) -> list[str]:
         return [process.name for process in self.cluster.processes if not process.is_running()]
 
-    async def resources(self, receiver_port: int, journal: Path) -> Resources:
+    async def resources(self, receiver_port: int, journal: Path) -> RoundResources:
         """Make a new account with new queues, topics and subscriptions."""
         keys = self.cluster.account()
         credentials = Credentials(key_id=keys["AWS_ACCESS_KEY_ID"], secret=keys["AWS_SECRET_ACCESS_KEY"])

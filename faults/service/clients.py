@@ -15,7 +15,7 @@ import msgspec
 from cns_common.ids import hex_id
 from faults.accounting.ledger import Ledger, Receipt, SentMessage, text_of
 from faults.accounting.redrive_queue import is_poison
-from faults.service.resources import REDRIVE_VISIBILITY_S, VISIBILITY_S, Resources
+from faults.service.resources import REDRIVE_VISIBILITY_S, VISIBILITY_S, RoundResources
 from faults.service.senders import RETRY_PAUSE_S, FifoSender, send_until_answered, to_queue, to_topic
 from faults.service.wire import NotSent, OutcomeUnknown, Refused, Wire
 
@@ -47,7 +47,7 @@ Step = Callable[[], Awaitable[None]]
 class LoadClients:
     """All clients run from `start`; `stop_sending` ends senders and publishers, `close` ends the consumers."""
 
-    def __init__(self, resources: Resources, ledger: Ledger, random: Random, prefix: str = "") -> None:
+    def __init__(self, resources: RoundResources, ledger: Ledger, random: Random, prefix: str = "") -> None:
         """`prefix` makes texts unique among rounds that share queues."""
         self._prefix = prefix
         self._resources = resources

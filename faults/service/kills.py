@@ -21,7 +21,7 @@ from faults.results import KillResult
 from faults.service.clients import LoadClients
 from faults.service.leftovers import find_leftovers
 from faults.service.processes import KillOrder, Service, SiteError, copy, running
-from faults.service.resources import JUMP_S, Resources
+from faults.service.resources import JUMP_S, RoundResources
 from faults.service.wire import Refused, Wire
 
 VICTIMS: dict[str, tuple[str, ...]] = {"api": ("api",), "worker": ("worker",), "both": ("api", "worker")}
@@ -102,7 +102,7 @@ def plan_round(kind: str, seed: int) -> Plan:
     )
 
 
-async def kill_round(resources: Resources, plan: Plan) -> KillResult:
+async def kill_round(resources: RoundResources, plan: Plan) -> KillResult:
     began_s = time.monotonic()
     directory = Path(tempfile.mkdtemp(prefix="cns-kill-"))
     try:
@@ -117,7 +117,9 @@ async def kill_round(resources: Resources, plan: Plan) -> KillResult:
 
 
 class Round:
-    def __init__(self, resources: Resources, failing_endpoints: FailingEndpoints, plan: Plan, directory: Path) -> None:
+    def __init__(
+        self, resources: RoundResources, failing_endpoints: FailingEndpoints, plan: Plan, directory: Path
+    ) -> None:
         self._resources = resources
         self._failing_endpoints = failing_endpoints
         self._plan = plan

@@ -32,7 +32,7 @@ _SUBSCRIPTION = re.compile(rb"<SubscriptionArn>([^<]+)</SubscriptionArn>")
 _CONFIRMED = re.compile(rb"<key>SubscriptionsConfirmed</key>\s*<value>(\d+)</value>")
 
 
-class Resources(msgspec.Struct, frozen=True, kw_only=True):
+class RoundResources(msgspec.Struct, frozen=True, kw_only=True):
     """The HTTP endpoints of `news` and `wide` are the receiver's; `news` has a queue, too, which gets envelopes.
     `ordered` is a FIFO topic with FIFO queues only."""
 
@@ -76,7 +76,7 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True):
         return Wire(self.port, Credentials(key_id=key_id, secret=secret))
 
 
-async def set_up(directory: Path, port: int, receiver_port: int, journal: Path) -> Resources:
+async def set_up(directory: Path, port: int, receiver_port: int, journal: Path) -> RoundResources:
     """Start the service on new data, make the resources, and stop the service."""
     with running(port, directory / "service") as service:
         await service.ready({"api": 0, "worker": 0})
@@ -90,7 +90,7 @@ async def set_up(directory: Path, port: int, receiver_port: int, journal: Path) 
 
 async def create_resources(
     port: int, credentials: Credentials, receiver_port: int, journal: Path, data: Path | None = None
-) -> Resources:
+) -> RoundResources:
     """Make queues, topics and subscriptions."""
     wire = Wire(port, credentials)
     builder = _Builder(wire, _endpoints(receiver_port))
@@ -98,7 +98,7 @@ async def create_resources(
     news_queue = await builder.queue("news")
     fifo, redrive, dead_letter_queue = await builder.fifo_queues()
     ordered, (in_order, in_envelopes, in_part) = await builder.fifo_topic()
-    resources = Resources(
+    resources = RoundResources(
         data=data or Path(),
         port=port,
         journal=journal,

@@ -11,7 +11,7 @@ from faults.cluster.kills import cluster_round
 from faults.cluster.plan import API, REDIS, WORKER, plan_cluster_round
 from faults.cluster.processes import Site, site
 from faults.service.processes import receiving
-from faults.service.resources import Resources
+from faults.service.resources import RoundResources
 from tests.ports import free_port
 
 ROUNDS = {REDIS: 2, WORKER: 7, API: 2}
@@ -19,7 +19,7 @@ ROUNDS = {REDIS: 2, WORKER: 7, API: 2}
 
 
 @pytest.fixture(scope="module")
-def cluster_under_test(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Resources]]:
+def cluster_under_test(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, RoundResources]]:
     directory = tmp_path_factory.mktemp("cluster")
     receiver_port, journal = free_port(), directory / "arrivals"
     with receiving(receiver_port, journal), site(directory) as made:
@@ -28,7 +28,7 @@ def cluster_under_test(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tup
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("kind", ROUNDS)
-async def test_a_cluster_loses_and_invents_nothing(cluster_under_test: tuple[Site, Resources], kind: str) -> None:
+async def test_a_cluster_loses_and_invents_nothing(cluster_under_test: tuple[Site, RoundResources], kind: str) -> None:
     result = await cluster_round(*cluster_under_test, plan_cluster_round(kind, ROUNDS[kind]))
     assert result.faults == []
     assert result.messages > 50

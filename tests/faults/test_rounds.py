@@ -11,7 +11,7 @@ from cns_common.sqlite.database import Database
 from faults.power.rounds import power_round
 from faults.service.kills import VICTIMS, kill_round, plan_round
 from faults.service.processes import receiving
-from faults.service.resources import Resources, set_up
+from faults.service.resources import RoundResources, set_up
 from tests.ports import free_port
 
 KILL_SEEDS = range(101, 104)
@@ -20,7 +20,7 @@ POWER_SEEDS = range(101, 106)
 
 
 @pytest.fixture(scope="module")
-def resources(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Resources]:
+def resources(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoundResources]:
     directory = tmp_path_factory.mktemp("faults")
     receiver_port, journal = free_port(), directory / "arrivals"
     with receiving(receiver_port, journal):
@@ -29,7 +29,7 @@ def resources(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Resources]:
 
 @pytest.mark.parametrize("seed", KILL_SEEDS)
 @pytest.mark.parametrize("kind", VICTIMS)
-async def test_a_kill_loses_and_invents_nothing(resources: Resources, kind: str, seed: int) -> None:
+async def test_a_kill_loses_and_invents_nothing(resources: RoundResources, kind: str, seed: int) -> None:
     result = await kill_round(resources, plan_round(kind, seed))
     assert result.faults == []
     assert result.reached

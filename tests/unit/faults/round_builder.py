@@ -12,12 +12,12 @@ from faults.accounting.arrivals import Arrivals
 from faults.accounting.causes import Causes, EmbeddedCauses
 from faults.accounting.failing_endpoints import FailingEndpoints
 from faults.accounting.ledger import NS_PER_S, PART_EVERY, Ledger, Receipt
-from faults.service.resources import Resources
+from faults.service.resources import RoundResources
 
 STANDARD, FIFO, REDRIVE, DEAD_LETTERS, NEWS_QUEUE = "standard", "fifo", "redrive", "dead-letters", "news-queue"
 NEWS, WIDE, ORDERED = "arn:news", "arn:wide", "arn:ordered"
 IN_ORDER, IN_ENVELOPES, IN_PART = "in-order", "in-envelopes", "in-part"
-RESOURCES = Resources(
+RESOURCES = RoundResources(
     data=Path(),
     port=0,
     journal=Path(),
