@@ -30,7 +30,7 @@ HOST = "127.0.0.1"
 START_S = 60.0
 STOP_S = 45.0
 APIS_MAX = 4
-"""What `deploy/haproxy.cfg` has lines for."""
+"""The number of API servers in `deploy/haproxy.cfg`."""
 
 
 @dataclass
@@ -124,7 +124,7 @@ class Cluster:
 
     @property
     def url(self) -> str:
-        """Of the balancer."""
+        """The URL of the balancer."""
         return self.environment["CNS_PUBLIC_URL"]
 
     @property
@@ -182,7 +182,7 @@ class Cluster:
     # -- commands -----------------------------------------------------------------------------------------------------
 
     def cns(self, *words: str | Path) -> str:
-        """What a `cns` command printed, run as on one of the cluster's machines."""
+        """The output of a `cns` command, run as on a machine of the cluster."""
         return self.run(*words).stdout
 
     def run(self, *words: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:

@@ -1,6 +1,4 @@
-"""What every pytest run does: log as the service does, be one that can be interrupted, and note which rules of the API
-its tests showed, and what failed.
-"""
+"""Set-up of every pytest run: the service's logging, an interruptible run, records of the shown rules and failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a connection to an endpoint keeps, counted; and a transport without a socket to feed it by."""
+"""The memory that a connection to an endpoint holds, and a transport without a socket that feeds it."""
 
 from __future__ import annotations
 

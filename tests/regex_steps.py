@@ -16,13 +16,13 @@ from re import _parser  # type: ignore[attr-defined]  # as above
 from typing import Any
 
 Rest = Callable[[int], int]
-"""What is to match after a node, from a position: the end of the whole match, or FAILED."""
+"""Matches the rest of the pattern from a position. Returns the end of the whole match, or FAILED."""
 Node = Callable[[int, Rest], int]
 Test = Callable[[str], bool]
 
 FAILED = -1
 FRAMES_MAX = 50_000
-"""Of Python's stack: the matcher calls itself once or twice a character."""
+"""Limit of Python's stack: the matcher calls itself once or twice for each character."""
 
 
 class TooManySteps(Exception):
@@ -134,7 +134,7 @@ class StepCounter:
         return match
 
     def _run_lengths(self, test: Test, at: int, least: int, most: int, *, greedy: bool) -> Iterator[int]:
-        """Of a repeated character, in the order in which the matcher tries them."""
+        """The ends of a repeated character, in the order in which the matcher tries them."""
         length, room = 0, min(most, len(self._text) - at)
         while length < room:
             if not greedy and length >= least:

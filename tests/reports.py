@@ -1,4 +1,4 @@
-"""What failed, and what was not run, in the pytest runs of one `make test`: the lines that end it."""
+"""The summary of a `make test`: failed tests, and tests that were not run, of all its pytest runs."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ OVER_HTTP = (
     "tests/acceptance/test_up_modes.py::test_without_auth_the_key_names_the_account",
     "tests/acceptance/test_up_modes.py::test_tls",
 )
-"""What passes through the queue port, a second time with its other driver."""
+"""Tests whose calls pass through the queue port; they run a second time with its HTTP driver."""
 
 OTHER_LANGUAGES = "tests/acceptance/test_other_languages.py"
 VALIDATORS = "tests/acceptance/test_foreign_validators.py"
@@ -196,7 +196,7 @@ def run(chosen: dict[Stage, Command], missing: dict[str, str]) -> int:
 
 
 def _cpu_s() -> float:
-    """Of all processes that ended below this one, in user and system mode."""
+    """CPU seconds, user and system, of all child processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

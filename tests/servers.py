@@ -40,12 +40,12 @@ Address = tuple[str, int]
 
 
 def cassandra_address() -> Address:
-    """Of a node that answers."""
+    """The address of a node that answers."""
     return _addresses("cassandra", _running("cassandra"))[0]
 
 
 def redis_url() -> str:
-    """Of a server that answers."""
+    """The URL of a server that answers."""
     return _running("redis")
 
 
@@ -85,7 +85,7 @@ def fresh_keyspace() -> str:
 
 
 def fresh_prefix() -> str:
-    """What all keys of one test begin with."""
+    """A prefix for all keys of one test."""
     return f"test:{uuid.uuid4().hex[:12]}:"
 
 
@@ -101,7 +101,7 @@ def names_to_start(environment: Mapping[str, str] = os.environ) -> list[str]:
 
 
 def running(names: list[str]) -> set[str]:
-    """Those of `deploy/servers` that run now."""
+    """The servers of `deploy/servers` that run now."""
     return {name for name in names if _servers("status", name, check=False).returncode == 0}
 
 
@@ -151,7 +151,7 @@ class Ring:
 
 @functools.cache
 def _running(name: str) -> str:
-    """What the variable of this server says, or would say; the server answers."""
+    """The value of this server's variable. Without one, start the server of `deploy/servers`."""
     need(name)
     named = os.environ.get(VARIABLES[name]) or _exported(name, "up", name)
     host, port = _addresses(name, named)[0]
@@ -169,7 +169,7 @@ def _addresses(name: str, text: str) -> list[Address]:
 
 
 def _exported(name: str, *words: str) -> str:
-    """What a command tells its user to export for this server."""
+    """The export line that a command prints for this server."""
     exports: dict[str, str] = dict(_EXPORT.findall(_servers(*words).stdout))
     return exports[VARIABLES[name]]
 

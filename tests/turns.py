@@ -1,4 +1,4 @@
-"""What was said, by turns of the event loop."""
+"""Records values by turns of the event loop."""
 
 from __future__ import annotations
 

@@ -36,11 +36,11 @@ class Clustered(Service):
         return self.cluster.said()
 
     def events(self, event: str, **members: object) -> list[dict[str, Any]]:
-        """Of all processes, as they came about."""
+        """The output of all processes, in the order of their starts."""
         return sorted(super().events(event, **members), key=lambda entry: str(entry["timestamp"]))
 
     def samples(self) -> Samples:
-        """What each API process counts added up; what is labelled with a process is the same at each of them."""
+        """Metrics: the sum over API processes. A series with a process label is the same in each of them."""
         total: Samples = {}
         for index in range(len(self.cluster.apis)):
             for (name, labels), value in self.samples_at(index).items():
@@ -49,7 +49,7 @@ class Clustered(Service):
         return total
 
     def samples_at(self, index: int) -> Samples:
-        """What one API process shows."""
+        """The metrics of one API process."""
         return read_samples(fetch(f"{self.cluster.apis[index].url}/metrics")[1].decode())
 
     def cns(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:

@@ -122,7 +122,7 @@ def endpoint(receiver: str) -> Endpoint:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """What the services of a test that failed have said last, and what they count: a slow machine repeats nothing."""
+    """Add the last output and metrics of the services to the report of a failed test: it may not fail again."""
     report = yield
     if report.failed:
         for name, value in getattr(item, "funcargs", {}).items():

@@ -30,7 +30,7 @@ class Endpoint:
         self._put("settings", {"confirm": how})
 
     def wait(self, **counts: int) -> dict[str, Any]:
-        """What is known once the counters have come to these numbers; fails when they do not."""
+        """Wait until the counters reach these numbers, and return them; fail at the timeout."""
         summary = self.look(wait_s=WAIT_S, **counts)
         found = summary | summary["signature"]
         assert {name: found[name] for name in counts} == counts, summary

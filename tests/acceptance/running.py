@@ -19,7 +19,7 @@ from tests.waiting import wait_until
 START_S = 30.0
 STOP_S = 45.0
 RESERVE_BYTES = 1024 * 1024
-"""Of each service's disk: pytest keeps the directories of hundreds."""
+"""Size of each service's disk: pytest keeps the directories of hundreds."""
 ANNOUNCEMENT = "cns: SNS and SQS on "
 
 

@@ -51,7 +51,7 @@ class Service(ABC):
 
     @abstractmethod
     def delivery_logs(self, *words: str) -> str:
-        """What `cns logs` prints of all its workers."""
+        """The output of `cns logs`, over all workers."""
 
     # -- clients ------------------------------------------------------------------------------------------------------
 
@@ -116,7 +116,7 @@ class Service(ABC):
         assert status == 200, answer
 
     def events(self, event: str, **members: object) -> list[dict[str, Any]]:
-        """What it logged under this name, with these members."""
+        """The log events with this name and these members."""
         logged = [json.loads(line) for line in self.said().splitlines() if line.startswith('{"')]
         return [entry for entry in logged if members.items() | {("event", event)} <= _hashable(entry).items()]
 

@@ -13,7 +13,7 @@ from tests.acceptance.service import Service
 
 KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 PLACE = ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL")
-"""What an account's exports say besides its keys."""
+"""The exports of an account besides its keys."""
 
 
 def who(service: Service, keys: dict[str, str]) -> str:

@@ -1,4 +1,5 @@
-"""What only a cluster can get wrong: one API process knows at once what another has done, and no process is missed."""
+"""Faults that only a cluster can have: a change at one API process counts at once at the others, and each process may
+be missing."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, recei
 from tests.waiting import wait_until
 
 SDK_TRIES = 5
-"""Of the SDKs, when nobody says otherwise."""
+"""The default of the SDKs."""
 
 
 def at(service: Clustered, index: int, queue: str) -> str:

@@ -33,7 +33,7 @@ def queue(sqs: Any, new_name: Any) -> str:
 
 
 def at(stack: Service, url: str, body: bytes | None = None, **headers: str) -> tuple[int, bytes]:
-    """What `url` answers, wherever its host is: the request goes to the service, with that host in it."""
+    """The service's answer to `url`: the request goes to the service, with the host of the URL in its header."""
     parts = urlsplit(url)
     target = f"{stack.url}{parts.path}" + (f"?{parts.query}" if parts.query else "")
     return fetch(target, body, {"host": parts.netloc, **headers})

@@ -24,13 +24,13 @@ MANY = 100
 SLOW_MS = 1_000
 PUBLISHES = 20
 OVERTAKEN_MAX = 3_000
-"""Of 100,000 sends of the burst. How many of them end between a publish and its arrival says whether it waits for its
-turn; how long it takes says how busy the machine is."""
+"""Limit of sends of the burst, of 100,000, that end between a publish and its arrival: this count shows whether the
+publish waits for its turn, where a time would show how busy the machine is."""
 
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Up]:
-    """Of its own: the backlog of a slow endpoint stays for long."""
+    """A service for one test: the backlog of a slow endpoint stays for long."""
     with running(tmp_path / "data") as started:
         yield started
 

@@ -230,7 +230,7 @@ def _by_id(bodies: Iterable[str]) -> dict[str, Message]:
 
 
 def _event(gateway: Endpoint, message_id: str) -> Message:
-    """What a function is told of this message."""
+    """The event that a Lambda function gets for this message."""
     events: list[Message] = []
 
     def came() -> bool:

@@ -1,4 +1,4 @@
-"""What an operator sees: empty lists, the log at debug, the test clock by curl, the words of mails."""
+"""The operator's view: empty lists, the log at debug, the test clock by curl, the texts of mails."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ pytestmark = pytest.mark.timeout(INSTALL_S)  # whoever comes first waits for it
 
 @dataclass(frozen=True)
 class Told:
-    """What a program printed of each scenario, and how it ended."""
+    """A program's output for each scenario, and its exit code."""
 
     scenarios: dict[str, dict[str, Any]]
     exit_code: int

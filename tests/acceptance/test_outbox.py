@@ -27,7 +27,7 @@ class Outbox:
         self._seen: set[str] = set()
 
     def next(self) -> str:
-        """What `show` prints of the one that has come since the last look."""
+        """Wait for one new message, and return the output of `show` for it."""
         found: list[str] = []
 
         def look() -> bool:

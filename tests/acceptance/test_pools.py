@@ -37,7 +37,7 @@ def shown(service: Service) -> dict[str, Any]:
 
 
 def threads(service: Service, pool: str = "delivery") -> dict[str, int]:
-    """Of each worker that reports."""
+    """The pools of each worker that reports."""
     return {worker: report["pools"][pool]["threads"] for worker, report in shown(service)["workers"].items()}
 
 

@@ -117,7 +117,7 @@ def test_an_sms_and_the_answer_stop(service: Service, sns: Any) -> None:
 
 @pytest.mark.spec("phone.subscribed-opted-out", "push.subscribed-disabled", "push.subscribed-gone")
 def test_subscribers_who_are_sent_nothing(service: Service, sns: Any, sqs: Any, topic: Topic, application: str) -> None:
-    """What they would have got is in the dead-letter queue of those who have one, and counted as dropped of others."""
+    """The message goes to the subscription's dead-letter queue if it has one, and else counts as dropped."""
     account = service.client("sts").get_caller_identity()["Account"]
     number, other_number = "+15551110001", "+15551110002"
     disabled, gone = endpoint_of(sns, application, "disabled"), endpoint_of(sns, application, "gone")

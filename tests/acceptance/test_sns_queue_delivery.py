@@ -1,4 +1,4 @@
-"""What queues get of notifications, and what becomes of those that they cannot be given."""
+"""Deliveries to queues: the message that a queue gets, and the fate of a message that a queue cannot get."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of notifications that an HTTP endpoint does not take: retries by policy, dead letters, drops."""
+"""Notifications that an HTTP endpoint does not accept: retries by policy, dead letters, drops."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def at_once(retries: int) -> dict[str, str]:
 
 
 def planned_delays_s(service: Service, subscription: str) -> list[float | None]:
-    """What the worker said it would wait after each failed attempt; None after the last."""
+    """The wait that the worker logged after each failed attempt; None after the last."""
     failures = service.events("delivery_attempt.failed", subscription=subscription)
     assert [failure["attempt"] for failure in failures] == list(range(1, len(failures) + 1))
     return [failure["retry_in_s"] for failure in failures]

@@ -17,7 +17,7 @@ DAY_S = 86_400
 
 
 def bodies(sqs: Any, queue: str, n: int = 10, **more: Any) -> list[str]:
-    """What one receive gets."""
+    """The messages of one receive."""
     received = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=n, **more)
     return [message["Body"] for message in received.get("Messages", [])]
 

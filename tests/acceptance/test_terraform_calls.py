@@ -1,4 +1,4 @@
-"""What Terraform does to topics and subscriptions: create, plan without a difference, update, delete."""
+"""Terraform's calls for topics and subscriptions: create, plan without a difference, update, delete."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def made(sns: Any) -> Iterator[Callable[[Topic, Config], str]]:
 
 
 def feedback(rate: int) -> dict[str, str]:
-    """Of all kinds of endpoints."""
+    """Subscriptions to endpoints of each protocol."""
     kinds = ("Application", "Firehose", "HTTP", "Lambda", "SQS")
     roles = {f"{kind}{outcome}FeedbackRoleArn": ROLE for kind in kinds for outcome in ("Success", "Failure")}
     return roles | {f"{kind}SuccessFeedbackSampleRate": str(rate) for kind in kinds}
@@ -206,7 +206,7 @@ def _pending(subscription: Subscription, key: str) -> str:
 
 
 def test_a_web_endpoint_that_does_not(sns: Any, made: Any, endpoint: Endpoint, new_name: NAMED) -> None:
-    """What is still pending is forgotten, and left to its end."""
+    """A pending subscription is removed from the state, and expires by itself."""
     arn = made(Topic(sns, name=new_name()), config())
     endpoint.confirm("never")
     subscription = Subscription(sns, topic_arn=arn, protocol="http", endpoint=endpoint.url)

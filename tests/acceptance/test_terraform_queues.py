@@ -1,4 +1,4 @@
-"""What Terraform does to queues: create, plan without a difference, update, delete."""
+"""Terraform's calls for queues: create, plan without a difference, update, delete."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ DISK_MIB = 32
 LARGE_DISK_MIB = 160
 MIB = 1024 * 1024
 MESSAGES = 250
-"""Of 100,000 characters each: more than a log holds before it is copied back."""
+"""Messages of 100,000 characters: together more than the write-ahead log holds before a checkpoint."""
 
 
 @pytest.fixture

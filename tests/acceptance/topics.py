@@ -101,7 +101,7 @@ def receive_one(sqs: Any, queue: str) -> dict[str, Any]:
 
 
 def receive_all(sqs: Any, queue: str, at_least: int = 0) -> list[dict[str, Any]]:
-    """What is there now; with `at_least`, waits for so many."""
+    """Receive and return the messages; with `at_least`, wait for that many."""
     received: list[dict[str, Any]] = []
     while True:
         wait_s = 20 if len(received) < at_least else 0

@@ -1,4 +1,4 @@
-"""What receivers check signatures with, none of it ours: what each says of messages, set up as docs/guide.md tells."""
+"""Signature validators that others wrote, set up as docs/guide.md says, and their verdicts on messages."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def host_in(region: str) -> str:
 
 
 def ask_java(site: Site, questions: Sequence[tuple[str, Message]]) -> list[str]:
-    """Of each message by the manager for a region. The hosts of all regions are this machine."""
+    """The verdict of the message manager of a region on each message. The hosts of all regions are this machine."""
     hosts, trusted = site.ca_file.with_name("hosts"), site.ca_file.with_name("trusted.p12")
     hosts.write_text("".join(f"127.0.0.1 {host_in(region)}\n" for region in {region for region, _ in questions}))
     if not trusted.exists():

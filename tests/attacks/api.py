@@ -107,7 +107,7 @@ CHUNKED = "Transfer-Encoding: chunked"
 
 
 def nothing(crowd: Crowd, size: Size) -> None:
-    """What normal calls take on this machine now."""
+    """The latency of normal calls without an attack."""
 
 
 def trailers(crowd: Crowd, size: Size) -> None:

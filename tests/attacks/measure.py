@@ -1,4 +1,4 @@
-"""What an attack costs: memory of a process, the latency of normal calls beside it, and what it wrote to the log."""
+"""The cost of an attack: memory of a process, latency of normal calls during it, bytes written to the log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MB = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """What an attack did: connections that it opened, bytes it sent, connections that were closed on it."""
+    """Counts of an attack: connections opened, bytes sent, connections that the service closed."""
 
     connections: int = 0
     sent_bytes: int = 0
@@ -33,7 +33,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Of one attack. `growth_bytes` is the peak of resident memory during it, less what was resident at the start."""
+    """Figures of one attack. `growth_bytes`: peak of resident memory minus resident memory at the start."""
 
     name: str
     tally: Tally

@@ -1,4 +1,4 @@
-"""What the links of mails open: confirming, unsubscribing and undoing that, each by a button and by nothing else."""
+"""The pages that links in mails open: a button, and nothing else, confirms, unsubscribes or undoes that."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def ca_file(mails: Mailing) -> Path:
 
 
 def states(topic: Topic) -> list[str]:
-    """What the list says instead of an ARN of those that are not confirmed."""
+    """Stands in the list instead of the ARN of an unconfirmed subscription."""
     arns = [one["SubscriptionArn"] for one in topic.subscriptions()]
     return ["Confirmed" if arn.startswith("arn:") else arn for arn in arns]
 
@@ -219,7 +219,7 @@ def test_a_page_lets_nothing_in(mails: Mailing, page: Page) -> None:
 
 @pytest.mark.spec("consent.confirm-xml", "consent.unsubscribe-unsigned")
 def test_the_api_s_own_links_go_on_acting(mails: Mailing, ca_file: Path) -> None:
-    """What a web endpoint is sent has them, and programs follow them."""
+    """Links in notifications to web endpoints work without a button: programs follow them."""
     topic, address = mails.topic(), new_address()
     topic.request_subscription("email", address)
     link = button_of(mails.server.next(address))

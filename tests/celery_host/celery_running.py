@@ -28,14 +28,14 @@ class CeleryProcess:
 
     @property
     def node(self) -> str:
-        """What it is called by remote control."""
+        """Its node name for remote control."""
         return f"{self.name}@{HOST}"
 
     def said(self) -> str:
         return self.said_path.read_text()
 
     def events(self, event: str) -> list[dict[str, Any]]:
-        """What it logged under this name."""
+        """The log events with this name."""
         logged = [json.loads(line) for line in self.said().splitlines() if line.startswith('{"')]
         return [entry for entry in logged if entry["event"] == event]
 
@@ -106,7 +106,7 @@ class Celery:
         )
 
     def ask(self, *words: str) -> dict[str, Any]:
-        """What `inspect` or `control` was answered, by node."""
+        """The replies to `inspect` or `control`, by node."""
         kind, command, *more = words
         done = self.run(kind, command, "--json", *more)
         assert done.returncode == 0, done.stdout + done.stderr

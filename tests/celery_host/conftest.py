@@ -37,7 +37,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 
 @pytest.fixture
 def celery(service: Up, broker: OwnRedis, tmp_path: Path) -> Iterator[Celery]:
-    """What a test has left running is killed."""
+    """Kill the processes that a test left running."""
     celery = Celery(
         tmp_path,
         {

@@ -115,7 +115,7 @@ VALIDATORS: Mapping[str, Client] = {
         command=lambda built: _java("manager.Main", built),
     ),
 }
-"""What receivers check signatures with."""
+"""Signature validators."""
 
 ALL = {**CLIENTS, **ORACLES, **VALIDATORS}
 
@@ -137,7 +137,7 @@ def _run(command: list[str], directory: Path, **environment: str) -> None:
 
 
 def _digest(directory: Path) -> str:
-    """Of all files, by their names and what is in them."""
+    """A digest of the names and contents of all files."""
     files = sorted(path for path in directory.rglob("*") if path.is_file())
     return _sha256("".join(f"{path.relative_to(directory)} {_sha256(path.read_bytes())}\n" for path in files).encode())
 

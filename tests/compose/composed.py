@@ -25,7 +25,7 @@ READY_S = 300.0
 """For each step: two cores may be busy with other things."""
 STOP_S = 60
 POOLS = 2
-"""Of each worker; they are in `/metrics` one by one."""
+"""Delivery pools of each worker; `/metrics` shows them one by one."""
 PODMAN_NETWORKS = "10.88.0.0/15"
 CONTAINERS_CONF = {"CONTAINERS_CONF": str(ROOT / "deploy" / "images" / "containers.conf")}
 """For a machine whose podman needs it; the caller's own wins."""
@@ -101,7 +101,7 @@ class Composed(Service):
 
 
 def prepare(directory: Path) -> Composed:
-    """What an operator does first: the file, an example of `.env` made theirs, the images."""
+    """Make the operator's first steps: copy the compose file and `.env`, build the images."""
     project = f"cnstest{secrets.token_hex(4)}"
     address = f"127.0.0.1:{free_port()}"
     shutil.copy(ROOT / COMPOSE, directory)

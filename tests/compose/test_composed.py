@@ -172,7 +172,7 @@ def test_the_image_alone(tmp_path: Path) -> None:
 
 
 def _texts(sqs: Any, queue: str) -> set[str]:
-    """What was published, of the notifications that are there."""
+    """The published texts of the notifications in the queue."""
     messages = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10, WaitTimeSeconds=1).get("Messages", [])
     return {json.loads(message["Body"])["Message"] for message in messages}
 

@@ -61,7 +61,7 @@ def test_the_report_has_the_numbers_that_the_test_kept(
 
 
 def make_traffic(service: Up, receiver: str) -> Counted:
-    """What must be reported of it, by topic and subscription."""
+    """The expected report, by topic and subscription."""
     sns, sqs = service.client("sns"), service.client("sqs")
     busy, quiet = [Topic(sns, str(sns.create_topic(Name=name)["TopicArn"])) for name in ("busy", "quiet")]
     endpoints = {name: Endpoint(receiver) for name in ("good", "flaky", "dead", "refusing")}

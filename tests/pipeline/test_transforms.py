@@ -157,7 +157,7 @@ def test_the_report_has_topics_without_deliveries_and_deliveries_without_publish
 
 
 def test_coverage_knows_what_is_missing(spark: SparkSession) -> None:
-    """Of boot `a` the numbers 1 to 3 were written; of `b` 3 and 5, and the segments say that 6 was the last."""
+    """Boot `a` wrote events 1 to 3; boot `b` wrote 3 and 5, and its segments name 6 as the last."""
     sealed = {"event": "segment.sealed", "sequence": 0, "at_ms": 1, "version": 1, "process": "p"}
     texts = [
         *[json.dumps(GOOD | {"boot": "a", "sequence": n}) for n in (1, 2, 3)],

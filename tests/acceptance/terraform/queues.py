@@ -52,7 +52,7 @@ class Queue(Resource):
         return None if answer is None else answer["Attributes"]
 
     def _wait_for(self, url: str, sent: Values) -> None:
-        """What was sent must be found word for word, but for documents; what was emptied may be absent."""
+        """A sent value must be read back word for word, except documents; an emptied value may be absent."""
         expected = {name: self.schema[name] for name in sent}
         for _ in range(QUEUE_LOOKS):
             assert differences(expected, sent, self._attributes(url) or {}) == {}

@@ -18,7 +18,7 @@ from tests.acceptance.terraform.schema import Schema, Values, differences
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """What a resource's block says, by the API's names; and what was read back."""
+    """The values of a resource's block, by the API's names, and the values read back."""
 
     values: Values
     tags: Mapping[str, str] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Resource(ABC):
         """Returns when the provider would say that it is gone."""
 
     def plan(self, key: str, wanted: Config) -> dict[str, tuple[str, str]]:
-        """What `terraform plan` would change: the values configured and found."""
+        """The differences that `terraform plan` would show: configured and found values."""
         found = self.read(key)
         assert found is not None, f"{key} would be created anew"
         plan = differences(self.schema, wanted.values, found.values)

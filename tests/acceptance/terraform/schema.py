@@ -56,7 +56,7 @@ def at_creation(schema: Schema, wanted: Values) -> dict[str, str]:
 
 
 def at_update(schema: Schema, before: Values, after: Values) -> dict[str, str]:
-    """What changed. Secrets are the resource's business."""
+    """The changed attributes, without secrets, which each resource handles itself."""
     sent: dict[str, str] = {}
     for name, attribute in schema.items():
         old, new = (values.get(name, attribute.default) for values in (before, after))
@@ -67,7 +67,7 @@ def at_update(schema: Schema, before: Values, after: Values) -> dict[str, str]:
 
 
 def differences(schema: Schema, wanted: Values, found: Values) -> dict[str, tuple[str, str]]:
-    """What a plan would show."""
+    """The differences that a plan would show."""
     plan: dict[str, tuple[str, str]] = {}
     for name, attribute in schema.items():
         if attribute.kind is Kind.SECRET or (attribute.computed and name not in wanted):
