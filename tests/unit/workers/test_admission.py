@@ -182,8 +182,8 @@ def test_a_pace_says_when_a_whole_batch_may_go() -> None:
 
 
 @dataclass
-class Desk:
-    """Begins sends, and ends them when it is told."""
+class SendDriver:
+    """Starts sends through an admission controller. The test ends each with an outcome."""
 
     admission: AdmissionController = field(default_factory=lambda: AdmissionController(LIMITS, Clock()))
     under_way: dict[str, list[asyncio.Future[Outcome]]] = field(default_factory=dict)
@@ -218,29 +218,29 @@ async def _until(known: Callable[[], bool]) -> None:
 
 
 async def test_what_has_no_room_begins_when_there_is_some() -> None:
-    desk = Desk()
-    attempts = [desk.start("e") for _ in range(12)]
-    assert len(desk.under_way["e"]) == 10
-    await desk.end("e", FAST)
+    driver = SendDriver(AdmissionController(LIMITS, StoppedClock()))
+    attempts = [driver.start("e") for _ in range(12)]
+    assert len(driver.under_way["e"]) == 10
+    await driver.end("e", FAST)
     assert attempts[0].result() == FAST
-    assert len(desk.under_way["e"]) == 10
+    assert len(driver.under_way["e"]) == 10
     assert not attempts[10].done()
-    desk.under_way["e"][-1].set_result(SLOW)
+    driver.under_way["e"][-1].set_result(SLOW)
     assert await attempts[10] == SLOW
 
 
 async def test_what_cannot_begin_within_a_second_is_deferred() -> None:
-    desk = Desk()
-    attempts = [desk.start("hangs") for _ in range(12)]
+    driver = SendDriver()
+    attempts = [driver.start("hangs") for _ in range(12)]
     assert await asyncio.wait_for(asyncio.gather(*attempts[10:]), 3) == [Deferral.BUSY] * 2
     assert not any(attempt.done() for attempt in attempts[:10])
-    assert desk.start("hangs").result() is Deferral.BUSY, "an answer is overdue: there is nothing to wait for"
-    desk.start("other")
-    assert len(desk.under_way["other"]) == 1
+    assert driver.start("hangs").result() is Deferral.BUSY, "an answer is overdue: there is nothing to wait for"
+    driver.start("other")
+    assert len(driver.under_way["other"]) == 1
 
 
 class StoppedClock(Clock):
-    """So that no patience ends, however busy the machine is."""
+    """No send waits for too long, however slow the machine is."""
 
     def now_ms(self) -> int:
         return 1_000
@@ -248,49 +248,49 @@ class StoppedClock(Clock):
 
 async def test_the_line_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CROWD_DEFERRALS_A_POLL", 0)
-    desk = Desk(AdmissionController(LIMITS, StoppedClock()))
-    attempts = [desk.start("busy") for _ in range(10 + WAITING_MAX)]
-    full = asyncio.create_task(desk.admission.room())
+    driver = SendDriver(AdmissionController(LIMITS, StoppedClock()))
+    attempts = [driver.start("busy") for _ in range(10 + WAITING_MAX)]
+    full = asyncio.create_task(driver.admission.room())
     await asyncio.sleep(0)
     assert not full.done()
-    await desk.end("busy", FAST)
+    await driver.end("busy", FAST)
     assert await asyncio.wait_for(full, 1) == 1, "one has begun"
     attempts[-1].cancel()
     await asyncio.sleep(0)
-    assert await desk.admission.room() == 2, "nobody wants another one any more"
+    assert await driver.admission.room() == 2, "nobody wants another one any more"
 
 
 async def test_a_crowd_gives_way_before_its_patience_ends() -> None:
-    desk = Desk(AdmissionController(LIMITS, StoppedClock()))
-    attempts = [desk.start("busy") for _ in range(10 + CROWD + 50)]
+    driver = SendDriver(AdmissionController(LIMITS, StoppedClock()))
+    attempts = [driver.start("busy") for _ in range(10 + CROWD + 50)]
     await _until(lambda: sum(attempt.done() for attempt in attempts) >= 50)
     aside = [n for n, attempt in enumerate(attempts) if attempt.done()]
     assert aside == list(range(10, 60)), "those that waited for longest, and no more than are too many"
 
 
 async def test_behind_an_open_breaker_nothing_waits() -> None:
-    desk = Desk()
+    driver = SendDriver()
     for _ in range(5):
-        await desk.hang("dead")
-    assert desk.start("dead").result() is Deferral.OPEN
+        await driver.hang("dead")
+    assert driver.start("dead").result() is Deferral.OPEN
 
 
 async def test_open_breakers_are_counted_until_they_close_or_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = StoppedClock()
-    desk = Desk(AdmissionController(LIMITS, clock))
+    driver = SendDriver(AdmissionController(LIMITS, clock))
     for key in ("closes", "is forgotten"):
-        attempts = [desk.start(key) for _ in range(6)]
+        attempts = [driver.start(key) for _ in range(6)]
         for _ in attempts[:5]:
-            await desk.end(key, DOWN)
-    assert _open_breakers(desk.admission) == 2
-    await desk.end("closes", FAST)
-    assert _open_breakers(desk.admission) == 1
-    await desk.end("is forgotten", DOWN)
+            await driver.end(key, DOWN)
+    assert _open_breakers(driver.admission) == 2
+    await driver.end("closes", FAST)
+    assert _open_breakers(driver.admission) == 1
+    await driver.end("is forgotten", DOWN)
     monkeypatch.setattr(module, "ENDPOINTS_REMEMBERED", 2)
     monkeypatch.setattr(clock, "now_ms", lambda: 1_000_000)
     for key in ("new", "newer"):
-        desk.start(key)
-    assert _open_breakers(desk.admission) == 0
+        driver.start(key)
+    assert _open_breakers(driver.admission) == 0
 
 
 def _open_breakers(admission: AdmissionController) -> float:
@@ -298,21 +298,21 @@ def _open_breakers(admission: AdmissionController) -> float:
 
 
 async def test_those_that_wait_are_deferred_when_the_breaker_opens() -> None:
-    desk = Desk()
-    attempts = [desk.start("dead") for _ in range(15)]
+    driver = SendDriver(AdmissionController(LIMITS, StoppedClock()))
+    attempts = [driver.start("dead") for _ in range(15)]
     for _ in range(5):
-        await desk.end("dead", DOWN)
+        await driver.end("dead", DOWN)
     assert [attempt.result() for attempt in attempts[10:]] == [Deferral.OPEN] * 5
 
 
 async def test_many_that_hang_do_not_keep_those_that_work_from_room() -> None:
-    desk = Desk()
-    desk.start("works")
-    await desk.end("works", FAST)
-    attempts = [desk.start(f"hangs-{number}") for number in range(PROBATION_SENDS_MAX + 100)]
-    assert sum(len(sends) for key, sends in desk.under_way.items() if key != "works") == PROBATION_SENDS_MAX
-    desk.start("works")
-    assert len(desk.under_way["works"]) == 1
+    driver = SendDriver()
+    driver.start("works")
+    await driver.end("works", FAST)
+    attempts = [driver.start(f"hangs-{number}") for number in range(PROBATION_SENDS_MAX + 100)]
+    assert sum(len(sends) for key, sends in driver.under_way.items() if key != "works") == PROBATION_SENDS_MAX
+    driver.start("works")
+    assert len(driver.under_way["works"]) == 1
     await _until(lambda: all(attempt.done() for attempt in attempts[PROBATION_SENDS_MAX:]))
     assert {attempt.result() for attempt in attempts[PROBATION_SENDS_MAX:]} == {Deferral.BUSY}
 
@@ -320,85 +320,85 @@ async def test_many_that_hang_do_not_keep_those_that_work_from_room() -> None:
 async def test_those_that_worked_and_hang_take_from_the_same_room() -> None:
     clock, crashes = Clock(), list[object]()
     asyncio.get_running_loop().set_exception_handler(lambda _, context: crashes.append(context))
-    desk = Desk(AdmissionController(LIMITS, clock))
+    driver = SendDriver(AdmissionController(LIMITS, clock))
     hanging = [f"hangs-{number}" for number in range(PROBATION_SENDS_MAX + 10)]
     for key in hanging:
-        desk.start(key)
-        await desk.end(key, FAST)
+        driver.start(key)
+        await driver.end(key, FAST)
     for key in hanging:
-        desk.start(key)
+        driver.start(key)
     clock.advance(1_500)
-    await _until(lambda: _gauge(desk, "cns_sends_overdue") == len(hanging))
-    assert _gauge(desk, "cns_sends_on_probation") == len(hanging)
-    assert desk.admission.wait_s("new") > 0
+    await _until(lambda: _gauge(driver, "cns_sends_overdue") == len(hanging))
+    assert _gauge(driver, "cns_sends_on_probation") == len(hanging)
+    assert driver.admission.wait_s("new") > 0
     for key in hanging:
-        await desk.end(key, DOWN)
-    assert (_gauge(desk, "cns_sends_on_probation"), desk.admission.wait_s("new"), crashes) == (0, 0, [])
+        await driver.end(key, DOWN)
+    assert (_gauge(driver, "cns_sends_on_probation"), driver.admission.wait_s("new"), crashes) == (0, 0, [])
 
 
-def _gauge(desk: Desk, name: str) -> float:
-    return next(sample.value for sample in desk.admission.samples() if sample.name == name)
+def _gauge(driver: SendDriver, name: str) -> float:
+    return next(sample.value for sample in driver.admission.samples() if sample.name == name)
 
 
 async def test_many_that_nobody_knows_yet_take_turns() -> None:
-    desk = Desk()
-    attempts = [desk.start(f"new-{number}") for number in range(PROBATION_SENDS_MAX + 100)]
+    driver = SendDriver(AdmissionController(LIMITS, StoppedClock()))
+    attempts = [driver.start(f"new-{number}") for number in range(PROBATION_SENDS_MAX + 100)]
     for number in range(PROBATION_SENDS_MAX + 100):
-        await desk.end(f"new-{number}", FAST)
+        await driver.end(f"new-{number}", FAST)
     assert {attempt.result() for attempt in attempts} == {FAST}
 
 
 async def test_who_waits_for_room_is_told_of_it() -> None:
-    desk, told = Desk(), list[str]()
-    desk.admission.on_room = told.append
+    driver, told = SendDriver(), list[str]()
+    driver.admission.on_room = told.append
     for _ in range(5):
-        await desk.hang("dead")
-    assert desk.admission.wait_s("dead") > 0
-    desk.admission.await_room("alive")
-    desk.start("alive")
-    await desk.end("alive", FAST)
+        await driver.hang("dead")
+    assert driver.admission.wait_s("dead") > 0
+    driver.admission.await_room("alive")
+    driver.start("alive")
+    await driver.end("alive", FAST)
     assert told == ["alive"]
 
 
 async def test_who_lacks_room_on_probation_alone_is_told_of_it_in_turn() -> None:
-    desk, told = Desk(), list[str]()
-    desk.admission.on_room = told.append
+    driver, told = SendDriver(), list[str]()
+    driver.admission.on_room = told.append
     for number in range(PROBATION_SENDS_MAX):
-        desk.start(f"hangs-{number}")
+        driver.start(f"hangs-{number}")
     for key in ("first", "second"):
-        assert desk.admission.await_room(key) > 1, "who looks again at once has nothing else to do"
+        assert driver.admission.await_room(key) > 1, "who looks again at once has nothing else to do"
     await asyncio.sleep(POLL_INTERVAL_S * 3)
     assert told == []
     for number in range(2):
-        await desk.end(f"hangs-{number}", DOWN)
+        await driver.end(f"hangs-{number}", DOWN)
     await _until(lambda: len(told) > 1)
     assert told[:2] == ["first", "second"]
 
 
 async def test_one_that_hung_is_tried_in_its_turn() -> None:
-    desk = Desk()
-    await desk.hang("e")
-    assert desk.start("e").result() is Deferral.BUSY
-    await _until(lambda: desk.admission.wait_s("e") == 0)
-    desk.start("e")
-    assert desk.start("e").result() is Deferral.BUSY, "a turn is for one"
-    await desk.end("e", FAST)
+    driver = SendDriver()
+    await driver.hang("e")
+    assert driver.start("e").result() is Deferral.BUSY
+    await _until(lambda: driver.admission.wait_s("e") == 0)
+    driver.start("e")
+    assert driver.start("e").result() is Deferral.BUSY, "a turn is for one"
+    await driver.end("e", FAST)
     for _ in range(2):
-        desk.start("e")
-    assert len(desk.under_way["e"]) == 2, "it works"
+        driver.start("e")
+    assert len(driver.under_way["e"]) == 2, "it works"
 
 
 async def test_who_comes_anew_finds_room_beside_all_that_hung() -> None:
-    desk = Desk()
-    await desk.hang("tried")
-    await _until(lambda: desk.admission.wait_s("tried") == 0)
+    driver = SendDriver()
+    await driver.hang("tried")
+    await _until(lambda: driver.admission.wait_s("tried") == 0)
     for number in range(HUNG_SENDS_MAX):
-        desk.start(f"hangs-{number}")
-    assert desk.start("tried").result() is Deferral.BUSY, "although it is its turn"
-    desk.start("new")
-    await desk.end("new", FAST)
-    await desk.end("hangs-0", DOWN)
-    assert desk.admission.wait_s("tried") == 0
+        driver.start(f"hangs-{number}")
+    assert driver.start("tried").result() is Deferral.BUSY, "although it is its turn"
+    driver.start("new")
+    await driver.end("new", FAST)
+    await driver.end("hangs-0", DOWN)
+    assert driver.admission.wait_s("tried") == 0
 
 
 async def test_those_that_time_out_together_are_tried_one_after_another() -> None:
@@ -411,12 +411,12 @@ async def test_of_thousands_many_are_tried_at_once() -> None:
 
 async def _told_at_once(endpoints: int, until: int) -> list[int]:
     """Of how many that left their only send without an answer the admission says with each look that they have room."""
-    desk, told, steps = Desk(), list[str](), list[int]()
-    desk.admission.on_room = told.append
+    driver, told, steps = SendDriver(), list[str](), list[int]()
+    driver.admission.on_room = told.append
     for number in range(endpoints):
-        desk.admission.await_room(f"e{number}")
-        desk.start(f"e{number}")
-        await desk.end(f"e{number}", DOWN)
+        driver.admission.await_room(f"e{number}")
+        driver.start(f"e{number}")
+        await driver.end(f"e{number}", DOWN)
     seen = len(told)
     async with asyncio.timeout(10):
         while len(told) < until:
@@ -429,8 +429,8 @@ async def _told_at_once(endpoints: int, until: int) -> list[int]:
 
 
 async def test_after_a_stop_nothing_waits() -> None:
-    desk = Desk()
-    waiting = [desk.start("e") for _ in range(11)][-1]
-    desk.admission.stop()
+    driver = SendDriver()
+    waiting = [driver.start("e") for _ in range(11)][-1]
+    driver.admission.stop()
     assert waiting.result() is Deferral.BUSY
-    assert desk.start("e").result() is Deferral.BUSY
+    assert driver.start("e").result() is Deferral.BUSY
