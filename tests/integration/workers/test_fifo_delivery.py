@@ -38,8 +38,8 @@ SOON_MS = 1_500
 
 
 @dataclass
-class Desk:
-    """Stands for the endpoints: what each is to answer, in turn, and what it got."""
+class ScriptedEndpoints:
+    """Endpoints with prepared answers. Keeps what each accepted."""
 
     answers: dict[str, list[Outcome]] = field(default_factory=dict)  # by endpoint; when they are spent, it delivers
     got: list[tuple[str, str]] = field(default_factory=list)  # endpoint and text, of what was delivered
@@ -64,13 +64,13 @@ class Desk:
 class Host:
     clock: Clock
     port: InlineQueuePort
-    desk: Desk
+    endpoints: ScriptedEndpoints
     stats: Stats
     context: DeliveryContext
     subscriptions: EmbeddedSubscriptionStore
 
     def consumer(self) -> FifoConsumer:
-        return FifoConsumer(self.context, channels_to(self.desk))
+        return FifoConsumer(self.context, channels_to(self.endpoints))
 
     async def subscribed(self, name: str) -> str:
         subscription = Subscription(
@@ -109,66 +109,66 @@ class Host:
 @pytest.fixture
 async def host(tmp_path: Path) -> AsyncIterator[Host]:
     async with embedded_context(tmp_path, [TOPIC]) as kept:
-        yield Host(kept.clock, kept.port, Desk(), kept.stats, kept.context, kept.subscriptions)
+        yield Host(kept.clock, kept.port, ScriptedEndpoints(), kept.stats, kept.context, kept.subscriptions)
 
 
 @pytest.mark.spec("fifo-delivery.retried-in-place")
 async def test_what_fails_is_tried_again_before_what_follows_it(host: Host) -> None:
     arn = await host.subscribed("a")
-    host.desk.answers["a"] = [AWAY]
+    host.endpoints.answers["a"] = [AWAY]
     await host.put(arn, "1", "2", "3")
     await host.work()
-    assert host.desk.asked == [("a", "1")]
+    assert host.endpoints.asked == [("a", "1")]
     await host.work()
-    assert host.desk.texts("a") == ["1", "2", "3"]
+    assert host.endpoints.texts("a") == ["1", "2", "3"]
     assert await host.left() == 0
 
 
 @pytest.mark.spec("fifo-delivery.retried-in-place")
 async def test_a_later_retry_waits_in_the_queue_and_its_group_with_it(host: Host) -> None:
     arn = await host.subscribed("a")
-    host.desk.answers["a"] = [AWAY] * (RETRIES_AT_ONCE + 1)
+    host.endpoints.answers["a"] = [AWAY] * (RETRIES_AT_ONCE + 1)
     await host.put(arn, "1", "2")
     await host.work(RETRIES_AT_ONCE + 1)
     assert await host.port.receive(jobs.FIFO_ENDPOINT_JOBS, 10, LEASE_MS, 0) == []
     host.clock.advance(SOON_MS)
     await host.work()
-    assert host.desk.texts("a") == ["1", "2"]
-    assert host.desk.asked.count(("a", "1")) == RETRIES_AT_ONCE + 2
+    assert host.endpoints.texts("a") == ["1", "2"]
+    assert host.endpoints.asked.count(("a", "1")) == RETRIES_AT_ONCE + 2
 
 
 @pytest.mark.spec("fifo-delivery.others-go-on")
 async def test_others_are_not_held_up(host: Host) -> None:
     failing, well = await host.subscribed("a"), await host.subscribed("b")
-    host.desk.answers["a"] = [AWAY] * (RETRIES_AT_ONCE + 1)
+    host.endpoints.answers["a"] = [AWAY] * (RETRIES_AT_ONCE + 1)
     await host.put(failing, "1", "2")
     await host.put(well, "1", "2")
     await host.work(RETRIES_AT_ONCE + 1)
-    assert host.desk.texts("b") == ["1", "2"]
+    assert host.endpoints.texts("b") == ["1", "2"]
     await host.put(failing, "x", group="other")
     await host.work()
-    assert host.desk.texts("a") == ["x"]
+    assert host.endpoints.texts("a") == ["x"]
 
 
 @pytest.mark.spec("fifo-delivery.given-up")
 async def test_a_permanent_failure_ends_one_and_not_its_group(host: Host) -> None:
     arn = await host.subscribed("a")
-    host.desk.answers["a"] = [CLOSED]
+    host.endpoints.answers["a"] = [CLOSED]
     await host.put(arn, "1", "2")
     await host.work()
-    assert host.desk.texts("a") == ["2"]
+    assert host.endpoints.texts("a") == ["2"]
     assert await host.left() == 0
 
 
 async def test_being_given_back_often_is_no_reason_for_quarantine(host: Host) -> None:
     """The jobs behind one that fails are received as often as it is."""
     arn = await host.subscribed("a")
-    host.desk.answers["a"] = [AWAY] * 12
+    host.endpoints.answers["a"] = [AWAY] * 12
     await host.put(arn, "1", "2", "3")
     while await host.left():
         host.clock.advance(60_000)
         await host.work()
-    assert host.desk.texts("a") == ["1", "2", "3"]
+    assert host.endpoints.texts("a") == ["1", "2", "3"]
     assert await host.port.depth(jobs.QUARANTINE) == 0
 
 
@@ -180,7 +180,7 @@ async def test_a_job_whose_lease_runs_out_again_and_again_is_set_aside(host: Hos
         assert not await host.context.quarantine.intercept(jobs.FIFO_ENDPOINT_JOBS, held, TOPIC.arn)
         host.clock.advance(LEASE_MS + 1)  # the process has died
     await host.work()
-    assert host.desk.texts("a") == ["2"]
+    assert host.endpoints.texts("a") == ["2"]
     assert await host.port.depth(jobs.QUARANTINE) == 1
 
 
@@ -189,24 +189,24 @@ async def test_a_subscription_that_is_gone_holds_up_nothing(host: Host) -> None:
     await host.put(arn, "1", "2")
     await host.subscriptions.remove(arn)
     await host.work()
-    assert (host.desk.asked, await host.left()) == ([], 0)
+    assert (host.endpoints.asked, await host.left()) == ([], 0)
 
 
 async def test_who_has_lost_its_leases_sends_nothing_more(host: Host) -> None:
     """Another has the whole run, and is ahead with it."""
     arn = await host.subscribed("a")
     await host.put(arn, "1", "2", "3")
-    desk, answer = host.desk, asyncio.get_running_loop().create_future()
-    start, desk.deliver = desk.deliver, lambda target, notification: answer  # type: ignore[method-assign]  # a slow one
+    endpoints, answer = host.endpoints, asyncio.get_running_loop().create_future()
+    start, endpoints.deliver = endpoints.deliver, lambda target, notification: answer  # type: ignore[method-assign]  # a slow one
     slow = host.consumer()
     await slow.step()
     await asyncio.sleep(0)
-    desk.deliver = start  # type: ignore[method-assign]  # as before
+    endpoints.deliver = start  # type: ignore[method-assign]  # as before
     host.clock.advance(LEASE_MS + 1)
     await host.work()
     answer.set_result(Delivered(200, 0, "id"))
     await slow.drain(5.0)
-    assert desk.texts("a") == ["1", "2", "3"]
+    assert endpoints.texts("a") == ["1", "2", "3"]
 
 
 async def test_what_was_delivered_before_the_store_went_away_is_not_sent_again(
@@ -225,18 +225,18 @@ async def test_what_was_delivered_before_the_store_went_away_is_not_sent_again(
     await host.work()
     host.clock.advance(LEASE_MS + 1)
     await host.work()
-    assert host.desk.texts("a") == ["1", "2", "3"]
+    assert host.endpoints.texts("a") == ["1", "2", "3"]
 
 
 async def test_a_stop_gives_back_what_was_not_tried(host: Host) -> None:
     arn = await host.subscribed("a")
     await host.put(arn, "1", "2")
     hanging = asyncio.get_running_loop().create_future()
-    desk = host.desk
-    start, desk.deliver = desk.deliver, lambda target, notification: hanging  # type: ignore[method-assign]  # one that never answers
+    endpoints = host.endpoints
+    start, endpoints.deliver = endpoints.deliver, lambda target, notification: hanging  # type: ignore[method-assign]  # one that never answers
     consumer = host.consumer()
     await consumer.step()
     assert await consumer.drain(0.01) == 1
-    desk.deliver = start  # type: ignore[method-assign]  # as before
+    endpoints.deliver = start  # type: ignore[method-assign]  # as before
     await host.work()
-    assert desk.texts("a") == ["1", "2"]
+    assert endpoints.texts("a") == ["1", "2"]

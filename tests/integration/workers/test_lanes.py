@@ -54,8 +54,8 @@ TURN_S = 0.3  # longer than a settlement takes
 
 
 @dataclass
-class Desk:
-    """Stands for the endpoints: each answers when the test says so, or what it was told beforehand."""
+class ScriptedEndpoints:
+    """Endpoints that answer when the test says so, or with prepared answers."""
 
     answers: dict[str, list[Outcome | BaseException]] = field(default_factory=dict)
     asked: list[tuple[str, asyncio.Future[Outcome]]] = field(default_factory=list)
@@ -102,7 +102,7 @@ class Desk:
 class Host:
     clock: Clock
     port: InlineQueuePort
-    desk: Desk
+    endpoints: ScriptedEndpoints
     context: DeliveryContext
     admission: AdmissionController
     lanes: LaneConsumer
@@ -111,7 +111,7 @@ class Host:
     consumers: list[Consumer] = field(default_factory=list)
 
     def consumer(self, queue: str) -> Consumer:
-        self.consumers.append(Consumer(queue, self.context, channels_to(self.desk), self.admission))
+        self.consumers.append(Consumer(queue, self.context, channels_to(self.endpoints), self.admission))
         return self.consumers[-1]
 
     def work(self) -> None:
@@ -149,8 +149,8 @@ class Host:
 
     def send(self, endpoint: str) -> asyncio.Future[Outcome]:
         """Of somebody else's message."""
-        self.admission.start(endpoint, uuid_text(), lambda: self.desk.begin(endpoint))
-        return self.desk.asked.pop()[1]
+        self.admission.start(endpoint, uuid_text(), lambda: self.endpoints.begin(endpoint))
+        return self.endpoints.asked.pop()[1]
 
     async def fail(self, endpoint: str) -> None:
         """Until its breaker is open."""
@@ -169,7 +169,7 @@ async def _until(known: Callable[[], object]) -> None:
 
 
 async def _until_letters(host: Host, n: int) -> None:
-    await _until(lambda: len(host.desk.letters) == n)
+    await _until(lambda: len(host.endpoints.letters) == n)
 
 
 async def _until_left(host: Host, queue: str, n: int) -> None:
@@ -181,10 +181,10 @@ async def _until_left(host: Host, queue: str, n: int) -> None:
 @pytest.fixture
 async def host(tmp_path: Path) -> AsyncIterator[Host]:
     async with embedded_context(tmp_path, TOPICS) as kept:
-        desk, admission = Desk(), AdmissionController(EndpointLimits(), kept.clock)
-        lanes, loops = LaneConsumer(kept.context, channels_to(desk), admission), Loops()
+        endpoints, admission = ScriptedEndpoints(), AdmissionController(EndpointLimits(), kept.clock)
+        lanes, loops = LaneConsumer(kept.context, channels_to(endpoints), admission), Loops()
         loops.start("lanes", lanes.step)
-        found = Host(kept.clock, kept.port, desk, kept.context, admission, lanes, kept.subscriptions, loops)
+        found = Host(kept.clock, kept.port, endpoints, kept.context, admission, lanes, kept.subscriptions, loops)
         yield found
         kept.port.stop_waiting()
         await loops.stop(cancel=(), grace_s=ENOUGH_S)
@@ -202,10 +202,10 @@ async def test_a_lane_is_tried_when_the_pause_after_anothers_probe_is_over(host:
     await _until(lambda: host.hidden() == 1)
     probe.set_result(DOWN)
     for _ in range(PAUSES):
-        if not host.desk.asked:
+        if not host.endpoints.asked:
             host.clock.advance(int(PROBE_PAUSE_FIRST_S * 1000))
             await asyncio.sleep(0.05)
-    host.desk.answer(TOOK)
+    host.endpoints.answer(TOOK)
     await _until_left(host, jobs.LANES, 0)
 
 
@@ -228,7 +228,7 @@ async def test_all_lanes_of_one_endpoint_hear_of_its_room_at_once(host: Host, mo
     for number, arn in enumerate(arns):
         await host.publish(str(number), arn)
     await _until(lambda: host.hidden() == len(arns))
-    host.desk.answers["slow"] = [TOOK] * len(arns)
+    host.endpoints.answers["slow"] = [TOOK] * len(arns)
     monkeypatch.setattr(host.port, "settle", counted)
     hanging.set_result(TOOK)
     await _until_left(host, jobs.LANES, 0)
@@ -240,8 +240,8 @@ async def test_lanes_whose_endpoints_hang_leave_the_others_their_turn(host: Host
     arns = [await host.subscribed(name, per_second=10) for name in names]
     host.work()
     await host.publish("1", *arns)
-    await _until(lambda: sorted(host.desk.names()) == sorted(names))
-    for _, attempt in host.desk.asked:
+    await _until(lambda: sorted(host.endpoints.names()) == sorted(names))
+    for _, attempt in host.endpoints.asked:
         attempt.set_result(TOOK)
     await _until_left(host, jobs.LANES, 0)
 
@@ -270,12 +270,12 @@ async def test_as_many_are_received_as_there_was_room_for(host: Host, monkeypatc
     monkeypatch.setattr(host.port, "receive", counted)
     for _ in range(6):
         hanging.set_result(DOWN)
-        await _until(lambda: host.desk.asked)
-        hanging = host.desk.asked.pop()[1]
+        await _until(lambda: host.endpoints.asked)
+        hanging = host.endpoints.asked.pop()[1]
         await asyncio.sleep(PARK_AFTER_S * 2)  # so that it is seen to hang
     assert received[-1] == 1
     received.clear()
-    host.desk.answers["e"] = [TOOK] * 40
+    host.endpoints.answers["e"] = [TOOK] * 40
     hanging.set_result(TOOK)
     await _until_left(host, jobs.LANES, 0)
     assert max(received) == JOBS_A_RECEIVE_MAX
@@ -284,11 +284,11 @@ async def test_as_many_are_received_as_there_was_room_for(host: Host, monkeypatc
 
 async def test_what_crashes_does_not_hold_up_its_lane(host: Host) -> None:
     arn = await host.subscribed("e", per_second=10)
-    host.desk.answers["e"] = [RuntimeError("cannot be rendered"), TOOK]
+    host.endpoints.answers["e"] = [RuntimeError("cannot be rendered"), TOOK]
     await host.publish("1", arn)
     await host.publish("2", arn)
     host.loops.start("consumer", host.consumer(jobs.ENDPOINT_JOBS).step)
-    await _until(lambda: host.desk.names() == ["e", "e"])
+    await _until(lambda: host.endpoints.names() == ["e", "e"])
     await _until_left(host, jobs.LANES, 0)
     assert await host.port.depth(jobs.REDELIVERY) == 1, "where its crashes are counted"
 
@@ -298,21 +298,21 @@ async def test_an_answer_in_the_moment_of_settling_is_settled_the_next_time(host
     arn = await host.subscribed("e", per_second=10)
     await host.publish("1", arn)
     host.loops.start("consumer", host.consumer(jobs.ENDPOINT_JOBS).step)
-    await _until(lambda: host.desk.asked)
+    await _until(lambda: host.endpoints.asked)
     loop = asyncio.get_running_loop()
     loop.call_later(SETTLE_AFTER_S - 0.2, time.sleep, 0.4)
-    loop.call_later(SETTLE_AFTER_S + 0.1, host.desk.answer, TOOK)
+    loop.call_later(SETTLE_AFTER_S + 0.1, host.endpoints.answer, TOOK)
     await _until_left(host, jobs.LANES, 0)
-    assert host.desk.names() == ["e"]
+    assert host.endpoints.names() == ["e"]
     assert not [sample for sample in host.context.stats.samples() if sample.name == JOBS_FAILED.name and sample.value]
 
 
 async def test_while_the_dead_letter_queue_is_away_there_is_no_further_attempt(host: Host) -> None:
     arn = await host.subscribed("e", dead_letters=True)
-    host.desk.answers["e"] = [NO]
+    host.endpoints.answers["e"] = [NO]
     for _ in range(2):
-        host.desk.letters.append(asyncio.get_running_loop().create_future())
-        host.desk.letters[-1].set_result(AWAY)
+        host.endpoints.letters.append(asyncio.get_running_loop().create_future())
+        host.endpoints.letters[-1].set_result(AWAY)
     host.work()
     await host.publish("1", arn)
     for left in (1, 0):
@@ -320,9 +320,9 @@ async def test_while_the_dead_letter_queue_is_away_there_is_no_further_attempt(h
         await _until_left(host, jobs.ENDPOINT_JOBS, 0)
         await asyncio.sleep(0)
         host.clock.advance(DEAD_LETTER_RETRY_MS + 1)
-    await _until(lambda: host.desk.buried)
+    await _until(lambda: host.endpoints.buried)
     await _until_left(host, jobs.REDELIVERY, 0)
-    assert host.desk.names() == ["e"]
+    assert host.endpoints.names() == ["e"]
     (end,) = [
         event for event in cast(RecordedEvents, host.context.events).events if isinstance(event, DeliveryDeadLettered)
     ]
@@ -331,31 +331,31 @@ async def test_while_the_dead_letter_queue_is_away_there_is_no_further_attempt(h
 
 async def test_a_stop_settles_what_was_answered(host: Host) -> None:
     arns = [await host.subscribed(endpoint) for endpoint in ("fast", "hangs", "never")]
-    host.desk.answers["fast"] = [TOOK]
+    host.endpoints.answers["fast"] = [TOOK]
     await host.publish("1", *arns)
     consumer = host.consumer(jobs.ENDPOINT_JOBS)
     await consumer.step()
-    await _until(lambda: len(host.desk.asked) == 3)
+    await _until(lambda: len(host.endpoints.asked) == 3)
     assert await consumer.drain(0.01) == 1
-    host.desk.asked.clear()
+    host.endpoints.asked.clear()
     await host.consumer(jobs.ENDPOINT_JOBS).step()
-    await _until(lambda: len(host.desk.asked) == 2)
-    assert host.desk.names() == ["hangs", "never"]
+    await _until(lambda: len(host.endpoints.asked) == 2)
+    assert host.endpoints.names() == ["hangs", "never"]
 
 
 async def test_a_stop_amid_a_settlement_loses_nothing(host: Host) -> None:
     arns = [await host.subscribed("retried"), await host.subscribed("buried", dead_letters=True)]
-    host.desk.answers |= {"retried": [REFUSED], "buried": [NO]}
-    host.desk.letters.append(asyncio.get_running_loop().create_future())
+    host.endpoints.answers |= {"retried": [REFUSED], "buried": [NO]}
+    host.endpoints.letters.append(asyncio.get_running_loop().create_future())
     await host.publish("1", *arns)
     consumer = host.consumer(jobs.ENDPOINT_JOBS)
     await consumer.step()
-    await _until(lambda: not host.desk.letters)
+    await _until(lambda: not host.endpoints.letters)
     assert await consumer.drain(0.01) == 1
-    host.desk.asked.clear()
+    host.endpoints.asked.clear()
     await host.consumer(jobs.ENDPOINT_JOBS).step()
-    await _until(lambda: len(host.desk.asked) == 2)
-    assert host.desk.names() == ["retried", "buried"]
+    await _until(lambda: len(host.endpoints.asked) == 2)
+    assert host.endpoints.names() == ["retried", "buried"]
 
 
 async def test_a_confirmation_waits_in_the_lane_of_its_endpoint(host: Host) -> None:
@@ -365,7 +365,7 @@ async def test_a_confirmation_waits_in_the_lane_of_its_endpoint(host: Host) -> N
     job = ConfirmationJob("UnsubscribeConfirmation", "m", arn, TOPIC.arn, "token", 1, "http://localhost")
     await host.port.enqueue([NewJob(jobs.ENDPOINT_JOBS, "m", jobs.encode(job), TOPIC.arn)])
     await _until(lambda: host.hidden() == 1)
-    host.desk.answers["dead"] = [TOOK]
+    host.endpoints.answers["dead"] = [TOOK]
     host.clock.advance(int(PROBE_PAUSE_FIRST_S * 1000) + 1)
     await _until_left(host, jobs.LANES, 0)
-    assert host.desk.names() == ["dead"]
+    assert host.endpoints.names() == ["dead"]
